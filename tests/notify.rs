@@ -1,12 +1,13 @@
 //! Programs that are told when jobs begin, end and go wrong: the site's, and users' own.
 
-use crate::shared::shared;
+use crate::shared::{installed, shared};
 use crate::support::people::people;
 use crate::support::sandbox::Sandbox;
+use lanai::sys::cgroup;
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A program that keeps what it is told, each message in a file.
@@ -166,4 +167,44 @@ fn a_users_program_runs_as_the_user() {
     for file in own.files() {
         assert_eq!(fs::metadata(&file).unwrap().uid(), ann.uid);
     }
+}
+
+/// With control groups and without.
+#[test]
+fn a_users_program_is_limited_under_noded_and_all_that_it_starts_ends_with_it() {
+    let Some([ann]) = people("fence") else { return };
+    let record = "cd ${0%/*}; setsid sleep 1000 & echo $! >>strays
+        ls -l /proc/$$/fd | grep -v \" $0$\" | grep -c -e '->' >facts; ulimit -c >>facts; ulimit -n >>facts; ulimit -d >>facts
+        cat /proc/$$/cgroup >groups
+        p=$$; while [ $p -gt 1 ]; do cat /proc/$p/comm; p=$(sed -n 's/^PPid:.//p' /proc/$p/status); done >ancestors";
+    let has_groups = cgroup::base().is_some_and(|folder| cgroup::usable(&folder));
+    for (fence, is_fenced) in [(None, has_groups), (Some("--no-cgroups"), false)] {
+        let own = Kept::new(record);
+        let sandbox = installed("");
+        let node = ["--nodes", "1", "--ncpus", "2", "--mem", "4gb", "--name", "h"];
+        sandbox.run("noded", &node.into_iter().chain(fence).collect::<Vec<_>>()).ok();
+        sandbox.run("schedd", &[]).ok();
+        sandbox.ended(&ann.submit(&sandbox, &["-W", &own.own()], "true"));
+        own.await_told(&sandbox, 2);
+        let read = |name: &str| fs::read_to_string(own.folder.path().join(name)).unwrap();
+        let strays = read("strays");
+        assert_eq!(strays.lines().count(), 2, "one for each event");
+        let is_gone = |pid: &str| !Path::new("/proc").join(pid).exists();
+        sandbox.until("the end of all processes", || strays.lines().all(is_gone).then_some(()));
+        assert_eq!(read("facts").lines().collect::<Vec<_>>(), ["3", "0", "1024", "1048576"]);
+        assert_eq!(read("groups").contains("/lanai-notify-"), is_fenced, "{}", read("groups"));
+        let ancestors = read("ancestors");
+        assert!(ancestors.contains("lanai-notify") && !ancestors.contains("schedd"), "{ancestors}");
+    }
+}
+
+#[test]
+fn a_users_program_that_runs_when_schedd_ends_goes_on() {
+    let own = Kept::new("[ -e $0.begun ] && sleep 4; touch $0.begun");
+    let sandbox = Sandbox::new();
+    let id = sandbox.submit(&["-W", &own.own()], "true");
+    sandbox.ended(&id);
+    own.await_told(&sandbox, 1);
+    sandbox.run("schedd", &["--stop"]).ok();
+    assert_eq!(events(&own.await_told(&sandbox, 2)), [("begin", id.as_str()), ("end", id.as_str())]);
 }

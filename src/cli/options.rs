@@ -95,7 +95,7 @@ pub struct JobOptions {
     /// group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over),
     /// stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both is a subjob's index),
     /// sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand), no_preempt=true (leave it alone, see lanai-scheduling(7)), interrupt=SIGNAL (sent in place of TERM if it makes way for others), notify=PATH (a program of yours that reads
-    /// as JSON when the job begins, ends or goes wrong), those of
+    /// as JSON when the job begins, ends or goes wrong; noded runs it as you, within 30 seconds, 1 GB of memory and 256 processes, and ends all that it has started), those of
     /// WHERE IT RUNS, or any attribute by name
     #[arg(short = 'W', value_name = "attribute=value")]
     pub others: Vec<OsString>,

@@ -281,12 +281,6 @@ impl Refusal {
         Refusal::new(15014, format!("Illegal attribute or resource value {attribute}: {why}"))
     }
 
-    /// A program of the owner's that schedd cannot run as its owner.
-    pub fn cannot_notify(schedd: &str, owner: &str) -> Refusal {
-        let why = format!("schedd runs as {schedd} and cannot run a program as {owner}; ask for mail with -m and -M");
-        Refusal::new(15014, format!("Illegal attribute or resource value notify: {why}"))
-    }
-
     /// A wish on where to run that makes no sense; which, and why.
     pub fn illegal_wish(name: &str, why: &str) -> Refusal {
         Refusal::new(15014, format!("Illegal attribute or resource value {name}: {why}"))

@@ -8,6 +8,7 @@ use super::control::{Cancel, Control};
 use super::folder::Name;
 use super::gauge::{self, Gauge, Measured};
 use super::gpus;
+use super::notify::Notifications;
 use super::periodic::Periodic;
 use super::poller::{Poller, Source};
 use super::state::StateFolder;
@@ -87,6 +88,7 @@ struct Daemon {
     periodic: Option<Periodic>,
     /// Commands that write down how far jobs have come; None on nodes that are only pretended.
     checkpoints: Option<Checkpoints>,
+    notifications: Notifications,
     host: String,
     /// What is in use of the host; None where nothing is measured.
     gauge: Option<Gauge>,
@@ -148,6 +150,7 @@ impl Daemon {
                 let (attempts, poller) = (&mut self.attempts, &mut self.poller);
                 self.checkpoints.iter_mut().for_each(|checkpoints| checkpoints.hear(attempts, poller));
             }
+            Source::Notification(_) => self.notifications.hear(&mut self.poller),
             Source::AskerListener => self.askers.admit(&mut self.poller),
             Source::Asker(number) => self.askers.hear(number, self.schedd_listens(), &mut self.poller),
         }
@@ -292,6 +295,7 @@ impl Daemon {
             }
             Order::Ping => self.send(number, &Report::Pong),
             Order::Leave => self.leaving = true,
+            Order::Notify(notification) => self.notifications.begin(&notification, &mut self.poller),
             Order::Refuse { why } => self.be_refused(number, why),
         }
     }
@@ -368,6 +372,7 @@ impl Daemon {
         let mut said = self.attempts.said();
         said.extend(self.askers.said());
         said.extend(self.checkpoints.iter_mut().flat_map(Checkpoints::said));
+        said.extend(self.notifications.said());
         for report in said {
             // Without a schedd it is dropped here: the next one's greeting is answered with all.
             if let Some(number) = self.schedd {

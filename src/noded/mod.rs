@@ -88,6 +88,8 @@ pub mod staging;
 
 pub mod delivery;
 
+mod notify;
+
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 

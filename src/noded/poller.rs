@@ -35,6 +35,8 @@ pub enum Source {
     Hook(u64),
     /// A command that writes down how far a job has come has said something, or has ended.
     Checkpoint(u64),
+    /// A user's program that was notified has ended.
+    Notification(u64),
 }
 
 /// The kernel's list of what is waited for.

@@ -1,6 +1,5 @@
 //! `qalter`: what a job comes to by it, and the change.
 
-use super::notices;
 use super::requests::{Desk, Granted, LARGEST_REST, is_member, may_hold, size_of};
 use crate::model::attribute::{self, Draft, Setting};
 use crate::model::bonds::{self, Bonds};
@@ -47,7 +46,6 @@ impl Desk<'_> {
         self.no_circle_of_labels(Some(&job), (&job.owner, &after.spec), &bonds)?;
         self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
         self.check_hosts(Some(&job.spec), &after.spec)?;
-        notices::may_be_told(&job.owner, Some(&job.spec), &after.spec)?;
         self.refuse_impossible(&job, &after.spec)?;
         Ok(Alteration { job, after, bonds })
     }

@@ -1,16 +1,13 @@
-//! Telling programs what happens to jobs: beside the loop, in a thread that begins with the first
-//! message. One program at a time for the site and for each user, so that one that hangs keeps up
-//! nobody else; what comes faster than they take it is dropped beyond a bound, and that is logged.
+//! Notifies the site's program of jobs, in a thread that starts with the first notice. The program runs once at
+//! a time. Notices that come faster than it takes them are dropped beyond a bound, and that is logged.
 
-use super::notices::{Folded, Notice, Whom};
+use super::notices::{Folded, Notice};
 use super::rounds::{ROUND, Rounds};
 use crate::model::time::Span;
 use crate::sys::call::{Call, Called};
-use crate::sys::user::{self, Account};
 use crate::sys::{clock, pipe};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::Gid;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
@@ -19,10 +16,8 @@ use std::time::Duration;
 
 /// Messages that wait for the thread.
 const QUEUED: usize = 4096;
-/// Messages that wait for one user's program, or for the site's.
+/// Messages that wait for the program.
 const WAITING: usize = 64;
-/// Programs that run at once.
-const RUNNING: usize = 16;
 /// How long one may take.
 const PATIENCE: Span = Span::seconds(30);
 /// How long what is still to be told may keep schedd from leaving.
@@ -98,10 +93,10 @@ struct Desk {
     inbox: Receiver<Notice>,
     ear: pipe::Ear,
     rounds: Rounds<Folded>,
-    waiting: BTreeMap<Whom, VecDeque<Notice>>,
-    running: BTreeMap<Whom, Running>,
-    /// Whose messages were dropped last, so that a flood is logged once.
-    flooded: Option<Whom>,
+    waiting: VecDeque<Notice>,
+    running: Option<Running>,
+    /// Messages were dropped: a flood is logged once.
+    is_flooded: bool,
     is_leaving: bool,
 }
 
@@ -114,12 +109,19 @@ struct Running {
 
 impl Desk {
     fn new(inbox: Receiver<Notice>, ear: pipe::Ear) -> Desk {
-        let (waiting, running) = (BTreeMap::new(), BTreeMap::new());
-        Desk { inbox, ear, rounds: Rounds::default(), waiting, running, flooded: None, is_leaving: false }
+        Desk {
+            inbox,
+            ear,
+            rounds: Rounds::default(),
+            waiting: VecDeque::new(),
+            running: None,
+            is_flooded: false,
+            is_leaving: false,
+        }
     }
 
     fn work(mut self) {
-        while !(self.is_leaving && self.waiting.is_empty() && self.running.is_empty()) {
+        while !(self.is_leaving && self.waiting.is_empty() && self.running.is_none()) {
             self.take_in();
             self.end();
             self.begin();
@@ -133,8 +135,8 @@ impl Desk {
         loop {
             match self.inbox.try_recv() {
                 Ok(notice) => {
-                    let whose = whose(&notice);
-                    let told = self.rounds.take(&whose, notice, now);
+                    let user = notice.user.clone();
+                    let told = self.rounds.take(&user, notice, now);
                     told.into_iter().for_each(|notice| self.line_up(notice));
                 }
                 Err(TryRecvError::Empty) => break,
@@ -149,68 +151,60 @@ impl Desk {
     }
 
     fn line_up(&mut self, notice: Notice) {
-        let whom = notice.whom.clone();
-        let line = self.waiting.entry(whom.clone()).or_default();
-        if line.len() < WAITING {
-            return line.push_back(notice);
+        if self.waiting.len() < WAITING {
+            self.is_flooded = false;
+            return self.waiting.push_back(notice);
         }
-        if self.flooded.as_ref() != Some(&whom) {
+        if !std::mem::replace(&mut self.is_flooded, true) {
             tracing::warn!("{} takes too long: notifications are dropped", notice.program.display());
-            self.flooded = Some(whom);
         }
     }
 
-    /// Starts what can be started.
+    /// Starts the program for the next message, unless it runs.
     fn begin(&mut self) {
-        let free = self.waiting.keys().filter(|whom| !self.running.contains_key(whom)).cloned();
-        let free: Vec<Whom> = free.take(RUNNING.saturating_sub(self.running.len())).collect();
-        for whom in free {
-            let Some(notice) = self.waiting.get_mut(&whom).and_then(VecDeque::pop_front) else { continue };
-            self.waiting.retain(|_, line| !line.is_empty());
+        while self.running.is_none()
+            && let Some(notice) = self.waiting.pop_front()
+        {
             let program = notice.program.display().to_string();
             match start(&notice) {
                 Ok(called) => {
                     let until = clock::monotonic() + PATIENCE;
-                    self.running.insert(whom, Running { called, program, until, is_late: false });
+                    self.running = Some(Running { called, program, until, is_late: false });
                 }
-                Err(e) => tracing::warn!("{program} cannot be run for {}: {e}", notice.user),
+                Err(e) => tracing::warn!("{program} cannot be run: {e}"),
             }
         }
     }
 
-    /// Takes leave of what has ended, and ends what takes too long.
+    /// Ends the program when its time is over, and logs a failure once it has ended.
     fn end(&mut self) {
-        let now = clock::monotonic();
-        self.running.retain(|_, running| {
-            if now >= running.until && !running.is_late {
-                running.is_late = true;
-                running.called.kill();
+        let Some(running) = &mut self.running else { return };
+        if clock::monotonic() >= running.until && !running.is_late {
+            running.is_late = true;
+            running.called.kill();
+        }
+        let Some(heard) = running.called.hear() else { return };
+        let program = &running.program;
+        match heard {
+            _ if running.is_late => tracing::warn!("{program} took longer than {} s", PATIENCE.as_seconds()),
+            Ok(said) if said.status == Some(0) => {}
+            Ok(said) => {
+                let status = said.status.map_or("a signal".to_string(), |status| format!("status {status}"));
+                tracing::warn!("{program} ended with {}", running.called.blame(status));
             }
-            let Some(heard) = running.called.hear() else { return true };
-            let program = &running.program;
-            match heard {
-                _ if running.is_late => tracing::warn!("{program} took longer than {} s", PATIENCE.as_seconds()),
-                Ok(said) if said.status == Some(0) => {}
-                Ok(said) => {
-                    let status = said.status.map_or("a signal".to_string(), |status| format!("status {status}"));
-                    tracing::warn!("{program} ended with {}", running.called.blame(status));
-                }
-                Err(e) => tracing::warn!("{program}: {e}"),
-            }
-            false
-        });
+            Err(e) => tracing::warn!("{program}: {e}"),
+        }
+        self.running = None;
     }
 
     fn wait(&self) {
         let now = clock::monotonic();
-        let lates = self.running.values().filter(|running| !running.is_late).map(|running| running.until);
-        let next = lates.chain(self.rounds.next()).min().unwrap_or(now + ROUND);
-        let can_begin =
-            self.running.len() < RUNNING && self.waiting.keys().any(|whom| !self.running.contains_key(whom));
-        let left = if can_begin { 0 } else { (next.0 - now.0).clamp(0, ROUND.0) };
+        let late = self.running.as_ref().filter(|running| !running.is_late).map(|running| running.until);
+        let next = late.into_iter().chain(self.rounds.next()).min().unwrap_or(now + ROUND);
+        let left = (next.0 - now.0).clamp(0, ROUND.0);
         let mut fds: Vec<PollFd> = self
             .running
-            .values()
+            .iter()
             .flat_map(|running| running.called.watched())
             // Hung up for good when schedd leaves, and no news any more.
             .chain((!self.is_leaving).then(|| self.ear.as_fd()))
@@ -220,31 +214,7 @@ impl Desk {
     }
 }
 
-/// Whose round a message counts in: the site hears of each user's jobs so often.
-fn whose(notice: &Notice) -> String {
-    match &notice.whom {
-        Whom::Site => format!("/{}", notice.user),
-        Whom::User(name, _) => name.clone(),
-    }
-}
-
 fn start(notice: &Notice) -> io::Result<Called> {
-    let identity = match &notice.whom {
-        Whom::User(name, uid) if *uid != user::effective() => Some(identity(name, *uid)?),
-        _ => None,
-    };
-    let call = Call {
-        words: &[notice.program.display().to_string()],
-        environment: &[],
-        input: &notice.document(),
-        identity: identity.as_ref().map(|(account, groups)| (account, groups.as_slice())),
-    };
-    call.start()
-}
-
-fn identity(name: &str, uid: u32) -> io::Result<(Account, Vec<Gid>)> {
-    let account = user::named(name)?.filter(|account| account.uid == uid);
-    let account = account.ok_or_else(|| io::Error::other(format!("user {name} is not known here by number {uid}")))?;
-    let groups = user::groups(&account)?;
-    Ok((account, groups))
+    let words = [notice.program.display().to_string()];
+    Call { words: &words, environment: &[], input: &notice.document(), identity: None }.start()
 }

@@ -100,6 +100,7 @@ impl Schedd {
     pub(super) fn leave(&mut self) {
         tracing::info!("leaving");
         self.postman.leave();
+        self.send_last_notices();
         self.herald.leave();
         self.chooser.leave();
         self.meters.leave();

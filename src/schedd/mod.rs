@@ -34,6 +34,8 @@ pub mod notices;
 
 pub mod herald;
 
+pub mod user_notices;
+
 mod chooser;
 
 mod meters;
@@ -180,6 +182,7 @@ use std::sync::Arc;
 use terminating::Farewell;
 use tick::Input;
 use timers::Timers;
+use user_notices::UserNotices;
 use verdicts::Verdicts;
 use watchers::Watchers;
 
@@ -205,6 +208,7 @@ pub struct Schedd {
     timers: Timers,
     postman: Postman,
     herald: Herald,
+    user_notices: UserNotices,
     chooser: Chooser,
     meters: Meters,
     hooks: Hooks,
@@ -263,6 +267,7 @@ impl Schedd {
             timers: Timers::new(ledger.setup.config.cycle.poll_interval),
             postman: Postman::new(&ledger.setup),
             herald: Herald::default(),
+            user_notices: UserNotices::new(epoch),
             chooser: Chooser::new(&ledger.setup.policy.placement),
             meters: Meters::new(&ledger.setup.config, &ledger.setup.resources, now),
             hooks: Hooks::new(portrait),
@@ -300,6 +305,7 @@ impl Schedd {
             let inputs = if self.lingers() { Vec::new() } else { std::mem::take(&mut self.inbox) };
             let turn = self.scripts.take(inputs, scripts::is_large);
             self.tick(turn);
+            self.notify_users();
             self.wind_down();
             self.begin_log_anew();
         }
@@ -491,6 +497,9 @@ impl Schedd {
     fn note(&mut self, news: Vec<News>) {
         for news in news {
             match news {
+                News::Report(target, Report::Notified { token, why }) => {
+                    self.user_notices.ended(target, token, why);
+                }
                 News::Report(target, report) => self.inbox.push(Input::Report(target, report)),
                 News::Lost(nodes) => self.inbox.push(Input::Lost(nodes)),
                 News::Epoch(epoch) => self.ledger.also(Change::Meta("epoch", epoch.to_string())),

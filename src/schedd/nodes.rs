@@ -247,6 +247,26 @@ impl Nodes {
         self.targets.values_mut().filter_map(|target| target.send(order)).collect()
     }
 
+    /// The noded that notifies a user of a job: that of this `host`, else that of the node on which the job ran,
+    /// else any. None while none is connected.
+    pub fn notifier(&self, host: &str, ran_on: Option<&str>) -> Option<usize> {
+        let distance = |target: &Target| {
+            let presents = |node: &str| target.presents.iter().any(|name| name == node);
+            match ran_on {
+                _ if target.place.bound.is_empty() || presents(host) => 0,
+                Some(node) if presents(node) => 1,
+                _ => 2,
+            }
+        };
+        let admitted = self.targets.iter().filter(|(_, target)| target.is_admitted());
+        admitted.min_by_key(|(_, target)| distance(target)).map(|(&index, _)| index)
+    }
+
+    /// Whether a noded is connected and presents nodes.
+    pub fn is_admitted(&self, index: usize) -> bool {
+        self.targets.get(&index).is_some_and(Target::is_admitted)
+    }
+
     /// The nodes a noded presents: it may speak for no others.
     pub fn presents(&self, index: usize) -> &[String] {
         self.targets.get(&index).map_or(&[], |target| &target.presents)
@@ -352,6 +372,10 @@ impl Target {
     fn lives(&mut self) -> bool {
         self.process = self.process.take().and_then(|mut process| process.lives().then_some(process));
         self.process.is_some()
+    }
+
+    fn is_admitted(&self) -> bool {
+        self.link.is_some() && !self.presents.is_empty()
     }
 
     fn send(&mut self, order: &Order) -> Option<News> {

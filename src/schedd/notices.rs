@@ -5,11 +5,9 @@ use super::mail::{self, Occasion};
 use super::rounds::Fold;
 use super::setup::Setup;
 use crate::model::event::Event;
-use crate::model::job::{Job, Owner, Spec};
-use crate::model::refusal::Refusal;
+use crate::model::job::{Job, Owner};
 use crate::model::state::State;
 use crate::shown::data;
-use crate::sys::user;
 use crate::wire::message::ServerFacts;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -21,12 +19,12 @@ const ATTRIBUTE: &str = "notify";
 const NAMED: usize = 1000;
 
 /// Who is told.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whom {
     /// The site.
     Site,
     /// A user, by a program that runs as this user.
-    User(String, u32),
+    User(Owner),
 }
 
 /// A message about a job.
@@ -78,6 +76,14 @@ impl Notice {
         }
     }
 
+    /// The node on which the job last ran or runs, if the notice is about one job that has started.
+    pub fn node(&self) -> Option<&str> {
+        match &self.body {
+            Body::Job(turn) => turn.job.life.run.as_ref()?.shares.first().map(|share| share.node.as_str()),
+            Body::Digest { .. } => None,
+        }
+    }
+
     /// What the program reads.
     pub fn document(&self) -> Vec<u8> {
         let document = match &self.body {
@@ -106,7 +112,7 @@ pub fn notices(
 ) -> Vec<Notice> {
     let site = setup.config.server.notify.iter().map(|program| (Whom::Site, program.clone()));
     let own = job.spec.other.get(ATTRIBUTE).filter(|program| !program.is_empty());
-    let own = own.map(|program| (Whom::User(job.owner.user.clone(), job.owner.uid), PathBuf::from(program)));
+    let own = own.map(|program| (Whom::User(job.owner.clone()), PathBuf::from(program)));
     let mut programs = site.chain(own).peekable();
     if programs.peek().is_none() || !mail::is_told_alone(job) {
         return Vec::new();
@@ -134,17 +140,6 @@ fn turn(before: State, job: &Job, event: Option<&Event>) -> Option<(&'static str
             Some(("abort", job.life.comment.clone().unwrap_or_else(|| "Job deleted before it ran".into())))
         }
         None => None,
-    }
-}
-
-/// Refuses an owner's program where schedd cannot run it as its owner. `before`: the job unaltered.
-pub fn may_be_told(owner: &Owner, before: Option<&Spec>, after: &Spec) -> Result<(), Refusal> {
-    let named = |spec: &Spec| spec.other.get(ATTRIBUTE).cloned().filter(|program| !program.is_empty());
-    let asked = named(after).filter(|program| before.and_then(named).as_ref() != Some(program));
-    let own = user::effective();
-    match asked {
-        Some(_) if own != 0 && own != owner.uid => Err(Refusal::cannot_notify(&user::own().name, &owner.user)),
-        _ => Ok(()),
     }
 }
 

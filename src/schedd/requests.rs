@@ -6,7 +6,6 @@ use super::checkpointing;
 use super::dependencies;
 use super::dependencies::asked::Asked;
 use super::ledger::Ledger;
-use super::notices;
 use super::tasks::Orders;
 use super::terminating::Farewell;
 use crate::model::array::Indices;
@@ -222,7 +221,6 @@ impl Desk<'_> {
         let mut draft = attribute::submit(&submission.settings, origin, &self.context(owner, false, &is_member))?;
         self.grant_group(owner, None, &draft.spec)?;
         self.check_hosts(None, &draft.spec)?;
-        notices::may_be_told(owner, None, &draft.spec)?;
         self.wait_for_named(owner, &mut draft);
         let mut bonds = self.bonds(None, &draft.depend)?;
         bonds.labels = self.awaited(None, (owner, &draft.spec), &draft.depend.labels)?;

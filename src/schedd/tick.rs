@@ -7,6 +7,7 @@ use super::checkpointing;
 use super::clients::Token;
 use super::hooks::Ruling;
 use super::ledger::Ledger;
+use super::notices::Whom;
 use super::releasing;
 use super::reports::{self, Inventory};
 use super::requests::{self, Granted};
@@ -157,7 +158,9 @@ impl Schedd {
         let letters = self.ledger.take_letters();
         self.postman.post(letters);
         let notices = self.ledger.take_notices();
-        self.herald.tell(notices);
+        let (site, users) = notices.into_iter().partition(|notice| notice.whom == Whom::Site);
+        self.herald.tell(site);
+        self.user_notices.take(users, monotonic());
         for (token, reply) in &effects.replies {
             self.clients.answer(*token, reply);
         }
@@ -410,7 +413,7 @@ impl Effects {
             }
             Report::Unfit { why } => reports::take_out(ledger, noded.presents, why),
             Report::Attempt(..) | Report::StagingOut(..) | Report::NotCheckpointed { .. } => {}
-            Report::Pong | Report::Attached | Report::Fenced { .. } => {}
+            Report::Pong | Report::Attached | Report::Fenced { .. } | Report::Notified { .. } => {}
         }
         self.back.extend(orders.into_iter().map(|order| (noded.target, order)));
     }

@@ -4,15 +4,17 @@
 
 #![allow(clippy::disallowed_methods, reason = "one of the places that start programs of others")]
 
+use super::cgroup::Cgroup;
 use super::complaints::Complaints;
 use super::process;
 use super::user::{self, Account};
 use crate::model::hook::Said;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Gid, Pid};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -35,6 +37,15 @@ pub struct Call<'a> {
     pub identity: Option<(&'a Account, &'a [Gid])>,
 }
 
+/// What limits a program, and all processes that it starts.
+#[derive(Clone, Debug, Default)]
+pub struct Confinement<'a> {
+    /// The control group in which it runs, if it can be moved there.
+    pub cgroup: Option<&'a Cgroup>,
+    /// Resource limits of each process.
+    pub limits: Vec<(Resource, u64)>,
+}
+
 /// A program that was called.
 #[derive(Debug)]
 pub struct Called {
@@ -48,6 +59,13 @@ pub struct Called {
 impl Call<'_> {
     /// Starts it in `/`, in a process group of its own. It does not outlive us.
     pub fn start(&self) -> io::Result<Called> {
+        self.start_within(Confinement::default())
+    }
+
+    /// The same, with limits.
+    pub fn start_within(&self, confinement: Confinement) -> io::Result<Called> {
+        let Confinement { cgroup, limits } = confinement;
+        let members = cgroup.map(Cgroup::members).transpose()?;
         let (program, arguments) = self.words.split_first().ok_or(ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
         command.args(arguments).current_dir("/").process_group(0);
@@ -56,6 +74,11 @@ impl Call<'_> {
         // SAFETY: between fork and exec only system calls are made, none of which allocates.
         unsafe {
             command.pre_exec(move || {
+                if let Some(mut members) = members.as_ref() {
+                    // Zero is the process that writes. Where it cannot be moved, the limits remain.
+                    let _ = members.write(b"0");
+                }
+                limits.iter().try_for_each(|&(resource, most)| lower(resource, most))?;
                 if let Some((account, groups)) = &identity {
                     user::become_user(account, groups)?;
                 }
@@ -78,6 +101,11 @@ impl Call<'_> {
             }
         }
     }
+}
+
+fn lower(resource: Resource, most: u64) -> io::Result<()> {
+    let (_, hard) = getrlimit(resource)?;
+    Ok(setrlimit(resource, most.min(hard), most.min(hard))?)
 }
 
 fn follow(child: &Child, out: Option<&ChildStdout>) -> io::Result<OwnedFd> {

@@ -87,6 +87,11 @@ impl Cgroup {
         Ok(File::open(&self.folder)?.into())
     }
 
+    /// The file to which a process writes its number to join the group.
+    pub fn members(&self) -> io::Result<File> {
+        File::options().write(true).open(self.folder.join("cgroup.procs"))
+    }
+
     /// The processes in it.
     pub fn processes(&self) -> Vec<i32> {
         let text = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();

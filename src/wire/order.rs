@@ -158,6 +158,21 @@ pub enum Order {
         /// Why, and what the administrator can do.
         why: String,
     },
+    /// Run a user's program that is notified of jobs. Answered by [`Report::Notified`].
+    Notify(Box<Notification>),
+}
+
+/// A program of a user and the document that it reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notification {
+    /// Identifies the notification in the answer; never used twice by one spool.
+    pub token: u64,
+    /// The user; noded checks it against its own account data.
+    pub owner: Owner,
+    /// The program: absolute.
+    pub program: PathBuf,
+    /// Its standard input.
+    pub document: Vec<u8>,
 }
 
 /// How it is written down how far a job has come.
@@ -295,6 +310,13 @@ pub enum Report {
         attempt: Attempt,
         /// Why.
         why: String,
+    },
+    /// A program that was notified has ended, and all its processes have.
+    Notified {
+        /// That of [`Notification`].
+        token: u64,
+        /// Why it failed, if it did: names the program.
+        why: Option<String>,
     },
 }
 

@@ -9,6 +9,7 @@ use crate::noded::askers::Askers;
 use crate::noded::attempts::Attempts;
 use crate::noded::checkpoint::Checkpoints;
 use crate::noded::gauge::Gauge;
+use crate::noded::notify::Notifications;
 use crate::noded::periodic::Periodic;
 use crate::noded::poller::{Poller, Source};
 use crate::noded::probe::{self, Hardware};
@@ -35,6 +36,7 @@ impl Daemon {
         rules.scripts_can_be_reached(state_folder)?;
         let Premises { hardware, nodes, site, gpus } = Premises::survey(args, home, state_folder, &rules)?;
         let (others, tasks) = (own.uid == 0, site.tasks());
+        let notifications = Notifications::new(site.clone());
         let attempts = attempts(args, site, &state)?;
         process::raise_descriptor_limit();
         let mut poller = Poller::new()?;
@@ -68,6 +70,7 @@ impl Daemon {
             gpus,
             periodic: (!args.hollow).then(Periodic::default),
             checkpoints: (!args.hollow).then(|| Checkpoints::new(state_folder.to_path_buf(), own.uid)),
+            notifications,
             host: hardware.host.clone(),
             // Nodes that are only pretended have no part in what the host does.
             gauge: (!args.hollow).then(|| Gauge::new(&hardware)),

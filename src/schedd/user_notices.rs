@@ -1,0 +1,186 @@
+//! Notices for users' own programs (`qsub -W notify=PATH`), sent to nodeds: schedd runs no program of a user.
+//! One program at a time for each user, so that a program that hangs delays no other user's.
+
+use super::Schedd;
+use super::nodes::{News, Nodes};
+use super::notices::{Folded, Notice, Whom};
+use super::rounds::Rounds;
+use crate::model::time::Span;
+use crate::sys::clock;
+use crate::wire::order::{Notification, Order};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Notices that wait for one user's program.
+const WAITING: usize = 64;
+/// Programs that run at once.
+const RUNNING: usize = 16;
+/// How long notices wait for a noded.
+const HOLD: Span = Span::seconds(300);
+/// After how long a program without a report counts as lost. noded ends it after 30 s and reports that.
+const PATIENCE: Span = Span::seconds(60);
+/// How long the notices that still wait may delay the end of schedd.
+const LAST: Span = Span::seconds(2);
+
+/// The notices that wait, and the programs that run.
+#[derive(Debug)]
+pub struct UserNotices {
+    rounds: Rounds<Folded>,
+    /// By user.
+    waiting: BTreeMap<String, VecDeque<Notice>>,
+    /// By user: one at a time.
+    running: BTreeMap<String, Running>,
+    last_token: u64,
+    /// Since when no noded has been connected.
+    unreachable: Option<Span>,
+    /// The user whose notices were dropped last, so that a flood is logged once.
+    flooded: Option<String>,
+}
+
+#[derive(Debug)]
+struct Running {
+    token: u64,
+    noded: usize,
+    program: String,
+    until: Span,
+}
+
+impl UserNotices {
+    /// None. Tokens contain the epoch, so that a report for an earlier schedd matches no notice of this one.
+    pub fn new(epoch: u64) -> UserNotices {
+        UserNotices {
+            rounds: Rounds::default(),
+            waiting: BTreeMap::new(),
+            running: BTreeMap::new(),
+            last_token: epoch << 32,
+            unreachable: None,
+            flooded: None,
+        }
+    }
+
+    /// Takes notices to be sent.
+    pub fn take(&mut self, notices: Vec<Notice>, now: Span) {
+        for notice in notices {
+            let user = notice.user.clone();
+            let due = self.rounds.take(&user, notice, now);
+            due.into_iter().for_each(|notice| self.line_up(notice));
+        }
+    }
+
+    fn line_up(&mut self, notice: Notice) {
+        let line = self.waiting.entry(notice.user.clone()).or_default();
+        if line.len() < WAITING {
+            return line.push_back(notice);
+        }
+        if self.flooded.as_ref() != Some(&notice.user) {
+            tracing::warn!("{} takes too long: notifications are dropped", notice.program.display());
+            self.flooded = Some(notice.user);
+        }
+    }
+
+    /// Takes in that a program has ended, and why it failed.
+    pub fn ended(&mut self, noded: usize, token: u64, why: Option<String>) {
+        let before = self.running.len();
+        self.running.retain(|_, running| (running.noded, running.token) != (noded, token));
+        if let Some(why) = why.filter(|_| self.running.len() < before) {
+            tracing::warn!("{why}");
+        }
+    }
+
+    fn waits(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Queues the digests of rounds that end by `now`.
+    fn end_rounds(&mut self, now: Span) {
+        self.rounds.due(now).into_iter().for_each(|notice| self.line_up(notice));
+    }
+
+    /// Sends what can be sent; gives up programs whose noded is lost and notices that no noded takes.
+    fn send(&mut self, nodes: &mut Nodes, host: &str, now: Span) -> Vec<News> {
+        self.running.retain(|user, running| {
+            let is_lost = now >= running.until || !nodes.is_admitted(running.noded);
+            if is_lost {
+                tracing::warn!("{} of {user}: its node did not report its end", running.program);
+            }
+            !is_lost
+        });
+        let free = self.waiting.keys().filter(|user| !self.running.contains_key(*user)).cloned();
+        let free: Vec<String> = free.take(RUNNING.saturating_sub(self.running.len())).collect();
+        let mut news = Vec::new();
+        for user in free {
+            let node = self.waiting.get(&user).and_then(VecDeque::front).and_then(Notice::node);
+            let Some(noded) = nodes.notifier(host, node) else { return self.hold(now, news) };
+            self.unreachable = None;
+            let Some(notice) = self.waiting.get_mut(&user).and_then(VecDeque::pop_front) else { continue };
+            let program = notice.program.display().to_string();
+            let Some(order) = self.order(notice) else { continue };
+            let (token, until) = (self.last_token, now + PATIENCE);
+            self.running.insert(user, Running { token, noded, program, until });
+            news.extend(nodes.send_to(noded, &order));
+        }
+        self.waiting.retain(|_, line| !line.is_empty());
+        news
+    }
+
+    /// Keeps what waits while no noded is connected, but not for long.
+    fn hold(&mut self, now: Span, news: Vec<News>) -> Vec<News> {
+        let since = *self.unreachable.get_or_insert(now);
+        if now >= since + HOLD {
+            self.give_up("no node was connected");
+            self.unreachable = None;
+        }
+        news
+    }
+
+    fn order(&mut self, notice: Notice) -> Option<Order> {
+        let document = notice.document();
+        let Whom::User(owner) = notice.whom else { return None };
+        self.last_token += 1;
+        let notification = Notification { token: self.last_token, owner, program: notice.program, document };
+        Some(Order::Notify(Box::new(notification)))
+    }
+
+    fn give_up(&mut self, why: &str) {
+        for (user, line) in std::mem::take(&mut self.waiting).into_iter().filter(|(_, line)| !line.is_empty()) {
+            tracing::warn!("{} notifications of {user} are dropped: {why}", line.len());
+        }
+    }
+}
+
+impl Schedd {
+    /// Sends users' notices that can be sent now.
+    pub(super) fn notify_users(&mut self) {
+        let now = clock::monotonic();
+        self.user_notices.end_rounds(now);
+        let news = self.user_notices.send(&mut self.nodes, &self.ledger.setup.host, now);
+        self.note(news);
+    }
+
+    /// Sends users' notices that still wait, within [`LAST`]. Their programs go on under nodeds.
+    pub(super) fn send_last_notices(&mut self) {
+        let until = clock::monotonic() + LAST;
+        self.user_notices.end_rounds(Span(i64::MAX));
+        loop {
+            self.notify_users();
+            let left = until.0 - clock::monotonic().0;
+            if !self.user_notices.waits() || self.user_notices.unreachable.is_some() || left <= 0 {
+                break;
+            }
+            self.hear_nodes(left);
+        }
+        self.user_notices.give_up("schedd ends");
+    }
+
+    /// Waits up to `milliseconds` for reports and takes them in.
+    fn hear_nodes(&mut self, milliseconds: i64) {
+        let (indices, mut fds): (Vec<usize>, Vec<PollFd>) =
+            self.nodes.watched().map(|(index, fd, _)| (index, PollFd::new(fd, PollFlags::POLLIN))).unzip();
+        let _ = poll(&mut fds, PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::ZERO));
+        let is_ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+        for (index, _) in indices.into_iter().zip(is_ready).filter(|&(_, is_ready)| is_ready) {
+            let news = self.nodes.receive(index);
+            self.note(news);
+        }
+    }
+}
