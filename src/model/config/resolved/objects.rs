@@ -157,7 +157,7 @@ fn keys(queue: &Queue, factor: Option<f64>) -> Vec<Known> {
     let list = |list: &[String], counts: bool| Some(list.to_vec().into()).filter(|_| counts);
     vec![
         ("name", Some(queue.name.clone().into())),
-        ("priority", Some(i64::from(queue.priority).into())),
+        ("priority", queue.has_priority.then(|| i64::from(queue.priority).into())),
         ("enabled", Some(queue.enabled.into())),
         ("started", Some(queue.started.into())),
         ("backfill_depth", queue.backfill_depth.map(|depth| i64::from(depth).into())),
