@@ -1,5 +1,7 @@
 //! A Lanai within a job of a Lanai: a private queue on what the job was given (F17).
 
+use crate::shared::shared;
+use crate::support::people::two_people;
 use crate::support::sandbox::{Sandbox, kill};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -227,4 +229,154 @@ fn f17_a_job_that_can_never_run_is_told_of_and_not_waited_for() {
     let said = output(&sandbox, &id);
     assert!(said.contains("job 1 ends here without having run: Can Never Run: "), "{said}");
     until_the_outer_alone_is_left(&sandbox);
+}
+
+/// An installation with a queue whose jobs wait for nested instances.
+fn outer_with_nested_queue(faults: &str) -> Sandbox {
+    let config = "[launch]\ngrace = \"1s\"\n[[queue]]\nname = \"inner\"\nnested = true\n";
+    let mut sandbox = Sandbox::configured(config);
+    if !faults.is_empty() {
+        sandbox.set("LANAI_FAULTS", faults);
+    }
+    sandbox.run("noded", &["--ncpus", "4", "--mem", "2gb", "--name", "n1"]).ok();
+    sandbox.run("qstat", &["-B"]).ok();
+    sandbox
+}
+
+/// A nested instance that takes jobs of the queue until there is a file `go`.
+#[track_caller]
+fn nest_with_queue(sandbox: &Sandbox) -> String {
+    let wait = "echo $LANAI_HOME > home.new; mv home.new home\nwhile [ ! -e go ]; do sleep 0.05; done\n";
+    sandbox.script("workflow.sh", &format!("{wait}qstat -xf -F json > inner.json"));
+    let nested = ["schedd", "--nested", "--queue", "inner", "--", "./workflow.sh"];
+    let arguments = [&["-V", "-N", "nest", "-l", "select=1:ncpus=2:mem=1gb", "--"], &nested[..]].concat();
+    sandbox.run("qsub", &arguments).line()
+}
+
+#[test]
+fn f5_a_nested_instance_takes_no_job_of_another_user() {
+    let Some([ann, bob]) = two_people("take") else { return };
+    let sandbox = shared("[[queue]]\nname = \"inner\"\nnested = true\n");
+    let [his, hers] = [&bob, &ann].map(|person| person.submit(&sandbox, &["-q", "inner"], "true\n"));
+    let command = "schedd --nested --queue inner -- sh -c 'until qselect -x -s F | grep .; do sleep 0.1; done'\n";
+    let host = ann.submit(&sandbox, &["-V", "-l", "select=1:ncpus=1"], command);
+    assert_eq!(sandbox.ended(&host)["Exit_status"], 0);
+    assert!(sandbox.ended(&hers)["comment"].as_str().unwrap().starts_with("Job was moved to"));
+    assert_eq!(sandbox.state(&his), "Q");
+}
+
+/// A job of the queue that says that it ran.
+#[track_caller]
+fn submit_to_nested_queue(sandbox: &Sandbox) -> String {
+    sandbox.submit(&["-q", "inner", "-N", "moves"], "echo ran >> ran\nexit 3\n")
+}
+
+/// What a command prints that speaks to the nested instance.
+fn within(sandbox: &Sandbox, command: &str) -> String {
+    sandbox.shell(&format!("LANAI_HOME=$(cat home) {command}")).out
+}
+
+/// Lets the claim of a job fail for some seconds, so that the copy stays held.
+fn late_claims() -> String {
+    let rules: Vec<String> = (1..=24).map(|nth| format!("nested.claim:{nth}:fail")).collect();
+    rules.join(",")
+}
+
+#[track_caller]
+fn until_there_is_a_held_copy(sandbox: &Sandbox) {
+    sandbox.until("a held copy", || {
+        let is_up = sandbox.file("home").exists();
+        (is_up && within(sandbox, "qselect -s H").lines().count() == 1).then_some(())
+    });
+}
+
+#[track_caller]
+fn ends_after_one_run(sandbox: &Sandbox, id: &str, host: &str) {
+    sandbox.until("the run within", || {
+        // A schedd that has died is started again by the next command.
+        let _ = sandbox.run("schedd", &[]);
+        if sandbox.file("home").exists() {
+            within(sandbox, "schedd");
+        }
+        let is_over = || within(sandbox, "qselect -x -s F").lines().count() > 0;
+        (sandbox.file("ran").exists() && is_over()).then_some(())
+    });
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.until("the end of the nested instance", || {
+        let _ = sandbox.run("schedd", &[]);
+        (sandbox.state(host) == "F").then_some(())
+    });
+    assert_eq!(sandbox.job(host)["Exit_status"], 0, "{}", output(sandbox, host));
+    assert_eq!(sandbox.read("ran"), "ran\n");
+    let inner = sandbox.read("inner.json");
+    assert!(inner.contains("\"Exit_status\":\t3"), "{inner}");
+    let job = sandbox.ended(id);
+    let host = host.split('.').next().unwrap();
+    let to = job["comment"].as_str().unwrap().strip_prefix("Job was moved to ").unwrap().to_string();
+    assert!(to.contains(&format!(".job{host}.")) && inner.contains(&to), "{job}");
+    assert!(job["Exit_status"].is_null(), "{job}");
+}
+
+#[test]
+fn f5_a_nested_instance_takes_jobs_of_its_parents_queue() {
+    let sandbox = outer_with_nested_queue("");
+    let id = submit_to_nested_queue(&sandbox);
+    let comment = sandbox.until("a comment", || {
+        let job = sandbox.job(&id);
+        job["comment"].as_str().filter(|said| said.contains("nested")).map(String::from)
+    });
+    assert_eq!(comment, "Not Running: Job waits for a nested instance of its owner to take it");
+    assert_eq!(sandbox.state(&id), "Q");
+    let array = sandbox.submit(&["-q", "inner", "-J", "1-2"], "true\n");
+    let first = submit_to_nested_queue(&sandbox);
+    let second = sandbox.submit(&["-q", "inner", "-W", &format!("depend=afterok:{first}")], "true\n");
+    let host = nest_with_queue(&sandbox);
+    ends_after_one_run(&sandbox, &id, &host);
+    let stays = [array, first, second].map(|id| sandbox.state(&id));
+    assert_eq!(stays, ["Q", "Q", "H"], "arrays and jobs that others wait for stay");
+    let refused = sandbox.run("qdel", &[&id]);
+    assert!(refused.code != 0 && refused.err.contains("Job was moved to"), "{refused:?}");
+    let refused = sandbox.run_with_input("qsub", &["-W", &format!("depend=afterany:{id}")], "true\n");
+    assert!(refused.code != 0 && refused.err.contains("was moved to"), "{refused:?}");
+    assert_ne!(sandbox.run("qalter", &["--retry", &id]).code, 0);
+    let other = sandbox.run("qsub", &["-V", "-N", "nest", "--", "schedd", "--nested", "--queue", "workq"]).line();
+    assert_eq!(sandbox.ended(&other)["Exit_status"], 1);
+    assert!(output(&sandbox, &other).contains("queue workq is not for nested instances"));
+}
+
+#[test]
+fn f5_a_job_runs_once_although_schedds_die_after_commits() {
+    for when in [6, 7, 8] {
+        let sandbox = outer_with_nested_queue(&format!("spool.committed:{when}:crash"));
+        let id = submit_to_nested_queue(&sandbox);
+        let host = nest_with_queue(&sandbox);
+        ends_after_one_run(&sandbox, &id, &host);
+    }
+}
+
+#[test]
+fn f5_a_killed_nested_schedd_does_not_lose_the_job_it_takes() {
+    let sandbox = outer_with_nested_queue(&late_claims());
+    let known = sandbox.pids_of("schedd");
+    let id = submit_to_nested_queue(&sandbox);
+    let host = nest_with_queue(&sandbox);
+    until_there_is_a_held_copy(&sandbox);
+    let inner = sandbox.pids_of("schedd").into_iter().filter(|pid| !known.contains(pid)).max().unwrap();
+    kill(inner, 9);
+    assert_eq!(sandbox.state(&id), "Q", "not claimed yet");
+    ends_after_one_run(&sandbox, &id, &host);
+}
+
+#[test]
+fn f5_a_job_deleted_before_the_claim_never_runs() {
+    let sandbox = outer_with_nested_queue(&late_claims());
+    let id = submit_to_nested_queue(&sandbox);
+    let host = nest_with_queue(&sandbox);
+    until_there_is_a_held_copy(&sandbox);
+    sandbox.run("qdel", &[&id]).ok();
+    sandbox.until("the end of the copy", || (within(&sandbox, "qselect -x -s F").lines().count() == 1).then_some(()));
+    fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(sandbox.ended(&host)["Exit_status"], 0, "{}", output(&sandbox, &host));
+    assert!(!sandbox.file("ran").exists());
+    assert_eq!(sandbox.job(&id)["Exit_status"], 271);
 }

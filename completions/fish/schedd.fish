@@ -5,6 +5,7 @@ it4i\t''
 ytsaurus\t''
 flux\t''"
 complete -c schedd -l config -d 'The lanai.toml of the nested queue' -r -F
+complete -c schedd -l queue -d 'A queue of the schedd outside: jobs of its owner that wait there are moved into the nested queue' -r
 complete -c schedd -s F -l format -d 'How --check prints: text, which is a lanai.toml again, or json' -r -f -a "text\t''
 json\t''"
 complete -c schedd -l foreground -d 'Stay in the foreground and log to standard error'

@@ -124,6 +124,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         preempted: 0,
         boosted: false,
         yielding: None,
+        moved_to: None,
     };
     let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
     let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life, elements: None };

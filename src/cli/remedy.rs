@@ -10,6 +10,7 @@ pub fn remedy(reason: &Reason) -> &'static str {
             "only to ask for less (qalter -l), or more or other nodes"
         }
         Reason::QueueRoutes => "a destination of its queue taking it (qstat -Qf), or another queue (qmove)",
+        Reason::NestedQueue => "schedd --nested --queue QUEUE in a job of its owner, or another queue (qmove)",
         Reason::NoBackfill => "the start of jobs ahead of it, or another quality of service (qalter -W qos=...)",
         Reason::QueueStopped => "its queue being started, or another queue (qmove)",
         Reason::UnderThreshold { .. } => {

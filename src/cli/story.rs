@@ -115,14 +115,11 @@ impl Teller<'_> {
             Event::Due => self.say(Server, "sched", "due", "Its time has come: it may start"),
             Event::Altered { by, attributes } => self.altered(by, attributes),
             Event::Moved { by, from, to } => self.asked("moved", format!("Job moved from queue {from} to {to}"), by),
+            Event::Taken { by, to } => self.asked("moved", format!("Job moved to {to} of a nested instance"), by),
             Event::Reordered { by, with } => self.reordered(by, *with),
             Event::Shoved { by } => self.asked("shoved", "Job to be looked at now", by),
             Event::RunWanted { by } => self.asked("run_wanted", "Job to be run at once", by),
-            Event::Messaged { by, output, errors } => {
-                let files = [(*output, "standard output"), (*errors, "standard error")];
-                let files: Vec<&str> = files.into_iter().filter(|(is, _)| *is).map(|(_, file)| file).collect();
-                self.asked("messaged", format!("Message written to its {}", files.join(" and ")), by);
-            }
+            Event::Messaged { by, output, errors } => self.messaged(by, *output, *errors),
             Event::Signalled { by, signal } => {
                 self.asked("signalled", format!("Signal {} sent", signal::shown(*signal)), by);
             }
@@ -168,6 +165,12 @@ impl Teller<'_> {
             | Event::RivalBegan { .. }
             | Event::RivalReturned { .. } => self.tell_of_bonds(event),
         }
+    }
+
+    fn messaged(&mut self, by: &str, output: bool, errors: bool) {
+        let files = [(output, "standard output"), (errors, "standard error")];
+        let files: Vec<&str> = files.into_iter().filter(|(is, _)| *is).map(|(_, file)| file).collect();
+        self.asked("messaged", format!("Message written to its {}", files.join(" and ")), by);
     }
 
     fn altered(&mut self, by: &str, attributes: &[String]) {
@@ -398,6 +401,7 @@ mod tests {
         let events = vec![
             Event::Held { holds: Holds::USER, by: by() },
             Event::Moved { by: by(), from: "workq".into(), to: "night".into() },
+            Event::Taken { by: by(), to: "7.job1.head".into() },
             Event::Reordered { by: by(), with: JobId::job(7) },
             Event::Messaged { by: by(), output: true, errors: true },
             Event::Signalled { by: by(), signal: 10 },
@@ -405,6 +409,7 @@ mod tests {
         let wanted = [
             "S Holds u set at request of bob@head",
             "S Job moved from queue workq to night at request of bob@head",
+            "S Job moved to 7.job1.head of a nested instance at request of bob@head",
             "S Place in the order changed for that of 7.head at request of bob@head",
             "S Message written to its standard output and standard error at request of bob@head",
             "S Signal 10 (USR1) sent at request of bob@head",

@@ -72,7 +72,7 @@ impl Limit {
             Reason::NotContiguous | Reason::NoSet { .. } | Reason::Nowhere { .. } => None,
             Reason::Booked { .. } => None,
             Reason::NoWalltime | Reason::QueueStopped | Reason::Deferred { .. } => None,
-            Reason::QueueRoutes | Reason::NoBackfill => None,
+            Reason::QueueRoutes | Reason::NestedQueue | Reason::NoBackfill => None,
             Reason::Reserved { .. } | Reason::NotOpen { .. } | Reason::OutlastsWindow { .. } => None,
             Reason::DedicatedTime | Reason::CrossesDedicated { .. } => None,
             Reason::PrimeOnly | Reason::NonprimeOnly | Reason::CrossesPrime { .. } => None,

@@ -24,6 +24,13 @@ pub enum Event {
         /// Who set them.
         by: String,
     },
+    /// Moved to a nested instance, by `user@host`: over here.
+    Taken {
+        /// Who moved it.
+        by: String,
+        /// The full id of the job there.
+        to: String,
+    },
     /// No longer barred by these, by `user@host`.
     Released {
         /// The holds released.

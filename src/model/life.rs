@@ -73,6 +73,7 @@ impl Life {
             eligibility: Default::default(),
             preempted: 0,
             boosted: false,
+            moved_to: None,
             yielding: None,
         }
     }
@@ -164,6 +165,7 @@ impl Job {
             Event::DependencyBroken { .. } => self.break_off(moment),
             Event::FailedRerun { highest, .. } => self.run_again(Again::Failed, *highest, moment),
             Event::Retried { highest, only, .. } => self.run_again(Again::Unsuccessful(*only), *highest, moment),
+            Event::Taken { to, .. } => self.move_away(to, moment),
             Event::Moved { .. } => self.life.qtime = moment.now,
             Event::Signalled { .. }
             | Event::ElementsDeleted { .. }
@@ -432,6 +434,13 @@ impl Job {
         self.life.want = Want::Run;
         self.life.boosted = moment.rules.boost && self.life.run.as_ref().is_some_and(|run| self.makes_way(run));
         self.settle(moment);
+    }
+
+    /// It has no exit status here: it runs elsewhere.
+    fn move_away(&mut self, to: &str, moment: Moment) {
+        self.life.state = State::Finished;
+        self.life.moved_to = Some(to.to_string());
+        self.life.obittime = Some(moment.now);
     }
 
     pub(super) fn finish(&mut self, status: i32, deleted: bool, moment: Moment) {

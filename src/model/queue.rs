@@ -33,6 +33,9 @@ pub struct Queue {
     /// Takes only jobs that a routing queue passes on.
     #[serde(default)]
     pub from_route_only: bool,
+    /// Its jobs wait for nested instances to take them, and start nowhere else.
+    #[serde(default)]
+    pub nested: bool,
     /// Who may submit to it.
     #[serde(default)]
     pub access: Access,
@@ -133,9 +136,10 @@ impl Queue {
     /// The bound of [`Queue::priority`]: priorities go from -1024 to 1023.
     pub const PRIORITY_SCALE: f64 = 1024.0;
 
-    /// Whether its jobs may start: those of a routing queue start in others.
+    /// Whether its jobs may start: those of a routing queue start in others, those of a nested queue in nested
+    /// instances.
     pub fn runs_jobs(&self) -> bool {
-        self.started && self.route.is_none()
+        self.started && self.route.is_none() && !self.nested
     }
 
     /// Whether a job that stands so may leave by routing: because it is passed on, or has waited too long for that.
@@ -164,6 +168,7 @@ impl Queue {
             charge: whole(),
             route: None,
             from_route_only: false,
+            nested: false,
             access: Access::default(),
             least: ResourceList::new(),
             most: ResourceList::new(),

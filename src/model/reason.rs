@@ -89,6 +89,8 @@ pub enum Reason {
     QueueStopped,
     /// The queue passes jobs on to others, which have not taken it yet.
     QueueRoutes,
+    /// Jobs of the queue wait for nested instances of their owners.
+    NestedQueue,
     /// Its quality of service lets it pass no job that is blocked (M27).
     NoBackfill,
     /// It is worth too little.
@@ -308,6 +310,7 @@ impl Reason {
             Reason::Unsuitable { never: true, .. } => "unsatisfiable",
             Reason::QueueStopped => "queue_stopped",
             Reason::QueueRoutes => "queue_routes",
+            Reason::NestedQueue => "nested_queue",
             Reason::NoBackfill => "no_backfill",
             Reason::UnderThreshold { .. } => "under_threshold",
             Reason::ArrayLimit { .. } => "array_limit",
@@ -395,7 +398,7 @@ pub(crate) mod tests {
             Reason::CrossesPrime { into_prime: true, at },
             Reason::Deferred { until: at },
         ];
-        all.extend([Reason::QueueRoutes, Reason::NoBackfill]);
+        all.extend([Reason::QueueRoutes, Reason::NestedQueue, Reason::NoBackfill]);
         let of_user = super::super::excess::tests::of_user;
         all.push(Reason::Limited(Box::new(of_user())));
         all.push(Reason::Limited(Box::new(Excess { soft: true, ..of_user() })));

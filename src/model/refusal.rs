@@ -22,6 +22,17 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
+    /// The job is in a nested instance now.
+    pub fn moved(to: &str) -> Refusal {
+        Refusal::new(Refusal::finished().code, format!("Job was moved to {to}: use its id in that nested instance"))
+    }
+
+    /// The queue hands no jobs to nested instances.
+    pub fn not_nested(queue: &str) -> Refusal {
+        let why = format!("queue {queue} is not for nested instances: set queue {queue} nested = True (qmgr)");
+        Refusal::new(Refusal::invalid_request().code, why)
+    }
+
     /// The shell's view of the number: mod 256.
     pub fn exit_code(&self) -> u8 {
         (self.code % 256) as u8

@@ -197,7 +197,7 @@ impl Triggers {
             | Event::StartRefused { .. } => Turn::Alter,
             Event::Launched { .. } => Turn::Launch,
             Event::DeleteWanted { .. } if closed.is_none() && job.life.state == State::Finished => Turn::Delete,
-            Event::DependencyBroken { .. } | Event::ElementsDeleted { .. } => Turn::Delete,
+            Event::Taken { .. } | Event::DependencyBroken { .. } | Event::ElementsDeleted { .. } => Turn::Delete,
             Event::Suspended { .. } => return self.note_freed(job.life.run.iter().flat_map(|run| &run.shares)),
             Event::ResumeWanted { .. } => Turn::Release,
             Event::NodesReleased { division, .. } => {

@@ -510,5 +510,6 @@ fn life() -> Life {
         preempted: 0,
         boosted: false,
         yielding: None,
+        moved_to: None,
     }
 }

@@ -55,6 +55,7 @@ fn stopped(state: &State, queue: &str) -> Option<Reason> {
     match state.queues.get(queue) {
         Some(queue) if queue.runs_jobs() => None,
         Some(queue) if queue.route.is_some() => Some(Reason::QueueRoutes),
+        Some(queue) if queue.nested && queue.started => Some(Reason::NestedQueue),
         _ => Some(Reason::QueueStopped),
     }
 }

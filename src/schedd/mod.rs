@@ -138,6 +138,8 @@ pub mod start;
 
 mod brood;
 
+mod handover;
+
 mod nested;
 
 pub use start::{command, main};

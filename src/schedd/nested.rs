@@ -27,8 +27,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
+use taking::Taker;
 
 mod installation;
+
+mod taking;
 
 /// How long noded may take to be there.
 const PATIENCE: Span = Span::seconds(10);
@@ -43,17 +46,22 @@ pub struct Wishes<'a> {
     pub preset: Option<&'a str>,
     /// `--config`: its `lanai.toml`.
     pub config: Option<&'a Path>,
+    /// `--queue`: the parent's queue whose jobs it takes.
+    pub queue: Option<&'a str>,
     /// The command to run; empty for none.
     pub command: &'a [OsString],
 }
 
 /// Serves the job this process belongs to; the result is the exit status of the command.
 pub fn run(wishes: &Wishes) -> Result<ExitCode> {
+    let parent = Home::find()?;
+    wishes.queue.map_or(Ok(()), |queue| taking::check(&parent, queue))?;
     let home = settle(wishes)?;
     let schedd = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home)?;
     until_there_are_nodes(&home);
     let mut brood = Brood::gather()?;
-    let served = serve(&home, schedd.pid(), wishes.command, &mut brood);
+    let taker = wishes.queue.map(|queue| Taker::start(parent, home.clone(), queue)).transpose()?;
+    let served = serve(&home, (schedd.pid(), wishes.command), taker, &mut brood);
     if !matches!(served, Ok(Over::Signal(_))) {
         let _ = start::stop(&home);
     }
@@ -90,10 +98,14 @@ enum Over {
     Signal(Signal),
 }
 
-fn serve(home: &Home, schedd: Pid, command: &[OsString], brood: &mut Brood) -> Result<Over> {
+fn serve(home: &Home, (schedd, command): (Pid, &[OsString]), taker: Option<Taker>, brood: &mut Brood) -> Result<Over> {
     let Some((first, arguments)) = command.split_first() else {
         announce(home)?;
-        return Ok(match brood.until_gone(schedd, true)? {
+        let gone = brood.until_gone(schedd, true)?;
+        if gone.is_ok() {
+            taker.into_iter().for_each(Taker::stop);
+        }
+        return Ok(match gone {
             Err(signal) => Over::Signal(signal),
             Ok(End::Exited(0)) => Over::Ended(end_with(End::Exited(0), stuck(home)?)),
             Ok(_) => bail!("its schedd ended before its time; see {}", home.log("schedd").display()),
@@ -103,7 +115,12 @@ fn serve(home: &Home, schedd: Pid, command: &[OsString], brood: &mut Brood) -> R
         Ok(process) => process,
         Err(error) => return Ok(Over::Ended(End::Exited(not_started(first, &error)))),
     };
-    match brood.until_gone(command, false)? {
+    let ended = brood.until_gone(command, false)?;
+    if ended.is_ok() {
+        // A job that is being moved is in one of the two queues before the jobs left are counted.
+        taker.into_iter().for_each(Taker::stop);
+    }
+    match ended {
         Err(signal) => Ok(Over::Signal(signal)),
         Ok(end) => Ok(match until_jobs_are_over(home, brood)? {
             Ok(stuck) => Over::Ended(end_with(end, stuck)),

@@ -23,7 +23,7 @@ use crate::spool::Spool;
 use crate::spool::commit::Change;
 use crate::sys::user;
 use crate::wire::batch::{self, Act, Batch, Target};
-use crate::wire::message::{Payload, Request, Submission};
+use crate::wire::message::{Offered, Payload, Request, Submission};
 use crate::wire::order::Order;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub enum Granted {
     Farewell(Farewell),
     /// A reservation known under this full id, and whether it can be had.
     Reserved(String, Option<bool>),
+    /// Jobs that a nested instance can take.
+    Offered(Vec<Offered>),
     /// What each request of a batch comes to.
     Batch(Vec<Result<Granted, Refusal>>),
 }
@@ -75,7 +77,7 @@ pub fn apply(
         && needs_room(request)
     {
         return match request {
-            Request::Submit(submission) => desk.submitted(submission)?.ok_or_else(|| lack.clone()),
+            Request::Submit(submission) => desk.submitted(submission.token)?.ok_or_else(|| lack.clone()),
             _ => Err(lack.clone()),
         };
     }
@@ -99,6 +101,9 @@ pub fn apply(
         Request::Message { job, output, errors, text } => desk.message(*job, *output, *errors, text),
         Request::Run { job, on, detached } => desk.run_now(*job, on, *detached),
         Request::Shove(id) => desk.shove(*id),
+        Request::Offer { queue, after } => desk.offer(queue, *after),
+        Request::Adopt(adoption) => desk.adopt(adoption),
+        Request::Claim { job, to, token } => desk.claim(*job, to, *token),
         Request::Wait(id) => desk.wait(*id),
         Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
         Request::DeclareGone { node } => desk.declare_gone(node),
@@ -156,6 +161,7 @@ fn needs_room(request: &Request) -> bool {
     matches!(
         request,
         Request::Submit(_)
+            | Request::Adopt(_)
             | Request::Alter(..)
             | Request::RerunFailed(_)
             | Request::Retry { .. }
@@ -179,7 +185,7 @@ pub(super) struct Desk<'a> {
 impl Desk<'_> {
     fn submit(&mut self, submission: &Submission) -> Result<Granted, Refusal> {
         let owner = self.admit()?;
-        if let Some(granted) = self.submitted(submission)? {
+        if let Some(granted) = self.submitted(submission.token)? {
             return Ok(granted);
         }
         let (draft, bonds, _) = self.admitted(&owner, submission)?;
@@ -257,8 +263,8 @@ impl Desk<'_> {
     }
 
     /// What became of this submission when it was told before.
-    pub(super) fn submitted(&self, submission: &Submission) -> Result<Option<Granted>, Refusal> {
-        let found = self.spool.submitted(self.caller.owner.uid, submission.token);
+    pub(super) fn submitted(&self, token: [u8; 16]) -> Result<Option<Granted>, Refusal> {
+        let found = self.spool.submitted(self.caller.owner.uid, token);
         Ok(found.map_err(Refusal::spool)?.map(|id| Granted::Job(id, Vec::new())))
     }
 
@@ -343,7 +349,7 @@ impl Desk<'_> {
     }
 
     /// Stores bytes by their digest: a hundred thousand equal environments are one.
-    fn keep(&mut self, bytes: &[u8]) -> Digest {
+    pub(super) fn keep(&mut self, bytes: &[u8]) -> Digest {
         let digest = digest(bytes);
         self.ledger.also(Change::Blob(digest, bytes.into()));
         digest
@@ -353,15 +359,18 @@ impl Desk<'_> {
     pub(super) fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         match self.ledger.known(id) {
             Some(job) if job.life.state != State::Finished => Ok(job),
-            Some(_) => Err(self.over()),
-            None if self.past(id)?.is_some() => Err(self.over()),
-            None => Err(Refusal::unknown_job()),
+            Some(job) => Err(self.over(&job)),
+            None => Err(self.past(id)?.map_or_else(Refusal::unknown_job, |job| self.over(&job))),
         }
     }
 
     /// What is said of a job that is over: without a history nobody knows of it any more.
-    fn over(&self) -> Refusal {
-        if self.has_history() { Refusal::finished() } else { Refusal::unknown_job() }
+    fn over(&self, job: &Job) -> Refusal {
+        match &job.life.moved_to {
+            _ if !self.has_history() => Refusal::unknown_job(),
+            Some(to) => Refusal::moved(to),
+            None => Refusal::finished(),
+        }
     }
 
     /// Whether anybody is shown jobs that are over.
@@ -409,7 +418,7 @@ impl Desk<'_> {
     fn delete(&mut self, id: JobId, force: bool, purge: bool) -> Result<Granted, Refusal> {
         match self.owned(id) {
             Ok(_) => self.ledger.happen_to_all(id, &Event::DeleteWanted { by: self.caller.shown(), force }),
-            Err(refusal) if purge && refusal == Refusal::finished() => self.purge(id)?,
+            Err(refusal) if purge && refusal.code == Refusal::finished().code => self.purge(id)?,
             Err(refusal) => return Err(refusal),
         }
         Ok(Granted::Done)
@@ -428,9 +437,13 @@ impl Desk<'_> {
 
     fn wait(&self, id: JobId) -> Result<Granted, Refusal> {
         match self.live(id) {
-            Err(refusal) if refusal != self.over() => Err(refusal),
-            Err(_) if self.past(id)?.is_none() => Err(Refusal::unknown_job()),
-            _ => Ok(Granted::Wait(id)),
+            Err(refusal) => {
+                let known = self.ledger.known(id).map(Arc::unwrap_or_clone);
+                let job = known.map_or_else(|| self.past(id), |job| Ok(Some(job)))?;
+                let has_ended = job.is_some_and(|job| job.life.moved_to.is_none());
+                if has_ended { Ok(Granted::Wait(id)) } else { Err(refusal) }
+            }
+            Ok(_) => Ok(Granted::Wait(id)),
         }
     }
 

@@ -61,6 +61,9 @@ struct Arguments {
     /// The lanai.toml of the nested queue.
     #[arg(long, value_name = "FILE", requires = "nested", conflicts_with = "preset")]
     config: Option<PathBuf>,
+    /// A queue of the schedd outside: jobs of its owner that wait there are moved into the nested queue.
+    #[arg(long, value_name = "QUEUE", requires = "nested")]
+    queue: Option<String>,
     /// What to run with the nested queue; qsub and qstat in it speak to that.
     #[arg(last = true, value_name = "COMMAND", requires = "nested")]
     command: Vec<OsString>,
@@ -97,7 +100,8 @@ pub fn main(portrait: Portrait) -> ExitCode {
 fn run(arguments: &Arguments, portrait: Portrait) -> Result<ExitCode> {
     if arguments.nested {
         let (preset, config) = (arguments.preset.as_deref(), arguments.config.as_deref());
-        return nested::run(&Wishes { preset, config, command: &arguments.command });
+        let queue = arguments.queue.as_deref();
+        return nested::run(&Wishes { preset, config, queue, command: &arguments.command });
     }
     serve_or_ask(arguments, portrait).map(|()| ExitCode::SUCCESS)
 }

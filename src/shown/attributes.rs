@@ -329,6 +329,7 @@ impl<'a> View<'a> {
             (State::Suspended, _) => 43,
             (State::Begun, _) => 70,
             (State::Expired, _) => 69,
+            (State::Finished, _) if life.moved_to.is_some() => 94,
             (State::Finished, _) if life.bars.broken => 92,
             (State::Finished, Some(exit)) if !exit.deleted => 92 + i64::from(exit.status != 0),
             (State::Finished, _) => 91,
@@ -368,11 +369,12 @@ impl<'a> View<'a> {
             Some(id) if *id == spec.queue => self.out.text("reserve_ID", format!("{id}.{}", self.server.name)),
             other => self.out.text_if("resv", other.as_deref()),
         }
-        if matches!(life.state, State::Finished | State::Expired) {
-            if life.run.is_some() {
-                let failed = life.ending.as_deref().is_some_and(|text| text.contains("stage-out failed"));
-                self.out.number("Stageout_status", i64::from(!failed));
-            }
+        let is_over = matches!(life.state, State::Finished | State::Expired);
+        if is_over && life.run.is_some() {
+            let failed = life.ending.as_deref().is_some_and(|text| text.contains("stage-out failed"));
+            self.out.number("Stageout_status", i64::from(!failed));
+        }
+        if is_over && life.moved_to.is_none() {
             self.out.number("Exit_status", life.exit.map_or(DELETED, |exit| exit.status));
         }
     }

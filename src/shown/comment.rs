@@ -16,6 +16,9 @@ const LIMITS: [(i32, &str); 4] = [(-26, "vmem"), (-27, "mem"), (-28, "cput"), (-
 /// The comment of a job.
 pub fn of<'a>(record: &'a Record, server: &ServerFacts) -> Cow<'a, str> {
     let (job, clock) = (&record.job, &server.clock);
+    if let Some(to) = &job.life.moved_to {
+        return Cow::Owned(format!("Job was moved to {to}"));
+    }
     match (&job.life.comment, &record.reason) {
         (Some(comment), _) if job.id.is_array() && job.life.state == State::Finished => {
             Cow::Owned(format!("{comment}{}", ending(job)))

@@ -11,7 +11,7 @@ use crate::model::array::Indices;
 pub use crate::model::attribute::Setting;
 use crate::model::depend::Link;
 use crate::model::event::Event;
-use crate::model::job::{Job, JobId, Share};
+use crate::model::job::{Job, JobId, Share, Spec};
 use crate::model::member::Member;
 use crate::model::node::Node;
 use crate::model::promise::Promise;
@@ -27,6 +27,7 @@ use crate::model::text::Text;
 use crate::model::time::{ClockTable, Span, Time};
 use crate::model::trigger::CycleRecord;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The version every frame carries. A daemon and a client of different versions say so in one
 /// line and part.
@@ -171,6 +172,25 @@ pub enum Request {
         /// Whether the nodeds leave too.
         nodes: bool,
     },
+    /// `schedd --nested --queue`: which waiting jobs of the caller in this queue a nested instance can take. Answered
+    /// by [`Reply::Offered`].
+    Offer {
+        /// The queue.
+        queue: String,
+        /// Jobs after this one.
+        after: Option<JobId>,
+    },
+    /// A new job of a nested instance, with a system hold: a copy of a job of its parent.
+    Adopt(Box<Adoption>),
+    /// The job moves to a nested instance, which has a held copy. A repeated claim is granted again.
+    Claim {
+        /// The job.
+        job: JobId,
+        /// The full id of the copy.
+        to: String,
+        /// Random: of this claim and its repetitions.
+        token: [u8; 16],
+    },
     /// A command with several job ids. Answered by [`Reply::Batch`] or [`Reply::NotBatched`].
     Batch(Batch),
 }
@@ -229,6 +249,8 @@ pub enum Reply {
         /// Whether it can be had; None if that is not known yet.
         confirmed: Option<bool>,
     },
+    /// To [`Request::Offer`]: the first of these jobs; none if there are no more.
+    Offered(Vec<Offered>),
     /// To [`Request::Batch`], for each of its jobs in their order: done, with what is not as it was asked for, or
     /// refused.
     Batch(Vec<Result<Vec<String>, Refusal>>),
@@ -242,7 +264,12 @@ impl Request {
     pub fn is_change(&self) -> bool {
         !matches!(
             self,
-            Request::Wait(_) | Request::Ask(_) | Request::Attach(_) | Request::Watch { .. } | Request::Status
+            Request::Offer { .. }
+                | Request::Wait(_)
+                | Request::Ask(_)
+                | Request::Attach(_)
+                | Request::Watch { .. }
+                | Request::Status
         )
     }
 
@@ -314,6 +341,30 @@ pub struct Submission {
     pub arguments: Text,
     /// The server's own options that were heeded.
     pub defaults: String,
+}
+
+/// A waiting job that its owner's nested instances can take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Offered {
+    /// The job.
+    pub job: JobId,
+    /// What it asks for.
+    pub spec: Arc<Spec>,
+    /// The script's text, if it has one.
+    #[serde(with = "super::raw")]
+    pub script: Vec<u8>,
+    /// The environment handed on: `K=V` entries, each ended by a zero byte.
+    #[serde(with = "super::raw")]
+    pub environ: Vec<u8>,
+}
+
+/// A job for a nested instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Adoption {
+    /// Random: two adoptions with one token are one job.
+    pub token: [u8; 16],
+    /// The job of the parent.
+    pub offered: Offered,
 }
 
 /// The bytes of a script, or a command.

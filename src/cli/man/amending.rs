@@ -69,7 +69,7 @@ pub(super) const OBJECTS: Extra = Extra {
             "queue",
             "queue_type (Execution, Route), enabled, started, Priority, limits, resources_max, resources_min, \
               resources_default, default_chunk, acl_users, acl_groups, acl_hosts (each with acl_..._enable), \
-              from_route_only, route_destinations, route_held_jobs, route_waiting_jobs, route_retry_time, \
+              from_route_only, nested, route_destinations, route_held_jobs, route_waiting_jobs, route_retry_time, \
               route_lifetime, max_array_size, backfill_depth, comment.",
         ),
         Term(

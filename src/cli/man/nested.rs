@@ -28,6 +28,13 @@ pub(super) const NESTED: Extra = Extra {
              lanai.toml. The user's own installation and its configuration have no part in it.",
         ),
         Text(
+            "With --queue QUEUE, jobs of the same user that wait in that queue outside are moved into the nested queue, one at a time, \
+             whenever no job waits there. The queue must say so (nested in lanai.toml(5), set queue QUEUE nested = True in \
+             qmgr(8)); its jobs start nowhere else. A job that was moved is over outside, without an exit status, and qstat -xf there names its new id; \
+             from then on it is a job of the nested queue and ends with it. Arrays, jobs with a label, interactive and blocking jobs, \
+             jobs of a reservation and jobs that others depend on are not moved. Once COMMAND has ended no more jobs are moved.",
+        ),
+        Text(
             "Everything ends with the outer job: qdel, its walltime or the end of its script end all processes of the jobs within, \
              and their records go with TMPDIR, which must be a folder of yours that nobody else may write to. Memory is the host's where the outer job has asked for none. Of a job on several hosts \
              only the first is used, the one that runs its script; resources of the site's own are not offered.",

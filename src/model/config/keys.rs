@@ -202,6 +202,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "route_lifetime",
             "route_retry_time",
             "from_route_only",
+            "nested",
             "acl_users",
             "acl_groups",
             "acl_hosts",

@@ -71,14 +71,8 @@ fn every_key_is_read() {
     assert_eq!((launch.login, launch.grace), (false, Span(0)));
     assert_eq!(config.cycle.poll_interval, Span::seconds(5));
     assert_eq!(config.policy().default_walltime, Span::seconds(3600));
-    let short = Queue {
-        priority: -3,
-        has_priority: true,
-        enabled: false,
-        started: false,
-        backfill_depth: Some(2),
-        ..Queue::named("short")
-    };
+    let stopped = Queue { enabled: false, started: false, ..Queue::named("short") };
+    let short = Queue { priority: -3, has_priority: true, backfill_depth: Some(2), ..stopped };
     assert_eq!(config.queues(), vec![short]);
     let scratch = Definition { kind: Kind::Size, host_level: true, consumable: true, requestable: true };
     assert_eq!(config.resources().get("scratch"), Some(&scratch));

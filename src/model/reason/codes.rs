@@ -35,6 +35,7 @@ pub const CODES: &[Code] = &[
     code(Stage::Admission, "unsatisfiable", "no node, or not all together, could take it though nobody were there"),
     code(Stage::Admission, "queue_stopped", "its queue starts no jobs"),
     code(Stage::Admission, "queue_routes", "its queue passes jobs on, and no destination has taken it yet"),
+    code(Stage::Admission, "nested_queue", "its queue is for nested instances (schedd --nested --queue)"),
     code(Stage::Admission, "not_open", "the reservation it asks for is not open"),
     code(Stage::Admission, "outlasts_window", "it would run longer than the reservation it is in"),
     code(Stage::Admission, "dedicated_time", "dedicated time is not for its queue, or its queue for nothing else"),

@@ -39,6 +39,7 @@ impl Reason {
             R::Unsuitable { bar, said, .. } => write!(f, "{}: {said}", bar.name()),
             R::QueueStopped => f.write_str("Queue not started."),
             R::QueueRoutes => f.write_str("Queue not an execution queue."),
+            R::NestedQueue => f.write_str("Job waits for a nested instance of its owner to take it"),
             R::NoBackfill => f.write_str("Job would pass a blocked job, which its quality of service does not"),
             R::UnderThreshold { value, threshold } => {
                 write!(f, "Job is under job_sort_formula threshold value ({value} <= {threshold})")

@@ -34,6 +34,9 @@ impl Asked<'_> {
                 return Err(Refusal::dependency(&format!("{} cannot depend on itself", self.full(edge.job))));
             }
             let job = self.found(edge.job)?;
+            if let Some(to) = &job.life.moved_to {
+                return Err(Refusal::dependency(&format!("{} was moved to {to}", self.full(edge.job))));
+            }
             match edge.kind {
                 Kind::After(condition) => self.condition(&mut bonds, &job, condition)?,
                 Kind::Before(condition) => {

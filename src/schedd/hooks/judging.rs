@@ -53,7 +53,7 @@ pub fn judge(ledger: &mut Ledger, spool: &Spool, case: &Case) -> Result<Option<J
 
 fn submitted(desk: &mut Desk, submission: &Submission) -> Result<Option<Judged>, Refusal> {
     let owner = desk.admit()?;
-    if desk.submitted(submission)?.is_some() {
+    if desk.submitted(submission.token)?.is_some() {
         return Ok(None);
     }
     let (draft, _, mut job) = desk.admitted(&owner, submission)?;

@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn it_serves_in_order_unless_it_is_told_otherwise() {
-        let wishes = |preset, config| Wishes { preset, config, command: &[] };
+        let wishes = |preset, config| Wishes { preset, config, queue: None, command: &[] };
         let plain = config(&wishes(None, None));
         assert_eq!((plain.precedence.order, plain.backfill.policy), (Order::Fcfs, Filling::None));
         assert_eq!((plain.server.name.as_deref(), plain.server.idle), (Some("job12-3.head"), Span::seconds(60)));
@@ -126,7 +126,8 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             format!(
                 "{:#}",
-                configuration(&Wishes { preset: None, config: Some(&file), command: &[] }, "1.h").unwrap_err()
+                configuration(&Wishes { preset: None, config: Some(&file), queue: None, command: &[] }, "1.h")
+                    .unwrap_err()
             )
         };
         let foreign = refused("[[node]]\nname = \"n2\"\nsocket = \"/run/n2.sock\"\n");

@@ -33,6 +33,12 @@ impl View<'_> {
                 let queue = &self.found.record.job.spec.queue;
                 format!("Its queue, {queue}, passes jobs on, and none of its destinations takes this one now.")
             }
+            Reason::NestedQueue => {
+                let queue = &self.found.record.job.spec.queue;
+                format!(
+                    "Jobs of its queue, {queue}, run in nested instances: it waits for one of its owner to take it."
+                )
+            }
             Reason::NoBackfill => {
                 "There is room for it now, but its quality of service lets it pass no job that waits for room."
                     .to_string()

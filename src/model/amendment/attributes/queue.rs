@@ -32,6 +32,13 @@ pub(super) const QUEUE: &[Attribute] = &[
         ),
     ),
     at(
+        "nested",
+        Form::Queue(
+            |queue| told(queue.nested).filter(|_| queue.nested),
+            |queue, text| truth(text, false).map(|is_so| queue.nested = is_so).is_some(),
+        ),
+    ),
+    at(
         "acl_host_enable",
         Form::Queue(
             |queue| enabled(queue.access.by_host, &queue.access.hosts),

@@ -169,6 +169,7 @@ fn keys(queue: &Queue, factor: Option<f64>) -> Vec<Known> {
         ("route_lifetime", route.and_then(|route| route.lifetime).map(span)),
         ("route_retry_time", route.and_then(|route| route.retry_time).map(span)),
         ("from_route_only", Some(queue.from_route_only.into())),
+        ("nested", Some(queue.nested.into())),
         ("acl_users", list(&access.users, access.by_user)),
         ("acl_groups", list(&access.groups, access.by_group)),
         ("acl_hosts", list(&access.hosts, access.by_host)),

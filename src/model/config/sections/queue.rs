@@ -32,6 +32,7 @@ pub fn queue(section: &Section, resources: &Resources) -> Result<Queue, ConfigEr
         charge: section.read("charge", CHARGE, charge)?.unwrap_or(default.charge),
         route: route(section)?,
         from_route_only: section.read("from_route_only", BOOLEAN, boolean)?.unwrap_or(false),
+        nested: section.read("nested", BOOLEAN, boolean)?.unwrap_or(false),
         access: access(section)?,
         least: amounts("resources_min")?,
         most: amounts("resources_max")?,
