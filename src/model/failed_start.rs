@@ -20,10 +20,16 @@ impl Life {
 }
 
 impl Job {
-    /// Notes that the host that was to run the script could not start it.
-    pub(super) fn note_failed_host(&mut self) {
+    /// The host that was to run the script could not start it: the pause that follows holds for this host and
+    /// those that failed just before it.
+    pub(super) fn failed_on_its_host(&mut self, moment: Moment) {
+        let mut hosts = std::mem::take(&mut self.life.failed_hosts);
         let first = self.life.run.as_ref().and_then(|run| run.shares.first());
-        self.life.failed_hosts.extend(first.map(|share| share.host.clone()));
+        hosts.extend(first.map(|share| share.host.clone()));
+        self.try_again(0, moment);
+        if self.life.not_before.is_some() {
+            self.life.failed_hosts = hosts;
+        }
     }
 
     /// M10: the job is tried again after pauses that grow, and held in the end. The first `free` failures cost no
@@ -41,8 +47,9 @@ impl Job {
     }
 
     /// Does not start the job for `wait`, and up to a sixty-fourth longer: jobs that are put off at about the same
-    /// time become one class, however many they are.
+    /// time become one class, however many they are. The pause holds for all hosts.
     pub(super) fn put_off(&mut self, wait: Span, moment: Moment) {
+        self.life.failed_hosts.clear();
         let step = (wait.0 / 64).max(1);
         let until = moment.now.0.saturating_add(wait.0).saturating_add(step - 1);
         self.life.not_before = (wait > Span(0)).then(|| Time(until - until % step));
@@ -104,7 +111,7 @@ mod tests {
 
     /// M10.
     #[test]
-    fn the_hosts_of_failed_starts_are_kept_until_a_start_succeeds() {
+    fn the_hosts_of_failed_starts_are_kept_as_long_as_their_pause() {
         let mut job = queued();
         let mut run = |attempt: Attempt, host: &str, how: How| {
             try_on(host, attempt, how, &mut job);
@@ -113,9 +120,11 @@ mod tests {
         let fault = || How::NodeFault("no home directory".into());
         assert_eq!(run(1, "n1", fault()), ["n1"]);
         assert_eq!(run(2, "n2", fault()), ["n1", "n2"]);
-        assert_eq!(run(3, "n1", How::ShepherdLost), ["n1", "n2"]);
-        job.apply(&Event::Shoved { by: "root@head".into() }, fixture::moment(0));
-        assert!(job.life.failed_hosts.is_empty(), "an operator lets it start anywhere");
+        let mut shoved = job.clone();
+        shoved.apply(&Event::Shoved { by: "root@head".into() }, fixture::moment(0));
+        assert!(shoved.life.failed_hosts.is_empty(), "an operator lets it start anywhere");
+        job.apply(&Event::StartRefused { hook: "h".into(), why: "no".into() }, fixture::moment(0));
+        assert!(job.life.failed_hosts.is_empty(), "the pause after a refusal holds for all hosts");
     }
 
     #[test]

@@ -423,8 +423,8 @@ pub struct Life {
     pub etime: Option<Time>,
     /// Not to be started again before (after a failed start).
     pub not_before: Option<Time>,
-    /// The hosts on which its latest starts failed by the host's fault. Until `not_before` it may start on any
-    /// other host.
+    /// The hosts on which its latest starts failed by the host's fault, if the pause until `not_before` holds for
+    /// these hosts alone: the job may start on any other host at once.
     #[serde(default)]
     pub failed_hosts: BTreeSet<String>,
     /// Ended.

@@ -324,10 +324,7 @@ impl Job {
             (_, Want::Gone(_)) if outcome.on_its_own => self.ended_before_deletion(outcome, moment),
             (how, Want::Requeue(_)) if outcome.on_its_own => self.over_by_itself(how, outcome, moment),
             (_, Want::Gone(_)) => self.finish(DELETED, true, moment),
-            (How::NodeFault(_), _) => {
-                self.note_failed_host();
-                self.start_failed(moment);
-            }
+            (How::NodeFault(_), _) => self.failed_on_its_host(moment),
             (How::AwaitsFiles(_), _) => self.await_files(moment),
             (How::ShepherdLost, _) if !self.spec.rerunnable => self.finish(LOST, false, moment),
             // Y17: what has come to its end in time is done.
