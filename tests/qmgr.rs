@@ -45,6 +45,12 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("    license", "Lanai has no licences"),
     ("    last_", "moments"),
     ("    power_provisioning = ", "Lanai switches no node off"),
+    ("    loadave = ", "noded measures the load of its node"),
+    ("    resources_utilized", "the same"),
+    ("    resv_users = ", "Lanai limits users' reservations"),
+    ("    resv_max_", "the same"),
+    ("set server resv_users = ", "the same"),
+    ("set server resv_max_", "the same"),
     ("    eligible_time_enable = ", "always on here"),
     ("set server eligible_time_enable = ", "the same"),
 ];

@@ -21,6 +21,8 @@ const ALSO_SHOWN: &[(&str, &str)] = &[
     ("jobdir", "the same"),
     ("lanai_reason", "the same for programs"),
     ("resources_used", "known from the first moment; the recorded node was asked later"),
+    ("loadave", "noded measures the load of its node"),
+    ("resources_utilized", "the same"),
 ];
 
 /// Attributes that Lanai does not show, and why.

@@ -208,10 +208,11 @@ impl Shown {
         let told = ["jobs", "total_jobs", "state_count", "resources_assigned", "sched_host"];
         let told = told.into_iter().chain(["server_state", "server_host", "pbs_version", "license"]);
         let of_node = ["Mom", "Port", "ntype", "pcpus", "last_state_change_time", "last_used_time", "resv"];
+        let of_node = of_node.into_iter().chain(["loadave", "resources_utilized"]);
         match self.target {
             Target::Sched => !["sched_host", "pbs_version", "state"].contains(&line.name.as_str()),
             Target::Hook(_) => line.name != PROGRAM,
-            Target::Node(_) if of_node.contains(&line.name.as_str()) => false,
+            Target::Node(_) if of_node.into_iter().any(|name| name == line.name) => false,
             Target::Node(_) if OF_NODE.contains(&line.name.as_str()) => true,
             Target::Node(_) if line.name == "sharing" => line.value != NodeSharing::default().name(),
             _ => !told.into_iter().any(|name| name == line.name),
