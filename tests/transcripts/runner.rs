@@ -152,24 +152,44 @@ fn is_question(command: &str) -> bool {
     !manages && !marks && !changing.iter().any(|program| command.contains(program))
 }
 
-/// Waits, not for long, until no job is about to become another: started, ended, or considered.
+/// How long a job may be starting or ending, on a loaded machine.
+const IN_TRANSIT: Duration = Duration::from_secs(20);
+
+/// How long a job may have no comment, or compute without a pause. Some jobs of the recordings do either for ever.
+const RESTLESS: Duration = Duration::from_secs(5);
+
+/// Waits until every job has been considered, has ended, or runs and waits for something: a signal that comes
+/// before the script has set its trap has another effect.
 fn settle(world: &World) {
     let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(3) {
+    loop {
         let Some(done) = world.run("root", "qstat -f -F json", LIMIT) else { return };
         let Ok(said) = serde_json::from_str::<serde_json::Value>(&done.out) else { return };
-        let mut jobs = said["Jobs"].as_object().into_iter().flatten().map(|(_, job)| job);
-        let in_flux = |job: &serde_json::Value| match job["job_state"].as_str() {
-            Some("R") => job["session_id"].is_null(),
-            Some("E") => true,
-            Some("Q") => job["comment"].is_null(),
-            _ => false,
-        };
-        if !jobs.any(in_flux) {
+        let jobs = said["Jobs"].as_object().into_iter().flatten().map(|(_, job)| job);
+        let patience = jobs.map(|job| patience(world, job)).max().unwrap_or_default();
+        if started.elapsed() >= patience {
             return;
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// How long to wait for a job's next state; zero if it has settled.
+fn patience(world: &World, job: &serde_json::Value) -> Duration {
+    match (job["job_state"].as_str(), job["session_id"].as_u64()) {
+        (Some("R"), None) | (Some("E"), _) => IN_TRANSIT,
+        (Some("R"), Some(session)) if !is_asleep(world, session) => RESTLESS,
+        (Some("Q"), _) if job["comment"].is_null() => RESTLESS,
+        _ => Duration::ZERO,
+    }
+}
+
+/// Whether a process waits for something, as shown in `/proc/PID/stat`. A process that has ended does not hold up
+/// the commands either.
+fn is_asleep(world: &World, process: u64) -> bool {
+    let status = world.run("root", &format!("cat /proc/{process}/stat"), LIMIT);
+    let state = status.and_then(|done| Some(done.out.rsplit_once(") ")?.1.chars().next()));
+    !matches!(state, Some(Some('R' | 'D')))
 }
 
 /// Writes the differences of a file where somebody wants them: into the folder `LANAI_TRANSCRIPTS`.
