@@ -3,6 +3,7 @@
 
 use super::caller::Caller;
 use super::ledger::Ledger;
+use crate::model::job::Owner;
 use crate::model::node::NodeFacts;
 use crate::model::refusal::Refusal;
 use crate::model::reservation::{Occurrence, Reservation};
@@ -10,7 +11,7 @@ use crate::model::resource::Value;
 use crate::model::select::Request;
 use crate::model::time::Span;
 
-/// So many times may the reservations of one user come together, whoever the user is.
+/// The most occurrences that all reservations of one user have together. Operators are limited, too.
 const MOST: usize = 1000;
 
 /// Refuses reservations to users who may not have them, and more of them than one user may have.
@@ -23,7 +24,7 @@ pub fn check_number(ledger: &Ledger, caller: &Caller, more: usize) -> Result<(),
         return Err(Refusal::unauthorized().because(why));
     }
     let most = if caller.privileged { MOST } else { MOST.min(bounds.number as usize) };
-    let has = of_user(ledger, owner.uid).map(|made| made.occurrences.len() - made.current).sum::<usize>();
+    let has = of_user(ledger, owner).map(|made| made.occurrences.len() - made.current).sum::<usize>();
     match has + more > most {
         true => Err(Refusal::too_many_reservations(most, has, more)),
         false => Ok(()),
@@ -54,7 +55,7 @@ pub fn check_size(
     }
     let (most, more) = ((nodes.all as f64 * bounds.share) as u64, nodes.asked(request));
     for occurrence in occurrences {
-        let others = of_user(ledger, caller.owner.uid).filter(|made| except != Some(made.id.as_str()));
+        let others = of_user(ledger, &caller.owner).filter(|made| except != Some(made.id.as_str()));
         let at_that_time =
             others.filter(|made| made.occurrences[made.current..].iter().any(|o| overlap(o, occurrence)));
         let has = at_that_time.map(|made| nodes.asked(&made.terms.request)).sum::<u64>();
@@ -65,9 +66,9 @@ pub fn check_size(
     Ok(())
 }
 
-fn of_user(ledger: &Ledger, uid: u32) -> impl Iterator<Item = &Reservation> {
+fn of_user<'a>(ledger: &'a Ledger, owner: &'a Owner) -> impl Iterator<Item = &'a Reservation> {
     let made = ledger.reservations().map(AsRef::as_ref);
-    made.filter(move |made: &&Reservation| made.owner.uid == uid && made.has_queue())
+    made.filter(|made: &&Reservation| owner.is_same_account(&made.owner) && made.has_queue())
 }
 
 fn overlap(one: &Occurrence, other: &Occurrence) -> bool {

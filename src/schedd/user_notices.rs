@@ -110,7 +110,10 @@ impl UserNotices {
         let mut news = Vec::new();
         for user in free {
             let node = self.waiting.get(&user).and_then(VecDeque::front).and_then(Notice::node);
-            let Some(noded) = nodes.notifier(host, node) else { return self.hold(now, news) };
+            let Some(noded) = nodes.notifier(host, node) else {
+                self.wait_for_node(now);
+                break;
+            };
             self.unreachable = None;
             let Some(notice) = self.waiting.get_mut(&user).and_then(VecDeque::pop_front) else { continue };
             let program = notice.program.display().to_string();
@@ -123,14 +126,13 @@ impl UserNotices {
         news
     }
 
-    /// Keeps what waits while no noded is connected, but not for long.
-    fn hold(&mut self, now: Span, news: Vec<News>) -> Vec<News> {
+    /// Keeps notices while no noded is connected, for up to [`HOLD`].
+    fn wait_for_node(&mut self, now: Span) {
         let since = *self.unreachable.get_or_insert(now);
         if now >= since + HOLD {
             self.give_up("no node was connected");
             self.unreachable = None;
         }
-        news
     }
 
     fn order(&mut self, notice: Notice) -> Option<Order> {
