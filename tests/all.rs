@@ -41,6 +41,7 @@ mod interactive;
 mod job_commands;
 mod job_path;
 mod joining;
+mod large_scripts;
 mod launch_failures;
 mod letters;
 mod licences;

@@ -180,6 +180,7 @@ fn submission(number: u32) -> Request {
         submit_host: "h".to_string(),
         arguments: Text::default(),
         defaults: String::new(),
+        stored: None,
     }))
 }
 

@@ -233,6 +233,7 @@ fn ten_thousand_operands_are_answered() {
 fn submissions_by_hand(workdir: &Path) -> Vec<Submission> {
     let submission = || Submission {
         defaults: String::new(),
+        stored: None,
         token: process::random().unwrap(),
         settings: Vec::new(),
         payload: Payload::Script(b"true\n".to_vec()),

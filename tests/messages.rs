@@ -35,6 +35,7 @@ fn submission(settings: Vec<Setting>) -> Submission {
         submit_host: "head".into(),
         arguments: "-h -- /bin/true".into(),
         defaults: String::new(),
+        stored: None,
     }
 }
 

@@ -29,7 +29,7 @@ const RUNNING: usize = 20;
 const FAULTS: &str = "socket.read:1/300:fail,socket.write:1/300:short,socket.write:1/1000:fail,\
     socket.connect:1/100:delay,socket.connect:1/200:fail,spool.commit:1/200:fail,spool.write:1/2000:fail,\
     spool.committed:1/500:crash,spawner.send:1/300:fail,attempt.build:1/300:fail,attempt.exit:1/100:fail,\
-    attempt.tombstone:1/50:fail,noded.epoch:1/20:fail";
+    attempt.tombstone:1/50:fail,noded.epoch:1/20:fail,script.*:1/20:fail,script.*:1/50:crash";
 
 #[test]
 fn a_few_kills_lose_nothing_and_run_nothing_twice() {

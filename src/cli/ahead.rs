@@ -197,6 +197,7 @@ fn imagined(resources: &[OsString]) -> Result<Submission, Failure> {
         submit_host: String::new(),
         arguments: "".into(),
         defaults: String::new(),
+        stored: None,
     })
 }
 

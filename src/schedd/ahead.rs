@@ -8,7 +8,7 @@ use super::meters::Meters;
 use super::readers;
 use super::requests::Desk;
 use super::scene::{Study, Task};
-use crate::model::job::{Job, JobId, Life};
+use crate::model::job::{Digest, Job, JobId, Life};
 use crate::model::outlook::{Explanation, Overtaker};
 use crate::model::pool::{Pool, PoolUse};
 use crate::model::refusal::Refusal;
@@ -17,7 +17,7 @@ use crate::model::time::Span;
 use crate::spool::Spool;
 use crate::sys::clock::monotonic;
 use crate::wire::ahead::Ahead;
-use crate::wire::message::{Reply, Submission};
+use crate::wire::message::{Reply, StoredScript, Submission};
 use std::cmp::Reverse;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -117,7 +117,8 @@ fn task(ledger: &mut Ledger, meters: &Meters, spool: &Spool, caller: &Caller, ah
             let (job, _) = imagined(&Desk { ledger, spool, caller }, &submission)?;
             Task::Windows(Box::new(job))
         }
-        Ahead::Trial(submission) => {
+        Ahead::Trial(mut submission) => {
+            leave_out_script(&mut submission);
             let desk = Desk { ledger, spool, caller };
             desk.admit()?;
             let (job, held) = imagined(&desk, &submission)?;
@@ -125,6 +126,13 @@ fn task(ledger: &mut Ledger, meters: &Meters, spool: &Spool, caller: &Caller, ah
             Task::Trial(Box::new(job), held)
         }
     })
+}
+
+/// Spares the loop the digest of a script that is not submitted.
+fn leave_out_script(submission: &mut Submission) {
+    if let Some(size) = submission.script_size() {
+        submission.stored = Some(Arc::new(StoredScript { digest: Digest([0; 32]), size }));
+    }
 }
 
 /// What the whole system has, with what is told of it; the scheduler knows how much jobs have.

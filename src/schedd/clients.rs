@@ -5,6 +5,7 @@ use super::setup::Setup;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
+use crate::spool::scripts::SMALLEST;
 use crate::sys::{clock, fault};
 use crate::wire::frame::{FrameError, Link};
 use crate::wire::message::{Reply, Request};
@@ -47,6 +48,8 @@ struct Connection {
     awaits: Option<JobId>,
     /// Whether it awaits a change.
     watches: bool,
+    /// Whether it is not read for now.
+    is_paused: bool,
     /// When it last said or heard something whole.
     active: Span,
 }
@@ -79,14 +82,28 @@ impl Clients {
 
     fn keep(&mut self, link: Link, caller: Caller) -> Token {
         self.last += 1;
-        self.connections
-            .insert(self.last, Connection { link, caller, awaits: None, watches: false, active: clock::monotonic() });
+        self.connections.insert(
+            self.last,
+            Connection { link, caller, awaits: None, watches: false, is_paused: false, active: clock::monotonic() },
+        );
         self.last
     }
 
     /// What to watch for reading, and whether also for writing.
     pub fn watched(&self) -> impl Iterator<Item = (Token, BorrowedFd<'_>, bool)> {
-        self.connections.iter().map(|(&token, client)| (token, client.link.as_fd(), client.link.wants_write()))
+        let read = self.connections.iter().filter(|(_, client)| !client.is_paused);
+        read.map(|(&token, client)| (token, client.link.as_fd(), client.link.wants_write()))
+    }
+
+    /// Reads no more of large messages of these users until it is called again, and lets their
+    /// senders wait.
+    pub fn pause(&mut self, is_full_for: impl Fn(u32) -> bool) {
+        for client in self.connections.values_mut() {
+            client.is_paused = client.link.partial() >= SMALLEST && is_full_for(client.caller.owner.uid);
+            if client.is_paused {
+                client.active = clock::monotonic();
+            }
+        }
     }
 
     /// Whether anybody is connected.
@@ -135,7 +152,8 @@ impl Clients {
 
     /// Clients that have asked more than was heard.
     pub fn unheard(&self) -> Vec<Token> {
-        self.connections.iter().filter(|(_, client)| client.link.has_more()).map(|(&token, _)| token).collect()
+        let is_unheard = |client: &Connection| client.link.has_more() && !client.is_paused;
+        self.connections.iter().filter(|(_, client)| is_unheard(client)).map(|(&token, _)| token).collect()
     }
 
     /// Answers a client; one that takes no answers is let go.

@@ -80,7 +80,7 @@ fn launch(ledger: &Ledger, spool: &Spool, job: &Job, run: &Run) -> Result<Launch
     let lost = || SpoolError::Io(std::io::Error::other(format!("the script or environment of job {} is gone", job.id)));
     let payload = match &job.spec.program {
         Program::Command(words) => Payload::Command(words.clone()),
-        Program::Script(digest) => Payload::Script(spool.blob(*digest)?.ok_or_else(lost)?),
+        Program::Script(digest) => Payload::Script(spool.script(*digest)?.ok_or_else(lost)?),
     };
     let environ = spool.blob(job.spec.environ)?.ok_or_else(lost)?;
     Ok(Launch { rites: rites(ledger, job), ..frame(&ledger.setup, job, run, payload, environ) })

@@ -10,8 +10,8 @@ use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Holds, State};
 use crate::spool::commit::Change;
+use crate::spool::scripts::digest;
 use crate::wire::message::{Adoption, Offered};
-use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 
 /// The most jobs of one offer.
@@ -56,13 +56,12 @@ impl Desk<'_> {
     }
 
     fn offered(&self, job: &Job) -> Result<Offered, Refusal> {
-        let blob = |digest| self.spool.blob(digest).map_err(Refusal::spool);
         let missing = || Refusal::spool("the script or environment of a job is missing");
         let script = match job.spec.program {
-            Program::Script(digest) => blob(digest)?.ok_or_else(missing)?,
+            Program::Script(digest) => self.spool.script(digest).map_err(Refusal::spool)?.ok_or_else(missing)?,
             Program::Command(_) => Vec::new(),
         };
-        let environ = blob(job.spec.environ)?.ok_or_else(missing)?;
+        let environ = self.spool.blob(job.spec.environ).map_err(Refusal::spool)?.ok_or_else(missing)?;
         Ok(Offered { job: job.id, spec: job.spec.clone(), script, environ })
     }
 
@@ -94,8 +93,8 @@ impl Desk<'_> {
             return Ok(granted);
         }
         let Offered { spec, script, environ, .. } = &adoption.offered;
-        let is_whole = digest(environ) == spec.environ.0
-            && matches!(&spec.program, Program::Script(known) if known.0 == digest(script))
+        let is_whole = digest(environ) == spec.environ
+            && matches!(&spec.program, Program::Script(known) if *known == digest(script))
                 | matches!(spec.program, Program::Command(_));
         if !is_whole {
             return Err(Refusal::invalid_request());
@@ -118,8 +117,4 @@ impl Desk<'_> {
         self.ledger.insert(job);
         Ok(Granted::Job(id, entered.notes))
     }
-}
-
-fn digest(bytes: &[u8]) -> [u8; 32] {
-    Sha256::digest(bytes).into()
 }

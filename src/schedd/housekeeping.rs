@@ -90,6 +90,7 @@ impl Schedd {
             || self.ledger.reservations().any(|reservation| reservation.has_queue())
             || !self.clients.is_empty()
             || self.readers.are_busy()
+            || !self.scripts.is_idle()
         {
             self.busy = machine::monotonic();
         }

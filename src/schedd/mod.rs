@@ -176,7 +176,7 @@ use readers::Readers;
 use recover::Recovered;
 use reserve::Reserve;
 use scene::Scenes;
-use scripts::Turns;
+use scripts::Scripts;
 use settling::Settling;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -221,7 +221,7 @@ pub struct Schedd {
     untold: BTreeSet<JobId>,
     /// What waits for the next tick.
     inbox: Vec<Input>,
-    scripts: Turns<Input>,
+    scripts: Scripts,
     /// The number of commits so far: answers of the same revision show the same state.
     revision: u64,
     /// When a cycle could decide something though nothing happens.
@@ -240,6 +240,7 @@ enum Watched {
     Listener,
     Signals,
     Readers,
+    Scripts,
     Client(Token),
     Node(usize),
     Call(Token),
@@ -257,6 +258,7 @@ impl Schedd {
             watchers: Watchers::new(epoch),
             calls: Calls::default(),
             readers: Readers::start(crate::spool::file(home))?,
+            scripts: Scripts::start(home)?,
             scenes: Scenes::default(),
             aside: Aside::default(),
             checkpoints: Checkpoints::start(crate::spool::file(home))?,
@@ -277,7 +279,6 @@ impl Schedd {
             reloaded: None,
             untold: BTreeSet::new(),
             inbox: Vec::new(),
-            scripts: Turns::default(),
             revision: 0,
             next_cycle: None,
             busy: now,
@@ -296,6 +297,8 @@ impl Schedd {
     fn serve(&mut self) {
         while !self.leaving {
             self.nodes.dial();
+            let scripts = &self.scripts;
+            self.clients.pause(|uid| scripts.is_full_for(uid));
             let ready = self.watch();
             self.gather(ready);
             self.chooser.hear(&mut self.ledger, machine::monotonic());
@@ -305,8 +308,7 @@ impl Schedd {
             self.take_up_again();
             self.keep_house();
             let inputs = if self.lingers() { Vec::new() } else { std::mem::take(&mut self.inbox) };
-            let turn = self.scripts.take(inputs, scripts::is_large);
-            self.tick(turn);
+            self.tick(inputs);
             self.notify_users();
             self.wind_down();
             self.begin_log_anew();
@@ -345,10 +347,11 @@ impl Schedd {
 
     /// Waits until something is there to be read, or a timer runs out.
     fn watch(&self) -> Vec<Watched> {
-        let mut watched = vec![Watched::Listener, Watched::Signals, Watched::Readers];
+        let mut watched = vec![Watched::Listener, Watched::Signals, Watched::Readers, Watched::Scripts];
         let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
         fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.readers.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.scripts.as_fd(), PollFlags::POLLIN));
         let flags = |writes: bool| if writes { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
         for (index, fd, writes) in self.nodes.watched() {
             watched.push(Watched::Node(index));
@@ -368,8 +371,7 @@ impl Schedd {
             fds.push(PollFd::new(fd, flags(writes)));
         }
         let unheard = self.clients.unheard();
-        let may_wait = unheard.is_empty() && self.scripts.is_empty();
-        let patience = if may_wait { self.patience() } else { PollTimeout::ZERO };
+        let patience = if unheard.is_empty() { self.patience() } else { PollTimeout::ZERO };
         if poll(&mut fds, patience).is_err() {
             return Vec::new();
         }
@@ -416,6 +418,7 @@ impl Schedd {
                         self.clients.take_back(stream, caller);
                     }
                 }
+                Watched::Scripts => self.take_stored(),
                 // Heard in `serve`, with those that are late.
                 Watched::Site => {}
                 Watched::Call(token) => self.hear_call(token),
@@ -470,6 +473,9 @@ impl Schedd {
             Request::Submit(submission) if submission.defaults != self.default_options() => {
                 let defaults = self.default_options().to_string();
                 self.clients.answer(token, &Reply::Defaults(defaults));
+            }
+            Request::Submit(submission) if self.awaits_storage(&caller, &submission) => {
+                self.store_script(token, caller, submission);
             }
             request => match self.occasion(&request) {
                 Some(_) if matches!(request, Request::Batch(_)) => self.clients.answer(token, &Reply::NotBatched),

@@ -21,11 +21,11 @@ use crate::model::state::{Holds, State};
 use crate::model::time::Span;
 use crate::spool::Spool;
 use crate::spool::commit::Change;
+use crate::spool::scripts::digest;
 use crate::sys::user;
 use crate::wire::batch::{self, Act, Batch, Target};
 use crate::wire::message::{Offered, Payload, Request, Submission};
 use crate::wire::order::Order;
-use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 
 /// What a granted request comes to.
@@ -189,7 +189,7 @@ impl Desk<'_> {
             return Ok(granted);
         }
         let (draft, bonds, _) = self.admitted(&owner, submission)?;
-        if let Payload::Script(text) = &submission.payload {
+        if let (None, Payload::Script(text)) = (&submission.stored, &submission.payload) {
             self.keep(text);
         }
         let environ = self.keep(&with_queue(&submission.environ, &self.asked_queue(submission)));
@@ -284,11 +284,14 @@ impl Desk<'_> {
         if !is_place(&submission.workdir.0) {
             return Err(Refusal::illegal_value("PBS_O_WORKDIR"));
         }
-        let program = match &submission.payload {
-            Payload::Command(words) if words.is_empty() => return Err(Refusal::invalid_request()),
-            Payload::Command(words) => Program::Command(words.clone()),
-            Payload::Script(text) if text.len() as u64 > most => return Err(Refusal::script_too_large()),
-            Payload::Script(text) => Program::Script(digest(text)),
+        if submission.script_size().is_some_and(|size| size as u64 > most) {
+            return Err(Refusal::script_too_large());
+        }
+        let program = match (&submission.stored, &submission.payload) {
+            (Some(stored), _) => Program::Script(stored.digest),
+            (None, Payload::Command(words)) if words.is_empty() => return Err(Refusal::invalid_request()),
+            (None, Payload::Command(words)) => Program::Command(words.clone()),
+            (None, Payload::Script(text)) => Program::Script(digest(text)),
         };
         Ok(Origin {
             program,
@@ -517,10 +520,6 @@ pub(super) fn size_of(settings: &[Setting]) -> usize {
         setting.attribute.len() + setting.value.0.len() + setting.resource.as_ref().map_or(0, String::len) + 96
     };
     settings.iter().map(one).sum()
-}
-
-fn digest(bytes: &[u8]) -> Digest {
-    Digest(Sha256::digest(bytes).into())
 }
 
 /// What stands behind `PBS_O_QUEUE`, as in PBS.

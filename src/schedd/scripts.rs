@@ -1,71 +1,268 @@
-//! Large scripts wait for a turn of their own, so that one transaction never writes more than one
-//! of them: the requests of other users come before it, and between two of them.
+//! Stores large scripts in a thread of its own, one after the other: the loop neither hashes them
+//! nor waits for the disk.
+//!
+//! A submission waits here until its script is on disk. Then it goes on as a request that names
+//! the script by its digest, and is answered after its job is on disk too. The request holds a
+//! reference to the stored script. When the last reference is gone, the job is on disk or will
+//! never be, and a script without a job is removed.
 
-use super::tick::Input;
-use crate::wire::message::{Payload, Request};
-use std::collections::VecDeque;
+use super::Schedd;
+use super::caller::Caller;
+use super::clients::Token;
+use super::requests::Desk;
+use crate::model::refusal::Refusal;
+use crate::spool::scripts::{self, SMALLEST};
+use crate::spool::{Reader, SpoolError};
+use crate::sys::clock::monotonic;
+use crate::sys::home::Home;
+use crate::wire::message::{Payload, Reply, Request, StoredScript, Submission};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
 
-/// The smallest script that waits for a turn, in bytes: smaller ones cost little more than a job.
-const LARGE: usize = 256 << 10;
+/// Submissions with large scripts that may wait in all, and those of one user. Further ones are
+/// not read from their connections.
+const WAITING: usize = 8;
+const WAITING_OF_ONE: usize = 2;
 
-/// Submissions with large scripts that wait for their turn, in the order in which they came.
-#[derive(Debug)]
-pub struct Turns<T> {
-    waiting: VecDeque<T>,
-    /// The last turn was of others alone.
-    passed: bool,
+/// How often the thread looks for references that are gone, while there are any.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The thread that stores scripts, seen from the loop.
+pub struct Scripts {
+    tasks: Sender<Task>,
+    results: Receiver<Stored>,
+    /// Becomes readable when there is a result.
+    bell: UnixStream,
+    /// How many submissions of each user wait.
+    waiting: BTreeMap<u32, usize>,
 }
 
-impl<T> Default for Turns<T> {
-    fn default() -> Turns<T> {
-        Turns { waiting: VecDeque::new(), passed: false }
+enum Task {
+    Store(Pending),
+    /// Jobs have left the history.
+    Sweep,
+}
+
+/// A submission whose script is to be stored.
+struct Pending {
+    token: Token,
+    caller: Caller,
+    submission: Box<Submission>,
+}
+
+/// A submission whose script has been stored, or why it was not.
+pub struct Stored {
+    token: Token,
+    caller: Caller,
+    submission: Result<Box<Submission>, SpoolError>,
+}
+
+impl Scripts {
+    /// Starts the thread.
+    pub fn start(home: &Home) -> io::Result<Scripts> {
+        let (tasks, to_do) = channel();
+        let (done, results) = channel();
+        let (bell, far) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        far.set_nonblocking(true)?;
+        let worker = Worker {
+            tasks: to_do,
+            results: done,
+            bell: far,
+            scripts: scripts::Scripts::of(&home.spool()),
+            database: crate::spool::file(home),
+            leases: Vec::new(),
+        };
+        thread::Builder::new().name("scripts".into()).spawn(move || worker.run())?;
+        Ok(Scripts { tasks, results, bell, waiting: BTreeMap::new() })
     }
-}
 
-impl<T> Turns<T> {
-    /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
+    fn store(&mut self, pending: Pending) {
+        *self.waiting.entry(pending.caller.owner.uid).or_default() += 1;
+        let _ = self.tasks.send(Task::Store(pending));
+    }
+
+    /// Removes the scripts of jobs that have left the history.
+    pub fn sweep(&self) {
+        let _ = self.tasks.send(Task::Sweep);
+    }
+
+    /// The submissions that are through.
+    pub fn take_stored(&mut self) -> Vec<Stored> {
+        let mut rings = [0; 64];
+        while self.bell.read(&mut rings).is_ok_and(|count| count > 0) {}
+        let stored: Vec<Stored> = self.results.try_iter().collect();
+        for uid in stored.iter().map(|stored| stored.caller.owner.uid) {
+            match self.waiting.get_mut(&uid) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => drop(self.waiting.remove(&uid)),
+            }
+        }
+        stored
+    }
+
+    /// Whether no further large script of this user is to be read.
+    pub fn is_full_for(&self, uid: u32) -> bool {
+        let own = self.waiting.get(&uid).copied().unwrap_or(0);
+        own >= WAITING_OF_ONE || self.waiting.values().sum::<usize>() >= WAITING
+    }
+
+    /// Whether no submission waits.
+    pub fn is_idle(&self) -> bool {
         self.waiting.is_empty()
     }
+}
 
-    /// What is written next: all inputs but large scripts, or at most one of these with them. A large
-    /// script lets others pass once.
-    pub fn take(&mut self, inputs: Vec<T>, is_large: impl Fn(&T) -> bool) -> Vec<T> {
-        let (large, mut now): (Vec<T>, Vec<T>) = inputs.into_iter().partition(is_large);
-        self.waiting.extend(large);
-        if now.is_empty() || self.passed {
-            now.extend(self.waiting.pop_front());
-            self.passed = false;
-        } else {
-            self.passed = !self.waiting.is_empty();
-        }
-        now
+impl AsFd for Scripts {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
     }
 }
 
-/// Whether an input is a submission with a large script.
-pub fn is_large(input: &Input) -> bool {
-    let Input::Request(_, _, Request::Submit(submission)) = input else { return false };
-    matches!(&submission.payload, Payload::Script(text) if text.len() >= LARGE)
+/// The state of the thread. It alone writes to the folder of scripts.
+struct Worker {
+    tasks: Receiver<Task>,
+    results: Sender<Stored>,
+    bell: UnixStream,
+    scripts: scripts::Scripts,
+    database: PathBuf,
+    /// Scripts that requests may still refer to.
+    leases: Vec<Arc<StoredScript>>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Worker {
+    fn run(mut self) {
+        // Scripts whose jobs an earlier schedd did not get to commit.
+        self.sweep();
+        while let Ok(task) = self.next_task() {
+            match task {
+                Some(Task::Store(pending)) => self.store(pending),
+                Some(Task::Sweep) => self.sweep(),
+                None => {}
+            }
+            self.end_leases();
+        }
+    }
 
-    #[test]
-    fn a_turn_has_at_most_one_large_script_and_others_come_first() {
-        let mut turns = Turns::default();
-        let mut take = |inputs: &[usize]| turns.take(inputs.to_vec(), |size| *size > 9);
-        assert_eq!(take(&[16, 1, 17, 2, 18, 3]), [1, 2, 3], "large ones let others pass");
-        assert_eq!(take(&[4]), [4, 16], "but only once");
-        assert_eq!(take(&[]), [17]);
-        assert_eq!(take(&[5, 19]), [5]);
-        assert_eq!(take(&[6]), [6, 18]);
-        assert_eq!(take(&[]), [19]);
-        assert_eq!(take(&[]), [0; 0]);
-        assert_eq!(take(&[7]), [7]);
-        assert_eq!(take(&[20]), [20], "alone, it does not wait");
-        assert!(turns.is_empty());
+    /// The next task. None when it is time to look at the leases; an error when schedd leaves.
+    fn next_task(&self) -> Result<Option<Task>, RecvTimeoutError> {
+        if self.leases.is_empty() {
+            return self.tasks.recv().map(Some).map_err(|_| RecvTimeoutError::Disconnected);
+        }
+        match self.tasks.recv_timeout(PAUSE) {
+            Ok(task) => Ok(Some(task)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(gone) => Err(gone),
+        }
+    }
+
+    fn store(&mut self, Pending { token, caller, mut submission }: Pending) {
+        let stored = match std::mem::replace(&mut submission.payload, Payload::Script(Vec::new())) {
+            Payload::Script(text) => self.lease(&text).map(Some),
+            Payload::Command(_) => Ok(None),
+        };
+        let submission = stored.map(|stored| {
+            submission.stored = stored;
+            submission
+        });
+        let _ = self.results.send(Stored { token, caller, submission });
+        // A bell that is full has been rung.
+        let _ = (&self.bell).write(&[1]);
+    }
+
+    fn lease(&mut self, text: &[u8]) -> Result<Arc<StoredScript>, SpoolError> {
+        let digest = self.scripts.store(text)?;
+        let lease = Arc::new(StoredScript { digest, size: text.len() });
+        self.leases.push(lease.clone());
+        Ok(lease)
+    }
+
+    /// Removes the scripts to which no request refers any more and which have no job.
+    fn end_leases(&mut self) {
+        let mut ended = Vec::new();
+        for mut lease in std::mem::take(&mut self.leases) {
+            // Unlike `strong_count`, this orders what follows after the last use of the reference,
+            // and so after the commit of the job.
+            match Arc::get_mut(&mut lease) {
+                Some(script) => ended.push(script.digest),
+                None => self.leases.push(lease),
+            }
+        }
+        for digest in ended {
+            if self.leases.iter().any(|lease| lease.digest == digest) {
+                continue;
+            }
+            let has_job = Reader::open(&self.database).and_then(|reader| match reader {
+                Some(reader) => reader.has_script(digest),
+                None => Ok(true),
+            });
+            match has_job {
+                Ok(true) => {}
+                Ok(false) => log(self.scripts.remove(digest)),
+                error => log(error.map(drop)),
+            }
+        }
+    }
+
+    fn sweep(&self) {
+        let is_leased = |digest| self.leases.iter().any(|lease| lease.digest == digest);
+        log(self.scripts.remove_unused(&self.database, is_leased));
+    }
+}
+
+/// A script that cannot be removed now is removed by a later sweep.
+fn log(removed: Result<(), SpoolError>) {
+    if let Err(error) = removed {
+        tracing::warn!("scripts that no job needs were not removed: {error}");
+    }
+}
+
+impl Schedd {
+    /// Whether the script of a submission has to be stored before the submission can be granted.
+    /// What is refused for its size or for lack of room, or was accepted before, is not stored.
+    pub(super) fn awaits_storage(&mut self, caller: &Caller, submission: &Submission) -> bool {
+        let Payload::Script(text) = &submission.payload else { return false };
+        let most = self.ledger.setup.config.server.jobscript_max_size.bytes();
+        if text.len() < SMALLEST || text.len() as u64 > most || !self.reserve.is_whole() {
+            return false;
+        }
+        let desk = Desk { ledger: &mut self.ledger, spool: &self.spool, caller };
+        desk.admit().is_ok() && matches!(desk.submitted(submission.token), Ok(None))
+    }
+
+    /// Lets a submission wait until its script is stored.
+    pub(super) fn store_script(&mut self, token: Token, caller: Caller, asked: Box<Submission>) {
+        self.clients.await_change(token);
+        self.scripts.store(Pending { token, caller, submission: asked });
+    }
+
+    /// A full disk is noticed here before the database notices it.
+    fn note_unstored(&mut self, error: SpoolError) {
+        match error {
+            SpoolError::Full => self.reserve.used(error),
+            error => tracing::error!("a script was not stored: {error}"),
+        }
+    }
+
+    /// Goes on with the submissions whose scripts are stored.
+    pub(super) fn take_stored(&mut self) {
+        for Stored { token, caller, submission } in self.scripts.take_stored() {
+            self.busy = monotonic();
+            match submission {
+                Ok(submission) => self.hear(token, caller, Request::Submit(submission)),
+                Err(error) => {
+                    let refusal = Refusal::spool(&error);
+                    self.note_unstored(error);
+                    self.clients.answer(token, &Reply::Refused(refusal));
+                }
+            }
+        }
     }
 }

@@ -135,6 +135,9 @@ impl Schedd {
         changes.extend(self.cycles.changes());
         match self.spool.commit(&changes) {
             Ok(()) => {
+                if changes.iter().any(|change| matches!(change, Change::Sweep | Change::Purge(_))) {
+                    self.scripts.sweep();
+                }
                 self.revision += 1;
                 self.verdicts.written();
                 self.cycles.written();

@@ -90,6 +90,8 @@ const STEPS: &[&str] = &[
     super::cycles::SCHEMA,
     super::tellings::SCHEMA,
     super::charges::AMOUNTS,
+    // Large scripts are files (`scripts`), which an older schedd would not find.
+    "",
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

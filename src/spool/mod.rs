@@ -28,6 +28,8 @@ mod oblivion;
 
 mod reservations;
 
+pub mod scripts;
+
 mod tellings;
 
 mod trace;

@@ -5,7 +5,8 @@
 //!
 //! * `point`: `spool.commit`, `socket.read`, ...; a `*` at the end matches any rest
 //! * `when`: a number, the nth time the point is passed; or `1/n`, each time with that chance
-//! * `what`: `fail`, `short`, `delay`, `crash`
+//! * `what`: `fail`, `short`, `delay`, `crash`; `hold` waits as long as the file
+//!   `LANAI_FAULTS_HOLD` exists
 //!
 //! In release builds every function here is empty.
 
@@ -33,6 +34,7 @@ pub fn length(name: &str, length: usize) -> io::Result<usize> {
 #[cfg(debug_assertions)]
 mod rules {
     use std::io;
+    use std::path::Path;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::time::Duration;
@@ -92,10 +94,19 @@ mod rules {
         z ^ (z >> 31)
     }
 
+    fn is_held() -> bool {
+        crate::sys::env::var("LANAI_FAULTS_HOLD").is_some_and(|file| Path::new(&file).exists())
+    }
+
     fn act(rule: &Rule, name: &str, length: usize) -> io::Result<usize> {
         match rule.what.as_str() {
             "short" => return Ok(length.min(1)),
             "delay" => crate::sys::clock::sleep(Duration::from_millis(30)),
+            "hold" => {
+                while is_held() {
+                    crate::sys::clock::sleep(Duration::from_millis(10));
+                }
+            }
             "crash" => nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL)?,
             _ => return Err(io::Error::other(format!("a fault asked for at {name}"))),
         }

@@ -151,7 +151,12 @@ impl Link {
 
     /// Queues a message and writes what the socket takes now.
     pub fn send<T: Serialize>(&mut self, message: &T) -> Result<(), FrameError> {
-        self.outgoing.extend_from_slice(&encode(message)?);
+        let bytes = encode(message)?;
+        if self.wants_write() {
+            self.outgoing.extend_from_slice(&bytes);
+        } else {
+            (self.outgoing, self.sent) = (bytes, 0);
+        }
         Ok(self.flush()?)
     }
 

@@ -11,7 +11,7 @@ use crate::model::array::Indices;
 pub use crate::model::attribute::Setting;
 use crate::model::depend::Link;
 use crate::model::event::Event;
-use crate::model::job::{Job, JobId, Share, Spec};
+use crate::model::job::{Digest, Job, JobId, Share, Spec};
 use crate::model::member::Member;
 use crate::model::node::Node;
 use crate::model::promise::Promise;
@@ -341,6 +341,29 @@ pub struct Submission {
     pub arguments: Text,
     /// The server's own options that were heeded.
     pub defaults: String,
+    /// The script, once schedd has stored it; `payload` is then empty. No part of the message.
+    #[serde(skip)]
+    pub stored: Option<Arc<StoredScript>>,
+}
+
+impl Submission {
+    /// The length of the script in bytes. None for a command.
+    pub fn script_size(&self) -> Option<usize> {
+        match (&self.stored, &self.payload) {
+            (Some(stored), _) => Some(stored.size),
+            (None, Payload::Script(text)) => Some(text.len()),
+            (None, Payload::Command(_)) => None,
+        }
+    }
+}
+
+/// A script that schedd has stored. It stays in the spool as long as somebody refers to it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StoredScript {
+    /// What it is stored under.
+    pub digest: Digest,
+    /// Its length in bytes.
+    pub size: usize,
 }
 
 /// A waiting job that its owner's nested instances can take.

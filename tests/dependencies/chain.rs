@@ -28,6 +28,7 @@ fn submission(number: u64, settings: Vec<Setting>) -> Request {
         submit_host: "head".into(),
         arguments: "-- /bin/true".into(),
         defaults: String::new(),
+        stored: None,
     }))
 }
 

@@ -5,6 +5,7 @@ use super::{RUNNING, SLOTS};
 use crate::support::sandbox::{Done, Sandbox};
 use lanai::model::job::JobId;
 use lanai::noded::folder::{self, Folder, Name};
+use lanai::spool::scripts::SMALLEST;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
 use std::fs;
@@ -61,6 +62,8 @@ impl<'a> Crew<'a> {
     pub fn new(sandbox: &'a Sandbox) -> Crew<'a> {
         fs::create_dir(sandbox.file("marks")).unwrap();
         fs::write(sandbox.file("job.sh"), SCRIPT).unwrap();
+        let padding = "#\n".repeat(SMALLEST / 2);
+        fs::write(sandbox.file("large.sh"), format!("{SCRIPT}{padding}")).unwrap();
         Crew {
             sandbox,
             over: AtomicBool::new(false),
@@ -132,7 +135,8 @@ impl<'a> Crew<'a> {
         let slept = format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000);
         let variables = format!("SLEEP={slept},MARKS={}", self.marks().display());
         let name = format!("x{code}");
-        let arguments = ["-N", &name, "-v", &variables, "-o", "/dev/null", "-e", "/dev/null", "job.sh"];
+        let script = if dice.below(8) == 0 { "large.sh" } else { "job.sh" };
+        let arguments = ["-N", &name, "-v", &variables, "-o", "/dev/null", "-e", "/dev/null", script];
         if let Some(done) = self.run("qsub", &[more, &arguments].concat()) {
             let id = done.out.split('.').next().and_then(|number| number.parse().ok());
             self.accepted.lock().unwrap().push(id.unwrap_or_else(|| panic!("{done:?}")));

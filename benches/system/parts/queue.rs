@@ -84,5 +84,6 @@ fn submission(number: usize) -> Result<Submission> {
         submit_host: "porch".into(),
         arguments: "-o /dev/null -e /dev/null job.sh".into(),
         defaults: String::new(),
+        stored: None,
     })
 }

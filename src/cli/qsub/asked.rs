@@ -310,5 +310,6 @@ fn submission(wanted: Wanted, payload: Payload, arguments: Text, here: &Here) ->
         submit_host: here.host.clone(),
         arguments,
         defaults: String::new(),
+        stored: None,
     })
 }

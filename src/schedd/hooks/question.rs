@@ -8,11 +8,14 @@ use crate::model::hook::Hook;
 use crate::model::refusal::Refusal;
 use crate::schedd::ledger::Ledger;
 use crate::spool::Spool;
+use crate::spool::scripts::SMALLEST;
 use crate::wire::message::{Record, Request, ServerFacts};
 use serde_json::{Map, Value};
 
-/// The longest script that a hook is told, in bytes.
+/// The longest script that a hook is told, in bytes. Large scripts have been stored before, and the
+/// request no longer has their text.
 const LARGEST_SCRIPT: usize = 64 << 10;
+const _: () = assert!(LARGEST_SCRIPT < SMALLEST);
 
 /// What is known only of a job that is there.
 const LATER: [&str; 10] =
@@ -59,9 +62,11 @@ fn besides(request: &Request) -> Map<String, Value> {
     match request {
         Request::Alter(_, settings) => drop(told.insert("changes".into(), Value::Object(changes(settings)))),
         Request::Submit(submission) => {
-            let Some(text) = script(submission) else { return told };
-            told.insert("script_size".into(), text.len().into());
-            if text.len() <= LARGEST_SCRIPT {
+            let Some(size) = submission.script_size() else { return told };
+            told.insert("script_size".into(), size.into());
+            if size <= LARGEST_SCRIPT
+                && let Some(text) = script(submission)
+            {
                 told.insert("script".into(), String::from_utf8_lossy(text).into());
             }
         }

@@ -1,0 +1,263 @@
+//! Large scripts: files beside the database, in the folder `scripts` of the spool, named by their
+//! digest.
+//!
+//! A file is on disk before the transaction of the first job that refers to it. Files that no job
+//! refers to are removed later, so a crash between the two leaves nothing behind for long.
+
+use super::{Reader, Spool, SpoolError};
+use crate::model::job::Digest;
+use crate::sys::{fault, filesystem};
+use rusqlite::OptionalExtension;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The smallest script that is kept in a file, in bytes. Smaller ones are rows of the database.
+pub const SMALLEST: usize = 256 << 10;
+
+/// The end of the name of a file that is not complete.
+const PART: &str = "part";
+
+/// SHA-256 of a script or an environment.
+pub fn digest(bytes: &[u8]) -> Digest {
+    Digest(Sha256::digest(bytes).into())
+}
+
+/// The folder of the large scripts of a spool. Only one thread may write to it.
+#[derive(Clone, Debug)]
+pub struct Scripts {
+    spool: PathBuf,
+    folder: PathBuf,
+}
+
+impl Scripts {
+    /// The scripts of the spool in this folder.
+    pub fn of(spool: &Path) -> Scripts {
+        Scripts { spool: spool.to_path_buf(), folder: spool.join("scripts") }
+    }
+
+    /// Writes a script. Its file is on disk when this returns.
+    pub fn store(&self, bytes: &[u8]) -> Result<Digest, SpoolError> {
+        let digest = digest(bytes);
+        let path = self.path(digest);
+        self.write(&path, bytes).map_err(|error| self.explain(error, &path))?;
+        Ok(digest)
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.make_folder()?;
+        if !fs::read(path).is_ok_and(|found| found == bytes) {
+            let part = path.with_extension(PART);
+            let written = write_part(&part, bytes).and_then(|()| fs::rename(&part, path));
+            if written.is_err() {
+                let _ = fs::remove_file(&part);
+            }
+            written?;
+        }
+        fault::point("script.renamed")?;
+        // Also where the file was there before: its name may not be on disk yet.
+        sync(&self.folder)?;
+        fault::point("script.stored")
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        if self.folder.is_dir() {
+            return Ok(());
+        }
+        filesystem::make_private(&self.folder)?;
+        sync(&self.spool)
+    }
+
+    /// The bytes of a script, if it is in a file.
+    pub fn read(&self, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
+        let path = self.path(digest);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.explain(error, &path)),
+        }
+    }
+
+    /// Removes a script.
+    pub fn remove(&self, digest: Digest) -> Result<(), SpoolError> {
+        let path = self.path(digest);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.explain(error, &path)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what no job of the database needs: scripts without a job, except for those that
+    /// `is_kept` names, and files that were never completed.
+    pub fn remove_unused<F>(&self, database: &Path, is_kept: F) -> Result<(), SpoolError>
+    where
+        F: Fn(Digest) -> bool,
+    {
+        let names = self.names()?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        let in_use = match Reader::open(database)? {
+            Some(reader) => reader.scripts()?,
+            None => return Ok(()),
+        };
+        let is_needed = |digest: &Digest| in_use.contains(digest) || is_kept(*digest);
+        for name in names {
+            if !digest_of(&name).is_some_and(|digest| is_needed(&digest)) {
+                let path = self.folder.join(&name);
+                fs::remove_file(&path).map_err(|error| self.explain(error, &path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of all files.
+    fn names(&self) -> Result<Vec<String>, SpoolError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| self.explain(error, &self.folder))?,
+        };
+        let names: io::Result<Vec<String>> =
+            entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
+        names.map_err(|error| self.explain(error, &self.folder))
+    }
+
+    fn path(&self, digest: Digest) -> PathBuf {
+        self.folder.join(name_of(digest))
+    }
+
+    fn explain(&self, error: io::Error, path: &Path) -> SpoolError {
+        match SpoolError::of_file(error, &self.spool) {
+            SpoolError::Io(error) => {
+                SpoolError::Io(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+            }
+            error => error,
+        }
+    }
+}
+
+fn write_part(part: &Path, bytes: &[u8]) -> io::Result<()> {
+    fault::point("script.create")?;
+    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(part)?;
+    file.write_all(bytes)?;
+    fault::point("script.sync")?;
+    file.sync_all()?;
+    fault::point("script.rename")
+}
+
+/// Waits until the names in a folder are on disk.
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn name_of(digest: Digest) -> String {
+    digest.0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The digest that a file is named by. None for any other name.
+fn digest_of(name: &str) -> Option<Digest> {
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(name.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(Digest(bytes)).filter(|digest| name_of(*digest) == name)
+}
+
+impl Spool {
+    /// The script stored under a digest, in the database or in a file.
+    pub fn script(&self, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
+        match self.blob(digest)? {
+            Some(bytes) => Ok(Some(bytes)),
+            None => Scripts::of(&self.folder).read(digest),
+        }
+    }
+}
+
+impl Reader {
+    /// The scripts of all jobs.
+    fn scripts(&self) -> Result<BTreeSet<Digest>, SpoolError> {
+        let sql = "SELECT DISTINCT script FROM job WHERE script IS NOT NULL";
+        let mut statement = self.connection.prepare(sql)?;
+        let digests = statement.query_map([], |row| Ok(Digest(row.get(0)?)))?;
+        Ok(digests.collect::<Result<_, _>>()?)
+    }
+
+    /// Whether a job has this script. It is fast for the script of a new job.
+    pub fn has_script(&self, digest: Digest) -> Result<bool, SpoolError> {
+        let sql = "SELECT 1 FROM job WHERE script = ?1 ORDER BY id DESC LIMIT 1";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        Ok(statement.query_row([digest.0], |_| Ok(())).optional()?.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::{Job, Program, Spec};
+    use crate::sched::fixture::cluster;
+    use crate::spool::commit::Change;
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
+
+    const DATABASE: &str = "spool.db";
+
+    fn job_with(script: Digest) -> Change {
+        let mut job: Job = cluster("1 x ncpus=1").job(7, "select=1:ncpus=1");
+        job.spec = Arc::new(Spec { program: Program::Script(script), ..Spec::clone(&job.spec) });
+        Change::Job(Arc::new(job), None)
+    }
+
+    #[test]
+    fn a_stored_script_is_private_and_read_back_to_the_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let scripts = Scripts::of(folder.path());
+        let bytes: Vec<u8> = (0..=255).cycle().take(SMALLEST).collect();
+        let digest = scripts.store(&bytes).unwrap();
+        assert_eq!(scripts.read(digest).unwrap(), Some(bytes.clone()));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&scripts.folder), mode(&scripts.path(digest))), (0o700, 0o600));
+        fs::write(scripts.path(digest), "damaged").unwrap();
+        scripts.store(&bytes).unwrap();
+        assert_eq!(scripts.read(digest).unwrap(), Some(bytes), "a damaged file is written again");
+        scripts.remove(digest).unwrap();
+        assert_eq!(scripts.read(digest).unwrap(), None);
+        scripts.remove(digest).unwrap();
+    }
+
+    #[test]
+    fn an_error_names_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let scripts = Scripts::of(folder.path());
+        let path = scripts.path(digest(b"x"));
+        fs::create_dir_all(&path).unwrap();
+        let error = scripts.store(b"x").unwrap_err().to_string();
+        assert!(error.contains(&path.display().to_string()), "{error}");
+        assert!(!path.with_extension(PART).exists());
+    }
+
+    #[test]
+    fn only_scripts_without_a_job_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join(DATABASE);
+        let mut spool = Spool::open(&database).unwrap();
+        let scripts = Scripts::of(folder.path());
+        scripts.remove_unused(&database, |_| false).unwrap();
+        let texts = [b"used", b"kept", b"none"];
+        let [used, kept, unused] = texts.map(|text| scripts.store(text).unwrap());
+        fs::write(scripts.path(unused).with_extension(PART), "half").unwrap();
+        spool.commit(&[job_with(used)]).unwrap();
+        let reader = Reader::open(&database).unwrap().unwrap();
+        assert!(reader.has_script(used).unwrap() && !reader.has_script(kept).unwrap());
+        scripts.remove_unused(&database, |digest| digest == kept).unwrap();
+        let mut left = scripts.names().unwrap();
+        left.sort();
+        let mut expected = [used, kept].map(name_of);
+        expected.sort();
+        assert_eq!(left, expected);
+        assert_eq!(spool.script(used).unwrap(), Some(b"used".to_vec()));
+        assert_eq!(spool.script(unused).unwrap(), None);
+    }
+}
