@@ -114,6 +114,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         etime: Some(SUBMITTED),
         not_before: None,
         failed_hosts: Default::default(),
+        hosts_to_try: 0,
         highest: 0,
         eligibility: Default::default(),
         obittime: None,

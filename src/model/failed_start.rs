@@ -1,11 +1,21 @@
-//! Starts that fail (M10): the job is tried again, elsewhere at once, on the same host after a pause.
+//! Starts that fail (M10): the job is tried again, on other hosts at once, anywhere after a pause.
 
 use super::job::{Job, Life};
 use super::life::Moment;
 use super::state::Holds;
 use super::time::{Span, Time};
+use std::collections::BTreeSet;
+
+/// How many other hosts a job tries before a pause for all hosts. A fault of all hosts at once, such as
+/// a file server that is away for a minute, must not use up all tries.
+const HOSTS_TO_TRY: u32 = 2;
 
 impl Life {
+    /// The hosts on which the job does not start until `not_before`, though it may start on others.
+    pub fn avoided_hosts(&self) -> Option<&BTreeSet<String>> {
+        Some(&self.failed_hosts).filter(|hosts| self.hosts_to_try > 0 && !hosts.is_empty())
+    }
+
     /// Counts failed starts from the beginning again.
     pub(super) fn forget_failed_starts(&mut self) {
         self.failed_starts = 0;
@@ -20,28 +30,39 @@ impl Life {
 }
 
 impl Job {
-    /// The host that was to run the script could not start it: the pause that follows holds for this host and
-    /// those that failed just before it.
+    /// The host that was to run the script could not start it. The job tries up to [`HOSTS_TO_TRY`] other hosts
+    /// at once; all these failures count as one. It is held only after it has failed on every host.
     pub(super) fn failed_on_its_host(&mut self, moment: Moment) {
-        let mut hosts = std::mem::take(&mut self.life.failed_hosts);
         let first = self.life.run.as_ref().and_then(|run| run.shares.first());
-        hosts.extend(first.map(|share| share.host.clone()));
-        self.try_again(0, moment);
-        if self.life.not_before.is_some() {
-            self.life.failed_hosts = hosts;
+        let host = first.map(|share| share.host.clone());
+        let is_another = host.is_some_and(|host| self.life.failed_hosts.insert(host));
+        let retries = moment.rules.retries;
+        if is_another && self.life.hosts_to_try > 0 {
+            let left = self.life.hosts_to_try - 1;
+            self.put_off(retries.wait(self.life.failed_starts), moment);
+            self.life.hosts_to_try = left;
+            return self.requeue(moment);
         }
+        let most = if self.life.failed_hosts.len() < moment.hosts { u32::MAX } else { retries.most };
+        self.fail(0, most, moment);
+        self.life.hosts_to_try = HOSTS_TO_TRY;
     }
 
     /// M10: the job is tried again after pauses that grow, and held in the end. The first `free` failures cost no
     /// pause.
     pub(super) fn try_again(&mut self, free: u32, moment: Moment) {
-        self.life.failed_starts += 1;
-        let (failed, retries) = (self.life.failed_starts, moment.rules.retries);
-        if failed >= retries.most {
+        self.fail(free, moment.rules.retries.most, moment);
+    }
+
+    /// The same; the job is held at its `most`th failure in a row.
+    fn fail(&mut self, free: u32, most: u32, moment: Moment) {
+        self.life.failed_starts = self.life.failed_starts.saturating_add(1);
+        let failed = self.life.failed_starts;
+        if failed >= most {
             self.life.holds = self.life.holds.with(Holds::SYSTEM);
             self.life.forget_failed_starts();
         } else if failed > free {
-            self.put_off(retries.wait(failed - free), moment);
+            self.put_off(moment.rules.retries.wait(failed - free), moment);
         }
         self.requeue(moment);
     }
@@ -49,7 +70,7 @@ impl Job {
     /// Does not start the job for `wait`, and up to a sixty-fourth longer: jobs that are put off at about the same
     /// time become one class, however many they are. The pause holds for all hosts.
     pub(super) fn put_off(&mut self, wait: Span, moment: Moment) {
-        self.life.failed_hosts.clear();
+        self.life.hosts_to_try = 0;
         let step = (wait.0 / 64).max(1);
         let until = moment.now.0.saturating_add(wait.0).saturating_add(step - 1);
         self.life.not_before = (wait > Span(0)).then(|| Time(until - until % step));
@@ -75,6 +96,10 @@ mod tests {
 
     /// Starts the job on a host at that many hours; the attempt ends at once.
     fn try_on(host: &str, attempt: Attempt, how: How, job: &mut Job) {
+        try_at(fixture::moment(3600 * i64::from(attempt)), host, attempt, how, job);
+    }
+
+    fn try_at(moment: Moment, host: &str, attempt: Attempt, how: How, job: &mut Job) {
         let share = Share {
             node: host.to_string(),
             host: host.to_string(),
@@ -85,7 +110,6 @@ mod tests {
             mpiprocs: 1,
             ranks: vec![],
         };
-        let moment = fixture::moment(3600 * i64::from(attempt));
         job.apply(&Event::Started { attempt, shares: vec![share], score: None, extra: false }, moment);
         let outcome =
             Outcome { how, sent: None, used: Default::default(), notes: Vec::new(), unfit: None, on_its_own: false };
@@ -111,20 +135,47 @@ mod tests {
 
     /// M10.
     #[test]
-    fn the_hosts_of_failed_starts_are_kept_as_long_as_their_pause() {
+    fn a_job_tries_three_hosts_and_then_pauses_for_all_hosts() {
         let mut job = queued();
-        let mut run = |attempt: Attempt, host: &str, how: How| {
+        let mut avoided = |attempt: Attempt, host: &str, how: How| {
             try_on(host, attempt, how, &mut job);
-            job.life.failed_hosts.iter().cloned().collect::<Vec<_>>()
+            let hosts = job.life.avoided_hosts().into_iter().flatten().cloned().collect::<Vec<_>>();
+            (hosts.join(","), job.life.failed_starts)
         };
         let fault = || How::NodeFault("no home directory".into());
-        assert_eq!(run(1, "n1", fault()), ["n1"]);
-        assert_eq!(run(2, "n2", fault()), ["n1", "n2"]);
+        assert_eq!(avoided(1, "n1", fault()), ("n1".into(), 1));
+        assert_eq!(avoided(2, "n2", fault()), ("n1,n2".into(), 1), "the same try, on another host");
+        assert_eq!(avoided(3, "n3", fault()), (String::new(), 1), "the pause holds for all hosts");
+        assert_eq!(avoided(4, "n4", fault()), ("n1,n2,n3,n4".into(), 2), "the next try after the pause");
+        assert_eq!(avoided(5, "n1", fault()), ("n1,n2,n3,n4".into(), 3), "the pause was over, no other host free");
+        assert_eq!(avoided(6, "n5", How::ShepherdLost), (String::new(), 4), "a loss is no fault of its host");
+    }
+
+    /// M10.
+    #[test]
+    fn a_pause_for_another_reason_holds_for_all_hosts() {
+        let mut job = queued();
+        try_on("n1", 1, How::NodeFault("no home directory".into()), &mut job);
         let mut shoved = job.clone();
         shoved.apply(&Event::Shoved { by: "root@head".into() }, fixture::moment(0));
-        assert!(shoved.life.failed_hosts.is_empty(), "an operator lets it start anywhere");
+        assert_eq!((shoved.life.not_before, shoved.life.avoided_hosts()), (None, None));
         job.apply(&Event::StartRefused { hook: "h".into(), why: "no".into() }, fixture::moment(0));
-        assert!(job.life.failed_hosts.is_empty(), "the pause after a refusal holds for all hosts");
+        assert_eq!((job.life.not_before.is_some(), job.life.avoided_hosts()), (true, None));
+    }
+
+    /// M10.
+    #[test]
+    fn a_job_is_held_only_after_it_has_failed_on_every_host() {
+        let mut job = queued();
+        let mut fail_on = |host: &str, attempt: Attempt| {
+            let moment = Moment { hosts: 2, ..fixture::moment(3600 * i64::from(attempt)) };
+            try_at(moment, host, attempt, How::NodeFault("no home directory".into()), &mut job);
+            job.life.state
+        };
+        for attempt in 1..=50 {
+            assert_eq!(fail_on("n1", attempt), State::Queued, "attempt {attempt}: n2 has not failed");
+        }
+        assert_eq!((fail_on("n2", 51), fail_on("n1", 52)), (State::Queued, State::Held));
     }
 
     #[test]

@@ -423,10 +423,12 @@ pub struct Life {
     pub etime: Option<Time>,
     /// Not to be started again before (after a failed start).
     pub not_before: Option<Time>,
-    /// The hosts on which its latest starts failed by the host's fault, if the pause until `not_before` holds for
-    /// these hosts alone: the job may start on any other host at once.
+    /// The hosts on which starts failed by the host's fault, until a start succeeds.
     #[serde(default)]
     pub failed_hosts: BTreeSet<String>,
+    /// How many other hosts may fail before the pause until `not_before` holds for all hosts. With 0 it does.
+    #[serde(default)]
+    pub hosts_to_try: u32,
     /// Ended.
     pub obittime: Option<Time>,
     /// What of its dependencies bars it from starting.

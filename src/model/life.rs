@@ -28,6 +28,8 @@ pub struct Moment {
     pub rules: Rules,
     /// Which of a job's waiting counts as eligible time.
     pub accrual: Accrual,
+    /// How many hosts are configured.
+    pub hosts: usize,
 }
 
 /// `Exit_status` of a deleted job: 256 + TERM, also if it never ran, trapped TERM or ignored it.
@@ -63,6 +65,7 @@ impl Life {
             etime: None,
             not_before: None,
             failed_hosts: Default::default(),
+            hosts_to_try: 0,
             obittime: None,
             bars: Default::default(),
             awaits: Vec::new(),

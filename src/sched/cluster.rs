@@ -207,6 +207,11 @@ impl Cluster {
         self.edition
     }
 
+    /// How many hosts its nodes have.
+    pub fn host_count(&self) -> usize {
+        self.hosts.len()
+    }
+
     /// The nodes of a host that are set.
     pub fn nodes_of_host(&self, host: &str) -> impl Iterator<Item = NodeIx> + '_ {
         self.hosts.get(host).into_iter().flatten().copied()

@@ -356,7 +356,7 @@ impl Scene {
                 qos,
                 ..spec(request, queue)
             }),
-            life: Life { not_before, failed_hosts: failed_on, rank, ..life() },
+            life: Life { not_before, hosts_to_try: failed_on.len() as u32, failed_hosts: failed_on, rank, ..life() },
             elements: array.map(|(indices, _)| Arc::new(Elements::new(indices.count()))),
         }
     }
@@ -413,7 +413,7 @@ fn share_of(chunk: &Chunk, node: &str) -> Share {
 /// So many seconds after the beginning on both clocks, with the rules of a site that set none.
 pub fn moment(seconds: i64) -> Moment {
     let (rules, accrual) = (Default::default(), Default::default());
-    Moment { now: Time(seconds * 1000), wall: Wall(seconds), rules, accrual }
+    Moment { now: Time(seconds * 1000), wall: Wall(seconds), rules, accrual, hosts: 1 }
 }
 
 /// An account with so many shares, in another or at the top.
@@ -500,6 +500,7 @@ fn life() -> Life {
         etime: Some(Time(0)),
         not_before: None,
         failed_hosts: BTreeSet::new(),
+        hosts_to_try: 0,
         obittime: None,
         bars: Default::default(),
         awaits: Vec::new(),

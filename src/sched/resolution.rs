@@ -232,6 +232,7 @@ mod tests {
         assert_eq!(failed("1 x ncpus=2").at(61).starts(), "1 on n1");
         let busy = failed("2 x ncpus=2").running(9, "select=1:ncpus=1", "n2", 600);
         assert_eq!((busy.starts().as_str(), busy.plan().next), ("", Some(Time(60_000))));
+        assert_ne!(busy.why(1), "", "it has a reason");
         assert_eq!(busy.at(61).starts(), "1 on n1");
         let both = cluster("3 x ncpus=2").queued(1, "select=2:ncpus=2 place=scatter not_before=60 failed_on=n1");
         assert_eq!(both.queued(2, "select=1:ncpus=2").starts(), "1 on n2,n3; 2 on n1");

@@ -38,10 +38,8 @@ impl ShapeId {
             None => stable_hash(&shape_key(job)),
             Some(number) => stable_hash(&(shape_key(job), number)),
         };
-        match &job.life.failed_hosts {
-            hosts if hosts.is_empty() => ShapeId(id),
-            hosts => ShapeId(stable_hash(&(id, "failed_hosts", hosts))),
-        }
+        let avoided = job.life.avoided_hosts();
+        avoided.map_or(ShapeId(id), |hosts| ShapeId(stable_hash(&(id, "failed_hosts", hosts))))
     }
 }
 
@@ -212,7 +210,7 @@ impl Shape {
             id: ShapeId::of(job),
             screen: screen(job).map(Arc::new),
             array: array(job),
-            failed_hosts: Some(&job.life.failed_hosts).filter(|hosts| !hosts.is_empty()).cloned().map(Arc::new),
+            failed_hosts: job.life.avoided_hosts().cloned().map(Arc::new),
             ..Shape::asked(&job.spec.request, &job.spec.wishes, catalog)
         }
     }

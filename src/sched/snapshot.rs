@@ -175,6 +175,11 @@ impl State {
         self.put_in_order();
     }
 
+    /// How many hosts its nodes have.
+    pub fn host_count(&self) -> usize {
+        self.cluster.host_count()
+    }
+
     /// Gives these nodes the first places in the order of the nodes, whether they are there or not; all
     /// others come by name.
     pub fn list_nodes(&mut self, names: &[String]) {

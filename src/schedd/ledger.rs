@@ -222,7 +222,7 @@ impl Ledger {
     /// This tick's moment, for [`Job::apply`].
     pub fn moment(&self) -> Moment {
         let (rules, accrual) = (self.setup.config.rules(), self.setup.policy.accrual);
-        Moment { now: self.now, wall: self.wall(), rules, accrual }
+        Moment { now: self.now, wall: self.wall(), rules, accrual, hosts: self.cluster.host_count() }
     }
 
     /// A job that is not over, or whose last attempt is not.

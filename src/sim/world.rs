@@ -364,7 +364,8 @@ impl World {
     }
 
     fn moment(&self) -> Moment {
-        Moment { now: self.now, wall: wall(self.now), rules: self.config.rules(), accrual: self.policy.accrual }
+        let (rules, accrual) = (self.config.rules(), self.policy.accrual);
+        Moment { now: self.now, wall: wall(self.now), rules, accrual, hosts: self.state.host_count() }
     }
 
     /// Charges what a job has, as much of it as counts; nothing, where it is free of charge (I5, X24).

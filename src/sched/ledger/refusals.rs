@@ -129,7 +129,10 @@ impl Ledger<'_> {
     /// Whether all that ask for the same are refused with this one.
     pub fn is_for_all(&mut self, candidate: Candidate, reason: &Arc<Reason>) -> bool {
         let shape = &candidate.class.shape;
+        // M10: while it may start on other hosts only, its shape is its own (`resolution::elsewhere`).
+        let is_kept_off = shape.failed_hosts.is_some();
         match **reason {
+            _ if is_kept_off => false,
             _ if candidate.class.asks_for.is_some() || self.refusals.tells_apart => false,
             _ if reason.is_never() => true,
             Reason::Limited(_) => false,

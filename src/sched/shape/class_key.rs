@@ -120,8 +120,8 @@ impl ClassKey {
         let id = if refuses { ClassId(stable_hash(&(id, "checkpoint", "n"))) } else { id };
         let id = beyond(job).map_or(id, |limit| ClassId(stable_hash(&(id, "beyond", limit, job.id.number))));
         let id = array(job).map_or(id, |number| ClassId(stable_hash(&(id, "array", number))));
-        let failed_hosts = &job.life.failed_hosts;
-        let id = if failed_hosts.is_empty() { id } else { ClassId(stable_hash(&(id, "failed_hosts", failed_hosts))) };
+        let avoided = job.life.avoided_hosts();
+        let id = avoided.map_or(id, |hosts| ClassId(stable_hash(&(id, "failed_hosts", hosts))));
         let id = if is_unpromised(job) { ClassId(stable_hash(&(id, "topjob_ineligible"))) } else { id };
         spec.system_priority.map_or(id, |number| ClassId(stable_hash(&(id, "system_priority", number))))
     }
