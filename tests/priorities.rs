@@ -284,3 +284,69 @@ fn a_stated_priority_of_0_is_shown_of_a_queue() {
     assert!(sandbox.run("qstat", &["-Qf", "qprod"]).ok().contains("    Priority = 0\n"));
     assert!(!sandbox.run("qstat", &["-Qf", "other"]).ok().contains("Priority"));
 }
+
+/// On nodes of its cluster a job starts first, though it came last: `--why`, `--priority` and `--start` agree.
+#[test]
+fn qstat_why_shows_the_cluster_that_decides() {
+    let host = lanai::sys::sensors::short_host_name();
+    let sandbox =
+        Sandbox::configured(&format!("preset = \"qube\"\n[[node]]\nname = \"{host}\"\nncpus = 1\ncluster = \"/a\"\n"));
+    let submit = |cluster: &str| {
+        let cluster = format!("cluster={cluster}");
+        sandbox.submit(&["-l", "ncpus=1,walltime=300", "-W", &cluster], "while [ ! -e go ]; do sleep 0.05; done\n")
+    };
+    let first = submit("/a");
+    sandbox.running(&first);
+    let (other, own) = (submit("/b"), submit("/a"));
+    let why = |id: &str| {
+        let document = sandbox.run("qstat", &["--why", id, "-F", "json"]).ok();
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        (sandbox.run("qstat", &["--why", id]).ok(), document["Jobs"][id].clone())
+    };
+    for (id, cluster, ahead) in [(&own, "/a", 0), (&other, "/b", 1)] {
+        let (text, data) = why(id);
+        assert!(text.contains(&format!("on nodes of cluster {cluster} before jobs of all other clusters")), "{text}");
+        let data = data.to_string();
+        assert!(data.contains(&format!("\"cluster\":\"{cluster}\"")), "{data}");
+        assert!(data.contains(&format!("\"ahead\":{ahead},")), "{data}");
+        let priority = sandbox.run("qstat", &["--priority", id]).ok();
+        let expected = format!("on nodes of cluster {cluster}, before jobs of all other clusters");
+        assert!(priority.contains(&expected), "{priority}");
+    }
+    let start = sandbox.run("qstat", &["--start"]).ok();
+    assert!(start.find(&own).unwrap() < start.find(&other).unwrap(), "{start}");
+    std::fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&other);
+}
+
+#[test]
+fn qstat_f_shows_the_computed_priority() {
+    let host = lanai::sys::sensors::short_host_name();
+    let node = format!("[[node]]\nname = \"{host}\"\nncpus = 1\n");
+    let script = "while [ ! -e go ]; do sleep 0.05; done\n";
+    let sandbox = Sandbox::configured(&format!("[order]\nby = \"formula\"\nformula = \"job_priority + 7\"\n{node}"));
+    let running = sandbox.submit(&["-p", "3"], script);
+    sandbox.running(&running);
+    let waiting = sandbox.submit(&["-p", "5"], script);
+    let array = sandbox.submit(&["-p", "1", "-J", "1-2"], script);
+    let held = sandbox.submit(&["-h"], script);
+    let score = |id: &str| sandbox.job(id)["score"].as_f64();
+    assert_eq!([&running, &waiting, &array, &held].map(|id| score(id)), [Some(10.0), Some(12.0), Some(8.0), None]);
+    assert_eq!(score(&array.replace("[]", "[2]")), Some(8.0), "a subjob has the score of its array");
+    let text = sandbox.run("qstat", &["-f", &waiting]).ok();
+    assert!(text.contains("    Priority = 5\n    score = 12\n"), "{text}");
+    let all = sandbox.run("qstat", &["-f", "-F", "dsv"]).ok();
+    let shown: Vec<&str> = all.split('|').filter_map(|part| part.strip_prefix("score=")).collect();
+    assert_eq!(shown, ["10", "12", "8"], "{all}");
+    std::fs::write(sandbox.file("go"), "").unwrap();
+    assert!(sandbox.ended(&running)["score"].is_null());
+
+    let fcfs = Sandbox::configured(&format!("[order]\nby = \"fcfs\"\n{node}"));
+    let running = fcfs.submit(&[], script);
+    fcfs.running(&running);
+    fcfs.submit(&[], script);
+    let all = fcfs.run("qstat", &["-f"]).ok();
+    assert!(all.matches("Job Id:").count() == 2 && !all.contains("score"), "{all}");
+    std::fs::write(fcfs.file("go"), "").unwrap();
+    fcfs.ended(&running);
+}

@@ -279,7 +279,7 @@ impl Inquiry {
 }
 
 /// Asks schedd what is to come.
-fn ask(client: &mut Client, ahead: Ahead) -> Result<(Option<ServerFacts>, Vec<Told>), Failure> {
+pub(super) fn ask(client: &mut Client, ahead: Ahead) -> Result<(Option<ServerFacts>, Vec<Told>), Failure> {
     let (mut server, mut told) = (None, Vec::new());
     let mut reply = client.call(&Request::Ask(Question::Ahead(ahead)))?;
     loop {

@@ -5,6 +5,7 @@ use super::attributes;
 use super::exit::Failure;
 use super::layout;
 use super::listing::{Batch, Show};
+use super::scores::Scores;
 use super::sheet::{self, Format, Sheet};
 use crate::model::resource::Value;
 use crate::model::time::Wall;
@@ -31,6 +32,7 @@ pub struct Display<'a> {
     server: Option<ServerFacts>,
     /// The most characters that an id without its server's name has, if that is known beforehand.
     longest: Option<usize>,
+    scores: Scores,
     /// What has been found and cannot be printed before all is.
     rows: Vec<Row>,
     jobs: Vec<Record>,
@@ -65,7 +67,22 @@ impl Show for Display<'_> {
 impl<'a> Display<'a> {
     /// Nothing yet.
     pub fn new(form: Form, now: Wall, out: &'a mut dyn Write) -> Display<'a> {
-        Display { form, now, out, server: None, longest: None, rows: Vec::new(), jobs: Vec::new(), printing: None }
+        Display {
+            form,
+            now,
+            out,
+            server: None,
+            longest: None,
+            scores: Scores::default(),
+            rows: Vec::new(),
+            jobs: Vec::new(),
+            printing: None,
+        }
+    }
+
+    /// The same, with these computed priorities of waiting jobs.
+    pub fn with_scores(self, scores: Scores) -> Display<'a> {
+        Display { scores, ..self }
     }
 
     /// Prints the rest.
@@ -91,7 +108,7 @@ impl<'a> Display<'a> {
 
     fn print(&mut self) -> Result<(), Failure> {
         let Some(server) = &self.server else { return Ok(()) };
-        let (rows, jobs) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.jobs));
+        let (rows, mut jobs) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.jobs));
         let longest = self.longest.map_or(0, |characters| characters + 1 + server.name.len());
         let printing = self.printing.get_or_insert_with(|| match &self.form {
             Form::Plain(style) => Printing::Plain(layout::List::new(*style, longest, server)),
@@ -113,6 +130,7 @@ impl<'a> Display<'a> {
                 text.into_bytes()
             }
             Printing::Full(sheet) => {
+                self.scores.add_to(&mut jobs);
                 for record in &jobs {
                     sheet.add(&record.job.id.full(&server.name), &attributes::of_job(record, server));
                 }

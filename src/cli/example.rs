@@ -42,6 +42,7 @@ pub fn server() -> ServerFacts {
         history: true,
         scheduling: true,
         fair_shares: Vec::new(),
+        has_scores: false,
     }
 }
 
@@ -129,7 +130,16 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
     };
     let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
     let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life, elements: None };
-    Record { job, reason: None, never_since: None, promise: None, waiting_again: 0, environ: None, links: vec![] }
+    Record {
+        job,
+        reason: None,
+        never_since: None,
+        promise: None,
+        waiting_again: 0,
+        environ: None,
+        links: vec![],
+        score: None,
+    }
 }
 
 /// A share of node `head`.

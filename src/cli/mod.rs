@@ -22,7 +22,9 @@ pub mod resources;
 
 pub mod directives;
 
-pub mod script;
+pub mod scores;
+
+mod script;
 
 pub mod environ;
 

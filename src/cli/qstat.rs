@@ -16,6 +16,7 @@ use super::listing::{self, Owner, Wanted};
 use super::objects::Objects;
 use super::operand::Operand;
 use super::queues;
+use super::scores::Scores;
 use super::sheet::{self, Format, Sheet};
 use super::watch::Watch;
 use crate::model::amendment::Target;
@@ -252,11 +253,20 @@ impl Args {
     }
 
     fn show_jobs(&self, format: &Format, feed: &mut Feed, now: Wall, out: &mut dyn Write) -> Vec<Failure> {
-        let mut display = Display::new(self.form(format, now), now, out);
+        let scores = self.scores(feed);
+        let mut display = Display::new(self.form(format, now), now, out).with_scores(scores);
         let found = listing::find(&self.wanted(), &self.operands, feed, &mut display);
         let mut failures = found.unwrap_or_else(|failure| vec![failure]);
         failures.extend(display.finish().err());
         failures
+    }
+
+    /// Asked for before the jobs: schedd may not answer while it waits for qstat to read them.
+    fn scores(&self, feed: &mut Feed) -> Scores {
+        let is_full = self.full && !self.is_alternate();
+        let server = is_full.then(|| ask::whole(feed)(&Question::Server)).and_then(Result::ok);
+        let has_scores = server.is_some_and(|answers| answers.server.has_scores);
+        if has_scores { Scores::ask(&self.operands) } else { Scores::default() }
     }
 
     fn form(&self, format: &Format, now: Wall) -> Form {

@@ -306,6 +306,7 @@ impl Answers {
             history: true,
             scheduling: true,
             fair_shares: Vec::new(),
+            has_scores: false,
         })
     }
 

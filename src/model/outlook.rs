@@ -136,12 +136,15 @@ pub struct Barrier {
 }
 
 /// A job's place among those that wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rank {
     /// How many go before it; None if so many that they were not counted.
     pub before: Option<u64>,
     /// How many wait in all, itself included.
     pub waiting: u64,
+    /// Its cluster, where the order goes by clusters: on the nodes of that cluster it precedes the jobs of all others.
+    #[serde(default)]
+    pub cluster: Option<String>,
 }
 
 /// Why a job waits, stage by stage.

@@ -112,6 +112,21 @@ impl State {
         }
     }
 
+    /// The scores of these candidates at a moment, or of all if none are named; nothing under [`Order::Fcfs`], which
+    /// computes none.
+    pub fn scores(&self, policy: &Policy, now: Time, jobs: &[JobId]) -> Vec<(JobId, f64)> {
+        if policy.precedence.order == Order::Fcfs {
+            return Vec::new();
+        }
+        let state = self.prioritised(policy, now);
+        let score = |job: JobId| Some((job, state.score(policy, job)?));
+        if !jobs.is_empty() {
+            return jobs.iter().filter_map(|job| score(*job)).collect();
+        }
+        let waiting = state.classes.values().flat_map(|class| class.jobs());
+        waiting.filter_map(|((_, job), _)| score(job)).collect()
+    }
+
     /// Of two candidates the one that goes first for what it is worth, whatever their places are. None where
     /// places decide, or turns that hang on them.
     pub fn worth_more(&self, policy: &Policy, one: JobId, other: JobId) -> Option<JobId> {

@@ -11,7 +11,7 @@ use super::{cycle, objections, owed, preemption, survey};
 use crate::model::job::JobId;
 use crate::model::outlook::{Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey, Way};
 use crate::model::owed::Owed;
-use crate::model::policy::Policy;
+use crate::model::policy::{Order, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 
@@ -132,18 +132,20 @@ fn rank(state: &State, policy: &Policy, now: Time, job: JobId) -> Rank {
     let each = |waiting: &Waiting| waiting.array.as_ref().map_or(1, elements);
     let waiting = state.classes.values().flat_map(|class| class.jobs().map(|(_, waiting)| each(waiting))).sum();
     let resolved = Resolved::new(state, policy, now);
+    let class = state.waiting_class(job).filter(|_| policy.precedence.order == Order::Cluster);
+    let cluster = class.map(|class| class.cluster().to_string());
     let mut ranking = priority::rank(state, &resolved);
     let mut before = 0;
     while before < MOST_COUNTED
         && let Some(candidate) = ranking.next()
     {
         if is_of(candidate.job, job) {
-            return Rank { before: Some(before), waiting };
+            return Rank { before: Some(before), waiting, cluster };
         }
         before += 1;
         ranking.follow(candidate);
     }
-    Rank { before: None, waiting }
+    Rank { before: None, waiting, cluster }
 }
 
 /// How many jobs start before the one at this place, or were seen to start at all.

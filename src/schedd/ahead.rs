@@ -93,7 +93,7 @@ impl Schedd {
 /// How many jobs a question names.
 fn number_of_jobs(ahead: &Ahead) -> usize {
     match ahead {
-        Ahead::Starts(jobs) | Ahead::Places(jobs) => jobs.len(),
+        Ahead::Starts(jobs) | Ahead::Places(jobs) | Ahead::Scores(jobs) => jobs.len(),
         Ahead::Why(_) => 1,
         Ahead::Windows(_) | Ahead::Trial(_) | Ahead::Usage => 0,
         Ahead::Queue(_) | Ahead::Shares | Ahead::Limits | Ahead::Resources => 0,
@@ -110,6 +110,7 @@ fn task(ledger: &mut Ledger, meters: &Meters, spool: &Spool, caller: &Caller, ah
         Ahead::Usage => Task::Usage,
         Ahead::Places(jobs) => Task::Places(jobs),
         Ahead::Queue(most) => Task::Queue(most),
+        Ahead::Scores(jobs) => Task::Scores(jobs),
         Ahead::Shares => Task::Shares,
         Ahead::Limits => Task::Limits(ledger.counted(), Arc::new(ledger.setup.resources.clone())),
         Ahead::Resources => Task::Resources(pools(ledger, meters)),

@@ -148,6 +148,8 @@ pub enum Task {
     Places(Vec<JobId>),
     /// The first so many places in the queue; all, if that is not said.
     Queue(Option<u64>),
+    /// The computed priorities of these; of all that wait, if none are named.
+    Scores(Vec<JobId>),
     /// How everybody stands.
     Shares,
     /// What of the limits is used; of those on what is queued it has been counted.
@@ -176,6 +178,7 @@ impl Study {
             Task::Usage => self.usage(each),
             Task::Places(jobs) => self.places(jobs, each),
             Task::Queue(most) => self.queue(*most, each),
+            Task::Scores(jobs) => self.scores(jobs, each),
             Task::Shares => self.shares(each),
             Task::Limits(counted, resources) => self.limits(counted, resources, each),
             Task::Resources(pools) => self.resources(pools, each),
@@ -230,6 +233,11 @@ impl Study {
             each(Told::Queue { all, at, formula: self.formula(), turns: turns.by_ref().take(PART).collect() })?;
         }
         Ok(())
+    }
+
+    fn scores<E>(&self, jobs: &[JobId], each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+        let scores = self.scene.state.scores(&self.scene.policy, self.scene.now, jobs);
+        scores.chunks(PART).try_for_each(|scores| each(Told::Scores(scores.to_vec())))
     }
 
     fn shares<E>(&self, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {

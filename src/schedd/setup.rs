@@ -4,7 +4,7 @@ use super::grantees::Grantees;
 use crate::model::amendment::description::described;
 use crate::model::amendment::{Amendments, Misfit};
 use crate::model::config::{Config, ServerConfig};
-use crate::model::policy::Policy;
+use crate::model::policy::{Order, Policy};
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
 use crate::model::time::{ClockTable, Span, Time};
@@ -184,6 +184,7 @@ impl Setup {
             history: self.config.server.history > Span(0),
             scheduling: self.config.cycle.scheduling,
             fair_shares: Vec::new(),
+            has_scores: self.policy.precedence.order != Order::Fcfs,
         }
     }
 }

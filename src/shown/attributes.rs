@@ -270,6 +270,7 @@ impl<'a> View<'a> {
         if let Some(number) = spec.system_priority {
             self.out.number("system_priority", number);
         }
+        self.score();
         self.moment("qtime", life.qtime);
         self.given("Remove_Files");
         self.out.boolean("Rerunable", spec.rerunnable);
@@ -277,6 +278,14 @@ impl<'a> View<'a> {
             self.out.resource("Resource_List", name, value);
         }
         self.fair_share();
+    }
+
+    /// While the job waits, the priority that the order computes; while it runs, the one that it started with.
+    fn score(&mut self) {
+        let run = self.attempt().filter(|_| self.server.has_scores && self.state().is_under_way());
+        if let Some(score) = self.record.score.or_else(|| run?.score) {
+            self.out.add("score", Shown::Real(score));
+        }
     }
 
     /// I7: as of the last cycle.

@@ -17,6 +17,7 @@ pub fn of_job(job: &Job, environ: Option<Vec<u8>>, server: &ServerFacts) -> Map<
         waiting_again: 0,
         environ,
         links: Vec::new(),
+        score: None,
     };
     let mut object = of(&attributes::of_job(&record, server));
     object.insert("id".into(), job.id.full(&server.name).into());

@@ -38,6 +38,9 @@ pub enum Ahead {
     /// `qstat --priority`: the queue in the order of a cycle; no more than so many of its first, if that is
     /// said. Answered by [`Told::Queue`].
     Queue(Option<u64>),
+    /// `qstat -f`: the computed priorities of these jobs, or of all that wait if none are named. Answered by
+    /// [`Told::Scores`].
+    Scores(Vec<JobId>),
     /// `qstat --shares`: who owns which share of the machine, and has had how much of it. Answered by
     /// [`Told::Shares`], then [`Told::Owed`].
     Shares,
@@ -94,6 +97,8 @@ pub enum Told {
         /// The next of them.
         turns: Vec<Turn>,
     },
+    /// The computed priorities of jobs that wait; several parts, none where the order computes no priorities.
+    Scores(Vec<(JobId, f64)>),
     /// The tree of shares, each account before what is below it; several parts.
     Shares {
         /// When that was so.

@@ -601,6 +601,10 @@ pub struct Record {
     pub environ: Option<Vec<u8>>,
     /// Its dependencies: what it waits for, and who waits for it.
     pub links: Vec<Link>,
+    /// The priority that the order computed for it, while it waits. The spool does not know it: the client adds what
+    /// schedd answers to [`super::ahead::Ahead::Scores`].
+    #[serde(default)]
+    pub score: Option<f64>,
 }
 
 /// A queue and the jobs in it by state.
@@ -674,6 +678,9 @@ pub struct ServerFacts {
     /// where the policy goes by such (I7).
     #[serde(default)]
     pub fair_shares: Vec<(Member, f64)>,
+    /// Whether the order computes priorities for jobs: all orders but first come, first served.
+    #[serde(default)]
+    pub has_scores: bool,
 }
 
 impl ServerFacts {

@@ -194,7 +194,16 @@ pub fn record(draft: &Draft) -> Record {
         life: Life::new(draft.holds, draft.run_count, Time(1000 * NOW.0)),
         elements,
     };
-    Record { job, reason: None, never_since: None, promise: None, waiting_again: 0, environ: None, links: vec![] }
+    Record {
+        job,
+        reason: None,
+        never_since: None,
+        promise: None,
+        waiting_again: 0,
+        environ: None,
+        links: vec![],
+        score: None,
+    }
 }
 
 /// The server that has it.
@@ -216,6 +225,7 @@ pub fn server() -> ServerFacts {
         history: true,
         scheduling: true,
         fair_shares: vec![],
+        has_scores: false,
     }
 }
 

@@ -20,6 +20,7 @@ const ALSO_SHOWN: &[(&str, &str)] = &[
     ("session_id", "known as soon as the job runs"),
     ("jobdir", "the same"),
     ("lanai_reason", "the same for programs"),
+    ("score", "the default order computes one"),
     ("resources_used", "known from the first moment; the recorded node was asked later"),
     ("loadave", "noded measures the load of its node"),
     ("resources_utilized", "the same"),

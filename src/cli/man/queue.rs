@@ -25,10 +25,20 @@ pub(super) const TURNS: Extra = Extra {
                   started stays. All are told as they were rated last: with an update_period that was a while ago.",
         ),
         Text(
-            "In JSON a job's priority holds rank, of (how many places there are), reserved, tier, precedence (the tier in words), score, and parts \
+            "In JSON a job's priority holds rank, of (how many places there are), reserved, cluster, tier, precedence (the tier in words), score, and parts \
                   with name, input, factor, weight and product (null in a formula); with jobs named before and after \
                   too, with job, Job_Owner and differences (name, own, other). Of a job that has started it holds \
                   score_at_start.",
+        ),
+        Text(
+            "Where the order computes scores, which is every order except by = \"fcfs\", qstat -f shows the score of \
+                  a job as the attribute score: of a job that waits the present one, which needs a running schedd; \
+                  of a job that runs the one it started with. Other jobs, as held ones, have none.",
+        ),
+        Text(
+            "Under by = \"cluster\" a job precedes the jobs of all other clusters on the nodes of its own cluster, \
+                  whatever the scores are. --priority and --why show its cluster: in JSON as cluster in priority, and \
+                  as cluster in rank of --why, beside before and waiting; null under all other orders.",
         ),
     ],
 };

@@ -97,7 +97,7 @@ fn record(spool: &Spool, case: &Case, judged: &Judged) -> Result<Record, Refusal
     let environ = environ.map_or_else(kept, |environ| Ok(Some(environ)))?;
     let bonded = job.id.parent().unwrap_or(job.id);
     let links = if judged.is_new { Vec::new() } else { spool.links(bonded).map_err(Refusal::spool)? };
-    Ok(Record { job, reason: None, never_since: None, promise: None, waiting_again: 0, environ, links })
+    Ok(Record { job, reason: None, never_since: None, promise: None, waiting_again: 0, environ, links, score: None })
 }
 
 fn facts(ledger: &Ledger) -> ServerFacts {

@@ -198,6 +198,7 @@ mod tests {
             history: true,
             scheduling: true,
             fair_shares: Vec::new(),
+            has_scores: false,
         }
     }
 

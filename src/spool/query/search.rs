@@ -260,7 +260,7 @@ impl Search<'_> {
         let waiting_again = if job.id.is_array() { waiting_again(self.connection, job.id)? } else { 0 };
         let tied = self.waits.tied && job.id.index().is_none();
         let links = if tied { ties::links(self.connection, job.id)? } else { Vec::new() };
-        Ok(Record { job, reason, never_since, promise, waiting_again, environ, links })
+        Ok(Record { job, reason, never_since, promise, waiting_again, environ, links, score: None })
     }
 
     fn flush_full(&mut self, each: Each) -> Result<(), SpoolError> {

@@ -9,7 +9,7 @@ use super::steps::Step;
 use super::words::rejected;
 use crate::cli::ahead::owed;
 use crate::model::event::Event;
-use crate::model::outlook::{Barrier, Explanation, Occupant, Overtaker, Rejection, Survey, Way};
+use crate::model::outlook::{Barrier, Explanation, Occupant, Overtaker, Rank, Rejection, Survey, Way};
 use crate::model::time::Time;
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ impl View<'_> {
         json!({
             "estimated": start(self.server, &explanation.prospect),
             "horizon": {"until": self.wall(horizon.until).0, "cycles": horizon.cycles, "whole": horizon.is_whole},
-            "rank": explanation.rank.map(|rank| json!({"before": rank.before, "waiting": rank.waiting})),
+            "rank": explanation.rank.as_ref().map(rank),
             "ahead": explanation.ahead,
             "waits_for": explanation.occupants.iter().map(occupant).collect::<Value>(),
             "waits_for_more": explanation.more,
@@ -115,6 +115,10 @@ fn unforeseen() -> Value {
         "nodes": null,
         "walltime_to_start_now": null,
     })
+}
+
+fn rank(rank: &Rank) -> Value {
+    json!({"before": rank.before, "waiting": rank.waiting, "cluster": rank.cluster})
 }
 
 fn told(obstacle: &Obstacle) -> Value {

@@ -135,11 +135,17 @@ impl View<'_> {
 
     /// Its place in the order.
     pub fn rank(&self) -> Option<String> {
-        let Rank { before, waiting } = self.found.explanation.as_ref()?.rank?;
-        Some(match before {
+        let Rank { before, waiting, cluster } = self.found.explanation.as_ref()?.rank.as_ref()?;
+        let place = match before {
             Some(0) => format!("first of {waiting} waiting"),
             Some(before) => format!("{before} of {waiting} waiting go before it"),
             None => format!("many of {waiting} waiting go before it"),
+        };
+        Some(match cluster {
+            Some(cluster) => {
+                format!("on nodes of cluster {cluster} before jobs of all other clusters; by score {place}")
+            }
+            None => place,
         })
     }
 

@@ -17,7 +17,7 @@ fn explanation(objections: Vec<Reason>) -> Explanation {
         reason: objections.first().cloned(),
         objections,
         barriers: vec![],
-        rank: Some(Rank { before: Some(2), waiting: 5 }),
+        rank: Some(Rank { before: Some(2), waiting: 5, cluster: None }),
         survey: None,
         shorter: None,
         prospect: Prospect::Starts { at, end: Time(at.0 + 60_000), nodes: vec!["n1".into()] },
