@@ -380,3 +380,42 @@ fn f5_a_job_deleted_before_the_claim_never_runs() {
     assert!(!sandbox.file("ran").exists());
     assert_eq!(sandbox.job(&id)["Exit_status"], 271);
 }
+
+#[test]
+fn f5_a_nested_instance_whose_command_cannot_start_takes_no_job() {
+    let sandbox = outer_with_nested_queue("");
+    let id = submit_to_nested_queue(&sandbox);
+    let host = sandbox.submit(&["-V"], "schedd --nested --queue inner -- ./typo\n");
+    assert_eq!(sandbox.ended(&host)["Exit_status"], 127);
+    assert_eq!(sandbox.state(&id), "Q");
+}
+
+#[test]
+fn f5_a_nested_instance_takes_no_job_after_a_signal_to_end() {
+    let sandbox = outer_with_nested_queue("");
+    sandbox.script("workflow.sh", "trap 'touch signaled' TERM\ntouch up\nwhile :; do sleep 0.1; done\n");
+    let host = sandbox.submit(&["-V"], "exec schedd --nested --queue inner -- ./workflow.sh\n");
+    sandbox.until("the command", || sandbox.file("up").exists().then_some(()));
+    let keeper = sandbox.running(&host)["session_id"].as_i64().unwrap() as i32;
+    kill(keeper, 15);
+    sandbox.until("the signal in the command", || sandbox.file("signaled").exists().then_some(()));
+    let id = submit_to_nested_queue(&sandbox);
+    assert_eq!(sandbox.ended(&host)["Exit_status"], 143);
+    assert_eq!(sandbox.state(&id), "Q");
+}
+
+#[test]
+fn f5_a_nested_instance_does_not_start_its_parent_again() {
+    let sandbox = outer_with_nested_queue("");
+    sandbox.script("workflow.sh", "touch up\nwhile [ ! -e go ]; do sleep 0.05; done\n");
+    let host = sandbox.submit(&["-V"], "schedd --nested --queue inner -- ./workflow.sh 2> said\n");
+    sandbox.until("the command", || sandbox.file("up").exists().then_some(()));
+    let inner = sandbox.pids_of("schedd").len() - 1;
+    sandbox.run("schedd", &["--stop"]).ok();
+    sandbox
+        .until("a complaint", || sandbox.read("said").contains("no jobs can be taken from queue inner").then_some(()));
+    assert_eq!(sandbox.pids_of("schedd").len(), inner, "the parent stays stopped");
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.run("schedd", &[]).ok();
+    assert_eq!(sandbox.ended(&host)["Exit_status"], 0);
+}

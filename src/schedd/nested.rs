@@ -60,8 +60,8 @@ pub fn run(wishes: &Wishes) -> Result<ExitCode> {
     let schedd = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home)?;
     until_there_are_nodes(&home);
     let mut brood = Brood::gather()?;
-    let taker = wishes.queue.map(|queue| Taker::start(parent, home.clone(), queue)).transpose()?;
-    let served = serve(&home, (schedd.pid(), wishes.command), taker, &mut brood);
+    let start_taker = || wishes.queue.map(|queue| Taker::start(parent, home.clone(), queue)).transpose();
+    let served = serve(&home, (schedd.pid(), wishes.command), start_taker, &mut brood);
     if !matches!(served, Ok(Over::Signal(_))) {
         let _ = start::stop(&home);
     }
@@ -98,35 +98,41 @@ enum Over {
     Signal(Signal),
 }
 
-fn serve(home: &Home, (schedd, command): (Pid, &[OsString]), taker: Option<Taker>, brood: &mut Brood) -> Result<Over> {
+/// Jobs are taken from the parent only while the command runs, or, without one, while schedd runs. A signal drops the
+/// taker, which then moves no more jobs.
+fn serve(
+    home: &Home,
+    (schedd, command): (Pid, &[OsString]),
+    start_taker: impl FnOnce() -> Result<Option<Taker>>,
+    brood: &mut Brood,
+) -> Result<Over> {
     let Some((first, arguments)) = command.split_first() else {
         announce(home)?;
-        let gone = brood.until_gone(schedd, true)?;
-        if gone.is_ok() {
-            taker.into_iter().for_each(Taker::stop);
-        }
-        return Ok(match gone {
-            Err(signal) => Over::Signal(signal),
-            Ok(End::Exited(0)) => Over::Ended(end_with(End::Exited(0), stuck(home)?)),
+        let taker = start_taker()?;
+        return match brood.until_gone(schedd, true)? {
+            Err(signal) => Ok(Over::Signal(signal)),
+            Ok(End::Exited(0)) => {
+                taker.into_iter().for_each(Taker::stop);
+                Ok(Over::Ended(end_with(End::Exited(0), stuck(home)?)))
+            }
             Ok(_) => bail!("its schedd ended before its time; see {}", home.log("schedd").display()),
-        });
+        };
     };
     let command = match program::start(first, arguments) {
         Ok(process) => process,
         Err(error) => return Ok(Over::Ended(End::Exited(not_started(first, &error)))),
     };
-    let ended = brood.until_gone(command, false)?;
-    if ended.is_ok() {
-        // A job that is being moved is in one of the two queues before the jobs left are counted.
-        taker.into_iter().for_each(Taker::stop);
-    }
-    match ended {
-        Err(signal) => Ok(Over::Signal(signal)),
-        Ok(end) => Ok(match until_jobs_are_over(home, brood)? {
-            Ok(stuck) => Over::Ended(end_with(end, stuck)),
-            Err(signal) => Over::Signal(signal),
-        }),
-    }
+    let taker = start_taker()?;
+    let end = match brood.until_gone(command, false)? {
+        Err(signal) => return Ok(Over::Signal(signal)),
+        Ok(end) => end,
+    };
+    // A job that is being moved is in one of the two queues before the jobs left are counted.
+    taker.into_iter().for_each(Taker::stop);
+    Ok(match until_jobs_are_over(home, brood)? {
+        Ok(stuck) => Over::Ended(end_with(end, stuck)),
+        Err(signal) => Over::Signal(signal),
+    })
 }
 
 /// Says how commands find it, in the words of a shell.

@@ -27,6 +27,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Client {
     stream: UnixStream,
     home: Home,
+    /// Whether a lost connection may start schedd again.
+    may_start: bool,
+    /// How long one read or write may take.
+    patience: Option<Duration>,
 }
 
 /// Why there is no answer.
@@ -73,10 +77,11 @@ impl Client {
             match Client::reach(home) {
                 // The one that served a moment ago may have left meanwhile.
                 Err(ClientError::Unreachable(_)) if may_start(home) => started = Some(Client::start(home)?),
-                other => return other,
+                other => return Ok(Client { may_start: true, ..other? }),
             }
         }
-        Client::reach(home).map_err(|error| started.unwrap_or(error))
+        let client = Client::reach(home).map_err(|error| started.unwrap_or(error))?;
+        Ok(Client { may_start: true, ..client })
     }
 
     /// Starts schedd and waits until it serves; the error for when it then cannot be reached.
@@ -86,7 +91,7 @@ impl Client {
         Ok(ClientError::Unreachable(format!("schedd was started but left again; see {}", home.log("schedd").display())))
     }
 
-    /// Connects to the schedd of `home`, if one is running.
+    /// Connects to the schedd of `home`, if one is running. This client never starts one.
     pub fn reach(home: &Home) -> Result<Client, ClientError> {
         let path = record::read(home).map_or_else(|| home.runtime.join("schedd.sock"), |record| record.socket);
         let unreachable = |error| ClientError::Unreachable(format!("{}: {error}", path.display()));
@@ -94,7 +99,7 @@ impl Client {
         // Whoever could make this path could also listen on it.
         let server = peer::of(&stream).map_err(unreachable)?.uid();
         match trusted(home).contains(&server) {
-            true => Ok(Client { stream, home: home.clone() }),
+            true => Ok(Client { stream, home: home.clone(), may_start: false, patience: None }),
             false => Err(ClientError::Protocol(format!("{} is served by user {server}: not trusted", path.display()))),
         }
     }
@@ -109,8 +114,8 @@ impl Client {
                 other => return Ok(other?),
             }
             *self = match may_be_done {
-                true => Client::connect_again(&self.home)?,
-                false => Client::connect(&self.home)?,
+                true => self.connect_again()?,
+                false => self.connect_anew()?,
             };
         }
         Ok(self.try_call(request)?)
@@ -118,15 +123,25 @@ impl Client {
 
     /// Connects to the schedd that comes after one that was asked for a change and left without an
     /// answer: only it knows whether the change was made.
-    fn connect_again(home: &Home) -> Result<Client, ClientError> {
+    fn connect_again(&self) -> Result<Client, ClientError> {
         let end = clock::monotonic() + PATIENCE;
         loop {
-            match Client::connect(home) {
+            match self.connect_anew() {
                 Err(ClientError::Unreachable(_)) if clock::monotonic() < end => clock::sleep(PAUSE),
                 Err(ClientError::Unreachable(why)) => return Err(ClientError::Unreachable(unknown(&why))),
                 other => return other,
             }
         }
+    }
+
+    /// Another connection of the same kind.
+    fn connect_anew(&self) -> Result<Client, ClientError> {
+        let mut client = match self.may_start {
+            true => Client::connect(&self.home)?,
+            false => Client::reach(&self.home)?,
+        };
+        self.patience.into_iter().for_each(|patience| client.be_impatient(patience));
+        Ok(client)
     }
 
     fn try_call(&mut self, request: &Request) -> Result<Reply, FrameError> {
@@ -191,14 +206,16 @@ impl Client {
         Ok(frame::read_with(&self.stream)?)
     }
 
-    /// Gives up waiting for schedd after so long, from now on.
-    pub fn be_impatient(&self, patience: Duration) {
+    /// Limits how long a read or a write may take, also after a reconnect.
+    pub fn be_impatient(&mut self, patience: Duration) {
+        self.patience = Some(patience);
         let _ = self.stream.set_read_timeout(Some(patience));
+        let _ = self.stream.set_write_timeout(Some(patience));
     }
 
     /// Begins anew, after an answer that was not read to its end.
     pub fn reconnect(&mut self) -> Result<(), ClientError> {
-        *self = Client::connect(&self.home)?;
+        *self = self.connect_anew()?;
         Ok(())
     }
 
