@@ -3,6 +3,10 @@
 use crate::shared::shared;
 use crate::support::people::two_people;
 use crate::support::sandbox::{Sandbox, kill};
+use lanai::sys::home::Home;
+use lanai::wire::client::{Client, More};
+use lanai::wire::message::{Answer, Claim, Offered, Question, Reply, Request};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -408,7 +412,8 @@ fn f5_a_nested_instance_takes_no_job_after_a_signal_to_end() {
 fn f5_a_nested_instance_does_not_start_its_parent_again() {
     let sandbox = outer_with_nested_queue("");
     sandbox.script("workflow.sh", "touch up\nwhile [ ! -e go ]; do sleep 0.05; done\n");
-    let host = sandbox.submit(&["-V"], "schedd --nested --queue inner -- ./workflow.sh 2> said\n");
+    let nested = "schedd --nested --queue inner -- ./workflow.sh 2> said";
+    sandbox.submit(&["-V"], &format!("{nested}\necho $? > status.new; mv status.new status\n"));
     sandbox.until("the command", || sandbox.file("up").exists().then_some(()));
     let inner = sandbox.pids_of("schedd").len() - 1;
     sandbox.run("schedd", &["--stop"]).ok();
@@ -416,6 +421,141 @@ fn f5_a_nested_instance_does_not_start_its_parent_again() {
         .until("a complaint", || sandbox.read("said").contains("no jobs can be taken from queue inner").then_some(()));
     assert_eq!(sandbox.pids_of("schedd").len(), inner, "the parent stays stopped");
     fs::write(sandbox.file("go"), "").unwrap();
-    sandbox.run("schedd", &[]).ok();
-    assert_eq!(sandbox.ended(&host)["Exit_status"], 0);
+    sandbox.until("the end of the nested instance", || sandbox.file("status").exists().then_some(()));
+    assert_eq!(sandbox.read("status"), "0\n");
+}
+
+/// The requests of one user that reach the schedd of the sandbox in one tick, and the replies.
+fn in_one_tick(sandbox: &Sandbox, requests: &[Request]) -> Vec<Reply> {
+    let schedd = sandbox.pid_of("schedd").unwrap();
+    let mut client = Client::reach(&home_of(sandbox)).unwrap();
+    kill(schedd, 19);
+    requests.iter().for_each(|request| client.begin(request).unwrap());
+    kill(schedd, 18);
+    requests.iter().map(|_| client.reply().unwrap()).collect()
+}
+
+fn home_of(sandbox: &Sandbox) -> Home {
+    let state = sandbox.home();
+    Home { runtime: state.clone(), config: state.join("lanai.toml"), state, system: false }
+}
+
+fn offered(sandbox: &Sandbox) -> Option<Offered> {
+    let mut offered = None;
+    let question = Question::Offer { queue: "inner".into(), except: BTreeSet::new() };
+    let mut client = Client::reach(&home_of(sandbox)).unwrap();
+    let mut take = |part| {
+        if let Answer::Offer(offer) = part {
+            offered = offer.unwrap();
+        }
+        More::Wanted
+    };
+    client.ask(&question, &mut take).unwrap();
+    offered
+}
+
+#[test]
+fn f5_a_claim_is_granted_again_in_the_same_tick_and_refused_if_it_is_malformed_or_too_late() {
+    let sandbox = outer_with_nested_queue("");
+    let id = submit_to_nested_queue(&sandbox);
+    let Offered { job, revision, .. } = offered(&sandbox).unwrap();
+    let claim = |to: &str, token| Request::Claim(Claim { job, revision, to: to.into(), token: [token; 16] });
+    let long = format!("1.{}", "x".repeat(300));
+    let malformed = ["1", "1.he\u{1b}[2Jad", &long].map(|to| claim(to, 1));
+    let replies = in_one_tick(&sandbox, &malformed);
+    assert!(replies.iter().all(|reply| matches!(reply, Reply::Refused(why) if why.code == 15004)), "{replies:?}");
+    let good = claim("1.job9.head", 2);
+    let repeated = [good.clone(), good.clone(), claim("1.job9.head", 3), claim("2.job9.head", 4)];
+    let replies = in_one_tick(&sandbox, &repeated);
+    assert!(matches!(&replies[..], [Reply::Done, Reply::Done, Reply::Done, Reply::Refused(_)]), "{replies:?}");
+    assert!(matches!(in_one_tick(&sandbox, &[good])[..], [Reply::Done]));
+    assert_eq!(sandbox.job(&id)["comment"], "Job was moved to 1.job9.head");
+    assert_eq!(offered(&sandbox), None);
+}
+
+#[test]
+fn f5_a_job_altered_before_the_claim_is_taken_as_altered() {
+    let sandbox = outer_with_nested_queue(&late_claims());
+    let id = submit_to_nested_queue(&sandbox);
+    let host = nest_with_queue(&sandbox);
+    until_there_is_a_held_copy(&sandbox);
+    sandbox.run("qalter", &["-N", "altered", &id]).ok();
+    sandbox.until("the end of two copies", || (within(&sandbox, "qselect -x -s F").lines().count() == 2).then_some(()));
+    fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(sandbox.ended(&host)["Exit_status"], 0, "{}", output(&sandbox, &host));
+    assert_eq!(sandbox.read("ran"), "ran\n");
+    let inner = sandbox.read("inner.json");
+    assert!(inner.contains("\"Job_Name\":\t\"altered\""), "{inner}");
+}
+
+#[test]
+fn f5_jobs_with_large_and_with_empty_scripts_move() {
+    let sandbox = outer_with_nested_queue("");
+    let line = format!("# {}\n", "x".repeat(1000));
+    let large = line.repeat(6000) + "echo large >> ran\n";
+    for script in [large.as_str(), "", "echo small >> ran\n"] {
+        sandbox.submit(&["-q", "inner"], script);
+    }
+    let host = nest_with_queue(&sandbox);
+    sandbox.until("the end of all jobs within", || {
+        let is_up = sandbox.file("home").exists();
+        (is_up && within(&sandbox, "qselect -x -s F").lines().count() == 3).then_some(())
+    });
+    fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(sandbox.ended(&host)["Exit_status"], 0, "{}", output(&sandbox, &host));
+    assert_eq!(sandbox.read("ran"), "large\nsmall\n");
+}
+
+/// The outer schedd has read the variable before, so it holds for the nested one alone.
+#[test]
+fn f5_a_job_runs_although_a_nested_schedd_cannot_write_for_a_moment() {
+    for commit in 3..=7 {
+        let mut sandbox = outer_with_nested_queue("");
+        let id = submit_to_nested_queue(&sandbox);
+        sandbox.set("LANAI_FAULTS", format!("spool.commit:{commit}:fail"));
+        let host = nest_with_queue(&sandbox);
+        ends_after_one_run(&sandbox, &id, &host);
+    }
+}
+
+/// A program that writes down what it is told, and the option that names it.
+fn notified(sandbox: &Sandbox) -> String {
+    let told = sandbox.file("told").display().to_string();
+    sandbox.script("notify.sh", &format!("(cat; echo) >> {told}"));
+    format!("notify={}", sandbox.file("notify.sh").display())
+}
+
+/// How many notifications tell of this.
+fn told(sandbox: &Sandbox, event: &str) -> usize {
+    let told = fs::read_to_string(sandbox.file("told")).unwrap_or_default();
+    told.matches(&format!("\"event\":\"{event}\"")).count()
+}
+
+#[test]
+fn f5_no_notification_tells_of_a_move() {
+    let sandbox = outer_with_nested_queue("");
+    let notify = notified(&sandbox);
+    let id = sandbox.submit(&["-q", "inner", "-W", &notify], "echo ran >> ran\nexit 3\n");
+    let host = nest_with_queue(&sandbox);
+    ends_after_one_run(&sandbox, &id, &host);
+    let last = sandbox.submit(&["-W", &notify], "true\n");
+    sandbox.ended(&last);
+    sandbox.until("the end of the last job", || sandbox.read("told").contains(&last).then_some(()));
+    assert_eq!(told(&sandbox, "abort"), 0, "{}", sandbox.read("told"));
+}
+
+#[test]
+fn f5_no_notification_tells_of_a_copy_that_is_given_back() {
+    let sandbox = outer_with_nested_queue(&late_claims());
+    let notify = notified(&sandbox);
+    let id = sandbox.submit(&["-q", "inner", "-W", &notify], "true\n");
+    let host = nest_with_queue(&sandbox);
+    until_there_is_a_held_copy(&sandbox);
+    sandbox.run("qdel", &[&id]).ok();
+    sandbox.until("the end of the copy", || (within(&sandbox, "qselect -x -s F").lines().count() == 1).then_some(()));
+    let last = within(&sandbox, &format!("qsub -W {notify} -- true")).trim().to_string();
+    sandbox.until("the last job", || sandbox.read("told").contains(&last).then_some(()));
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&host);
+    assert_eq!(told(&sandbox, "abort"), 1, "only the job was deleted: {}", sandbox.read("told"));
 }

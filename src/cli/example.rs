@@ -255,7 +255,7 @@ impl System {
             Question::Nodes => answers.nodes = self.nodes.clone(),
             Question::Trace(id) => tell(&mut answers, Detail::Whole, self.named(*id).into_iter()),
             Question::Server | Question::Reservations | Question::Ahead(_) | Question::Objects => {}
-            Question::Accounts(..) | Question::Entries(..) | Question::Cycles => {}
+            Question::Accounts(..) | Question::Entries(..) | Question::Cycles | Question::Offer { .. } => {}
         }
         answers
     }

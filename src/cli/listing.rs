@@ -126,7 +126,7 @@ fn all(wanted: &Wanted, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Fail
             }
             Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) => {}
             Answer::Reservations(_) | Answer::Ahead(_) | Answer::Objects(_) | Answer::Cycles(_) => {}
-            Answer::Tallies(_) | Answer::Entries(_) => {}
+            Answer::Tallies(_) | Answer::Entries(_) | Answer::Offer(_) => {}
         }
         Ok(())
     })?;
@@ -276,7 +276,7 @@ impl Batch {
             Answer::Jobs(jobs) => Some(Batch::Jobs(jobs)),
             Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => None,
             Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) | Answer::Objects(_) => None,
-            Answer::Tallies(_) | Answer::Entries(_) | Answer::Cycles(_) => None,
+            Answer::Tallies(_) | Answer::Entries(_) | Answer::Cycles(_) | Answer::Offer(_) => None,
         }
     }
 }

@@ -233,7 +233,7 @@ fn is_about_jobs(question: &Question) -> bool {
         Question::JobsById(..) | Question::Jobs(..) | Question::Elements(..) | Question::Trace(_) => true,
         Question::Accounts(..) | Question::Entries(..) | Question::Server => true,
         Question::Queues | Question::Nodes | Question::Reservations | Question::Objects => false,
-        Question::Ahead(_) | Question::Cycles => false,
+        Question::Ahead(_) | Question::Cycles | Question::Offer { .. } => false,
     }
 }
 
@@ -248,7 +248,7 @@ fn last_id(part: &Answer) -> Option<JobId> {
         Answer::Jobs(jobs) => jobs.last().map(|record| record.job.id),
         Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => None,
         Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) | Answer::Objects(_) => None,
-        Answer::Tallies(_) | Answer::Entries(_) | Answer::Cycles(_) => None,
+        Answer::Tallies(_) | Answer::Entries(_) | Answer::Cycles(_) | Answer::Offer(_) => None,
     }
 }
 
@@ -326,6 +326,7 @@ impl Answers {
             Answer::Ahead(told) => self.ahead.push(told),
             Answer::Objects(objects) => self.objects.extend(objects),
             Answer::Cycles(cycles) => self.cycles.extend(cycles),
+            Answer::Offer(_) => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! [`entrance`]: super::entrance
 
+use super::job::Job;
 use super::resource::{ResourceList, is_plain};
 use super::state::State;
 use super::time::Span;
@@ -140,6 +141,15 @@ impl Queue {
     /// instances.
     pub fn runs_jobs(&self) -> bool {
         self.started && self.route.is_none() && !self.nested
+    }
+
+    /// Whether a nested instance of its owner may take this job from here, if no other job refers to it. A job to which
+    /// a client or a reservation refers stays where it is, and so does an array.
+    pub fn passes_on(&self, job: &Job) -> bool {
+        let spec = &job.spec;
+        let waits = spec.queue == self.name && self.nested && self.started && job.life.state == State::Queued;
+        let is_plain = spec.array.is_none() && !spec.interactive && !spec.block;
+        waits && is_plain && spec.reservation.is_none() && spec.label.is_none()
     }
 
     /// Whether a job that stands so may leave by routing: because it is passed on, or has waited too long for that.

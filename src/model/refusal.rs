@@ -33,6 +33,16 @@ impl Refusal {
         Refusal::new(Refusal::invalid_request().code, why)
     }
 
+    /// Whether the same request may be granted later, although nothing else changes.
+    pub fn is_temporary(&self) -> bool {
+        [Refusal::spool("").code, Refusal::shutting_down().code].contains(&self.code)
+    }
+
+    /// Whether the job is over, or unknown.
+    pub fn is_of_past_job(&self) -> bool {
+        [Refusal::finished().code, Refusal::unknown_job().code].contains(&self.code)
+    }
+
     /// The shell's view of the number: mod 256.
     pub fn exit_code(&self) -> u8 {
         (self.code % 256) as u8

@@ -112,6 +112,8 @@ struct Tick {
     nodes: BTreeMap<String, Option<Node>>,
     next: Option<u64>,
     changes: Vec<Row>,
+    /// The jobs of its tokens, by user.
+    tokens: BTreeMap<(u32, [u8; 16]), JobId>,
     /// Jobs taken out of the history.
     forgotten: BTreeSet<JobId>,
     /// What ended before is taken out of the history, when all else is done.
@@ -444,7 +446,15 @@ impl Ledger {
 
     /// A change of the spool that memory need not know.
     pub fn also(&mut self, change: Row) {
+        if let Row::Token(uid, token, job, _) = &change {
+            self.tick.tokens.insert((*uid, *token), *job);
+        }
         self.tick.changes.push(change);
+    }
+
+    /// The job that this tick has recorded under a token of a user. It is not in the spool yet.
+    pub fn recorded(&self, uid: u32, token: [u8; 16]) -> Option<JobId> {
+        self.tick.tokens.get(&(uid, token)).copied()
     }
 
     /// The jobs whose begin time has come.

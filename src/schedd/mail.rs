@@ -64,6 +64,8 @@ pub(super) fn occasion(before: State, job: &Job, event: Option<&Event>) -> Optio
         return occasion("b", "Begun execution");
     }
     match (before, job.life.state) {
+        // It goes on in another instance.
+        _ if job.life.moved_to.is_some() => None,
         (State::Queued, State::Begun) => occasion("b", "Begun execution"),
         (State::Running, State::Held) if !job.life.holds.is_none() => {
             occasion("a", job.life.comment.as_deref().unwrap_or("Job held"))

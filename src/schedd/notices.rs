@@ -136,7 +136,7 @@ fn turn(before: State, job: &Job, event: Option<&Event>) -> Option<(&'static str
             Some((event, what))
         }
         // Its owner needs no letter to know; a program that follows the queue does.
-        None if before != State::Finished && job.life.state == State::Finished => {
+        None if before != State::Finished && job.life.state == State::Finished && job.life.moved_to.is_none() => {
             Some(("abort", job.life.comment.clone().unwrap_or_else(|| "Job deleted before it ran".into())))
         }
         None => None,

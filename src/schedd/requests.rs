@@ -24,7 +24,7 @@ use crate::spool::commit::Change;
 use crate::spool::scripts::digest;
 use crate::sys::user;
 use crate::wire::batch::{self, Act, Batch, Target};
-use crate::wire::message::{Offered, Payload, Request, Submission};
+use crate::wire::message::{Payload, Request, Submission};
 use crate::wire::order::Order;
 use std::sync::Arc;
 
@@ -51,8 +51,6 @@ pub enum Granted {
     Farewell(Farewell),
     /// A reservation known under this full id, and whether it can be had.
     Reserved(String, Option<bool>),
-    /// Jobs that a nested instance can take.
-    Offered(Vec<Offered>),
     /// What each request of a batch comes to.
     Batch(Vec<Result<Granted, Refusal>>),
 }
@@ -101,9 +99,9 @@ pub fn apply(
         Request::Message { job, output, errors, text } => desk.message(*job, *output, *errors, text),
         Request::Run { job, on, detached } => desk.run_now(*job, on, *detached),
         Request::Shove(id) => desk.shove(*id),
-        Request::Offer { queue, after } => desk.offer(queue, *after),
         Request::Adopt(adoption) => desk.adopt(adoption),
-        Request::Claim { job, to, token } => desk.claim(*job, to, *token),
+        Request::Claim(claim) => desk.claim(claim),
+        Request::GiveBack { copy, to } => desk.give_back(*copy, to),
         Request::Wait(id) => desk.wait(*id),
         Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
         Request::DeclareGone { node } => desk.declare_gone(node),
@@ -262,10 +260,14 @@ impl Desk<'_> {
         }
     }
 
-    /// What became of this submission when it was told before.
+    /// The job of an earlier request with this token, in this tick or before.
     pub(super) fn submitted(&self, token: [u8; 16]) -> Result<Option<Granted>, Refusal> {
-        let found = self.spool.submitted(self.caller.owner.uid, token);
-        Ok(found.map_err(Refusal::spool)?.map(|id| Granted::Job(id, Vec::new())))
+        let uid = self.caller.owner.uid;
+        let found = match self.ledger.recorded(uid, token) {
+            Some(id) => Some(id),
+            None => self.spool.submitted(uid, token).map_err(Refusal::spool)?,
+        };
+        Ok(found.map(|id| Granted::Job(id, Vec::new())))
     }
 
     /// Root's jobs, and those of system accounts, are not run for many users.

@@ -330,7 +330,6 @@ impl Effects {
             Ok(Granted::Job(id, notes)) => Reply::Accepted { id: id.full(&ledger.setup.name), notes },
             Ok(Granted::Done) => Reply::Done,
             Ok(Granted::Noted(note)) => Reply::Noted(vec![note]),
-            Ok(Granted::Offered(offered)) => Reply::Offered(offered),
             Ok(Granted::Reserved(id, confirmed)) => Reply::Reserved { id, confirmed },
             Ok(Granted::Batch(granted)) => {
                 Reply::Batch(granted.into_iter().map(|granted| outcome(self.reply(ledger, granted))).collect())

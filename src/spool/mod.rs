@@ -147,15 +147,19 @@ impl Spool {
         connection.busy_timeout(Duration::from_secs(10))?;
         connection.set_prepared_statement_cache_capacity(64);
         migrations::run(&mut connection)?;
-        let folder = file.parent().unwrap_or(Path::new("/")).to_path_buf();
-        Ok(Spool { connection, folder })
+        Ok(Spool { connection, folder: folder_of(file) })
     }
+}
+
+fn folder_of(file: &Path) -> PathBuf {
+    file.parent().unwrap_or(Path::new("/")).to_path_buf()
 }
 
 /// The spool as a reader sees it: [`query`] says what can be asked.
 #[derive(Debug)]
 pub struct Reader {
     connection: Connection,
+    folder: PathBuf,
 }
 
 impl Reader {
@@ -167,7 +171,7 @@ impl Reader {
         let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         connection.busy_timeout(Duration::from_secs(2))?;
         migrations::check(&connection)?;
-        Ok(Some(Reader { connection }))
+        Ok(Some(Reader { connection, folder: folder_of(file) }))
     }
 }
 

@@ -17,7 +17,10 @@ use search::{Search, Visible};
 mod accounts;
 mod census;
 mod elements;
+mod offer;
 mod search;
+
+pub use offer::revision;
 
 /// How many jobs one part of an answer holds.
 const PART: usize = 500;
@@ -85,6 +88,10 @@ impl Reader {
                 let is_shown = sees_others || search.shown(*id)?.is_some();
                 search.by_id(&[*id], each)?;
                 if is_shown { super::trace::tell(&connection, *id, each) } else { Ok(()) }
+            }
+            Question::Offer { queue, except } => {
+                let wanted = offer::Wanted { folder: &self.folder, queue, except };
+                offer::tell(&connection, &wanted, &viewer, each)
             }
             Question::Elements(id, only, detail) => {
                 Search::new(&connection, *detail, viewer, visible)?.elements_of(*id, *only, each)

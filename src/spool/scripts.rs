@@ -4,10 +4,10 @@
 //! A file is on disk before the transaction of the first job that refers to it. Files that no job
 //! refers to are removed later, so a crash between the two leaves nothing behind for long.
 
-use super::{Reader, Spool, SpoolError};
+use super::{Reader, Spool, SpoolError, load};
 use crate::model::job::Digest;
 use crate::sys::{fault, filesystem};
-use rusqlite::OptionalExtension;
+use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -169,10 +169,15 @@ fn digest_of(name: &str) -> Option<Digest> {
 impl Spool {
     /// The script stored under a digest, in the database or in a file.
     pub fn script(&self, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
-        match self.blob(digest)? {
-            Some(bytes) => Ok(Some(bytes)),
-            None => Scripts::of(&self.folder).read(digest),
-        }
+        script(&self.connection, &self.folder, digest)
+    }
+}
+
+/// The script stored under a digest, in the database or in a file of the spool's folder.
+pub(super) fn script(connection: &Connection, folder: &Path, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
+    match load::blob(connection, digest)? {
+        Some(bytes) => Ok(Some(bytes)),
+        None => Scripts::of(folder).read(digest),
     }
 }
 

@@ -27,6 +27,7 @@ use crate::model::text::Text;
 use crate::model::time::{ClockTable, Span, Time};
 use crate::model::trigger::CycleRecord;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The version every frame carries. A daemon and a client of different versions say so in one
@@ -172,24 +173,16 @@ pub enum Request {
         /// Whether the nodeds leave too.
         nodes: bool,
     },
-    /// `schedd --nested --queue`: which waiting jobs of the caller in this queue a nested instance can take. Answered
-    /// by [`Reply::Offered`].
-    Offer {
-        /// The queue.
-        queue: String,
-        /// Jobs after this one.
-        after: Option<JobId>,
-    },
     /// A new job of a nested instance, with a system hold: a copy of a job of its parent.
     Adopt(Box<Adoption>),
     /// The job moves to a nested instance, which has a held copy. A repeated claim is granted again.
-    Claim {
-        /// The job.
-        job: JobId,
-        /// The full id of the copy.
+    Claim(Claim),
+    /// Ends a held copy in a nested instance: the job was not claimed.
+    GiveBack {
+        /// The copy.
+        copy: JobId,
+        /// The full id of the job.
         to: String,
-        /// Random: of this claim and its repetitions.
-        token: [u8; 16],
     },
     /// A command with several job ids. Answered by [`Reply::Batch`] or [`Reply::NotBatched`].
     Batch(Batch),
@@ -249,8 +242,6 @@ pub enum Reply {
         /// Whether it can be had; None if that is not known yet.
         confirmed: Option<bool>,
     },
-    /// To [`Request::Offer`]: the first of these jobs; none if there are no more.
-    Offered(Vec<Offered>),
     /// To [`Request::Batch`], for each of its jobs in their order: done, with what is not as it was asked for, or
     /// refused.
     Batch(Vec<Result<Vec<String>, Refusal>>),
@@ -264,12 +255,7 @@ impl Request {
     pub fn is_change(&self) -> bool {
         !matches!(
             self,
-            Request::Offer { .. }
-                | Request::Wait(_)
-                | Request::Ask(_)
-                | Request::Attach(_)
-                | Request::Watch { .. }
-                | Request::Status
+            Request::Wait(_) | Request::Ask(_) | Request::Attach(_) | Request::Watch { .. } | Request::Status
         )
     }
 
@@ -373,6 +359,8 @@ pub struct Offered {
     pub job: JobId,
     /// What it asks for.
     pub spec: Arc<Spec>,
+    /// A digest of `spec`, for the claim.
+    pub revision: Digest,
     /// The script's text, if it has one.
     #[serde(with = "super::raw")]
     pub script: Vec<u8>,
@@ -388,6 +376,19 @@ pub struct Adoption {
     pub token: [u8; 16],
     /// The job of the parent.
     pub offered: Offered,
+}
+
+/// Ends a job because it goes on in a nested instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The job.
+    pub job: JobId,
+    /// [`Offered::revision`]: a job that was altered since then is refused.
+    pub revision: Digest,
+    /// The full id of the copy.
+    pub to: String,
+    /// Random: of this claim and its repetitions.
+    pub token: [u8; 16],
 }
 
 /// The bytes of a script, or a command.
@@ -429,6 +430,13 @@ pub enum Question {
     Ahead(Ahead),
     /// The last looks of the scheduler, and why it looked; for operators.
     Cycles,
+    /// `schedd --nested --queue`: the first job of the caller in this queue that a nested instance can take.
+    Offer {
+        /// The queue.
+        queue: String,
+        /// Jobs that are left out.
+        except: BTreeSet<JobId>,
+    },
 }
 
 impl Question {
@@ -447,7 +455,7 @@ impl Question {
             Question::JobsById(..) | Question::Trace(_) | Question::Ahead(_) => None,
             Question::Queues | Question::Nodes | Question::Server => None,
             Question::Reservations | Question::Objects => None,
-            Question::Accounts(..) | Question::Entries(..) | Question::Cycles => None,
+            Question::Accounts(..) | Question::Entries(..) | Question::Cycles | Question::Offer { .. } => None,
         }
     }
 }
@@ -565,6 +573,8 @@ pub enum Answer {
     Ahead(Told),
     /// For [`Question::Cycles`], the first first.
     Cycles(Vec<CycleRecord>),
+    /// For [`Question::Offer`]: the job, if there is one, or why this queue has none.
+    Offer(Box<Result<Option<Offered>, Refusal>>),
 }
 
 /// The columns of a plain `qstat`.

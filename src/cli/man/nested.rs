@@ -32,7 +32,8 @@ pub(super) const NESTED: Extra = Extra {
              whenever no job waits there. The queue must say so (nested in lanai.toml(5), set queue QUEUE nested = True in \
              qmgr(8)); its jobs start nowhere else. A job that was moved is over outside, without an exit status, and qstat -xf there names its new id; \
              from then on it is a job of the nested queue and ends with it. Arrays, jobs with a label, interactive and blocking jobs, \
-             jobs of a reservation and jobs that others depend on are not moved. Once COMMAND has ended no more jobs are moved.",
+             jobs of a reservation and jobs that others depend on are not moved. No mail and no notification tells that a job was moved. \
+             Once COMMAND has ended, or a signal has told schedd to end, no more jobs are moved. A schedd outside that was stopped is not started.",
         ),
         Text(
             "Everything ends with the outer job: qdel, its walltime or the end of its script end all processes of the jobs within, \

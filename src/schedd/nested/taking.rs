@@ -12,10 +12,10 @@ use crate::spool::Reader;
 use crate::spool::query::Viewer;
 use crate::sys::home::Home;
 use crate::sys::{clock, fault, process};
-use crate::wire::client::{Client, ClientError};
-use crate::wire::message::{Adoption, Answer, Detail, Filter, Offered, Question, Reply, Request};
-use anyhow::{Result, bail};
-use std::collections::BTreeSet;
+use crate::wire::client::{Client, ClientError, More};
+use crate::wire::message::{Adoption, Answer, Claim, Detail, Filter, Offered, Question, Reply, Request};
+use anyhow::{Context, Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -25,6 +25,8 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(20);
+/// After how long a job that the parent kept is tried again.
+const AGAIN: Span = Span::seconds(5);
 /// How long a request is repeated once the nested instance is to end.
 const FAREWELL: Span = Span::seconds(20);
 
@@ -45,9 +47,8 @@ struct Ends {
 
 /// Refuses a queue that the parent does not have, or that is not for nested instances.
 pub fn check(parent: &Home, queue: &str) -> Result<()> {
-    let offer = Request::Offer { queue: queue.to_string(), after: None };
-    match reach(parent).and_then(|mut client| client.call(&offer)) {
-        Ok(Reply::Refused(refusal)) => bail!("--queue {queue}: {refusal}"),
+    match offer(parent, queue, BTreeSet::new()) {
+        Ok((_, Err(refusal))) => bail!("--queue {queue}: {refusal}"),
         // A parent that cannot be reached now is asked later.
         _ => Ok(()),
     }
@@ -57,8 +58,8 @@ impl Taker {
     /// Begins to take jobs.
     pub fn start(parent: Home, child: Home, queue: &str) -> Result<Taker> {
         let end = Arc::new(Ends::default());
-        let (queue, refused) = (queue.to_string(), BTreeSet::new());
-        let mut taking = Taking { parent, child, queue, refused, complaint: None, end: end.clone() };
+        let (queue, put_off) = (queue.to_string(), BTreeMap::new());
+        let mut taking = Taking { parent, child, queue, put_off, complaint: None, end: end.clone() };
         let thread = thread::Builder::new().name("taker".into()).spawn(move || taking.run())?;
         Ok(Taker { end, thread: Some(thread) })
     }
@@ -85,8 +86,8 @@ struct Taking {
     parent: Home,
     child: Home,
     queue: String,
-    /// Jobs that the nested instance could not run.
-    refused: BTreeSet<JobId>,
+    /// Jobs that are not taken before this moment: the nested instance cannot run them, or the parent kept them.
+    put_off: BTreeMap<JobId, Span>,
     /// What was last said to be wrong, so that it is said once.
     complaint: Option<String>,
     end: Arc<Ends>,
@@ -119,34 +120,19 @@ impl Taking {
         self.end.give_up.load(Ordering::Relaxed)
     }
 
-    /// Takes the first job that can be had, if no job waits in the nested instance; whether there was one.
+    /// Takes the first job that can be had, if no job waits in the nested instance. Returns whether another job may be
+    /// had at once.
     fn take_next(&mut self) -> Result<bool> {
-        if !self.has_room()? {
+        if !self.has_room()? || self.is_leaving() {
             return Ok(false);
         }
-        let mut after = None;
-        loop {
-            let offered = self.offered(after)?;
-            let Some(last) = offered.last() else { return Ok(false) };
-            after = Some(last.job);
-            for offered in offered {
-                if self.refused.contains(&offered.job) {
-                    continue;
-                }
-                if self.is_leaving() {
-                    return Ok(false);
-                }
-                if self.take(offered)? {
-                    return Ok(true);
-                }
-            }
-        }
-    }
-
-    fn offered(&self, after: Option<JobId>) -> Result<Vec<Offered>> {
-        match self.ask(&self.parent, &Request::Offer { queue: self.queue.clone(), after })? {
-            Reply::Offered(offered) => Ok(offered),
-            other => bail!("the parent schedd: an unexpected answer: {other:?}"),
+        let now = clock::monotonic();
+        self.put_off.retain(|_, until| *until > now);
+        let (server, found) = offer(&self.parent, &self.queue, self.put_off.keys().copied().collect())?;
+        match found {
+            Ok(Some(offered)) => self.take(&server, offered),
+            Ok(None) => Ok(false),
+            Err(refusal) => bail!("{refusal}"),
         }
     }
 
@@ -163,60 +149,101 @@ impl Taking {
         Ok(has_room)
     }
 
-    /// Whether the job was moved.
-    fn take(&mut self, offered: Offered) -> Result<bool> {
-        let job = offered.job;
+    /// Moves a job, or puts it off. Returns whether another job may be had at once.
+    fn take(&mut self, server: &str, offered: Offered) -> Result<bool> {
+        let (job, revision) = (offered.job, offered.revision);
         let adoption = Adoption { token: process::random()?, offered };
-        let to = match self.insist(&self.child, &Request::Adopt(Box::new(adoption)))? {
+        let to = match self.insist(Side::Child, &Request::Adopt(Box::new(adoption)))? {
             Reply::Accepted { id, .. } => id,
             Reply::Refused(refusal) => {
-                self.refuse(job, &refusal);
-                return Ok(false);
+                eprintln!("schedd: job {} of queue {} cannot run here: {refusal}", job.number, self.queue);
+                self.put_off.insert(job, Span(i64::MAX));
+                return Ok(true);
             }
             other => bail!("schedd: an unexpected answer: {other:?}"),
         };
         let copy: JobId = to.split('.').next().unwrap_or_default().parse()?;
-        let claim = Request::Claim { job, to, token: process::random()? };
-        let granted = !self.is_leaving() && matches!(self.insist(&self.parent, &claim)?, Reply::Done);
-        let request = match granted {
+        let claim = Request::Claim(Claim { job, revision, to, token: process::random()? });
+        let is_granted = !self.is_leaving() && matches!(self.insist(Side::Parent, &claim)?, Reply::Done);
+        let request = match is_granted {
             true => Request::Release(copy, Holds::SYSTEM),
-            false => Request::Delete { job: copy, only: None, force: true, purge: false },
+            false => Request::GiveBack { copy, to: job.full(server) },
         };
-        self.insist(&self.child, &request)?;
-        Ok(granted)
+        match self.insist(Side::Child, &request)? {
+            Reply::Refused(refusal) if !refusal.is_of_past_job() => bail!("job {} within: {refusal}", copy.number),
+            _ => {}
+        }
+        if !is_granted {
+            self.put_off.insert(job, clock::monotonic() + AGAIN);
+        }
+        Ok(is_granted)
     }
 
-    fn refuse(&mut self, job: JobId, refusal: &Refusal) {
-        eprintln!("schedd: job {} of queue {} cannot run here: {refusal}", job.number, self.queue);
-        self.refused.insert(job);
-    }
-
-    /// Asks until there is an answer, because a claim may have been granted although its answer was lost. Returns an
-    /// error once the nested instance is being killed, or if there is no answer long after it was to end.
-    fn insist(&self, home: &Home, request: &Request) -> Result<Reply, ClientError> {
+    /// Asks until there is an answer, because a claim may have been granted although its answer was lost. A refusal
+    /// that may pass is none. Returns an error once the nested instance is being killed, or when it is to end and there
+    /// is no answer for long.
+    fn insist(&mut self, side: Side, request: &Request) -> Result<Reply, ClientError> {
         let mut until = None;
         while !self.has_given_up() {
-            let error = match self.ask(home, request) {
+            let error = match self.ask(side, request) {
+                Ok(Reply::Refused(refusal)) if refusal.is_temporary() => ClientError::Unreachable(refusal.text),
+                Ok(reply) => return Ok(reply),
                 Err(error) => error,
-                answer => return answer,
             };
-            if self.is_leaving() && clock::monotonic() > *until.get_or_insert(clock::monotonic() + FAREWELL) {
-                return Err(error);
+            if self.is_leaving() {
+                let until = *until.get_or_insert(clock::monotonic() + FAREWELL);
+                // Without a copy nothing has begun.
+                if matches!(request, Request::Adopt(_)) || clock::monotonic() > until {
+                    return Err(error);
+                }
             }
+            self.complain(&error.to_string());
             thread::park_timeout(PAUSE);
         }
         Err(ClientError::Unreachable("the nested instance ends".into()))
     }
 
     /// Each claim can fail on demand, for tests: the copy then stays held.
-    fn ask(&self, home: &Home, request: &Request) -> Result<Reply, ClientError> {
-        if matches!(request, Request::Claim { .. }) {
+    fn ask(&self, side: Side, request: &Request) -> Result<Reply, ClientError> {
+        if matches!(request, Request::Claim(_)) {
             fault::point("nested.claim").map_err(|error| ClientError::Unreachable(error.to_string()))?;
         }
-        let mut client = if *home == self.parent { reach(home)? } else { Client::connect(home)? };
+        let mut client = match side {
+            Side::Parent => reach(&self.parent)?,
+            Side::Child => Client::connect(&self.child)?,
+        };
         client.be_impatient(ANSWER);
-        client.call(request)
+        let reply = client.call(request)?;
+        if matches!(request, Request::Claim(_)) {
+            fault::point("nested.claimed").map_err(|error| ClientError::Unreachable(error.to_string()))?;
+        }
+        Ok(reply)
     }
+}
+
+/// Which schedd is asked.
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Parent,
+    Child,
+}
+
+/// A job that can be taken, if there is one, or why the queue has none.
+type Offer = Result<Option<Offered>, Refusal>;
+
+/// The name of the parent, and what its queue has.
+fn offer(parent: &Home, queue: &str, except: BTreeSet<JobId>) -> Result<(String, Offer)> {
+    let question = Question::Offer { queue: queue.to_string(), except };
+    let (mut server, mut offer) = (String::new(), None);
+    reach(parent)?.ask(&question, |part| {
+        match part {
+            Answer::Server(facts) => server = facts.name,
+            Answer::Offer(found) => offer = Some(*found),
+            _ => {}
+        }
+        More::Wanted
+    })?;
+    Ok((server, offer.context("the parent schedd did not answer the question")?))
 }
 
 fn reach(parent: &Home) -> Result<Client, ClientError> {

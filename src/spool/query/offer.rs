@@ -1,0 +1,75 @@
+//! Jobs that a nested instance of their owner can take.
+
+use super::super::load::{self, Specs, job_of};
+use super::super::{SpoolError, scripts, ties};
+use super::{Each, Viewer};
+use crate::model::job::{Digest, Job, JobId, Program, Spec};
+use crate::model::queue::Queue;
+use crate::model::refusal::Refusal;
+use crate::wire::message::{Answer, Offered};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+/// Which job is asked for.
+pub(super) struct Wanted<'a> {
+    /// The folder of the spool.
+    pub(super) folder: &'a Path,
+    /// The queue of the job.
+    pub(super) queue: &'a str,
+    /// Jobs that are left out.
+    pub(super) except: &'a BTreeSet<JobId>,
+}
+
+/// A digest of what a job asks for: it tells whether the job was altered.
+pub fn revision(spec: &Spec) -> Result<Digest, SpoolError> {
+    Ok(scripts::digest(&serde_json::to_vec(spec)?))
+}
+
+/// Answers with the first job of the viewer in the queue that can be taken, or why there can be none.
+pub(super) fn tell(connection: &Connection, wanted: &Wanted, viewer: &Viewer, each: Each) -> Result<(), SpoolError> {
+    let offer = match queue(connection, wanted.queue)? {
+        None => Err(Refusal::unknown_queue()),
+        Some(queue) if !queue.nested => Err(Refusal::not_nested(&queue.name)),
+        Some(queue) => Ok(first(connection, wanted, &queue, viewer)?),
+    };
+    each(Answer::Offer(Box::new(offer)))
+}
+
+fn queue(connection: &Connection, name: &str) -> Result<Option<Queue>, SpoolError> {
+    let mut statement = connection.prepare_cached("SELECT queue FROM queue WHERE name = ?1")?;
+    let text: Option<String> = statement.query_row([name], |row| row.get(0)).optional()?;
+    Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
+}
+
+fn first(
+    connection: &Connection,
+    wanted: &Wanted,
+    queue: &Queue,
+    viewer: &Viewer,
+) -> Result<Option<Offered>, SpoolError> {
+    let sql = "SELECT id, spec, life FROM job
+        WHERE state <> 'F' AND state = 'Q' AND queue = ?1 AND uid = ?2 AND NOT is_array ORDER BY id";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![queue.name, viewer.owner.uid])?;
+    let mut specs = Specs::default();
+    while let Some(row) = rows.next()? {
+        let job = job_of(connection, row, &mut specs)?;
+        let is_own = viewer.owner.is_same_account(&job.owner) && !wanted.except.contains(&job.id);
+        if is_own && queue.passes_on(&job) && ties::links(connection, job.id)?.is_empty() {
+            return offered(connection, wanted.folder, job).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn offered(connection: &Connection, folder: &Path, job: Job) -> Result<Offered, SpoolError> {
+    let lost = || SpoolError::Io(io::Error::other(format!("the script or environment of job {} is gone", job.id)));
+    let script = match job.spec.program {
+        Program::Script(digest) => scripts::script(connection, folder, digest)?.ok_or_else(lost)?,
+        Program::Command(_) => Vec::new(),
+    };
+    let environ = load::blob(connection, job.spec.environ)?.ok_or_else(lost)?;
+    Ok(Offered { job: job.id, revision: revision(&job.spec)?, spec: job.spec, script, environ })
+}
