@@ -64,13 +64,12 @@ impl Plan<'_> {
     /// What failed on a path. A home directory that is not there is this node's fault: another node may have it
     /// mounted. What is missing below one that is there is the owner's.
     fn fault(&self, what: &str, on: &Path, error: Errno) -> Fault {
-        let home = &self.account.home;
-        let is_home_missing = || std::fs::metadata(home).is_err_and(|error| is_gone(errno(error)));
+        let is_below_home = on.starts_with(&self.account.home) && is_gone(error);
         match Fault::of(what, on, error) {
-            Fault::Owner(why) if on.starts_with(home) && is_gone(error) && is_home_missing() => {
-                let (user, host) = (&self.account.name, &self.host);
-                Fault::Node(format!("{why}; the home directory {} of {user} is missing on {host}", home.display()))
-            }
+            Fault::Owner(why) if is_below_home => match find_home(self.account, self.host) {
+                Ok(()) => Fault::Owner(why),
+                Err(missing) => Fault::Node(format!("{why}; {missing}")),
+            },
             fault => fault,
         }
     }
@@ -80,6 +79,17 @@ impl Plan<'_> {
         let mut entries = self.launch.environ.split(|&byte| byte == 0);
         let host = String::from_utf8_lossy(entries.find_map(|entry| entry.strip_prefix(b"PBS_O_HOST="))?).into_owned();
         (!host.is_empty() && !same_server(&host, self.host)).then_some(host)
+    }
+}
+
+/// Looks for the home directory of an account on this host. The error says that it is missing.
+pub fn find_home(account: &Account, host: &str) -> Result<(), String> {
+    let Account { name, home, .. } = account;
+    match std::fs::metadata(home).map_err(errno) {
+        Err(error) if is_gone(error) => {
+            Err(format!("the home directory {} of {name} is missing on {host}", home.display()))
+        }
+        _ => Ok(()),
     }
 }
 

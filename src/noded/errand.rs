@@ -201,3 +201,24 @@ pub(super) fn bare_cancel(signals: &SignalFd) -> bool {
     }
     bare
 }
+
+/// Joins the failures of several steps, all of which were taken.
+pub fn together(steps: impl IntoIterator<Item = Result<(), String>>) -> Result<(), String> {
+    let faults: Vec<String> = steps.into_iter().filter_map(Result::err).collect();
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+}
+
+/// Why not all of the work was done.
+pub fn all_of(done: io::Result<Done>) -> Result<(), String> {
+    match done.map_err(not_delivered)? {
+        Done::Well => Ok(()),
+        Done::Failed(why) => Err(why),
+        Done::Cancelled => Err("cancelled".into()),
+        Done::Late => Err("not done in time".into()),
+    }
+}
+
+/// The error of work that could not begin.
+pub fn not_delivered(error: io::Error) -> String {
+    format!("files could not be delivered: {error}")
+}

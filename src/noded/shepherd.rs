@@ -8,7 +8,7 @@ use super::attendance::{self, Attendance};
 use super::child::{self, Fault, Plan};
 use super::delivery::{self, Stream};
 use super::environment::{self, Surroundings};
-use super::errand::{Cancels, Done, Errand};
+use super::errand::{Cancels, Done, Errand, all_of, not_delivered, together};
 use super::folder::{self, Built, Contents, Folder, Identity, Name, Trace};
 use super::limits::{Fence, Guard};
 use super::meter::Meter;
@@ -300,6 +300,9 @@ impl Around<'_> {
             return Ok(None);
         }
         self.write_trace(None);
+        if let Some(outcome) = self.look(|staging| staging.find_home(self.account), How::NodeFault)? {
+            return Ok(Some(outcome));
+        }
         if let Some(outcome) = self.awaited()? {
             return Ok(Some(outcome));
         }
@@ -321,14 +324,23 @@ impl Around<'_> {
         if !self.launch.files.awaited || self.launch.files.before.is_empty() {
             return Ok(None);
         }
+        self.look(|staging| staging.missing(), How::AwaitsFiles)
+    }
+
+    /// Looks at the owner's files; the outcome, if that finds a reason not to run the job.
+    fn look(
+        &self,
+        work: impl FnOnce(&Staging) -> Result<(), String>,
+        unable: fn(String) -> How,
+    ) -> io::Result<Option<Outcome>> {
         let limit = self.quick_limit();
-        Ok(match self.errand(Cancels::All, limit, |staging| staging.missing())? {
+        Ok(match self.errand(Cancels::All, limit, work)? {
             Done::Well => None,
-            Done::Failed(files) => Some(never(How::AwaitsFiles(files))),
+            Done::Failed(why) => Some(never(unable(why))),
             Done::Cancelled => Some(never(How::Cancelled)),
             Done::Late => {
                 let seconds = limit.as_seconds();
-                let why = format!("its files to stage in could not be looked at within {seconds} s");
+                let why = format!("its owner's files could not be looked at within {seconds} s");
                 Some(never(How::NodeFault(why)))
             }
         })
@@ -543,26 +555,6 @@ impl Around<'_> {
         // Without it a lost shepherd's job is still found by its cookie.
         let _ = self.built.write_trace(&trace);
     }
-}
-
-/// What went wrong, of several steps of which each is taken.
-fn together(steps: impl IntoIterator<Item = Result<(), String>>) -> Result<(), String> {
-    let faults: Vec<String> = steps.into_iter().filter_map(Result::err).collect();
-    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
-}
-
-/// Whether all of an errand was done.
-fn all_of(done: io::Result<Done>) -> Result<(), String> {
-    match done.map_err(not_delivered)? {
-        Done::Well => Ok(()),
-        Done::Failed(why) => Err(why),
-        Done::Cancelled => Err("cancelled".into()),
-        Done::Late => Err("not done in time".into()),
-    }
-}
-
-fn not_delivered(error: io::Error) -> String {
-    format!("files could not be delivered: {error}")
 }
 
 /// Writes the outcome into the record. If that fails again and again, as on a disk that has become

@@ -4,9 +4,11 @@
 //! Copies are made within this host. What a job has copied in stays where it was put, unless that
 //! was the job's own folder: the copy and the original may be one file.
 
+use super::child;
 use crate::model::staging::{Files, Transfer, fits, is_pattern};
 use crate::model::text::shortened;
 use crate::sys::filesystem;
+use crate::sys::user::Account;
 use nix::errno::Errno;
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;
@@ -38,6 +40,19 @@ impl Staging<'_> {
         let missing: Vec<String> =
             paths.filter(|path| is_missing(path)).map(|path| path.display().to_string()).collect();
         if missing.is_empty() { Ok(()) } else { Err(shortened(missing.join(", "), LONGEST)) }
+    }
+
+    /// Looks for the owner's home folder, if files are in it before the job. The error says that it is missing.
+    pub fn find_home(&self, owner: &Account) -> Result<(), String> {
+        if self.needs_home() { child::find_home(owner, self.host) } else { Ok(()) }
+    }
+
+    fn needs_home(&self) -> bool {
+        let is_there = |transfer: &Transfer| {
+            let (from, to) = (self.home.join(&transfer.remote), self.folder.join(&transfer.local));
+            from.starts_with(self.home) || to.starts_with(self.home)
+        };
+        self.files.private || self.files.before.iter().any(is_there)
     }
 
     /// Whether the other host is this one.
