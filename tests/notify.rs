@@ -3,7 +3,7 @@
 use crate::shared::{installed, shared};
 use crate::support::people::people;
 use crate::support::sandbox::Sandbox;
-use lanai::sys::cgroup;
+use lanai::sys::{cgroup, user};
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -150,7 +150,8 @@ fn a_path_that_is_none_is_refused_and_a_program_that_fails_is_logged() {
     assert!(done.code != 0 && done.err.contains("illegal -W value"), "{done:?}");
     let id = sandbox.submit(&["-W", "notify=/no/such/program"], "true");
     sandbox.ended(&id);
-    sandbox.until("the log", || sandbox.log().contains("/no/such/program cannot be run for").then_some(()));
+    let said = format!("/no/such/program of {}: it was not started: No such file", user::own().name);
+    sandbox.until("the log", || sandbox.log().contains(&said).then_some(()));
     let held = sandbox.submit(&["-h", "-W", "notify=/bin/false"], "true");
     sandbox.run("qalter", &["-W", "notify=/bin/true", &held]).ok();
     assert_eq!(sandbox.job(&held)["notify"], "/bin/true");

@@ -1,5 +1,5 @@
-//! Programs of users that are notified of their jobs (`qsub -W notify=PATH`). Each runs under a process of its
-//! own, which limits it, ends all that it has started and outlives noded.
+//! Programs of users that are notified of their jobs (`qsub -W notify=PATH`). Each runs under two processes of
+//! its own: one starts it, the other limits the time of both, ends all that they have started, and outlives noded.
 
 use super::child::Fault;
 use super::chore::Chore;
@@ -26,6 +26,8 @@ use std::io;
 const LIMIT: Span = Span::seconds(30);
 /// Programs that run at once.
 const MOST: usize = 64;
+/// Programs of one user that run at once. schedd sends one at a time, but a new schedd knows of none.
+const MOST_OF_USER: usize = 4;
 /// The memory of a program: of all its processes in a control group, else of each, in kilobytes.
 const MEMORY_KB: u64 = 1 << 20;
 /// The processes and threads of a program.
@@ -46,7 +48,10 @@ pub struct Notifications {
 #[derive(Debug)]
 struct Running {
     token: u64,
-    chore: Chore,
+    uid: u32,
+    /// The program and its user, for the report.
+    name: String,
+    supervisor: Chore,
     sources: Vec<Source>,
 }
 
@@ -58,32 +63,38 @@ impl Notifications {
 
     /// Runs a program.
     pub fn begin(&mut self, notification: &Notification, poller: &mut Poller) {
-        let token = notification.token;
+        let name = format!("{} of {}", notification.program.display(), notification.owner.user);
         match self.start(notification, poller) {
-            Ok(running) => self.running.push(running),
-            Err(error) => self.report(token, Some(cannot_be_run(notification, &error.to_string()))),
+            Ok((supervisor, sources)) => {
+                let (token, uid) = (notification.token, notification.owner.uid);
+                self.running.push(Running { token, uid, name, supervisor, sources });
+            }
+            Err(error) => self.report(notification.token, &name, Err(not_started(error).to_string())),
         }
     }
 
-    fn start(&self, notification: &Notification, poller: &mut Poller) -> io::Result<Running> {
+    fn start(&self, notification: &Notification, poller: &mut Poller) -> io::Result<(Chore, Vec<Source>)> {
         if self.running.len() >= MOST {
             return Err(io::Error::other(format!("{MOST} programs run already")));
         }
-        let chore = Chore::begin(|| supervise(&self.site, notification).map_err(io::Error::other))?;
-        let sources = poller.add_all([chore.watched()].into_iter(), Source::Notification);
-        let sources = sources.inspect_err(|_| chore.kill())?;
-        Ok(Running { token: notification.token, chore, sources })
+        if self.running.iter().filter(|running| running.uid == notification.owner.uid).count() >= MOST_OF_USER {
+            return Err(io::Error::other(format!("{MOST_OF_USER} programs of this user run already")));
+        }
+        let supervisor = Chore::begin(|| supervise(&self.site, notification).map_err(io::Error::other))?;
+        let sources = poller.add_all([supervisor.watched()].into_iter(), Source::Notification);
+        let sources = sources.inspect_err(|_| supervisor.kill())?;
+        Ok((supervisor, sources))
     }
 
     /// Reports the programs that have ended.
     pub fn hear(&mut self, poller: &mut Poller) {
         for mut running in std::mem::take(&mut self.running) {
-            let Some(result) = running.chore.hear() else {
+            let Some(result) = running.supervisor.hear() else {
                 self.running.push(running);
                 continue;
             };
             running.sources.drain(..).for_each(|source| poller.overlook(source));
-            self.report(running.token, result.err());
+            self.report(running.token, &running.name, result);
         }
     }
 
@@ -92,27 +103,41 @@ impl Notifications {
         std::mem::take(&mut self.reports)
     }
 
-    fn report(&mut self, token: u64, why: Option<String>) {
+    fn report(&mut self, token: u64, name: &str, result: Result<(), String>) {
+        let why = result.err().map(|why| shortened(format!("{name}: {why}"), LONGEST));
         self.reports.push(Report::Notified { token, why });
     }
 }
 
-fn cannot_be_run(notification: &Notification, why: &str) -> String {
-    let Notification { program, owner, .. } = notification;
-    shortened(format!("{} cannot be run for {}: {why}", program.display(), owner.user), LONGEST)
+fn not_started(error: io::Error) -> io::Error {
+    io::Error::other(format!("it was not started: {error}"))
 }
 
-/// Runs the program, ends all its processes, and returns why it failed.
+/// Has a process run the program, ends all processes within [`LIMIT`], and returns why the program failed.
+/// Only that process looks the user up and opens the program's file: both can hang.
 fn supervise(site: &Site, notification: &Notification) -> Result<(), String> {
-    let unable = |error: io::Error| cannot_be_run(notification, &error.to_string());
-    let children = detach().map_err(unable)?;
+    let until = clock::monotonic() + LIMIT;
+    let children = detach().map_err(|error| not_started(error).to_string())?;
     let cgroup = cgroup(site);
-    let ran = start(site, notification, cgroup.as_ref()).map_err(unable).and_then(|called| {
-        let program = notification.program.display().to_string();
-        wait(called).map_err(|why| shortened(format!("{program} {why}"), LONGEST))
-    });
+    let runner = Chore::begin(|| run(site, notification, cgroup.as_ref()));
+    let result = runner.map_err(|error| not_started(error).to_string()).and_then(|runner| wait(runner, until));
     sweep::end(cgroup.as_ref(), &children);
-    ran
+    result
+}
+
+/// Waits until a process has ended; the error says why it failed, or that its time is over.
+fn wait(mut runner: Chore, until: Span) -> Result<(), String> {
+    loop {
+        if let Some(result) = runner.hear() {
+            return result;
+        }
+        let left = until.0.saturating_sub(clock::monotonic().0);
+        if left <= 0 {
+            return Err(format!("it took longer than {} s", LIMIT.as_seconds()));
+        }
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let _ = poll(&mut [PollFd::new(runner.watched(), PollFlags::POLLIN)], timeout);
+    }
 }
 
 /// Separates this process from noded and makes it the parent of every orphan of the program. Returns where it
@@ -171,26 +196,19 @@ fn threads_of(uid: u32) -> u64 {
     procfs::owned_by(uid).into_iter().filter_map(procfs::process).map(|process| process.threads).sum()
 }
 
-/// Waits until the program has ended, or kills it when its time is over; why it failed, to follow its name.
-fn wait(mut called: Called) -> Result<(), String> {
-    let until = clock::monotonic() + LIMIT;
-    loop {
+/// Runs the program to its end; the error says why it failed.
+fn run(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> io::Result<()> {
+    let mut called = start(site, notification, cgroup).map_err(not_started)?;
+    let said = loop {
         if let Some(ended) = called.hear() {
-            return match ended {
-                Ok(said) if said.status == Some(0) => Ok(()),
-                Ok(said) => {
-                    let status = said.status.map_or("a signal".to_string(), |status| format!("status {status}"));
-                    Err(format!("ended with {}", called.blame(status)))
-                }
-                Err(error) => Err(format!("failed: {error}")),
-            };
-        }
-        let left = until.0.saturating_sub(clock::monotonic().0);
-        if left <= 0 {
-            called.kill();
-            return Err(format!("took longer than {} s", LIMIT.as_seconds()));
+            break ended?;
         }
         let mut fds: Vec<PollFd> = called.watched().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        let _ = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+        let _ = poll(&mut fds, PollTimeout::NONE);
+    };
+    if said.status == Some(0) {
+        return Ok(());
     }
+    let status = said.status.map_or("a signal".to_string(), |status| format!("status {status}"));
+    Err(io::Error::other(called.blame(format!("it ended with {status}"))))
 }

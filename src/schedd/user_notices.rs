@@ -10,6 +10,7 @@ use crate::sys::clock;
 use crate::wire::order::{Notification, Order};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 
 /// Notices that wait for one user's program.
 const WAITING: usize = 64;
@@ -30,6 +31,8 @@ pub struct UserNotices {
     waiting: BTreeMap<String, VecDeque<Notice>>,
     /// By user: one at a time.
     running: BTreeMap<String, Running>,
+    /// The user whose turn was last.
+    served: String,
     last_token: u64,
     /// Since when no noded has been connected.
     unreachable: Option<Span>,
@@ -52,6 +55,7 @@ impl UserNotices {
             rounds: Rounds::default(),
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
+            served: String::new(),
             last_token: epoch << 32,
             unreachable: None,
             flooded: None,
@@ -105,10 +109,8 @@ impl UserNotices {
             }
             !is_lost
         });
-        let free = self.waiting.keys().filter(|user| !self.running.contains_key(*user)).cloned();
-        let free: Vec<String> = free.take(RUNNING.saturating_sub(self.running.len())).collect();
         let mut news = Vec::new();
-        for user in free {
+        for user in self.next_users() {
             let node = self.waiting.get(&user).and_then(VecDeque::front).and_then(Notice::node);
             let Some(noded) = nodes.notifier(host, node) else {
                 self.wait_for_node(now);
@@ -124,6 +126,20 @@ impl UserNotices {
         }
         self.waiting.retain(|_, line| !line.is_empty());
         news
+    }
+
+    /// The users whose next notices can be sent now. They take turns, so that users with slow programs do not
+    /// delay all others.
+    fn next_users(&mut self) -> Vec<String> {
+        let served = self.served.as_str();
+        let later = self.waiting.range::<str, _>((Bound::Excluded(served), Bound::Unbounded));
+        let earlier = self.waiting.range::<str, _>((Bound::Unbounded, Bound::Included(served)));
+        let users = later.chain(earlier).map(|(user, _)| user).filter(|user| !self.running.contains_key(*user));
+        let users: Vec<String> = users.take(RUNNING.saturating_sub(self.running.len())).cloned().collect();
+        if let Some(user) = users.last() {
+            self.served.clone_from(user);
+        }
+        users
     }
 
     /// Keeps notices while no noded is connected, for up to [`HOLD`].
@@ -184,5 +200,27 @@ impl Schedd {
             let news = self.nodes.receive(index);
             self.note(news);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::Owner;
+    use crate::schedd::notices::Body;
+
+    #[test]
+    fn users_take_turns() {
+        let mut notices = UserNotices::new(1);
+        let users: Vec<String> = (b'a'..=b'z').map(|letter| char::from(letter).to_string()).collect();
+        for user in users.iter().chain(&users) {
+            let whom = Whom::User(Owner { user: user.clone(), uid: 1000, gid: 1000 });
+            let body = Body::Digest { count: 0, turns: Vec::new() };
+            notices.line_up(Notice { whom, user: user.clone(), program: "/p".into(), body });
+        }
+        assert_eq!(notices.next_users(), users[..RUNNING]);
+        // All of these have another notice.
+        let second = [&users[RUNNING..], &users[..2 * RUNNING - users.len()]].concat();
+        assert_eq!(notices.next_users(), second);
     }
 }
