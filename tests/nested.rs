@@ -508,11 +508,12 @@ fn f5_jobs_with_large_and_with_empty_scripts_move() {
 
 /// The outer schedd has read the variable before, so it holds for the nested one alone.
 #[test]
-fn f5_a_job_runs_although_a_nested_schedd_cannot_write_for_a_moment() {
-    for commit in 3..=7 {
+fn f5_a_job_runs_once_although_a_nested_schedd_cannot_write_or_the_answer_to_a_claim_is_lost() {
+    let faults = (3..=7).map(|commit| format!("spool.commit:{commit}:fail"));
+    for fault in faults.chain(["nested.claimed:1:fail".to_string()]) {
         let mut sandbox = outer_with_nested_queue("");
         let id = submit_to_nested_queue(&sandbox);
-        sandbox.set("LANAI_FAULTS", format!("spool.commit:{commit}:fail"));
+        sandbox.set("LANAI_FAULTS", fault);
         let host = nest_with_queue(&sandbox);
         ends_after_one_run(&sandbox, &id, &host);
     }

@@ -115,7 +115,7 @@ impl Teller<'_> {
             Event::Due => self.say(Server, "sched", "due", "Its time has come: it may start"),
             Event::Altered { by, attributes } => self.altered(by, attributes),
             Event::Moved { by, from, to } => self.asked("moved", format!("Job moved from queue {from} to {to}"), by),
-            Event::Taken { by, to } => self.asked("moved", format!("Job moved to {to} of a nested instance"), by),
+            Event::Taken { by, to } => self.asked("moved", format!("Job moved to {to} of another instance"), by),
             Event::Reordered { by, with } => self.reordered(by, *with),
             Event::Shoved { by } => self.asked("shoved", "Job to be looked at now", by),
             Event::RunWanted { by } => self.asked("run_wanted", "Job to be run at once", by),
@@ -409,7 +409,7 @@ mod tests {
         let wanted = [
             "S Holds u set at request of bob@head",
             "S Job moved from queue workq to night at request of bob@head",
-            "S Job moved to 7.job1.head of a nested instance at request of bob@head",
+            "S Job moved to 7.job1.head of another instance at request of bob@head",
             "S Place in the order changed for that of 7.head at request of bob@head",
             "S Message written to its standard output and standard error at request of bob@head",
             "S Signal 10 (USR1) sent at request of bob@head",

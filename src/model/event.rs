@@ -24,7 +24,7 @@ pub enum Event {
         /// Who set them.
         by: String,
     },
-    /// Moved to a nested instance, by `user@host`: over here.
+    /// Moved to another instance, by `user@host`: to a nested one, or back to its parent. It is over here.
     Taken {
         /// Who moved it.
         by: String,

@@ -458,7 +458,7 @@ pub struct Life {
     /// Whether it goes before its equals, having made way in its latest attempt (X25).
     #[serde(default)]
     pub boosted: bool,
-    /// The job of a nested instance that it was moved to: `7.job1.head`.
+    /// The job of another instance that it was moved to: `7.job1.head`.
     #[serde(default)]
     pub moved_to: Option<String>,
     /// For whom it made way last, and how.

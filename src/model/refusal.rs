@@ -22,9 +22,9 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// The job is in a nested instance now.
+    /// The job is in another instance now.
     pub fn moved(to: &str) -> Refusal {
-        Refusal::new(Refusal::finished().code, format!("Job was moved to {to}: use its id in that nested instance"))
+        Refusal::new(Refusal::finished().code, format!("Job was moved to {to}: use its id in that instance"))
     }
 
     /// The queue hands no jobs to nested instances.
