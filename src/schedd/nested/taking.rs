@@ -88,7 +88,7 @@ struct Taking {
     queue: String,
     /// Jobs that are not taken before this moment: the nested instance cannot run them, or the parent kept them.
     put_off: BTreeMap<JobId, Span>,
-    /// What was last said to be wrong, so that it is said once.
+    /// What was printed last, so that it is printed once until jobs can be taken again.
     complaint: Option<String>,
     end: Arc<Ends>,
 }
@@ -97,8 +97,12 @@ impl Taking {
     fn run(&mut self) {
         while !self.is_leaving() {
             match self.take_next() {
-                Ok(true) => continue,
-                Ok(false) => {}
+                Ok(has_more) => {
+                    self.complaint = None;
+                    if has_more {
+                        continue;
+                    }
+                }
                 Err(error) => self.complain(&format!("{error:#}")),
             }
             thread::park_timeout(PAUSE);
