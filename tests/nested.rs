@@ -358,6 +358,36 @@ fn f5_a_job_runs_once_although_schedds_die_after_commits() {
     }
 }
 
+/// Jobs of other queues stay with the parent.
+#[test]
+fn f5_a_nested_instance_takes_no_job_of_another_queue() {
+    let sandbox = outer_with_nested_queue("");
+    let busy = sandbox.submit(&["-l", "select=1:ncpus=2"], "while [ ! -e go ]; do sleep 0.05; done\n");
+    sandbox.running(&busy);
+    let host = nest_with_queue(&sandbox);
+    sandbox.running(&host);
+    // It waits for processors, and would be offered first.
+    let other = sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");
+    let id = submit_to_nested_queue(&sandbox);
+    ends_after_one_run(&sandbox, &id, &host);
+    assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
+}
+
+/// A job is adopted once, however often the request is repeated.
+#[test]
+fn f5_a_nested_schedd_that_dies_after_a_commit_makes_one_copy() {
+    for when in 3..=5 {
+        let mut sandbox = outer_with_nested_queue("");
+        let id = submit_to_nested_queue(&sandbox);
+        sandbox.set("LANAI_FAULTS", &format!("spool.committed:{when}:crash"));
+        let host = nest_with_queue(&sandbox);
+        sandbox.unset("LANAI_FAULTS");
+        ends_after_one_run(&sandbox, &id, &host);
+        let inner = sandbox.read("inner.json");
+        assert_eq!(inner.matches("\"Job_Name\":\t\"moves\"").count(), 1, "{when}: {inner}");
+    }
+}
+
 #[test]
 fn f5_a_killed_nested_schedd_does_not_lose_the_job_it_takes() {
     let sandbox = outer_with_nested_queue(&late_claims());
