@@ -379,7 +379,7 @@ fn f5_a_nested_schedd_that_dies_after_a_commit_makes_one_copy() {
     for when in 3..=5 {
         let mut sandbox = outer_with_nested_queue("");
         let id = submit_to_nested_queue(&sandbox);
-        sandbox.set("LANAI_FAULTS", &format!("spool.committed:{when}:crash"));
+        sandbox.set("LANAI_FAULTS", format!("spool.committed:{when}:crash"));
         let host = nest_with_queue(&sandbox);
         sandbox.unset("LANAI_FAULTS");
         ends_after_one_run(&sandbox, &id, &host);

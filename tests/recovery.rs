@@ -6,7 +6,7 @@ use nix::libc::SIGSTOP;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Marks each start of a job by a file of its own, made exclusively.
 const MARK: &str = "n=1; while ! (set -C; : > start.$PBS_JOBID.$n) 2>/dev/null; do n=$((n+1)); done\n";
@@ -340,4 +340,30 @@ fn an_exit_status_that_cannot_be_recorded_is_reported_and_the_shepherd_ends() {
         procfs::process(shepherd).is_none_or(|process| !process.lives()).then_some(())
     });
     assert!(sandbox.log().contains("outcome cannot be recorded"), "{}", sandbox.log());
+}
+
+/// schedd keeps an inventory that the spool did not take, and records it later, when the noded may be gone.
+#[test]
+fn a_job_is_not_lost_with_a_connection_that_ends_before_the_inventory_is_recorded() {
+    for commit in 2..=4 {
+        let mut sandbox = Sandbox::new();
+        sandbox.run("noded", &["--ncpus", "2", "--mem", "1gb"]).ok();
+        let id = sandbox.submit(&[], "while [ ! -e go ]; do sleep 0.05; done\n");
+        sandbox.running(&id);
+        sandbox.kill("schedd");
+        sandbox.set("LANAI_FAULTS", format!("spool.commit:{commit}:fail"));
+        let _ = sandbox.run("schedd", &[]);
+        sandbox.unset("LANAI_FAULTS");
+        let failed = || sandbox.log().contains("did not take a tick");
+        let started = Instant::now();
+        while !failed() && started.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        sandbox.kill("noded");
+        std::thread::sleep(Duration::from_millis(500));
+        // It starts its own noded again, too.
+        sandbox.until("schedd", || (sandbox.run("schedd", &[]).code == 0).then_some(()));
+        fs::write(sandbox.file("go"), "").unwrap();
+        assert_eq!(sandbox.ended(&id)["run_count"], 1, "commit {commit}");
+    }
 }

@@ -376,7 +376,13 @@ impl Effects {
                         reports::refuse(ledger, &inventory, &why, &mut orders);
                         self.refused.push((noded.target, why));
                     }
-                    None => self.meet(ledger, noded, inventory, &mut orders),
+                    None => {
+                        // The connection may have been lost since: the report itself says whose it is.
+                        let presents: Vec<String> = nodes.iter().map(|facts| facts.name.clone()).collect();
+                        let (boot, directory) = (&inventory.boot.clone(), &inventory.directory.clone());
+                        let noded = Noded { target: noded.target, boot, directory, presents: &presents };
+                        self.meet(ledger, &noded, inventory, &mut orders);
+                    }
                 }
             }
             &Report::Attempt(job, attempt, task, ref standing) if noded.may_speak_of(ledger, job, attempt, task) => {
@@ -396,6 +402,8 @@ impl Effects {
                 let own = used.iter().filter(may).collect::<Vec<_>>();
                 own.into_iter().for_each(|used| note_usage(ledger, used));
             }
+            // The connection was lost: the process repeats its request on the next one.
+            Report::Wish(_) if noded.presents.is_empty() => {}
             Report::Wish(asked) => {
                 let (job, attempt) = (asked.job, asked.attempt);
                 let news = match noded.runs(ledger, job, attempt, asked.task) {
