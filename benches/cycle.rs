@@ -1,11 +1,12 @@
 //! How long a scheduling cycle takes, and how that grows.
 //!
-//! `cargo bench --bench cycle`. The cluster is skewed as real ones are: twenty kinds of nodes, seven
-//! of ten busy; requests of which a few are asked often and most seldom; a walltime and an owner of
-//! its own for nearly every job, owners by Zipf's law. A full cycle knows nothing of an earlier one; those
-//! in which nothing is new, or one slot has become free, remember the one before, as in schedd. Each figure is the best of several runs, in
-//! milliseconds and as a ratio to the calibration (a walk through a map of a million entries), which
-//! tells how fast the machine was meanwhile.
+//! `cargo bench --bench cycle`. The cluster is skewed as real ones are: twenty kinds of nodes,
+//! seven of ten busy; requests of which a few are asked often and most seldom; a walltime and an
+//! owner of its own for nearly every job, owners by Zipf's law. A full cycle knows nothing of an
+//! earlier one; those in which nothing is new, or one slot has become free, remember the one
+//! before, as in schedd. Each figure is the best of several runs, in milliseconds and as a ratio to
+//! the calibration (a walk through a map of a million entries), which tells how fast the machine
+//! was meanwhile.
 //!
 //! `cargo bench --bench cycle -- starvation` measures only what who starves costs.
 
@@ -35,8 +36,13 @@ const SHAPES: usize = 5_000;
 const USERS: u64 = 500;
 
 /// Jobs and nodes.
-const SCALES: [(u64, usize); 5] =
-    [(100_000, 10_000), (10_000, 10_000), (1_000_000, 10_000), (100_000, 1_000), (100_000, 100_000)];
+const SCALES: [(u64, usize); 5] = [
+    (100_000, 10_000),
+    (10_000, 10_000),
+    (1_000_000, 10_000),
+    (100_000, 1_000),
+    (100_000, 100_000),
+];
 
 fn main() {
     // Cargo runs benches without this flag only when it means to measure.
@@ -50,9 +56,19 @@ fn main() {
     }
     println!(
         "{:>9} {:>8} {:>8} | {:>20} {:>20} {:>20} {:>20} {:>20}",
-        "jobs", "nodes", "starts", "full", "nothing new", "looked all the same", "one slot free", "no jobs"
+        "jobs",
+        "nodes",
+        "starts",
+        "full",
+        "nothing new",
+        "looked all the same",
+        "one slot free",
+        "no jobs"
     );
-    let measured: Vec<Figures> = SCALES.iter().map(|&(jobs, nodes)| measure(jobs, nodes, unit)).collect();
+    let measured: Vec<Figures> = SCALES
+        .iter()
+        .map(|&(jobs, nodes)| measure(jobs, nodes, unit))
+        .collect();
     println!("growth (times the cost for ten times as much):");
     let growth = |name: &str, small: usize, large: usize| {
         let times = |of: fn(&Figures) -> f64| of(&measured[large]) / of(&measured[small]);
@@ -71,10 +87,11 @@ fn main() {
     measure_starvation(unit);
 }
 
-/// What it takes to have somebody make way: 1,000 arrays have ten elements each on 1,000 nodes and use them up, and
-/// one more starves. First in a cycle after something has changed on one node, in which somebody makes way there;
-/// then in one where nobody may, because others have made way on all nodes a moment ago; then where a node says
-/// only what is known, which is not to start a cycle at all.
+/// What it takes to have somebody make way: 1,000 arrays have ten elements each on 1,000 nodes and
+/// use them up, and one more starves. First in a cycle after something has changed on one node, in
+/// which somebody makes way there; then in one where nobody may, because others have made way on
+/// all nodes a moment ago; then where a node says only what is known, which is not to start a cycle
+/// at all.
 fn measure_starvation(unit: f64) {
     let mut scene = crowded(1_000);
     let waiting = scene.job(0, "select=1:ncpus=1 walltime=60");
@@ -85,7 +102,14 @@ fn measure_starvation(unit: f64) {
     scene.now = Time(31_000);
     let tick = |mut scene: Scene| {
         scene.state.prioritise(&scene.policy, scene.now);
-        cycle::run_again(&scene.state, &scene.policy, scene.now, &mut Memory::default()).preempts.len()
+        cycle::run_again(
+            &scene.state,
+            &scene.policy,
+            scene.now,
+            &mut Memory::default(),
+        )
+        .preempts
+        .len()
     };
     let told = tick(scene.clone());
     let relief = milliseconds(best_with(|| scene.clone(), tick));
@@ -96,10 +120,19 @@ fn measure_starvation(unit: f64) {
     again(&scene, &mut memory);
     let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
     scene.state.take_over(&plan);
-    let due = || usize::from(cycle::is_due(&scene.state, &scene.policy, scene.now, &memory));
+    let due = || {
+        usize::from(cycle::is_due(
+            &scene.state,
+            &scene.policy,
+            scene.now,
+            &memory,
+        ))
+    };
     let idle = milliseconds(best(due));
     let shown = |time: f64| format!("{time:.4} ms ({:.5})", time / unit);
-    println!("who starves: 10000 allocations of 1000 operations on 1000 nodes, one operation starves");
+    println!(
+        "who starves: 10000 allocations of 1000 operations on 1000 nodes, one operation starves"
+    );
     println!(
         "{told} makes way {}; nobody may {}; nothing has changed {}, a cycle is {}",
         shown(relief),
@@ -109,7 +142,8 @@ fn measure_starvation(unit: f64) {
     );
 }
 
-/// So many arrays with ten elements each of one processor, one after the other on as many nodes of ten.
+/// So many arrays with ten elements each of one processor, one after the other on as many nodes of
+/// ten.
 fn crowded(arrays: u64) -> Scene {
     let mut scene = cluster(&format!("{arrays} x ncpus=10"));
     scene.policy = Preset::Ytsaurus.policy();
@@ -119,10 +153,23 @@ fn crowded(arrays: u64) -> Scene {
             // The elements of each array lie on ten nodes.
             let node = format!("n{}", (number * 10 + u64::from(element) * 37) % arrays + 1);
             let id = JobId::element(number, element);
-            scene.state.occupy(id, &[share(&node)], Tenant::of(&job, Access::Shared), Time(86_400_000));
+            scene.state.occupy(
+                id,
+                &[share(&node)],
+                Tenant::of(&job, Access::Shared),
+                Time(86_400_000),
+            );
             scene.state.belongs_to(id, &Claimant::of(&job));
             let (started, rerunnable) = (Time(-i64::from(element)), true);
-            scene.state.set_tenure(id, Tenure { started, rerunnable, processors: 1, ..Tenure::default() });
+            scene.state.set_tenure(
+                id,
+                Tenure {
+                    started,
+                    rerunnable,
+                    processors: 1,
+                    ..Tenure::default()
+                },
+            );
         }
     }
     scene
@@ -141,13 +188,16 @@ fn share(node: &str) -> Share {
     }
 }
 
-/// What it takes to know who goes first: 100,000 jobs of 500 users, who hang in 50 accounts and have all used
-/// something, under the weighted sum of all factors.
+/// What it takes to know who goes first: 100,000 jobs of 500 users, who hang in 50 accounts and
+/// have all used something, under the weighted sum of all factors.
 fn measure_order(unit: f64) {
     let mut scene = busy_cluster(10_000);
     scene.policy.precedence = Precedence {
         order: Order::Multifactor,
-        weights: Factors { slowdown: 1000.0, ..Factors::HYBRID },
+        weights: Factors {
+            slowdown: 1000.0,
+            ..Factors::HYBRID
+        },
         ..Precedence::default()
     };
     scene.policy.fair_share.accounts = accounts();
@@ -168,10 +218,18 @@ fn measure_order(unit: f64) {
     again(&scene, &mut memory);
     let idle = milliseconds(best(|| again(&scene, &mut memory)));
     scene.state.vacate(JobId::job(FIRST_RUNNING + 1));
-    let slot = milliseconds(best_with(|| memory.clone(), |mut memory| again(&scene, &mut memory)));
+    let slot = milliseconds(best_with(
+        || memory.clone(),
+        |mut memory| again(&scene, &mut memory),
+    ));
     let shown = |time: f64| format!("{time:.1} ms ({:.3})", time / unit);
     println!("who goes first: 100000 jobs, 500 users, 50 accounts, all factors");
-    println!("all rated anew {}; a cycle: nothing new {}, one slot free {}", shown(all), shown(idle), shown(slot));
+    println!(
+        "all rated anew {}; a cycle: nothing new {}, one slot free {}",
+        shown(all),
+        shown(idle),
+        shown(slot)
+    );
 }
 
 /// Fifty accounts under five, with ten users each.
@@ -181,8 +239,11 @@ fn accounts() -> Vec<Account> {
         shares: Shares::Of(1.0 + group as f64),
         ..Account::default()
     };
-    let users =
-        |account: u64| (0..10).map(move |user| (format!("user{}", account * 10 + user), Shares::default())).collect();
+    let users = |account: u64| {
+        (0..10)
+            .map(move |user| (format!("user{}", account * 10 + user), Shares::default()))
+            .collect()
+    };
     let account = |account: u64| Account {
         name: format!("a{account}"),
         parent: Some(format!("g{}", account % 5)),
@@ -198,7 +259,11 @@ fn used_by_all() -> Usage {
         member: Member::new(&format!("a{}", user / 10), &format!("user{user}")),
         from: Time(0),
         to: Some(Time(3_600_000)),
-        held: Held { cores: (USERS / (1 + user)) as u32 + 1, nodes: 1, ..Held::default() },
+        held: Held {
+            cores: (USERS / (1 + user)) as u32 + 1,
+            nodes: 1,
+            ..Held::default()
+        },
         amounts: Default::default(),
         factor: 1.0,
     };
@@ -220,14 +285,19 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
     enqueue(&mut scene, jobs);
     scene.state.prioritise(&scene.policy, scene.now);
     let full = milliseconds(best(|| run(&scene)));
-    let starts = cycle::run(&scene.state, &scene.policy, scene.now).starts.len();
+    let starts = cycle::run(&scene.state, &scene.policy, scene.now)
+        .starts
+        .len();
     saturate(&mut scene);
     let mut memory = Memory::default();
     again(&scene, &mut memory);
     let idle = milliseconds(best(|| again(&scene, &mut memory)));
     let same = milliseconds(best(|| all_the_same(&scene, &mut memory)));
     scene.state.vacate(JobId::job(FIRST_RUNNING + 1));
-    let slot = milliseconds(best_with(|| memory.clone(), |mut memory| again(&scene, &mut memory)));
+    let slot = milliseconds(best_with(
+        || memory.clone(),
+        |mut memory| again(&scene, &mut memory),
+    ));
     let shown = |time: f64| format!("{time:.2} ms ({:.3})", time / unit);
     println!(
         "{jobs:>9} {nodes:>8} {starts:>8} | {:>20} {:>20} {:>20} {:>20} {:>20}",
@@ -250,12 +320,16 @@ fn again(scene: &Scene, memory: &mut Memory) -> usize {
 
 /// The same whether there is or not.
 fn all_the_same(scene: &Scene, memory: &mut Memory) -> usize {
-    cycle::run_again(&scene.state, &scene.policy, scene.now, memory).verdicts.len()
+    cycle::run_again(&scene.state, &scene.policy, scene.now, memory)
+        .verdicts
+        .len()
 }
 
 /// A cycle without a memory.
 fn run(scene: &Scene) -> usize {
-    cycle::run(&scene.state, &scene.policy, scene.now).verdicts.len()
+    cycle::run(&scene.state, &scene.policy, scene.now)
+        .verdicts
+        .len()
 }
 
 /// Carries out plans until nothing more starts.
@@ -274,11 +348,15 @@ const FIRST_RUNNING: u64 = 10_000_000;
 /// Nodes of 20 kinds, seven of ten full or nearly so, with ends spread over a day.
 fn busy_cluster(nodes: usize) -> Scene {
     let mut dice = Dice(1);
-    let kinds: Vec<(u64, u64)> =
-        [16, 32, 64, 128].into_iter().flat_map(|ncpus| [2, 4, 8, 12, 16].map(|per| (ncpus, ncpus * per))).collect();
+    let kinds: Vec<(u64, u64)> = [16, 32, 64, 128]
+        .into_iter()
+        .flat_map(|ncpus| [2, 4, 8, 12, 16].map(|per| (ncpus, ncpus * per)))
+        .collect();
     let each = nodes / kinds.len();
-    let text: Vec<String> =
-        kinds.iter().map(|(ncpus, mem)| format!("{each} x ncpus={ncpus}:mem={mem}gb:ngpus={}", ncpus / 32)).collect();
+    let text: Vec<String> = kinds
+        .iter()
+        .map(|(ncpus, mem)| format!("{each} x ncpus={ncpus}:mem={mem}gb:ngpus={}", ncpus / 32))
+        .collect();
     let mut scene = cluster(&text.join(", "));
     let mut id = FIRST_RUNNING;
     for node in 0..nodes {
@@ -287,8 +365,12 @@ fn busy_cluster(nodes: usize) -> Scene {
             let (take, until) = (ncpus.min(dice.roll(32) + 1), dice.roll(86_400) as i64);
             let share = mem * take / kinds[node / each].0;
             id += 1;
-            scene =
-                scene.running(id, &format!("select=1:ncpus={take}:mem={share}gb"), &format!("n{}", node + 1), until);
+            scene = scene.running(
+                id,
+                &format!("select=1:ncpus={take}:mem={share}gb"),
+                &format!("n{}", node + 1),
+                until,
+            );
             ncpus -= if dice.roll(8) == 0 { ncpus } else { take };
         }
     }
@@ -302,7 +384,10 @@ fn enqueue(scene: &mut Scene, jobs: u64) {
     for id in 1..=jobs {
         let skewed = dice.roll(shapes.len() as u64) * dice.roll(1000) / 1000;
         let walltime = 60 + dice.roll(1440) * 60 + dice.roll(60);
-        let mut job = scene.job(id, &format!("{} walltime={walltime}", shapes[skewed as usize]));
+        let mut job = scene.job(
+            id,
+            &format!("{} walltime={walltime}", shapes[skewed as usize]),
+        );
         job.owner.user = format!("user{}", dice.zipf(USERS));
         scene.state.enqueue(&job);
     }
@@ -311,9 +396,16 @@ fn enqueue(scene: &mut Scene, jobs: u64) {
 fn shapes(dice: &mut Dice) -> Vec<String> {
     let mut distinct = BTreeSet::new();
     while distinct.len() < SHAPES {
-        let (count, ncpus, mem) = (1 + dice.roll(4) * dice.roll(3), 1 + dice.roll(64), 1 + dice.roll(128));
-        let place = ["free", "scatter", "pack", "scatter:excl"][dice.roll(30).saturating_sub(26) as usize];
-        distinct.insert(format!("select={count}:ncpus={ncpus}:mem={mem}gb place={place}"));
+        let (count, ncpus, mem) = (
+            1 + dice.roll(4) * dice.roll(3),
+            1 + dice.roll(64),
+            1 + dice.roll(128),
+        );
+        let place =
+            ["free", "scatter", "pack", "scatter:excl"][dice.roll(30).saturating_sub(26) as usize];
+        distinct.insert(format!(
+            "select={count}:ncpus={ncpus}:mem={mem}gb place={place}"
+        ));
     }
     let mut shapes: Vec<String> = distinct.into_iter().collect();
     // As sorted, those asked often would be the small ones.
@@ -328,7 +420,10 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 

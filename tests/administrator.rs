@@ -1,5 +1,6 @@
-//! An administrator's day, as commands: a queue and a limit, a node drained and back, who has what, all jobs of
-//! somebody held, a limit raised, a configuration changed while all runs, and the log read for why.
+//! An administrator's day, as commands: a queue and a limit, a node drained and back, who has what,
+//! all jobs of somebody held, a limit raised, a configuration changed while all runs, and the log
+//! read for why.
 
 use crate::support::sandbox::{Sandbox, kill};
 use serde_json::{Value, json};
@@ -12,15 +13,32 @@ const CONFIG: &str = "[cycle]\npoll_interval = \"1h\"\n";
 /// Two nodes of 4 processors.
 fn cluster() -> Sandbox {
     let sandbox = Sandbox::configured(CONFIG);
-    sandbox.run("noded", &["--nodes", "2", "--ncpus", "4", "--mem", "4gb", "--name", "n"]).ok();
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--nodes", "2", "--ncpus", "4", "--mem", "4gb", "--name", "n",
+            ],
+        )
+        .ok();
     sandbox.run("schedd", &[]).ok();
-    let up = || sandbox.run("pbsnodes", &["-a"]).out.matches("state = free").count() == 2;
+    let up = || {
+        sandbox
+            .run("pbsnodes", &["-a"])
+            .out
+            .matches("state = free")
+            .count()
+            == 2
+    };
     sandbox.until("both nodes", || up().then_some(()));
     sandbox
 }
 
 fn user() -> String {
-    nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name
+    nix::unistd::User::from_uid(nix::unistd::geteuid())
+        .unwrap()
+        .unwrap()
+        .name
 }
 
 #[track_caller]
@@ -35,7 +53,9 @@ fn states(sandbox: &Sandbox, ids: &[String]) -> String {
 
 #[track_caller]
 fn until(sandbox: &Sandbox, ids: &[String], expected: &str) {
-    sandbox.until(&format!("{expected} of {ids:?}"), || (states(sandbox, ids) == expected).then_some(()));
+    sandbox.until(&format!("{expected} of {ids:?}"), || {
+        (states(sandbox, ids) == expected).then_some(())
+    });
 }
 
 /// The limit of this stage and quantity that stands first.
@@ -43,7 +63,9 @@ fn limit(sandbox: &Sandbox, quantity: &str) -> Value {
     let said = sandbox.run("qstat", &["--limits", "-F", "json"]).ok();
     let document: Value = serde_json::from_str(&said).unwrap();
     let rows = document["Limits"].as_array().cloned().unwrap_or_default();
-    rows.into_iter().find(|row| row["quantity"] == quantity).unwrap_or_else(|| panic!("{quantity}: {said}"))
+    rows.into_iter()
+        .find(|row| row["quantity"] == quantity)
+        .unwrap_or_else(|| panic!("{quantity}: {said}"))
 }
 
 /// Rewrites `lanai.toml`, has schedd read it, and waits until the log says this since.
@@ -51,9 +73,18 @@ fn limit(sandbox: &Sandbox, quantity: &str) -> Value {
 fn reload(sandbox: &Sandbox, config: &str, said: &str) -> String {
     let before = sandbox.log().len();
     let login = "[launch]\nlogin = false\n";
-    fs::write(sandbox.home().join("lanai.toml"), format!("{config}{login}")).unwrap();
+    fs::write(
+        sandbox.home().join("lanai.toml"),
+        format!("{config}{login}"),
+    )
+    .unwrap();
     kill(sandbox.pid_of("schedd").unwrap(), nix::libc::SIGHUP);
-    sandbox.until(said, || sandbox.log()[before..].lines().find(|line| line.contains(said)).map(String::from))
+    sandbox.until(said, || {
+        sandbox.log()[before..]
+            .lines()
+            .find(|line| line.contains(said))
+            .map(String::from)
+    })
 }
 
 #[test]
@@ -61,7 +92,10 @@ fn an_administrators_day() {
     let sandbox = cluster();
 
     // A queue for the night, in which nobody runs more than two jobs at once.
-    qmgr(&sandbox, "create queue night queue_type=execution,enabled=True,started=True");
+    qmgr(
+        &sandbox,
+        "create queue night queue_type=execution,enabled=True,started=True",
+    );
     qmgr(&sandbox, "set queue night max_run = [u:PBS_GENERIC=2]");
     let submit = |_| sandbox.submit(&["-q", "night"], "sleep 1000\n");
     let ids: Vec<String> = (0..5).map(submit).collect();
@@ -69,47 +103,82 @@ fn an_administrators_day() {
 
     // Who waits can see for what.
     let comment = "Not Running: User has reached queue night running job limit.";
-    sandbox.until("the comment", || (sandbox.job(&ids[2])["comment"] == comment).then_some(()));
+    sandbox.until("the comment", || {
+        (sandbox.job(&ids[2])["comment"] == comment).then_some(())
+    });
     let why = sandbox.run("qstat", &["--why", &ids[2]]).ok();
-    for part in [&format!("user {}", user()), "night", ids[0].as_str(), ids[1].as_str()] {
+    for part in [
+        &format!("user {}", user()),
+        "night",
+        ids[0].as_str(),
+        ids[1].as_str(),
+    ] {
         assert!(why.contains(part), "{part}: {why}");
     }
 
     // Who has what.
     let row = limit(&sandbox, "jobs");
-    assert_eq!(row["whose"], format!("user {} in queue night", user()), "{row}");
-    assert_eq!((&row["used"], &row["hard"], &row["barred"]), (&json!(2), &json!(2), &json!(3)), "{row}");
+    assert_eq!(
+        row["whose"],
+        format!("user {} in queue night", user()),
+        "{row}"
+    );
+    assert_eq!(
+        (&row["used"], &row["hard"], &row["barred"]),
+        (&json!(2), &json!(2), &json!(3)),
+        "{row}"
+    );
     assert_eq!(row["jobs"], json!([ids[0], ids[1]]), "{row}");
 
-    // Nodes are drained: what runs there runs on, nothing starts there any more, until they are back.
-    let fillers: Vec<String> = (0..2).map(|_| sandbox.submit(&["-l", "select=1:ncpus=3"], "sleep 1000\n")).collect();
+    // Nodes are drained: what runs there runs on, nothing starts there any more, until they are
+    // back.
+    let fillers: Vec<String> = (0..2)
+        .map(|_| sandbox.submit(&["-l", "select=1:ncpus=3"], "sleep 1000\n"))
+        .collect();
     until(&sandbox, &fillers, "RQ");
-    sandbox.run("pbsnodes", &["-o", "-C", "fans", "n1", "n2"]).ok();
+    sandbox
+        .run("pbsnodes", &["-o", "-C", "fans", "n1", "n2"])
+        .ok();
     assert!(sandbox.run("pbsnodes", &["-l"]).ok().contains("offline"));
     sandbox.run("qdel", &[&fillers[0]]).ok();
     let filler = sandbox.ended(&fillers[0]);
     assert_eq!(states(&sandbox, &ids[..2]), "RR", "what runs runs on");
-    assert_eq!(sandbox.state(&fillers[1]), "Q", "there is room for it, on nodes that take nothing");
+    assert_eq!(
+        sandbox.state(&fillers[1]),
+        "Q",
+        "there is room for it, on nodes that take nothing"
+    );
     sandbox.run("pbsnodes", &["-r", "n1", "n2"]).ok();
     sandbox.running(&fillers[1]);
 
     // Who has used what.
-    let said = sandbox.run("qacct", &["--by", "user,queue", "-F", "json"]).ok();
+    let said = sandbox
+        .run("qacct", &["--by", "user,queue", "-F", "json"])
+        .ok();
     let used: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
-    assert!(said.contains(&user()) && said.contains("workq"), "{filler}: {used:#}");
+    assert!(
+        said.contains(&user()) && said.contains("workq"),
+        "{filler}: {used:#}"
+    );
 
     // All that somebody has waiting is held, and let go again.
     let hold = format!("qselect -u {} -s Q | xargs qhold", user());
     sandbox.shell(&hold).ok();
     until(&sandbox, &ids, "RRHHH");
-    sandbox.shell(&format!("qselect -u {} -s H | xargs qrls", user())).ok();
+    sandbox
+        .shell(&format!("qselect -u {} -s H | xargs qrls", user()))
+        .ok();
     until(&sandbox, &ids, "RRQQQ");
 
     // A limit is raised, and who has waited for that starts at once.
     let raised = Instant::now();
     qmgr(&sandbox, "set queue night max_run = [u:PBS_GENERIC=4]");
     until(&sandbox, &ids, "RRRRQ");
-    assert!(raised.elapsed() < Duration::from_secs(20), "{:?}", raised.elapsed());
+    assert!(
+        raised.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        raised.elapsed()
+    );
     assert_eq!(limit(&sandbox, "jobs")["hard"], 4);
 
     // Another configuration, while all runs.
@@ -119,17 +188,26 @@ fn an_administrators_day() {
     assert_eq!(states(&sandbox, &ids), "RRRRQ", "nobody noticed");
 
     // A bad one is refused whole, says where it is bad, and all stays as it was.
-    let bad = format!("{CONFIG}[[limit]]\nuser = \"*\"\nrunning = {{ ncpus = 1 }}\n[order]\nby = \"fcsf\"\n");
+    let bad = format!(
+        "{CONFIG}[[limit]]\nuser = \"*\"\nrunning = {{ ncpus = 1 }}\n[order]\nby = \"fcsf\"\n"
+    );
     let said = reload(&sandbox, &bad, "not reloaded");
     let name = sandbox.home().join("lanai.toml").display().to_string();
-    assert!(said.contains(&name) && said.contains("line 7") && said.contains("fcfs"), "{said}");
+    assert!(
+        said.contains(&name) && said.contains("line 7") && said.contains("fcfs"),
+        "{said}"
+    );
     assert_eq!(limit(&sandbox, "ncpus")["hard"], 6, "the old limit stays");
     assert_eq!(limit(&sandbox, "jobs")["hard"], 4, "and what qmgr has said");
     reload(&sandbox, &file, "reloaded");
 
     // Where each value comes from.
     let checked = sandbox.run("schedd", &["--check"]).ok();
-    let has = |words: &[&str]| checked.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    let has = |words: &[&str]| {
+        checked
+            .lines()
+            .any(|line| words.iter().all(|word| line.contains(word)))
+    };
     assert!(has(&["poll_interval", "line 2"]), "{checked}");
     assert!(has(&["by = ", "preset"]), "{checked}");
     assert!(has(&["qmgr"]), "{checked}");

@@ -1,6 +1,9 @@
 //! All tests that see Lanai from outside, in one binary: one link instead of a dozen.
 
-#![allow(clippy::disallowed_methods, reason = "tests start programs and read the clock")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests start programs and read the clock"
+)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod accounting;
@@ -102,13 +105,25 @@ use std::collections::BTreeSet;
 #[test]
 fn no_test_file_is_forgotten() {
     let folder = support::root().join("tests");
-    let named: BTreeSet<String> =
-        include_str!("all.rs").lines().filter_map(|line| Some(line.strip_prefix("mod ")?.replace(';', ""))).collect();
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let modules =
-        entries.filter(|path| path.extension().is_some_and(|end| end == "rs") || path.join("mod.rs").exists());
-    let present: BTreeSet<String> =
-        modules.map(|path| path.file_stem().unwrap().to_str().unwrap().to_string()).collect();
-    let forgotten: Vec<_> = present.iter().filter(|name| *name != "all" && !named.contains(*name)).collect();
-    assert!(forgotten.is_empty(), "add `mod ...;` to tests/all.rs for {forgotten:?}");
+    let named: BTreeSet<String> = include_str!("all.rs")
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("mod ")?.replace(';', "")))
+        .collect();
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let modules = entries.filter(|path| {
+        path.extension().is_some_and(|end| end == "rs") || path.join("mod.rs").exists()
+    });
+    let present: BTreeSet<String> = modules
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_string())
+        .collect();
+    let forgotten: Vec<_> = present
+        .iter()
+        .filter(|name| *name != "all" && !named.contains(*name))
+        .collect();
+    assert!(
+        forgotten.is_empty(),
+        "add `mod ...;` to tests/all.rs for {forgotten:?}"
+    );
 }

@@ -43,14 +43,23 @@ fn files_that_a_job_has_open_count_though_its_owner_runs_other_processes() {
 
 #[test]
 fn the_files_of_another_job_of_the_same_user_do_not_count() {
-    let Some([ann]) = people("shmtwo") else { return };
+    let Some([ann]) = people("shmtwo") else {
+        return;
+    };
     let sandbox = shared("[[node]]\nname = \"n\"\nncpus = 2\n");
     let file = SharedFile::new("other");
     let go = ann.file("go");
-    let patient = format!("while ! [ -e {} ]; do sleep 0.1; done; sleep 3", go.display());
+    let patient = format!(
+        "while ! [ -e {} ]; do sleep 0.1; done; sleep 3",
+        go.display()
+    );
     let patient = ann.submit(&sandbox, &["-l", "mem=50mb"], &patient);
     sandbox.running(&patient);
-    let script = format!("head -c 300m /dev/zero > {}; touch {}", file.0, go.display());
+    let script = format!(
+        "head -c 300m /dev/zero > {}; touch {}",
+        file.0,
+        go.display()
+    );
     let other = ann.submit(&sandbox, &["-l", "mem=1gb"], &script);
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
     assert!(Path::new(&file.0).exists(), "it is not removed");

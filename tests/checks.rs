@@ -1,5 +1,6 @@
-//! The forty checks of the contract with PBS's commands, and ten more, each by its number: what a command says on
-//! which stream, to the byte, and its exit status. Where a decision of Lanai's stands above PBS, the name says so.
+//! The forty checks of the contract with PBS's commands, and ten more, each by its number: what a
+//! command says on which stream, to the byte, and its exit status. Where a decision of Lanai's
+//! stands above PBS, the name says so.
 //!
 //! Most checks leave others alone, so those that are made at the same time share a sandbox.
 
@@ -68,7 +69,11 @@ fn host() -> String {
 #[track_caller]
 fn says(sandbox: &Sandbox, line: &str, code: i32, out: &str, err: &str) {
     let done = sandbox.shell(line);
-    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (code, out, err), "{line}");
+    assert_eq!(
+        (done.code, done.out.as_str(), done.err.as_str()),
+        (code, out, err),
+        "{line}"
+    );
 }
 
 /// The same of a refusal after which the usage follows.
@@ -76,10 +81,19 @@ fn says(sandbox: &Sandbox, line: &str, code: i32, out: &str, err: &str) {
 fn says_with_usage(sandbox: &Sandbox, line: &str, code: i32, err: &str) {
     let program = line.split(' ').next().unwrap();
     let done = sandbox.shell(line);
-    let usage = done.err.strip_prefix(err).unwrap_or_else(|| panic!("{line}: {done:?}"));
+    let usage = done
+        .err
+        .strip_prefix(err)
+        .unwrap_or_else(|| panic!("{line}: {done:?}"));
     assert_eq!((done.code, done.out.as_str()), (code, ""), "{line}");
-    assert!(usage.starts_with(&format!("usage: {program} [")), "{line}: {usage:?}");
-    assert!(usage.ends_with(&format!("\n       {program} --version\n")), "{line}: {usage:?}");
+    assert!(
+        usage.starts_with(&format!("usage: {program} [")),
+        "{line}: {usage:?}"
+    );
+    assert!(
+        usage.ends_with(&format!("\n       {program} --version\n")),
+        "{line}: {usage:?}"
+    );
 }
 
 /// Submits `job.sh` with these options; its id.
@@ -107,14 +121,23 @@ fn finished(sandbox: &Sandbox) -> String {
 /// One line of `qstat -f`, without its indentation.
 fn shown(sandbox: &Sandbox, id: &str, attribute: &str) -> String {
     let full = sandbox.run("qstat", &["-x", "-f", "-w", id]).ok();
-    let line = full.lines().find(|line| line.trim_start().starts_with(&format!("{attribute} = ")));
-    line.unwrap_or_else(|| panic!("no {attribute}: {full}")).trim_start().to_string()
+    let line = full
+        .lines()
+        .find(|line| line.trim_start().starts_with(&format!("{attribute} = ")));
+    line.unwrap_or_else(|| panic!("no {attribute}: {full}"))
+        .trim_start()
+        .to_string()
 }
 
 /// The attribute of a job, waited for until it says something that begins so.
 #[track_caller]
 fn comment(sandbox: &Sandbox, id: &str, begin: &str) -> String {
-    let told = |job: Value| job["comment"].as_str().filter(|comment| comment.starts_with(begin)).map(str::to_string);
+    let told = |job: Value| {
+        job["comment"]
+            .as_str()
+            .filter(|comment| comment.starts_with(begin))
+            .map(str::to_string)
+    };
     sandbox.until(&format!("{begin:?} of {id}"), || told(sandbox.job(id)))
 }
 
@@ -123,9 +146,15 @@ fn timeless(text: &str) -> String {
     let mut rest = text;
     let mut said = String::new();
     while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
-        let length = rest[at..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - at);
+        let length = rest[at..]
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len() - at);
         said += &rest[..at];
-        said += if length < 9 { &rest[at..at + length] } else { "<EPOCH>" };
+        said += if length < 9 {
+            &rest[at..at + length]
+        } else {
+            "<EPOCH>"
+        };
         rest = &rest[at + length..];
     }
     said + rest

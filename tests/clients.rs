@@ -1,6 +1,6 @@
-//! What libraries that drive PBS's commands rely on: the quirks that break them most easily, by number, and
-//! the calls that only one of them makes. What people rely on as well stands in `commands.rs`: exit statuses,
-//! directives, where output goes, the environment of a job.
+//! What libraries that drive PBS's commands rely on: the quirks that break them most easily, by
+//! number, and the calls that only one of them makes. What people rely on as well stands in
+//! `commands.rs`: exit statuses, directives, where output goes, the environment of a job.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::{Value, json};
@@ -13,30 +13,40 @@ fn head() -> Sandbox {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
     let limits = "[launch]\ngrace = \"1s\"\nlogin = false\n";
-    Sandbox::configured(&format!("[server]\nname = \"head\"\n{limits}[[node]]\nname = \"{node}\"\nncpus = 4\n"))
+    Sandbox::configured(&format!(
+        "[server]\nname = \"head\"\n{limits}[[node]]\nname = \"{node}\"\nncpus = 4\n"
+    ))
 }
 
-/// `qstat -f` read as clients do it: jobs end at an empty line, a line that begins with TAB goes on with the
-/// value before it, and any other is an attribute.
+/// `qstat -f` read as clients do it: jobs end at an empty line, a line that begins with TAB goes on
+/// with the value before it, and any other is an attribute.
 fn attributes(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut jobs = BTreeMap::new();
     for block in text.split("\n\n").filter(|block| !block.is_empty()) {
         let whole = block.replace("\n\t", "");
         let mut lines = whole.lines();
-        let id = lines.next().and_then(|line| line.strip_prefix("Job Id: ")).unwrap_or_else(|| panic!("{block}"));
+        let id = lines
+            .next()
+            .and_then(|line| line.strip_prefix("Job Id: "))
+            .unwrap_or_else(|| panic!("{block}"));
         let read = |line: &str| {
             let (name, value) = line.strip_prefix("    ")?.split_once(" = ")?;
             (!name.contains(' ')).then(|| (name.to_string(), value.to_string()))
         };
         let read = lines.map(|line| read(line).unwrap_or_else(|| panic!("no attribute: {line:?}")));
-        assert!(jobs.insert(id.to_string(), read.collect()).is_none(), "{id} twice");
+        assert!(
+            jobs.insert(id.to_string(), read.collect()).is_none(),
+            "{id} twice"
+        );
     }
     jobs
 }
 
 /// The columns of the rows of a table, without its headings.
 fn rows(table: &str) -> Vec<Vec<&str>> {
-    let rows = table.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+    let rows = table
+        .lines()
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
     rows.map(|line| line.split_whitespace().collect()).collect()
 }
 
@@ -44,13 +54,20 @@ fn rows(table: &str) -> Vec<Vec<&str>> {
 fn quirk_1_qsub_says_the_id_and_nothing_else() {
     let sandbox = head();
     let script = sandbox.script("job.sh", "true").display().to_string();
-    for (place, arguments) in
-        [&["-h", &script][..], &["-h", "-W", "block=false", &script], &["-h", "-m", "abe", "--", "/bin/true"]]
-            .into_iter()
-            .enumerate()
+    for (place, arguments) in [
+        &["-h", &script][..],
+        &["-h", "-W", "block=false", &script],
+        &["-h", "-m", "abe", "--", "/bin/true"],
+    ]
+    .into_iter()
+    .enumerate()
     {
         let done = sandbox.run("qsub", arguments);
-        assert_eq!((done.out, done.err.as_str()), (format!("{}.head\n", place + 1), ""), "{arguments:?}");
+        assert_eq!(
+            (done.out, done.err.as_str()),
+            (format!("{}.head\n", place + 1), ""),
+            "{arguments:?}"
+        );
     }
     let array = sandbox.run("qsub", &["-h", "-J", "1-3", &script]);
     assert_eq!((array.out.as_str(), array.err.as_str()), ("4[].head\n", ""));
@@ -60,16 +77,29 @@ fn quirk_1_qsub_says_the_id_and_nothing_else() {
 
 #[test]
 fn quirk_2_json_and_wide_tables_have_the_id_that_qsub_has_printed() {
-    let sandbox =
-        Sandbox::configured(&format!("[server]\nname = \"{}\"\n", "a-very-long-name.of.a-server.example.org"));
+    let sandbox = Sandbox::configured(&format!(
+        "[server]\nname = \"{}\"\n",
+        "a-very-long-name.of.a-server.example.org"
+    ));
     let id = sandbox.submit(&["-h"], "true\n");
     let array = sandbox.submit(&["-h", "-J", "1-2"], "true\n");
     assert_eq!(id, "1.a-very-long-name.of.a-server.example.org");
     let table = sandbox.run("qstat", &["-Ex", "-w", &id, &array]).ok();
-    let told = rows(&table).into_iter().map(|row| (row[0], row.len(), row[4])).collect::<Vec<_>>();
+    let told = rows(&table)
+        .into_iter()
+        .map(|row| (row[0], row.len(), row[4]))
+        .collect::<Vec<_>>();
     assert_eq!(told, [(id.as_str(), 6, "H"), (array.as_str(), 6, "H")]);
-    let document: Value = serde_json::from_str(&sandbox.run("qstat", &["-Efx", "-Fjson", &id, &array]).ok()).unwrap();
-    assert_eq!(document["Jobs"].as_object().unwrap().keys().collect::<Vec<_>>(), [&id, &array]);
+    let document: Value =
+        serde_json::from_str(&sandbox.run("qstat", &["-Efx", "-Fjson", &id, &array]).ok()).unwrap();
+    assert_eq!(
+        document["Jobs"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .collect::<Vec<_>>(),
+        [&id, &array]
+    );
     let printed = sandbox.submit(&["-j", "oe", "-o", "printed"], "echo $PBS_JOBID\n");
     sandbox.ended(&printed);
     assert_eq!(sandbox.read("printed"), format!("{printed}\n"));
@@ -80,14 +110,31 @@ fn quirk_3_a_finished_job_is_invisible_without_x() {
     let sandbox = head();
     let id = sandbox.submit(&[], "true\n");
     sandbox.ended(&id);
-    for options in [&[][..], &["-f"], &["-f", "-w"], &["-f", "-1"], &["-f", "-t"], &["-w"], &["-a"]] {
+    for options in [
+        &[][..],
+        &["-f"],
+        &["-f", "-w"],
+        &["-f", "-1"],
+        &["-f", "-t"],
+        &["-w"],
+        &["-a"],
+    ] {
         let done = sandbox.run("qstat", &[options, &[&id]].concat());
-        let told = format!("qstat: {id} Job has finished, use -x or -H to obtain historical job information\n");
-        assert_eq!((done.code, done.out.as_str(), done.err), (35, "", told), "{options:?}");
+        let told = format!(
+            "qstat: {id} Job has finished, use -x or -H to obtain historical job information\n"
+        );
+        assert_eq!(
+            (done.code, done.out.as_str(), done.err),
+            (35, "", told),
+            "{options:?}"
+        );
     }
     assert_eq!(sandbox.run("qstat", &["-f"]).ok(), "");
     let done = sandbox.run("qdel", &["1"]);
-    assert_eq!((done.code, done.err.as_str()), (35, "qdel: Job has finished 1.head\n"));
+    assert_eq!(
+        (done.code, done.err.as_str()),
+        (35, "qdel: Job has finished 1.head\n")
+    );
 }
 
 #[test]
@@ -99,10 +146,19 @@ fn quirk_4_and_5_with_x_it_is_there_with_its_exit_status() {
     let child = sandbox.submit(&["-W", &format!("depend=afterok:{parent}")], "true\n");
     let array = sandbox.submit(&["-h", "-J", "1-2"], "true\n");
     sandbox.run("qdel", &[&deleted, &parent, &array]).ok();
-    for (id, status) in [(&fails, 3), (&deleted, 271), (&parent, 271), (&child, 271), (&array, 271)] {
+    for (id, status) in [
+        (&fails, 3),
+        (&deleted, 271),
+        (&parent, 271),
+        (&child, 271),
+        (&array, 271),
+    ] {
         assert_eq!(sandbox.ended(id)["Exit_status"], status, "{id}");
         let shown = attributes(&sandbox.run("qstat", &["-xf", id]).ok());
-        assert_eq!((shown[id]["job_state"].as_str(), &shown[id]["Exit_status"]), ("F", &status.to_string()));
+        assert_eq!(
+            (shown[id]["job_state"].as_str(), &shown[id]["Exit_status"]),
+            ("F", &status.to_string())
+        );
         let table = sandbox.run("qstat", &["-x", id]).ok();
         let last: Vec<&str> = table.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(last[last.len() - 2], "F", "{table}");
@@ -112,17 +168,39 @@ fn quirk_4_and_5_with_x_it_is_there_with_its_exit_status() {
 #[test]
 fn quirk_6_an_unknown_id_keeps_nobody_from_the_others() {
     let sandbox = head();
-    let (one, two) = (sandbox.submit(&["-h"], "true\n"), sandbox.submit(&["-h"], "true\n"));
-    for options in [&["-f"][..], &["-f", "-w"], &["-xf"], &["-x", "-f", "-F", "json"], &["-Ex", "-w"], &[]] {
+    let (one, two) = (
+        sandbox.submit(&["-h"], "true\n"),
+        sandbox.submit(&["-h"], "true\n"),
+    );
+    for options in [
+        &["-f"][..],
+        &["-f", "-w"],
+        &["-xf"],
+        &["-x", "-f", "-F", "json"],
+        &["-Ex", "-w"],
+        &[],
+    ] {
         let done = sandbox.run("qstat", &[options, &[&one, "999", &two]].concat());
-        assert_eq!((done.code, done.err.as_str()), (153, "qstat: Unknown Job Id 999.head\n"), "{options:?}");
+        assert_eq!(
+            (done.code, done.err.as_str()),
+            (153, "qstat: Unknown Job Id 999.head\n"),
+            "{options:?}"
+        );
         let found = match options {
             [.., "json"] => {
                 let document: Value = serde_json::from_str(&done.out).unwrap();
-                document["Jobs"].as_object().unwrap().keys().cloned().collect()
+                document["Jobs"]
+                    .as_object()
+                    .unwrap()
+                    .keys()
+                    .cloned()
+                    .collect()
             }
             ["-f" | "-xf", ..] => attributes(&done.out).into_keys().collect::<Vec<_>>(),
-            _ => rows(&done.out).iter().map(|row| row[0].to_string()).collect(),
+            _ => rows(&done.out)
+                .iter()
+                .map(|row| row[0].to_string())
+                .collect(),
         };
         assert_eq!(found, [one.as_str(), &two], "{options:?}");
     }
@@ -134,9 +212,16 @@ fn quirk_6_an_unknown_id_keeps_nobody_from_the_others() {
 #[test]
 fn quirk_7_json_has_the_types_of_pbs_and_is_always_valid() {
     let hostile = "a\"b\\c\nd,e\t";
-    let sandbox = head().with("HOSTILE", hostile).with("BASH_FUNC_f%%", "() {  echo \"hi\"\n}");
+    let sandbox = head()
+        .with("HOSTILE", hostile)
+        .with("BASH_FUNC_f%%", "() {  echo \"hi\"\n}");
     let select = "select=1:ncpus=1,walltime=60";
-    let id = sandbox.submit(&["-V", "-N", "007", "-A", "1e5", "-P", "12", "-p", "-3", "-l", select], "true\n");
+    let id = sandbox.submit(
+        &[
+            "-V", "-N", "007", "-A", "1e5", "-P", "12", "-p", "-3", "-l", select,
+        ],
+        "true\n",
+    );
     let job = sandbox.ended(&id);
     for (name, value) in [
         ("Exit_status", json!(0)),
@@ -152,17 +237,36 @@ fn quirk_7_json_has_the_types_of_pbs_and_is_always_valid() {
     let request = json!({"ncpus": 1, "nodect": 1, "place": "free", "select": "1:ncpus=1", "walltime": "00:01:00"});
     assert_eq!(job["Resource_List"], request);
     assert_eq!(job["Variable_List"]["HOSTILE"], hostile);
-    assert_eq!(job["Variable_List"]["BASH_FUNC_f%%"], "() {  echo \"hi\"\n}");
+    assert_eq!(
+        job["Variable_List"]["BASH_FUNC_f%%"],
+        "() {  echo \"hi\"\n}"
+    );
     let time = job["stime"].as_str().unwrap();
-    assert_eq!((time.len(), time.split_whitespace().count()), (24, 5), "{time}");
-    assert!(sandbox.run("qstat", &["-f", "-F", "json"]).ok().ends_with("\"pbs_server\":\t\"head\"\n}\n"), "no Jobs");
+    assert_eq!(
+        (time.len(), time.split_whitespace().count()),
+        (24, 5),
+        "{time}"
+    );
+    assert!(
+        sandbox
+            .run("qstat", &["-f", "-F", "json"])
+            .ok()
+            .ends_with("\"pbs_server\":\t\"head\"\n}\n"),
+        "no Jobs"
+    );
 }
 
 #[test]
 fn quirk_8_a_value_never_looks_like_an_attribute() {
-    let sandbox = head().with("LINES_", "one\n    job_state = F\n\nJob Id: 9.head\n\tjob_state = F");
+    let sandbox = head().with(
+        "LINES_",
+        "one\n    job_state = F\n\nJob Id: 9.head\n\tjob_state = F",
+    );
     let quoted = "P=a\"b,c\\d";
-    let id = sandbox.submit(&["-h", "-v", "LINES_,P=a\\\"b\\,c\\\\d", "-N", "long"], "true\n");
+    let id = sandbox.submit(
+        &["-h", "-v", "LINES_,P=a\\\"b\\,c\\\\d", "-N", "long"],
+        "true\n",
+    );
     let wrapped = sandbox.run("qstat", &["-f", &id]).ok();
     let whole = sandbox.run("qstat", &["-f", "-w", &id]).ok();
     assert_eq!(whole, sandbox.run("qstat", &["-f", "-1", &id]).ok());
@@ -172,8 +276,14 @@ fn quirk_8_a_value_never_looks_like_an_attribute() {
     assert_eq!(jobs[&id]["job_state"], "H");
     let list = &jobs[&id]["Variable_List"];
     assert!(list.contains(r#",P=a\"b\,c\\d,"#), "{quoted} in {list}");
-    assert!(wrapped.lines().all(|line| line.chars().count() <= 79 + 1), "{wrapped}");
-    assert!(wrapped.starts_with("Job Id: 1.head\n    Job_Name = long\n    Job_Owner = "), "{wrapped}");
+    assert!(
+        wrapped.lines().all(|line| line.chars().count() <= 79 + 1),
+        "{wrapped}"
+    );
+    assert!(
+        wrapped.starts_with("Job Id: 1.head\n    Job_Name = long\n    Job_Owner = "),
+        "{wrapped}"
+    );
     assert!(wrapped.ends_with("\n\n") && whole.ends_with("\n\n"));
 }
 
@@ -182,16 +292,44 @@ fn quirk_9_directives_are_read_up_to_the_first_command() {
     let sandbox = head();
     let submit = |text: &str, arguments: &[&str]| {
         fs::write(sandbox.file("script"), text).unwrap();
-        sandbox.job(&sandbox.run("qsub", &[arguments, &["-h", "script"]].concat()).line())
+        sandbox.job(
+            &sandbox
+                .run("qsub", &[arguments, &["-h", "script"]].concat())
+                .line(),
+        )
     };
-    let job = submit("\n#!/bin/sh\n\n# why\n#PBS -N one -r n\n\n#PBS   -l ncpus=2 -l walltime=0:5:0\ntrue\n", &[]);
-    assert_eq!((&job["Job_Name"], &job["Rerunable"]), (&json!("one"), &json!("False")));
-    assert_eq!((&job["Resource_List"]["ncpus"], &job["Resource_List"]["walltime"]), (&json!(2), &json!("00:05:00")));
-    let job = submit("#PBS -l walltime=90,mem=1gb\n#PBS -A \"a b\"\n", &["-l", "mem=2gb"]);
-    assert_eq!((&job["Resource_List"]["mem"], &job["Resource_List"]["walltime"]), (&json!("2gb"), &json!("00:01:30")));
+    let job = submit(
+        "\n#!/bin/sh\n\n# why\n#PBS -N one -r n\n\n#PBS   -l ncpus=2 -l walltime=0:5:0\ntrue\n",
+        &[],
+    );
+    assert_eq!(
+        (&job["Job_Name"], &job["Rerunable"]),
+        (&json!("one"), &json!("False"))
+    );
+    assert_eq!(
+        (
+            &job["Resource_List"]["ncpus"],
+            &job["Resource_List"]["walltime"]
+        ),
+        (&json!(2), &json!("00:05:00"))
+    );
+    let job = submit(
+        "#PBS -l walltime=90,mem=1gb\n#PBS -A \"a b\"\n",
+        &["-l", "mem=2gb"],
+    );
+    assert_eq!(
+        (
+            &job["Resource_List"]["mem"],
+            &job["Resource_List"]["walltime"]
+        ),
+        (&json!("2gb"), &json!("00:01:30"))
+    );
     assert_eq!(job["Account_Name"], "a b");
     let job = submit("#PBS -l walltime=2:3 \n#PBS \n:\ntrue\n#PBS -N late\n", &[]);
-    assert_eq!((&job["Job_Name"], &job["Resource_List"]["walltime"]), (&json!("script"), &json!("00:02:03")));
+    assert_eq!(
+        (&job["Job_Name"], &job["Resource_List"]["walltime"]),
+        (&json!("script"), &json!("00:02:03"))
+    );
 }
 
 #[test]
@@ -201,12 +339,23 @@ fn quirk_10_paths_are_relative_to_where_qsub_ran() {
     for folder in ["elsewhere", "logs"] {
         fs::create_dir(sandbox.file(folder)).unwrap();
     }
-    sandbox.script("job.sh", "echo $PBS_JOBID $PBS_JOBNAME $PBS_O_WORKDIR; pwd; wc -l < $PBS_NODEFILE");
-    let line = "cd elsewhere && qsub -o rel.out -e ../rel.err -l select=2:ncpus=2:mpiprocs=2 ../job.sh";
+    sandbox.script(
+        "job.sh",
+        "echo $PBS_JOBID $PBS_JOBNAME $PBS_O_WORKDIR; pwd; wc -l < $PBS_NODEFILE",
+    );
+    let line =
+        "cd elsewhere && qsub -o rel.out -e ../rel.err -l select=2:ncpus=2:mpiprocs=2 ../job.sh";
     let id = sandbox.shell(line).line();
     let file = format!("{host}:{}", sandbox.file("host.out").display());
-    let named = sandbox.run("qsub", &["-o", &file, "-j", "oe", "job.sh"]).line();
-    let array = sandbox.run("qsub", &["-o", "logs/", "-e", "/dev/null", "-J", "1-2", "job.sh"]).line();
+    let named = sandbox
+        .run("qsub", &["-o", &file, "-j", "oe", "job.sh"])
+        .line();
+    let array = sandbox
+        .run(
+            "qsub",
+            &["-o", "logs/", "-e", "/dev/null", "-J", "1-2", "job.sh"],
+        )
+        .line();
     for id in [&id, &named, &array] {
         assert_eq!(sandbox.ended(id)["Exit_status"], 0, "{id}");
     }
@@ -214,8 +363,16 @@ fn quirk_10_paths_are_relative_to_where_qsub_ran() {
     let expected = format!("{id} job.sh {0}\n{0}\n4\n", folder.display());
     assert_eq!(sandbox.read("elsewhere/rel.out"), expected);
     assert_eq!(sandbox.read("rel.err"), "");
-    assert!(sandbox.read("host.out").starts_with(&format!("{named} job.sh ")));
-    assert!(sandbox.read("logs/3[1].head.OU").starts_with("3[1].head job.sh "));
+    assert!(
+        sandbox
+            .read("host.out")
+            .starts_with(&format!("{named} job.sh "))
+    );
+    assert!(
+        sandbox
+            .read("logs/3[1].head.OU")
+            .starts_with("3[1].head job.sh ")
+    );
     assert_eq!(fs::read_dir(sandbox.file("logs")).unwrap().count(), 2);
 }
 
@@ -227,26 +384,45 @@ fn quirk_11_a_variable_without_value_is_that_of_qsub() {
     sandbox.ended(&sandbox.submit(&["-j", "oe", "-o", "directive"], &script));
     assert_eq!(sandbox.read("directive"), "plum|x,y \"z\"|V|V 2\n");
     let done = sandbox.run("qsub", &["-v", "FRUIT,NO_SUCH_VARIABLE", "--", "/bin/true"]);
-    assert_eq!((done.code, done.err.as_str()), (1, "qsub: cannot send environment with the job\n"));
+    assert_eq!(
+        (done.code, done.err.as_str()),
+        (1, "qsub: cannot send environment with the job\n")
+    );
 }
 
 #[test]
 fn quirk_12_x_of_qstat_is_the_history_and_no_xml() {
     let sandbox = head();
-    let (over, held) = (sandbox.submit(&[], "true\n"), sandbox.submit(&["-h"], "true\n"));
+    let (over, held) = (
+        sandbox.submit(&[], "true\n"),
+        sandbox.submit(&["-h"], "true\n"),
+    );
     sandbox.ended(&over);
     let table = sandbox.run("qstat", &["-x"]).ok();
-    assert_eq!(rows(&table).iter().map(|row| (row[0], row[4])).collect::<Vec<_>>(), [(&*over, "F"), (&*held, "H")]);
+    assert_eq!(
+        rows(&table)
+            .iter()
+            .map(|row| (row[0], row[4]))
+            .collect::<Vec<_>>(),
+        [(&*over, "F"), (&*held, "H")]
+    );
 }
 
 #[test]
 fn flags_and_ids_may_stand_in_any_order_and_together() {
     let sandbox = head();
-    let (over, held) = (sandbox.submit(&[], "exit 1\n"), sandbox.submit(&["-h"], "true\n"));
+    let (over, held) = (
+        sandbox.submit(&[], "exit 1\n"),
+        sandbox.submit(&["-h"], "true\n"),
+    );
     sandbox.ended(&over);
     let plain = |arguments: &[&str]| {
         let shown = sandbox.run("qstat", arguments).ok();
-        shown.lines().filter(|line| !line.contains("timestamp")).map(str::to_string).collect::<Vec<_>>()
+        shown
+            .lines()
+            .filter(|line| !line.contains("timestamp"))
+            .map(str::to_string)
+            .collect::<Vec<_>>()
     };
     let expected = plain(&["-f", "-x", "-F", "json", &over, &held]);
     for arguments in [
@@ -265,19 +441,46 @@ fn flags_and_ids_may_stand_in_any_order_and_together() {
 fn names_of_servers_queues_and_users_choose_jobs_in_full() {
     let sandbox = head();
     let id = sandbox.submit(&["-h", "-q", "workq@head"], "true\n");
-    let user = sandbox.job(&id)["Job_Owner"].as_str().unwrap().split('@').next().unwrap().to_string();
+    let user = sandbox.job(&id)["Job_Owner"]
+        .as_str()
+        .unwrap()
+        .split('@')
+        .next()
+        .unwrap()
+        .to_string();
     let full = sandbox.run("qstat", &["-f", &id]).ok();
     let glued = format!("-u{user}");
-    for arguments in [&["-f"][..], &["-f", "@head"], &["-f", "workq"], &["-f", "-u", &user], &["-f", &glued]] {
+    for arguments in [
+        &["-f"][..],
+        &["-f", "@head"],
+        &["-f", "workq"],
+        &["-f", "-u", &user],
+        &["-f", &glued],
+    ] {
         assert_eq!(sandbox.run("qstat", arguments).ok(), full, "{arguments:?}");
     }
-    assert_eq!(sandbox.run("qstat", &["-f", "-1", "workq"]).ok(), sandbox.run("qstat", &["-fw"]).ok());
+    assert_eq!(
+        sandbox.run("qstat", &["-f", "-1", "workq"]).ok(),
+        sandbox.run("qstat", &["-fw"]).ok()
+    );
     assert_eq!(sandbox.run("qstat", &["-f", "-u", "nobody-else"]).ok(), "");
-    assert!(sandbox.run("qstat", &["-B", "-f"]).ok().starts_with("Server: head\n    server_state = "));
+    assert!(
+        sandbox
+            .run("qstat", &["-B", "-f"])
+            .ok()
+            .starts_with("Server: head\n    server_state = ")
+    );
     let elsewhere = sandbox.run("qstat", &["@nosuch"]);
-    assert!(elsewhere.code != 0 && elsewhere.err.contains("cannot connect to server nosuch"), "{elsewhere:?}");
+    assert!(
+        elsewhere.code != 0 && elsewhere.err.contains("cannot connect to server nosuch"),
+        "{elsewhere:?}"
+    );
     sandbox.run("qdel", &[&id]).ok();
-    assert_eq!(sandbox.run("qstat", &["-f", "@head"]).ok(), "", "and it is no error");
+    assert_eq!(
+        sandbox.run("qstat", &["-f", "@head"]).ok(),
+        "",
+        "and it is no error"
+    );
 }
 
 #[test]
@@ -286,18 +489,44 @@ fn every_row_of_the_wide_list_has_all_columns_and_a_comment() {
     let over = sandbox.submit(&["-l", "mem=10mb,walltime=1:0:0"], "true\n");
     let held = sandbox.submit(&["-h", "-J", "1-2"], "true\n");
     sandbox.ended(&over);
-    let user = sandbox.job(&over)["Job_Owner"].as_str().unwrap().split('@').next().unwrap().to_string();
+    let user = sandbox.job(&over)["Job_Owner"]
+        .as_str()
+        .unwrap()
+        .split('@')
+        .next()
+        .unwrap()
+        .to_string();
     let table = sandbox.run("qstat", &["-s", "-x", "-w", "-u", &user]).ok();
-    let lines: Vec<&str> = table.lines().skip_while(|line| !line.starts_with("---")).skip(1).collect();
+    let lines: Vec<&str> = table
+        .lines()
+        .skip_while(|line| !line.starts_with("---"))
+        .skip(1)
+        .collect();
     assert_eq!(lines.len(), 4, "{table}");
     for (pair, id, state) in [(&lines[..2], &over, "F"), (&lines[2..], &held, "H")] {
         let columns: Vec<&str> = pair[0].split_whitespace().collect();
-        assert_eq!((columns.len(), columns[0], columns[9]), (11, id.as_str(), state), "{table}");
-        assert!(pair[1].starts_with("   ") && pair[1].trim().len() > 2, "{table}");
+        assert_eq!(
+            (columns.len(), columns[0], columns[9]),
+            (11, id.as_str(), state),
+            "{table}"
+        );
+        assert!(
+            pair[1].starts_with("   ") && pair[1].trim().len() > 2,
+            "{table}"
+        );
     }
-    let heading: Vec<&str> =
-        table.lines().find(|line| line.starts_with("Job ID")).unwrap().split_whitespace().collect();
-    assert_eq!(heading[2..], ["Username", "Queue", "Jobname", "SessID", "NDS", "TSK", "Memory", "Time", "S", "Time"]);
+    let heading: Vec<&str> = table
+        .lines()
+        .find(|line| line.starts_with("Job ID"))
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    assert_eq!(
+        heading[2..],
+        [
+            "Username", "Queue", "Jobname", "SessID", "NDS", "TSK", "Memory", "Time", "S", "Time"
+        ]
+    );
 }
 
 #[test]
@@ -305,20 +534,62 @@ fn what_one_client_alone_says_is_understood() {
     let sandbox = head();
     fs::create_dir(sandbox.file("there")).unwrap();
     let there = sandbox.file("there").display().to_string();
-    let submitted = |arguments: &[&str], script: &str| sandbox.job(&sandbox.submit(arguments, script));
-    let job = submitted(&["-h"], "#PBS -N=\"psi\"\n#PBS -l wd\n#PBS -l walltime=0:0:9\n");
-    assert_eq!((&job["Job_Name"], &job["Resource_List"]["walltime"]), (&json!("psi"), &json!("00:00:09")));
-    let job = submitted(&["-rn", "-NNAME", "-h", "-l", "ncpus=2:mem=64mb", "-o", "/dev/null"], "true\n");
-    let asked = (&job["Resource_List"]["select"], &job["Resource_List"]["ncpus"], &job["Rerunable"]);
-    assert_eq!(asked, (&json!("1:mem=64mb:ncpus=2"), &json!(2), &json!("False")));
-    let job = submitted(&["-h", "-lwalltime=1:0:0,nodes=1:ppn=2,mem=9mb", "-d", &there, "-k", "doe"], "true\n");
-    assert_eq!((&job["Resource_List"]["mpiprocs"], &job["Keep_Files"]), (&json!(2), &json!("doe")));
+    let submitted =
+        |arguments: &[&str], script: &str| sandbox.job(&sandbox.submit(arguments, script));
+    let job = submitted(
+        &["-h"],
+        "#PBS -N=\"psi\"\n#PBS -l wd\n#PBS -l walltime=0:0:9\n",
+    );
+    assert_eq!(
+        (&job["Job_Name"], &job["Resource_List"]["walltime"]),
+        (&json!("psi"), &json!("00:00:09"))
+    );
+    let job = submitted(
+        &[
+            "-rn",
+            "-NNAME",
+            "-h",
+            "-l",
+            "ncpus=2:mem=64mb",
+            "-o",
+            "/dev/null",
+        ],
+        "true\n",
+    );
+    let asked = (
+        &job["Resource_List"]["select"],
+        &job["Resource_List"]["ncpus"],
+        &job["Rerunable"],
+    );
+    assert_eq!(
+        asked,
+        (&json!("1:mem=64mb:ncpus=2"), &json!(2), &json!("False"))
+    );
+    let job = submitted(
+        &[
+            "-h",
+            "-lwalltime=1:0:0,nodes=1:ppn=2,mem=9mb",
+            "-d",
+            &there,
+            "-k",
+            "doe",
+        ],
+        "true\n",
+    );
+    assert_eq!(
+        (&job["Resource_List"]["mpiprocs"], &job["Keep_Files"]),
+        (&json!(2), &json!("doe"))
+    );
     let job = submitted(&["-h", "-l", "select=1:mem=477MB:ncpus=1"], "true\n");
     assert_eq!(job["Resource_List"]["mem"], "477mb");
     let job = submitted(&["-h", "-N", "_twice0.hold"], "true\n");
     assert_eq!(job["Job_Name"], "_twice0.hold");
     let done = sandbox.run("qstat", &["-l", "1"]);
-    assert_eq!(done.ok(), sandbox.run("qstat", &["1"]).ok(), "TORQUE's long names: ours are never cut");
+    assert_eq!(
+        done.ok(),
+        sandbox.run("qstat", &["1"]).ok(),
+        "TORQUE's long names: ours are never cut"
+    );
     sandbox.run("qdel", &["1\n", "2.head\n", "3@head"]).ok();
     assert_eq!(sandbox.run("qselect", &[]).ok(), "4.head\n5.head\n");
 }
@@ -337,7 +608,14 @@ fn the_digits_of_an_array_are_enough_to_signal_and_delete_it() {
     sandbox.run("qdel", &["2"]).ok();
     assert_eq!(sandbox.ended(&held)["Exit_status"], 271);
     let again = sandbox.run("qdel", &["2"]);
-    assert_eq!((again.code, again.err.starts_with("qdel: Job has finished 2")), (35, true), "{again:?}");
+    assert_eq!(
+        (
+            again.code,
+            again.err.starts_with("qdel: Job has finished 2")
+        ),
+        (35, true),
+        "{again:?}"
+    );
     assert_eq!(sandbox.run("qdel", &["7"]).code, 153);
 }
 
@@ -350,9 +628,16 @@ fn a_deleted_job_is_told_at_once_and_has_a_moment_to_say_so() {
     sandbox.until("the trap", || sandbox.file("ready").exists().then_some(()));
     let began = Instant::now();
     sandbox.run("qdel", &[&traps, &waits]).ok();
-    assert!(began.elapsed() < Duration::from_secs(2), "clients kill it then");
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "clients kill it then"
+    );
     assert_eq!(sandbox.ended(&traps)["Exit_status"], 271);
-    assert!(sandbox.read("trapped").ends_with("told\n"), "{}", sandbox.read("trapped"));
+    assert!(
+        sandbox.read("trapped").ends_with("told\n"),
+        "{}",
+        sandbox.read("trapped")
+    );
 }
 
 #[test]
@@ -363,16 +648,43 @@ fn nodes_are_told_with_the_keys_and_types_that_monitors_read() {
     let shown = sandbox.run("pbsnodes", &["-av", "-F", "json"]);
     assert_eq!(shown.err, "");
     let document: Value = serde_json::from_str(&shown.ok()).unwrap();
-    let node = document["nodes"].as_object().unwrap().values().next().unwrap();
-    assert!(node["pcpus"].is_u64() && node["last_state_change_time"].is_u64(), "{node}");
-    assert_eq!((&node["jobs"], &node["resources_available"]["ncpus"]), (&json!([id]), &json!(4)));
+    let node = document["nodes"]
+        .as_object()
+        .unwrap()
+        .values()
+        .next()
+        .unwrap();
+    assert!(
+        node["pcpus"].is_u64() && node["last_state_change_time"].is_u64(),
+        "{node}"
+    );
+    assert_eq!(
+        (&node["jobs"], &node["resources_available"]["ncpus"]),
+        (&json!([id]), &json!(4))
+    );
     assert_eq!(node["resources_assigned"]["ncpus"], 2);
-    let document: Value = serde_json::from_str(&sandbox.run("pbsnodes", &["-aSj", "-F", "json"]).ok()).unwrap();
-    let node = document["nodes"].as_object().unwrap().values().next().unwrap();
-    assert_eq!((&node["State"], &node["state"]), (&json!("free"), &json!("free")));
-    assert_eq!((&node["ncpus f/t"], &node["jobs"]), (&json!("2/4"), &json!([id])));
+    let document: Value =
+        serde_json::from_str(&sandbox.run("pbsnodes", &["-aSj", "-F", "json"]).ok()).unwrap();
+    let node = document["nodes"]
+        .as_object()
+        .unwrap()
+        .values()
+        .next()
+        .unwrap();
+    assert_eq!(
+        (&node["State"], &node["state"]),
+        (&json!("free"), &json!("free"))
+    );
+    assert_eq!(
+        (&node["ncpus f/t"], &node["jobs"]),
+        (&json!("2/4"), &json!([id]))
+    );
     let text = sandbox.run("pbsnodes", &["-a"]).ok();
-    assert!(text.lines().any(|line| line.trim_start().starts_with("pcpus = ")), "{text}");
+    assert!(
+        text.lines()
+            .any(|line| line.trim_start().starts_with("pcpus = ")),
+        "{text}"
+    );
     let trace = sandbox.run("tracejob", &["-v", &id]).ok();
     assert!(trace.contains(&format!("Job: {id}")), "{trace}");
 }
@@ -383,14 +695,37 @@ fn subjobs_are_counted_and_told_in_full_as_members_of_their_array() {
     let array = sandbox.submit(&["-h", "-J", "1-3"], "true\n");
     let single = sandbox.submit(&["-h"], "true\n");
     let listed = |arguments: &[&str]| sandbox.run("qselect", arguments).ok().lines().count();
-    let user = sandbox.job(&single)["Job_Owner"].as_str().unwrap().split('@').next().unwrap().to_string();
-    assert_eq!((listed(&["-u", &user]), listed(&["-T"]), listed(&["-T", "-u", &user])), (2, 5, 5));
+    let user = sandbox.job(&single)["Job_Owner"]
+        .as_str()
+        .unwrap()
+        .split('@')
+        .next()
+        .unwrap()
+        .to_string();
+    assert_eq!(
+        (
+            listed(&["-u", &user]),
+            listed(&["-T"]),
+            listed(&["-T", "-u", &user])
+        ),
+        (2, 5, 5)
+    );
     let jobs = attributes(&sandbox.run("qstat", &["-f", "-t", &array]).ok());
     let members = ["1[1].head", "1[2].head", "1[3].head", "1[].head"];
     assert_eq!(jobs.keys().collect::<Vec<_>>(), members);
     for attributes in jobs.values() {
-        for compulsory in ["Resource_List.nodect", "Resource_List.ncpus", "Job_Owner", "job_state", "queue", "ctime"] {
-            assert!(attributes.contains_key(compulsory), "{compulsory} in {attributes:?}");
+        for compulsory in [
+            "Resource_List.nodect",
+            "Resource_List.ncpus",
+            "Job_Owner",
+            "job_state",
+            "queue",
+            "ctime",
+        ] {
+            assert!(
+                attributes.contains_key(compulsory),
+                "{compulsory} in {attributes:?}"
+            );
         }
     }
 }

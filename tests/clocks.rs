@@ -24,7 +24,9 @@ fn set(sandbox: &Sandbox, off: i64) {
 
 /// A date for `-a`, so many seconds from now by the stepped watch.
 fn date(off: i64, seconds: i64) -> String {
-    let moment = chrono::Utc::now() + chrono::Duration::milliseconds(off) + chrono::Duration::seconds(seconds);
+    let moment = chrono::Utc::now()
+        + chrono::Duration::milliseconds(off)
+        + chrono::Duration::seconds(seconds);
     moment.format("%Y%m%d%H%M.%S").to_string()
 }
 
@@ -41,7 +43,10 @@ fn came_just_now(job: &Value, off: i64) {
 /// All moments and durations that are shown of a job.
 fn times(job: &Value) -> Vec<String> {
     let names = ["ctime", "mtime", "qtime", "etime", "stime", "obittime"];
-    names.iter().filter_map(|name| job[name].as_str().map(|text| format!("{name} {text}"))).collect()
+    names
+        .iter()
+        .filter_map(|name| job[name].as_str().map(|text| format!("{name} {text}")))
+        .collect()
 }
 
 /// The clock moves forward by an hour, backward by one, and forward again, with a schedd that
@@ -51,11 +56,17 @@ fn steps_change_nothing(restarts: bool) {
     let over = sandbox.submit(&[], "exit 1\n");
     sandbox.ended(&over);
     let before = times(&sandbox.job(&over));
-    let runs = sandbox.submit(&["-l", "walltime=600"], "while [ ! -e go ]; do sleep 0.05; done; exit 2\n");
+    let runs = sandbox.submit(
+        &["-l", "walltime=600"],
+        "while [ ! -e go ]; do sleep 0.05; done; exit 2\n",
+    );
     let held = sandbox.submit(&["-h"], "exit 3\n");
     sandbox.running(&runs);
     let began = Instant::now();
-    let (started, submitted) = (sandbox.job(&runs)["stime"].clone(), sandbox.job(&held)["ctime"].clone());
+    let (started, submitted) = (
+        sandbox.job(&runs)["stime"].clone(),
+        sandbox.job(&held)["ctime"].clone(),
+    );
     for off in [HOUR, -HOUR, 24 * HOUR, 0] {
         set(&sandbox, off);
         if restarts {
@@ -68,22 +79,45 @@ fn steps_change_nothing(restarts: bool) {
         assert_eq!(job["Exit_status"], 4);
         assert!(sandbox.log().matches("the wall clock was stepped").count() >= logged.max(1));
         came_just_now(&job, off);
-        assert_eq!(times(&sandbox.job(&over)), before, "the past stays as it was");
-        assert_eq!((&sandbox.job(&runs)["stime"], &sandbox.job(&held)["ctime"]), (&started, &submitted));
+        assert_eq!(
+            times(&sandbox.job(&over)),
+            before,
+            "the past stays as it was"
+        );
+        assert_eq!(
+            (&sandbox.job(&runs)["stime"], &sandbox.job(&held)["ctime"]),
+            (&started, &submitted)
+        );
         assert_eq!(sandbox.state(&runs), "R");
         let all = sandbox.run("qstat", &["-xf"]).ok();
-        let lines = all.lines().filter(|line| !line.contains("Submit_arguments"));
-        let negative: Vec<&str> = lines.filter(|line| line.contains("= -") || line.contains(":-")).collect();
+        let lines = all
+            .lines()
+            .filter(|line| !line.contains("Submit_arguments"));
+        let negative: Vec<&str> = lines
+            .filter(|line| line.contains("= -") || line.contains(":-"))
+            .collect();
         assert!(negative.is_empty(), "no negative times: {negative:?}");
         let table = sandbox.run("qstat", &["-xa"]).ok();
-        assert!(!table.lines().skip(5).any(|line| line.contains(" -0") || line.contains(":-")), "{table}");
+        assert!(
+            !table
+                .lines()
+                .skip(5)
+                .any(|line| line.contains(" -0") || line.contains(":-")),
+            "{table}"
+        );
     }
     fs::write(sandbox.file("go"), "").unwrap();
     let job = sandbox.ended(&runs);
     assert_eq!(job["Exit_status"], 2);
     let used = job["resources_used"]["walltime"].as_str().unwrap();
-    let used = used.split(':').fold(0, |sum, part| sum * 60 + part.parse::<u64>().unwrap());
-    assert!(used <= began.elapsed().as_secs() + 2, "{used} s of {:?}", began.elapsed());
+    let used = used
+        .split(':')
+        .fold(0, |sum, part| sum * 60 + part.parse::<u64>().unwrap());
+    assert!(
+        used <= began.elapsed().as_secs() + 2,
+        "{used} s of {:?}",
+        began.elapsed()
+    );
 }
 
 #[test]
@@ -111,7 +145,11 @@ fn a_walltime_is_as_long_as_it_was() {
     }
     for (sandbox, id, off, began) in &stepped {
         assert_eq!(sandbox.ended(id)["Exit_status"], -29);
-        assert!(began.elapsed() < Duration::from_secs(20), "{off}: {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "{off}: {:?}",
+            began.elapsed()
+        );
     }
 }
 
@@ -122,7 +160,11 @@ fn a_begin_time_is_read_off_the_watch() {
     let in_two_hours = sandbox.submit(&["-a", &date(0, 7200)], "exit 2\n");
     assert_eq!(sandbox.state(&in_half_an_hour), "W");
     set(&sandbox, HOUR);
-    assert_eq!(sandbox.ended(&in_half_an_hour)["Exit_status"], 1, "by the watch its time has come");
+    assert_eq!(
+        sandbox.ended(&in_half_an_hour)["Exit_status"],
+        1,
+        "by the watch its time has come"
+    );
     assert_eq!(sandbox.state(&in_two_hours), "W");
     set(&sandbox, -HOUR);
     let soon = sandbox.submit(&["-a", &date(-HOUR, 2)], "exit 3\n");
@@ -135,14 +177,26 @@ fn a_begin_time_is_read_off_the_watch() {
 #[test]
 fn a_step_in_a_tick_that_the_disk_refused_is_not_forgotten() {
     let sandbox = watched();
-    let every_other = (3..60).step_by(2).map(|n| format!("spool.commit:{n}:fail")).collect::<Vec<_>>().join(",");
-    let faulty = sandbox.command("schedd").env("LANAI_FAULTS", every_other).output().unwrap();
+    let every_other = (3..60)
+        .step_by(2)
+        .map(|n| format!("spool.commit:{n}:fail"))
+        .collect::<Vec<_>>()
+        .join(",");
+    let faulty = sandbox
+        .command("schedd")
+        .env("LANAI_FAULTS", every_other)
+        .output()
+        .unwrap();
     assert!(faulty.status.success(), "{faulty:?}");
     let mut jobs = Vec::new();
     for round in 1..=6 {
         set(&sandbox, round * HOUR);
         let submitted = || sandbox.run_with_input("qsub", &["-h"], "true\n");
-        let id = sandbox.until("an acknowledgement", || Some(submitted()).filter(|done| done.code == 0)).line();
+        let id = sandbox
+            .until("an acknowledgement", || {
+                Some(submitted()).filter(|done| done.code == 0)
+            })
+            .line();
         came_just_now(&sandbox.job(&id), round * HOUR);
         jobs.push((id.clone(), times(&sandbox.job(&id))));
     }

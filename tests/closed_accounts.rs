@@ -8,14 +8,21 @@ use std::process::Command;
 /// Submits a job of each kind as this user, to be refused by noded with this text.
 #[track_caller]
 fn all_are_refused(person: &Person, sandbox: &Sandbox, text: &str) {
-    let submissions: [&[&str]; 4] =
-        [&["--", "/usr/bin/touch", "ran"], &["-S", "/bin/sh", "job.sh"], &["job.sh"], &["-J", "1-2", "job.sh"]];
+    let submissions: [&[&str]; 4] = [
+        &["--", "/usr/bin/touch", "ran"],
+        &["-S", "/bin/sh", "job.sh"],
+        &["job.sh"],
+        &["-J", "1-2", "job.sh"],
+    ];
     for arguments in submissions {
         let id = person.run(sandbox, "qsub", arguments).line();
         let one = id.replace("[]", "[1]");
         let job = sandbox.ended(&one);
         let comment = job["comment"].as_str().unwrap_or_default();
-        assert!(comment.contains(text) && comment.contains(&person.name), "{arguments:?}: {job}");
+        assert!(
+            comment.contains(text) && comment.contains(&person.name),
+            "{arguments:?}: {job}"
+        );
         assert_ne!(job["Exit_status"], 0, "{arguments:?}: {job}");
     }
     assert!(!person.file("ran").exists());
@@ -23,7 +30,9 @@ fn all_are_refused(person: &Person, sandbox: &Sandbox, text: &str) {
 
 #[test]
 fn closed_accounts_run_no_jobs() {
-    let Some([expired, nologin, unlisted, open]) = people("closed") else { return };
+    let Some([expired, nologin, unlisted, open]) = people("closed") else {
+        return;
+    };
     let sandbox = shared("");
     for person in [&expired, &nologin, &unlisted, &open] {
         std::fs::write(person.file("job.sh"), "touch ran\n").unwrap();

@@ -41,7 +41,14 @@ fn cluster() -> Sandbox {
         fast = true
         "#,
     );
-    sandbox.run("noded", &["--nodes", "4", "--ncpus", "8", "--mem", "8gb", "--name", "n"]).ok();
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--nodes", "4", "--ncpus", "8", "--mem", "8gb", "--name", "n",
+            ],
+        )
+        .ok();
     sandbox
 }
 
@@ -53,13 +60,26 @@ fn number(id: &str) -> &str {
 /// The nodes a job runs or ran on, one for each of its chunks.
 fn nodes_of(job: &Value) -> Vec<String> {
     let places = job["exec_vnode"].as_str().unwrap_or_default().split('+');
-    places.map(|place| place.trim_matches(['(', ')']).split(':').next().unwrap().to_string()).collect()
+    places
+        .map(|place| {
+            place
+                .trim_matches(['(', ')'])
+                .split(':')
+                .next()
+                .unwrap()
+                .to_string()
+        })
+        .collect()
 }
 
 #[track_caller]
 fn says(done: &Done, code: i32, out: &str, first_of_err: &str) {
     let first = done.err.lines().next().unwrap_or_default();
-    assert_eq!((done.code, done.out.as_str(), first), (code, out, first_of_err), "{done:?}");
+    assert_eq!(
+        (done.code, done.out.as_str(), first),
+        (code, out, first_of_err),
+        "{done:?}"
+    );
 }
 
 #[test]
@@ -68,28 +88,61 @@ fn qsub_refuses_in_the_words_of_pbs() {
     sandbox.script("job.sh", "true");
     fs::write(sandbox.file("extra"), "#PBS -l ncpus=1 extra\n").unwrap();
     let long = format!("qsub -N {} job.sh", "a".repeat(231));
-    let exclusive = r#"qsub: "-lresource=" cannot be used with "select" or "place", resource is: ncpus"#;
+    let exclusive =
+        r#"qsub: "-lresource=" cannot be used with "select" or "place", resource is: ncpus"#;
     for (line, code, error) in [
         ("qsub -y", 2, "qsub: invalid option -- 'y'"),
-        ("qsub nosuch.sh", 1, "qsub: script file:: No such file or directory"),
+        (
+            "qsub nosuch.sh",
+            1,
+            "qsub: script file:: No such file or directory",
+        ),
         ("qsub /tmp", 1, "qsub: script not a file"),
         ("qsub -N 'a b' job.sh", 2, "qsub: illegal -N value"),
         (long.as_str(), 2, "qsub: Job name is too long "),
         ("qsub -p 5000 job.sh", 2, "qsub: illegal -p value"),
-        ("qsub -l ncpus=abc job.sh", 166, "qsub: Illegal attribute or resource value Resource_List.ncpus"),
-        ("qsub -l foo=1 job.sh", 187, "qsub: Unknown resource Resource_List.foo"),
-        ("qsub -l select=1:foo=1 job.sh", 187, "qsub: Unknown resource: foo"),
-        ("qsub -l select=1:walltime=60 job.sh", 4, "qsub: Resource invalid in \"select\" specification: walltime"),
+        (
+            "qsub -l ncpus=abc job.sh",
+            166,
+            "qsub: Illegal attribute or resource value Resource_List.ncpus",
+        ),
+        (
+            "qsub -l foo=1 job.sh",
+            187,
+            "qsub: Unknown resource Resource_List.foo",
+        ),
+        (
+            "qsub -l select=1:foo=1 job.sh",
+            187,
+            "qsub: Unknown resource: foo",
+        ),
+        (
+            "qsub -l select=1:walltime=60 job.sh",
+            4,
+            "qsub: Resource invalid in \"select\" specification: walltime",
+        ),
         ("qsub -l select=1 -l ncpus=2 job.sh", 5, exclusive),
-        ("qsub -l place=pack job.sh", 7, "qsub: Cannot have \"place\" without \"select\""),
+        (
+            "qsub -l place=pack job.sh",
+            7,
+            "qsub: Cannot have \"place\" without \"select\"",
+        ),
         ("qsub -q nosuch job.sh", 170, "qsub: Unknown queue"),
         ("qsub -J 5 job.sh", 2, "qsub: illegal -J value"),
         ("qsub extra", 1, "qsub: directive error: -l ncpus=1 extra "),
-        ("qsub -I", 1, "qsub:\tstandard input and output must be a terminal for"),
+        (
+            "qsub -I",
+            1,
+            "qsub:\tstandard input and output must be a terminal for",
+        ),
     ] {
         says(&sandbox.shell(line), code, "", error);
     }
-    assert_eq!(sandbox.run("qselect", &["-x"]).ok(), "", "nothing was accepted");
+    assert_eq!(
+        sandbox.run("qselect", &["-x"]).ok(),
+        "",
+        "nothing was accepted"
+    );
 }
 
 #[test]
@@ -119,7 +172,10 @@ fn directives_end_at_the_first_command_and_give_way_to_the_command_line() {
         let id = sandbox.shell(line).line();
         assert_eq!(sandbox.job(&id)["Job_Name"], name, "{line}");
     }
-    assert_eq!(sandbox.job("1.head")["Resource_List"]["walltime"], "00:01:00");
+    assert_eq!(
+        sandbox.job("1.head")["Resource_List"]["walltime"],
+        "00:01:00"
+    );
 }
 
 #[test]
@@ -129,25 +185,67 @@ fn qstat_shows_and_refuses_in_the_words_of_pbs() {
     let id = sandbox.run("qsub", &["-h", "job.sh"]).line();
     let shown = sandbox.run("qstat", &[&id]).ok();
     let lines: Vec<&str> = shown.lines().collect();
-    assert_eq!(lines[0], "Job id            Name             User              Time Use S Queue");
-    assert_eq!(lines[1], "----------------  ---------------- ----------------  -------- - -----");
-    assert!(lines[2].starts_with("1.head            job.sh") && lines[2].contains("0 H workq"), "{shown}");
+    assert_eq!(
+        lines[0],
+        "Job id            Name             User              Time Use S Queue"
+    );
+    assert_eq!(
+        lines[1],
+        "----------------  ---------------- ----------------  -------- - -----"
+    );
+    assert!(
+        lines[2].starts_with("1.head            job.sh") && lines[2].contains("0 H workq"),
+        "{shown}"
+    );
     sandbox.run("qrls", &[&id]).ok();
     sandbox.running(&id);
     let done = sandbox.submit(&[], "true\n");
     sandbox.ended(&done);
-    let over = format!("qstat: {done} Job has finished, use -x or -H to obtain historical job information");
+    let over = format!(
+        "qstat: {done} Job has finished, use -x or -H to obtain historical job information"
+    );
     says(&sandbox.run("qstat", &[&done]), 35, "", &over);
-    assert!(sandbox.run("qstat", &["-x", &done]).ok().contains(" F workq"));
-    says(&sandbox.run("qstat", &["999"]), 153, "", "qstat: Unknown Job Id 999.head");
-    says(&sandbox.run("qstat", &["-F", "json"]), 2, "", "qstat: conflicting options.");
-    says(&sandbox.run("qstat", &["-Q", "nosuch"]), 170, "", "qstat: Unknown queue nosuch");
+    assert!(
+        sandbox
+            .run("qstat", &["-x", &done])
+            .ok()
+            .contains(" F workq")
+    );
+    says(
+        &sandbox.run("qstat", &["999"]),
+        153,
+        "",
+        "qstat: Unknown Job Id 999.head",
+    );
+    says(
+        &sandbox.run("qstat", &["-F", "json"]),
+        2,
+        "",
+        "qstat: conflicting options.",
+    );
+    says(
+        &sandbox.run("qstat", &["-Q", "nosuch"]),
+        170,
+        "",
+        "qstat: Unknown queue nosuch",
+    );
     let mixed = sandbox.run("qstat", &["-f", "-F", "json", "999", &id]);
     let document: Value = serde_json::from_str(&mixed.out).unwrap();
-    assert_eq!((mixed.code, mixed.err.as_str()), (153, "qstat: Unknown Job Id 999.head\n"));
+    assert_eq!(
+        (mixed.code, mixed.err.as_str()),
+        (153, "qstat: Unknown Job Id 999.head\n")
+    );
     assert_eq!(document["Jobs"][&id]["job_state"], "R");
-    for (name, wanted) in [("-f", "Job Id: 1.head"), ("-a", "head: "), ("-Q", "workq"), ("-B", "head")] {
-        assert!(sandbox.run("qstat", &[name]).ok().contains(wanted), "{name}");
+    for (name, wanted) in [
+        ("-f", "Job Id: 1.head"),
+        ("-a", "head: "),
+        ("-Q", "workq"),
+        ("-B", "head"),
+    ] {
+        assert!(
+            sandbox.run("qstat", &[name]).ok().contains(wanted),
+            "{name}"
+        );
     }
 }
 
@@ -164,10 +262,26 @@ fn wrong_jobs_and_wrong_states_are_refused_in_the_words_of_pbs() {
         ("qdel 1", 35, "qdel: Job has finished 1.head"),
         ("qhold 1", 35, "qhold: Job has finished"),
         ("qrls 999", 153, "qrls: Unknown Job Id 999.head"),
-        ("qalter -A x 2", 167, "qalter: Cannot modify attribute while job running  Account_Name 2.head"),
-        ("qsig -s SIGTERM 3", 168, "qsig: Request invalid for state of job 3.head"),
-        ("qsig -s NOSUCH 2", 165, "qsig: Unknown/illegal signal name 2.head"),
-        ("qrerun 3", 168, "qrerun: Request invalid for state of job 3.head"),
+        (
+            "qalter -A x 2",
+            167,
+            "qalter: Cannot modify attribute while job running  Account_Name 2.head",
+        ),
+        (
+            "qsig -s SIGTERM 3",
+            168,
+            "qsig: Request invalid for state of job 3.head",
+        ),
+        (
+            "qsig -s NOSUCH 2",
+            165,
+            "qsig: Unknown/illegal signal name 2.head",
+        ),
+        (
+            "qrerun 3",
+            168,
+            "qrerun: Request invalid for state of job 3.head",
+        ),
         ("qselect -s Z", 2, "qselect: illegal -s value"),
         ("qdel x", 1, "qdel: illegally formed job identifier: x"),
         ("pbsnodes nosuch", 1, "Node: nosuch,  Error: Unknown node "),
@@ -177,7 +291,11 @@ fn wrong_jobs_and_wrong_states_are_refused_in_the_words_of_pbs() {
     says(&sandbox.shell("qselect -s R -u nobody"), 0, "", "");
     let all = sandbox.run("qdel", &["999", &held, &finished, "998"]);
     let errors = "qdel: Unknown Job Id 999.head\nqdel: Job has finished 1.head\nqdel: Unknown Job Id 998.head\n";
-    assert_eq!((all.code, all.err.as_str()), (153, errors), "each operand is acted on");
+    assert_eq!(
+        (all.code, all.err.as_str()),
+        (153, errors),
+        "each operand is acted on"
+    );
     assert_eq!(sandbox.state(&held), "F");
 }
 
@@ -190,7 +308,9 @@ fn a_job_ends_with_the_exit_status_that_pbs_gives_it() {
     let overruns = sandbox.submit(&["-l", "walltime=1"], "sleep 60\n");
     let no_shell = sandbox.submit(&["-S", "/no/such/shell"], "true\n");
     let no_program = sandbox.run("qsub", &["--", "/no/such/program"]).line();
-    let no_folder = sandbox.run_with_input("qsub", &["-d", "/no/such/folder"], "true\n").line();
+    let no_folder = sandbox
+        .run_with_input("qsub", &["-d", "/no/such/folder"], "true\n")
+        .line();
     let never_ran = sandbox.submit(&["-h"], "true\n");
     sandbox.run("qdel", &[&never_ran]).ok();
     assert_eq!(status(&exits), 7);
@@ -200,11 +320,36 @@ fn a_job_ends_with_the_exit_status_that_pbs_gives_it() {
     assert_eq!(status(&no_program), 254);
     assert_ne!(status(&no_folder), 0);
     assert_eq!(status(&never_ran), 271);
-    assert!(sandbox.job(&never_ran)["comment"].as_str().unwrap().contains("never started"));
-    assert!(sandbox.job(&no_shell)["comment"].as_str().unwrap().contains("/no/such/shell"));
-    assert!(sandbox.job(&no_program)["comment"].as_str().unwrap().contains("/no/such/program"));
-    assert!(sandbox.job(&no_folder)["comment"].as_str().unwrap().contains("/no/such/folder"));
-    assert!(sandbox.job(&overruns)["comment"].as_str().unwrap().contains("exceeded resource walltime"));
+    assert!(
+        sandbox.job(&never_ran)["comment"]
+            .as_str()
+            .unwrap()
+            .contains("never started")
+    );
+    assert!(
+        sandbox.job(&no_shell)["comment"]
+            .as_str()
+            .unwrap()
+            .contains("/no/such/shell")
+    );
+    assert!(
+        sandbox.job(&no_program)["comment"]
+            .as_str()
+            .unwrap()
+            .contains("/no/such/program")
+    );
+    assert!(
+        sandbox.job(&no_folder)["comment"]
+            .as_str()
+            .unwrap()
+            .contains("/no/such/folder")
+    );
+    assert!(
+        sandbox.job(&overruns)["comment"]
+            .as_str()
+            .unwrap()
+            .contains("exceeded resource walltime")
+    );
 }
 
 #[test]
@@ -217,18 +362,31 @@ fn signals_and_deletion_show_in_the_exit_status() {
     sandbox.run("qsig", &["-s", "USR1", &traps]).ok();
     sandbox.until("USR1", || fs::read_to_string(sandbox.file("seen")).ok());
     sandbox.run("qsig", &[&traps]).ok();
-    assert_eq!(sandbox.ended(&traps)["Exit_status"], 3, "it trapped TERM and said so");
+    assert_eq!(
+        sandbox.ended(&traps)["Exit_status"],
+        3,
+        "it trapped TERM and said so"
+    );
     assert_eq!(sandbox.read("seen"), "usr1\nterm\n");
     let signalled = sandbox.submit(&[], "sleep 60\n");
     sandbox.running(&signalled);
     sandbox.run("qsig", &["-s", "SIGINT", &signalled]).ok();
     assert_eq!(sandbox.ended(&signalled)["Exit_status"], 256 + 2);
-    let ignores = sandbox.submit(&[], "trap '' TERM\ntouch deaf\nwhile :; do sleep 0.05; done\n");
+    let ignores = sandbox.submit(
+        &[],
+        "trap '' TERM\ntouch deaf\nwhile :; do sleep 0.05; done\n",
+    );
     sandbox.until("the trap", || sandbox.file("deaf").exists().then_some(()));
     sandbox.run("qdel", &[&ignores]).ok();
     let job = sandbox.ended(&ignores);
-    assert_eq!((&job["Exit_status"], &job["substate"]), (&json!(271), &json!(91)));
-    assert!(job["comment"].as_str().unwrap().contains("terminated by"), "{job}");
+    assert_eq!(
+        (&job["Exit_status"], &job["substate"]),
+        (&json!(271), &json!(91))
+    );
+    assert!(
+        job["comment"].as_str().unwrap().contains("terminated by"),
+        "{job}"
+    );
 }
 
 #[test]
@@ -248,17 +406,31 @@ fn output_goes_where_it_was_asked_to() {
     }
     assert_eq!(sandbox.read(&format!("usual.o{usual}")), "out\n");
     assert_eq!(sandbox.read(&format!("usual.e{usual}")), "err\n");
-    assert_eq!((sandbox.read("given.out"), sandbox.read("given.err")), ("out\n".into(), "err\n".into()));
+    assert_eq!(
+        (sandbox.read("given.out"), sandbox.read("given.err")),
+        ("out\n".into(), "err\n".into())
+    );
     let inside: Vec<String> = fs::read_dir(sandbox.file("logs"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
     assert_eq!(inside.len(), 2, "{inside:?}");
-    assert!(inside.iter().all(|name| name.starts_with(&folder) || name.ends_with(&folder)), "{inside:?}");
+    assert!(
+        inside
+            .iter()
+            .all(|name| name.starts_with(&folder) || name.ends_with(&folder)),
+        "{inside:?}"
+    );
     assert_eq!(sandbox.read(&format!("joined.o{joined}")), "out\nerr\n");
     assert!(!sandbox.file(&format!("joined.e{joined}")).exists());
     assert_eq!(sandbox.read(&format!("other.e{other}")), "out\nerr\n");
-    let mode = |name: String| fs::metadata(sandbox.file(&name)).unwrap().permissions().mode() & 0o777;
+    let mode = |name: String| {
+        fs::metadata(sandbox.file(&name))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777
+    };
     assert_eq!(mode(format!("usual.o{usual}")), 0o600);
     assert_eq!(mode(format!("masked.o{masked}")), 0o644);
 }
@@ -270,7 +442,10 @@ fn a_job_finds_the_environment_it_was_promised() {
     let bare = sandbox.submit(&["-N", "bare", "-v", "A=1,B='x,y',FRUIT"], print);
     sandbox.ended(&bare);
     let out = sandbox.read("bare.o1");
-    let (work, node) = (sandbox.work().display().to_string(), sandbox.job(&bare)["exec_host"].to_string());
+    let (work, node) = (
+        sandbox.work().display().to_string(),
+        sandbox.job(&bare)["exec_host"].to_string(),
+    );
     for line in [
         "A=1",
         "B=x,y",
@@ -289,29 +464,67 @@ fn a_job_finds_the_environment_it_was_promised() {
     ] {
         assert!(out.lines().any(|found| found == line), "{line}:\n{out}");
     }
-    assert!(node.contains(out.lines().rev().nth(1).unwrap()), "the node file: {out}");
-    let whole = sandbox.submit(&["-N", "whole", "-V", "-v", "FRUIT=pear"], "echo $FRUIT $LANAI_HOME\n");
+    assert!(
+        node.contains(out.lines().rev().nth(1).unwrap()),
+        "the node file: {out}"
+    );
+    let whole = sandbox.submit(
+        &["-N", "whole", "-V", "-v", "FRUIT=pear"],
+        "echo $FRUIT $LANAI_HOME\n",
+    );
     sandbox.ended(&whole);
-    assert_eq!(sandbox.read("whole.o2"), format!("pear {}\n", sandbox.home().display()), "-v beats -V");
-    let command = sandbox.run("qsub", &["-N", "command", "--", "/bin/echo", "a b", "*", "$HOME"]).line();
+    assert_eq!(
+        sandbox.read("whole.o2"),
+        format!("pear {}\n", sandbox.home().display()),
+        "-v beats -V"
+    );
+    let command = sandbox
+        .run(
+            "qsub",
+            &["-N", "command", "--", "/bin/echo", "a b", "*", "$HOME"],
+        )
+        .line();
     sandbox.ended(&command);
-    assert_eq!(sandbox.read("command.o3"), "a b * $HOME\n", "no shell reads a command");
+    assert_eq!(
+        sandbox.read("command.o3"),
+        "a b * $HOME\n",
+        "no shell reads a command"
+    );
     assert_eq!(sandbox.job(&command)["Job_Name"], "command");
-    let shell = sandbox.submit(&["-N", "shell", "-S", "/bin/sh"], "echo $0; ps -o comm= -p $$\n");
+    let shell = sandbox.submit(
+        &["-N", "shell", "-S", "/bin/sh"],
+        "echo $0; ps -o comm= -p $$\n",
+    );
     sandbox.ended(&shell);
-    assert!(sandbox.read("shell.o4").lines().last().unwrap().contains("sh"), "{}", sandbox.read("shell.o4"));
+    assert!(
+        sandbox
+            .read("shell.o4")
+            .lines()
+            .last()
+            .unwrap()
+            .contains("sh"),
+        "{}",
+        sandbox.read("shell.o4")
+    );
 }
 
 #[test]
 fn what_is_not_utf_8_comes_through_whole_and_json_stays_valid() {
     let sandbox = head();
-    let folder = sandbox.file("x").with_file_name(std::ffi::OsStr::from_bytes(b"w\xff\"\\\x01 y"));
+    let folder = sandbox
+        .file("x")
+        .with_file_name(std::ffi::OsStr::from_bytes(b"w\xff\"\\\x01 y"));
     fs::create_dir(&folder).unwrap();
     let script = folder.join(std::ffi::OsStr::from_bytes(b"s\xfe.sh"));
     fs::write(&script, "printf %s \"$ODD\" > odd\npwd > here\n").unwrap();
     let mut command = sandbox.command("qsub");
-    command.current_dir(&folder).env("ODD", std::ffi::OsStr::from_bytes(b"a\xff\x02\"\nb\\"));
-    command.args(["-V", "-N", "odd", "-A", "f\u{fc}r \"uns\""]).arg(&script).stdin(Stdio::null());
+    command
+        .current_dir(&folder)
+        .env("ODD", std::ffi::OsStr::from_bytes(b"a\xff\x02\"\nb\\"));
+    command
+        .args(["-V", "-N", "odd", "-A", "f\u{fc}r \"uns\""])
+        .arg(&script)
+        .stdin(Stdio::null());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let id = String::from_utf8(output.stdout).unwrap().trim().to_string();
@@ -325,7 +538,10 @@ fn what_is_not_utf_8_comes_through_whole_and_json_stays_valid() {
     let number = sandbox.submit(&["-h", "-v", "N=007,T=true,L=[1]", "-N", "1e5"], "true\n");
     let job = sandbox.job(&number);
     assert_eq!(job["Job_Name"], "1e5");
-    assert_eq!((&job["Variable_List"]["N"], &job["Variable_List"]["T"]), (&json!("007"), &json!("true")));
+    assert_eq!(
+        (&job["Variable_List"]["N"], &job["Variable_List"]["T"]),
+        (&json!("007"), &json!("true"))
+    );
 }
 
 #[test]
@@ -347,14 +563,42 @@ fn attributes_are_kept_as_asked() {
         assert_eq!(job[name], value, "{name}: {job}");
     }
     assert_eq!(job["Resource_List"]["walltime"], "01:00:00");
-    assert_eq!((&job["Resource_List"]["ncpus"], &job["Resource_List"]["mem"]), (&json!(2), &json!("1gb")));
-    sandbox.run("qalter", &["-N", "new", "-p", "-5", "-l", "walltime=30", "-A", "other", "1"]).ok();
+    assert_eq!(
+        (&job["Resource_List"]["ncpus"], &job["Resource_List"]["mem"]),
+        (&json!(2), &json!("1gb"))
+    );
+    sandbox
+        .run(
+            "qalter",
+            &[
+                "-N",
+                "new",
+                "-p",
+                "-5",
+                "-l",
+                "walltime=30",
+                "-A",
+                "other",
+                "1",
+            ],
+        )
+        .ok();
     let job = sandbox.job("1.head");
-    assert_eq!((&job["Job_Name"], &job["Priority"]), (&json!("new"), &json!(-5)));
-    assert_eq!((&job["Account_Name"], &job["Resource_List"]["walltime"]), (&json!("other"), &json!("00:00:30")));
+    assert_eq!(
+        (&job["Job_Name"], &job["Priority"]),
+        (&json!("new"), &json!(-5))
+    );
+    assert_eq!(
+        (&job["Account_Name"], &job["Resource_List"]["walltime"]),
+        (&json!("other"), &json!("00:00:30"))
+    );
     let refused = sandbox.run("qalter", &["-N", "half", "-l", "foo=1", "1"]);
     assert_eq!(refused.code, 187, "{refused:?}");
-    assert_eq!(sandbox.job("1.head")["Job_Name"], "new", "a refused qalter changes nothing");
+    assert_eq!(
+        sandbox.job("1.head")["Job_Name"],
+        "new",
+        "a refused qalter changes nothing"
+    );
 }
 
 #[test]
@@ -363,30 +607,58 @@ fn holds_keep_a_job_back_and_begin_times_too() {
     let id = sandbox.submit(&[], "true\n");
     sandbox.ended(&id);
     let held = sandbox.submit(&["-h"], "exit 1\n");
-    assert_eq!((sandbox.state(&held), sandbox.job(&held)["Hold_Types"].clone()), ("H".into(), json!("u")));
+    assert_eq!(
+        (
+            sandbox.state(&held),
+            sandbox.job(&held)["Hold_Types"].clone()
+        ),
+        ("H".into(), json!("u"))
+    );
     sandbox.run("qhold", &["-h", "os", &held]).ok();
     assert_eq!(sandbox.job(&held)["Hold_Types"], "sou");
     sandbox.run("qrls", &["-h", "u", &held]).ok();
     assert_eq!(sandbox.state(&held), "H");
-    assert!(sandbox.job(&held)["comment"].as_str().unwrap().starts_with("Job held by "));
+    assert!(
+        sandbox.job(&held)["comment"]
+            .as_str()
+            .unwrap()
+            .starts_with("Job held by ")
+    );
     sandbox.run("qrls", &["-h", "os", &held]).ok();
     assert_eq!(sandbox.ended(&held)["Exit_status"], 1);
-    let soon = sandbox.shell("echo 'exit 2' | qsub -a $(date -u -d '+2 seconds' +%m%d%H%M.%S)").line();
+    let soon = sandbox
+        .shell("echo 'exit 2' | qsub -a $(date -u -d '+2 seconds' +%m%d%H%M.%S)")
+        .line();
     let job = sandbox.job(&soon);
-    assert_eq!((&job["job_state"], &job["substate"]), (&json!("W"), &json!(30)), "{job}");
+    assert_eq!(
+        (&job["job_state"], &job["substate"]),
+        (&json!("W"), &json!(30)),
+        "{job}"
+    );
     assert_eq!(sandbox.ended(&soon)["Exit_status"], 2);
-    let later = sandbox.shell("echo true | qsub -a $(date -u -d '+1 day' +%m%d%H%M)").line();
+    let later = sandbox
+        .shell("echo true | qsub -a $(date -u -d '+1 day' +%m%d%H%M)")
+        .line();
     assert_eq!(sandbox.state(&later), "W");
-    sandbox.shell(&format!("qalter -a $(date -u -d '-1 hour' +%Y%m%d%H%M) {later}")).ok();
+    sandbox
+        .shell(&format!(
+            "qalter -a $(date -u -d '-1 hour' +%Y%m%d%H%M) {later}"
+        ))
+        .ok();
     assert_eq!(sandbox.ended(&later)["Exit_status"], 0);
 }
 
 #[test]
 fn a_running_job_can_be_held_rerun_and_given_more_time() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n[launch]\ngrace = \"1s\"\n");
-    let id = sandbox.submit(&["-l", "walltime=100"], "echo x >> starts; while [ ! -e go ]; do sleep 0.05; done\n");
+    let id = sandbox.submit(
+        &["-l", "walltime=100"],
+        "echo x >> starts; while [ ! -e go ]; do sleep 0.05; done\n",
+    );
     sandbox.running(&id);
-    sandbox.until("the first start", || fs::read_to_string(sandbox.file("starts")).ok());
+    sandbox.until("the first start", || {
+        fs::read_to_string(sandbox.file("starts")).ok()
+    });
     sandbox.run("qalter", &["-l", "walltime=200", &id]).ok();
     assert_eq!(sandbox.job(&id)["Resource_List"]["walltime"], "00:03:20");
     sandbox.run("qhold", &[&id]).ok();
@@ -395,17 +667,31 @@ fn a_running_job_can_be_held_rerun_and_given_more_time() {
     sandbox.until("the hold", || (sandbox.state(&id) == "H").then_some(()));
     sandbox.run("qrls", &[&id]).ok();
     sandbox.running(&id);
-    sandbox.until("the second start", || (sandbox.read("starts") == "x\nx\n").then_some(()));
+    sandbox.until("the second start", || {
+        (sandbox.read("starts") == "x\nx\n").then_some(())
+    });
     fs::write(sandbox.file("go"), "").unwrap();
     let job = sandbox.ended(&id);
-    assert_eq!((&job["Exit_status"], &job["run_count"]), (&json!(0), &json!(2)));
+    assert_eq!(
+        (&job["Exit_status"], &job["run_count"]),
+        (&json!(0), &json!(2))
+    );
     let once = sandbox.submit(&["-r", "n"], "sleep 60\n");
     sandbox.running(&once);
-    says(&sandbox.run("qrerun", &[&once]), 190, "", &format!("qrerun: job is not rerunnable {once}"));
+    says(
+        &sandbox.run("qrerun", &[&once]),
+        190,
+        "",
+        &format!("qrerun: job is not rerunnable {once}"),
+    );
     let longer = sandbox.submit(&["-l", "walltime=100"], "sleep 60\n");
     sandbox.running(&longer);
     sandbox.run("qalter", &["-l", "walltime=1", &longer]).ok();
-    assert_eq!(sandbox.ended(&longer)["Exit_status"], -29, "a shorter walltime counts at once");
+    assert_eq!(
+        sandbox.ended(&longer)["Exit_status"],
+        -29,
+        "a shorter walltime counts at once"
+    );
 }
 
 #[test]
@@ -413,7 +699,10 @@ fn chunks_are_placed_as_asked() {
     let sandbox = cluster();
     let submit = |select: &str, place: &str| {
         let (select, place) = (format!("select={select}"), format!("place={place}"));
-        sandbox.submit(&["-l", &select, "-l", &place], "cat $PBS_NODEFILE; sleep 60\n")
+        sandbox.submit(
+            &["-l", &select, "-l", &place],
+            "cat $PBS_NODEFILE; sleep 60\n",
+        )
     };
     let scattered = submit("3:ncpus=2:mpiprocs=2", "scatter");
     let job = sandbox.running(&scattered);
@@ -428,9 +717,19 @@ fn chunks_are_placed_as_asked() {
     let alone = submit("1:ncpus=1", "excl");
     let node = nodes_of(&sandbox.running(&alone)).remove(0);
     let beside = submit("4:ncpus=1", "scatter");
-    sandbox.until("a reason", || sandbox.job(&beside)["comment"].as_str()?.strip_prefix("Not Running: ").map(drop));
-    assert_eq!(sandbox.state(&beside), "Q", "the exclusive job's node is its own");
-    let nodes: Value = serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).ok()).unwrap();
+    sandbox.until("a reason", || {
+        sandbox.job(&beside)["comment"]
+            .as_str()?
+            .strip_prefix("Not Running: ")
+            .map(drop)
+    });
+    assert_eq!(
+        sandbox.state(&beside),
+        "Q",
+        "the exclusive job's node is its own"
+    );
+    let nodes: Value =
+        serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).ok()).unwrap();
     assert_eq!(nodes["nodes"][&node]["state"], "job-exclusive", "{nodes}");
     assert_eq!(nodes["nodes"].as_object().unwrap().len(), 4);
     sandbox.run("qdel", &[&alone]).ok();
@@ -439,9 +738,21 @@ fn chunks_are_placed_as_asked() {
     assert_eq!(nodes, ["n1", "n2", "n3", "n4"]);
     sandbox.run("qdel", &[&scattered, &packed, &beside]).ok();
     sandbox.ended(&scattered);
-    assert_eq!(sandbox.read(&format!("STDIN.o{}", number(&scattered))).lines().count(), 6, "two lines for each chunk");
+    assert_eq!(
+        sandbox
+            .read(&format!("STDIN.o{}", number(&scattered)))
+            .lines()
+            .count(),
+        6,
+        "two lines for each chunk"
+    );
     let never = submit("5:ncpus=1", "scatter");
-    sandbox.until("a reason", || sandbox.job(&never)["comment"].as_str()?.starts_with("Can Never Run").then_some(()));
+    sandbox.until("a reason", || {
+        sandbox.job(&never)["comment"]
+            .as_str()?
+            .starts_with("Can Never Run")
+            .then_some(())
+    });
 }
 
 #[test]
@@ -461,7 +772,12 @@ fn resources_of_ones_own_are_counted_and_matched() {
     assert_eq!(nodes_of(&sandbox.running(&fast)), ["n2"]);
     sandbox.run("qdel", &[&first]).ok();
     assert_eq!(nodes_of(&sandbox.running(&third)), ["n1"]);
-    says(&sandbox.shell("echo true | qsub -q closed"), 173, "", "qsub: Queue is not enabled");
+    says(
+        &sandbox.shell("echo true | qsub -q closed"),
+        173,
+        "",
+        "qsub: Queue is not enabled",
+    );
 }
 
 #[test]
@@ -488,11 +804,19 @@ fn jobs_are_selected_by_what_they_are() {
 #[test]
 fn a_waiting_qsub_tells_the_end_and_takes_the_job_with_it() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n[launch]\ngrace = \"1s\"\n");
-    says(&sandbox.run_with_input("qsub", &["-W", "block=true"], "exit 7\n"), 7, "1.head\n", "");
+    says(
+        &sandbox.run_with_input("qsub", &["-W", "block=true"], "exit 7\n"),
+        7,
+        "1.head\n",
+        "",
+    );
     let wait = |id: &str| {
         sandbox.script("long.sh", "sleep 60");
         let mut command = sandbox.command("qsub");
-        command.args(["-W", "block=true", "long.sh"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(["-W", "block=true", "long.sh"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let child = command.spawn().unwrap();
         sandbox.running(id);
         child
@@ -510,7 +834,10 @@ fn a_waiting_qsub_tells_the_end_and_takes_the_job_with_it() {
     let started = Instant::now();
     sandbox.kill("schedd");
     std::thread::sleep(Duration::from_millis(200));
-    assert!(child.try_wait().unwrap().is_none(), "it goes on waiting for the next schedd");
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "it goes on waiting for the next schedd"
+    );
     sandbox.run("qdel", &["4"]).ok();
     assert_eq!(child.wait().unwrap().code(), Some(3));
     assert!(started.elapsed() < Duration::from_secs(30));
@@ -521,13 +848,19 @@ fn nodes_are_listed_and_can_be_set_aside() {
     let sandbox = cluster();
     let id = sandbox.submit(&["-l", "select=1:ncpus=3"], "sleep 60\n");
     let node = nodes_of(&sandbox.running(&id)).remove(0);
-    let listed: Value = serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).ok()).unwrap();
+    let listed: Value =
+        serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).ok()).unwrap();
     let shown = &listed["nodes"][&node];
     assert_eq!(shown["resources_available"]["ncpus"], 8, "{shown}");
     assert_eq!(shown["resources_assigned"]["ncpus"], 3, "{shown}");
     assert_eq!(shown["resources_available"]["mem"], "8gb", "{shown}");
     let plain = sandbox.run("pbsnodes", &["-a"]).ok();
-    assert!(["n1", "n2", "n3", "n4"].iter().all(|name| plain.lines().any(|line| line == *name)), "{plain}");
+    assert!(
+        ["n1", "n2", "n3", "n4"]
+            .iter()
+            .all(|name| plain.lines().any(|line| line == *name)),
+        "{plain}"
+    );
     sandbox.run("pbsnodes", &["-o", "n1", "n2", "n3"]).ok();
     let whole = sandbox.submit(&["-l", "select=1:ncpus=8"], "sleep 60\n");
     let free = if node == "n4" { None } else { Some("n4") };

@@ -18,8 +18,9 @@ use std::os::unix::fs::PermissionsExt;
 fn head() -> Sandbox {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
-    let config =
-        format!("[server]\nname = \"head\"\n[launch]\ngrace = \"1s\"\n[[node]]\nname = \"{node}\"\nncpus = 64\n");
+    let config = format!(
+        "[server]\nname = \"head\"\n[launch]\ngrace = \"1s\"\n[[node]]\nname = \"{node}\"\nncpus = 64\n"
+    );
     Sandbox::configured(&config)
 }
 
@@ -44,15 +45,22 @@ fn number(id: &str) -> &str {
 /// All that is known of all jobs.
 fn jobs(sandbox: &Sandbox) -> BTreeMap<String, Value> {
     let done = sandbox.run("qstat", &["-x", "-f", "-F", "json"]);
-    let document: Value = serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
-    let Some(jobs) = document["Jobs"].as_object() else { return BTreeMap::new() };
-    jobs.iter().map(|(id, job)| (id.clone(), job.clone())).collect()
+    let document: Value =
+        serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+    let Some(jobs) = document["Jobs"].as_object() else {
+        return BTreeMap::new();
+    };
+    jobs.iter()
+        .map(|(id, job)| (id.clone(), job.clone()))
+        .collect()
 }
 
 /// Waits until all jobs are over; what is known of them then.
 #[track_caller]
 fn all_over(sandbox: &Sandbox) -> BTreeMap<String, Value> {
-    sandbox.until("the end of all jobs", || sandbox.run("qselect", &[]).ok().is_empty().then_some(()));
+    sandbox.until("the end of all jobs", || {
+        sandbox.run("qselect", &[]).ok().is_empty().then_some(())
+    });
     jobs(sandbox)
 }
 
@@ -60,7 +68,12 @@ fn all_over(sandbox: &Sandbox) -> BTreeMap<String, Value> {
 fn standing(sandbox: &Sandbox, id: &str) -> (String, String, i64, String) {
     let job = sandbox.job(id);
     let text = |name: &str| job[name].as_str().unwrap_or("").to_string();
-    (text("job_state"), text("Hold_Types"), job["substate"].as_i64().unwrap_or(0), text("depend"))
+    (
+        text("job_state"),
+        text("Hold_Types"),
+        job["substate"].as_i64().unwrap_or(0),
+        text("depend"),
+    )
 }
 
 fn stands(state: &str, holds: &str, substate: i64, depend: &str) -> (String, String, i64, String) {
@@ -69,12 +82,22 @@ fn stands(state: &str, holds: &str, substate: i64, depend: &str) -> (String, Str
 
 #[track_caller]
 fn refused(done: Done, code: i32, text: &str) {
-    assert!(done.code == code && done.err.contains(text) && done.out.is_empty(), "{code} {text:?}: {done:?}");
+    assert!(
+        done.code == code && done.err.contains(text) && done.out.is_empty(),
+        "{code} {text:?}: {done:?}"
+    );
 }
 
 #[track_caller]
 fn refuses(sandbox: &Sandbox, depend: &str, code: i32, text: &str) {
-    refused(sandbox.run("qsub", &["-W", &format!("depend={depend}"), "--", "/bin/true"]), code, text);
+    refused(
+        sandbox.run(
+            "qsub",
+            &["-W", &format!("depend={depend}"), "--", "/bin/true"],
+        ),
+        code,
+        text,
+    );
 }
 
 #[test]
@@ -84,41 +107,89 @@ fn a_waiting_job_is_held_and_shows_what_it_waits_for() {
     let (one, two) = (number(&a), number(&b));
     for (depend, shown) in [
         (format!("afterok:{one}"), format!("afterok:{a}@head")),
-        (format!("afterok:{a}@head:{two}"), format!("afterok:{a}@head:{b}@head")),
-        (format!("afterok:{one},afternotok: {two}"), format!("afterok:{a}@head,afternotok:{b}@head")),
+        (
+            format!("afterok:{a}@head:{two}"),
+            format!("afterok:{a}@head:{b}@head"),
+        ),
+        (
+            format!("afterok:{one},afternotok: {two}"),
+            format!("afterok:{a}@head,afternotok:{b}@head"),
+        ),
         ("on:1".to_string(), "on:1".to_string()),
     ] {
         let id = waits(&sandbox, &depend);
-        assert_eq!(standing(&sandbox, &id), stands("H", "s", 22, &shown), "{depend}");
+        assert_eq!(
+            standing(&sandbox, &id),
+            stands("H", "s", 22, &shown),
+            "{depend}"
+        );
         sandbox.run("qdel", &[&id]).ok();
         assert_eq!(sandbox.job(&id)["depend"], shown, "a deleted job keeps it");
     }
-    let child =
-        quick(&sandbox, &["-W", &format!("umask=22,depend=afterany:{one}"), "-W", &format!("depend=after:{two}")], 0);
-    assert_eq!(standing(&sandbox, &child), stands("H", "s", 22, &format!("afterany:{a}@head,after:{b}@head")));
+    let child = quick(
+        &sandbox,
+        &[
+            "-W",
+            &format!("umask=22,depend=afterany:{one}"),
+            "-W",
+            &format!("depend=after:{two}"),
+        ],
+        0,
+    );
+    assert_eq!(
+        standing(&sandbox, &child),
+        stands("H", "s", 22, &format!("afterany:{a}@head,after:{b}@head"))
+    );
     assert_eq!(
         sandbox.job(&child)["comment"],
         format!("Job held by dependency: afterany:{a}, which is held, and 1 more")
     );
     assert_eq!(
-        sandbox.job(&b)["depend"].as_str().unwrap().split(',').next_back().unwrap(),
+        sandbox.job(&b)["depend"]
+            .as_str()
+            .unwrap()
+            .split(',')
+            .next_back()
+            .unwrap(),
         format!("before:{child}@head")
     );
     let text = sandbox.run("qstat", &["-f", "-w", &child]).ok();
-    assert!(text.contains(&format!("    depend = afterany:{a}@head,after:{b}@head\n")), "{text}");
+    assert!(
+        text.contains(&format!("    depend = afterany:{a}@head,after:{b}@head\n")),
+        "{text}"
+    );
     let dsv = sandbox.run("qstat", &["-f", "-F", "dsv", &child]).ok();
-    assert!(dsv.contains(&format!("|depend=afterany:{a}@head,after:{b}@head|")), "{dsv}");
+    assert!(
+        dsv.contains(&format!("|depend=afterany:{a}@head,after:{b}@head|")),
+        "{dsv}"
+    );
     let held = quick(&sandbox, &["-h", "-W", &format!("depend=afterok:{one}")], 0);
     assert_eq!(standing(&sandbox, &held).1, "su");
     sandbox.run("qrls", &[&held]).ok();
-    assert_eq!(standing(&sandbox, &held), stands("H", "s", 22, &format!("afterok:{a}@head")));
+    assert_eq!(
+        standing(&sandbox, &held),
+        stands("H", "s", 22, &format!("afterok:{a}@head"))
+    );
     assert!(sandbox.run("qselect", &["-h", "s"]).ok().contains(&held));
     sandbox.run("qrls", &["-h", "s", &held]).ok();
-    assert_eq!(sandbox.ended(&held)["Exit_status"], 0, "an operator has released it");
+    assert_eq!(
+        sandbox.ended(&held)["Exit_status"],
+        0,
+        "an operator has released it"
+    );
     sandbox.run("qrls", &[&a]).ok();
     sandbox.ended(&a);
-    assert_eq!(sandbox.job(&child)["depend"], format!("after:{b}@head"), "what is met is not shown any more");
-    assert!(sandbox.job(&a)["depend"].as_str().unwrap().contains(&format!("beforeany:{child}@head")));
+    assert_eq!(
+        sandbox.job(&child)["depend"],
+        format!("after:{b}@head"),
+        "what is met is not shown any more"
+    );
+    assert!(
+        sandbox.job(&a)["depend"]
+            .as_str()
+            .unwrap()
+            .contains(&format!("beforeany:{child}@head"))
+    );
 }
 
 #[test]
@@ -131,26 +202,69 @@ fn what_cannot_be_meant_is_refused_at_submission() {
     let gone = quick(&sandbox, &["-h"], 0);
     sandbox.run("qdel", &[&gone]).ok();
     let lives = quick(&sandbox, &["-h"], 0);
-    for depend in ["on", "foo:1", "afterok", "afterok:", "afterok:abc", "afterok:1x", "afterok:1[1]", "afterok:1,", ""]
-    {
+    for depend in [
+        "on",
+        "foo:1",
+        "afterok",
+        "afterok:",
+        "afterok:abc",
+        "afterok:1x",
+        "afterok:1[1]",
+        "afterok:1,",
+        "",
+    ] {
         refuses(&sandbox, depend, 2, "qsub: illegal -W value\nusage: qsub");
     }
     for depend in ["on:0", "on:x", "synccount:2", "syncwith:1"] {
-        refuses(&sandbox, depend, 166, "qsub: Illegal attribute or resource value depend\n");
+        refuses(
+            &sandbox,
+            depend,
+            166,
+            "qsub: Illegal attribute or resource value depend\n",
+        );
     }
-    for (id, shown) in
-        [("99999", "99999.head"), ("999[]", "999[].head"), ("18446744073709551615", "18446744073709551615.head")]
-    {
-        refuses(&sandbox, &format!("afterok:{id}:{lives}"), 153, &format!("qsub: Unknown Job Id {shown}\n"));
+    for (id, shown) in [
+        ("99999", "99999.head"),
+        ("999[]", "999[].head"),
+        ("18446744073709551615", "18446744073709551615.head"),
+    ] {
+        refuses(
+            &sandbox,
+            &format!("afterok:{id}:{lives}"),
+            153,
+            &format!("qsub: Unknown Job Id {shown}\n"),
+        );
     }
-    refuses(&sandbox, &format!("afterany:{}[]", number(&lives)), 153, "Unknown Job Id ");
-    refuses(&sandbox, &format!("afterany:{}.other", number(&lives)), 153, "Unknown Job Id ");
+    refuses(
+        &sandbox,
+        &format!("afterany:{}[]", number(&lives)),
+        153,
+        "Unknown Job Id ",
+    );
+    refuses(
+        &sandbox,
+        &format!("afterany:{}.other", number(&lives)),
+        153,
+        "Unknown Job Id ",
+    );
     let unmet = "qsub: Finished job did not satisfy dependency: ";
     for (depend, why) in [
-        (format!("afterok:{fails}"), format!("afterok:{fails}, but it ended with status 3\n")),
-        (format!("afterok:{works}:{fails}"), format!("afterok:{fails}, but it ended with status 3\n")),
-        (format!("afternotok:{works}"), format!("afternotok:{works}, but it ended with status 0\n")),
-        (format!("after:{gone}"), format!("after:{gone}, but it was deleted before it ran\n")),
+        (
+            format!("afterok:{fails}"),
+            format!("afterok:{fails}, but it ended with status 3\n"),
+        ),
+        (
+            format!("afterok:{works}:{fails}"),
+            format!("afterok:{fails}, but it ended with status 3\n"),
+        ),
+        (
+            format!("afternotok:{works}"),
+            format!("afternotok:{works}, but it ended with status 0\n"),
+        ),
+        (
+            format!("after:{gone}"),
+            format!("after:{gone}, but it was deleted before it ran\n"),
+        ),
     ] {
         refuses(&sandbox, &depend, 125, &format!("{unmet}{why}"));
     }
@@ -159,22 +273,41 @@ fn what_cannot_be_meant_is_refused_at_submission() {
         format!("afterany:{works}:{fails}:{gone},after:{works}:{fails}"),
     ] {
         let id = waits(&sandbox, &depend);
-        assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{depend} is met already");
+        assert_eq!(
+            sandbox.ended(&id)["Exit_status"],
+            0,
+            "{depend} is met already"
+        );
     }
     for (depend, why) in [
-        (format!("before:{lives}"), "waits for no further job: submit it with -W depend=on:COUNT\n"),
+        (
+            format!("before:{lives}"),
+            "waits for no further job: submit it with -W depend=on:COUNT\n",
+        ),
         (format!("beforeok:{works}"), "has finished\n"),
     ] {
         refuses(
             &sandbox,
             &depend,
             206,
-            &format!("qsub: Invalid Job Dependency: {} {why}", depend.split(':').nth(1).unwrap()),
+            &format!(
+                "qsub: Invalid Job Dependency: {} {why}",
+                depend.split(':').nth(1).unwrap()
+            ),
         );
     }
     let before = sandbox.run("qselect", &["-x"]).ok();
-    refuses(&sandbox, &format!("afterok:{lives}:99999"), 153, "99999.head");
-    assert_eq!(sandbox.run("qselect", &["-x"]).ok(), before, "nothing is left of what was refused");
+    refuses(
+        &sandbox,
+        &format!("afterok:{lives}:99999"),
+        153,
+        "99999.head",
+    );
+    assert_eq!(
+        sandbox.run("qselect", &["-x"]).ok(),
+        before,
+        "nothing is left of what was refused"
+    );
 }
 
 #[test]
@@ -187,12 +320,26 @@ fn on_counts_down_as_jobs_name_it() {
         206,
         "waits for no further job",
     );
-    let first = quick(&sandbox, &["-h", "-W", &format!("depend=beforeany:{waiting}")], 1);
-    assert_eq!(standing(&sandbox, &waiting), stands("H", "s", 22, &format!("on:1,afterany:{first}@head")));
-    assert_eq!(standing(&sandbox, &first), stands("H", "u", 20, &format!("beforeany:{waiting}@head")));
+    let first = quick(
+        &sandbox,
+        &["-h", "-W", &format!("depend=beforeany:{waiting}")],
+        1,
+    );
+    assert_eq!(
+        standing(&sandbox, &waiting),
+        stands("H", "s", 22, &format!("on:1,afterany:{first}@head"))
+    );
+    assert_eq!(
+        standing(&sandbox, &first),
+        stands("H", "u", 20, &format!("beforeany:{waiting}@head"))
+    );
     sandbox.run("qrls", &[&first]).ok();
     sandbox.ended(&first);
-    assert_eq!(standing(&sandbox, &waiting), stands("H", "s", 22, "on:1"), "one more is to come");
+    assert_eq!(
+        standing(&sandbox, &waiting),
+        stands("H", "s", 22, "on:1"),
+        "one more is to come"
+    );
     let second = quick(&sandbox, &["-W", &format!("depend=beforeok:{waiting}")], 0);
     assert_eq!(sandbox.ended(&waiting)["Exit_status"], 0);
     sandbox.ended(&second);
@@ -205,14 +352,31 @@ fn a_job_put_back_into_its_queue_has_begun_but_not_ended() {
     sandbox.running(&parent);
     sandbox.run("qhold", &[&parent]).ok();
     sandbox.run("qrerun", &[&parent]).ok();
-    sandbox.until("its return", || (sandbox.state(&parent) == "H").then_some(()));
+    sandbox.until("its return", || {
+        (sandbox.state(&parent) == "H").then_some(())
+    });
     let begun = waits(&sandbox, &format!("after:{parent}"));
     let ended = waits(&sandbox, &format!("afterany:{parent}"));
     let named = waits(&sandbox, "on:2");
-    sandbox.run("qalter", &["-W", &format!("depend=before:{named},beforeany:{named}"), &parent]).ok();
+    sandbox
+        .run(
+            "qalter",
+            &[
+                "-W",
+                &format!("depend=before:{named},beforeany:{named}"),
+                &parent,
+            ],
+        )
+        .ok();
     assert_eq!(sandbox.ended(&begun)["Exit_status"], 0);
-    assert_eq!(standing(&sandbox, &ended).3, format!("afterany:{parent}@head"));
-    assert_eq!(standing(&sandbox, &named), stands("H", "s", 22, &format!("afterany:{parent}@head")));
+    assert_eq!(
+        standing(&sandbox, &ended).3,
+        format!("afterany:{parent}@head")
+    );
+    assert_eq!(
+        standing(&sandbox, &named),
+        stands("H", "s", 22, &format!("afterany:{parent}@head"))
+    );
 }
 
 #[test]
@@ -225,21 +389,32 @@ fn circles_are_refused_and_spelt_out() {
         &sandbox,
         &format!("afterok:{third},beforeany:{first}"),
         206,
-        &format!("jobs would wait in a circle: this job -> {third} -> {second} -> {first} -> this job\n"),
+        &format!(
+            "jobs would wait in a circle: this job -> {third} -> {second} -> {first} -> this job\n"
+        ),
     );
-    let alter = |depend: &str, id: &str| sandbox.run("qalter", &["-W", &format!("depend={depend}"), id]);
+    let alter =
+        |depend: &str, id: &str| sandbox.run("qalter", &["-W", &format!("depend={depend}"), id]);
     refused(
         alter(&format!("after:{third}"), &first),
         206,
         &format!("circle: {first} -> {third} -> {second} -> {first} {first}\n"),
     );
-    refused(alter(&format!("after:{first}"), &first), 206, &format!("{first} cannot depend on itself"));
+    refused(
+        alter(&format!("after:{first}"), &first),
+        206,
+        &format!("{first} cannot depend on itself"),
+    );
     refused(
         alter(&format!("before:{first}"), &third),
         206,
         &format!("circle: {third} -> {second} -> {first} -> {third}"),
     );
-    assert_eq!(standing(&sandbox, &first).3, format!("on:5,beforeok:{second}@head"), "nothing has changed");
+    assert_eq!(
+        standing(&sandbox, &first).3,
+        format!("on:5,beforeok:{second}@head"),
+        "nothing has changed"
+    );
     let fourth = quick(&sandbox, &["-h"], 0);
     alter(&format!("after:{first},before:{first}"), &fourth)
         .code
@@ -253,17 +428,27 @@ fn qalter_adds_all_or_nothing() {
     let sandbox = head();
     let [a, b, child] = [0, 0, 0].map(|status| quick(&sandbox, &["-h"], status));
     let alter = |depend: &str| sandbox.run("qalter", &["-W", &format!("depend={depend}"), &child]);
-    refused(alter(&format!("afterok:{a}:999")), 153, "qalter: Unknown Job Id 999.head");
+    refused(
+        alter(&format!("afterok:{a}:999")),
+        153,
+        "qalter: Unknown Job Id 999.head",
+    );
     refused(alter(""), 2, "qalter: illegal -W value\nusage:");
     assert_eq!(standing(&sandbox, &child), stands("H", "u", 20, ""));
     alter(&format!("afterok:{a}")).ok();
     alter(&format!("afterany:{b},afterok:{a}")).ok();
     sandbox.run("qrls", &[&child]).ok();
-    assert_eq!(standing(&sandbox, &child), stands("H", "s", 22, &format!("afterok:{a}@head,afterany:{b}@head")));
+    assert_eq!(
+        standing(&sandbox, &child),
+        stands("H", "s", 22, &format!("afterok:{a}@head,afterany:{b}@head"))
+    );
     sandbox.kill("schedd");
     sandbox.run("qrls", &[&a]).ok();
     sandbox.ended(&a);
-    assert_eq!(standing(&sandbox, &child), stands("H", "s", 22, &format!("afterany:{b}@head")));
+    assert_eq!(
+        standing(&sandbox, &child),
+        stands("H", "s", 22, &format!("afterany:{b}@head"))
+    );
     sandbox.run("qrls", &[&b]).ok();
     assert_eq!(sandbox.ended(&child)["Exit_status"], 0);
 }
@@ -276,12 +461,19 @@ fn a_fall_that_cannot_be_written_has_not_happened() {
     let grandchild = waits(&sandbox, &format!("afterok:{child},runone:{child}"));
     sandbox.kill("schedd");
     // So many that the daemon's own retries have not used them all up before somebody asks.
-    let faults: Vec<String> = (3..60).map(|nth| format!("spool.commit:{nth}:fail")).collect();
+    let faults: Vec<String> = (3..60)
+        .map(|nth| format!("spool.commit:{nth}:fail"))
+        .collect();
     sandbox.set("LANAI_FAULTS", faults.join(","));
     sandbox.run("schedd", &[]).ok();
     // The second commit is that of its node: what is asked before would be that one.
-    let up =
-        || sandbox.run("schedd", &["--status"]).out.lines().any(|line| line.contains("nodes") && line.contains(" up"));
+    let up = || {
+        sandbox
+            .run("schedd", &["--status"])
+            .out
+            .lines()
+            .any(|line| line.contains("nodes") && line.contains(" up"))
+    };
     sandbox.until("its node", || up().then_some(()));
     let mut failures = 0;
     while sandbox.run("qdel", &[&top]).code != 0 {
@@ -294,7 +486,11 @@ fn a_fall_that_cannot_be_written_has_not_happened() {
     }
     assert!(failures > 0, "the faults have not struck");
     for id in [&child, &grandchild] {
-        assert_eq!(sandbox.job(id)["substate"], 92, "what could be written at last has happened whole");
+        assert_eq!(
+            sandbox.job(id)["substate"],
+            92,
+            "what could be written at last has happened whole"
+        );
     }
 }
 
@@ -304,24 +500,50 @@ fn of_a_set_only_one_runs() {
     // What names a finished set is judged like any other condition on a finished job.
     let first = quick(&sandbox, &["-h"], 0);
     let second = waits(&sandbox, &format!("on:1,runone:{first}"));
-    let third = quick(&sandbox, &["-h", "-W", &format!("depend=runone:{second}")], 0);
-    assert_eq!(standing(&sandbox, &third).3, format!("runone:{first}@head:{second}@head"));
+    let third = quick(
+        &sandbox,
+        &["-h", "-W", &format!("depend=runone:{second}")],
+        0,
+    );
+    assert_eq!(
+        standing(&sandbox, &third).3,
+        format!("runone:{first}@head:{second}@head")
+    );
     sandbox.run("qdel", &[&second]).ok();
-    assert_eq!(standing(&sandbox, &third), stands("H", "u", 20, &format!("runone:{first}@head")), "one left the set");
+    assert_eq!(
+        standing(&sandbox, &third),
+        stands("H", "u", 20, &format!("runone:{first}@head")),
+        "one left the set"
+    );
     sandbox.kill("schedd");
     sandbox.run("qrls", &[&first]).ok();
     assert_eq!(sandbox.ended(&first)["Exit_status"], 0);
     let third = sandbox.ended(&third);
-    let why = format!("Job deleted as result of dependency on job {first}: runone, and that one has run");
-    assert_eq!((&third["comment"], &third["Exit_status"], &third["substate"]), (&why.into(), &271.into(), &92.into()));
-    refuses(&sandbox, &format!("runone:{first}"), 125, &format!("runone:{first}, but it ended with status 0"));
+    let why =
+        format!("Job deleted as result of dependency on job {first}: runone, and that one has run");
+    assert_eq!(
+        (&third["comment"], &third["Exit_status"], &third["substate"]),
+        (&why.into(), &271.into(), &92.into())
+    );
+    refuses(
+        &sandbox,
+        &format!("runone:{first}"),
+        125,
+        &format!("runone:{first}, but it ended with status 0"),
+    );
     // Several in one cycle: the machine has room for all of them.
     let gate = quick(&sandbox, &["-h"], 0);
     let one = quick(&sandbox, &["-W", &format!("depend=afterany:{gate}")], 0);
-    let set: Vec<String> = (0..5).map(|_| waits(&sandbox, &format!("afterany:{gate},runone:{one}"))).collect();
+    let set: Vec<String> = (0..5)
+        .map(|_| waits(&sandbox, &format!("afterany:{gate},runone:{one}")))
+        .collect();
     sandbox.run("qrls", &[&gate]).ok();
     let over = all_over(&sandbox);
-    let ran: Vec<bool> = set.iter().chain([&one]).map(|id| over[id]["run_count"] == 1).collect();
+    let ran: Vec<bool> = set
+        .iter()
+        .chain([&one])
+        .map(|id| over[id]["run_count"] == 1)
+        .collect();
     assert_eq!(ran.iter().filter(|&&ran| ran).count(), 1, "{ran:?}");
 }
 
@@ -331,18 +553,31 @@ fn a_set_waits_while_one_of_it_runs_and_chooses_anew_when_that_one_is_put_back()
     let runs = sandbox.submit(&[], "sleep 100\n");
     sandbox.running(&runs);
     let other = waits(&sandbox, &format!("runone:{runs}"));
-    assert_eq!(standing(&sandbox, &other), stands("H", "s", 22, &format!("runone:{runs}@head")));
-    assert_eq!(sandbox.job(&other)["comment"], format!("Job held by dependency: runone:{runs}, which has begun"));
+    assert_eq!(
+        standing(&sandbox, &other),
+        stands("H", "s", 22, &format!("runone:{runs}@head"))
+    );
+    assert_eq!(
+        sandbox.job(&other)["comment"],
+        format!("Job held by dependency: runone:{runs}, which has begun")
+    );
     sandbox.run("qhold", &[&runs]).ok();
     sandbox.run("qrerun", &[&runs]).ok();
-    // Once it is held the second runs, and then the first is over: its return may last no time at all.
-    assert_eq!(sandbox.ended(&other)["Exit_status"], 0, "the first is held, so the second runs");
+    // Once it is held the second runs, and then the first is over: its return may last no time at
+    // all.
+    assert_eq!(
+        sandbox.ended(&other)["Exit_status"],
+        0,
+        "the first is held, so the second runs"
+    );
     assert_eq!(sandbox.ended(&runs)["substate"], 92);
 }
 
 #[test]
 fn users_depend_on_others_jobs_but_change_nothing_of_them() {
-    let Some([ann, bob]) = two_people("depend") else { return };
+    let Some([ann, bob]) = two_people("depend") else {
+        return;
+    };
     let sandbox = Sandbox::configured("[server]\nshared = true\nname = \"head\"\n");
     for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
         fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
@@ -352,10 +587,18 @@ fn users_depend_on_others_jobs_but_change_nothing_of_them() {
     let wish = |kind: &str| format!("depend={kind}:{waiting}");
     let theirs = format!("Invalid Job Dependency: {waiting} is another user's job");
     for kind in ["before", "beforeany", "runone"] {
-        refused(bob.run(&sandbox, "qsub", &["-W", &wish(kind), "--", "/bin/true"]), 206, &theirs);
+        refused(
+            bob.run(&sandbox, "qsub", &["-W", &wish(kind), "--", "/bin/true"]),
+            206,
+            &theirs,
+        );
     }
     let child = bob.submit(&sandbox, &["-W", &wish("afterany")], "true");
-    refused(bob.run(&sandbox, "qrls", &["-h", "s", &child]), 159, "qrls: Unauthorized Request  ");
+    refused(
+        bob.run(&sandbox, "qrls", &["-h", "s", &child]),
+        159,
+        "qrls: Unauthorized Request  ",
+    );
     assert_eq!(sandbox.state(&child), "H");
     sandbox.run("qrls", &["-h", "s", &waiting]).ok();
     assert_eq!(sandbox.ended(&child)["Exit_status"], 0);

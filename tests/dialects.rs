@@ -23,35 +23,80 @@ fn held(sandbox: &Sandbox, words: &[&str]) -> Value {
 #[track_caller]
 fn refused(sandbox: &Sandbox, words: &[&str], code: i32, said: &str) {
     let done = sandbox.run_with_input("qsub", words, "true\n");
-    assert_eq!((done.code, done.err.lines().next().unwrap_or_default()), (code, said), "{words:?}: {done:?}");
+    assert_eq!(
+        (done.code, done.err.lines().next().unwrap_or_default()),
+        (code, said),
+        "{words:?}: {done:?}"
+    );
 }
 
 #[test]
 fn resources_in_other_names_are_asked_for_in_those_of_pbs() {
     let sandbox = node();
     for (words, select, place) in [
-        (&["-l", "nodes=1:ppn=2:gpus=1"][..], "1:ncpus=2:ngpus=1:mpiprocs=2", "scatter"),
+        (
+            &["-l", "nodes=1:ppn=2:gpus=1"][..],
+            "1:ncpus=2:ngpus=1:mpiprocs=2",
+            "scatter",
+        ),
         (&["-l", "procs=3"], "3:ncpus=1:mpiprocs=1", "free"),
         (&["-l", "nodes=1:ppn=all"], "1:ncpus=all", "scatter"),
-        (&["-pe", "smp", "2", "-l", "h_vmem=1.5G"], "1:ncpus=2:mem=3145728kb", "free"),
+        (
+            &["-pe", "smp", "2", "-l", "h_vmem=1.5G"],
+            "1:ncpus=2:mem=3145728kb",
+            "free",
+        ),
         (&["-pe", "smp", "2-4"], "1:ncpus=2-4", "free"),
         (&["-pe", "openmpi", "4"], "4:ncpus=1:mpiprocs=1", "free"),
-        (&["-L", "tasks=2:lprocs=2:memory=1gb"], "2:ncpus=2:mem=1gb", "free"),
+        (
+            &["-L", "tasks=2:lprocs=2:memory=1gb"],
+            "2:ncpus=2:mem=1gb",
+            "free",
+        ),
         (&["-l", "mem_free=1G"], "1:mem=1048576kb:ncpus=1", "pack"),
     ] {
         let words: Vec<&str> = words.iter().copied().chain(["-W", "resv="]).collect();
         let list = &held(&sandbox, &words)["Resource_List"];
-        assert_eq!((&list["select"], &list["place"]), (&select.into(), &place.into()), "{words:?} {list}");
+        assert_eq!(
+            (&list["select"], &list["place"]),
+            (&select.into(), &place.into()),
+            "{words:?} {list}"
+        );
     }
     let host = lanai::sys::sensors::short_host_name();
     let times = format!("h_rt=0:1:30,s_rt=60,hostname=zz|{host}");
     let job = held(&sandbox, &["-n", "-l", &times, "-tc", "2", "-t", "4-8:2"]);
-    assert_eq!((&job["naccess"], &job["hosts"]), (&"singlejob".into(), &format!("{host},zz").into()), "{job}");
-    assert_eq!((&job["Resource_List"]["walltime"], &job["warn"]), (&"00:01:30".into(), &"USR1@30".into()));
-    assert_eq!((&job["array_indices_submitted"], &job["max_run_subjobs"]), (&"4-8:2".into(), &2.into()));
-    refused(&sandbox, &["-l", "h_rt=soon"], 166, "qsub: Illegal attribute or resource value Resource_List.h_rt");
-    refused(&sandbox, &["-l", "h_foo=1"], 187, "qsub: Unknown resource Resource_List.h_foo");
-    refused(&sandbox, &["-pe", "smp", "0"], 166, "qsub: Illegal attribute or resource value Resource_List.pe");
+    assert_eq!(
+        (&job["naccess"], &job["hosts"]),
+        (&"singlejob".into(), &format!("{host},zz").into()),
+        "{job}"
+    );
+    assert_eq!(
+        (&job["Resource_List"]["walltime"], &job["warn"]),
+        (&"00:01:30".into(), &"USR1@30".into())
+    );
+    assert_eq!(
+        (&job["array_indices_submitted"], &job["max_run_subjobs"]),
+        (&"4-8:2".into(), &2.into())
+    );
+    refused(
+        &sandbox,
+        &["-l", "h_rt=soon"],
+        166,
+        "qsub: Illegal attribute or resource value Resource_List.h_rt",
+    );
+    refused(
+        &sandbox,
+        &["-l", "h_foo=1"],
+        187,
+        "qsub: Unknown resource Resource_List.h_foo",
+    );
+    refused(
+        &sandbox,
+        &["-pe", "smp", "0"],
+        166,
+        "qsub: Illegal attribute or resource value Resource_List.pe",
+    );
 }
 
 #[test]
@@ -70,9 +115,18 @@ fn a_list_of_indices_is_an_array_of_those_alone() {
     let shown = sandbox.run("qstat", &["-x", "-t", &id]).ok();
     assert_eq!(shown.lines().count(), 2 + 1 + 5, "{shown}");
     let job = sandbox.ended(&id);
-    assert_eq!((&job["Exit_status"], &job["array_indices_submitted"]), (&0.into(), &"2,5-9:2,20".into()), "{job}");
-    assert_eq!(job["array_state_count"], "Queued:0 Running:0 Exiting:0 Expired:5");
-    let indices: Vec<u32> = (0..30).filter(|index| sandbox.file(&format!("done.{index}")).exists()).collect();
+    assert_eq!(
+        (&job["Exit_status"], &job["array_indices_submitted"]),
+        (&0.into(), &"2,5-9:2,20".into()),
+        "{job}"
+    );
+    assert_eq!(
+        job["array_state_count"],
+        "Queued:0 Running:0 Exiting:0 Expired:5"
+    );
+    let indices: Vec<u32> = (0..30)
+        .filter(|index| sandbox.file(&format!("done.{index}")).exists())
+        .collect();
     assert_eq!(indices, [2, 5, 7, 9, 20]);
     assert_eq!(sandbox.read("done.7"), "7 7\n");
     let number = id.split('[').next().unwrap();
@@ -94,7 +148,10 @@ fn a_list_of_indices_is_an_array_of_those_alone() {
 #[test]
 fn a_list_survives_a_restart_and_the_loss_of_some_elements() {
     let sandbox = node();
-    let id = sandbox.submit(&["-h", "-N", "list", "-t", "1-3,9"], "echo $PBS_ARRAY_INDEX >> done\n");
+    let id = sandbox.submit(
+        &["-h", "-N", "list", "-t", "1-3,9"],
+        "echo $PBS_ARRAY_INDEX >> done\n",
+    );
     let number = id.split('[').next().unwrap().to_string();
     sandbox.run("qdel", &[&format!("{number}[2]")]).ok();
     let none = sandbox.run("qdel", &[&format!("{number}[5]")]);
@@ -112,10 +169,16 @@ fn jobs_are_waited_for_by_their_names() {
     let sandbox = node();
     let first = sandbox.submit(&["-h", "-N", "align_1"], "echo first >> order\n");
     let second = sandbox.submit(&["-h", "-N", "align_2"], "echo second >> order\n");
-    let last = sandbox.submit(&["-N", "merge", "-hold_jid", "align_*"], "echo last >> order\n");
+    let last = sandbox.submit(
+        &["-N", "merge", "-hold_jid", "align_*"],
+        "echo last >> order\n",
+    );
     let job = sandbox.job(&last);
     assert_eq!(job["job_state"], "H");
-    assert_eq!(job["depend"], format!("afterany:{first}@head:{second}@head"));
+    assert_eq!(
+        job["depend"],
+        format!("afterany:{first}@head:{second}@head")
+    );
     let done = sandbox.run_with_input("qsub", &["-hold_jid", "nobody", "-terse"], "true\n");
     assert!(
         done.err.starts_with("qsub: warning: no job of ")
@@ -125,8 +188,16 @@ fn jobs_are_waited_for_by_their_names() {
     assert_eq!(sandbox.ended(done.out.trim_end())["Exit_status"], 0);
     let number = first.split('.').next().unwrap();
     let by_number = sandbox.submit(&["-hold_jid", number], "true\n");
-    assert_eq!(sandbox.job(&by_number)["depend"], format!("afterany:{first}@head"));
-    refused(&sandbox, &["-hold_jid", "999"], 153, "qsub: Unknown Job Id 999.head");
+    assert_eq!(
+        sandbox.job(&by_number)["depend"],
+        format!("afterany:{first}@head")
+    );
+    refused(
+        &sandbox,
+        &["-hold_jid", "999"],
+        153,
+        "qsub: Unknown Job Id 999.head",
+    );
     sandbox.run("qrls", &[&first, &second]).ok();
     sandbox.ended(&last);
     assert!(sandbox.read("order").ends_with("last\n"));
@@ -145,25 +216,56 @@ fn commands_folders_and_arguments_are_as_asked_for() {
         assert_eq!(job["Exit_status"], 0, "{job}");
         sandbox.read(&file.replace('#', id.split('.').next().unwrap()))
     };
-    assert_eq!(ran(&["-d", "sub", "-j", "oe", "show.sh"], "show.sh.o#"), format!("{work}/sub {work} 0: \n"));
     assert_eq!(
-        ran(&["-wd", "sub", "-j", "y", "show.sh", "a b", "-c"], "sub/show.sh.o#"),
+        ran(&["-d", "sub", "-j", "oe", "show.sh"], "show.sh.o#"),
+        format!("{work}/sub {work} 0: \n")
+    );
+    assert_eq!(
+        ran(
+            &["-wd", "sub", "-j", "y", "show.sh", "a b", "-c"],
+            "sub/show.sh.o#"
+        ),
         format!("{work}/sub {work}/sub 2: a b -c\n")
     );
-    assert_eq!(ran(&["-F", "x 'y z'", "-o", "out", "show.sh"], "out"), format!("{work} {work} 2: x y z\n"));
-    assert_eq!(ran(&["show.sh", "only", "these"], "show.sh.o#"), format!("{work} {work} 2: only these\n"));
-    assert_eq!(ran(&["-b", "y", "echo", "-n", "hello"], "echo.o#"), "hello");
-    assert_eq!(ran(&["-b", "y", "-N", "two", "echo one; echo $NSLOTS two"], "two.o#"), "one\n1 two\n");
     assert_eq!(
-        ran(&["-cwd", "-N", "j", "-o", "$JOB_NAME-$JOB_ID.txt", "show.sh"], "j-#.txt"),
+        ran(&["-F", "x 'y z'", "-o", "out", "show.sh"], "out"),
+        format!("{work} {work} 2: x y z\n")
+    );
+    assert_eq!(
+        ran(&["show.sh", "only", "these"], "show.sh.o#"),
+        format!("{work} {work} 2: only these\n")
+    );
+    assert_eq!(ran(&["-b", "y", "echo", "-n", "hello"], "echo.o#"), "hello");
+    assert_eq!(
+        ran(
+            &["-b", "y", "-N", "two", "echo one; echo $NSLOTS two"],
+            "two.o#"
+        ),
+        "one\n1 two\n"
+    );
+    assert_eq!(
+        ran(
+            &["-cwd", "-N", "j", "-o", "$JOB_NAME-$JOB_ID.txt", "show.sh"],
+            "j-#.txt"
+        ),
         format!("{work} {work} 0: \n")
     );
-    fs::write(sandbox.file("options"), "# for all\n-N opted\n-o opted.txt\n").unwrap();
-    assert_eq!(ran(&["-@", "options", "show.sh"], "opted.txt"), format!("{work} {work} 0: \n"));
+    fs::write(
+        sandbox.file("options"),
+        "# for all\n-N opted\n-o opted.txt\n",
+    )
+    .unwrap();
+    assert_eq!(
+        ran(&["-@", "options", "show.sh"], "opted.txt"),
+        format!("{work} {work} 0: \n")
+    );
     let home = Sandbox::configured("[server]\nname = \"head\"\nworkdir = \"home\"\n");
     let id = home.submit(&["-cwd", "-o", "where"], "pwd\n");
     home.ended(&id);
-    assert_eq!(home.read("where"), format!("{}\n", home.work().canonicalize().unwrap().display()));
+    assert_eq!(
+        home.read("where"),
+        format!("{}\n", home.work().canonicalize().unwrap().display())
+    );
 }
 
 #[test]
@@ -176,9 +278,17 @@ fn a_job_that_is_waited_for_gives_its_status() {
 #[test]
 fn the_first_queue_there_is_takes_the_job() {
     let sandbox = node();
-    assert_eq!(held(&sandbox, &["-cwd", "-q", "all.q,long,workq"])["queue"], "long");
+    assert_eq!(
+        held(&sandbox, &["-cwd", "-q", "all.q,long,workq"])["queue"],
+        "long"
+    );
     assert_eq!(held(&sandbox, &["-q", "nosuch,workq"])["queue"], "workq");
-    refused(&sandbox, &["-cwd", "-q", "all.q"], 170, "qsub: Unknown queue all.q: the queues are long, workq");
+    refused(
+        &sandbox,
+        &["-cwd", "-q", "all.q"],
+        170,
+        "qsub: Unknown queue all.q: the queues are long, workq",
+    );
     refused(&sandbox, &["-q", "all.q"], 170, "qsub: Unknown queue");
 }
 
@@ -193,6 +303,12 @@ fn variables_of_grid_engine_are_for_its_jobs_alone() {
     sandbox.ended(&marked);
     let said = sandbox.read(&format!("vars.{marked}"));
     let number = marked.split('.').next().unwrap();
-    assert!(said.starts_with(&format!("JOB_ID={number}\nNSLOTS=1\nPE_HOSTFILE=/")), "{said}");
-    assert!(said.ends_with("\nQUEUE=workq\nSGE_TASK_ID=undefined\n"), "{said}");
+    assert!(
+        said.starts_with(&format!("JOB_ID={number}\nNSLOTS=1\nPE_HOSTFILE=/")),
+        "{said}"
+    );
+    assert!(
+        said.ends_with("\nQUEUE=workq\nSGE_TASK_ID=undefined\n"),
+        "{said}"
+    );
 }

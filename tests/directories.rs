@@ -1,5 +1,5 @@
-//! State directories of nodeds: what a noded reports holds for the jobs of its own state directory alone, and a
-//! host that never returns is declared gone.
+//! State directories of nodeds: what a noded reports holds for the jobs of its own state directory
+//! alone, and a host that never returns is declared gone.
 
 use crate::support::played::facts;
 use crate::support::sandbox::{Sandbox, kill};
@@ -14,7 +14,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// Marks each start of a job by a file of its own, made exclusively.
-const MARK: &str = "n=1; while ! (set -C; : > start.$PBS_JOBID.$n) 2>/dev/null; do n=$((n+1)); done\n";
+const MARK: &str =
+    "n=1; while ! (set -C; : > start.$PBS_JOBID.$n) 2>/dev/null; do n=$((n+1)); done\n";
 
 /// A cluster whose nodeds may each have several state directories.
 struct Cluster {
@@ -28,24 +29,52 @@ impl Cluster {
         let mut config = "[launch]\nlogin = false\nretry = \"1s\"\ngrace = \"1s\"\n".to_string();
         for node in nodes {
             let socket = sandbox.home().join(format!("{node}.sock"));
-            config += &format!("[[node]]\nname = \"{node}\"\nsocket = \"{}\"\n", socket.display());
+            config += &format!(
+                "[[node]]\nname = \"{node}\"\nsocket = \"{}\"\n",
+                socket.display()
+            );
         }
         fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
         sandbox.run("schedd", &[]).ok();
-        Cluster { sandbox, nodeds: Mutex::default() }
+        Cluster {
+            sandbox,
+            nodeds: Mutex::default(),
+        }
     }
 
-    /// Starts the noded of a node over one of its state directories; `boot` names the boot of its host.
+    /// Starts the noded of a node over one of its state directories; `boot` names the boot of its
+    /// host.
     fn start(&self, node: &'static str, directory: &str, boot: &str) {
         let home = self.sandbox.home();
         let boot_file = home.join(format!("boot.{boot}"));
         fs::write(&boot_file, boot).unwrap();
         let mut command: Command = self.sandbox.command("noded");
-        command.args(["--foreground", "--name", node, "--ncpus", "4", "--mem", "1gb", "--socket"]);
-        command.arg(home.join(format!("{node}.sock"))).arg("--state").arg(home.join(directory));
+        command.args([
+            "--foreground",
+            "--name",
+            node,
+            "--ncpus",
+            "4",
+            "--mem",
+            "1gb",
+            "--socket",
+        ]);
+        command
+            .arg(home.join(format!("{node}.sock")))
+            .arg("--state")
+            .arg(home.join(directory));
         command.env("LANAI_TEST_BOOT", boot_file);
-        let log = fs::File::options().append(true).create(true).open(home.join(format!("{directory}.log"))).unwrap();
-        let noded = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let log = fs::File::options()
+            .append(true)
+            .create(true)
+            .open(home.join(format!("{directory}.log")))
+            .unwrap();
+        let noded = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
         self.nodeds.lock().unwrap().insert(node, noded);
     }
 
@@ -60,10 +89,17 @@ impl Cluster {
     fn cut_power(&self, node: &str) {
         self.kill(node);
         for name in ["lanai-spawner", "lanai-shepherd"] {
-            self.sandbox.pids_of(name).into_iter().for_each(|pid| kill(pid, 9));
+            self.sandbox
+                .pids_of(name)
+                .into_iter()
+                .for_each(|pid| kill(pid, 9));
         }
-        self.sandbox
-            .until("the end of all shepherds", || self.sandbox.pids_of("lanai-shepherd").is_empty().then_some(()));
+        self.sandbox.until("the end of all shepherds", || {
+            self.sandbox
+                .pids_of("lanai-shepherd")
+                .is_empty()
+                .then_some(())
+        });
     }
 
     #[track_caller]
@@ -83,14 +119,20 @@ impl Cluster {
     }
 
     fn starts(&self, id: &str) -> u64 {
-        (1..).take_while(|n| self.sandbox.file(&format!("start.{id}.{n}")).exists()).count() as u64
+        (1..)
+            .take_while(|n| self.sandbox.file(&format!("start.{id}.{n}")).exists())
+            .count() as u64
     }
 
     /// Submits a job that marks its start and waits for the file `go`.
     fn waiting(&self, arguments: &[&str]) -> String {
-        let id = self.sandbox.submit(arguments, &format!("{MARK}while [ ! -e go ]; do sleep 0.05; done; exit 4\n"));
+        let id = self.sandbox.submit(
+            arguments,
+            &format!("{MARK}while [ ! -e go ]; do sleep 0.05; done; exit 4\n"),
+        );
         self.sandbox.running(&id);
-        self.sandbox.until("the mark", || (self.starts(&id) == 1).then_some(()));
+        self.sandbox
+            .until("the mark", || (self.starts(&id) == 1).then_some(()));
         id
     }
 
@@ -113,11 +155,16 @@ impl Drop for Cluster {
 }
 
 fn status(job: &Json) -> i64 {
-    job["Exit_status"].as_i64().unwrap_or_else(|| panic!("no exit status: {job}"))
+    job["Exit_status"]
+        .as_i64()
+        .unwrap_or_else(|| panic!("no exit status: {job}"))
 }
 
 fn identity(cluster: &Cluster, directory: &str) -> String {
-    fs::read_to_string(cluster.sandbox.home().join(directory).join("identity")).unwrap().trim().to_string()
+    fs::read_to_string(cluster.sandbox.home().join(directory).join("identity"))
+        .unwrap()
+        .trim()
+        .to_string()
 }
 
 #[test]
@@ -130,26 +177,54 @@ fn a_noded_with_another_state_directory_is_refused_while_jobs_of_the_first_one_r
     cluster.start("n1", "b", "one");
     let shown = cluster.until_node("n1", "comment = ");
     assert!(shown.contains("state = down"), "{shown}");
-    for part in [&*id, "pbsnodes --gone n1", &identity(&cluster, "a")[..8], &identity(&cluster, "b")[..8]] {
+    for part in [
+        &*id,
+        "pbsnodes --gone n1",
+        &identity(&cluster, "a")[..8],
+        &identity(&cluster, "b")[..8],
+    ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    let document: Json = serde_json::from_str(&cluster.sandbox.run("pbsnodes", &["-F", "json", "n1"]).out).unwrap();
-    assert!(document["nodes"]["n1"]["comment"].as_str().unwrap().contains("pbsnodes --gone n1"), "{document}");
+    let document: Json =
+        serde_json::from_str(&cluster.sandbox.run("pbsnodes", &["-F", "json", "n1"]).out).unwrap();
+    assert!(
+        document["nodes"]["n1"]["comment"]
+            .as_str()
+            .unwrap()
+            .contains("pbsnodes --gone n1"),
+        "{document}"
+    );
     // Some further dials: the job stays as it is, and the log says the reason once.
     std::thread::sleep(Duration::from_secs(5));
     let job = cluster.sandbox.job(&id);
-    assert_eq!((&job["job_state"], &job["run_count"], cluster.starts(&id)), (&json!("R"), &json!(1), 1), "{job}");
-    assert_eq!(cluster.sandbox.log().matches("pbsnodes --gone n1").count(), 1, "{}", cluster.sandbox.log());
+    assert_eq!(
+        (&job["job_state"], &job["run_count"], cluster.starts(&id)),
+        (&json!("R"), &json!(1), 1),
+        "{job}"
+    );
+    assert_eq!(
+        cluster.sandbox.log().matches("pbsnodes --gone n1").count(),
+        1,
+        "{}",
+        cluster.sandbox.log()
+    );
     let log = fs::read_to_string(cluster.sandbox.home().join("b.log")).unwrap();
     assert_eq!(log.matches("pbsnodes --gone n1").count(), 1, "{log}");
-    assert!(log.lines().count() < 12, "the refused noded logs each dial:\n{log}");
+    assert!(
+        log.lines().count() < 12,
+        "the refused noded logs each dial:\n{log}"
+    );
     cluster.kill("n1");
     cluster.start("n1", "a", "one");
     let shown = cluster.until_node("n1", "state = free");
     assert!(!shown.contains("comment"), "{shown}");
     cluster.go();
     let job = cluster.sandbox.ended(&id);
-    assert_eq!((status(&job), &job["run_count"], cluster.starts(&id)), (4, &json!(1), 1), "{job}");
+    assert_eq!(
+        (status(&job), &job["run_count"], cluster.starts(&id)),
+        (4, &json!(1), 1),
+        "{job}"
+    );
     // Nothing of the first directory is left: the second one is as good.
     cluster.kill("n1");
     cluster.start("n1", "b", "one");
@@ -166,7 +241,11 @@ fn a_new_boot_of_the_same_state_directory_loses_its_jobs() {
     cluster.start("n1", "a", "two");
     cluster.go();
     let job = cluster.sandbox.ended(&id);
-    assert_eq!((status(&job), &job["run_count"], cluster.starts(&id)), (4, &json!(2), 2), "{job}");
+    assert_eq!(
+        (status(&job), &job["run_count"], cluster.starts(&id)),
+        (4, &json!(2), 2),
+        "{job}"
+    );
 }
 
 #[test]
@@ -180,18 +259,40 @@ fn a_node_that_was_installed_anew_gets_jobs_again_once_its_old_ones_are_declared
     cluster.until_node("n1", "pbsnodes --gone n1");
     for id in [&rerunnable, &once] {
         let job = cluster.sandbox.job(id);
-        assert_eq!((&job["job_state"], &job["run_count"]), (&json!("R"), &json!(1)), "{job}");
+        assert_eq!(
+            (&job["job_state"], &job["run_count"]),
+            (&json!("R"), &json!(1)),
+            "{job}"
+        );
     }
     cluster.go();
     cluster.gone("n1");
     let job = cluster.sandbox.ended(&once);
-    assert_eq!((status(&job), &job["run_count"], cluster.starts(&once)), (-4, &json!(1), 1), "{job}");
+    assert_eq!(
+        (status(&job), &job["run_count"], cluster.starts(&once)),
+        (-4, &json!(1), 1),
+        "{job}"
+    );
     let comment = job["comment"].as_str().unwrap();
     assert!(comment.contains("n1 was declared gone by "), "{comment}");
     let job = cluster.sandbox.ended(&rerunnable);
-    assert_eq!((status(&job), &job["run_count"], cluster.starts(&rerunnable)), (4, &json!(2), 2), "{job}");
-    let attempts = |id: &str| cluster.sandbox.run("qacct", &["-j", id, "--list", "-F", "csv"]).ok();
-    assert_eq!(attempts(&rerunnable).lines().count(), 3, "{}", attempts(&rerunnable));
+    assert_eq!(
+        (status(&job), &job["run_count"], cluster.starts(&rerunnable)),
+        (4, &json!(2), 2),
+        "{job}"
+    );
+    let attempts = |id: &str| {
+        cluster
+            .sandbox
+            .run("qacct", &["-j", id, "--list", "-F", "csv"])
+            .ok()
+    };
+    assert_eq!(
+        attempts(&rerunnable).lines().count(),
+        3,
+        "{}",
+        attempts(&rerunnable)
+    );
     assert_eq!(attempts(&once).lines().count(), 2, "{}", attempts(&once));
     let shown = cluster.until_node("n1", "state = free");
     assert!(!shown.contains("comment"), "{shown}");
@@ -204,22 +305,36 @@ fn a_host_that_never_returns_is_declared_gone_and_its_jobs_are_requeued_once_or_
     let rerunnable = cluster.waiting(&["-r", "y"]);
     let once = cluster.waiting(&["-r", "n"]);
     let refused = cluster.sandbox.run("pbsnodes", &["--gone", "n1"]);
-    assert!(refused.code != 0 && refused.err.contains("n1 responds"), "{refused:?}");
+    assert!(
+        refused.code != 0 && refused.err.contains("n1 responds"),
+        "{refused:?}"
+    );
     assert_eq!(cluster.sandbox.state(&rerunnable), "R");
     cluster.kill("n1");
     cluster.until_node("n1", "state = down");
     // A node that does not respond keeps its jobs.
     std::thread::sleep(Duration::from_secs(6));
-    assert_eq!([&rerunnable, &once].map(|id| cluster.sandbox.state(id)), ["R", "R"]);
+    assert_eq!(
+        [&rerunnable, &once].map(|id| cluster.sandbox.state(id)),
+        ["R", "R"]
+    );
     for _ in 0..2 {
         cluster.sandbox.run("pbsnodes", &["--gone", "n1"]).ok();
     }
     cluster.until_node("n1", "state = down");
     let job = cluster.sandbox.job(&rerunnable);
-    assert_eq!((&job["job_state"], &job["run_count"]), (&json!("Q"), &json!(1)), "{job}");
+    assert_eq!(
+        (&job["job_state"], &job["run_count"]),
+        (&json!("Q"), &json!(1)),
+        "{job}"
+    );
     assert_eq!(status(&cluster.sandbox.ended(&once)), -4);
     let story = cluster.sandbox.run("tracejob", &[&rerunnable]).ok();
-    assert_eq!(story.matches("n1 was declared gone by ").count(), 1, "{story}");
+    assert_eq!(
+        story.matches("n1 was declared gone by ").count(),
+        1,
+        "{story}"
+    );
     // The host was there all the same: what runs on it is ended before its node gets jobs.
     let shepherds = cluster.sandbox.pids_of("lanai-shepherd");
     assert_eq!(shepherds.len(), 2);
@@ -238,9 +353,21 @@ fn a_host_that_never_returns_is_declared_gone_and_its_jobs_are_requeued_once_or_
 fn unknown_hosts_and_other_marks_are_refused_beside_gone() {
     let cluster = Cluster::new(&["n1"]);
     let done = cluster.sandbox.run("pbsnodes", &["--gone", "nowhere"]);
-    assert!(done.code == 1 && done.err.contains("Unknown node"), "{done:?}");
-    for arguments in [&["--gone"][..], &["--gone", "-o", "n1"], &["--gone", "-a"], &["--gone", "-C", "x", "n1"]] {
-        assert_eq!(cluster.sandbox.run("pbsnodes", arguments).code, 1, "{arguments:?}");
+    assert!(
+        done.code == 1 && done.err.contains("Unknown node"),
+        "{done:?}"
+    );
+    for arguments in [
+        &["--gone"][..],
+        &["--gone", "-o", "n1"],
+        &["--gone", "-a"],
+        &["--gone", "-C", "x", "n1"],
+    ] {
+        assert_eq!(
+            cluster.sandbox.run("pbsnodes", arguments).code,
+            1,
+            "{arguments:?}"
+        );
     }
 }
 
@@ -256,7 +383,9 @@ fn an_attempt_that_is_found_on_a_host_after_the_job_was_started_on_another_is_en
     cluster.until_node("n2", "state = free");
     cluster.until_node("n1", "state = down");
     cluster.gone("n1");
-    cluster.sandbox.until("the second start", || (cluster.starts(&id) == 2).then_some(()));
+    cluster.sandbox.until("the second start", || {
+        (cluster.starts(&id) == 2).then_some(())
+    });
     cluster.start("n1", "a", "one");
     cluster.sandbox.until("the end of the first attempt", || {
         let left = cluster.sandbox.pids_of("lanai-shepherd");
@@ -264,9 +393,15 @@ fn an_attempt_that_is_found_on_a_host_after_the_job_was_started_on_another_is_en
     });
     cluster.go();
     let job = cluster.sandbox.ended(&id);
-    assert_eq!((status(&job), &job["run_count"], &job["exec_host"]), (4, &json!(2), &json!("n2/0")), "{job}");
+    assert_eq!(
+        (status(&job), &job["run_count"], &job["exec_host"]),
+        (4, &json!(2), &json!("n2/0")),
+        "{job}"
+    );
     let folder = cluster.sandbox.home().join("a/attempts");
-    cluster.sandbox.until("no record to be left", || (fs::read_dir(&folder).unwrap().count() == 0).then_some(()));
+    cluster.sandbox.until("no record to be left", || {
+        (fs::read_dir(&folder).unwrap().count() == 0).then_some(())
+    });
 }
 
 /// Starts a job over two nodes that has one task on each; its id.
@@ -275,17 +410,34 @@ fn wide(cluster: &Cluster) -> String {
     cluster.until_node("n1", "state = free");
     cluster.start("n2", "b", "two");
     cluster.until_node("n2", "state = free");
-    let task = "(set -C; : > task.$PBS_VNODENUM.$$); while [ ! -e go ]; do sleep 0.05; done; exit 6";
+    let task =
+        "(set -C; : > task.$PBS_VNODENUM.$$); while [ ! -e go ]; do sleep 0.05; done; exit 6";
     cluster.sandbox.script("task", task);
-    let arguments = ["-l", "select=2:ncpus=1", "-l", "place=scatter", "-v", "PATH"];
-    let id = cluster.sandbox.submit(&arguments, "pbsdsh ./task; exit $?\n");
-    cluster.sandbox.until("both tasks", || (tasks(cluster) == 2).then_some(()));
+    let arguments = [
+        "-l",
+        "select=2:ncpus=1",
+        "-l",
+        "place=scatter",
+        "-v",
+        "PATH",
+    ];
+    let id = cluster
+        .sandbox
+        .submit(&arguments, "pbsdsh ./task; exit $?\n");
+    cluster
+        .sandbox
+        .until("both tasks", || (tasks(cluster) == 2).then_some(()));
     id
 }
 
 fn tasks(cluster: &Cluster) -> usize {
-    let names = fs::read_dir(cluster.sandbox.work()).unwrap().flatten().map(|entry| entry.file_name());
-    names.filter(|name| name.to_string_lossy().starts_with("task.")).count()
+    let names = fs::read_dir(cluster.sandbox.work())
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name());
+    names
+        .filter(|name| name.to_string_lossy().starts_with("task."))
+        .count()
 }
 
 #[test]
@@ -301,7 +453,11 @@ fn a_further_host_of_a_job_is_refused_over_another_state_directory_while_tasks_r
     cluster.until_node("n2", "state = free");
     cluster.go();
     let job = cluster.sandbox.ended(&id);
-    assert_eq!((status(&job), &job["run_count"], tasks(&cluster)), (6, &json!(1), 2), "{job}");
+    assert_eq!(
+        (status(&job), &job["run_count"], tasks(&cluster)),
+        (6, &json!(1), 2),
+        "{job}"
+    );
 }
 
 #[test]
@@ -311,8 +467,9 @@ fn a_job_whose_further_host_is_gone_is_requeued() {
     cluster.kill("n2");
     cluster.until_node("n2", "state = down");
     cluster.gone("n2");
-    let job =
-        cluster.sandbox.until("the requeue", || Some(cluster.sandbox.job(&id)).filter(|job| job["job_state"] == "Q"));
+    let job = cluster.sandbox.until("the requeue", || {
+        Some(cluster.sandbox.job(&id)).filter(|job| job["job_state"] == "Q")
+    });
     assert_eq!(job["run_count"], 1, "{job}");
     // All four processors of the node that is left are free: the job is over there.
     let other = cluster.sandbox.submit(&["-l", "ncpus=4"], "exit 3\n");
@@ -322,12 +479,19 @@ fn a_job_whose_further_host_is_gone_is_requeued() {
 /// Greets schedd as the noded of `n1` over this state directory; what it orders first.
 fn greet(listener: &UnixListener, directory: &str) -> (UnixStream, Vec<Order>) {
     let (mut stream, _) = listener.accept().unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(3)))
+        .unwrap();
     let mut orders = Vec::new();
     while let Ok(order) = frame::read::<Order>(&mut stream) {
         if matches!(order, Order::Hello { .. }) {
             let attempts: Vec<(_, _, _, Standing)> = Vec::new();
-            let hello = Report::Hello { boot: "b".into(), directory: directory.into(), nodes: vec![facts()], attempts };
+            let hello = Report::Hello {
+                boot: "b".into(),
+                directory: directory.into(),
+                nodes: vec![facts()],
+                attempts,
+            };
             frame::write(&mut stream, &hello).unwrap();
         }
         let is_start = matches!(order, Order::Start(_));
@@ -343,7 +507,10 @@ fn greet(listener: &UnixListener, directory: &str) -> (UnixStream, Vec<Order>) {
 fn an_order_to_start_that_was_never_answered_is_repeated_to_its_own_state_directory_alone() {
     let sandbox = Sandbox::new();
     let socket = sandbox.home().join("n1.sock");
-    let config = format!("[launch]\nlogin = false\n[[node]]\nname = \"n1\"\nsocket = \"{}\"\n", socket.display());
+    let config = format!(
+        "[launch]\nlogin = false\n[[node]]\nname = \"n1\"\nsocket = \"{}\"\n",
+        socket.display()
+    );
     fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
     sandbox.run("qsub", &["--", "/bin/true"]).ok();
@@ -354,7 +521,10 @@ fn an_order_to_start_that_was_never_answered_is_repeated_to_its_own_state_direct
     drop(stream);
     for _ in 0..2 {
         let (_, orders) = greet(&listener, &second);
-        assert!(!orders.iter().any(is_start), "the first noded may have started it: {orders:?}");
+        assert!(
+            !orders.iter().any(is_start),
+            "the first noded may have started it: {orders:?}"
+        );
     }
     let (_, orders) = greet(&listener, &first);
     let attempts = orders.iter().filter_map(|order| match order {

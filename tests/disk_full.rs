@@ -18,12 +18,16 @@ impl SmallDisk {
     /// Mounts one at `folder`; None, said on standard output, where that is not possible.
     fn mount(folder: &Path) -> Option<SmallDisk> {
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=24m,mode=0755", "tmpfs"]).arg(folder);
+        mount
+            .args(["-t", "tmpfs", "-o", "size=24m,mode=0755", "tmpfs"])
+            .arg(folder);
         if !mount.output().is_ok_and(|output| output.status.success()) {
             println!("skipped: needs root and the right to mount");
             return None;
         }
-        Some(SmallDisk { folder: folder.to_path_buf() })
+        Some(SmallDisk {
+            folder: folder.to_path_buf(),
+        })
     }
 
     /// Leaves not a byte, not even in the last blocks of the daemons' logs.
@@ -34,7 +38,11 @@ impl SmallDisk {
                 let _ = file.write_all(&vec![b'\n'; length.next_multiple_of(4096) - length]);
             }
         }
-        let mut file = File::options().append(true).create(true).open(self.filler()).unwrap();
+        let mut file = File::options()
+            .append(true)
+            .create(true)
+            .open(self.filler())
+            .unwrap();
         loop {
             match file.write_all(&[1; 4096]) {
                 Ok(()) => {}
@@ -55,7 +63,10 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.folder).output();
+        let _ = Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.folder)
+            .output();
     }
 }
 
@@ -72,7 +83,10 @@ const CONFIG: &str = "[launch]\nlogin = false\nretry = \"1s\"\ngrace = \"1s\"\n"
 
 #[track_caller]
 fn refused(done: &Done) {
-    assert!(done.code == 162 && done.out.is_empty() && done.err.contains("no space left"), "{done:?}");
+    assert!(
+        done.code == 162 && done.out.is_empty() && done.err.contains("no space left"),
+        "{done:?}"
+    );
 }
 
 /// Submits until that is refused; what was accepted before.
@@ -96,7 +110,10 @@ fn states(sandbox: &Sandbox) -> Vec<(String, String)> {
     let shown = sandbox.run("qstat", &["-x"]).ok();
     let row = |line: &str| {
         let mut words = line.split_whitespace();
-        (words.next().unwrap_or_default().to_string(), words.nth(3).unwrap_or_default().to_string())
+        (
+            words.next().unwrap_or_default().to_string(),
+            words.nth(3).unwrap_or_default().to_string(),
+        )
     };
     shown.lines().skip(2).map(row).collect()
 }
@@ -104,14 +121,18 @@ fn states(sandbox: &Sandbox) -> Vec<(String, String)> {
 #[test]
 fn a_full_disk_breaks_no_promise() {
     let sandbox = Sandbox::new();
-    let Some(disk) = SmallDisk::mount(&sandbox.home()) else { return };
+    let Some(disk) = SmallDisk::mount(&sandbox.home()) else {
+        return;
+    };
     let _ending = Ending(&sandbox);
     fs::write(sandbox.home().join("lanai.toml"), CONFIG).unwrap();
     sandbox.run("noded", &["--ncpus", "3", "--name", "n1"]).ok();
     let ends = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");
     let late = sandbox.submit(&[], "until [ -e late ]; do sleep 0.05; done; exit 8");
     let killed = sandbox.submit(&[], "sleep 300");
-    let queued: Vec<String> = (0..5).map(|n| sandbox.submit(&[], &format!("echo started >> mark.{n}"))).collect();
+    let queued: Vec<String> = (0..5)
+        .map(|n| sandbox.submit(&[], &format!("echo started >> mark.{n}")))
+        .collect();
     for id in [&ends, &late, &killed] {
         sandbox.running(id);
     }
@@ -133,7 +154,11 @@ fn a_full_disk_breaks_no_promise() {
     }
     sandbox.run("qhold", &[&queued[3]]).ok();
     assert_eq!(sandbox.state(&queued[3]), "H");
-    assert_eq!(sandbox.state(&queued[0]), "Q", "nothing is started that may not be able to end");
+    assert_eq!(
+        sandbox.state(&queued[0]),
+        "Q",
+        "nothing is started that may not be able to end"
+    );
 
     sandbox.kill("schedd");
     File::create(sandbox.file("late")).unwrap();
@@ -144,11 +169,19 @@ fn a_full_disk_breaks_no_promise() {
     assert_eq!(sandbox.ended(&late)["Exit_status"], 8);
     refused(&sandbox.run("qsub", &["--", "true"]));
     sandbox.run("qrls", &[&queued[3]]).ok();
-    let changed = states(&sandbox).into_iter().zip(&known).filter(|(now, then)| now != *then).count();
+    let changed = states(&sandbox)
+        .into_iter()
+        .zip(&known)
+        .filter(|(now, then)| now != *then)
+        .count();
     assert_eq!(changed, 2, "{known:?}");
 
     disk.empty();
-    let new = sandbox.until("room", || Some(sandbox.run("qsub", &["--", "true"])).filter(|done| done.code == 0)).line();
+    let new = sandbox
+        .until("room", || {
+            Some(sandbox.run("qsub", &["--", "true"])).filter(|done| done.code == 0)
+        })
+        .line();
     for id in queued[..4].iter().chain([&new]) {
         assert_eq!(sandbox.ended(id)["Exit_status"], 0, "{id}");
     }
@@ -156,7 +189,10 @@ fn a_full_disk_breaks_no_promise() {
         assert_eq!(sandbox.read(&format!("mark.{n}")), "started\n");
     }
     assert!(!sandbox.file("mark.4").exists());
-    assert_eq!([&ends, &late].map(|id| sandbox.job(id)["Exit_status"].as_i64()), [Some(7), Some(8)]);
+    assert_eq!(
+        [&ends, &late].map(|id| sandbox.job(id)["Exit_status"].as_i64()),
+        [Some(7), Some(8)]
+    );
     assert!(accepted.iter().all(|id| sandbox.state(id) == "H"));
     whole(&sandbox);
 }
@@ -171,14 +207,18 @@ fn whole(sandbox: &Sandbox) {
     };
     sandbox.until("room set aside", set_aside);
     let database = rusqlite::Connection::open(spool.join("spool.db")).unwrap();
-    let verdict: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    let verdict: String = database
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .unwrap();
     assert_eq!(verdict, "ok");
 }
 
 #[test]
 fn more_than_the_reserve_can_take_is_refused_whole_and_kept_for_later() {
     let sandbox = Sandbox::new();
-    let Some(disk) = SmallDisk::mount(&sandbox.home()) else { return };
+    let Some(disk) = SmallDisk::mount(&sandbox.home()) else {
+        return;
+    };
     let _ending = Ending(&sandbox);
     fs::write(sandbox.home().join("lanai.toml"), CONFIG).unwrap();
     sandbox.run("noded", &["--ncpus", "1", "--name", "n1"]).ok();
@@ -207,7 +247,10 @@ fn more_than_the_reserve_can_take_is_refused_whole_and_kept_for_later() {
     sandbox.kill("schedd");
     disk.fill();
     let restarted = sandbox.run("schedd", &[]);
-    assert!(restarted.code == 0 || restarted.err.contains("no space left"), "{restarted:?}");
+    assert!(
+        restarted.code == 0 || restarted.err.contains("no space left"),
+        "{restarted:?}"
+    );
     disk.empty();
     if restarted.code != 0 {
         sandbox.run("schedd", &[]).ok();
@@ -225,15 +268,27 @@ fn a_node_whose_disk_is_full_starts_nothing_by_half_and_loses_no_status() {
     fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
     let state = sandbox.home().with_file_name("node-disk");
     fs::create_dir(&state).unwrap();
-    let Some(disk) = SmallDisk::mount(&state) else { return };
+    let Some(disk) = SmallDisk::mount(&state) else {
+        return;
+    };
     let _ending = Ending(&sandbox);
     let noded = || {
         let folder = state.join("node").display().to_string();
-        sandbox.run("noded", &["--ncpus", "2", "--name", "n1", "--state", &folder, "--socket", &socket]).ok();
+        sandbox
+            .run(
+                "noded",
+                &[
+                    "--ncpus", "2", "--name", "n1", "--state", &folder, "--socket", &socket,
+                ],
+            )
+            .ok();
     };
     noded();
     let ends = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");
-    let late = sandbox.submit(&["-l", "select=1:ncpus=1"], "until [ -e late ]; do sleep 0.05; done; exit 8");
+    let late = sandbox.submit(
+        &["-l", "select=1:ncpus=1"],
+        "until [ -e late ]; do sleep 0.05; done; exit 8",
+    );
     sandbox.running(&ends);
     sandbox.running(&late);
     disk.fill();
@@ -247,7 +302,12 @@ fn a_node_whose_disk_is_full_starts_nothing_by_half_and_loses_no_status() {
         (job["run_count"].as_i64() >= Some(2) && job["job_state"] == "Q").then_some(job)
     });
     assert!(!sandbox.file("mark").exists(), "{tried}");
-    assert!(tried["comment"].as_str().is_some_and(|comment| comment.contains("No space left")), "{tried}");
+    assert!(
+        tried["comment"]
+            .as_str()
+            .is_some_and(|comment| comment.contains("No space left")),
+        "{tried}"
+    );
 
     sandbox.kill("noded");
     disk.fill();
@@ -271,24 +331,42 @@ impl FragileDisk {
     fn mount(folder: &Path) -> Option<FragileDisk> {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(32 << 20).unwrap();
-        let made = succeeds(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(image.path()))
-            && succeeds(Command::new("mount").args(["-o", "loop"]).arg(image.path()).arg(folder));
+        let made = succeeds(
+            Command::new("mkfs.ext4")
+                .args(["-q", "-F"])
+                .arg(image.path()),
+        ) && succeeds(
+            Command::new("mount")
+                .args(["-o", "loop"])
+                .arg(image.path())
+                .arg(folder),
+        );
         if !made {
             println!("skipped: needs root, mkfs.ext4 and a loop device");
             return None;
         }
-        Some(FragileDisk { folder: folder.to_path_buf(), _image: image })
+        Some(FragileDisk {
+            folder: folder.to_path_buf(),
+            _image: image,
+        })
     }
 
     /// As after an I/O error in the file system's own records.
     fn become_read_only(&self) {
-        assert!(succeeds(Command::new("mount").args(["-o", "remount,abort"]).arg(&self.folder)));
+        assert!(succeeds(
+            Command::new("mount")
+                .args(["-o", "remount,abort"])
+                .arg(&self.folder)
+        ));
     }
 }
 
 impl Drop for FragileDisk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.folder).output();
+        let _ = Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.folder)
+            .output();
     }
 }
 
@@ -299,18 +377,26 @@ fn succeeds(command: &mut Command) -> bool {
 #[test]
 fn a_read_only_spool_is_called_so() {
     let sandbox = Sandbox::new();
-    let Some(disk) = FragileDisk::mount(&sandbox.home()) else { return };
+    let Some(disk) = FragileDisk::mount(&sandbox.home()) else {
+        return;
+    };
     let _ending = Ending(&sandbox);
     fs::write(sandbox.home().join("lanai.toml"), CONFIG).unwrap();
     let held = sandbox.submit(&["-h"], "true");
     disk.become_read_only();
     let spool = sandbox.home().join("spool");
-    let cause = format!("the spool's file system is read-only: remount {} read-write", spool.display());
+    let cause = format!(
+        "the spool's file system is read-only: remount {} read-write",
+        spool.display()
+    );
     // Before schedd has looked at its disk, and after that.
     for attempt in 0..2 {
         for (program, arguments) in [("qsub", &["--", "true"][..]), ("qdel", &[&held])] {
             let done = sandbox.run(program, arguments);
-            assert!(done.code != 0 && done.err.contains(&cause), "{attempt}: {done:?}");
+            assert!(
+                done.code != 0 && done.err.contains(&cause),
+                "{attempt}: {done:?}"
+            );
         }
         std::thread::sleep(Duration::from_secs(3));
     }
@@ -323,11 +409,24 @@ fn a_lack_of_file_descriptors_is_not_taken_for_a_full_disk() {
     let schedd = sandbox.pid_of("schedd").unwrap();
     let limit = |soft: &str| {
         let limit = format!("--nofile={soft}:");
-        assert!(succeeds(Command::new("prlimit").args(["--pid", &schedd.to_string(), &limit])));
+        assert!(succeeds(Command::new("prlimit").args([
+            "--pid",
+            &schedd.to_string(),
+            &limit
+        ])));
     };
     limit("3");
-    sandbox.until("the word about it", || sandbox.log().contains("no file descriptor is left").then_some(()));
-    assert!(!sandbox.log().contains("no space left"), "{}", sandbox.log());
+    sandbox.until("the word about it", || {
+        sandbox
+            .log()
+            .contains("no file descriptor is left")
+            .then_some(())
+    });
+    assert!(
+        !sandbox.log().contains("no space left"),
+        "{}",
+        sandbox.log()
+    );
     limit("1000");
     sandbox.submit(&["-h"], "true");
     assert_eq!(sandbox.state(&held), "H");

@@ -1,5 +1,5 @@
-//! Eligible time as it is shown of live jobs (I6, I7): through holds, restarts of schedd and steps of
-//! the wall clock.
+//! Eligible time as it is shown of live jobs (I6, I7): through holds, restarts of schedd and steps
+//! of the wall clock.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
@@ -15,7 +15,8 @@ fn eligible(sandbox: &Sandbox, id: &str) -> f64 {
 fn seconds(shown: &Value) -> f64 {
     let text = shown.as_str().unwrap_or_else(|| panic!("{shown}"));
     assert_eq!(text.len(), 8, "{text}");
-    text.split(':').fold(0.0, |sum, part| 60.0 * sum + part.parse::<f64>().unwrap())
+    text.split(':')
+        .fold(0.0, |sum, part| 60.0 * sum + part.parse::<f64>().unwrap())
 }
 
 fn rest(millis: u64) {
@@ -57,26 +58,51 @@ fn eligible_time_leaves_out_holds_and_goes_on_through_restarts_and_steps_of_the_
     // Seconds of two readings, rounded down: two may be lost.
     let least = released.elapsed().as_secs_f64() + had - 1.0;
     let away = eligible(&sandbox, &id);
-    assert!((least..=had + 1.0 + asked.elapsed().as_secs_f64()).contains(&away), "{least} <= {away}");
+    assert!(
+        (least..=had + 1.0 + asked.elapsed().as_secs_f64()).contains(&away),
+        "{least} <= {away}"
+    );
     sandbox.run("schedd", &[]).ok();
     let back = eligible(&sandbox, &id);
-    assert!((away..=had + 1.0 + asked.elapsed().as_secs_f64()).contains(&back), "{away} <= {back}");
+    assert!(
+        (away..=had + 1.0 + asked.elapsed().as_secs_f64()).contains(&back),
+        "{away} <= {back}"
+    );
     let shown = sandbox.run("qstat", &["-f", &id]).ok();
-    assert!(shown.contains("\n    eligible_time = 00:00:0") && shown.contains("\n    accrue_type = 2\n"), "{shown}");
+    assert!(
+        shown.contains("\n    eligible_time = 00:00:0")
+            && shown.contains("\n    accrue_type = 2\n"),
+        "{shown}"
+    );
     let server = sandbox.run("qstat", &["-B", "-f"]).ok();
     assert!(server.contains("eligible_time_enable = True"), "{server}");
-    let selected = |condition: &str| sandbox.run("qselect", &["-t", condition]).ok().trim().to_string();
-    assert_eq!((selected("g.ge.00:00:01").as_str(), selected("g.gt.01:00:00").as_str()), (id.as_str(), ""));
+    let selected = |condition: &str| {
+        sandbox
+            .run("qselect", &["-t", condition])
+            .ok()
+            .trim()
+            .to_string()
+    };
+    assert_eq!(
+        (
+            selected("g.ge.00:00:01").as_str(),
+            selected("g.gt.01:00:00").as_str()
+        ),
+        (id.as_str(), "")
+    );
 }
 
-/// I13: an array that waits for its own limit, and then for room: what the verdict of a cycle changes is
-/// on disk as what requests change.
+/// I13: an array that waits for its own limit, and then for room: what the verdict of a cycle
+/// changes is on disk as what requests change.
 #[test]
 fn an_array_at_its_own_limit_accrues_nothing_until_that_is_lifted() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
     let sandbox = Sandbox::configured(&format!("[[node]]\nname = \"{node}\"\nncpus = 1\n"));
-    let id = sandbox.submit(&["-J", "0-2%1", "-l", "ncpus=1"], "while [ ! -e go ]; do sleep 0.05; done\n");
+    let id = sandbox.submit(
+        &["-J", "0-2%1", "-l", "ncpus=1"],
+        "while [ ! -e go ]; do sleep 0.05; done\n",
+    );
     sandbox.running(&id.replace("[]", "[0]"));
     let kind = || sandbox.job(&id)["accrue_type"].clone();
     sandbox.until("the verdict of the limit", || (kind() == 1).then_some(()));
@@ -84,8 +110,12 @@ fn an_array_at_its_own_limit_accrues_nothing_until_that_is_lifted() {
     restart(&sandbox);
     rest(1200);
     assert_eq!((eligible(&sandbox, &id), kind()), (had, Value::from(1)));
-    sandbox.run("qalter", &["-W", "max_run_subjobs=2", &id]).ok();
-    sandbox.until("the verdict of want of room", || (kind() == 2).then_some(()));
+    sandbox
+        .run("qalter", &["-W", "max_run_subjobs=2", &id])
+        .ok();
+    sandbox.until("the verdict of want of room", || {
+        (kind() == 2).then_some(())
+    });
     let lifted = Instant::now();
     rest(2200);
     restart(&sandbox);

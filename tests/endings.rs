@@ -1,11 +1,13 @@
-//! However a job ends, also before it ran: the history has it, with an `Exit_status`, in every format.
+//! However a job ends, also before it ran: the history has it, with an `Exit_status`, in every
+//! format.
 
 use crate::support::sandbox::{Sandbox, kill};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 
-const CONFIG: &str = "[server]\nname = \"head\"\nrefuse_impossible = false\n[launch]\ngrace = \"1s\"\n";
+const CONFIG: &str =
+    "[server]\nname = \"head\"\nrefuse_impossible = false\n[launch]\ngrace = \"1s\"\n";
 
 struct Endings {
     sandbox: Sandbox,
@@ -48,7 +50,11 @@ impl Endings {
         let child = self.job(271, &["-W", &format!("depend=afterok:{fails}")], "true\n");
         self.job(271, &["-W", &format!("depend=afterok:{child}")], "true\n");
         let first = self.job(0, &["-h"], "true\n");
-        self.job(271, &["-h", "-W", &format!("depend=runone:{first}")], "true\n");
+        self.job(
+            271,
+            &["-h", "-W", &format!("depend=runone:{first}")],
+            "true\n",
+        );
         let gone = self.job(271, &["-h"], "true\n");
         self.job(271, &["-W", &format!("depend=afterok:{gone}")], "true\n");
         self.delete(&[&gone]);
@@ -90,7 +96,10 @@ fn every_job_that_is_over_has_an_exit_status() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = queues.replace("HOST", host.split('.').next().unwrap());
     let sandbox = Sandbox::configured(&format!("{CONFIG}{node}"));
-    let mut endings = Endings { sandbox, expected: BTreeMap::new() };
+    let mut endings = Endings {
+        sandbox,
+        expected: BTreeMap::new(),
+    };
     endings.before_they_ran();
     endings.by_others();
     endings.after_a_start();
@@ -114,7 +123,12 @@ fn each_format_has_it(sandbox: &Sandbox, jobs: usize) {
     let text = sandbox.run("qstat", &["-xft"]).ok();
     assert_eq!(text.matches("\n    Exit_status = ").count(), listed.len());
     let dsv = sandbox.run("qstat", &["-x", "-f", "-t", "-F", "dsv"]).ok();
-    assert_eq!(dsv.lines().filter(|line| line.contains("|Exit_status=")).count(), listed.len());
+    assert_eq!(
+        dsv.lines()
+            .filter(|line| line.contains("|Exit_status="))
+            .count(),
+        listed.len()
+    );
 }
 
 #[test]
@@ -124,31 +138,49 @@ fn the_history_lasts_as_long_as_an_administrator_says_while_it_runs() {
     for id in [&one, &array] {
         sandbox.ended(id);
     }
-    sandbox.run("qmgr", &["-c", "set server job_history_duration = 00:00:01"]).ok();
+    sandbox
+        .run(
+            "qmgr",
+            &["-c", "set server job_history_duration = 00:00:01"],
+        )
+        .ok();
     let all = || sandbox.run("qstat", &["-x", "-t"]).ok();
     sandbox.until("the end of the history", || all().is_empty().then_some(()));
     for id in [&one, &array, &array.replace("[]", "[1]")] {
         let done = sandbox.run("qstat", &["-x", id]);
-        assert_eq!((done.code, done.err), (153, format!("qstat: Unknown Job Id {id}\n")));
+        assert_eq!(
+            (done.code, done.err),
+            (153, format!("qstat: Unknown Job Id {id}\n"))
+        );
     }
-    sandbox.run("qmgr", &["-c", "set server job_history_duration = 1:00:00"]).ok();
+    sandbox
+        .run("qmgr", &["-c", "set server job_history_duration = 1:00:00"])
+        .ok();
     let kept = sandbox.submit(&[], "true\n");
     sandbox.ended(&kept);
     sandbox.run("schedd", &["--stop"]).ok();
-    sandbox.until("schedd's end", || sandbox.pid_of("schedd").is_none().then_some(()));
+    sandbox.until("schedd's end", || {
+        sandbox.pid_of("schedd").is_none().then_some(())
+    });
     sandbox.run("schedd", &[]).ok();
-    assert_eq!(sandbox.ended(&kept)["Exit_status"], 0, "a restart forgets neither the job nor how long it is kept");
+    assert_eq!(
+        sandbox.ended(&kept)["Exit_status"],
+        0,
+        "a restart forgets neither the job nor how long it is kept"
+    );
 }
 
 /// Orders that noded has handed to the shepherds of this sandbox.
 fn orders(sandbox: &Sandbox) -> String {
     let attempts = fs::read_dir(sandbox.home().join("node/attempts")).unwrap();
     let files = attempts.map(|attempt| attempt.unwrap().path().join("orders"));
-    files.filter_map(|file| fs::read_to_string(file).ok()).collect()
+    files
+        .filter_map(|file| fs::read_to_string(file).ok())
+        .collect()
 }
 
-/// A subjob whose script has ended with status 3 when this command reaches its shepherd, which learns
-/// of both at once.
+/// A subjob whose script has ended with status 3 when this command reaches its shepherd, which
+/// learns of both at once.
 #[track_caller]
 fn ended_before(program: &str) -> Value {
     let sandbox = Sandbox::configured(CONFIG);
@@ -157,17 +189,27 @@ fn ended_before(program: &str) -> Value {
     let [one, other] = [1, 2].map(|index| array.replace("[]", &format!("[{index}]")));
     sandbox.run("qdel", &[&other]).ok();
     sandbox.run("qrls", &[&array]).ok();
-    let script: i32 = sandbox.until("the script", || fs::read_to_string(sandbox.file("pid")).ok()?.trim().parse().ok());
+    let script: i32 = sandbox.until("the script", || {
+        fs::read_to_string(sandbox.file("pid"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    });
     sandbox.running(&one);
     let shepherd = sandbox.pid_of("lanai-shepherd").unwrap();
     kill(shepherd, 19);
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.until("the end of the script", || {
         let stat = fs::read_to_string(format!("/proc/{script}/stat")).unwrap();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')).then_some(())
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('Z'))
+            .then_some(())
     });
     sandbox.run(program, &[&one]).ok();
-    sandbox.until("the order", || orders(&sandbox).contains("cancel").then_some(()));
+    sandbox.until("the order", || {
+        orders(&sandbox).contains("cancel").then_some(())
+    });
     kill(shepherd, 18);
     sandbox.ended(&one)
 }
@@ -175,11 +217,19 @@ fn ended_before(program: &str) -> Value {
 #[test]
 fn a_job_that_ended_before_its_deletion_keeps_its_exit_status() {
     let job = ended_before("qdel");
-    assert_eq!((job["Exit_status"].as_i64(), job["substate"].as_i64()), (Some(3), Some(93)), "{job}");
+    assert_eq!(
+        (job["Exit_status"].as_i64(), job["substate"].as_i64()),
+        (Some(3), Some(93)),
+        "{job}"
+    );
 }
 
 #[test]
 fn a_job_that_ended_before_it_was_to_run_again_does_not_run_again() {
     let job = ended_before("qrerun");
-    assert_eq!((job["Exit_status"].as_i64(), job["run_count"].as_i64()), (Some(3), Some(1)), "{job}");
+    assert_eq!(
+        (job["Exit_status"].as_i64(), job["run_count"].as_i64()),
+        (Some(3), Some(1)),
+        "{job}"
+    );
 }

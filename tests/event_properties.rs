@@ -1,6 +1,7 @@
-//! Properties of cycles that are run for what has happened, over happenings made up at random: one that goes by
-//! what the last ones found out decides what one would that looks at everything (Q1, X2). Of orders in which a job's
-//! place does not hang on the host: there a look from one host is another look.
+//! Properties of cycles that are run for what has happened, over happenings made up at random: one
+//! that goes by what the last ones found out decides what one would that looks at everything (Q1,
+//! X2). Of orders in which a job's place does not hang on the host: there a look from one host is
+//! another look.
 
 use crate::sched_properties::{Made, made, promising};
 use crate::support::cases;
@@ -18,14 +19,23 @@ use proptest::prelude::*;
 /// What happens, to whom is told by a number.
 #[derive(Clone, Debug)]
 enum Happening {
-    Submitted { job: Made, user: &'static str, licences: i64, put_off: i64, ahead: bool },
+    Submitted {
+        job: Made,
+        user: &'static str,
+        licences: i64,
+        put_off: i64,
+        ahead: bool,
+    },
     Ended(usize),
     Held(u64),
     Shoved(u64),
     NodeGone(u32),
     NodeBack(u32),
     NodeChanged(u32, u32),
-    Licences { there: i64, elsewhere: i64 },
+    Licences {
+        there: i64,
+        elsewhere: i64,
+    },
     Nothing,
 }
 
@@ -33,8 +43,15 @@ fn happening() -> impl Strategy<Value = Happening> {
     let user = prop_oneof![Just("ann"), Just("bob"), Just("cid")];
     let put_off = prop_oneof![4 => Just(0), 1 => 1..60i64];
     let ahead = prop::bool::weighted(0.1);
-    let submitted = (made(), user, 0..3i64, put_off, ahead)
-        .prop_map(|(job, user, licences, put_off, ahead)| Happening::Submitted { job, user, licences, put_off, ahead });
+    let submitted = (made(), user, 0..3i64, put_off, ahead).prop_map(
+        |(job, user, licences, put_off, ahead)| Happening::Submitted {
+            job,
+            user,
+            licences,
+            put_off,
+            ahead,
+        },
+    );
     prop_oneof![
         8 => submitted,
         5 => (0..8usize).prop_map(Happening::Ended),
@@ -61,7 +78,11 @@ const ORDERS: [&str; 5] = [
 
 fn ways() -> impl Strategy<Value = Backfill> {
     let without = prop_oneof![Just(Filling::Skip), Just(Filling::None)];
-    let without = without.prop_map(|policy| Backfill { policy, depth: 0, ..Backfill::default() });
+    let without = without.prop_map(|policy| Backfill {
+        policy,
+        depth: 0,
+        ..Backfill::default()
+    });
     prop_oneof![3 => promising(false), 1 => without]
 }
 
@@ -74,27 +95,57 @@ struct Course {
 impl Course {
     fn new(order: &str, backfill: Backfill) -> Course {
         let mut scene = cluster("2 x ncpus=4:mem=4gb, 1 x ncpus=8:mem=2gb");
-        scene.policy = Config::parse(&format!("[order]\n{order}\n")).unwrap().policy();
+        scene.policy = Config::parse(&format!("[order]\n{order}\n"))
+            .unwrap()
+            .policy();
         scene.policy.backfill = backfill;
-        scene.state.set_pool("site_lic", Pool { total: LICENCES, ..Pool::default() });
-        Course { scene, asked: Vec::new() }
+        scene.state.set_pool(
+            "site_lic",
+            Pool {
+                total: LICENCES,
+                ..Pool::default()
+            },
+        );
+        Course {
+            scene,
+            asked: Vec::new(),
+        }
     }
 
     fn happen(&mut self, happening: &Happening) {
         let scene = self.scene.clone();
         match happening {
-            Happening::Submitted { job, user, licences, put_off, ahead } => {
-                let licences = if *licences > 0 { format!(" site_lic={licences}") } else { String::new() };
+            Happening::Submitted {
+                job,
+                user,
+                licences,
+                put_off,
+                ahead,
+            } => {
+                let licences = if *licences > 0 {
+                    format!(" site_lic={licences}")
+                } else {
+                    String::new()
+                };
                 let rank = if *ahead { " rank=0" } else { "" };
                 let text = format!("{} walltime={}{licences}{rank}", job.request, job.walltime);
                 let until = scene.now.0 / 1000 + put_off;
-                let put_off = if *put_off > 0 { format!(" not_before={until}") } else { String::new() };
+                let put_off = if *put_off > 0 {
+                    format!(" not_before={until}")
+                } else {
+                    String::new()
+                };
                 self.asked.push((text.clone(), user));
-                self.scene = scene.owned(user).queued(self.asked.len() as u64, &format!("{text}{put_off}"));
+                self.scene = scene
+                    .owned(user)
+                    .queued(self.asked.len() as u64, &format!("{text}{put_off}"));
             }
             Happening::Ended(which) => {
                 let running: Vec<JobId> = scene.state.holders().collect();
-                running.get(*which).into_iter().for_each(|job| self.scene.state.vacate(*job));
+                running
+                    .get(*which)
+                    .into_iter()
+                    .for_each(|job| self.scene.state.vacate(*job));
             }
             Happening::Held(job) => self.scene.state.withdraw(JobId::job(*job)),
             // It waits as before, and is put off no more.
@@ -102,12 +153,19 @@ impl Course {
                 let (text, user) = self.asked[*job as usize - 1].clone();
                 self.scene = scene.owned(user).queued(*job, &text);
             }
-            Happening::NodeGone(node) => self.scene = scene.node(&format!("n{node}"), "ncpus=4:mem=4gb", false),
-            Happening::NodeBack(node) => self.scene = scene.node(&format!("n{node}"), "ncpus=4:mem=4gb", true),
-            Happening::NodeChanged(node, ncpus) => {
-                self.scene = scene.node(&format!("n{node}"), &format!("ncpus={ncpus}:mem=4gb"), true);
+            Happening::NodeGone(node) => {
+                self.scene = scene.node(&format!("n{node}"), "ncpus=4:mem=4gb", false)
             }
-            Happening::Licences { there, elsewhere } => self.scene.state.set_total("site_lic", *there, *elsewhere),
+            Happening::NodeBack(node) => {
+                self.scene = scene.node(&format!("n{node}"), "ncpus=4:mem=4gb", true)
+            }
+            Happening::NodeChanged(node, ncpus) => {
+                self.scene =
+                    scene.node(&format!("n{node}"), &format!("ncpus={ncpus}:mem=4gb"), true);
+            }
+            Happening::Licences { there, elsewhere } => {
+                self.scene.state.set_total("site_lic", *there, *elsewhere)
+            }
             Happening::Shoved(_) | Happening::Nothing => {}
         }
     }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 fn head(slots: usize) -> Sandbox {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
-    Sandbox::configured(&format!("[server]\nname = \"head\"\n[[node]]\nname = \"{node}\"\nncpus = {slots}\n"))
+    Sandbox::configured(&format!(
+        "[server]\nname = \"head\"\n[[node]]\nname = \"{node}\"\nncpus = {slots}\n"
+    ))
 }
 
 #[track_caller]
@@ -17,7 +19,8 @@ fn refused(done: &Done, code: i32, part: &str) {
     assert!(done.code == code && done.err.contains(part), "{done:?}");
 }
 
-/// Says when it begins and ends, with its index, and waits for a file in between: its own, or that for all.
+/// Says when it begins and ends, with its index, and waits for a file in between: its own, or that
+/// for all.
 const NOTE: &str = "echo begin $PBS_ARRAY_INDEX >> log\n\
                     while [ ! -e go ] && [ ! -e go.$PBS_ARRAY_INDEX ]; do sleep 0.02; done\n\
                     echo end $PBS_ARRAY_INDEX >> log\n";
@@ -51,22 +54,37 @@ fn an_array_takes_what_nobody_else_wants_up_to_its_maximum() {
     sandbox.until("five", || (begun(&sandbox) == 5).then_some(()));
     assert_eq!(sandbox.job(&id)["expand"], 5);
     let why = sandbox.run("qstat", &["--why", &id]).ok();
-    for part in ["lets 2 subjobs run at once in its turn", "up to 5 when there is room", "in use: 5"] {
+    for part in [
+        "lets 2 subjobs run at once in its turn",
+        "up to 5 when there is room",
+        "in use: 5",
+    ] {
         assert!(why.contains(part), "{part}: {why}");
     }
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&id);
     assert_eq!((begun(&sandbox), most_at_once(&sandbox)), (20, 5));
     for wrong in ["x", "-2", "1.5"] {
-        refused(&sandbox.run("qsub", &["-J", "1-3%1", &format!("--expand={wrong}"), "--", "true"]), 166, "expand");
+        refused(
+            &sandbox.run(
+                "qsub",
+                &["-J", "1-3%1", &format!("--expand={wrong}"), "--", "true"],
+            ),
+            166,
+            "expand",
+        );
     }
-    refused(&sandbox.run("qsub", &["--expand", "5", "--", "true"]), 127, "Attribute has to be set on an array job");
+    refused(
+        &sandbox.run("qsub", &["--expand", "5", "--", "true"]),
+        127,
+        "Attribute has to be set on an array job",
+    );
     let unlimited = sandbox.submit(&[], "#PBS -J 1-3%1\n#PBS --expand -1\ntrue\n");
     assert_eq!(sandbox.ended(&unlimited)["expand"], "unlimited");
 }
 
-/// Q15: the array was there before, and has more than it may keep; who comes later has the next slot. A restarted
-/// schedd knows no less.
+/// Q15: the array was there before, and has more than it may keep; who comes later has the next
+/// slot. A restarted schedd knows no less.
 #[test]
 fn who_waits_has_the_room_before_any_extra() {
     let sandbox = head(4);
@@ -79,7 +97,11 @@ fn who_waits_has_the_room_before_any_extra() {
     fs::write(sandbox.file("go.1"), "").unwrap();
     sandbox.running(&other);
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(begun(&sandbox), 4, "three of the array run, and the other job");
+    assert_eq!(
+        begun(&sandbox),
+        4,
+        "three of the array run, and the other job"
+    );
     fs::write(sandbox.file("other"), "").unwrap();
     sandbox.until("a fifth", || (begun(&sandbox) == 5).then_some(()));
     fs::write(sandbox.file("go"), "").unwrap();
@@ -91,12 +113,21 @@ fn who_waits_has_the_room_before_any_extra() {
 #[test]
 fn the_next_element_has_the_slot_of_the_last_one_at_once() {
     let sandbox = head(1);
-    let id = sandbox.submit(&["-J", "1-40"], "echo begin $(date +%s.%N) >> at; echo end $(date +%s.%N) >> at\n");
+    let id = sandbox.submit(
+        &["-J", "1-40"],
+        "echo begin $(date +%s.%N) >> at; echo end $(date +%s.%N) >> at\n",
+    );
     sandbox.ended(&id);
     let text = sandbox.read("at");
-    let moments: Vec<(&str, f64)> =
-        text.lines().filter_map(|line| line.split_once(' ')).map(|(what, at)| (what, at.parse().unwrap())).collect();
-    let gaps = moments.windows(2).filter(|pair| pair[0].0 == "end").map(|pair| (pair[1].1 - pair[0].1) * 1000.0);
+    let moments: Vec<(&str, f64)> = text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(what, at)| (what, at.parse().unwrap()))
+        .collect();
+    let gaps = moments
+        .windows(2)
+        .filter(|pair| pair[0].0 == "end")
+        .map(|pair| (pair[1].1 - pair[0].1) * 1000.0);
     let mut gaps: Vec<f64> = gaps.collect();
     gaps.sort_by(f64::total_cmp);
     eprintln!(
@@ -117,15 +148,34 @@ fn an_array_shows_that_it_is_failing_and_fails_in_the_end() {
         let job = sandbox.job(&id);
         job["array_indices_failed"].is_string().then_some(job)
     });
-    assert_eq!((&failing["job_state"], &failing["array_indices_failed"]), (&json!("B"), &json!("2")));
+    assert_eq!(
+        (&failing["job_state"], &failing["array_indices_failed"]),
+        (&json!("B"), &json!("2"))
+    );
     let comment = failing["comment"].as_str().unwrap();
-    assert!(comment.ends_with(", failing: 1 subjob has failed"), "{comment}");
-    let times: Vec<f64> = sandbox.read("at.2").lines().map(|line| line.parse().unwrap()).collect();
-    assert!(times.len() == 3 && times.windows(2).all(|pair| pair[1] - pair[0] >= 1.0), "{times:?}");
+    assert!(
+        comment.ends_with(", failing: 1 subjob has failed"),
+        "{comment}"
+    );
+    let times: Vec<f64> = sandbox
+        .read("at.2")
+        .lines()
+        .map(|line| line.parse().unwrap())
+        .collect();
+    assert!(
+        times.len() == 3 && times.windows(2).all(|pair| pair[1] - pair[0] >= 1.0),
+        "{times:?}"
+    );
     fs::write(sandbox.file("go"), "").unwrap();
     let over = sandbox.ended(&id);
-    assert_eq!((&over["Exit_status"], &over["array_indices_failed"]), (&json!(1), &json!("2")));
-    assert!(over["comment"].as_str().unwrap().ends_with(" and failed"), "{over}");
+    assert_eq!(
+        (&over["Exit_status"], &over["array_indices_failed"]),
+        (&json!(1), &json!("2"))
+    );
+    assert!(
+        over["comment"].as_str().unwrap().ends_with(" and failed"),
+        "{over}"
+    );
     assert_eq!(sandbox.job(&id.replace("[]", "[2]"))["run_count"], 3);
 }
 
@@ -140,7 +190,11 @@ fn what_failed_or_was_deleted_runs_again_when_it_is_retried() {
     sandbox.run("qdel", &[&deleted]).ok();
     assert_eq!(sandbox.ended(&deleted)["Exit_status"], 271);
     refused(&sandbox.run("qrls", &[&deleted]), 35, "Job has finished");
-    refused(&sandbox.run("qalter", &["--retry", "-l", "walltime=5", &failed]), 2, "stands without other options");
+    refused(
+        &sandbox.run("qalter", &["--retry", "-l", "walltime=5", &failed]),
+        2,
+        "stands without other options",
+    );
     sandbox.kill("schedd");
     fs::write(sandbox.file("mended"), "").unwrap();
     sandbox.run("qalter", &["--retry", &failed, &deleted]).ok();
@@ -151,14 +205,25 @@ fn what_failed_or_was_deleted_runs_again_when_it_is_retried() {
             (job["job_state"] == "F" && job["Exit_status"] == 0).then_some(job)
         })
     });
-    assert_eq!((&over[0]["run_count"], &over[1]["run_count"]), (&json!(2), &json!(1)));
+    assert_eq!(
+        (&over[0]["run_count"], &over[1]["run_count"]),
+        (&json!(2), &json!(1))
+    );
     let mut attempts: Vec<String> = sandbox.read("done").lines().map(str::to_string).collect();
     attempts.sort();
     assert_eq!(attempts, ["1", "1", "2"]);
-    refused(&sandbox.run("qalter", &["--retry", &failed]), 168, "invalid for state");
+    refused(
+        &sandbox.run("qalter", &["--retry", &failed]),
+        168,
+        "invalid for state",
+    );
     let accounts = sandbox.run("qacct", &["-j", &failed, "-F", "json"]).ok();
     let attempts: Value = serde_json::from_str(&accounts).unwrap();
-    assert_eq!(attempts.to_string().matches("\"attempt\":").count(), 2, "{attempts}");
+    assert_eq!(
+        attempts.to_string().matches("\"attempt\":").count(),
+        2,
+        "{attempts}"
+    );
     let told = sandbox.run("tracejob", &[&failed]).ok();
     assert!(told.contains("Job to be run once more"), "{told}");
 }
@@ -178,7 +243,9 @@ fn what_is_over_does_not_come_back_where_no_job_comes_in_or_nothing_is_known_of_
     refused(&retry(), 153, "Unknown Job Id");
     qmgr("set server job_history_enable = True");
     sandbox.until("its end", || (retry().code == 0).then_some(()));
-    sandbox.until("its second end", || (sandbox.ended(&id)["run_count"] == 2).then_some(()));
+    sandbox.until("its second end", || {
+        (sandbox.ended(&id)["run_count"] == 2).then_some(())
+    });
 }
 
 #[test]
@@ -191,14 +258,27 @@ fn elements_that_failed_or_were_deleted_run_again_when_their_array_is_retried() 
     assert_eq!(sandbox.ended(&id)["array_indices_failed"], "1,3,5");
     fs::write(sandbox.file("mended"), "").unwrap();
     sandbox.run("qalter", &["--retry", "1[3]"]).ok();
-    sandbox.until("one of them", || sandbox.read("done").contains("3 2").then_some(()));
+    sandbox.until("one of them", || {
+        sandbox.read("done").contains("3 2").then_some(())
+    });
     assert_eq!(sandbox.ended(&id)["array_indices_failed"], "1,5");
     sandbox.run("qalter", &["--retry", &id]).ok();
-    sandbox.until("a good end", || (sandbox.ended(&id)["Exit_status"] == 0).then_some(()));
+    sandbox.until("a good end", || {
+        (sandbox.ended(&id)["Exit_status"] == 0).then_some(())
+    });
     let mut done: Vec<String> = sandbox.read("done").lines().map(str::to_string).collect();
     done.sort();
-    assert_eq!(done, ["1 1", "1 3", "2 1", "3 1", "3 2", "4 1", "5 1", "5 3", "6 3"]);
-    refused(&sandbox.run("qalter", &["--retry", "1[2]"]), 168, "invalid for state");
+    assert_eq!(
+        done,
+        [
+            "1 1", "1 3", "2 1", "3 1", "3 2", "4 1", "5 1", "5 3", "6 3"
+        ]
+    );
+    refused(
+        &sandbox.run("qalter", &["--retry", "1[2]"]),
+        168,
+        "invalid for state",
+    );
 }
 
 /// Q29, over a crash: who waits for a label goes on when a job of it has ended well.
@@ -206,9 +286,17 @@ fn elements_that_failed_or_were_deleted_run_again_when_their_array_is_retried() 
 fn a_label_of_the_process_group_lets_others_go_on() {
     let sandbox = head(4);
     let group = ["--group", "show1"];
-    let waits = |depend: &str| sandbox.submit(&[&group[..], &["-W", &format!("depend={depend}")]].concat(), "true\n");
-    let (done, failed, complete) =
-        (waits("done-job-sim"), waits("failed-job-sim"), waits("afterany:@sim,afterok:@comp"));
+    let waits = |depend: &str| {
+        sandbox.submit(
+            &[&group[..], &["-W", &format!("depend={depend}")]].concat(),
+            "true\n",
+        )
+    };
+    let (done, failed, complete) = (
+        waits("done-job-sim"),
+        waits("failed-job-sim"),
+        waits("afterany:@sim,afterok:@comp"),
+    );
     let elsewhere = sandbox.submit(&["--group", "show2", "-W", "depend=afterok:@sim"], "true\n");
     let job = sandbox.job(&done);
     assert_eq!(
@@ -216,48 +304,86 @@ fn a_label_of_the_process_group_lets_others_go_on() {
         (&json!("H"), &json!("afterok:@sim"), &json!("show1"))
     );
     let comment = job["comment"].as_str().unwrap();
-    assert_eq!(comment, "Job held by dependency: afterok:@sim, which no job of group show1 has met yet");
+    assert_eq!(
+        comment,
+        "Job held by dependency: afterok:@sim, which no job of group show1 has met yet"
+    );
     sandbox.kill("schedd");
-    let sim = sandbox
-        .submit(&["--group", "show1", "--label", "sim"], "while [ ! -e go ]; do sleep 0.02; done; [ -e good ]\n");
+    let sim = sandbox.submit(
+        &["--group", "show1", "--label", "sim"],
+        "while [ ! -e go ]; do sleep 0.02; done; [ -e good ]\n",
+    );
     assert_eq!(sandbox.running(&sim)["label"], "sim");
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(sandbox.ended(&failed)["Exit_status"], 0);
-    assert_eq!([&done, &complete, &elsewhere].map(|id| sandbox.state(id)), ["H", "H", "H"]);
+    assert_eq!(
+        [&done, &complete, &elsewhere].map(|id| sandbox.state(id)),
+        ["H", "H", "H"]
+    );
     assert_eq!(sandbox.job(&complete)["depend"], "afterok:@comp");
     fs::write(sandbox.file("good"), "").unwrap();
     let from = Instant::now();
     sandbox.run("qalter", &["--retry", &sim]).ok();
     assert_eq!(sandbox.ended(&done)["Exit_status"], 0);
-    eprintln!("from the retry to the end of what waited for it: {} ms", from.elapsed().as_millis());
+    eprintln!(
+        "from the retry to the end of what waited for it: {} ms",
+        from.elapsed().as_millis()
+    );
     let late = waits("done-job-sim");
-    assert_eq!(sandbox.ended(&late)["Exit_status"], 0, "the last of that label has ended well");
+    assert_eq!(
+        sandbox.ended(&late)["Exit_status"],
+        0,
+        "the last of that label has ended well"
+    );
     let bound = sandbox.submit(&["-h", "--group", "show1"], "true\n");
-    sandbox.run("qalter", &["-W", "depend=afterok:@sim:@next", &bound]).ok();
+    sandbox
+        .run("qalter", &["-W", "depend=afterok:@sim:@next", &bound])
+        .ok();
     assert_eq!(
         sandbox.job(&bound)["depend"],
         "afterok:@next",
         "of what it is bound to later that is left which is not met"
     );
     let circle = format!("jobs would wait in a circle: {complete} -> @comp -> {complete}");
-    refused(&sandbox.run("qalter", &["--label", "comp", &complete]), 206, &circle);
+    refused(
+        &sandbox.run("qalter", &["--label", "comp", &complete]),
+        206,
+        &circle,
+    );
     let one = sandbox.submit(&["--label", "one", "-W", "depend=afterok:@two"], "true\n");
     let two = ["--label", "two", "-W", "depend=afterok:@one", "--", "true"];
-    let circle = format!("jobs would wait in a circle: this job -> @one -> {one} -> @two -> this job");
+    let circle =
+        format!("jobs would wait in a circle: this job -> @one -> {one} -> @two -> this job");
     refused(&sandbox.run("qsub", &two), 206, &circle);
     sandbox.submit(&["--label", "one"], "sleep 60\n");
     let done = sandbox.run("qsub", &two);
-    assert!(done.code == 0, "another one carries that label, too: {}", done.err);
+    assert!(
+        done.code == 0,
+        "another one carries that label, too: {}",
+        done.err
+    );
     assert_eq!(sandbox.state(&elsewhere), "H");
     sandbox.run("qrls", &["-h", "s", &elsewhere]).ok();
     assert_eq!(sandbox.ended(&elsewhere)["Exit_status"], 0);
     for wrong in ["afterok:@", "before:@sim", "done-job-a/b"] {
-        refused(&sandbox.run("qsub", &["-W", &format!("depend={wrong}"), "--", "true"]), 2, "illegal -W value");
+        refused(
+            &sandbox.run("qsub", &["-W", &format!("depend={wrong}"), "--", "true"]),
+            2,
+            "illegal -W value",
+        );
     }
-    refused(&sandbox.run("qsub", &["--label", "a b", "--", "true"]), 166, "label");
+    refused(
+        &sandbox.run("qsub", &["--label", "a b", "--", "true"]),
+        166,
+        "label",
+    );
     let many: Vec<String> = (0..1001).map(|label| format!("@l{label}")).collect();
     let depend = format!("depend=afterok:{}", many.join(":"));
-    refused(&sandbox.run("qsub", &["-W", &depend, "--", "true"]), 206, "waits for 1000 labels at most");
+    refused(
+        &sandbox.run("qsub", &["-W", &depend, "--", "true"]),
+        206,
+        "waits for 1000 labels at most",
+    );
 }
 
 /// Q29: who waits for one element of an array by its label, before and after that has ended.
@@ -270,10 +396,17 @@ fn a_single_frame_lets_others_go_on() {
                   [ $PBS_ARRAY_INDEX != 3 ]\n";
     let array = sandbox.submit(&["--label", "sim", "-J", "1-3"], script);
     assert_eq!(sandbox.ended(&early)["Exit_status"], 0);
-    assert!(!sandbox.read("early").contains("over1"), "the array goes on");
+    assert!(
+        !sandbox.read("early").contains("over1"),
+        "the array goes on"
+    );
     assert_eq!(sandbox.ended(&failed)["Exit_status"], 0);
     let late = sandbox.submit(&["-W", "depend=afterok:@sim[2]"], "true\n");
-    assert_eq!(sandbox.ended(&late)["Exit_status"], 0, "it has ended already, its array has not");
+    assert_eq!(
+        sandbox.ended(&late)["Exit_status"],
+        0,
+        "it has ended already, its array has not"
+    );
     let never = sandbox.submit(&["-W", "depend=done-frame-sim-3"], "true\n");
     assert_eq!(sandbox.job(&never)["depend"], "afterok:@sim[3]");
     fs::write(sandbox.file("go"), "").unwrap();

@@ -19,15 +19,39 @@ use std::collections::BTreeMap;
 
 /// Kinds of vectors that no fair-share method answers, each with its reason.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("flux_usage", "how usage fades, not what it makes of anybody's place"),
-    ("maui_fs_usage", "how usage fades in windows, not what it makes of anybody's place"),
-    ("it4i_decay", "how usage fades by steps, not what it makes of anybody's place"),
-    ("slurm_decay", "how usage fades; stepping drifts, and Lanai's is exact"),
-    ("yt_fair_share", "divides what is free now between pools; Lanai has no such method"),
-    ("yt_hdrf", "divides what is free now between pools; Lanai has no such method"),
-    ("yt_guarantees", "guarantees of pools; Lanai has no such method"),
+    (
+        "flux_usage",
+        "how usage fades, not what it makes of anybody's place",
+    ),
+    (
+        "maui_fs_usage",
+        "how usage fades in windows, not what it makes of anybody's place",
+    ),
+    (
+        "it4i_decay",
+        "how usage fades by steps, not what it makes of anybody's place",
+    ),
+    (
+        "slurm_decay",
+        "how usage fades; stepping drifts, and Lanai's is exact",
+    ),
+    (
+        "yt_fair_share",
+        "divides what is free now between pools; Lanai has no such method",
+    ),
+    (
+        "yt_hdrf",
+        "divides what is free now between pools; Lanai has no such method",
+    ),
+    (
+        "yt_guarantees",
+        "guarantees of pools; Lanai has no such method",
+    ),
     ("yt_starvation", "who preempts, not who goes first"),
-    ("yt_preemption_classes", "who is preempted, not who goes first"),
+    (
+        "yt_preemption_classes",
+        "who is preempted, not who goes first",
+    ),
 ];
 
 #[test]
@@ -46,25 +70,43 @@ fn every_vector_of_a_method_on_offer_comes_out_to_the_printed_digit() {
             "openpbs_fairshare" => openpbs(input, expected),
             "maui_fs_priority" => maui_priority(input, expected),
             "it4i_priority" => it4i_priority(input, expected),
-            _ => assert!(ELSEWHERE.iter().any(|(other, _)| *other == kind), "what is {kind} ({name})?"),
+            _ => assert!(
+                ELSEWHERE.iter().any(|(other, _)| *other == kind),
+                "what is {kind} ({name})?"
+            ),
         }
     }
-    let offered: usize =
-        counts.iter().filter(|(kind, _)| !ELSEWHERE.iter().any(|(e, _)| e == *kind)).map(|x| x.1).sum();
+    let offered: usize = counts
+        .iter()
+        .filter(|(kind, _)| !ELSEWHERE.iter().any(|(e, _)| e == *kind))
+        .map(|x| x.1)
+        .sum();
     assert_eq!((vectors.len(), offered), (40, 17), "{counts:?}");
-    assert!(ELSEWHERE.iter().all(|(kind, _)| counts.contains_key(kind)), "ELSEWHERE names a kind that is not there");
+    assert!(
+        ELSEWHERE.iter().all(|(kind, _)| counts.contains_key(kind)),
+        "ELSEWHERE names a kind that is not there"
+    );
 }
 
 fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("{value} is no text"))
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value} is no number"))
+    value
+        .as_f64()
+        .or_else(|| value.as_str()?.parse().ok())
+        .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 fn shares(value: &Value) -> Shares {
-    if value == "parent" { Shares::Parent } else { Shares::Of(number(value)) }
+    if value == "parent" {
+        Shares::Parent
+    } else {
+        Shares::Of(number(value))
+    }
 }
 
 /// Accounts, and what their users have used.
@@ -77,18 +119,33 @@ struct Site {
 impl Site {
     fn add_account(&mut self, name: &str, parent: Option<&str>, shares: Shares) {
         let parent = parent.map(str::to_string);
-        let account = Account { name: name.to_string(), parent, shares, users: Some(Vec::new()), ..Account::default() };
+        let account = Account {
+            name: name.to_string(),
+            parent,
+            shares,
+            users: Some(Vec::new()),
+            ..Account::default()
+        };
         self.accounts.push(account);
     }
 
     fn add_user(&mut self, account: &str, user: &str, shares: Shares, usage: f64) {
-        let users = self.accounts.iter_mut().find(|known| known.name == account).and_then(|known| known.users.as_mut());
+        let users = self
+            .accounts
+            .iter_mut()
+            .find(|known| known.name == account)
+            .and_then(|known| known.users.as_mut());
         users.unwrap().push((user.to_string(), shares));
         self.usage.insert(member(account, user), usage);
     }
 
     fn stand(self, method: Method, ties: Ties) -> Standings {
-        let policy = FairShare { method, ties, accounts: self.accounts, ..FairShare::default() };
+        let policy = FairShare {
+            method,
+            ties,
+            accounts: self.accounts,
+            ..FairShare::default()
+        };
         assert_eq!(lanai::model::account::check(&policy.accounts), Ok(()));
         standings(&Tree::of(&policy.accounts), &policy, &self.usage)
     }
@@ -106,13 +163,22 @@ fn slurm(name: &str, method: Method, input: &Value, expected: &Value) {
     for row in input.as_array().unwrap() {
         let parent = names.get(&row["parent"].as_i64().unwrap()).copied();
         if row["user"].is_string() {
-            site.add_user(parent.unwrap(), text(&row["user"]), shares(&row["shares"]), number(&row["usage"]));
+            site.add_user(
+                parent.unwrap(),
+                text(&row["user"]),
+                shares(&row["shares"]),
+                number(&row["usage"]),
+            );
             continue;
         }
         let account = text(&row["account"]);
         let account = if parent.is_none() { ROOT_NAME } else { account };
         names.insert(row["id"].as_i64().unwrap(), account);
-        let shares = if parent.is_none() { Shares::default() } else { shares(&row["shares"]) };
+        let shares = if parent.is_none() {
+            Shares::default()
+        } else {
+            shares(&row["shares"])
+        };
         site.add_account(account, parent, shares);
     }
     let table = site.stand(method, Ties::Slurm);
@@ -131,7 +197,11 @@ fn find<'a>(table: &'a Standings, key: &str) -> Option<&'a Standing> {
     match key.split_once('/') {
         Some((account, "")) => table.accounts.get(account),
         Some((account, user)) => table.members.get(&member(account, user)),
-        None => table.members.iter().find(|(member, _)| member.user == key).map(|(_, standing)| standing),
+        None => table
+            .members
+            .iter()
+            .find(|(member, _)| member.user == key)
+            .map(|(_, standing)| standing),
     }
 }
 
@@ -163,27 +233,55 @@ fn flux_walk(name: &str, input: &Value, expected: &Value) {
     }
     let table = site.stand(Method::Tree, Ties::Flux);
     let factor = |user: &str| format!("{:.6}", find(&table, user).unwrap().factor);
-    for figures in [&expected["fairshare"], &expected["published"]].into_iter().filter_map(Value::as_object) {
+    for figures in [&expected["fairshare"], &expected["published"]]
+        .into_iter()
+        .filter_map(Value::as_object)
+    {
         for (user, figure) in figures {
-            assert_eq!(factor(user), format!("{:.6}", number(figure)), "{name}: {user}");
+            assert_eq!(
+                factor(user),
+                format!("{:.6}", number(figure)),
+                "{name}: {user}"
+            );
         }
     }
-    let order: Vec<String> = expected["order"].as_array().unwrap().iter().map(|user| factor(text(user))).collect();
-    assert!(order.is_sorted_by(|before, after| before >= after), "{name}: {order:?}");
+    let order: Vec<String> = expected["order"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|user| factor(text(user)))
+        .collect();
+    assert!(
+        order.is_sorted_by(|before, after| before >= after),
+        "{name}: {order:?}"
+    );
 }
 
 /// F16, as its scenario writes it, with the weights of the vector.
 fn flux_priority(input: &Value, expected: &Value) {
     let formula = "fairshare_factor * fairshare_weight + queue_priority * queue_weight + bank * bank_weight \
                    + (urgency - 16) * 1000";
-    let names =
-        ["fairshare_factor", "queue_priority", "bank", "urgency", "fairshare_weight", "queue_weight", "bank_weight"];
+    let names = [
+        "fairshare_factor",
+        "queue_priority",
+        "bank",
+        "urgency",
+        "fairshare_weight",
+        "queue_weight",
+        "bank_weight",
+    ];
     let usual = [0.0, 0.0, 0.0, 16.0, 100_000.0, 10_000.0, 0.0];
     let value = |name: &str| {
         let place = names.iter().position(|known| *known == name)?;
-        Some(expression::Value::Number(input[place].as_f64().unwrap_or(usual[place])))
+        Some(expression::Value::Number(
+            input[place].as_f64().unwrap_or(usual[place]),
+        ))
     };
-    assert_eq!(Expression::parse(formula).unwrap().number(&value), Ok(Some(number(expected))), "{input}");
+    assert_eq!(
+        Expression::parse(formula).unwrap().number(&value),
+        Ok(Some(number(expected))),
+        "{input}"
+    );
 }
 
 /// PBS counts from one second for everybody and adds to all above what `pbsfs` sets: with such
@@ -196,7 +294,10 @@ fn openpbs(input: &Value, expected: &Value) {
     let set = |name: &str| input["pbsfs_set"].get(name).map(number);
     let below = |above: &str| -> f64 {
         let is_below = |name: &str| above == "root" || parent(name) == above;
-        tree.keys().filter(|name| is_below(name)).filter_map(|name| set(name)).sum()
+        tree.keys()
+            .filter(|name| is_below(name))
+            .filter_map(|name| set(name))
+            .sum()
     };
     let total = least + below("root");
     let part = |name: &str| {
@@ -207,10 +308,22 @@ fn openpbs(input: &Value, expected: &Value) {
         let group = (least + below(&parent(user))) / total;
         let held = classic::effective(set(user).unwrap_or(least) / total, group, part(user));
         let owed = part(&parent(user)) * part(user);
-        assert_eq!(&Value::from(format!("{held:.4}")), printed, "usage of {user}");
-        assert_eq!(format!("{owed:.4}"), format!("{:.4}", number(&expected["perc"][user])), "perc of {user}");
+        assert_eq!(
+            &Value::from(format!("{held:.4}")),
+            printed,
+            "usage of {user}"
+        );
+        assert_eq!(
+            format!("{owed:.4}"),
+            format!("{:.4}", number(&expected["perc"][user])),
+            "perc of {user}"
+        );
         let factor = format!("{:.4}", classic::factor(held, owed));
-        assert_eq!(Value::from(factor), expected["factor"][user], "factor of {user}");
+        assert_eq!(
+            Value::from(factor),
+            expected["factor"][user],
+            "factor of {user}"
+        );
     }
 }
 
@@ -220,29 +333,47 @@ fn maui_priority(input: &Value, expected: &Value) {
         other => Target::parse(&other.as_f64()?.to_string()),
     };
     let distance = |name: &String| {
-        let delta = |target| target::delta(target, number(&input["usage"][name]), Distance::Difference);
+        let delta =
+            |target| target::delta(target, number(&input["usage"][name]), Distance::Difference);
         target(&input["target"][name]).map_or(0.0, delta)
     };
     let weights = input["weights"].as_object().unwrap();
     let component = Component {
         whole: Count::of(number(&input["FSWEIGHT"])),
-        parts: weights.values().map(|weight| Count::of(number(weight))).collect(),
+        parts: weights
+            .values()
+            .map(|weight| Count::of(number(weight)))
+            .collect(),
     };
-    assert_eq!(component.value(&weights.keys().map(distance).collect::<Vec<_>>()), number(expected));
+    assert_eq!(
+        component.value(&weights.keys().map(distance).collect::<Vec<_>>()),
+        number(expected)
+    );
 }
 
 /// The fair-share part, and with queue and eligible time by the published formula the whole.
 fn it4i_priority(input: &Value, expected: &Value) {
-    let value = linear::priority(number(&input["usage_project"]), number(&input["usage_total"]));
-    assert_eq!(format!("{value:.6}"), format!("{:.6}", number(&expected["fairshare_priority"])));
-    let whole =
-        1000.0 * number(&input["queue_priority"]) + value / 1000.0 + number(&input["eligible_time"]) / 864_000.0;
-    assert_eq!(format!("{whole:.6}"), format!("{:.6}", number(&expected["priority"])));
+    let value = linear::priority(
+        number(&input["usage_project"]),
+        number(&input["usage_total"]),
+    );
+    assert_eq!(
+        format!("{value:.6}"),
+        format!("{:.6}", number(&expected["fairshare_priority"]))
+    );
+    let whole = 1000.0 * number(&input["queue_priority"])
+        + value / 1000.0
+        + number(&input["eligible_time"]) / 864_000.0;
+    assert_eq!(
+        format!("{whole:.6}"),
+        format!("{:.6}", number(&expected["priority"]))
+    );
 }
 
 #[test]
 fn schedd_shows_how_shares_are_divided() {
-    let config = "[[account]]\nname = \"a\"\nshares = 3\nusers = [\"ann\"]\n[[account]]\nname = \"b\"\n";
+    let config =
+        "[[account]]\nname = \"a\"\nshares = 3\nusers = [\"ann\"]\n[[account]]\nname = \"b\"\n";
     let sandbox = Sandbox::configured(config);
     let said = sandbox.run("schedd", &["--check"]).ok();
     let expected = "# fairshare: classic, by user@account\n#   a: shares 3, 75.00% of all: ann 1\n#   \
@@ -263,23 +394,41 @@ fn made() -> impl Strategy<Value = Made> {
 
 /// Shares of 4 stand for those of the parent.
 fn made_shares(number: u32) -> Shares {
-    if number == 4 { Shares::Parent } else { Shares::Of(f64::from(number)) }
+    if number == 4 {
+        Shares::Parent
+    } else {
+        Shares::Of(f64::from(number))
+    }
 }
 
 fn site(made: &Made) -> Site {
     let mut site = Site::default();
     for (place, (parent, shares, users)) in made.iter().enumerate() {
         let parent = (*parent < place).then(|| format!("a{parent}"));
-        site.add_account(&format!("a{place}"), parent.as_deref(), made_shares(*shares));
+        site.add_account(
+            &format!("a{place}"),
+            parent.as_deref(),
+            made_shares(*shares),
+        );
         for (number, (shares, usage)) in users.iter().enumerate() {
-            site.add_user(&format!("a{place}"), &format!("u{number}"), made_shares(*shares), f64::from(*usage));
+            site.add_user(
+                &format!("a{place}"),
+                &format!("u{number}"),
+                made_shares(*shares),
+                f64::from(*usage),
+            );
         }
     }
     site
 }
 
 fn method() -> impl Strategy<Value = Method> {
-    prop::sample::select(Method::ALL.iter().map(|(_, method)| *method).collect::<Vec<_>>())
+    prop::sample::select(
+        Method::ALL
+            .iter()
+            .map(|(_, method)| *method)
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn ties() -> impl Strategy<Value = Ties> {

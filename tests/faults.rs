@@ -14,7 +14,9 @@ fn expected(n: i64) -> i64 {
 
 /// Asks until it is granted, or has been done without a word.
 fn insist(sandbox: &Sandbox, program: &str, id: &str, done: impl Fn(&Value) -> bool) {
-    sandbox.until(program, || (sandbox.run(program, &[id]).code == 0 || done(&sandbox.job(id))).then_some(()));
+    sandbox.until(program, || {
+        (sandbox.run(program, &[id]).code == 0 || done(&sandbox.job(id))).then_some(())
+    });
 }
 
 /// Submits the nth job: at once, held and released, or held and deleted.
@@ -22,7 +24,15 @@ fn submit(sandbox: &Sandbox, n: i64) -> Option<String> {
     let name = format!("job{n}");
     let script = format!("echo start >> starts.$PBS_JOBID; exit {n}\n");
     let arguments = ["-N", &name, "-h"];
-    let done = sandbox.run_with_input("qsub", if n % 3 == 0 { &arguments[..2] } else { &arguments }, &script);
+    let done = sandbox.run_with_input(
+        "qsub",
+        if n % 3 == 0 {
+            &arguments[..2]
+        } else {
+            &arguments
+        },
+        &script,
+    );
     if done.code != 0 {
         is_honest(sandbox, &name, &done);
         return None;
@@ -38,9 +48,16 @@ fn submit(sandbox: &Sandbox, n: i64) -> Option<String> {
 
 /// A `qsub` that fails has a reason; and unless it says that it does not know, there is no job.
 fn is_honest(sandbox: &Sandbox, name: &str, done: &Done) {
-    assert!(done.err.lines().any(|line| line.starts_with("qsub: ")), "{done:?}");
+    assert!(
+        done.err.lines().any(|line| line.starts_with("qsub: ")),
+        "{done:?}"
+    );
     if !done.err.contains("qstat shows whether") {
-        assert_eq!(sandbox.run("qselect", &["-x", "-N", name]).out, "", "{done:?}");
+        assert_eq!(
+            sandbox.run("qselect", &["-x", "-N", name]).out,
+            "",
+            "{done:?}"
+        );
     }
 }
 
@@ -65,8 +82,14 @@ fn work_under(faults: &str) -> usize {
 
 #[test]
 fn short_reads_and_writes_change_nothing() {
-    assert_eq!(work_under("socket.read:1/20:short,socket.write:1/20:short"), 0);
-    assert_eq!(work_under("socket.read:1/2:short,socket.write:1/2:short"), 0);
+    assert_eq!(
+        work_under("socket.read:1/20:short,socket.write:1/20:short"),
+        0
+    );
+    assert_eq!(
+        work_under("socket.read:1/2:short,socket.write:1/2:short"),
+        0
+    );
 }
 
 #[test]

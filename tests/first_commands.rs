@@ -27,8 +27,15 @@ fn host() -> String {
 /// What a command printed, without times and counts.
 fn without_numbers(done: &Done) -> (i32, String, String) {
     let masked = |text: &str| {
-        let digits: String = text.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
-        digits.split('#').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("#")
+        let digits: String = text
+            .chars()
+            .map(|c| if c.is_ascii_digit() { '#' } else { c })
+            .collect();
+        digits
+            .split('#')
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("#")
     };
     (done.code, masked(&done.out), masked(&done.err))
 }
@@ -64,9 +71,17 @@ fn every_query_is_answered_before_the_first_job_as_after_it() {
         let [first, later] = [&fresh(), &used].map(|sandbox| {
             let done = sandbox.run(query[0], &query[1..]);
             let home = sandbox.home().display().to_string();
-            Done { out: done.out.replace(&home, "HOME"), err: done.err.replace(&home, "HOME"), ..done }
+            Done {
+                out: done.out.replace(&home, "HOME"),
+                err: done.err.replace(&home, "HOME"),
+                ..done
+            }
         });
-        assert_eq!(without_numbers(&first), without_numbers(&later), "{query:?}\n{first:?}\n{later:?}");
+        assert_eq!(
+            without_numbers(&first),
+            without_numbers(&later),
+            "{query:?}\n{first:?}\n{later:?}"
+        );
     }
 }
 
@@ -74,11 +89,20 @@ fn every_query_is_answered_before_the_first_job_as_after_it() {
 fn the_first_job_is_checked_as_the_second_is() {
     let used = used();
     for request in ["ncpus=100000", "mem=900tb", "walltime=abc"] {
-        let [first, later] = [&fresh(), &used].map(|sandbox| sandbox.run("qsub", &["-l", request, "--", "/bin/true"]));
+        let [first, later] = [&fresh(), &used]
+            .map(|sandbox| sandbox.run("qsub", &["-l", request, "--", "/bin/true"]));
         assert_ne!(first.code, 0, "{request}: {first:?}");
-        assert_eq!(without_numbers(&first), without_numbers(&later), "{request}");
+        assert_eq!(
+            without_numbers(&first),
+            without_numbers(&later),
+            "{request}"
+        );
         let dry = used.run("qsub", &["--dry-run", "-l", request, "--", "/bin/true"]);
-        assert_eq!((dry.code, dry.out, dry.err), (later.code, later.out, later.err), "{request}: a dry run");
+        assert_eq!(
+            (dry.code, dry.out, dry.err),
+            (later.code, later.out, later.err),
+            "{request}: a dry run"
+        );
     }
 }
 
@@ -86,13 +110,19 @@ fn the_first_job_is_checked_as_the_second_is() {
 fn a_dry_run_is_right_as_the_first_command_and_after_the_daemons_have_left() {
     let would_start = |sandbox: &Sandbox| {
         let done = sandbox.run("qsub", &["--dry-run", "--", "/bin/true"]);
-        assert!(done.code == 0 && done.out.contains("It would start now"), "{done:?}\n{}", sandbox.log());
+        assert!(
+            done.code == 0 && done.out.contains("It would start now"),
+            "{done:?}\n{}",
+            sandbox.log()
+        );
     };
     would_start(&fresh());
     let sandbox = Sandbox::configured("[server]\nidle = \"1s\"\n");
     would_start(&sandbox);
     for _ in 0..2 {
-        sandbox.until("the daemons' leave", || sandbox.pids_of("schedd").is_empty().then_some(()));
+        sandbox.until("the daemons' leave", || {
+            sandbox.pids_of("schedd").is_empty().then_some(())
+        });
         would_start(&sandbox);
     }
 }
@@ -100,23 +130,43 @@ fn a_dry_run_is_right_as_the_first_command_and_after_the_daemons_have_left() {
 #[test]
 fn what_is_to_come_contains_the_callers_last_command() {
     let sandbox = used();
-    let nodes: Value = serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).ok()).unwrap();
-    let ncpus = nodes["nodes"][host()]["resources_available"]["ncpus"].as_i64().unwrap();
+    let nodes: Value =
+        serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).ok()).unwrap();
+    let ncpus = nodes["nodes"][host()]["resources_available"]["ncpus"]
+        .as_i64()
+        .unwrap();
     for round in 0..3 {
         sandbox.run("qstat", &["--holes"]).ok();
         let whole = format!("ncpus={ncpus}");
-        let id = sandbox.run("qsub", &["-l", &whole, "--", "/bin/sleep", "60"]).line();
-        let dry = sandbox.run("qsub", &["--dry-run", "-l", "walltime=60", "--", "/bin/true"]).ok();
+        let id = sandbox
+            .run("qsub", &["-l", &whole, "--", "/bin/sleep", "60"])
+            .line();
+        let dry = sandbox
+            .run(
+                "qsub",
+                &["--dry-run", "-l", "walltime=60", "--", "/bin/true"],
+            )
+            .ok();
         assert!(!dry.contains("It would start now"), "{round}: {dry}");
-        let next = sandbox.run("qsub", &["-l", &whole, "--", "/bin/true"]).line();
+        let next = sandbox
+            .run("qsub", &["-l", &whole, "--", "/bin/true"])
+            .line();
         let starts = sandbox.run("qstat", &["--start"]).ok();
-        assert!(starts.contains(&next), "{round}: {next} is not in\n{starts}");
+        assert!(
+            starts.contains(&next),
+            "{round}: {next} is not in\n{starts}"
+        );
         sandbox.run("qdel", &[&next]).ok();
         let starts = sandbox.run("qstat", &["--start"]).ok();
         assert!(!starts.contains(&next), "{round}: {next} is in\n{starts}");
         sandbox.run("qdel", &[&id]).ok();
         sandbox.ended(&id);
-        let dry = sandbox.run("qsub", &["--dry-run", "-l", "walltime=60", "--", "/bin/true"]).ok();
+        let dry = sandbox
+            .run(
+                "qsub",
+                &["--dry-run", "-l", "walltime=60", "--", "/bin/true"],
+            )
+            .ok();
         assert!(dry.contains("It would start now"), "{round}: {dry}");
     }
 }

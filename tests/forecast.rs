@@ -16,7 +16,12 @@ type Made = (u32, u32, &'static str, i64);
 
 fn made() -> impl Strategy<Value = Made> {
     let place = prop_oneof![4 => Just("free"), 1 => Just("scatter"), 1 => Just("free:excl"), 1 => Just("pack")];
-    (1..4u32, 1..6u32, place, (1..20i64).prop_map(|tens| tens * 10))
+    (
+        1..4u32,
+        1..6u32,
+        place,
+        (1..20i64).prop_map(|tens| tens * 10),
+    )
 }
 
 fn text((count, ncpus, place, walltime): &Made) -> String {
@@ -31,15 +36,24 @@ fn carried_on(mut scene: Scene, idle: i64) -> BTreeMap<JobId, (Time, Vec<String>
         let plan = scene.plan();
         scene.apply(&plan);
         for start in &plan.starts {
-            let mut nodes: Vec<String> = start.shares.iter().map(|share| share.node.clone()).collect();
+            let mut nodes: Vec<String> = start
+                .shares
+                .iter()
+                .map(|share| share.node.clone())
+                .collect();
             nodes.sort();
             nodes.dedup();
             started.insert(start.job, (scene.now, nodes));
             ends.insert((start.until, start.job), ());
         }
-        let Some(((end, _), ())) = ends.first_key_value() else { return started };
+        let Some(((end, _), ())) = ends.first_key_value() else {
+            return started;
+        };
         scene.now = Time(end.0.min(scene.now.0 + idle));
-        while let Some(entry) = ends.first_entry().filter(|entry| entry.key().0 <= scene.now) {
+        while let Some(entry) = ends
+            .first_entry()
+            .filter(|entry| entry.key().0 <= scene.now)
+        {
             scene.state.vacate(entry.remove_entry().0.1);
         }
     }
@@ -87,7 +101,9 @@ fn occupied_under(policy: &str, spare: u64) -> (Sandbox, String) {
     let node = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = node.split('.').next().unwrap();
     let node = format!("[[node]]\nname = \"{node}\"\nncpus = {NCPUS}\nmem = \"64gb\"\n");
-    let sandbox = Sandbox::configured(&format!("[server]\nrefuse_impossible = false\n{policy}\n{node}"));
+    let sandbox = Sandbox::configured(&format!(
+        "[server]\nrefuse_impossible = false\n{policy}\n{node}"
+    ));
     let request = format!("select=1:ncpus={}", NCPUS - spare);
     let first = sandbox.submit(&["-l", &request, "-l", "walltime=1:00:00"], "sleep 600\n");
     sandbox.running(&first);
@@ -95,7 +111,9 @@ fn occupied_under(policy: &str, spare: u64) -> (Sandbox, String) {
 }
 
 fn json_of(sandbox: &Sandbox, arguments: &[&str]) -> Value {
-    let out = sandbox.run("qstat", &[arguments, &["-F", "json"]].concat()).ok();
+    let out = sandbox
+        .run("qstat", &[arguments, &["-F", "json"]].concat())
+        .ok();
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
 }
 
@@ -109,43 +127,88 @@ fn every_waiting_job_is_told_when_it_starts() {
     let never = sandbox.submit(&["-l", &format!("select=1:ncpus={}", NCPUS + 1)], "true\n");
     let told = json_of(&sandbox, &["--start"]);
     let estimated = |id: &str| told["Jobs"][id]["estimated"].clone();
-    let start = |id: &str| estimated(id)["start"].as_i64().unwrap_or_else(|| panic!("{id}: {told}"));
+    let start = |id: &str| {
+        estimated(id)["start"]
+            .as_i64()
+            .unwrap_or_else(|| panic!("{id}: {told}"))
+    };
     assert_eq!(start(&third), start(&second) + 600, "{told}");
-    assert_eq!(estimated(&third)["end"].as_i64().unwrap(), start(&third) + 300);
+    assert_eq!(
+        estimated(&third)["end"].as_i64().unwrap(),
+        start(&third) + 300
+    );
     assert_eq!(told["Jobs"][&never]["code"], "unsatisfiable");
     assert_eq!(told["horizon"]["whole"], true);
     let stime = sandbox.job(&first)["stime"].as_str().unwrap().to_string();
-    let text = sandbox.run("qstat", &["--start", &second, &never, &first]).ok();
-    assert!(text.lines().count() == 5 && text.contains("Can Never Run") && text.contains(&stime), "{text}");
+    let text = sandbox
+        .run("qstat", &["--start", &second, &never, &first])
+        .ok();
+    assert!(
+        text.lines().count() == 5 && text.contains("Can Never Run") && text.contains(&stime),
+        "{text}"
+    );
     let unknown = sandbox.run("qstat", &["--start", &never, "999"]);
-    assert_eq!((unknown.code, unknown.out.lines().count()), (153, 3), "{unknown:?}");
-    let promised =
-        sandbox.until("the promise", || Some(sandbox.job(&second)["estimated"].clone()).filter(|e| !e.is_null()));
+    assert_eq!(
+        (unknown.code, unknown.out.lines().count()),
+        (153, 3),
+        "{unknown:?}"
+    );
+    let promised = sandbox.until("the promise", || {
+        Some(sandbox.job(&second)["estimated"].clone()).filter(|e| !e.is_null())
+    });
     let node = estimated(&second)["nodes"][0].as_str().unwrap().to_string();
-    assert_eq!(promised["exec_vnode"], json!(format!("({node}:ncpus={NCPUS})")));
+    assert_eq!(
+        promised["exec_vnode"],
+        json!(format!("({node}:ncpus={NCPUS})"))
+    );
     assert_eq!(promised["start_time"], estimated(&second)["start_time"]);
     let list = sandbox.run("qstat", &["-T"]).ok();
     let place = |id: &str| list.find(id).unwrap_or_else(|| panic!("{id}: {list}"));
-    assert!(place(&second) < place(&first) && place(&first) < place(&third), "{list}");
+    assert!(
+        place(&second) < place(&first) && place(&first) < place(&third),
+        "{list}"
+    );
 }
 
 #[test]
 fn a_job_that_waits_is_told_why_and_who_passed_it() {
     let (sandbox, first) = occupied(1);
-    let waits = sandbox.submit(&["-l", &format!("select=1:ncpus={NCPUS}"), "-l", "walltime=600"], "true\n");
-    sandbox.until("the promise", || Some(sandbox.job(&waits)["estimated"].clone()).filter(|e| !e.is_null()));
-    let filler = sandbox.submit(&["-l", "select=1:ncpus=1", "-l", "walltime=600"], "sleep 600\n");
+    let waits = sandbox.submit(
+        &[
+            "-l",
+            &format!("select=1:ncpus={NCPUS}"),
+            "-l",
+            "walltime=600",
+        ],
+        "true\n",
+    );
+    sandbox.until("the promise", || {
+        Some(sandbox.job(&waits)["estimated"].clone()).filter(|e| !e.is_null())
+    });
+    let filler = sandbox.submit(
+        &["-l", "select=1:ncpus=1", "-l", "walltime=600"],
+        "sleep 600\n",
+    );
     sandbox.running(&filler);
     let why = sandbox.until("a fresh answer", || {
         let why = json_of(&sandbox, &["--why", &waits])["Jobs"][&waits]["why"].clone();
-        (why["passed_by"].as_array().is_some_and(|passed| !passed.is_empty())).then_some(why)
+        (why["passed_by"]
+            .as_array()
+            .is_some_and(|passed| !passed.is_empty()))
+        .then_some(why)
     });
     assert_eq!(why["reason"]["code"], "amount.ncpus", "{why}");
     assert_eq!(why["passed_by"][0]["job"], json!(filler));
-    let verdicts: Vec<&str> =
-        why["stages"].as_array().unwrap().iter().map(|s| s["verdict"].as_str().unwrap()).collect();
+    let verdicts: Vec<&str> = why["stages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["verdict"].as_str().unwrap())
+        .collect();
     let nothing = "not_reached";
-    let expected = ["passed", "passed", "passed", "passed", "failed", nothing, nothing, "off", nothing];
+    let expected = [
+        "passed", "passed", "passed", "passed", "failed", nothing, nothing, "off", nothing,
+    ];
     assert_eq!(verdicts, expected);
     assert_eq!(why["estimated"]["start"], why["promise"]["start"]);
     let text = sandbox.run("qstat", &["--why", &waits]).ok();
@@ -153,14 +216,23 @@ fn a_job_that_waits_is_told_why_and_who_passed_it() {
         format!("Job {filler} passed you: it ends at "),
         format!("Waits for:  job {first} on "),
         "before your promised start ".to_string(),
-        format!("Not enough ncpus is free now: asked for {NCPUS}, free 0 of {NCPUS}.  (match: amount.ncpus)"),
+        format!(
+            "Not enough ncpus is free now: asked for {NCPUS}, free 0 of {NCPUS}.  (match: amount.ncpus)"
+        ),
     ] {
         assert!(text.contains(&part), "{part}: {text}");
     }
     let runs = sandbox.run("qstat", &["--why", &first]).ok();
-    assert!(runs.contains(" runs since ") && runs.lines().count() == 1, "{runs}");
+    assert!(
+        runs.contains(" runs since ") && runs.lines().count() == 1,
+        "{runs}"
+    );
     let unknown = sandbox.run("qstat", &["--why", "9999"]);
-    assert!(unknown.err.contains("Unknown Job Id 9999"), "{}", unknown.err);
+    assert!(
+        unknown.err.contains("Unknown Job Id 9999"),
+        "{}",
+        unknown.err
+    );
 }
 
 /// M29.
@@ -168,20 +240,43 @@ fn a_job_that_waits_is_told_why_and_who_passed_it() {
 fn free_windows_are_told_widest_first() {
     let (sandbox, _) = occupied(2);
     let told = json_of(&sandbox, &["--holes"]);
-    assert_eq!(told["Windows"], json!([{"nodes": 1, "processors": 2, "seconds": null, "until": null}]));
-    sandbox.submit(&["-l", &format!("select=1:ncpus={}", NCPUS - 1), "-l", "walltime=600"], "true\n");
+    assert_eq!(
+        told["Windows"],
+        json!([{"nodes": 1, "processors": 2, "seconds": null, "until": null}])
+    );
+    sandbox.submit(
+        &[
+            "-l",
+            &format!("select=1:ncpus={}", NCPUS - 1),
+            "-l",
+            "walltime=600",
+        ],
+        "true\n",
+    );
     let told = sandbox.until("a fresh answer", || {
-        Some(json_of(&sandbox, &["--holes"])).filter(|told| told["Windows"].as_array().is_some_and(|w| w.len() == 2))
+        Some(json_of(&sandbox, &["--holes"]))
+            .filter(|told| told["Windows"].as_array().is_some_and(|w| w.len() == 2))
     });
     let (wide, long) = (&told["Windows"][0], &told["Windows"][1]);
-    assert_eq!((&wide["processors"], &long["processors"], &long["seconds"]), (&json!(2), &json!(1), &Value::Null));
+    assert_eq!(
+        (&wide["processors"], &long["processors"], &long["seconds"]),
+        (&json!(2), &json!(1), &Value::Null)
+    );
     let seconds = wide["seconds"].as_i64().unwrap();
     assert!((3300..=3600).contains(&seconds), "{told}");
     let copies = json_of(&sandbox, &["--holes", "-l", "select=1:ncpus=2"]);
     assert_eq!(copies["Windows"][0]["copies"], 1, "{copies}");
     let text = sandbox.run("qstat", &["--holes"]).ok();
-    assert!(text.starts_with("   Nodes Processors") && text.contains("unlimited"), "{text}");
-    let never = sandbox.run("qstat", &["--holes", "-l", &format!("select=1:ncpus={}", NCPUS + 1)]).ok();
+    assert!(
+        text.starts_with("   Nodes Processors") && text.contains("unlimited"),
+        "{text}"
+    );
+    let never = sandbox
+        .run(
+            "qstat",
+            &["--holes", "-l", &format!("select=1:ncpus={}", NCPUS + 1)],
+        )
+        .ok();
     assert!(never.starts_with("Can Never Run"), "{never}");
     assert_eq!(sandbox.run("qstat", &["--holes", "--start"]).code, 2);
     assert_eq!(sandbox.run("qstat", &["--holes", "1"]).code, 2);
@@ -198,38 +293,80 @@ fn a_dry_run_says_when_and_where_and_leaves_nothing() {
     };
     assert!(tried(&["-l", "select=1:ncpus=1"]).contains("It would start now on "));
     let later = tried(&["-l", &all, "-l", "walltime=60"]);
-    assert!(later.contains("It would start at ") && later.contains("Insufficient amount of resource"), "{later}");
-    assert!(tried(&["-l", &all, "-h"]).contains("It would be held; free to start, it would start at "));
+    assert!(
+        later.contains("It would start at ") && later.contains("Insufficient amount of resource"),
+        "{later}"
+    );
+    assert!(
+        tried(&["-l", &all, "-h"]).contains("It would be held; free to start, it would start at ")
+    );
     assert!(tried(&["-l", "select=1:ncpus=1", "-J", "1-3"]).contains("It would start now"));
     let never = tried(&["-l", &format!("select=1:ncpus={}", NCPUS + 1)]);
-    assert!(never.contains("It would not start.") && never.contains("Can Never Run"), "{never}");
+    assert!(
+        never.contains("It would not start.") && never.contains("Can Never Run"),
+        "{never}"
+    );
     let wrong = sandbox.run("qsub", &["--dry-run", "-q", "nosuch", "--", "true"]);
-    assert!(wrong.code != 0 && wrong.err.contains("Unknown queue"), "{}", wrong.err);
+    assert!(
+        wrong.code != 0 && wrong.err.contains("Unknown queue"),
+        "{}",
+        wrong.err
+    );
     let jobs = json_of(&sandbox, &["-x", "-f"]);
     assert_eq!(jobs["Jobs"].as_object().unwrap().len(), 1, "{jobs}");
-    assert!(sandbox.submit(&[], "true\n").starts_with("2."), "no number was used");
+    assert!(
+        sandbox.submit(&[], "true\n").starts_with("2."),
+        "no number was used"
+    );
 }
 
 #[test]
 fn a_promise_that_slips_is_told_with_its_cause() {
     let (sandbox, first) = occupied(0);
-    let second = sandbox.submit(&["-l", &format!("select=1:ncpus={NCPUS}"), "-l", "walltime=600"], "true\n");
-    let promised =
-        sandbox.until("the promise", || Some(sandbox.job(&second)["estimated"].clone()).filter(|e| !e.is_null()));
-    sandbox.run("qalter", &["-l", "walltime=2:00:00", &first]).ok();
+    let second = sandbox.submit(
+        &[
+            "-l",
+            &format!("select=1:ncpus={NCPUS}"),
+            "-l",
+            "walltime=600",
+        ],
+        "true\n",
+    );
+    let promised = sandbox.until("the promise", || {
+        Some(sandbox.job(&second)["estimated"].clone()).filter(|e| !e.is_null())
+    });
+    sandbox
+        .run("qalter", &["-l", "walltime=2:00:00", &first])
+        .ok();
     let why = sandbox.until("the slip", || {
         let why = json_of(&sandbox, &["--why", &second])["Jobs"][&second]["why"].clone();
-        why["slips"].as_array().is_some_and(|slips| !slips.is_empty()).then_some(why)
+        why["slips"]
+            .as_array()
+            .is_some_and(|slips| !slips.is_empty())
+            .then_some(why)
     });
     let slip = &why["slips"][0];
-    assert_eq!(slip["to"].as_i64().unwrap() - slip["from"].as_i64().unwrap(), 3600, "{why}");
-    assert_eq!((&why["promise"]["first"], &why["promise"]["start"]), (&slip["from"], &slip["to"]));
+    assert_eq!(
+        slip["to"].as_i64().unwrap() - slip["from"].as_i64().unwrap(),
+        3600,
+        "{why}"
+    );
+    assert_eq!(
+        (&why["promise"]["first"], &why["promise"]["start"]),
+        (&slip["from"], &slip["to"])
+    );
     let cause = slip["cause"].as_str().unwrap();
     let text = sandbox.run("qstat", &["--why", &second]).ok();
-    assert!(text.contains(&format!(": {cause}")) && text.contains("first promised for"), "{text}");
+    assert!(
+        text.contains(&format!(": {cause}")) && text.contains("first promised for"),
+        "{text}"
+    );
     let story = sandbox.run("tracejob", &[&second]).ok();
     let start = promised["start_time"].as_str().unwrap();
-    assert!(story.contains(&format!("Promised start moved from {start} to ")) && story.contains(cause), "{story}");
+    assert!(
+        story.contains(&format!("Promised start moved from {start} to ")) && story.contains(cause),
+        "{story}"
+    );
     sandbox.kill("schedd");
     sandbox.run("schedd", &[]).ok();
     let kept = sandbox.until("the answer", || {
@@ -246,14 +383,20 @@ fn a_promise_is_kept_when_schedd_is_killed() {
     let (sandbox, _) = occupied_under("[order]\nby = \"fcfs\"\n[backfill]\nkeep = \"highest\"", 0);
     let all = format!("select=1:ncpus={NCPUS}");
     let second = sandbox.submit(&["-l", &all, "-l", "walltime=600"], "true\n");
-    let written = |id: &str| Some(sandbox.job(id)["estimated"].clone()).filter(|estimated| !estimated.is_null());
+    let written = |id: &str| {
+        Some(sandbox.job(id)["estimated"].clone()).filter(|estimated| !estimated.is_null())
+    };
     sandbox.until("the promise", || written(&second));
     let third = sandbox.submit(&["-l", &all, "-l", "walltime=300"], "true\n");
     sandbox.run("qorder", &[&second, &third]).ok();
     sandbox.until("the promise behind it", || written(&third));
     let foreseen = || {
         let told = json_of(&sandbox, &["--start"]);
-        [&second, &third].map(|id| told["Jobs"][id]["estimated"]["start"].as_i64().unwrap_or_else(|| panic!("{told}")))
+        [&second, &third].map(|id| {
+            told["Jobs"][id]["estimated"]["start"]
+                .as_i64()
+                .unwrap_or_else(|| panic!("{told}"))
+        })
     };
     let before = foreseen();
     assert_eq!(before[1], before[0] + 600);

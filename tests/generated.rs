@@ -18,18 +18,34 @@ const REMEDY: &str = "run `make man completions` and commit what it writes";
 /// Compares `folder` with what belongs in it, or writes it when `BLESS` is set. Of the files there,
 /// those for which `is_ours` is false are left alone.
 fn hold(folder: &Path, expected: &BTreeMap<PathBuf, Vec<u8>>, is_ours: impl Fn(&Path) -> bool) {
-    let present: Vec<PathBuf> = files(folder).into_iter().filter(|path| is_ours(path)).collect();
-    let superfluous: Vec<_> = present.iter().filter(|path| !expected.contains_key(*path)).collect();
-    let differing: Vec<_> =
-        expected.iter().filter(|(path, text)| std::fs::read(path).ok().as_ref() != Some(text)).collect();
+    let present: Vec<PathBuf> = files(folder)
+        .into_iter()
+        .filter(|path| is_ours(path))
+        .collect();
+    let superfluous: Vec<_> = present
+        .iter()
+        .filter(|path| !expected.contains_key(*path))
+        .collect();
+    let differing: Vec<_> = expected
+        .iter()
+        .filter(|(path, text)| std::fs::read(path).ok().as_ref() != Some(text))
+        .collect();
     if std::env::var_os("BLESS").is_some() {
-        superfluous.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        superfluous
+            .iter()
+            .for_each(|path| std::fs::remove_file(path).unwrap());
         differing.iter().for_each(|(path, text)| bless(path, text));
         return;
     }
-    assert!(superfluous.is_empty(), "nothing writes {superfluous:?} any more: {REMEDY}");
+    assert!(
+        superfluous.is_empty(),
+        "nothing writes {superfluous:?} any more: {REMEDY}"
+    );
     let names: Vec<_> = differing.iter().map(|(path, _)| path).collect();
-    assert!(names.is_empty(), "{names:?} are not as they would be written now: {REMEDY}");
+    assert!(
+        names.is_empty(),
+        "{names:?} are not as they would be written now: {REMEDY}"
+    );
 }
 
 fn bless(path: &Path, text: &[u8]) {
@@ -38,14 +54,26 @@ fn bless(path: &Path, text: &[u8]) {
 }
 
 /// The pages that nobody generates.
-const BY_HAND: [&str; 5] =
-    ["lanai.7", "lanai-migration.7", "lanai-pbs-differences.7", "lanai-scheduling.7", "lanai.toml.5"];
+const BY_HAND: [&str; 5] = [
+    "lanai.7",
+    "lanai-migration.7",
+    "lanai-pbs-differences.7",
+    "lanai-scheduling.7",
+    "lanai.toml.5",
+];
 
 #[test]
 fn manual_pages_are_current() {
     let folder = root().join("man");
-    let pages = PROGRAMS.iter().map(|program| (folder.join(man::file_name(program)), man::page(program).unwrap()));
-    hold(&folder, &pages.collect(), |path| !BY_HAND.iter().any(|name| path.ends_with(name)));
+    let pages = PROGRAMS.iter().map(|program| {
+        (
+            folder.join(man::file_name(program)),
+            man::page(program).unwrap(),
+        )
+    });
+    hold(&folder, &pages.collect(), |path| {
+        !BY_HAND.iter().any(|name| path.ends_with(name))
+    });
 }
 
 #[test]
@@ -53,9 +81,12 @@ fn completions_are_current() {
     let folder = root().join("completions");
     let scripts = PROGRAMS.iter().flat_map(|program| {
         let folder = &folder;
-        completion::SHELLS
-            .iter()
-            .map(move |&shell| (folder.join(completion::file_name(program, shell)), completion::script(program, shell)))
+        completion::SHELLS.iter().map(move |&shell| {
+            (
+                folder.join(completion::file_name(program, shell)),
+                completion::script(program, shell),
+            )
+        })
     });
     hold(&folder, &scripts.collect(), |_| true);
 }
@@ -63,7 +94,13 @@ fn completions_are_current() {
 #[test]
 fn completions_for_bash_are_bash() {
     for path in files(&root().join("completions/bash")) {
-        let Ok(status) = std::process::Command::new("bash").arg("-n").arg(&path).status() else { return };
+        let Ok(status) = std::process::Command::new("bash")
+            .arg("-n")
+            .arg(&path)
+            .status()
+        else {
+            return;
+        };
         assert!(status.success(), "{}", path.display());
     }
 }
@@ -73,7 +110,10 @@ fn the_manual_tells_of_every_key_of_the_configuration() {
     let page = std::fs::read_to_string(root().join("man/lanai.toml.5")).unwrap();
     for (section, keys) in KEYS {
         for key in *keys {
-            assert!(page.contains(&format!("\n.B {key}\n")), "man/lanai.toml.5 lacks `.B {key}` of [{section}]");
+            assert!(
+                page.contains(&format!("\n.B {key}\n")),
+                "man/lanai.toml.5 lacks `.B {key}` of [{section}]"
+            );
         }
     }
 }
@@ -85,35 +125,64 @@ fn the_manual_names_the_presets_that_change_a_default() {
     let settings = |preset: &str| {
         let text = format!("preset = \"{preset}\"");
         let settings = resolved(&Config::parse(&text).unwrap(), "", &Amendments::default());
-        settings.into_iter().filter(|setting| setting.name.is_none() && setting.key != "preset")
+        settings
+            .into_iter()
+            .filter(|setting| setting.name.is_none() && setting.key != "preset")
     };
     let mut lacking = Vec::new();
     for (preset, _) in Preset::ALL {
         for (own, default) in settings(preset).zip(settings(Preset::default().name())) {
             assert_eq!((own.section, &own.key), (default.section, &default.key));
-            let is_other = own.value != default.value && own.value.is_some() && default.value.is_some();
-            let section = page.split(&format!(".SH \"SECTION [{}]\"\n", own.section)).nth(1).unwrap();
+            let is_other =
+                own.value != default.value && own.value.is_some() && default.value.is_some();
+            let section = page
+                .split(&format!(".SH \"SECTION [{}]\"\n", own.section))
+                .nth(1)
+                .unwrap();
             let section = section.split("\n.SH ").next().unwrap();
             let (intro, entries) = section.split_once("\n.TP\n").unwrap();
-            let entry = entries.split(".TP\n").find(|entry| entry.starts_with(&format!(".B {}\n", own.key)));
+            let entry = entries
+                .split(".TP\n")
+                .find(|entry| entry.starts_with(&format!(".B {}\n", own.key)));
             let name = format!("\\(dq{preset}\\(dq");
-            if is_other && !entry.unwrap().contains(&name) && !(intro.contains(&name) && intro.contains(&*own.key)) {
+            if is_other
+                && !entry.unwrap().contains(&name)
+                && !(intro.contains(&name) && intro.contains(&*own.key))
+            {
                 lacking.push(format!("{} under preset {preset}", own.title()));
             }
         }
     }
-    assert!(lacking.is_empty(), "man/lanai.toml.5 does not say the default of {lacking:#?}");
+    assert!(
+        lacking.is_empty(),
+        "man/lanai.toml.5 does not say the default of {lacking:#?}"
+    );
 }
 
 #[test]
 fn the_manual_tells_of_every_reason_and_of_no_other() {
     let page = std::fs::read_to_string(root().join("man/lanai-scheduling.7")).unwrap();
-    let section = page.split(".SH REASONS\n").nth(1).and_then(|rest| rest.split(".SH ").next()).unwrap();
+    let section = page
+        .split(".SH REASONS\n")
+        .nth(1)
+        .and_then(|rest| rest.split(".SH ").next())
+        .unwrap();
     for code in CODES {
-        let name = if code.name.ends_with('.') { format!("{}RESOURCE", code.name) } else { code.name.to_string() };
+        let name = if code.name.ends_with('.') {
+            format!("{}RESOURCE", code.name)
+        } else {
+            code.name.to_string()
+        };
         let (first, rest) = code.means.split_at(1);
-        let entry = format!(".TP\n.B {name}\n{}{}.\n", first.to_uppercase(), rest.replace('-', "\\-"));
-        assert!(section.contains(&entry), "REASONS of man/lanai-scheduling.7 lacks:\n{entry}");
+        let entry = format!(
+            ".TP\n.B {name}\n{}{}.\n",
+            first.to_uppercase(),
+            rest.replace('-', "\\-")
+        );
+        assert!(
+            section.contains(&entry),
+            "REASONS of man/lanai-scheduling.7 lacks:\n{entry}"
+        );
     }
     assert_eq!(section.matches(".TP\n").count(), CODES.len());
 }
@@ -124,25 +193,43 @@ fn hand_written_pages_are_of_this_version() {
         let page = std::fs::read_to_string(root().join("man").join(name)).unwrap();
         let version = concat!("\"lanai ", env!("CARGO_PKG_VERSION"), "\"");
         let title = page.lines().find(|line| line.starts_with(".TH ")).unwrap();
-        assert!(title.contains(version), "write {version} into the first line of man/{name}");
+        assert!(
+            title.contains(version),
+            "write {version} into the first line of man/{name}"
+        );
     }
 }
 
 #[test]
 fn the_example_configuration_shows_the_defaults() {
     let example = std::fs::read_to_string(root().join("etc/lanai.toml.example")).unwrap();
-    assert_eq!(Config::parse(&example).unwrap(), Config::default(), "as it stands, it changes nothing");
+    assert_eq!(
+        Config::parse(&example).unwrap(),
+        Config::default(),
+        "as it stands, it changes nothing"
+    );
     let is_setting = |line: &str| line.starts_with('#') && !line.starts_with("# ");
-    let text: String =
-        example.lines().map(|line| format!("{}\n", if is_setting(line) { &line[1..] } else { line })).collect();
+    let text: String = example
+        .lines()
+        .map(|line| format!("{}\n", if is_setting(line) { &line[1..] } else { line }))
+        .collect();
     for key in KEYS.iter().flat_map(|(_, keys)| *keys) {
-        let is_shown = text.contains(&format!("\n{key} = ")) || text.contains(&format!(".{key}]\n"));
+        let is_shown =
+            text.contains(&format!("\n{key} = ")) || text.contains(&format!(".{key}]\n"));
         assert!(is_shown, "etc/lanai.toml.example lacks `{key}`");
     }
-    let taken = Config::parse(&text).unwrap_or_else(|error| panic!("with its settings taken: {error}"));
+    let taken =
+        Config::parse(&text).unwrap_or_else(|error| panic!("with its settings taken: {error}"));
     let default = Config::default();
-    let (scripts, checkpoint) = (default.launch.scripts.clone(), default.launch.checkpoint.clone());
-    let launch = LaunchConfig { scripts, checkpoint, ..taken.launch };
+    let (scripts, checkpoint) = (
+        default.launch.scripts.clone(),
+        default.launch.checkpoint.clone(),
+    );
+    let launch = LaunchConfig {
+        scripts,
+        checkpoint,
+        ..taken.launch
+    };
     assert_eq!((launch, taken.cycle), (default.launch, default.cycle));
     let unnamed = ServerConfig {
         name: None,

@@ -33,20 +33,24 @@ fn seen(sandbox: &Sandbox) -> Value {
     document["nodes"]["n1"].clone()
 }
 
-const SHOW: &str =
-    "echo \"[${CUDA_VISIBLE_DEVICES-unset}] $CUDA_DEVICE_ORDER\"; while [ ! -e go ]; do sleep 0.02; done\n";
+const SHOW: &str = "echo \"[${CUDA_VISIBLE_DEVICES-unset}] $CUDA_DEVICE_ORDER\"; while [ ! -e go ]; do sleep 0.02; done\n";
 
 #[track_caller]
 fn prints(sandbox: &Sandbox, id: &str, wanted: &str) {
     let file = format!("STDIN.o{}.part", id.split('.').next().unwrap());
-    sandbox.until("its output", || fs::read_to_string(sandbox.file(&file)).is_ok_and(|t| !t.is_empty()).then_some(()));
+    sandbox.until("its output", || {
+        fs::read_to_string(sandbox.file(&file))
+            .is_ok_and(|t| !t.is_empty())
+            .then_some(())
+    });
     assert_eq!(sandbox.read(&file), format!("{wanted}\n"));
 }
 
 #[test]
 fn gpus_are_handed_out_lowest_first_and_shown() {
     let sandbox = node("");
-    let gpus = |count: u32| sandbox.submit(&["-l", &format!("select=1:ncpus=1:ngpus={count}")], SHOW);
+    let gpus =
+        |count: u32| sandbox.submit(&["-l", &format!("select=1:ncpus=1:ngpus={count}")], SHOW);
     let (one, two) = (gpus(1), gpus(1));
     let none = sandbox.submit(&[], SHOW);
     assert_eq!(sandbox.running(&one)["exec_gpus"], "n1:0");
@@ -56,10 +60,15 @@ fn gpus_are_handed_out_lowest_first_and_shown() {
     prints(&sandbox, &none, "[] PCI_BUS_ID");
     assert!(sandbox.running(&none)["exec_gpus"].is_null());
     let node = seen(&sandbox);
-    assert_eq!((&node["gpus"], &node["gpus_assigned"]), (&"0,1".into(), &format!("0={one},1={two}").into()));
+    assert_eq!(
+        (&node["gpus"], &node["gpus_assigned"]),
+        (&"0,1".into(), &format!("0={one},1={two}").into())
+    );
     let waits = gpus(1);
     let why = "Not Running: Insufficient amount of resource: ngpus (R: 1 A: 0 T: 2)";
-    sandbox.until("the reason", || (sandbox.job(&waits)["comment"] == why).then_some(()));
+    sandbox.until("the reason", || {
+        (sandbox.job(&waits)["comment"] == why).then_some(())
+    });
     sandbox.run("qdel", &[&one]).ok();
     assert_eq!(sandbox.running(&waits)["exec_gpus"], "n1:0");
 }
@@ -71,7 +80,10 @@ fn the_administrator_chooses_and_orders_them() {
     assert_eq!(sandbox.running(&id)["exec_gpus"], "n1:2");
     prints(&sandbox, &id, "[2] PCI_BUS_ID");
     let node = seen(&sandbox);
-    assert_eq!((&node["gpus"], &node["resources_available"]["ngpus"]), (&"2,0".into(), &2.into()));
+    assert_eq!(
+        (&node["gpus"], &node["resources_available"]["ngpus"]),
+        (&"2,0".into(), &2.into())
+    );
 }
 
 /// Somebody's process, ended with the test.
@@ -94,26 +106,45 @@ impl Drop for Stranger {
 fn a_gpu_in_use_from_outside_is_not_handed_out_while_that_lasts() {
     let sandbox = node("");
     let stranger = Stranger::new();
-    fs::write(sandbox.file("users"), format!("GPU-aa, {}, 512 MiB\n", stranger.0.id())).unwrap();
+    fs::write(
+        sandbox.file("users"),
+        format!("GPU-aa, {}, 512 MiB\n", stranger.0.id()),
+    )
+    .unwrap();
     // A process of ours that uses its GPU is no stranger.
-    let both =
-        "echo $CUDA_VISIBLE_DEVICES; echo \"GPU-bb, $$, 5 MiB\" >> users; while [ ! -e go ]; do sleep 0.02; done\n";
+    let both = "echo $CUDA_VISIBLE_DEVICES; echo \"GPU-bb, $$, 5 MiB\" >> users; while [ ! -e go ]; do sleep 0.02; done\n";
     sandbox.submit(&["-h"], "true\n");
-    let node =
-        sandbox.until("what the tool says", || Some(seen(&sandbox)).filter(|node| node["gpus_used_outside"] == "0"));
-    assert_eq!((&node["gpus_used_outside"], &node["resources_available"]["ngpus"]), (&"0".into(), &2.into()));
-    assert_eq!(node["comment"], "GPU 0 is in use by processes outside the queue");
+    let node = sandbox.until("what the tool says", || {
+        Some(seen(&sandbox)).filter(|node| node["gpus_used_outside"] == "0")
+    });
+    assert_eq!(
+        (
+            &node["gpus_used_outside"],
+            &node["resources_available"]["ngpus"]
+        ),
+        (&"0".into(), &2.into())
+    );
+    assert_eq!(
+        node["comment"],
+        "GPU 0 is in use by processes outside the queue"
+    );
     let id = sandbox.submit(&["-l", "select=1:ngpus=1"], both);
     assert_eq!(sandbox.running(&id)["exec_gpus"], "n1:1");
     let waits = sandbox.submit(&["-l", "select=1:ngpus=1"], "true\n");
     let why = "Not Running: Insufficient amount of resource: ngpus \
                (R: 1 A: 0 T: 2, 1 in use by processes outside the queue)";
-    sandbox.until("the reason", || (sandbox.job(&waits)["comment"] == why).then_some(()));
+    sandbox.until("the reason", || {
+        (sandbox.job(&waits)["comment"] == why).then_some(())
+    });
     // Long enough for the tool to have told of the job's own process.
     std::thread::sleep(std::time::Duration::from_millis(2500));
     assert_eq!(seen(&sandbox)["gpus_used_outside"], "0");
     fs::write(sandbox.file("users"), "").unwrap();
-    assert_eq!(sandbox.ended(&waits)["exec_gpus"], "n1:0", "free again, it is handed out");
+    assert_eq!(
+        sandbox.ended(&waits)["exec_gpus"],
+        "n1:0",
+        "free again, it is handed out"
+    );
     assert!(seen(&sandbox)["gpus_used_outside"].is_null() && seen(&sandbox)["comment"].is_null());
 }
 
@@ -125,7 +156,9 @@ fn jobs_are_kept_off_gpus_until_it_is_known_who_uses_them() {
     fs::write(sandbox.file("slow"), "").unwrap();
     sandbox.kill("noded");
     assert_ne!(sandbox.pid_of("noded"), Some(noded));
-    sandbox.run("noded", &["--ncpus", "8", "--ngpus", "2", "--name", "n1"]).ok();
+    sandbox
+        .run("noded", &["--ncpus", "8", "--ngpus", "2", "--name", "n1"])
+        .ok();
     let id = sandbox.submit(&["-l", "select=1:ngpus=1"], SHOW);
     let other = sandbox.submit(&[], "true\n");
     sandbox.ended(&other);
@@ -139,7 +172,10 @@ fn a_tool_that_hangs_or_fails_keeps_nobody_waiting() {
     for body in ["sleep 600", "exit 3", "yes"] {
         let folder = tempfile::tempdir().unwrap();
         let tool = folder.path().join("smi");
-        let config = format!("[launch]\ngpu_tool = \"{}\"\ngpu_look = \"1s\"\n", tool.display());
+        let config = format!(
+            "[launch]\ngpu_tool = \"{}\"\ngpu_look = \"1s\"\n",
+            tool.display()
+        );
         let sandbox = Sandbox::configured(&config);
         fs::rename(sandbox.script("smi", body), &tool).unwrap();
         let id = sandbox.submit(&[], "exit 4\n");

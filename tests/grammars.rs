@@ -1,5 +1,5 @@
-//! Texts in PBS's grammars, and texts nearly in them: what holds of each (`tests/support/grammars.rs`) holds of
-//! thousands of them.
+//! Texts in PBS's grammars, and texts nearly in them: what holds of each
+//! (`tests/support/grammars.rs`) holds of thousands of them.
 
 use crate::support::grammars::{self, Fate};
 use crate::support::{cases, files, root};
@@ -81,7 +81,10 @@ const HEADER: &str = "\
 
 /// A text of the grammar, and in one of three cases something put in where it does not belong.
 fn disturbed(text: impl Strategy<Value = String>) -> impl Strategy<Value = Vec<u8>> {
-    let odd = prop::option::weighted(0.3, (any::<prop::sample::Index>(), prop::sample::select(ODD)));
+    let odd = prop::option::weighted(
+        0.3,
+        (any::<prop::sample::Index>(), prop::sample::select(ODD)),
+    );
     (text, odd).prop_map(|(text, odd)| {
         let mut bytes = text.into_bytes();
         if let Some((at, odd)) = odd {
@@ -94,10 +97,22 @@ fn disturbed(text: impl Strategy<Value = String>) -> impl Strategy<Value = Vec<u
 
 /// `kind:id:id,kind:id`.
 fn dependencies() -> impl Strategy<Value = Vec<u8>> {
-    let kinds =
-        ["after", "afterok", "afternotok", "afterany", "before", "beforeok", "beforenotok", "beforeany", "runone"];
+    let kinds = [
+        "after",
+        "afterok",
+        "afternotok",
+        "afterany",
+        "before",
+        "beforeok",
+        "beforenotok",
+        "beforeany",
+        "runone",
+    ];
     let id = r"(0?[0-9]{1,3}|[0-9]{1,3}\[\])(\.head)?(@head)?";
-    let edges = (prop::sample::select(kinds.to_vec()), prop::collection::vec(id, 1..4));
+    let edges = (
+        prop::sample::select(kinds.to_vec()),
+        prop::collection::vec(id, 1..4),
+    );
     let edges = edges.prop_map(|(kind, ids)| format!("{kind}:{}", ids.join(":")));
     let arrays = r"(after|before)(ok|notok|any|start)array:[0-9]{1,2}\[\]";
     let clause = prop_oneof![6 => edges, 1 => "on:[0-9]{1,2}", 1 => arrays];
@@ -108,7 +123,10 @@ fn dependencies() -> impl Strategy<Value = Vec<u8>> {
 fn headers() -> impl Strategy<Value = Vec<u8>> {
     let option = prop_oneof![9 => one_of(OPTIONS), 1 => one_of(HEADER)];
     let options = prop::collection::vec(option, 1..4).prop_map(|options| options.join(" "));
-    let line = (prop::sample::select(&["#PBS ", "#PBS ", "#PBS ", "#$ "][..]), options);
+    let line = (
+        prop::sample::select(&["#PBS ", "#PBS ", "#PBS ", "#$ "][..]),
+        options,
+    );
     let line = line.prop_map(|(prefix, options)| format!("{prefix}{options}"));
     disturbed(prop::collection::vec(line, 1..5).prop_map(|lines| lines.join("\n")))
 }
@@ -133,8 +151,12 @@ const OPTIONS: &str = "\
 /// A date, and what is nearly one.
 fn dates() -> impl Strategy<Value = Vec<u8>> {
     let pair = prop_oneof![4 => "[0-2][0-9]", 1 => "[0-9][0-9]"];
-    let date = (prop::collection::vec(pair, 0..8), prop_oneof![Just(String::new()), "\\.[0-9]{2}", "\\.[0-9]{0,3}"]);
-    let plain = date.prop_map(|(pairs, seconds)| format!("{}{seconds}", pairs.concat()).into_bytes());
+    let date = (
+        prop::collection::vec(pair, 0..8),
+        prop_oneof![Just(String::new()), "\\.[0-9]{2}", "\\.[0-9]{0,3}"],
+    );
+    let plain =
+        date.prop_map(|(pairs, seconds)| format!("{}{seconds}", pairs.concat()).into_bytes());
     prop_oneof![8 => plain, 1 => pieces("23|59|.| |-|+|e", 6)]
 }
 
@@ -199,7 +221,10 @@ fn every_seed_of_the_fuzz_targets_is_parsed_or_refused() {
     for (target, judged) in rows {
         let seeds = files(&root().join("fuzz/seeds").join(target));
         assert!(seeds.len() > 10, "{target} has seeds");
-        let fates: BTreeSet<Fate> = seeds.iter().map(|seed| judged(&std::fs::read(seed).unwrap())).collect();
+        let fates: BTreeSet<Fate> = seeds
+            .iter()
+            .map(|seed| judged(&std::fs::read(seed).unwrap()))
+            .collect();
         assert_eq!(fates.len(), 2, "{target}: {fates:?}");
     }
 }
@@ -217,7 +242,13 @@ fn texts_of_both_kinds_are_tried() {
     let mut runner = TestRunner::deterministic();
     for (number, (judged, texts)) in rows.into_iter().enumerate() {
         let text = || texts.new_tree(&mut runner).unwrap().current();
-        let parsed = std::iter::repeat_with(text).take(400).filter(|text| judged(text) == Fate::Parsed).count();
-        assert!((12..388).contains(&parsed), "of grammar {number}: {parsed} of 400");
+        let parsed = std::iter::repeat_with(text)
+            .take(400)
+            .filter(|text| judged(text) == Fate::Parsed)
+            .count();
+        assert!(
+            (12..388).contains(&parsed),
+            "of grammar {number}: {parsed} of 400"
+        );
     }
 }

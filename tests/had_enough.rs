@@ -5,23 +5,33 @@ use serde_json::{Value, json};
 
 fn sandbox(limits: &str) -> Sandbox {
     let sandbox = Sandbox::configured(limits);
-    sandbox.run("noded", &["--ncpus", "4", "--mem", "4gb", "--name", "n"]).ok();
+    sandbox
+        .run("noded", &["--ncpus", "4", "--mem", "4gb", "--name", "n"])
+        .ok();
     sandbox.run("schedd", &[]).ok();
     sandbox
 }
 
 fn submit(sandbox: &Sandbox, arguments: &[&str]) -> String {
-    sandbox.submit(&[arguments, &["-l", "walltime=1:00:00"]].concat(), "sleep 600\n")
+    sandbox.submit(
+        &[arguments, &["-l", "walltime=1:00:00"]].concat(),
+        "sleep 600\n",
+    )
 }
 
 /// Waits until a job's comment says this.
 fn says(sandbox: &Sandbox, id: &str, words: &str) {
-    let said = || sandbox.job(id)["comment"].as_str().is_some_and(|comment| comment.contains(words)).then_some(());
+    let said = || {
+        sandbox.job(id)["comment"]
+            .as_str()
+            .is_some_and(|comment| comment.contains(words))
+            .then_some(())
+    };
     sandbox.until(words, said);
 }
 
-/// M5, P9: PBS's words, the numbers behind them, and the jobs that use it; the same from a schedd that has not
-/// seen these wait.
+/// M5, P9: PBS's words, the numbers behind them, and the jobs that use it; the same from a schedd
+/// that has not seen these wait.
 #[test]
 fn who_has_had_enough_is_told_of_what_and_by_which_jobs() {
     let sandbox = sandbox("[[limit]]\nuser = \"*\"\nrunning = { ncpus = 2 }\n");
@@ -38,13 +48,20 @@ fn who_has_had_enough_is_told_of_what_and_by_which_jobs() {
     let of_limit = || Some(why()).filter(|why| why["reason"]["code"] == "active_limit.hard");
     let answer = sandbox.until("the reason", of_limit);
     let limit = &answer["limits"][0];
-    assert_eq!((&limit["used"], &limit["value"], &limit["by"]), (&json!("2"), &json!("2"), &json!([runs])), "{answer}");
+    assert_eq!(
+        (&limit["used"], &limit["value"], &limit["by"]),
+        (&json!("2"), &json!("2"), &json!([runs])),
+        "{answer}"
+    );
     let numbers = &answer["reason"]["numbers"];
     assert_eq!(
         (&numbers["asked"], &numbers["by"], &numbers["counts"]),
         (&json!("1"), &json!([runs]), &json!("running"))
     );
-    assert!(numbers["whom"]["user"].is_string() && numbers["until"].is_null(), "{numbers}");
+    assert!(
+        numbers["whom"]["user"].is_string() && numbers["until"].is_null(),
+        "{numbers}"
+    );
     let told = sandbox.run("qstat", &["--why", &waits]).ok();
     assert!(told.contains(&format!("in use: 2, by {runs}")), "{told}");
     sandbox.kill("schedd");

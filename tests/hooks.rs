@@ -1,5 +1,5 @@
-//! Hooks of the site that schedd asks: what they refuse, change and let happen, and that nobody else waits for one
-//! that is slow, fails or hangs.
+//! Hooks of the site that schedd asks: what they refuse, change and let happen, and that nobody
+//! else waits for one that is slow, fails or hangs.
 
 use crate::support::people::two_people;
 use crate::support::sandbox::{Done, Sandbox, finish, kill};
@@ -15,7 +15,8 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// A hook: its name, what else its section says, and its program, which has what it is told in `$in`.
+/// A hook: its name, what else its section says, and its program, which has what it is told in
+/// `$in`.
 struct Hook<'a>(&'a str, &'a str, &'a str);
 
 /// Where an installation has these hooks, on top of other configuration.
@@ -25,9 +26,14 @@ fn configure(sandbox: &Sandbox, rest: &str, hooks: &[Hook]) {
         config.push_str("[launch]\nlogin = false\n");
     }
     for Hook(name, keys, body) in hooks {
-        let program =
-            sandbox.script(&format!("{name}.hook"), &format!("in=$(cat); printf '%s' \"$in\" > $0.in\n{body}\nexit 0"));
-        config.push_str(&format!("[[hook]]\nname = \"{name}\"\ncommand = \"{}\"\n{keys}\n", program.display()));
+        let program = sandbox.script(
+            &format!("{name}.hook"),
+            &format!("in=$(cat); printf '%s' \"$in\" > $0.in\n{body}\nexit 0"),
+        );
+        config.push_str(&format!(
+            "[[hook]]\nname = \"{name}\"\ncommand = \"{}\"\n{keys}\n",
+            program.display()
+        ));
     }
     fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
 }
@@ -49,9 +55,18 @@ fn qsub(sandbox: &Sandbox, arguments: &[&str]) -> Done {
 
 fn begin(sandbox: &Sandbox, arguments: &[&str]) -> Child {
     let mut command = sandbox.command("qsub");
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"sleep 60\n").unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"sleep 60\n")
+        .unwrap();
     child
 }
 
@@ -66,47 +81,87 @@ esac"#;
 
 #[test]
 fn a_submission_is_refused_changed_or_let_in_by_a_hook() {
-    let second = r#"case "$in" in *'"walltime":"00:07:00"'*) echo '{"set": {"project": "checked"}}';; esac"#;
+    let second =
+        r#"case "$in" in *'"walltime":"00:07:00"'*) echo '{"set": {"project": "checked"}}';; esac"#;
     let sandbox = with_hooks(&[
         Hook("second", "event = \"queuejob\"\norder = 2", second),
         Hook("hq", "event = [\"queuejob\"]", BY_ACCOUNT),
     ]);
-    let good = qsub(&sandbox, &["-A", "good", "-N", "one", "-l", "ncpus=1", "-v", "MINE=a b"]).line();
+    let good = qsub(
+        &sandbox,
+        &["-A", "good", "-N", "one", "-l", "ncpus=1", "-v", "MINE=a b"],
+    )
+    .line();
     assert!(good.starts_with("1."), "{good}");
     let told = told(&sandbox, "hq");
     assert_eq!(
         (&told["event"], &told["hook"], &told["script"]),
         (&json!("queuejob"), &json!("hq"), &json!("sleep 60\n"))
     );
-    assert_eq!((&told["job"]["Job_Name"], &told["job"]["Resource_List"]["ncpus"]), (&json!("one"), &json!(1)));
-    assert_eq!((&told["job"]["Variable_List"]["MINE"], &told["job"]["id"]), (&json!("a b"), &Value::Null));
-    assert!(told["requestor"].is_string() && told["requestor_host"].is_string(), "{told}");
+    assert_eq!(
+        (
+            &told["job"]["Job_Name"],
+            &told["job"]["Resource_List"]["ncpus"]
+        ),
+        (&json!("one"), &json!(1))
+    );
+    assert_eq!(
+        (&told["job"]["Variable_List"]["MINE"], &told["job"]["id"]),
+        (&json!("a b"), &Value::Null)
+    );
+    assert!(
+        told["requestor"].is_string() && told["requestor_host"].is_string(),
+        "{told}"
+    );
 
     let refused = qsub(&sandbox, &["-A", "bad"]);
-    assert_eq!((refused.code, refused.err.as_str()), (32, "qsub: no such account\n"));
+    assert_eq!(
+        (refused.code, refused.err.as_str()),
+        (32, "qsub: no such account\n")
+    );
     let failed = qsub(&sandbox, &["-A", "boom"]);
     let text = "qsub: request rejected as filter hook 'hq' encountered an exception. Please inform Admin\n";
     assert_eq!((failed.code, failed.err.as_str()), (32, text));
     let log = sandbox.log();
-    assert!(log.contains("hook hq has failed: it ended with status 3; it complains: no such table"), "{log}");
+    assert!(
+        log.contains("hook hq has failed: it ended with status 3; it complains: no such table"),
+        "{log}"
+    );
     let odd = qsub(&sandbox, &["-A", "odd"]);
     let text = "qsub: hook 'hq': Illegal attribute or resource value Resource_List.walltime\n";
     assert_eq!((odd.code, odd.err.as_str()), (32, text));
 
     let wide = qsub(&sandbox, &["-A", "wide", "-l", "walltime=60", "-p", "2"]).line();
-    assert!(wide.starts_with("2."), "what was refused has no number: {wide}");
+    assert!(
+        wide.starts_with("2."),
+        "what was refused has no number: {wide}"
+    );
     let job = sandbox.job(&wide);
-    assert_eq!((&job["Resource_List"]["walltime"], &job["Priority"]), (&json!("00:07:00"), &json!(9)), "{job}");
-    assert_eq!((&job["Variable_List"]["SEEN"], &job["project"]), (&json!("by hq"), &json!("checked")), "{job}");
+    assert_eq!(
+        (&job["Resource_List"]["walltime"], &job["Priority"]),
+        (&json!("00:07:00"), &json!(9)),
+        "{job}"
+    );
+    assert_eq!(
+        (&job["Variable_List"]["SEEN"], &job["project"]),
+        (&json!("by hq"), &json!("checked")),
+        "{job}"
+    );
 }
 
 #[test]
 fn what_would_be_refused_anyway_and_a_dry_run_ask_no_hook_and_an_array_asks_once() {
     let count = "echo x >> count";
-    let sandbox = with_hooks(&[Hook("hq", "event = \"queuejob\"", &format!("cd $(dirname $0); {count}"))]);
+    let sandbox = with_hooks(&[Hook(
+        "hq",
+        "event = \"queuejob\"",
+        &format!("cd $(dirname $0); {count}"),
+    )]);
     assert_ne!(qsub(&sandbox, &["-q", "nowhere"]).code, 0);
     assert_ne!(qsub(&sandbox, &["-l", "walltime=x"]).code, 0);
-    sandbox.run_with_input("qsub", &["--dry-run"], "true\n").ok();
+    sandbox
+        .run_with_input("qsub", &["--dry-run"], "true\n")
+        .ok();
     assert!(!sandbox.file("count").exists());
     qsub(&sandbox, &["-J", "1-50"]).line();
     assert_eq!(sandbox.read("count"), "x\n");
@@ -116,7 +171,11 @@ fn what_would_be_refused_anyway_and_a_dry_run_ask_no_hook_and_an_array_asks_once
 
 #[test]
 fn one_hook_that_hangs_keeps_nobody_else_waiting_and_is_ended_in_time() {
-    let sandbox = with_hooks(&[Hook("hq", "event = \"queuejob\"\nalarm = \"5s\"", BY_ACCOUNT)]);
+    let sandbox = with_hooks(&[Hook(
+        "hq",
+        "event = \"queuejob\"\nalarm = \"5s\"",
+        BY_ACCOUNT,
+    )]);
     qsub(&sandbox, &["-A", "good"]).line();
     let (started, slow) = (Instant::now(), begin(&sandbox, &["-A", "slow"]));
     std::thread::sleep(Duration::from_millis(300));
@@ -124,13 +183,25 @@ fn one_hook_that_hangs_keeps_nobody_else_waiting_and_is_ended_in_time() {
         let asked = Instant::now();
         qsub(&sandbox, &["-A", "good"]).line();
         sandbox.run("qstat", &[]).ok();
-        assert!(asked.elapsed() < Duration::from_millis(2500), "{:?}", asked.elapsed());
+        assert!(
+            asked.elapsed() < Duration::from_millis(2500),
+            "{:?}",
+            asked.elapsed()
+        );
     }
     let slow = finish(slow.wait_with_output().unwrap());
-    assert!(started.elapsed() >= Duration::from_secs(5) && started.elapsed() < Duration::from_secs(20));
+    assert!(
+        started.elapsed() >= Duration::from_secs(5) && started.elapsed() < Duration::from_secs(20)
+    );
     assert_eq!(slow.code, 32, "{slow:?}");
-    assert!(sandbox.log().contains("it took longer than 5 s"), "{}", sandbox.log());
-    sandbox.until("the hook's end", || sandbox.pid_of("hq.hook").is_none().then_some(()));
+    assert!(
+        sandbox.log().contains("it took longer than 5 s"),
+        "{}",
+        sandbox.log()
+    );
+    sandbox.until("the hook's end", || {
+        sandbox.pid_of("hq.hook").is_none().then_some(())
+    });
 }
 
 #[test]
@@ -138,8 +209,20 @@ fn a_hook_whose_program_is_not_there_has_failed() {
     let sandbox = with_hooks(&[Hook("hq", "event = \"queuejob\"", "")]);
     fs::remove_file(sandbox.file("hq.hook")).unwrap();
     let refused = qsub(&sandbox, &[]);
-    assert!(refused.code == 32 && refused.err.contains("filter hook 'hq' encountered an exception"), "{refused:?}");
-    assert!(sandbox.log().contains("hook hq has failed: it cannot be run: No such file"), "{}", sandbox.log());
+    assert!(
+        refused.code == 32
+            && refused
+                .err
+                .contains("filter hook 'hq' encountered an exception"),
+        "{refused:?}"
+    );
+    assert!(
+        sandbox
+            .log()
+            .contains("hook hq has failed: it cannot be run: No such file"),
+        "{}",
+        sandbox.log()
+    );
 }
 
 #[test]
@@ -150,7 +233,9 @@ fn who_goes_away_while_a_hook_is_asked_has_submitted_nothing() {
     sandbox.until("the question", || sandbox.pid_of("hq.hook"));
     slow.kill().unwrap();
     slow.wait().unwrap();
-    sandbox.until("the hook's end", || sandbox.pid_of("hq.hook").is_none().then_some(()));
+    sandbox.until("the hook's end", || {
+        sandbox.pid_of("hq.hook").is_none().then_some(())
+    });
     assert!(qsub(&sandbox, &["-A", "good"]).line().starts_with("2."));
 }
 
@@ -191,7 +276,9 @@ fn flood(sandbox: &Sandbox, count: u32) -> Vec<Reply> {
     let asks = std::thread::spawn(move || {
         (0..count).for_each(|number| frame::write(&mut line, &submission(number)).unwrap());
     });
-    let replies = (0..count).map(|_| frame::read(&mut other).unwrap()).collect();
+    let replies = (0..count)
+        .map(|_| frame::read(&mut other).unwrap())
+        .collect();
     asks.join().unwrap();
     replies
 }
@@ -205,42 +292,76 @@ fn hundreds_at_once_get_their_turn_while_others_are_answered_at_once() {
         while !flooded.is_finished() {
             let asked = Instant::now();
             sandbox.run("qstat", &[]).ok();
-            assert!(asked.elapsed() < Duration::from_millis(2500), "{:?}", asked.elapsed());
+            assert!(
+                asked.elapsed() < Duration::from_millis(2500),
+                "{:?}",
+                asked.elapsed()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         let replies = flooded.join().unwrap().into_iter();
-        replies.map(|reply| if let Reply::Accepted { id, .. } = reply { id } else { panic!("{reply:?}") }).collect()
+        replies
+            .map(|reply| {
+                if let Reply::Accepted { id, .. } = reply {
+                    id
+                } else {
+                    panic!("{reply:?}")
+                }
+            })
+            .collect()
     });
     assert_eq!(ids.len(), 300);
     // Told once more, they are the same jobs, and no hook is asked.
     let again = Instant::now();
     let same: BTreeSet<String> = flood(&sandbox, 300)
         .into_iter()
-        .map(|reply| if let Reply::Accepted { id, .. } = reply { id } else { panic!("{reply:?}") })
+        .map(|reply| {
+            if let Reply::Accepted { id, .. } = reply {
+                id
+            } else {
+                panic!("{reply:?}")
+            }
+        })
         .collect();
     assert_eq!(same, ids);
-    assert!(again.elapsed() < Duration::from_secs(8), "{:?}", again.elapsed());
+    assert!(
+        again.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        again.elapsed()
+    );
 }
 
 #[test]
 fn what_waits_for_a_hook_is_bounded() {
-    let sandbox = with_hooks(&[Hook("hq", "event = \"queuejob\"\nalarm = \"5m\"", "sleep 200")]);
+    let sandbox = with_hooks(&[Hook(
+        "hq",
+        "event = \"queuejob\"\nalarm = \"5m\"",
+        "sleep 200",
+    )]);
     sandbox.run("schedd", &[]).ok();
     let mut line = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
     let mut other = line.try_clone().unwrap();
     let asks = std::thread::spawn(move || {
         (0..4010).for_each(|number| frame::write(&mut line, &submission(number)).unwrap());
     });
-    let Reply::Refused(refusal) = frame::read(&mut other).unwrap() else { panic!("one too many was let in") };
+    let Reply::Refused(refusal) = frame::read(&mut other).unwrap() else {
+        panic!("one too many was let in")
+    };
     assert!(refusal.text.contains("too many requests wait"), "{refusal}");
     asks.join().unwrap();
     let programs = sandbox.pids_of("hq.hook").len();
     assert!((1..=16).contains(&programs), "{programs} at once");
     let asked = Instant::now();
     sandbox.run("qstat", &[]).ok();
-    assert!(asked.elapsed() < Duration::from_millis(2500), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < Duration::from_millis(2500),
+        "{:?}",
+        asked.elapsed()
+    );
     drop(other);
-    sandbox.until("the hooks' end", || sandbox.pids_of("hq.hook").is_empty().then_some(()));
+    sandbox.until("the hooks' end", || {
+        sandbox.pids_of("hq.hook").is_empty().then_some(())
+    });
 }
 
 #[test]
@@ -251,17 +372,30 @@ fn an_alteration_is_refused_or_changed_by_a_hook_which_sees_the_job_and_what_is_
     esac"#;
     let sandbox = with_hooks(&[Hook("hm", "event = \"modifyjob\"", body)]);
     let id = qsub(&sandbox, &["-h", "-N", "one", "-l", "walltime=60"]).line();
-    assert!(!sandbox.file("hm.hook.in").exists(), "a submission is no alteration");
+    assert!(
+        !sandbox.file("hm.hook.in").exists(),
+        "a submission is no alteration"
+    );
     let refused = sandbox.run("qalter", &["-p", "7", &id]);
     assert_eq!(refused.code, 32, "{refused:?}");
     assert!(refused.err.contains("seven is not for you"), "{refused:?}");
     assert_eq!(sandbox.job(&id)["Priority"], 0);
     sandbox.run("qalter", &["-l", "walltime=3600", &id]).ok();
     let told = told(&sandbox, "hm");
-    assert_eq!((&told["job"]["Resource_List"]["walltime"], &told["job"]["id"]), (&json!("00:01:00"), &json!(id)));
+    assert_eq!(
+        (
+            &told["job"]["Resource_List"]["walltime"],
+            &told["job"]["id"]
+        ),
+        (&json!("00:01:00"), &json!(id))
+    );
     assert_eq!(told["changes"], json!({"Resource_List.walltime": "3600"}));
     let job = sandbox.job(&id);
-    assert_eq!((&job["Resource_List"]["walltime"], &job["project"]), (&json!("00:02:00"), &json!("longer")), "{job}");
+    assert_eq!(
+        (&job["Resource_List"]["walltime"], &job["project"]),
+        (&json!("00:02:00"), &json!("longer")),
+        "{job}"
+    );
     sandbox.run("qrls", &[&id]).ok();
     sandbox.running(&id);
 }
@@ -271,23 +405,44 @@ fn a_start_is_put_off_by_a_hook_until_it_lets_the_job_start() {
     let body = r#"cd $(dirname $0); [ -e open ] || echo '{"reject": "no licence is free"}'
         [ -e open ] && case "$in" in *'"Job_Name":"one"'*) echo '{"set": {"project": "licensed"}}';; esac"#;
     let sandbox = Sandbox::new();
-    configure(&sandbox, "[launch]\nlogin = false\nretry = \"1s\"", &[Hook("hr", "event = \"runjob\"", body)]);
+    configure(
+        &sandbox,
+        "[launch]\nlogin = false\nretry = \"1s\"",
+        &[Hook("hr", "event = \"runjob\"", body)],
+    );
     let id = qsub(&sandbox, &["-N", "one", "-l", "ncpus=2"]).line();
     let job = sandbox.until("the refusal", || {
-        Some(sandbox.job(&id)).filter(|job| job["comment"] == "Not Running: PBS Error: no licence is free")
+        Some(sandbox.job(&id))
+            .filter(|job| job["comment"] == "Not Running: PBS Error: no licence is free")
     });
     assert_eq!(job["job_state"], "Q");
     let why = sandbox.run("qstat", &["--why", &id]).ok();
-    assert!(why.contains("hook hr") && why.contains("no licence is free"), "{why}");
+    assert!(
+        why.contains("hook hr") && why.contains("no licence is free"),
+        "{why}"
+    );
     let told = told(&sandbox, "hr");
-    assert_eq!((&told["event"], &told["job"]["id"]), (&json!("runjob"), &json!(id)));
+    assert_eq!(
+        (&told["event"], &told["job"]["id"]),
+        (&json!("runjob"), &json!(id))
+    );
     assert_eq!(told["nodes"].as_array().map(Vec::len), Some(1), "{told}");
     fs::write(sandbox.file("open"), "").unwrap();
     let job = sandbox.running(&id);
-    assert_eq!((&job["project"], &job["run_count"]), (&json!("licensed"), &json!(1)), "{job}");
-    assert!(job["comment"].as_str().unwrap().starts_with("Job run at "), "{job}");
+    assert_eq!(
+        (&job["project"], &job["run_count"]),
+        (&json!("licensed"), &json!(1)),
+        "{job}"
+    );
+    assert!(
+        job["comment"].as_str().unwrap().starts_with("Job run at "),
+        "{job}"
+    );
     let story = sandbox.run("tracejob", &[&id]).ok();
-    assert!(story.contains("Start refused by hook hr: no licence is free"), "{story}");
+    assert!(
+        story.contains("Start refused by hook hr: no licence is free"),
+        "{story}"
+    );
 }
 
 /// A running job keeps its place until the hooks have let the start that it would be preempted for.
@@ -309,10 +464,15 @@ fn no_job_is_preempted_for_a_start_that_a_hook_refuses() {
     sandbox.running(&low);
     let high = qsub(&sandbox, &["-N", "high", "-l", "ncpus=1", "-p", "10"]).line();
     let refused = "Not Running: PBS Error: no licence is free";
-    sandbox.until("the refusal", || Some(sandbox.job(&high)).filter(|job| job["comment"] == refused));
+    sandbox.until("the refusal", || {
+        Some(sandbox.job(&high)).filter(|job| job["comment"] == refused)
+    });
     assert_eq!(told(&sandbox, "hr")["nodes"], json!([node]));
     let job = sandbox.job(&low);
-    assert_eq!((&job["job_state"], &job["run_count"], &job["preempted"]), (&json!("R"), &json!(1), &Value::Null));
+    assert_eq!(
+        (&job["job_state"], &job["run_count"], &job["preempted"]),
+        (&json!("R"), &json!(1), &Value::Null)
+    );
     fs::write(sandbox.file("open"), "").unwrap();
     sandbox.running(&high);
     assert_eq!(sandbox.job(&low)["preempted"], 1);
@@ -322,7 +482,11 @@ fn no_job_is_preempted_for_a_start_that_a_hook_refuses() {
 fn subjobs_are_asked_about_one_by_one_and_put_off_with_their_array() {
     let body = "cd $(dirname $0); [ -e open ] || echo '{\"reject\": \"not yet\"}'; echo x >> count";
     let sandbox = Sandbox::new();
-    configure(&sandbox, "[launch]\nlogin = false\nretry = \"1s\"", &[Hook("hr", "event = \"runjob\"", body)]);
+    configure(
+        &sandbox,
+        "[launch]\nlogin = false\nretry = \"1s\"",
+        &[Hook("hr", "event = \"runjob\"", body)],
+    );
     let id = sandbox.submit(&["-J", "1-3", "-l", "ncpus=1"], "true\n");
     sandbox.until("the refusal", || {
         Some(sandbox.job(&id)).filter(|job| job["comment"] == "Not Running: PBS Error: not yet")
@@ -332,7 +496,10 @@ fn subjobs_are_asked_about_one_by_one_and_put_off_with_their_array() {
     fs::remove_file(sandbox.file("count")).unwrap();
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], 0, "{job}");
-    assert!(!job["comment"].as_str().unwrap().contains("PBS Error"), "{job}");
+    assert!(
+        !job["comment"].as_str().unwrap().contains("PBS Error"),
+        "{job}"
+    );
     assert!(sandbox.read("count").lines().count() >= 3);
 }
 
@@ -341,7 +508,13 @@ fn qrun_asks_too_and_its_refusal_is_told_to_who_runs_it() {
     let body = "cd $(dirname $0); [ -e open ] || echo '{\"reject\": \"not now\"}'";
     let sandbox = with_hooks(&[Hook("hr", "event = \"runjob\"", body)]);
     let id = qsub(&sandbox, &["-h"]).line();
-    sandbox.until("the node", || sandbox.run("pbsnodes", &["-a"]).out.contains("state = free").then_some(()));
+    sandbox.until("the node", || {
+        sandbox
+            .run("pbsnodes", &["-a"])
+            .out
+            .contains("state = free")
+            .then_some(())
+    });
     let refused = sandbox.run("qrun", &[&id]);
     assert_eq!(refused.err, format!("qrun: not now {id}\n"));
     assert_eq!(refused.code, 2, "as of all that qrun is refused");
@@ -352,16 +525,34 @@ fn qrun_asks_too_and_its_refusal_is_told_to_who_runs_it() {
 
 #[test]
 fn hooks_come_and_go_with_the_configuration() {
-    let refuse = Hook("hq", "event = [\"queuejob\", \"runjob\"]", "echo '{\"reject\": \"closed\"}'");
+    let refuse = Hook(
+        "hq",
+        "event = [\"queuejob\", \"runjob\"]",
+        "echo '{\"reject\": \"closed\"}'",
+    );
     let sandbox = with_hooks(&[]);
     let first = qsub(&sandbox, &[]).line();
     sandbox.running(&first);
     configure(&sandbox, "", &[refuse]);
     kill(sandbox.pid_of("schedd").unwrap(), 1);
-    sandbox.until("the hook", || Some(qsub(&sandbox, &["-h"])).filter(|done| done.err == "qsub: closed\n"));
-    configure(&sandbox, "", &[Hook("hq", "event = \"queuejob\"\nenabled = false", "exit 1")]);
+    sandbox.until("the hook", || {
+        Some(qsub(&sandbox, &["-h"])).filter(|done| done.err == "qsub: closed\n")
+    });
+    configure(
+        &sandbox,
+        "",
+        &[Hook(
+            "hq",
+            "event = \"queuejob\"\nenabled = false",
+            "exit 1",
+        )],
+    );
     kill(sandbox.pid_of("schedd").unwrap(), 1);
-    let last = sandbox.until("no hook", || Some(qsub(&sandbox, &[])).filter(|done| done.code == 0)).line();
+    let last = sandbox
+        .until("no hook", || {
+            Some(qsub(&sandbox, &[])).filter(|done| done.code == 0)
+        })
+        .line();
     sandbox.running(&last);
 }
 
@@ -380,22 +571,44 @@ fn qmgr_makes_a_hook_brings_its_program_and_takes_it_away() {
     manage(&sandbox, "create hook hq event=queuejob").ok();
     qsub(&sandbox, &["-h"]).line();
     let program = sandbox.script("own.sh", "echo '{\"reject\": \"by qmgr\"}'");
-    manage(&sandbox, "import hook hq application/x-executable default own.sh").ok();
+    manage(
+        &sandbox,
+        "import hook hq application/x-executable default own.sh",
+    )
+    .ok();
     assert_eq!(qsub(&sandbox, &["-h"]).err, "qsub: by qmgr\n");
     let kept = programs(&sandbox);
     assert_eq!(kept.len(), 1, "{kept:?}");
-    assert_eq!(fs::metadata(&kept[0]).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(
+        fs::metadata(&kept[0]).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
     let shown = "Hook hq\n    type = site\n    enabled = true\n    event = queuejob\n    user = pbsadmin\n    alarm = 30\n    \
                  order = 1\n    debug = false\n    fail_action = none\n";
     let listed = manage(&sandbox, "list hook hq").ok();
     assert!(listed.starts_with(shown), "{listed}");
     assert_eq!(manage(&sandbox, "list hook").ok(), listed);
-    manage(&sandbox, "export hook hq application/x-executable default copy.sh").ok();
-    assert_eq!(sandbox.read("copy.sh"), fs::read_to_string(&program).unwrap());
+    manage(
+        &sandbox,
+        "export hook hq application/x-executable default copy.sh",
+    )
+    .ok();
+    assert_eq!(
+        sandbox.read("copy.sh"),
+        fs::read_to_string(&program).unwrap()
+    );
 
     sandbox.kill("schedd");
-    assert_eq!(qsub(&sandbox, &["-h"]).err, "qsub: by qmgr\n", "it outlives schedd");
-    manage(&sandbox, "set hook hq enabled=false,alarm=5,order=7,event=\"queuejob,exechost_periodic\",freq=60").ok();
+    assert_eq!(
+        qsub(&sandbox, &["-h"]).err,
+        "qsub: by qmgr\n",
+        "it outlives schedd"
+    );
+    manage(
+        &sandbox,
+        "set hook hq enabled=false,alarm=5,order=7,event=\"queuejob,exechost_periodic\",freq=60",
+    )
+    .ok();
     qsub(&sandbox, &["-h"]).line();
     let printed = manage(&sandbox, "print hook").ok();
     manage(&sandbox, "delete hook hq").ok();
@@ -411,7 +624,9 @@ fn qmgr_makes_a_hook_brings_its_program_and_takes_it_away() {
 
     manage(&sandbox, "delete hook hq").ok();
     qsub(&sandbox, &["-h"]).line();
-    sandbox.until("the program's end", || programs(&sandbox).is_empty().then_some(()));
+    sandbox.until("the program's end", || {
+        programs(&sandbox).is_empty().then_some(())
+    });
 }
 
 #[test]
@@ -423,20 +638,43 @@ fn what_qmgr_cannot_make_of_a_hook_is_said() {
         let done = manage(&sandbox, command);
         assert_eq!((done.code, done.err.as_str()), (code, err), "{command}");
     };
-    told("import hook nosuch application/x-executable default /x", 1, "/x - No such file or directory\n");
+    told(
+        "import hook nosuch application/x-executable default /x",
+        1,
+        "/x - No such file or directory\n",
+    );
     let unknown = "qmgr obj=nosuch svr=default: nosuch does not exist!\nqmgr: hook error returned from server\n";
-    told("import hook nosuch application/x-executable default own.sh", 32, unknown);
+    told(
+        "import hook nosuch application/x-executable default own.sh",
+        32,
+        unknown,
+    );
     told("set hook nosuch enabled=true", 32, unknown);
     told("delete hook nosuch", 32, unknown);
-    let python = manage(&sandbox, "import hook filed application/x-python default own.sh");
-    assert!(python.code == 1 && python.err.contains("programs here that read JSON"), "{python:?}");
-    assert_eq!(manage(&sandbox, "set hook filed event=dawn").code, 15014 % 256);
+    let python = manage(
+        &sandbox,
+        "import hook filed application/x-python default own.sh",
+    );
+    assert!(
+        python.code == 1 && python.err.contains("programs here that read JSON"),
+        "{python:?}"
+    );
+    assert_eq!(
+        manage(&sandbox, "set hook filed event=dawn").code,
+        15014 % 256
+    );
     assert_eq!(manage(&sandbox, "set hook filed alarm=0").code, 15014 % 256);
     assert_eq!(manage(&sandbox, "create hook a/b").code, 15028 % 256);
     let there = manage(&sandbox, "create hook filed");
-    assert!(there.err.contains("already exists, try a different name"), "{there:?}");
+    assert!(
+        there.err.contains("already exists, try a different name"),
+        "{there:?}"
+    );
     let checked = sandbox.run("schedd", &["--check"]).ok();
-    assert!(checked.contains("[[hook]]") && checked.contains("modifyjob"), "{checked}");
+    assert!(
+        checked.contains("[[hook]]") && checked.contains("modifyjob"),
+        "{checked}"
+    );
     // What the file says of one is amended, and comes back when that is taken back.
     manage(&sandbox, "delete hook filed").ok();
     assert_eq!(manage(&sandbox, "list hook").out, "");
@@ -444,7 +682,9 @@ fn what_qmgr_cannot_make_of_a_hook_is_said() {
 
 #[test]
 fn hooks_are_no_matter_of_strangers() {
-    let Some([person, _]) = two_people("hooks") else { return };
+    let Some([person, _]) = two_people("hooks") else {
+        return;
+    };
     let sandbox = Sandbox::configured("[server]\nshared = true\nname = \"head\"\n");
     for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
@@ -453,11 +693,28 @@ fn hooks_are_no_matter_of_strangers() {
     manage(&sandbox, "create hook hq event=queuejob").ok();
     let text = "is unauthorized to access hooks data from server head\n";
     let listed = person.shell(&sandbox, "qmgr -c 'list hook'");
-    assert!(listed.code == 0 && listed.err.ends_with(text) && listed.out.is_empty(), "{listed:?}");
+    assert!(
+        listed.code == 0 && listed.err.ends_with(text) && listed.out.is_empty(),
+        "{listed:?}"
+    );
     let made = person.shell(&sandbox, "qmgr -c 'create hook zz'");
-    let why = made.err.strip_suffix("qmgr: hook error returned from server\n");
-    assert!(made.code == 32 && why.is_some_and(|why| why.ends_with(text)), "{made:?}");
-    assert!(made.err.starts_with("qmgr obj=zz svr=default: "), "{made:?}");
-    let brought = person.shell(&sandbox, "qmgr -c 'import hook hq application/x-executable default /bin/true'");
-    assert!(brought.code == 32 && brought.err.contains(text), "{brought:?}");
+    let why = made
+        .err
+        .strip_suffix("qmgr: hook error returned from server\n");
+    assert!(
+        made.code == 32 && why.is_some_and(|why| why.ends_with(text)),
+        "{made:?}"
+    );
+    assert!(
+        made.err.starts_with("qmgr obj=zz svr=default: "),
+        "{made:?}"
+    );
+    let brought = person.shell(
+        &sandbox,
+        "qmgr -c 'import hook hq application/x-executable default /bin/true'",
+    );
+    assert!(
+        brought.code == 32 && brought.err.contains(text),
+        "{brought:?}"
+    );
 }

@@ -7,7 +7,9 @@ use lanai::model::state::Holds;
 use lanai::model::text::Text;
 use lanai::sys::process;
 use lanai::wire::frame;
-use lanai::wire::message::{Detail, Filter, Payload, Question, Reply, Request, Submission, VERSION};
+use lanai::wire::message::{
+    Detail, Filter, Payload, Question, Reply, Request, Submission, VERSION,
+};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -26,7 +28,9 @@ fn serving() -> Sandbox {
 
 fn dial(sandbox: &Sandbox) -> UnixStream {
     let stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
     stream
 }
 
@@ -35,7 +39,11 @@ fn until_closed(stream: &mut UnixStream) -> Vec<u8> {
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
         Ok(_) => {}
-        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "it is not closed"),
+        Err(error) => assert_eq!(
+            error.kind(),
+            std::io::ErrorKind::ConnectionReset,
+            "it is not closed"
+        ),
     }
     answer
 }
@@ -51,7 +59,10 @@ fn serves(sandbox: &Sandbox, pid: i32) {
     let started = Instant::now();
     let id = sandbox.submit(&["-h"], "true\n");
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
-    let status = ask(&mut dial(sandbox), &Request::Ask(Question::JobsById(vec![JobId::job(1)], Detail::Row)));
+    let status = ask(
+        &mut dial(sandbox),
+        &Request::Ask(Question::JobsById(vec![JobId::job(1)], Detail::Row)),
+    );
     assert!(matches!(status, Reply::Part(_)), "{status:?}");
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
     sandbox.run("qdel", &[&id]).ok();
@@ -61,7 +72,10 @@ fn serves(sandbox: &Sandbox, pid: i32) {
 
 fn memory(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
@@ -74,7 +88,9 @@ fn garbage_ends_the_conversation_and_nothing_else() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
     let good = frame::encode(&Request::Status).unwrap();
-    let noise: Vec<u8> = (0..100_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let noise: Vec<u8> = (0..100_000u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
     for bytes in [
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
         noise.clone(),
@@ -96,7 +112,9 @@ fn garbage_ends_the_conversation_and_nothing_else() {
 fn another_version_is_told_ours() {
     let sandbox = serving();
     let mut stream = dial(&sandbox);
-    stream.write_all(&[header(VERSION + 1, 3), b"abc".to_vec()].concat()).unwrap();
+    stream
+        .write_all(&[header(VERSION + 1, 3), b"abc".to_vec()].concat())
+        .unwrap();
     let answer = until_closed(&mut stream);
     assert_eq!(answer, header(VERSION, 0));
 }
@@ -129,9 +147,16 @@ fn a_command_says_in_one_line_that_schedd_is_of_another_version() {
     let done = sandbox.run_with_input("qsub", &[], "true\n");
     server.join().unwrap();
     assert_ne!(done.code, 0);
-    assert_eq!((done.out.as_str(), done.err.lines().count()), ("", 1), "{done:?}");
-    for part in [format!("speaks protocol {}", VERSION + 7), format!("this program {VERSION}"), "schedd --stop".into()]
-    {
+    assert_eq!(
+        (done.out.as_str(), done.err.lines().count()),
+        ("", 1),
+        "{done:?}"
+    );
+    for part in [
+        format!("speaks protocol {}", VERSION + 7),
+        format!("this program {VERSION}"),
+        "schedd --stop".into(),
+    ] {
         assert!(done.err.contains(&part), "{part}: {done:?}");
     }
 }
@@ -174,7 +199,9 @@ fn a_client_that_reads_no_answers_is_let_go() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
     let mut stream = dial(&sandbox);
-    stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+        .set_write_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
     let questions = frame::encode(&Request::Status).unwrap().repeat(10_000);
     let let_go = (0..40).any(|_| stream.write_all(&questions).is_err());
     assert!(let_go, "its answers pile up");
@@ -189,29 +216,55 @@ fn ids_of_any_size_are_only_unknown() {
     for number in [0, 2, u64::MAX, i64::MAX as u64, i64::MAX as u64 + 1] {
         let job = JobId::job(number);
         for request in [
-            Request::Delete { job, only: None, force: true, purge: true },
+            Request::Delete {
+                job,
+                only: None,
+                force: true,
+                purge: true,
+            },
             Request::Hold(job, Holds::SYSTEM),
             Request::Release(job, Holds::USER),
-            Request::Rerun { job, only: None, force: true },
-            Request::Signal { job, only: None, signal: "TERM".into() },
+            Request::Rerun {
+                job,
+                only: None,
+                force: true,
+            },
+            Request::Signal {
+                job,
+                only: None,
+                signal: "TERM".into(),
+            },
             Request::Alter(job, vec![Setting::new("Job_Name", "x")]),
             Request::Wait(job),
         ] {
             let reply = ask(&mut dial(&sandbox), &request);
-            let Reply::Refused(refusal) = reply else { panic!("{request:?}: {reply:?}") };
+            let Reply::Refused(refusal) = reply else {
+                panic!("{request:?}: {reply:?}")
+            };
             assert_eq!(refusal.text, "Unknown Job Id", "{request:?}");
         }
         let mut stream = dial(&sandbox);
-        let mut reply = ask(&mut stream, &Request::Ask(Question::JobsById(vec![job], Detail::Environment)));
+        let mut reply = ask(
+            &mut stream,
+            &Request::Ask(Question::JobsById(vec![job], Detail::Environment)),
+        );
         while let Reply::Part(_) = reply {
             reply = frame::read(&mut stream).unwrap();
         }
         assert!(matches!(reply, Reply::Done), "{reply:?}");
     }
     for command in ["qstat", "qdel", "qhold", "qrls", "qsig", "qrerun"] {
-        for id in ["99999999999999999999999", "18446744073709551615", "0", "00000000000000000000000000"] {
+        for id in [
+            "99999999999999999999999",
+            "18446744073709551615",
+            "0",
+            "00000000000000000000000000",
+        ] {
             let done = sandbox.run(command, &[id]);
-            assert!(done.code != 0 && done.err.lines().count() == 1, "{command} {id}: {done:?}");
+            assert!(
+                done.code != 0 && done.err.lines().count() == 1,
+                "{command} {id}: {done:?}"
+            );
         }
     }
     serves(&sandbox, pid);
@@ -243,19 +296,56 @@ fn submissions_by_hand(workdir: &Path) -> Vec<Submission> {
         arguments: Text::default(),
     };
     let set = |attribute: &str, value: &[u8]| Setting::new(attribute, Text(value.to_vec()));
-    let with = |setting: Setting| Submission { settings: vec![setting], ..submission() };
+    let with = |setting: Setting| Submission {
+        settings: vec![setting],
+        ..submission()
+    };
     vec![
-        Submission { environ: b"\0\0=\0=x\0no\0A\xff=\xfe\0PBS_JOBID=9\0unended".to_vec(), ..submission() },
-        Submission { workdir: Text(Vec::new()), ..submission() },
-        Submission { workdir: Text(b"../\0relative".to_vec()), ..submission() },
-        Submission { workdir: Text(vec![b'/'; 100_000]), ..submission() },
-        Submission { submit_host: "h".repeat(1 << 20), arguments: Text(vec![0xff; 1 << 20]), ..submission() },
-        Submission { payload: Payload::Script(vec![0; 1 << 20]), ..submission() },
-        Submission { payload: Payload::Script(Vec::new()), ..submission() },
-        Submission { payload: Payload::Command(Vec::new()), ..submission() },
-        Submission { payload: Payload::Command(vec![Text(b"/bin/true\0x".to_vec())]), ..submission() },
-        Submission { payload: Payload::Command(vec![Text(b"/bin/true".to_vec()); 500_000]), ..submission() },
-        Submission { settings: vec![set("Job_Name", b"x"); 100_000], ..submission() },
+        Submission {
+            environ: b"\0\0=\0=x\0no\0A\xff=\xfe\0PBS_JOBID=9\0unended".to_vec(),
+            ..submission()
+        },
+        Submission {
+            workdir: Text(Vec::new()),
+            ..submission()
+        },
+        Submission {
+            workdir: Text(b"../\0relative".to_vec()),
+            ..submission()
+        },
+        Submission {
+            workdir: Text(vec![b'/'; 100_000]),
+            ..submission()
+        },
+        Submission {
+            submit_host: "h".repeat(1 << 20),
+            arguments: Text(vec![0xff; 1 << 20]),
+            ..submission()
+        },
+        Submission {
+            payload: Payload::Script(vec![0; 1 << 20]),
+            ..submission()
+        },
+        Submission {
+            payload: Payload::Script(Vec::new()),
+            ..submission()
+        },
+        Submission {
+            payload: Payload::Command(Vec::new()),
+            ..submission()
+        },
+        Submission {
+            payload: Payload::Command(vec![Text(b"/bin/true\0x".to_vec())]),
+            ..submission()
+        },
+        Submission {
+            payload: Payload::Command(vec![Text(b"/bin/true".to_vec()); 500_000]),
+            ..submission()
+        },
+        Submission {
+            settings: vec![set("Job_Name", b"x"); 100_000],
+            ..submission()
+        },
         with(set("Job_Name", b"../../evil\n\0")),
         with(set("Job_Name", &[b'n'; 100_000])),
         with(set("Output_Path", b"\xff\0\n")),
@@ -271,10 +361,22 @@ fn submissions_by_hand(workdir: &Path) -> Vec<Submission> {
             resource: Some("select".into()),
             ..set("Resource_List", b"99999999999999:ncpus=99999999999999999")
         }),
-        with(Setting { resource: Some("select".into()), ..set("Resource_List", b"1000000000:ncpus=1000000000") }),
-        with(Setting { resource: Some("walltime".into()), ..set("Resource_List", b"9223372036854775807") }),
-        with(Setting { resource: Some("mem".into()), ..set("Resource_List", b"99999999999999999999pb") }),
-        with(Setting { resource: Some("\0".into()), ..set("Resource_List", b"1") }),
+        with(Setting {
+            resource: Some("select".into()),
+            ..set("Resource_List", b"1000000000:ncpus=1000000000")
+        }),
+        with(Setting {
+            resource: Some("walltime".into()),
+            ..set("Resource_List", b"9223372036854775807")
+        }),
+        with(Setting {
+            resource: Some("mem".into()),
+            ..set("Resource_List", b"99999999999999999999pb")
+        }),
+        with(Setting {
+            resource: Some("\0".into()),
+            ..set("Resource_List", b"1")
+        }),
     ]
 }
 
@@ -282,12 +384,38 @@ fn submissions_by_hand(workdir: &Path) -> Vec<Submission> {
 #[test]
 fn what_is_larger_than_a_job_may_be_is_refused() {
     let sandbox = serving();
-    let [usual, ..] = &submissions_by_hand(&sandbox.work())[6..] else { panic!() };
+    let [usual, ..] = &submissions_by_hand(&sandbox.work())[6..] else {
+        panic!()
+    };
     let large = [
-        (Submission { environ: vec![b'x'; 2 << 20], ..usual.clone() }, "an environment"),
-        (Submission { arguments: Text(vec![b'x'; 1 << 20]), ..usual.clone() }, "a request"),
-        (Submission { payload: Payload::Command(vec![Text(Vec::new()); 100_000]), ..usual.clone() }, "a request"),
-        (Submission { settings: vec![Setting::new("Job_Name", "x"); 100_000], ..usual.clone() }, "a request"),
+        (
+            Submission {
+                environ: vec![b'x'; 2 << 20],
+                ..usual.clone()
+            },
+            "an environment",
+        ),
+        (
+            Submission {
+                arguments: Text(vec![b'x'; 1 << 20]),
+                ..usual.clone()
+            },
+            "a request",
+        ),
+        (
+            Submission {
+                payload: Payload::Command(vec![Text(Vec::new()); 100_000]),
+                ..usual.clone()
+            },
+            "a request",
+        ),
+        (
+            Submission {
+                settings: vec![Setting::new("Job_Name", "x"); 100_000],
+                ..usual.clone()
+            },
+            "a request",
+        ),
     ];
     for (submission, what) in large {
         match ask(&mut dial(&sandbox), &Request::Submit(Box::new(submission))) {
@@ -297,11 +425,16 @@ fn what_is_larger_than_a_job_may_be_is_refused() {
     }
     // All of this fits: what is on the way to a node must fit into a frame with it.
     let fits = Submission {
-        environ: (0..1000).flat_map(|n| format!("V{n}={}\0", "x".repeat(1000)).into_bytes()).collect(),
+        environ: (0..1000)
+            .flat_map(|n| format!("V{n}={}\0", "x".repeat(1000)).into_bytes())
+            .collect(),
         payload: Payload::Script([b"#".repeat(16 << 20)].concat()),
         ..usual.clone()
     };
-    let Reply::Accepted { id, .. } = ask(&mut dial(&sandbox), &Request::Submit(Box::new(fits))) else { panic!() };
+    let Reply::Accepted { id, .. } = ask(&mut dial(&sandbox), &Request::Submit(Box::new(fits)))
+    else {
+        panic!()
+    };
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
 }
 
@@ -310,8 +443,9 @@ fn what_is_larger_than_a_job_may_be_is_refused() {
 fn a_talker_is_heard_in_turns() {
     let sandbox = serving();
     let mut talker = dial(&sandbox);
-    let many: Vec<u8> =
-        (0..1000).flat_map(|id| frame::encode(&Request::Wait(JobId::job(900_000 + id))).unwrap()).collect();
+    let many: Vec<u8> = (0..1000)
+        .flat_map(|id| frame::encode(&Request::Wait(JobId::job(900_000 + id))).unwrap())
+        .collect();
     talker.write_all(&many).unwrap();
     sandbox.run_with_input("qsub", &["-h"], "true\n").line();
     for n in 0..1000 {
@@ -351,18 +485,30 @@ fn submissions_made_by_hand_are_refused_or_come_to_an_end() {
 fn questions_made_by_hand_are_answered_or_refused() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
-    let many = Filter { owners: vec!["' OR 1=1; --".into(); 100_000], ..Filter::default() };
+    let many = Filter {
+        owners: vec!["' OR 1=1; --".into(); 100_000],
+        ..Filter::default()
+    };
     for question in [
         Question::Jobs(many, Detail::Whole),
         Question::JobsById((0..200_000).map(JobId::job).collect(), Detail::Environment),
-        Question::Jobs(Filter { queues: vec!["\0".into()], ..Filter::default() }, Detail::Row),
+        Question::Jobs(
+            Filter {
+                queues: vec!["\0".into()],
+                ..Filter::default()
+            },
+            Detail::Row,
+        ),
     ] {
         let mut stream = dial(&sandbox);
         let mut reply = ask(&mut stream, &Request::Ask(question));
         while let Reply::Part(_) = reply {
             reply = frame::read(&mut stream).unwrap();
         }
-        assert!(matches!(reply, Reply::Done | Reply::Refused(_)), "{reply:?}");
+        assert!(
+            matches!(reply, Reply::Done | Reply::Refused(_)),
+            "{reply:?}"
+        );
     }
     serves(&sandbox, pid);
 }

@@ -40,7 +40,12 @@ impl Person {
 
     /// Runs this command on a terminal.
     fn with(ours: &Command) -> Person {
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
         let made = openpty(Some(&size), None).unwrap();
         for end in [&made.master, &made.slave] {
             fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
@@ -49,17 +54,41 @@ impl Person {
         let terminal = nix::unistd::ttyname(&made.slave).unwrap();
         let mut command = Command::new("setsid");
         // Whoever started the tests may have been told to ignore ^C.
-        command.args(["-c", "env", "--default-signal"]).arg(ours.get_program()).args(ours.get_args());
+        command
+            .args(["-c", "env", "--default-signal"])
+            .arg(ours.get_program())
+            .args(ours.get_args());
         command.current_dir(ours.get_current_dir().unwrap());
-        command.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "vt52");
+        command
+            .env_clear()
+            .envs(
+                ours.get_envs()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            )
+            .env("TERM", "vt52");
         let screen = || made.slave.try_clone().unwrap();
-        let command = command.stdin(screen()).stdout(screen()).stderr(screen()).spawn().unwrap();
-        Person { keyboard: Some(made.master), terminal, command, screen: String::new(), read: 0 }
+        let command = command
+            .stdin(screen())
+            .stdout(screen())
+            .stderr(screen())
+            .spawn()
+            .unwrap();
+        Person {
+            keyboard: Some(made.master),
+            terminal,
+            command,
+            screen: String::new(),
+            read: 0,
+        }
     }
 
     /// At a shell of the job, whose prompt is `$ `.
     pub fn at_shell(sandbox: &Sandbox, arguments: &[&str]) -> (Person, String) {
-        let mut person = Person::runs(sandbox, "qsub", &[&["-I", "-S", "/bin/sh"], arguments].concat());
+        let mut person = Person::runs(
+            sandbox,
+            "qsub",
+            &[&["-I", "-S", "/bin/sh"], arguments].concat(),
+        );
         let id = person.sees_id();
         person.sees(&format!("qsub: job {id} ready\r\n\r\n"));
         person.sees_prompt();
@@ -75,12 +104,19 @@ impl Person {
     }
 
     fn sees_prompt(&mut self) {
-        self.sees(if nix::unistd::geteuid().is_root() { "# " } else { "$ " });
+        self.sees(if nix::unistd::geteuid().is_root() {
+            "# "
+        } else {
+            "$ "
+        });
     }
 
     pub fn types(&self, keys: &str) {
         let keyboard = self.keyboard.as_ref().unwrap();
-        assert_eq!(nix::unistd::write(keyboard, keys.as_bytes()).unwrap(), keys.len());
+        assert_eq!(
+            nix::unistd::write(keyboard, keys.as_bytes()).unwrap(),
+            keys.len()
+        );
     }
 
     /// Types a line, and sees what comes of it.
@@ -99,30 +135,44 @@ impl Person {
                 self.read += at + text.len();
                 return;
             }
-            assert!(started.elapsed() < Duration::from_secs(20), "{text:?} does not appear in {:?}", self.screen);
+            assert!(
+                started.elapsed() < Duration::from_secs(20),
+                "{text:?} does not appear in {:?}",
+                self.screen
+            );
             self.look();
         }
     }
 
     fn look(&mut self) {
-        let Some(keyboard) = &self.keyboard else { return };
+        let Some(keyboard) = &self.keyboard else {
+            return;
+        };
         let mut fds = [PollFd::new(keyboard.as_fd(), PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::from(20u16)).unwrap();
         let mut buffer = [0; 4096];
         if let Ok(length) = nix::unistd::read(keyboard, &mut buffer) {
-            self.screen.push_str(&String::from_utf8_lossy(&buffer[..length]));
+            self.screen
+                .push_str(&String::from_utf8_lossy(&buffer[..length]));
         }
     }
 
     fn resizes(&self, rows: u16, columns: u16) {
         let (rows, columns) = (rows.to_string(), columns.to_string());
         let mut stty = Command::new("stty");
-        stty.arg("-F").arg(&self.terminal).args(["rows", &rows, "cols", &columns]);
+        stty.arg("-F")
+            .arg(&self.terminal)
+            .args(["rows", &rows, "cols", &columns]);
         assert!(stty.status().unwrap().success());
     }
 
     fn settings(&self) -> String {
-        let stty = Command::new("stty").arg("-F").arg(&self.terminal).arg("-a").output().unwrap();
+        let stty = Command::new("stty")
+            .arg("-F")
+            .arg(&self.terminal)
+            .arg("-a")
+            .output()
+            .unwrap();
         String::from_utf8(stty.stdout).unwrap()
     }
 
@@ -134,9 +184,15 @@ impl Person {
             self.look();
             if let Some(status) = self.command.try_wait().unwrap() {
                 self.look();
-                return status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
+                return status
+                    .code()
+                    .unwrap_or_else(|| 128 + status.signal().unwrap());
             }
-            assert!(started.elapsed() < Duration::from_secs(20), "it does not end: {:?}", self.screen);
+            assert!(
+                started.elapsed() < Duration::from_secs(20),
+                "it does not end: {:?}",
+                self.screen
+            );
         }
     }
 
@@ -157,25 +213,46 @@ fn a_shell_on_the_jobs_terminal_has_the_persons_window_and_its_exit_code_is_qsub
     let sandbox = Sandbox::configured(SMALL);
     let (mut person, id) = Person::at_shell(&sandbox, &["-l", "ncpus=1"]);
     person.asks("stty size", "24 80\r\n");
-    person.asks("echo $PBS_ENVIRONMENT/$ENVIRONMENT/$TERM/$PBS_JOBID", &format!("PBS_INTERACTIVE//vt52/{id}\r\n"));
+    person.asks(
+        "echo $PBS_ENVIRONMENT/$ENVIRONMENT/$TERM/$PBS_JOBID",
+        &format!("PBS_INTERACTIVE//vt52/{id}\r\n"),
+    );
     let own = person.terminal.display().to_string();
     person.asks("tty", "/dev/pts/");
-    assert!(!person.screen.trim_end().ends_with(&own), "the job has a terminal of its own");
+    assert!(
+        !person.screen.trim_end().ends_with(&own),
+        "the job has a terminal of its own"
+    );
     person.resizes(50, 132);
     person.asks("sleep 0.2; stty size", "50 132\r\n");
     let job = sandbox.job(&id);
-    assert_eq!((&job["interactive"], &job["Rerunable"]), (&"True".into(), &"False".into()));
-    assert!(person.settings().contains("-echo "), "the person's terminal is raw");
+    assert_eq!(
+        (&job["interactive"], &job["Rerunable"]),
+        (&"True".into(), &"False".into())
+    );
+    assert!(
+        person.settings().contains("-echo "),
+        "the person's terminal is raw"
+    );
     person.types("exit 7\r");
     person.sees(&format!("\r\nqsub: job {id} completed\r\n"));
     assert_eq!(person.ends(), 7);
-    assert!(!person.settings().contains("-echo "), "the person's terminal is as it was");
+    assert!(
+        !person.settings().contains("-echo "),
+        "the person's terminal is as it was"
+    );
     let job = sandbox.job(&id);
-    assert_eq!((&job["job_state"], &job["Exit_status"]), (&"F".into(), &7.into()));
+    assert_eq!(
+        (&job["job_state"], &job["Exit_status"]),
+        (&"F".into(), &7.into())
+    );
     let files = std::fs::read_dir(sandbox.work()).unwrap().count();
     assert_eq!(files, 0, "an interactive job has no output files");
     let again = sandbox.run("qalter", &["--retry", &id]);
-    assert!(again.code == 168 && again.err.contains("invalid for state"), "nobody sits there: {again:?}");
+    assert!(
+        again.code == 168 && again.err.contains("invalid for state"),
+        "nobody sits there: {again:?}"
+    );
 }
 
 #[test]
@@ -189,7 +266,10 @@ fn control_c_interrupts_what_runs_and_the_shell_lives_on() {
     person.sees_prompt();
     person.asks("echo alive", "alive\r\n");
     person.types("exit\r");
-    assert!(person.ends() == 0 || person.ends() == 130, "dash tells of the sleep it was interrupted in");
+    assert!(
+        person.ends() == 0 || person.ends() == 130,
+        "dash tells of the sleep it was interrupted in"
+    );
 }
 
 #[test]
@@ -207,8 +287,20 @@ fn one_who_waits_is_told_why_and_may_give_up() {
     person.types("y\r");
     person.sees("is being deleted");
     assert_eq!(person.ends(), 1);
-    let others = || sandbox.run("qstat", &[]).ok().lines().skip(2).map(str::to_string).collect::<Vec<_>>();
-    assert!(others().iter().all(|line| line.starts_with(&held)), "{:?}", others());
+    let others = || {
+        sandbox
+            .run("qstat", &[])
+            .ok()
+            .lines()
+            .skip(2)
+            .map(str::to_string)
+            .collect::<Vec<_>>()
+    };
+    assert!(
+        others().iter().all(|line| line.starts_with(&held)),
+        "{:?}",
+        others()
+    );
     let mut person = Person::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
     person.sees("Insufficient amount");
     kill(person.pid(), 15);
@@ -252,7 +344,10 @@ fn a_session_is_ended_by_qdel_by_tilde_dot_and_by_a_terminal_that_hangs_up() {
     person.asks("trap '' HUP TERM; sleep 300 & echo set", "set\r\n");
     kill(person.pid(), 9);
     sandbox.ended(&id);
-    assert!(sandbox.pids_of("sleep").is_empty(), "what ignores the hangup is killed");
+    assert!(
+        sandbox.pids_of("sleep").is_empty(),
+        "what ignores the hangup is killed"
+    );
 }
 
 #[test]
@@ -293,7 +388,10 @@ fn directives_count_the_script_does_not_run_and_a_command_may() {
     sandbox.script("i.sh", "#PBS -N inter -A acc\necho never run");
     let (mut person, id) = Person::at_shell(&sandbox, &["i.sh"]);
     let job = sandbox.job(&id);
-    assert_eq!((&job["Job_Name"], &job["Account_Name"]), (&"inter".into(), &"acc".into()));
+    assert_eq!(
+        (&job["Job_Name"], &job["Account_Name"]),
+        (&"inter".into(), &"acc".into())
+    );
     person.types("exit\r");
     person.ends();
     assert!(!person.screen.contains("never run"));
@@ -303,7 +401,11 @@ fn directives_count_the_script_does_not_run_and_a_command_may() {
     person.sees("ready");
     person.types("exit 5\r");
     assert_eq!(person.ends(), 5);
-    let mut person = Person::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", "stty size; exit 4"]);
+    let mut person = Person::runs(
+        &sandbox,
+        "qsub",
+        &["-I", "--", "/bin/sh", "-c", "stty size; exit 4"],
+    );
     person.sees("24 80\r\n");
     assert_eq!(person.ends(), 4);
     let mut person = Person::runs(&sandbox, "qsub", &["-I", "--", "/no/such/program"]);
@@ -318,7 +420,11 @@ fn much_output_arrives_whole() {
     let mut person = Person::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", count]);
     person.sees("line 20000\r\n");
     assert_eq!(person.ends(), 0);
-    let lines = person.screen.lines().filter(|line| line.starts_with("line ")).count();
+    let lines = person
+        .screen
+        .lines()
+        .filter(|line| line.starts_with("line "))
+        .count();
     assert_eq!(lines, 20000);
 }
 
@@ -332,7 +438,13 @@ fn without_a_terminal_it_is_refused() {
         assert_eq!((done.code, done.err), (1, expected));
     }
     let done = sandbox.run("qsub", &["-I", "-X"]);
-    assert!(done.code == 1 && done.err.starts_with("qsub: DISPLAY not set\nqsub:\tstandard input"), "{done:?}");
+    assert!(
+        done.code == 1
+            && done
+                .err
+                .starts_with("qsub: DISPLAY not set\nqsub:\tstandard input"),
+        "{done:?}"
+    );
     let mut person = Person::runs(&sandbox, "qsub", &["-I", "-J", "1-3"]);
     person.sees("interactive and array job submission cannot be used together");
     assert_eq!(person.ends(), 2);
@@ -340,7 +452,9 @@ fn without_a_terminal_it_is_refused() {
 
 #[test]
 fn in_a_shared_installation_the_terminal_is_its_owners_and_not_even_root_sits_down_at_it() {
-    let Some([ann, bob]) = two_people("tty") else { return };
+    let Some([ann, bob]) = two_people("tty") else {
+        return;
+    };
     let sandbox = shared("");
     let mut qsub = ann.command(&sandbox, "qsub");
     let mut person = Person::with(qsub.args(["-I", "-h", "-S", "/bin/sh"]));
@@ -349,7 +463,10 @@ fn in_a_shared_installation_the_terminal_is_its_owners_and_not_even_root_sits_do
     person.sees("ready");
     person.sees("$ ");
     person.asks("stat -c %u $(tty)", &format!("{}\r\n", ann.uid));
-    person.asks("id -u; : > /dev/tty && echo mine", &format!("{}\r\nmine\r\n", ann.uid));
+    person.asks(
+        "id -u; : > /dev/tty && echo mine",
+        &format!("{}\r\nmine\r\n", ann.uid),
+    );
     let number: u64 = id.split('.').next().unwrap().parse().unwrap();
     let home = lanai::sys::home::Home {
         state: sandbox.home(),
@@ -358,12 +475,27 @@ fn in_a_shared_installation_the_terminal_is_its_owners_and_not_even_root_sits_do
         system: false,
     };
     let mut root = Client::reach(&home).unwrap();
-    let (reply, passed) = root.call_for_descriptor(&Request::Attach(JobId::job(number))).unwrap();
-    assert!(passed.is_none() && matches!(&reply, Reply::Refused(why) if why.code == 15007), "{reply:?}");
-    let socket = sandbox.home().join(format!("node/attempts/{number}.1/terminal")).display().to_string();
-    let knock = format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{socket}\")'");
+    let (reply, passed) = root
+        .call_for_descriptor(&Request::Attach(JobId::job(number)))
+        .unwrap();
+    assert!(
+        passed.is_none() && matches!(&reply, Reply::Refused(why) if why.code == 15007),
+        "{reply:?}"
+    );
+    let socket = sandbox
+        .home()
+        .join(format!("node/attempts/{number}.1/terminal"))
+        .display()
+        .to_string();
+    let knock =
+        format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{socket}\")'");
     for user in [&ann, &bob] {
-        assert!(user.shell(&sandbox, &knock).err.contains("Permission denied"), "root's shepherd lets noded in alone");
+        assert!(
+            user.shell(&sandbox, &knock)
+                .err
+                .contains("Permission denied"),
+            "root's shepherd lets noded in alone"
+        );
     }
     person.types("exit 6\r");
     assert_eq!(person.ends(), 6);
@@ -379,7 +511,10 @@ fn a_qsub_that_is_stopped_delays_no_end() {
     let id = sandbox.run("qselect", &[]).line();
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], -29);
-    let spent = job["resources_used"]["walltime"].as_str().unwrap().to_string();
+    let spent = job["resources_used"]["walltime"]
+        .as_str()
+        .unwrap()
+        .to_string();
     assert!(spent.as_str() < "00:00:05", "{spent}");
 }
 
@@ -389,7 +524,9 @@ fn much_that_is_typed_arrives_whole_though_it_is_read_late() {
     let read = "stty -echo; echo set; sleep 1; while read line && [ \"$line\" != end ]; do echo $line; done > got";
     let mut person = Person::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", read]);
     person.sees("set\r\n");
-    let lines: Vec<String> = (0..5000).map(|number| format!("line {number} of a long text")).collect();
+    let lines: Vec<String> = (0..5000)
+        .map(|number| format!("line {number} of a long text"))
+        .collect();
     let pasted = lines.join("\r") + "\rend\r";
     let mut left = pasted.as_bytes();
     while !left.is_empty() {
@@ -406,8 +543,16 @@ fn much_that_is_typed_arrives_whole_though_it_is_read_late() {
 fn a_suspended_qsub_gives_the_terminal_back_and_goes_on_where_it_was() {
     let sandbox = Sandbox::configured(SMALL);
     let mut shell = Command::new("bash");
-    shell.args(["--norc", "--noprofile", "-i"]).current_dir(sandbox.work()).env_clear();
-    shell.envs(sandbox.command("qsub").get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+        .args(["--norc", "--noprofile", "-i"])
+        .current_dir(sandbox.work())
+        .env_clear();
+    shell.envs(
+        sandbox
+            .command("qsub")
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
     let mut person = Person::with(shell.env("PS1", "outer> ").env("LC_ALL", "C"));
     person.sees("outer> ");
     person.types("qsub -I -S /bin/sh\r");
@@ -432,14 +577,24 @@ fn who_asks_noded_for_a_terminal_that_is_not_there_is_hung_up_on_and_disturbs_no
     let id = sandbox.submit(&[], "sleep 60\n");
     sandbox.running(&id);
     let batch = id.split('.').next().unwrap().parse().unwrap();
-    let attach = |epoch, number| Order::Attach { epoch, job: JobId::job(number), attempt: 1 };
+    let attach = |epoch, number| Order::Attach {
+        epoch,
+        job: JobId::job(number),
+        attempt: 1,
+    };
     let fenced = |reply: Result<Report, FrameError>| matches!(reply, Ok(Report::Fenced { .. }));
-    for (order, says_why) in [(attach(1 << 30, 999), false), (attach(1 << 30, batch), false), (attach(0, batch), true)]
-    {
+    for (order, says_why) in [
+        (attach(1 << 30, 999), false),
+        (attach(1 << 30, batch), false),
+        (attach(0, batch), true),
+    ] {
         let mut noded = UnixStream::connect(sandbox.home().join("noded.sock")).unwrap();
         frame::write(&mut noded, &order).unwrap();
         assert_eq!(fenced(frame::read(&mut noded)), says_why, "{order:?}");
-        assert!(matches!(frame::read::<Report>(&mut noded), Err(FrameError::Closed | FrameError::Io(_))));
+        assert!(matches!(
+            frame::read::<Report>(&mut noded),
+            Err(FrameError::Closed | FrameError::Io(_))
+        ));
     }
     sandbox.run("qdel", &[&id]).ok();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 271);

@@ -14,12 +14,18 @@ fn head(more: &str) -> Sandbox {
 
 #[track_caller]
 fn refused(done: Done, code: i32, text: &str) {
-    assert!(done.code == code && done.err == format!("{text}\n") && done.out.is_empty(), "{code} {text:?}: {done:?}");
+    assert!(
+        done.code == code && done.err == format!("{text}\n") && done.out.is_empty(),
+        "{code} {text:?}: {done:?}"
+    );
 }
 
 #[track_caller]
 fn silent(done: Done) {
-    assert!(done.code == 0 && done.out.is_empty() && done.err.is_empty(), "{done:?}");
+    assert!(
+        done.code == 0 && done.out.is_empty() && done.err.is_empty(),
+        "{done:?}"
+    );
 }
 
 fn number(id: &str) -> u64 {
@@ -32,61 +38,130 @@ fn a_waiting_job_is_moved_and_what_cannot_be_is_told_in_pbss_words() {
     let id = sandbox.submit(&["-h"], "echo in $PBS_QUEUE\n");
     silent(sandbox.run("qmove", &["night", &id]));
     assert_eq!(
-        (sandbox.job(&id)["queue"].as_str(), sandbox.job(&id)["job_state"].as_str()),
+        (
+            sandbox.job(&id)["queue"].as_str(),
+            sandbox.job(&id)["job_state"].as_str()
+        ),
         (Some("night"), Some("H"))
     );
     silent(sandbox.run("qmove", &["workq@head", &id]));
     silent(sandbox.run("qmove", &["night", &id]));
     silent(sandbox.run("qmove", &["@head", &id]));
     assert_eq!(sandbox.job(&id)["queue"], "workq");
-    refused(sandbox.run("qmove", &["nosuch", &id]), 170, &format!("qmove: Unknown queue {id}"));
-    refused(sandbox.run("qmove", &["off", &id]), 173, &format!("qmove: Queue is not enabled {id}"));
+    refused(
+        sandbox.run("qmove", &["nosuch", &id]),
+        170,
+        &format!("qmove: Unknown queue {id}"),
+    );
+    refused(
+        sandbox.run("qmove", &["off", &id]),
+        173,
+        &format!("qmove: Queue is not enabled {id}"),
+    );
     let elsewhere = format!("qmove: Access from host not allowed, or unknown host {id}");
     refused(sandbox.run("qmove", &["@nosuchhost", &id]), 160, &elsewhere);
-    refused(sandbox.run("qmove", &["a@b@c", &id]), 2, "qmove: illegally formed destination: a@b@c");
+    refused(
+        sandbox.run("qmove", &["a@b@c", &id]),
+        2,
+        "qmove: illegally formed destination: a@b@c",
+    );
     let long = "qmove: illegally formed destination: verylongqueuename1";
     refused(sandbox.run("qmove", &["verylongqueuename1", &id]), 2, long);
-    refused(sandbox.run("qmove", &["night", "999"]), 153, "qmove: Unknown Job Id 999.head");
+    refused(
+        sandbox.run("qmove", &["night", "999"]),
+        153,
+        "qmove: Unknown Job Id 999.head",
+    );
     assert_eq!(sandbox.run("qmove", &["night"]).code, 2);
     silent(sandbox.run("qrls", &[&id]));
     sandbox.ended(&id);
-    assert_eq!(sandbox.read(&format!("STDIN.o{}", number(&id))), "in workq\n", "the queue it is in, not the first");
-    refused(sandbox.run("qmove", &["night", &id]), 35, "qmove: Job has finished");
+    assert_eq!(
+        sandbox.read(&format!("STDIN.o{}", number(&id))),
+        "in workq\n",
+        "the queue it is in, not the first"
+    );
+    refused(
+        sandbox.run("qmove", &["night", &id]),
+        35,
+        "qmove: Job has finished",
+    );
     let runs = sandbox.submit(&[], "sleep 60\n");
     sandbox.running(&runs);
-    refused(sandbox.run("qmove", &["night", &runs]), 168, &format!("qmove: Request invalid for state of job {runs}"));
+    refused(
+        sandbox.run("qmove", &["night", &runs]),
+        168,
+        &format!("qmove: Request invalid for state of job {runs}"),
+    );
 }
 
 #[test]
 fn a_message_reaches_the_files_of_a_running_job() {
     let sandbox = head("");
-    let id = sandbox.submit(&["-N", "m"], "echo begun; while [ ! -e go ]; do sleep 0.02; done\n");
-    let (out, err) = (format!("m.o{}.part", number(&id)), format!("m.e{}.part", number(&id)));
+    let id = sandbox.submit(
+        &["-N", "m"],
+        "echo begun; while [ ! -e go ]; do sleep 0.02; done\n",
+    );
+    let (out, err) = (
+        format!("m.o{}.part", number(&id)),
+        format!("m.e{}.part", number(&id)),
+    );
     sandbox.running(&id);
-    sandbox.until("its beginning", || sandbox.read(&out).contains("begun").then_some(()));
+    sandbox.until("its beginning", || {
+        sandbox.read(&out).contains("begun").then_some(())
+    });
     silent(sandbox.run("qmsg", &["to errors", &id]));
     silent(sandbox.run("qmsg", &["-O", "to output", &id]));
     silent(sandbox.run("qmsg", &["-E", "-O", "to both\nin two lines", &id]));
-    sandbox.until("the last message", || sandbox.read(&out).contains("two lines").then_some(()));
-    assert_eq!(sandbox.read(&out), "begun\nto output\nto both\nin two lines\n");
-    sandbox.until("the last message", || sandbox.read(&err).contains("two lines").then_some(()));
+    sandbox.until("the last message", || {
+        sandbox.read(&out).contains("two lines").then_some(())
+    });
+    assert_eq!(
+        sandbox.read(&out),
+        "begun\nto output\nto both\nin two lines\n"
+    );
+    sandbox.until("the last message", || {
+        sandbox.read(&err).contains("two lines").then_some(())
+    });
     assert_eq!(sandbox.read(&err), "to errors\nto both\nin two lines\n");
     let long = sandbox.run("qmsg", &[&"x".repeat(1025), &id]);
-    assert!(long.code == 166 && long.err.contains("more than 1024 bytes"), "{long:?}");
+    assert!(
+        long.code == 166 && long.err.contains("more than 1024 bytes"),
+        "{long:?}"
+    );
     // A noded that has begun anew finds the shepherd and passes messages on.
     sandbox.kill("noded");
     let said = || {
-        (sandbox.run("qmsg", &[&"y".repeat(1024), &id]).code == 0 && sandbox.pid_of("noded").is_some()).then_some(())
+        (sandbox.run("qmsg", &[&"y".repeat(1024), &id]).code == 0
+            && sandbox.pid_of("noded").is_some())
+        .then_some(())
     };
     sandbox.until("a noded that listens", said);
-    sandbox.until("the long message", || sandbox.read(&err).contains("yyy").then_some(()));
+    sandbox.until("the long message", || {
+        sandbox.read(&err).contains("yyy").then_some(())
+    });
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
-    assert!(sandbox.read(&format!("m.e{}", number(&id))).starts_with("to errors\nto both\nin two lines\nyyy"));
-    refused(sandbox.run("qmsg", &["late", &id]), 35, "qmsg: Job has finished");
+    assert!(
+        sandbox
+            .read(&format!("m.e{}", number(&id)))
+            .starts_with("to errors\nto both\nin two lines\nyyy")
+    );
+    refused(
+        sandbox.run("qmsg", &["late", &id]),
+        35,
+        "qmsg: Job has finished",
+    );
     let held = sandbox.submit(&["-h"], "true\n");
-    refused(sandbox.run("qmsg", &["early", &held]), 168, &format!("qmsg: Request invalid for state of job {held}"));
-    refused(sandbox.run("qmsg", &["hello", "999"]), 153, "qmsg: Unknown Job Id 999.head");
+    refused(
+        sandbox.run("qmsg", &["early", &held]),
+        168,
+        &format!("qmsg: Request invalid for state of job {held}"),
+    );
+    refused(
+        sandbox.run("qmsg", &["hello", "999"]),
+        153,
+        "qmsg: Unknown Job Id 999.head",
+    );
     assert_eq!(sandbox.run("qmsg", &["hello"]).code, 2);
 }
 
@@ -102,7 +177,11 @@ fn two_jobs_change_places_and_keep_them_over_a_restart() {
     silent(sandbox.run("qorder", &[&b, &b]));
     let text = format!("qorder: Request invalid for state of job {first} or {a}");
     refused(sandbox.run("qorder", &[&first, &a]), 168, &text);
-    refused(sandbox.run("qorder", &[&a, "999"]), 153, &format!("qorder: Unknown Job Id {a} or 999.head"));
+    refused(
+        sandbox.run("qorder", &[&a, "999"]),
+        153,
+        &format!("qorder: Unknown Job Id {a} or 999.head"),
+    );
     assert_eq!(sandbox.run("qorder", &[&a]).code, 2);
     assert_eq!(sandbox.run("qorder", &[&a, &b, &c]).code, 2);
     sandbox.kill("schedd");
@@ -120,31 +199,59 @@ fn jobs_of_two_queues_change_these_too() {
     let here = sandbox.submit(&["-h"], "true\n");
     let there = sandbox.submit(&["-h", "-q", "night"], "true\n");
     silent(sandbox.run("qorder", &[&here, &there]));
-    assert_eq!((&sandbox.job(&here)["queue"], &sandbox.job(&there)["queue"]), (&"night".into(), &"workq".into()));
+    assert_eq!(
+        (&sandbox.job(&here)["queue"], &sandbox.job(&there)["queue"]),
+        (&"night".into(), &"workq".into())
+    );
 }
 
 #[test]
 fn an_operator_starts_a_job_now_and_only_where_there_is_room() {
     let sandbox = head("");
-    sandbox.run("noded", &["--nodes", "2", "--ncpus", "2", "--name", "n"]).ok();
+    sandbox
+        .run("noded", &["--nodes", "2", "--ncpus", "2", "--name", "n"])
+        .ok();
     let big = sandbox.submit(&["-l", "select=1:ncpus=2"], "sleep 60\n");
     assert_eq!(sandbox.running(&big)["exec_vnode"], "(n1:ncpus=2)");
     let all = sandbox.submit(&["-l", "select=2:ncpus=2"], "sleep 60\n");
     let night = sandbox.submit(&["-q", "night"], "sleep 60\n");
     let held = sandbox.submit(&["-h"], "sleep 60\n");
     let why = "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 2 T: 4)";
-    refused(sandbox.run("qrun", &[&all]), 2, &format!("qrun: {why} {all}"));
+    refused(
+        sandbox.run("qrun", &[&all]),
+        2,
+        &format!("qrun: {why} {all}"),
+    );
     silent(sandbox.run("qrun", &["-a", &all]));
     silent(sandbox.run("qrun", &["-H", "(n2:ncpus=1)", &night]));
     assert_eq!(sandbox.running(&night)["exec_vnode"], "(n2:ncpus=1)");
-    refused(sandbox.run("qrun", &["-H", "nosuch", &held]), 2, "qrun: Unknown node  nosuch");
+    refused(
+        sandbox.run("qrun", &["-H", "nosuch", &held]),
+        2,
+        "qrun: Unknown node  nosuch",
+    );
     let full = "qrun: Not Running: Insufficient amount of resource: ncpus (R: 1 A: 0 T: 4)";
-    refused(sandbox.run("qrun", &["-H", "n1", &held]), 2, &format!("{full} {held}"));
+    refused(
+        sandbox.run("qrun", &["-H", "n1", &held]),
+        2,
+        &format!("{full} {held}"),
+    );
     silent(sandbox.run("qrun", &[&held]));
     let job = sandbox.running(&held);
-    assert_eq!((job["exec_vnode"].as_str(), job["Hold_Types"].as_str()), (Some("(n2:ncpus=1)"), Some("u")));
-    refused(sandbox.run("qrun", &[&held]), 2, &format!("qrun: Request invalid for state of job {held}"));
-    refused(sandbox.run("qrun", &["999"]), 2, "qrun: Unknown Job Id 999.head");
+    assert_eq!(
+        (job["exec_vnode"].as_str(), job["Hold_Types"].as_str()),
+        (Some("(n2:ncpus=1)"), Some("u"))
+    );
+    refused(
+        sandbox.run("qrun", &[&held]),
+        2,
+        &format!("qrun: Request invalid for state of job {held}"),
+    );
+    refused(
+        sandbox.run("qrun", &["999"]),
+        2,
+        "qrun: Unknown Job Id 999.head",
+    );
     assert_eq!(sandbox.run("qrun", &[]).code, 1);
     // Requeued it is held again, and may be started where it was.
     silent(sandbox.run("qrerun", &[&held]));
@@ -152,13 +259,20 @@ fn an_operator_starts_a_job_now_and_only_where_there_is_room() {
     silent(sandbox.run("qrun", &["-H", "-", &held]));
     assert_eq!(sandbox.running(&held)["run_count"], 2);
     let story = sandbox.run("tracejob", &[&held]).ok();
-    assert!([1, 2].iter().all(|attempt| story.contains(&format!("Job run, attempt {attempt}, "))), "{story}");
+    assert!(
+        [1, 2]
+            .iter()
+            .all(|attempt| story.contains(&format!("Job run, attempt {attempt}, "))),
+        "{story}"
+    );
     assert_eq!(sandbox.state(&all), "Q", "nothing is given twice");
 }
 
 #[test]
 fn only_owners_and_operators_steer() {
-    let Some([ann, bob]) = two_people("steer") else { return };
+    let Some([ann, bob]) = two_people("steer") else {
+        return;
+    };
     let sandbox = head("shared = true");
     for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
         fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
@@ -169,7 +283,10 @@ fn only_owners_and_operators_steer() {
     let [one, two] = [0; 2].map(|_| ann.submit(&sandbox, &["-h"], "true\n"));
     let no = |command: &str, arguments: &[&str], code: i32| {
         let done = bob.run(&sandbox, command, arguments);
-        assert!(done.code == code && done.err.contains("Unauthorized Request  "), "{command}: {done:?}");
+        assert!(
+            done.code == code && done.err.contains("Unauthorized Request  "),
+            "{command}: {done:?}"
+        );
     };
     no("qmove", &["night", &one], 159);
     no("qmsg", &["boo", &runs], 159);
@@ -177,7 +294,10 @@ fn only_owners_and_operators_steer() {
     no("qrun", &[&one], 2);
     no("qrun", &["999"], 2);
     let done = ann.run(&sandbox, "qrun", &[&one]);
-    assert_eq!((done.code, done.err), (2, format!("qrun: Unauthorized Request  {one}\n")));
+    assert_eq!(
+        (done.code, done.err),
+        (2, format!("qrun: Unauthorized Request  {one}\n"))
+    );
     silent(ann.run(&sandbox, "qorder", &[&one, &two]));
     silent(ann.run(&sandbox, "qmsg", &["hi", &runs]));
     silent(sandbox.run("qrun", &[&one]));
@@ -200,25 +320,48 @@ fn what_has_left_the_history_is_gone_with_all_that_was_kept_of_it() {
     });
     let events = || rows(&sandbox, "event", &format!("job = {}", number(&id)));
     sandbox.until("the end of its events", || (events() == 0).then_some(()));
-    refused(sandbox.run("qstat", &["-x", &id]), 153, &format!("qstat: Unknown Job Id {id}"));
-    assert_eq!(rows(&sandbox, "blob", "1"), 2, "the script and the environment of the job that is held");
+    refused(
+        sandbox.run("qstat", &["-x", &id]),
+        153,
+        &format!("qstat: Unknown Job Id {id}"),
+    );
+    assert_eq!(
+        rows(&sandbox, "blob", "1"),
+        2,
+        "the script and the environment of the job that is held"
+    );
     assert_eq!(sandbox.state(&held), "H");
 }
 
 #[test]
 fn a_purged_job_leaves_nothing_that_no_other_needs() {
     let sandbox = head("");
-    let [one, same, other] = [("A=1", "echo x\n"), ("A=1", "echo x\n"), ("A=1", "echo y\n")]
-        .map(|(variable, script)| sandbox.submit(&["-v", variable], script));
+    let [one, same, other] = [
+        ("A=1", "echo x\n"),
+        ("A=1", "echo x\n"),
+        ("A=1", "echo y\n"),
+    ]
+    .map(|(variable, script)| sandbox.submit(&["-v", variable], script));
     for id in [&one, &same, &other] {
         sandbox.ended(id);
     }
-    assert_eq!(rows(&sandbox, "blob", "1"), 3, "two scripts and one environment");
+    assert_eq!(
+        rows(&sandbox, "blob", "1"),
+        3,
+        "two scripts and one environment"
+    );
     silent(sandbox.run("qdel", &["-x", &one, &other]));
-    sandbox.until("the second script's end", || (rows(&sandbox, "blob", "1") == 2).then_some(()));
+    sandbox.until("the second script's end", || {
+        (rows(&sandbox, "blob", "1") == 2).then_some(())
+    });
     silent(sandbox.run("qdel", &["-x", &same]));
-    sandbox.until("the end of the rest", || (rows(&sandbox, "blob", "1") == 0).then_some(()));
-    assert_eq!((rows(&sandbox, "job", "1"), rows(&sandbox, "event", "1")), (0, 0));
+    sandbox.until("the end of the rest", || {
+        (rows(&sandbox, "blob", "1") == 0).then_some(())
+    });
+    assert_eq!(
+        (rows(&sandbox, "job", "1"), rows(&sandbox, "event", "1")),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -227,17 +370,42 @@ fn without_a_history_nobody_knows_of_a_finished_job() {
     let done = sandbox.run_with_input("qsub", &["-W", "block=true"], "exit 7\n");
     assert_eq!(done.code, 7, "who waits is told the end all the same");
     let id = done.out.trim_end().to_string();
-    refused(sandbox.run("qstat", &[&id]), 153, &format!("qstat: Unknown Job Id {id}"));
+    refused(
+        sandbox.run("qstat", &[&id]),
+        153,
+        &format!("qstat: Unknown Job Id {id}"),
+    );
     let none = "PBS is not configured to maintain job history";
-    refused(sandbox.run("qstat", &["-x", &id]), 0, &format!("qstat: {none} {id}"));
+    refused(
+        sandbox.run("qstat", &["-x", &id]),
+        0,
+        &format!("qstat: {none} {id}"),
+    );
     refused(sandbox.run("qstat", &["-x"]), 0, &format!("qstat: {none} "));
     refused(sandbox.run("qstat", &["-H"]), 0, &format!("qstat: {none} "));
-    refused(sandbox.run("qselect", &["-x"]), 0, &format!("qselect: {none}"));
-    refused(sandbox.run("qdel", &[&id]), 153, &format!("qdel: Unknown Job Id {id}"));
-    refused(sandbox.run("qdel", &["-x", &id]), 153, &format!("qdel: Unknown Job Id {id}"));
+    refused(
+        sandbox.run("qselect", &["-x"]),
+        0,
+        &format!("qselect: {none}"),
+    );
+    refused(
+        sandbox.run("qdel", &[&id]),
+        153,
+        &format!("qdel: Unknown Job Id {id}"),
+    );
+    refused(
+        sandbox.run("qdel", &["-x", &id]),
+        153,
+        &format!("qdel: Unknown Job Id {id}"),
+    );
     let live = sandbox.submit(&["-h"], "true\n");
     assert!(sandbox.run("qstat", &[&live]).ok().contains(&live));
-    assert!(sandbox.run("tracejob", &[&id]).err.contains("Couldn't find Job Id"));
+    assert!(
+        sandbox
+            .run("tracejob", &[&id])
+            .err
+            .contains("Couldn't find Job Id")
+    );
 }
 
 #[test]
@@ -248,9 +416,18 @@ fn a_node_tells_when_it_was_last_used() {
     let node = || {
         let out = sandbox.run("pbsnodes", &["-a", "-F", "json"]).ok();
         let document: serde_json::Value = serde_json::from_str(&out).unwrap();
-        document["nodes"].as_object().unwrap().values().next().unwrap().clone()
+        document["nodes"]
+            .as_object()
+            .unwrap()
+            .values()
+            .next()
+            .unwrap()
+            .clone()
     };
-    let name = node()["resources_available"]["host"].as_str().unwrap().to_string();
+    let name = node()["resources_available"]["host"]
+        .as_str()
+        .unwrap()
+        .to_string();
     // It is written with the node's row when that is written anyway.
     sandbox.run("pbsnodes", &["-C", "swept", &name]).ok();
     let used = node()["last_used_time"].as_i64().unwrap();
@@ -273,13 +450,19 @@ fn qalter_refuses_what_qsub_refuses_in_the_same_words() {
         ("workq", "ncpus=abc"),
         ("workq", "foo=1"),
     ] {
-        let id = sandbox.run("qsub", &["-h", "-q", queue, "--", "/bin/true"]).line();
+        let id = sandbox
+            .run("qsub", &["-h", "-q", queue, "--", "/bin/true"])
+            .line();
         let before = sandbox.job(&id)["Resource_List"].clone();
         let submitted = sandbox.run("qsub", &["-q", queue, "-l", request, "--", "/bin/true"]);
         let altered = sandbox.run("qalter", &["-l", request, &id]);
         let text = submitted.err.trim_end().replacen("qsub: ", "", 1);
         assert_ne!(submitted.code, 0, "{request}: {submitted:?}");
-        assert_eq!((altered.code, altered.err), (submitted.code, format!("qalter: {text} {id}\n")), "{request}");
+        assert_eq!(
+            (altered.code, altered.err),
+            (submitted.code, format!("qalter: {text} {id}\n")),
+            "{request}"
+        );
         assert_eq!(sandbox.job(&id)["Resource_List"], before, "{request}");
         silent(sandbox.run("qalter", &["-N", "other", "-l", "walltime=60", &id]));
     }
@@ -289,6 +472,8 @@ fn qalter_refuses_what_qsub_refuses_in_the_same_words() {
 #[test]
 fn a_job_that_can_never_run_may_be_altered_where_the_site_keeps_such() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\nrefuse_impossible = false\n");
-    let id = sandbox.run("qsub", &["-l", "ncpus=100000", "--", "/bin/true"]).line();
+    let id = sandbox
+        .run("qsub", &["-l", "ncpus=100000", "--", "/bin/true"])
+        .line();
     silent(sandbox.run("qalter", &["-l", "ncpus=200000", &id]));
 }

@@ -24,7 +24,11 @@ fn a_script_and_its_tasks_find_the_commands() {
             let id = sandbox.submit(&arguments, SCRIPT);
             let job = sandbox.ended(&id);
             let expected = format!("{}\n{}\n", place("qsub"), place("pbsdsh"));
-            assert_eq!(sandbox.read("out"), expected, "login {login}, {arguments:?}: {job}");
+            assert_eq!(
+                sandbox.read("out"),
+                expected,
+                "login {login}, {arguments:?}: {job}"
+            );
         }
     }
 }
@@ -32,7 +36,9 @@ fn a_script_and_its_tasks_find_the_commands() {
 #[test]
 fn a_command_without_a_script_finds_the_commands() {
     let sandbox = elsewhere(true);
-    let id = sandbox.run("qsub", &["-o", "out", "--", "qstat", "--version"]).line();
+    let id = sandbox
+        .run("qsub", &["-o", "out", "--", "qstat", "--version"])
+        .line();
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], 0, "{job}");
 }

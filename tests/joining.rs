@@ -1,4 +1,5 @@
-//! Nodes that join and leave while schedd runs: sockets in `lanai.toml` and by `qmgr`, beside this host's noded.
+//! Nodes that join and leave while schedd runs: sockets in `lanai.toml` and by `qmgr`, beside this
+//! host's noded.
 
 use crate::support::sandbox::{Sandbox, kill};
 use nix::libc::SIGHUP;
@@ -23,17 +24,43 @@ fn socket(sandbox: &Sandbox, name: &str) -> PathBuf {
 /// A noded that presents `name`, keeps its state under that name, and listens at `at`.
 fn noded(sandbox: &Sandbox, name: &str, at: &str) -> Noded {
     let mut command = sandbox.command("noded");
-    command.args(["--foreground", "--name", name, "--ncpus", "2", "--mem", "1gb", "--socket"]);
-    command.arg(socket(sandbox, at)).arg("--state").arg(sandbox.home().join(format!("state.{name}")));
-    Noded(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    command.args([
+        "--foreground",
+        "--name",
+        name,
+        "--ncpus",
+        "2",
+        "--mem",
+        "1gb",
+        "--socket",
+    ]);
+    command
+        .arg(socket(sandbox, at))
+        .arg("--state")
+        .arg(sandbox.home().join(format!("state.{name}")));
+    Noded(
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    )
 }
 
 fn section(sandbox: &Sandbox, name: &str, at: &str) -> String {
-    format!("[[node]]\nname = \"{name}\"\nsocket = \"{}\"\n", socket(sandbox, at).display())
+    format!(
+        "[[node]]\nname = \"{name}\"\nsocket = \"{}\"\n",
+        socket(sandbox, at).display()
+    )
 }
 
 fn configure(sandbox: &Sandbox, text: &str) {
-    fs::write(sandbox.home().join("lanai.toml"), format!("[launch]\nlogin = false\n{text}")).unwrap();
+    fs::write(
+        sandbox.home().join("lanai.toml"),
+        format!("[launch]\nlogin = false\n{text}"),
+    )
+    .unwrap();
 }
 
 #[track_caller]
@@ -44,7 +71,13 @@ fn reload(sandbox: &Sandbox, text: &str) {
 
 #[track_caller]
 fn until(sandbox: &Sandbox, node: &str, state: &str) {
-    let is = || sandbox.run("pbsnodes", &[node]).out.contains(&format!("state = {state}\n")).then_some(());
+    let is = || {
+        sandbox
+            .run("pbsnodes", &[node])
+            .out
+            .contains(&format!("state = {state}\n"))
+            .then_some(())
+    };
     sandbox.until(&format!("{node}: {state}"), is);
 }
 
@@ -55,14 +88,24 @@ fn host() -> String {
 
 #[track_caller]
 fn runs_on(sandbox: &Sandbox, node: &str) {
-    let id = sandbox.submit(&["-l", &format!("select=1:ncpus=1:vnode={node}")], "exit 3\n");
+    let id = sandbox.submit(
+        &["-l", &format!("select=1:ncpus=1:vnode={node}")],
+        "exit 3\n",
+    );
     assert_eq!(sandbox.ended(&id)["Exit_status"], 3, "{node}");
 }
 
 #[test]
 fn the_noded_of_this_host_is_started_beside_nodes_with_sockets() {
     let sandbox = Sandbox::new();
-    configure(&sandbox, &format!("[[node]]\nname = \"{}\"\n{}", host(), section(&sandbox, "m1", "m1")));
+    configure(
+        &sandbox,
+        &format!(
+            "[[node]]\nname = \"{}\"\n{}",
+            host(),
+            section(&sandbox, "m1", "m1")
+        ),
+    );
     let _noded = noded(&sandbox, "m1", "m1");
     sandbox.run("schedd", &[]).ok();
     for node in [&*host(), "m1"] {
@@ -78,7 +121,10 @@ fn the_noded_of_this_host_is_dialled_where_all_nodes_of_the_file_have_sockets() 
     let _noded = noded(&sandbox, "m1", "m1");
     sandbox.run("schedd", &[]).ok();
     until(&sandbox, "m1", "free");
-    assert!(sandbox.run("pbsnodes", &[&host()]).code != 0, "nobody has asked for it");
+    assert!(
+        sandbox.run("pbsnodes", &[&host()]).code != 0,
+        "nobody has asked for it"
+    );
     // It may present all nodes but those that have sockets of their own.
     let _imposter = noded(&sandbox, "m1", "noded");
     sandbox.run("noded", &[]).ok();
@@ -93,7 +139,14 @@ fn nodes_join_move_and_leave_on_sighup() {
     sandbox.run("schedd", &[]).ok();
     until(&sandbox, &host(), "free");
     let noded_of_m1 = noded(&sandbox, "m1", "m1");
-    reload(&sandbox, &format!("[[node]]\nname = \"{}\"\n{}", host(), section(&sandbox, "m1", "m1")));
+    reload(
+        &sandbox,
+        &format!(
+            "[[node]]\nname = \"{}\"\n{}",
+            host(),
+            section(&sandbox, "m1", "m1")
+        ),
+    );
     until(&sandbox, "m1", "free");
     runs_on(&sandbox, "m1");
     let script = "while [ ! -e go ]; do sleep 0.05; done; exit 5\n";
@@ -101,15 +154,27 @@ fn nodes_join_move_and_leave_on_sighup() {
     sandbox.running(&id);
     drop(noded_of_m1);
     let _noded = noded(&sandbox, "m1", "other");
-    let moved = format!("[[node]]\nname = \"{}\"\n{}", host(), section(&sandbox, "m1", "other"));
+    let moved = format!(
+        "[[node]]\nname = \"{}\"\n{}",
+        host(),
+        section(&sandbox, "m1", "other")
+    );
     until(&sandbox, "m1", "down");
     reload(&sandbox, &moved);
     until(&sandbox, "m1", "free");
     fs::write(sandbox.file("go"), "").unwrap();
     let job = sandbox.ended(&id);
-    assert_eq!((&job["Exit_status"], &job["run_count"]), (&5.into(), &1.into()), "{job}");
+    assert_eq!(
+        (&job["Exit_status"], &job["run_count"]),
+        (&5.into(), &1.into()),
+        "{job}"
+    );
     // A socket that is given to another node presents the old one no more.
-    let renamed = format!("[[node]]\nname = \"{}\"\n{}", host(), section(&sandbox, "m2", "other"));
+    let renamed = format!(
+        "[[node]]\nname = \"{}\"\n{}",
+        host(),
+        section(&sandbox, "m2", "other")
+    );
     reload(&sandbox, &renamed);
     until(&sandbox, "m1", "down");
     sandbox.run("qmgr", &["-c", "delete node m1"]).ok();
@@ -120,7 +185,11 @@ fn nodes_join_move_and_leave_on_sighup() {
     until(&sandbox, &host(), "free");
     sandbox.run("qmgr", &["-c", "delete node m1"]).ok();
     assert_eq!(sandbox.pids_of("schedd").len(), 1);
-    assert!(!sandbox.log().contains("stays as it was"), "{}", sandbox.log());
+    assert!(
+        !sandbox.log().contains("stays as it was"),
+        "{}",
+        sandbox.log()
+    );
 }
 
 #[test]
@@ -130,32 +199,58 @@ fn nodes_join_move_and_leave_by_qmgr() {
     until(&sandbox, &host(), "free");
     let manage = |line: &str| sandbox.run("qmgr", &["-c", line]);
     let refused = manage("create node m1");
-    assert!(refused.code != 0 && refused.err.contains("Unknown node"), "{refused:?}");
-    assert!(manage("create node m1 socket = m1.sock").code != 0, "not an absolute path");
+    assert!(
+        refused.code != 0 && refused.err.contains("Unknown node"),
+        "{refused:?}"
+    );
+    assert!(
+        manage("create node m1 socket = m1.sock").code != 0,
+        "not an absolute path"
+    );
     let noded_of_m1 = noded(&sandbox, "m1", "m1");
-    manage(&format!("create node m1 socket = {}", socket(&sandbox, "m1").display())).ok();
+    manage(&format!(
+        "create node m1 socket = {}",
+        socket(&sandbox, "m1").display()
+    ))
+    .ok();
     until(&sandbox, "m1", "free");
-    assert!(manage("create node m1 socket = /x").code != 0, "it is there");
+    assert!(
+        manage("create node m1 socket = /x").code != 0,
+        "it is there"
+    );
     runs_on(&sandbox, "m1");
     // It is there after a restart, too, beside this host's.
     sandbox.run("schedd", &["--stop"]).ok();
-    sandbox.until("the end of schedd", || sandbox.pid_of("schedd").is_none().then_some(()));
+    sandbox.until("the end of schedd", || {
+        sandbox.pid_of("schedd").is_none().then_some(())
+    });
     sandbox.run("schedd", &[]).ok();
     until(&sandbox, "m1", "free");
     until(&sandbox, &host(), "free");
-    let line = format!("set node m1 socket = {}", socket(&sandbox, "other").display());
+    let line = format!(
+        "set node m1 socket = {}",
+        socket(&sandbox, "other").display()
+    );
     drop(noded_of_m1);
     let _noded = noded(&sandbox, "m1", "other");
     manage(&line).ok();
     until(&sandbox, "m1", "free");
-    assert!(manage("print node m1").ok().contains(&line), "{:?}", manage("print node m1"));
+    assert!(
+        manage("print node m1").ok().contains(&line),
+        "{:?}",
+        manage("print node m1")
+    );
     runs_on(&sandbox, "m1");
     manage("unset node m1 socket").ok();
     until(&sandbox, "m1", "down");
     manage("delete node m1").ok();
     assert!(sandbox.run("pbsnodes", &["m1"]).code != 0);
     // One whose noded never came can be deleted as well.
-    manage(&format!("create node m3 socket = {}", socket(&sandbox, "m3").display())).ok();
+    manage(&format!(
+        "create node m3 socket = {}",
+        socket(&sandbox, "m3").display()
+    ))
+    .ok();
     manage("delete node m3").ok();
     assert!(manage("delete node m3").code != 0);
 }

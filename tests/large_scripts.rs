@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 /// A script that is kept in a file. It writes the checksum of itself to the file `sum.NAME`.
 fn large(name: &str) -> String {
-    format!("cksum <$0 >sum.{name}\nexit\n{}\n", format!("# {name}\n").repeat(60_000))
+    format!(
+        "cksum <$0 >sum.{name}\nexit\n{}\n",
+        format!("# {name}\n").repeat(60_000)
+    )
 }
 
 fn folder(sandbox: &Sandbox) -> PathBuf {
@@ -18,20 +21,35 @@ fn folder(sandbox: &Sandbox) -> PathBuf {
 
 /// The names of the files in the folder of scripts.
 fn files(sandbox: &Sandbox) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(folder(sandbox)) else { return Vec::new() };
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    let Ok(entries) = fs::read_dir(folder(sandbox)) else {
+        return Vec::new();
+    };
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
 }
 
 fn until_files(sandbox: &Sandbox, count: usize) {
-    sandbox.until(&format!("{count} files"), || (files(sandbox).len() == count).then_some(()));
+    sandbox.until(&format!("{count} files"), || {
+        (files(sandbox).len() == count).then_some(())
+    });
 }
 
 /// Starts a `qsub` of this script and does not wait for its end.
 fn begin(sandbox: &Sandbox, arguments: &[&str], script: &str) -> Child {
     let mut command = sandbox.command("qsub");
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(script.as_bytes())
+        .unwrap();
     child
 }
 
@@ -87,12 +105,17 @@ fn a_large_script_survives_the_death_of_schedd_at_every_point() {
     let points = ["create", "sync", "rename", "renamed", "stored"];
     let points = points.map(|point| format!("script.{point}:1"));
     let commits = ["spool.commit", "spool.committed"];
-    let commits = commits.iter().flat_map(|point| (1..=3).map(move |n| format!("{point}:{n}")));
+    let commits = commits
+        .iter()
+        .flat_map(|point| (1..=3).map(move |n| format!("{point}:{n}")));
     for point in points.into_iter().chain(commits) {
         let sandbox = Sandbox::new();
         // Only the first schedd dies.
         let mut schedd = sandbox.command("schedd");
-        let faulty = schedd.env("LANAI_FAULTS", format!("{point}:crash")).output().unwrap();
+        let faulty = schedd
+            .env("LANAI_FAULTS", format!("{point}:crash"))
+            .output()
+            .unwrap();
         let first = sandbox.pid_of("schedd").filter(|_| faulty.status.success());
         let id = sandbox.submit(&[], &large("kept"));
         has_run(&sandbox, &id, "kept");
@@ -137,7 +160,11 @@ fn other_requests_are_answered_while_a_large_script_is_written() {
     });
     let small = sandbox.submit(&["-h"], "true\n");
     sandbox.run("qdel", &[&small]).ok();
-    assert_eq!(sandbox.run("qselect", &[]).ok(), "", "a job was committed before its script");
+    assert_eq!(
+        sandbox.run("qselect", &[]).ok(),
+        "",
+        "a job was committed before its script"
+    );
     assert_eq!(files(&sandbox).len(), 1);
     fs::remove_file(hold).unwrap();
     for child in slow {
@@ -151,7 +178,10 @@ fn other_requests_are_answered_while_a_large_script_is_written() {
 fn a_disk_error_is_answered_with_its_file() {
     let sandbox = Sandbox::new().with("LANAI_FAULTS", "script.sync:1:fail");
     let refused = sandbox.run_with_input("qsub", &["-h"], &large("lost"));
-    assert!(refused.code != 0 && refused.err.contains("spool/scripts/"), "{refused:?}");
+    assert!(
+        refused.code != 0 && refused.err.contains("spool/scripts/"),
+        "{refused:?}"
+    );
     assert_eq!(files(&sandbox), [""; 0]);
     sandbox.submit(&["-h"], &large("lost"));
     assert_eq!(files(&sandbox).len(), 1);
@@ -172,8 +202,18 @@ impl Build<'_> {
         };
         let mut command = Command::new(program);
         command.env_clear().current_dir(self.sandbox.work());
-        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        assert!(command.args(["-h", file]).output().unwrap().status.success());
+        command.envs(
+            like.get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        assert!(
+            command
+                .args(["-h", file])
+                .output()
+                .unwrap()
+                .status
+                .success()
+        );
     }
 
     /// Submits different scripts of 16 MB until then; how many.
@@ -211,7 +251,10 @@ impl Build<'_> {
 fn delays_of_small_submissions_by_large_ones() {
     let sandbox = Sandbox::new();
     let folder = std::env::var_os("LANAI_BENCH_BIN").map(PathBuf::from);
-    let build = &Build { sandbox: &sandbox, folder };
+    let build = &Build {
+        sandbox: &sandbox,
+        folder,
+    };
     fs::write(sandbox.file("small"), "true\n").unwrap();
     build.submit("small");
     for submitters in [0, 1, 4] {
@@ -220,11 +263,17 @@ fn delays_of_small_submissions_by_large_ones() {
             let submit = |n| scope.spawn(move || build.submit_large(&format!("large{n}"), until));
             let threads: Vec<_> = (0..submitters).map(submit).collect();
             let took = build.submit_small(until);
-            let stored: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+            let stored: usize = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum();
             (took, stored)
         });
         let [p50, p99, max] = [50, 99, 100].map(|share| took[(took.len() - 1) * share / 100]);
-        println!("{submitters} submitters: {stored} scripts of 16 MB, {} small", took.len());
+        println!(
+            "{submitters} submitters: {stored} scripts of 16 MB, {} small",
+            took.len()
+        );
         println!("    small: p50 {p50} ms, p99 {p99} ms, max {max} ms");
     }
 }

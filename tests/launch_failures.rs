@@ -1,5 +1,5 @@
-//! Starts that fail (M10): refused by the node, or neither confirmed nor refused. The job is put off
-//! and held in the end, the node stays free for others, and nothing runs twice.
+//! Starts that fail (M10): refused by the node, or neither confirmed nor refused. The job is put
+//! off and held in the end, the node stays free for others, and nothing runs twice.
 
 use crate::support::people::people;
 use crate::support::played::Played;
@@ -23,44 +23,80 @@ impl Drop for Daemon {
 }
 
 fn over(job: JobId, attempt: u32, how: How) -> Report {
-    let outcome =
-        Outcome { how, sent: None, used: Default::default(), notes: Vec::new(), unfit: None, on_its_own: false };
+    let outcome = Outcome {
+        how,
+        sent: None,
+        used: Default::default(),
+        notes: Vec::new(),
+        unfit: None,
+        on_its_own: false,
+    };
     Report::Attempt(job, attempt, 0, Standing::Ended(outcome))
 }
 
 fn runs_through(job: JobId, attempt: u32) -> Vec<Report> {
-    vec![Report::Attempt(job, attempt, 0, Standing::Running(77)), over(job, attempt, How::Exited(0))]
+    vec![
+        Report::Attempt(job, attempt, 0, Standing::Running(77)),
+        over(job, attempt, How::Exited(0)),
+    ]
 }
 
 #[test]
 fn a_refused_start_is_put_off_longer_each_time_and_held_in_the_end() {
-    let played = Played::new("retry = \"1s\"\nretry_max = \"2s\"\nmax_failed_starts = 4", |order| match order {
-        Order::Start(launch) if launch.job.number == 1 => {
-            vec![over(launch.job, launch.attempt, How::NodeFault("no room for it".into()))]
-        }
-        Order::Start(launch) => runs_through(launch.job, launch.attempt),
-        _ => vec![],
-    });
+    let played = Played::new(
+        "retry = \"1s\"\nretry_max = \"2s\"\nmax_failed_starts = 4",
+        |order| match order {
+            Order::Start(launch) if launch.job.number == 1 => {
+                vec![over(
+                    launch.job,
+                    launch.attempt,
+                    How::NodeFault("no room for it".into()),
+                )]
+            }
+            Order::Start(launch) => runs_through(launch.job, launch.attempt),
+            _ => vec![],
+        },
+    );
     let sandbox = &played.sandbox;
     let id = sandbox.submit(&["-l", "select=1:ncpus=4"], "true\n");
     let job = sandbox.until("the first refusal", || {
         Some(sandbox.job(&id)).filter(|job| job["run_count"] == 1 && job["job_state"] == "Q")
     });
     let comment = job["comment"].as_str().unwrap();
-    assert!(comment.starts_with("Not Running: Job start failed, tried again on "), "{comment}");
+    assert!(
+        comment.starts_with("Not Running: Job start failed, tried again on "),
+        "{comment}"
+    );
     assert!(comment.ends_with(": no room for it"), "{comment}");
     played.is_free();
     // Others go on meanwhile, on the same processors.
     let other = sandbox.submit(&["-l", "select=1:ncpus=4"], "true\n");
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
-    let job = sandbox.until("the hold", || Some(sandbox.job(&id)).filter(|job| job["job_state"] == "H"));
-    assert_eq!((&job["Hold_Types"], &job["run_count"]), (&json!("s"), &json!(4)), "{job}");
-    assert_eq!(job["comment"], "job held, too many failed attempts to run: no room for it");
+    let job = sandbox.until("the hold", || {
+        Some(sandbox.job(&id)).filter(|job| job["job_state"] == "H")
+    });
+    assert_eq!(
+        (&job["Hold_Types"], &job["run_count"]),
+        (&json!("s"), &json!(4)),
+        "{job}"
+    );
+    assert_eq!(
+        job["comment"],
+        "job held, too many failed attempts to run: no room for it"
+    );
     played.is_free();
-    let tries: Vec<Instant> = played.starts().into_iter().filter(|start| start.1 == 1).map(|start| start.0).collect();
+    let tries: Vec<Instant> = played
+        .starts()
+        .into_iter()
+        .filter(|start| start.1 == 1)
+        .map(|start| start.0)
+        .collect();
     let gaps: Vec<Duration> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
     for (gap, least) in gaps.iter().zip([1, 2, 2]) {
-        assert!(*gap >= Duration::from_secs(least) && *gap < Duration::from_secs(least + 10), "{gaps:?}");
+        assert!(
+            *gap >= Duration::from_secs(least) && *gap < Duration::from_secs(least + 10),
+            "{gaps:?}"
+        );
     }
     assert_eq!(gaps.len(), 3);
 }
@@ -68,29 +104,53 @@ fn a_refused_start_is_put_off_longer_each_time_and_held_in_the_end() {
 #[test]
 fn a_start_of_which_nothing_is_heard_is_cancelled_and_made_anew_only_when_that_is_confirmed() {
     let slow = Duration::from_millis(1500);
-    let played = Played::new("retry = \"1s\"\nstart_timeout = \"1s\"", move |order| match order {
-        Order::Start(launch) if launch.attempt > 1 => runs_through(launch.job, launch.attempt),
-        Order::Cancel { job, attempt, .. } => {
-            std::thread::sleep(slow);
-            vec![over(*job, *attempt, How::Cancelled)]
-        }
-        _ => vec![],
-    });
+    let played = Played::new(
+        "retry = \"1s\"\nstart_timeout = \"1s\"",
+        move |order| match order {
+            Order::Start(launch) if launch.attempt > 1 => runs_through(launch.job, launch.attempt),
+            Order::Cancel { job, attempt, .. } => {
+                std::thread::sleep(slow);
+                vec![over(*job, *attempt, How::Cancelled)]
+            }
+            _ => vec![],
+        },
+    );
     let sandbox = &played.sandbox;
     let id = sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");
     let job = sandbox.until("the timeout", || {
-        Some(sandbox.job(&id)).filter(|job| job["comment"].as_str().is_some_and(|text| text.contains("not confirmed")))
+        Some(sandbox.job(&id)).filter(|job| {
+            job["comment"]
+                .as_str()
+                .is_some_and(|text| text.contains("not confirmed"))
+        })
     });
-    assert_eq!((&job["job_state"], &job["run_count"]), (&json!("R"), &json!(1)), "nobody knows that it is not: {job}");
+    assert_eq!(
+        (&job["job_state"], &job["run_count"]),
+        (&json!("R"), &json!(1)),
+        "nobody knows that it is not: {job}"
+    );
     let job = sandbox.ended(&id);
-    assert_eq!((&job["Exit_status"], &job["run_count"]), (&json!(0), &json!(2)), "{job}");
+    assert_eq!(
+        (&job["Exit_status"], &job["run_count"]),
+        (&json!(0), &json!(2)),
+        "{job}"
+    );
     let starts = played.starts();
-    assert_eq!(starts.iter().map(|start| start.2).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(
+        starts.iter().map(|start| start.2).collect::<Vec<_>>(),
+        [1, 2]
+    );
     let cancelled = played.cancelled(1, 1).unwrap();
-    assert!(cancelled - starts[0].0 >= Duration::from_secs(1), "before its time");
+    assert!(
+        cancelled - starts[0].0 >= Duration::from_secs(1),
+        "before its time"
+    );
     assert!(starts[1].0 >= cancelled + slow, "before it was confirmed");
     let story = sandbox.run("tracejob", &[&id]).ok();
-    assert!(story.contains("Attempt 1 not begun within 1 s: cancelled"), "{story}");
+    assert!(
+        story.contains("Attempt 1 not begun within 1 s: cancelled"),
+        "{story}"
+    );
     played.is_free();
 }
 
@@ -102,24 +162,36 @@ fn a_start_that_is_confirmed_too_late_and_then_ends_by_itself_counts() {
     });
     let id = played.sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");
     let job = played.sandbox.ended(&id);
-    assert_eq!((&job["Exit_status"], &job["run_count"]), (&json!(0), &json!(1)), "{job}");
+    assert_eq!(
+        (&job["Exit_status"], &job["run_count"]),
+        (&json!(0), &json!(1)),
+        "{job}"
+    );
     assert_eq!(played.starts().len(), 1);
 }
 
 #[test]
 fn a_real_node_that_hangs_over_a_start_runs_it_once() {
-    let sandbox = Sandbox::configured("[launch]\nretry = \"1s\"\nstart_timeout = \"1s\"\ngrace = \"1s\"\n");
+    let sandbox =
+        Sandbox::configured("[launch]\nretry = \"1s\"\nstart_timeout = \"1s\"\ngrace = \"1s\"\n");
     let first = sandbox.submit(&[], "true\n");
     sandbox.ended(&first);
     let spawner = sandbox.pid_of("lanai-spawner").unwrap();
     kill(spawner, 19);
     let id = sandbox.submit(&["-N", "once"], "echo run >> runs\n");
     sandbox.until("the timeout", || {
-        sandbox.job(&id)["comment"].as_str().is_some_and(|text| text.contains("not confirmed")).then_some(())
+        sandbox.job(&id)["comment"]
+            .as_str()
+            .is_some_and(|text| text.contains("not confirmed"))
+            .then_some(())
     });
     kill(spawner, 18);
     let job = sandbox.ended(&id);
-    assert_eq!((&job["Exit_status"], &job["run_count"]), (&json!(0), &json!(2)), "{job}");
+    assert_eq!(
+        (&job["Exit_status"], &job["run_count"]),
+        (&json!(0), &json!(2)),
+        "{job}"
+    );
     assert_eq!(sandbox.read("runs"), "run\n");
 }
 
@@ -127,19 +199,53 @@ fn a_real_node_that_hangs_over_a_start_runs_it_once() {
 fn noded(sandbox: &Sandbox, name: &str, homes: &str, bare: bool) -> Daemon {
     let plain = sandbox.command("noded");
     let mut command = Command::new("unshare");
-    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let mount = if bare { format!("mount -t tmpfs none {homes} && ") } else { String::new() };
-    command.args(["--mount", "sh", "-c", &format!("{mount}exec \"$@\""), "sh"]).arg(plain.get_program());
-    command.args(["--foreground", "--name", name, "--ncpus", "1", "--mem", "1gb", "--socket"]);
+    command.envs(
+        plain
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let mount = if bare {
+        format!("mount -t tmpfs none {homes} && ")
+    } else {
+        String::new()
+    };
+    command
+        .args(["--mount", "sh", "-c", &format!("{mount}exec \"$@\""), "sh"])
+        .arg(plain.get_program());
+    command.args([
+        "--foreground",
+        "--name",
+        name,
+        "--ncpus",
+        "1",
+        "--mem",
+        "1gb",
+        "--socket",
+    ]);
     command.arg(sandbox.home().join(format!("{name}.sock")));
-    command.arg("--state").arg(sandbox.home().join(format!("state.{name}")));
-    Daemon(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    command
+        .arg("--state")
+        .arg(sandbox.home().join(format!("state.{name}")));
+    Daemon(
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    )
 }
 
 #[test]
 fn a_node_without_home_directories_ends_no_job() {
-    let Some([person]) = people("homeless") else { return };
-    if !Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|status| status.success()) {
+    let Some([person]) = people("homeless") else {
+        return;
+    };
+    if !Command::new("unshare")
+        .args(["--mount", "true"])
+        .status()
+        .is_ok_and(|status| status.success())
+    {
         println!("homeless: skipped: needs unshare --mount");
         return;
     }
@@ -148,30 +254,57 @@ fn a_node_without_home_directories_ends_no_job() {
     let home = homes.path().join(&person.name);
     fs::create_dir(&home).unwrap();
     chown(&home, Some(person.uid), Some(person.gid)).unwrap();
-    let moved = Command::new("usermod").arg("--home").arg(&home).arg(&person.name).status().unwrap();
+    let moved = Command::new("usermod")
+        .arg("--home")
+        .arg(&home)
+        .arg(&person.name)
+        .status()
+        .unwrap();
     assert!(moved.success());
     let sandbox = Sandbox::new();
-    let socket =
-        |name: &str| format!("[[node]]\nname = \"{name}\"\nsocket = \"{}/{name}.sock\"\n", sandbox.home().display());
+    let socket = |name: &str| {
+        format!(
+            "[[node]]\nname = \"{name}\"\nsocket = \"{}/{name}.sock\"\n",
+            sandbox.home().display()
+        )
+    };
     let config = format!("[server]\nshared = true\n{}{}", socket("m1"), socket("m2"));
     fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
     for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
         fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     }
     let path = homes.path().display().to_string();
-    let _nodeds = [noded(&sandbox, "m1", &path, true), noded(&sandbox, "m2", &path, false)];
+    let _nodeds = [
+        noded(&sandbox, "m1", &path, true),
+        noded(&sandbox, "m2", &path, false),
+    ];
     sandbox.run("schedd", &[]).ok();
     for node in ["m1", "m2"] {
-        sandbox.until(node, || sandbox.run("pbsnodes", &[node]).out.contains("state = free\n").then_some(()));
+        sandbox.until(node, || {
+            sandbox
+                .run("pbsnodes", &[node])
+                .out
+                .contains("state = free\n")
+                .then_some(())
+        });
     }
     fs::write(home.join("input"), "input").unwrap();
-    // The bare node refuses jobs at once, so it gets each of them while they wait for the other node.
+    // The bare node refuses jobs at once, so it gets each of them while they wait for the other
+    // node.
     let wishes = ["", "-W stagein=copy@localhost:input", "-W sandbox=PRIVATE"];
     let submit = |wish: &&str| {
         let qsub = format!("qsub -l select=1:ncpus=1 {wish}");
         let script = format!("sleep 0.5; pwd > {}/$PBS_JOBID", home.display());
-        let four = format!("cd {} && for i in 1 2 3 4; do echo '{script}' | {qsub}; done", home.display());
-        person.shell(&sandbox, &four).ok().lines().map(str::to_string).collect::<Vec<_>>()
+        let four = format!(
+            "cd {} && for i in 1 2 3 4; do echo '{script}' | {qsub}; done",
+            home.display()
+        );
+        person
+            .shell(&sandbox, &four)
+            .ok()
+            .lines()
+            .map(str::to_string)
+            .collect::<Vec<_>>()
     };
     let submitted: Vec<Vec<String>> = wishes.iter().map(submit).collect();
     for (ids, wish) in submitted.iter().zip(wishes) {
@@ -179,9 +312,17 @@ fn a_node_without_home_directories_ends_no_job() {
         for id in ids {
             let job = sandbox.ended(id);
             assert_eq!(job["Exit_status"], 0, "{wish}: {job}");
-            assert!(job["exec_vnode"].as_str().unwrap().contains("m2"), "{wish}: {job}");
+            assert!(
+                job["exec_vnode"].as_str().unwrap().contains("m2"),
+                "{wish}: {job}"
+            );
             assert!(home.join(id).exists(), "{wish}");
-            refused += usize::from(sandbox.run("tracejob", &[id]).ok().contains("is missing on "));
+            refused += usize::from(
+                sandbox
+                    .run("tracejob", &[id])
+                    .ok()
+                    .contains("is missing on "),
+            );
         }
         assert_eq!(ids.len(), 4);
         assert!(refused > 0, "{wish}: the bare node was tried");

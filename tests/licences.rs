@@ -1,5 +1,5 @@
-//! What the whole system has, held by real jobs (Q14, Q21, G2): never more holders than there are units, and what
-//! is told from outside counts at once, and after schedd was killed.
+//! What the whole system has, held by real jobs (Q14, Q21, G2): never more holders than there are
+//! units, and what is told from outside counts at once, and after schedd was killed.
 
 use crate::support::sandbox::{Sandbox, kill};
 use serde_json::Value;
@@ -41,14 +41,18 @@ fn log(sandbox: &Sandbox) -> Vec<(i128, bool)> {
     lines
 }
 
-const HOLDER: &str = "echo start $(date +%s%N) >> held.log\nsleep 0.2\necho end $(date +%s%N) >> held.log\n";
+const HOLDER: &str =
+    "echo start $(date +%s%N) >> held.log\nsleep 0.2\necho end $(date +%s%N) >> held.log\n";
 
 #[test]
 fn g2_a_licence_of_two_units_never_has_three_holders_and_is_handed_on_at_once() {
     const JOBS: usize = 20;
     let sandbox = Sandbox::configured(&node(JOBS as u32, "total = 2"));
-    let ids: Vec<String> = (0..JOBS).map(|_| sandbox.submit(&["-l", "nuke=1"], HOLDER)).collect();
-    ids.iter().for_each(|id| assert_eq!(sandbox.ended(id)["Exit_status"], 0));
+    let ids: Vec<String> = (0..JOBS)
+        .map(|_| sandbox.submit(&["-l", "nuke=1"], HOLDER))
+        .collect();
+    ids.iter()
+        .for_each(|id| assert_eq!(sandbox.ended(id)["Exit_status"], 0));
     let events = log(&sandbox);
     assert_eq!(events.len(), 2 * JOBS);
     let (mut holders, mut most) = (0_i64, 0);
@@ -58,8 +62,17 @@ fn g2_a_licence_of_two_units_never_has_three_holders_and_is_handed_on_at_once() 
     }
     assert_eq!((holders, most), (0, 2), "{events:?}");
     // Ends are answered by starts, the first by the first: beyond the two that start at once.
-    let moments = |starts: bool| events.iter().filter(move |event| event.1 == starts).map(|event| event.0);
-    let waits: Vec<i128> = moments(true).skip(2).zip(moments(false)).map(|(start, end)| start - end).collect();
+    let moments = |starts: bool| {
+        events
+            .iter()
+            .filter(move |event| event.1 == starts)
+            .map(|event| event.0)
+    };
+    let waits: Vec<i128> = moments(true)
+        .skip(2)
+        .zip(moments(false))
+        .map(|(start, end)| start - end)
+        .collect();
     assert!(waits.iter().all(|wait| *wait > 0), "{events:?}");
     let worst = *waits.iter().max().unwrap() as f64 / 1e6;
     println!("from the end of one holder to the start of the next: at most {worst:.1} ms");
@@ -76,16 +89,24 @@ fn q21_an_operator_tells_what_is_there_and_jobs_start_or_wait_for_it() {
     qmgr("set resource nuke total=40").ok();
     let resource = told(&sandbox);
     assert_eq!(figures(&resource), [50, 10, 0, 10, 30]);
-    assert_eq!((&resource["in_use"], &resource["kind"]), (&Value::from(20), &Value::from("license_host")));
+    assert_eq!(
+        (&resource["in_use"], &resource["kind"]),
+        (&Value::from(20), &Value::from("license_host"))
+    );
     let runs = sandbox.submit(&["-l", "select=4:ncpus=1", "-l", "nuke=1"], "sleep 60\n");
     sandbox.running(&runs);
-    sandbox.until("one for its host, not four", || (told(&sandbox)["by_jobs"] == 1).then_some(()));
+    sandbox.until("one for its host, not four", || {
+        (told(&sandbox)["by_jobs"] == 1).then_some(())
+    });
     // Less than jobs have: they keep it, nothing is below zero, and nobody else starts.
     qmgr("set resource nuke total=0").ok();
     assert_eq!(figures(&told(&sandbox)), [50, 50, 1, 10, 0]);
     let waits = sandbox.submit(&["-l", "select=1:ncpus=0", "-l", "nuke=1"], "true\n");
     let why = sandbox.until("the reason", || {
-        let comment = sandbox.job(&waits)["comment"].as_str().unwrap_or_default().to_string();
+        let comment = sandbox.job(&waits)["comment"]
+            .as_str()
+            .unwrap_or_default()
+            .to_string();
         comment.contains("nuke").then_some(comment)
     });
     assert!(why.contains("T: 50"), "{why}");
@@ -95,22 +116,32 @@ fn q21_an_operator_tells_what_is_there_and_jobs_start_or_wait_for_it() {
     sandbox.run("schedd", &[]).ok();
     let after = told(&sandbox);
     assert_eq!(figures(&after), [50, 50, 1, 10, 0]);
-    assert!(after["told"]["by"].as_str().unwrap().contains('@'), "{after}");
+    assert!(
+        after["told"]["by"].as_str().unwrap().contains('@'),
+        "{after}"
+    );
     // A server that knows nothing of licenses is told no nonsense.
     for wrong in ["total=-1", "total=x", "used=4gb", "used+=1"] {
-        assert_ne!(qmgr(&format!("set resource nuke {wrong}")).code, 0, "{wrong}");
+        assert_ne!(
+            qmgr(&format!("set resource nuke {wrong}")).code,
+            0,
+            "{wrong}"
+        );
     }
     assert_ne!(qmgr("set resource nosuch total=1").code, 0);
     assert_eq!(figures(&told(&sandbox)), [50, 50, 1, 10, 0]);
     qmgr("unset resource nuke total,used").ok();
     assert_eq!(sandbox.ended(&waits)["Exit_status"], 0);
     let plain = told(&sandbox);
-    assert_eq!((&plain["told"], &plain["kind"]), (&Value::Null, &Value::from("global_host")));
+    assert_eq!(
+        (&plain["told"], &plain["kind"]),
+        (&Value::Null, &Value::from("global_host"))
+    );
     sandbox.run("qdel", &[&runs]);
 }
 
-/// Four elements of an array are one user of what is counted by host, also for a schedd that was killed meanwhile,
-/// until the last of them is over.
+/// Four elements of an array are one user of what is counted by host, also for a schedd that was
+/// killed meanwhile, until the last of them is over.
 #[test]
 fn g2_elements_of_an_array_on_one_host_have_one_unit_together() {
     let sandbox = Sandbox::configured(&node(8, "total = 1\nper_host = true"));
@@ -129,18 +160,27 @@ fn g2_elements_of_an_array_on_one_host_have_one_unit_together() {
     assert_eq!(figures(&told(&sandbox)), [1, 0, 1, 0, 0]);
     sandbox.kill("schedd");
     sandbox.run("schedd", &[]).ok();
-    sandbox.until("all as before", || (figures(&told(&sandbox)) == [1, 0, 1, 0, 0]).then_some(()));
+    sandbox.until("all as before", || {
+        (figures(&told(&sandbox)) == [1, 0, 1, 0, 0]).then_some(())
+    });
     [2, 1].into_iter().for_each(end);
-    assert_eq!((figures(&told(&sandbox)), sandbox.state(&other).as_str()), ([1, 0, 1, 0, 0], "Q"));
+    assert_eq!(
+        (figures(&told(&sandbox)), sandbox.state(&other).as_str()),
+        ([1, 0, 1, 0, 0], "Q")
+    );
     end(3);
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
-    sandbox.until("all of it free", || (figures(&told(&sandbox)) == [1, 0, 0, 0, 1]).then_some(()));
+    sandbox.until("all of it free", || {
+        (figures(&told(&sandbox)) == [1, 0, 0, 0, 1]).then_some(())
+    });
 }
 
 /// What made schedd look, cycle by cycle: the words of `qstat --cycles` that are about resources.
 fn told_of_resources(sandbox: &Sandbox) -> Vec<String> {
     let cycles = sandbox.run("qstat", &["--cycles"]).ok();
-    let words = cycles.split_whitespace().filter(|word| word.starts_with("resource"));
+    let words = cycles
+        .split_whitespace()
+        .filter(|word| word.starts_with("resource"));
     words.map(str::to_string).collect()
 }
 
@@ -158,7 +198,9 @@ fn q1_what_is_told_of_a_resource_makes_schedd_look_once() {
         ("used=1", ""),
         ("used=0", more),
     ] {
-        sandbox.run("qmgr", &["-c", &format!("set resource nuke {told}")]).ok();
+        sandbox
+            .run("qmgr", &["-c", &format!("set resource nuke {told}")])
+            .ok();
         expected.extend(Some(why).filter(|why| !why.is_empty()).map(String::from));
         let last = sandbox.submit(&[], "true\n");
         sandbox.ended(&last);
@@ -166,18 +208,30 @@ fn q1_what_is_told_of_a_resource_makes_schedd_look_once() {
     }
 }
 
-/// Q21: what a command has said is forgotten with the command, and what an operator has said is not.
+/// Q21: what a command has said is forgotten with the command, and what an operator has said is
+/// not.
 #[test]
 fn q21_what_was_told_counts_as_long_as_it_can_be_asked_for_or_was_said_by_somebody() {
     let command = "[[resource]]\nname = \"asked\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 5\n";
     let base = node(1, "total = 9");
-    let sandbox = Sandbox::configured(&format!("{base}{command}command = [\"/bin/echo\", \"2\"]\n"));
+    let sandbox = Sandbox::configured(&format!(
+        "{base}{command}command = [\"/bin/echo\", \"2\"]\n"
+    ));
     let totals = || {
         let said = sandbox.run("qstat", &["--resources", "-F", "json"]).ok();
         let document: Value = serde_json::from_str(&said).unwrap();
-        let free =
-            |resource: &Value| (resource["name"].as_str().unwrap().to_string(), resource["free"].as_i64().unwrap());
-        document["Resources"].as_array().unwrap().iter().map(free).collect::<Vec<_>>()
+        let free = |resource: &Value| {
+            (
+                resource["name"].as_str().unwrap().to_string(),
+                resource["free"].as_i64().unwrap(),
+            )
+        };
+        document["Resources"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(free)
+            .collect::<Vec<_>>()
     };
     let becomes = |asked: i64, nuke: i64| {
         let expected = [("asked".to_string(), asked), ("nuke".to_string(), nuke)];
@@ -187,16 +241,32 @@ fn q21_what_was_told_counts_as_long_as_it_can_be_asked_for_or_was_said_by_somebo
             (totals == expected).then_some(())
         });
     };
-    sandbox.run("qmgr", &["-c", "set resource nuke total=7"]).ok();
+    sandbox
+        .run("qmgr", &["-c", "set resource nuke total=7"])
+        .ok();
     becomes(2, 7);
-    fs::write(sandbox.home().join("lanai.toml"), format!("{base}{command}")).unwrap();
+    fs::write(
+        sandbox.home().join("lanai.toml"),
+        format!("{base}{command}"),
+    )
+    .unwrap();
     kill(sandbox.pid_of("schedd").unwrap(), 1);
     becomes(5, 7);
     // Of a resource that is none any more nothing counts, not either when it is one again.
-    fs::write(sandbox.home().join("lanai.toml"), base.replace("nuke", "other")).unwrap();
+    fs::write(
+        sandbox.home().join("lanai.toml"),
+        base.replace("nuke", "other"),
+    )
+    .unwrap();
     kill(sandbox.pid_of("schedd").unwrap(), 1);
-    sandbox.until("the other", || (totals() == [("other".to_string(), 9)]).then_some(()));
-    fs::write(sandbox.home().join("lanai.toml"), format!("{base}{command}")).unwrap();
+    sandbox.until("the other", || {
+        (totals() == [("other".to_string(), 9)]).then_some(())
+    });
+    fs::write(
+        sandbox.home().join("lanai.toml"),
+        format!("{base}{command}"),
+    )
+    .unwrap();
     kill(sandbox.pid_of("schedd").unwrap(), 1);
     becomes(5, 9);
 }
@@ -206,11 +276,16 @@ fn q21_what_was_told_counts_as_long_as_it_can_be_asked_for_or_was_said_by_somebo
 fn q21_what_is_told_counts_only_once_it_is_on_disk() {
     let mut sandbox = Sandbox::configured(&node(1, "total = 50"));
     sandbox.set("LANAI_FAULTS", "spool.commit:1/2:fail");
-    sandbox.until("schedd", || (sandbox.run("schedd", &[]).code == 0).then_some(()));
+    sandbox.until("schedd", || {
+        (sandbox.run("schedd", &[]).code == 0).then_some(())
+    });
     let (mut total, mut kept, mut lost) = (50, 0, 0);
     while kept < 4 || lost < 4 {
         let next = 1 + kept + lost;
-        match sandbox.run("qmgr", &["-c", &format!("set resource nuke total={next}")]).code {
+        match sandbox
+            .run("qmgr", &["-c", &format!("set resource nuke total={next}")])
+            .code
+        {
             0 => (total, kept) = (next, kept + 1),
             _ => lost += 1,
         }
@@ -229,30 +304,57 @@ fn q14_what_a_command_says_lets_jobs_start_and_holds_when_it_fails_and_when_sche
     let folder = tempfile::tempdir().unwrap();
     let there = folder.path().join("there");
     say(&there, "0\n");
-    let command = format!("total = 5\ncommand = [\"/bin/cat\", \"{}\"]\ninterval = \"1s\"\n", there.display());
+    let command = format!(
+        "total = 5\ncommand = [\"/bin/cat\", \"{}\"]\ninterval = \"1s\"\n",
+        there.display()
+    );
     let sandbox = Sandbox::configured(&node(8, &command));
     let waits = sandbox.submit(&["-l", "nuke=2"], "true\n");
-    sandbox.until("the answer", || (figures(&told(&sandbox)) == [5, 5, 0, 0, 0]).then_some(()));
+    sandbox.until("the answer", || {
+        (figures(&told(&sandbox)) == [5, 5, 0, 0, 0]).then_some(())
+    });
     assert_eq!(sandbox.state(&waits), "Q");
     say(&there, "4 2\n");
     assert_eq!(sandbox.ended(&waits)["Exit_status"], 0);
     let cycles = sandbox.run("qstat", &["--cycles"]).ok();
-    assert!(cycles.lines().any(|line| line.ends_with("resource_free:nuke")), "{cycles}");
+    assert!(
+        cycles
+            .lines()
+            .any(|line| line.ends_with("resource_free:nuke")),
+        "{cycles}"
+    );
     // What is no answer changes nothing, is shown, and is logged once.
     say(&there, "many\n");
-    let fault = sandbox.until("the fault", || told(&sandbox)["fault"].as_str().map(String::from));
+    let fault = sandbox.until("the fault", || {
+        told(&sandbox)["fault"].as_str().map(String::from)
+    });
     assert!(fault.contains("many"), "{fault}");
     std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(figures(&told(&sandbox)), [5, 1, 0, 2, 2]);
-    assert_eq!(sandbox.log().matches("does not say what there is of nuke").count(), 1, "{}", sandbox.log());
+    assert_eq!(
+        sandbox
+            .log()
+            .matches("does not say what there is of nuke")
+            .count(),
+        1,
+        "{}",
+        sandbox.log()
+    );
     sandbox.kill("schedd");
     fs::remove_file(&there).unwrap();
     sandbox.run("schedd", &[]).ok();
-    sandbox.until("its fault", || told(&sandbox)["fault"].as_str().map(|why| assert!(why.contains("No such file"))));
+    sandbox.until("its fault", || {
+        told(&sandbox)["fault"]
+            .as_str()
+            .map(|why| assert!(why.contains("No such file")))
+    });
     assert_eq!(figures(&told(&sandbox)), [5, 1, 0, 2, 2]);
     assert_eq!(told(&sandbox)["told"]["by"], "command");
     let text = sandbox.run("qstat", &["--resources"]).ok();
-    assert!(text.contains("nuke: its command says nothing: it ends with 1"), "{text}");
+    assert!(
+        text.contains("nuke: its command says nothing: it ends with 1"),
+        "{text}"
+    );
 }
 
 /// A program that hangs keeps nobody waiting, and is not run twice at once.
@@ -261,12 +363,21 @@ fn a_command_that_hangs_is_ended_in_time_and_schedd_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let runs = folder.path().join("runs");
     let script = format!("echo run >> {}; sleep 600", runs.display());
-    let command =
-        format!("total = 5\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\ninterval = \"1s\"\ntimeout = \"1s\"\n");
+    let command = format!(
+        "total = 5\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\ninterval = \"1s\"\ntimeout = \"1s\"\n"
+    );
     let sandbox = Sandbox::configured(&node(4, &command));
     let id = sandbox.submit(&["-l", "nuke=5"], "true\n");
-    assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "as much as is configured is there until something else is said");
-    let fault = sandbox.until("the fault", || told(&sandbox)["fault"].as_str().map(String::from));
+    assert_eq!(
+        sandbox.ended(&id)["Exit_status"],
+        0,
+        "as much as is configured is there until something else is said"
+    );
+    let fault = sandbox.until("the fault", || {
+        told(&sandbox)["fault"].as_str().map(String::from)
+    });
     assert_eq!(fault, "it takes longer than 1 s");
-    sandbox.until("a second run", || (fs::read_to_string(&runs).unwrap().lines().count() > 1).then_some(()));
+    sandbox.until("a second run", || {
+        (fs::read_to_string(&runs).unwrap().lines().count() > 1).then_some(())
+    });
 }

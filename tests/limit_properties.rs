@@ -1,5 +1,5 @@
-//! Properties of limits, over clusters, queues of jobs and limits made up at random: what everybody has is
-//! counted here anew, start by start, and by other means than the scheduler's.
+//! Properties of limits, over clusters, queues of jobs and limits made up at random: what everybody
+//! has is counted here anew, start by start, and by other means than the scheduler's.
 
 use crate::sched_properties::promising;
 use crate::support::cases;
@@ -74,9 +74,14 @@ impl Limit {
             What::Ncpus => "ncpus",
             What::ProcSeconds => "procseconds",
         };
-        let line = |name: &str, most: Option<i64>| most.map(|most| format!("{name} = {{ {what} = {most} }}\n"));
+        let line = |name: &str, most: Option<i64>| {
+            most.map(|most| format!("{name} = {{ {what} = {most} }}\n"))
+        };
         let lines = [line("running_soft", self.soft), line("running", self.hard)];
-        format!("[[limit]]\n{whose}\n{}", lines.into_iter().flatten().collect::<String>())
+        format!(
+            "[[limit]]\n{whose}\n{}",
+            lines.into_iter().flatten().collect::<String>()
+        )
     }
 
     /// With whom a job counts, if it does.
@@ -110,36 +115,57 @@ const SOFT: Half = |limit| limit.soft;
 
 const HARD: Half = |limit| limit.hard;
 
-/// What a half of each limit says that concerns a job, and with whom it counts: a named one instead of that for
-/// each, where it says something, and one that overrides instead of all.
-fn concerning<'a>(limits: &'a [Limit], job: &'a Made, half: Half) -> impl Iterator<Item = (&'a Limit, String, i64)> {
+/// What a half of each limit says that concerns a job, and with whom it counts: a named one instead
+/// of that for each, where it says something, and one that overrides instead of all.
+fn concerning<'a>(
+    limits: &'a [Limit],
+    job: &'a Made,
+    half: Half,
+) -> impl Iterator<Item = (&'a Limit, String, i64)> {
     let most = move |limit: &Limit| {
-        let of = |whose| limits.iter().filter(move |other| other.what == limit.what && other.whose == whose);
+        let of = |whose| {
+            limits
+                .iter()
+                .filter(move |other| other.what == limit.what && other.whose == whose)
+        };
         let says = |whose| of(whose).any(|other| half(other).is_some());
         let is_replaced = match limit.whose {
             Whose::EachUser => job.user == "ann" && says(Whose::Ann),
             Whose::EachUserInEachQueue => job.queue == "batch" && says(Whose::EachUserInBatch),
             _ => false,
         };
-        let is_overridden = limit.whose != Whose::High && job.qos == "high" && of(Whose::High).next().is_some();
+        let is_overridden =
+            limit.whose != Whose::High && job.qos == "high" && of(Whose::High).next().is_some();
         half(limit).filter(|_| !is_replaced && !is_overridden)
     };
-    limits.iter().filter_map(move |limit| Some((limit, limit.key(job)?, most(limit)?)))
+    limits
+        .iter()
+        .filter_map(move |limit| Some((limit, limit.key(job)?, most(limit)?)))
 }
 
 /// What runs, by number of the job, until when at the latest.
 type Running = BTreeMap<usize, i64>;
 
 /// Whether one more job would be within the halves of all limits.
-fn is_within(place: usize, half: Half, limits: &[Limit], jobs: &[Made], running: &Running, now: i64) -> bool {
+fn is_within(
+    place: usize,
+    half: Half,
+    limits: &[Limit],
+    jobs: &[Made],
+    running: &Running,
+    now: i64,
+) -> bool {
     let job = &jobs[place];
     concerning(limits, job, half).all(|(limit, whom, most)| {
         let counts = |other: &Made| {
-            let mut same = concerning(limits, other, half).filter(|(same, ..)| std::ptr::eq(*same, limit));
+            let mut same =
+                concerning(limits, other, half).filter(|(same, ..)| std::ptr::eq(*same, limit));
             same.any(|(_, key, _)| key == whom)
         };
         let counted = running.iter().filter(|(place, _)| counts(&jobs[**place]));
-        let used: i64 = counted.map(|(place, until)| limit.amount(&jobs[*place], *until, now)).sum();
+        let used: i64 = counted
+            .map(|(place, until)| limit.amount(&jobs[*place], *until, now))
+            .sum();
         used + limit.amount(job, now + job.walltime * 1000, now) <= most.saturating_mul(1000)
     })
 }
@@ -156,7 +182,11 @@ fn check(
     let mut over = Vec::new();
     for start in &plan.starts {
         let place = start.job.number as usize - 1;
-        prop_assert!(is_within(place, HARD, limits, jobs, running, now), "job {} exceeds a limit: {plan}", start.job);
+        prop_assert!(
+            is_within(place, HARD, limits, jobs, running, now),
+            "job {} exceeds a limit: {plan}",
+            start.job
+        );
         if !is_within(place, SOFT, limits, jobs, running, now) {
             over.push(start.job);
         }
@@ -167,31 +197,62 @@ fn check(
         let booked: BTreeSet<JobId> = plan.bookings.iter().map(|booking| booking.job).collect();
         let id = |place: &usize| JobId::job(*place as u64 + 1);
         // Who is not considered at all waits behind nobody (M24).
-        let is_listed = |place: &usize| state.verdict(plan, id(place)).is_none_or(|reason| !reason.is_of_list());
-        for place in waiting.iter().filter(|place| !booked.contains(&id(place)) && is_listed(place)) {
-            let may = [SOFT, HARD].iter().all(|half| is_within(*place, *half, limits, jobs, running, now));
-            prop_assert!(!may, "{over:?} exceed soft limits, and job {} waits for nothing: {plan}", place + 1);
+        let is_listed = |place: &usize| {
+            state
+                .verdict(plan, id(place))
+                .is_none_or(|reason| !reason.is_of_list())
+        };
+        for place in waiting
+            .iter()
+            .filter(|place| !booked.contains(&id(place)) && is_listed(place))
+        {
+            let may = [SOFT, HARD]
+                .iter()
+                .all(|half| is_within(*place, *half, limits, jobs, running, now));
+            prop_assert!(
+                !may,
+                "{over:?} exceed soft limits, and job {} waits for nothing: {plan}",
+                place + 1
+            );
         }
     }
     Ok(())
 }
 
 fn scene(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> Scene {
-    let text: Vec<String> = nodes.iter().map(|ncpus| format!("1 x ncpus={ncpus}")).collect();
+    let text: Vec<String> = nodes
+        .iter()
+        .map(|ncpus| format!("1 x ncpus={ncpus}"))
+        .collect();
     let mut scene = cluster(&text.join(", "));
     scene.state.set_queue(&queue("batch", true));
     let text = limits.iter().map(Limit::text).collect::<String>() + more;
     scene.policy.limits = Config::parse(&text).unwrap().policy().limits;
     for (job, id) in jobs.iter().zip(1..) {
-        let Made { user, queue, qos, chunks, ncpus, walltime, .. } = job;
+        let Made {
+            user,
+            queue,
+            qos,
+            chunks,
+            ncpus,
+            walltime,
+            ..
+        } = job;
         scene = scene.owned(user);
-        scene = scene.queued(id, &format!("select={chunks}:ncpus={ncpus} walltime={walltime} queue={queue} qos={qos}"));
+        scene = scene.queued(
+            id,
+            &format!("select={chunks}:ncpus={ncpus} walltime={walltime} queue={queue} qos={qos}"),
+        );
     }
     scene
 }
 
 /// Has everything run, and holds each plan against the limits; who never started.
-fn run(mut scene: Scene, limits: &[Limit], jobs: &[Made]) -> Result<BTreeSet<usize>, TestCaseError> {
+fn run(
+    mut scene: Scene,
+    limits: &[Limit],
+    jobs: &[Made],
+) -> Result<BTreeSet<usize>, TestCaseError> {
     let (mut memory, mut ends) = (Memory::default(), BTreeSet::new());
     let mut running = Running::new();
     let possible = |place: &usize| can_run(&scene, &jobs[*place]);
@@ -200,18 +261,32 @@ fn run(mut scene: Scene, limits: &[Limit], jobs: &[Made]) -> Result<BTreeSet<usi
         scene.state.prioritise(&scene.policy, scene.now);
         let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
         prop_assert_eq!(plan.audit(&scene.state), Ok(()));
-        check((&plan, &scene.state), limits, jobs, &mut running, &mut waiting)?;
+        check(
+            (&plan, &scene.state),
+            limits,
+            jobs,
+            &mut running,
+            &mut waiting,
+        )?;
         scene.apply(&plan);
         for start in &plan.starts {
             let job = &jobs[start.job.number as usize - 1];
-            ends.insert((Time(scene.now.0 + job.walltime * 10 * job.percent), start.job));
+            ends.insert((
+                Time(scene.now.0 + job.walltime * 10 * job.percent),
+                start.job,
+            ));
         }
         let end = ends.first().map(|(end, _): &(Time, JobId)| *end);
-        let Some(next) = plan.next.into_iter().chain(end).min() else { return Ok(waiting) };
+        let Some(next) = plan.next.into_iter().chain(end).min() else {
+            return Ok(waiting);
+        };
         let before = Time(next.0 - 1);
         if before > scene.now && !cycle::is_due(&scene.state, &scene.policy, before, &memory) {
             let idle = cycle::run(&scene.state, &scene.policy, before);
-            prop_assert!(idle.starts.is_empty(), "nobody was to look, and then {idle}");
+            prop_assert!(
+                idle.starts.is_empty(),
+                "nobody was to look, and then {idle}"
+            );
         }
         scene.now = next;
         while let Some((_, job)) = ends.first().copied().filter(|(end, _)| *end <= scene.now) {
@@ -226,15 +301,26 @@ fn can_run(scene: &Scene, job: &Made) -> bool {
     let mut alone = scene.clone();
     (0..200).for_each(|id| alone.state.withdraw(JobId::job(id)));
     alone.policy.limits = Default::default();
-    !alone.queued(999, &format!("select={}:ncpus={}", job.chunks, job.ncpus)).starts().is_empty()
+    !alone
+        .queued(999, &format!("select={}:ncpus={}", job.chunks, job.ncpus))
+        .starts()
+        .is_empty()
 }
 
 fn made() -> impl Strategy<Value = Made> {
     let users = prop::sample::select(vec!["ann", "ann", "bob", "cid"]);
     let queues = prop::sample::select(vec!["workq", "batch"]);
     let qualities = prop::sample::select(vec!["normal", "normal", "high"]);
-    (users, queues, qualities, 1..3i64, 1..4i64, 1..12i64, 10..=100i64).prop_map(
-        |(user, queue, qos, chunks, ncpus, tens, percent)| Made {
+    (
+        users,
+        queues,
+        qualities,
+        1..3i64,
+        1..4i64,
+        1..12i64,
+        10..=100i64,
+    )
+        .prop_map(|(user, queue, qos, chunks, ncpus, tens, percent)| Made {
             user,
             queue,
             qos,
@@ -242,14 +328,21 @@ fn made() -> impl Strategy<Value = Made> {
             ncpus,
             walltime: tens * 10,
             percent,
-        },
-    )
+        })
 }
 
 fn limit() -> impl Strategy<Value = Limit> {
     use Whose::{All, Ann, Batch, EachUser, EachUserInBatch, EachUserInEachQueue, High};
-    let whose =
-        prop::sample::select(vec![All, EachUser, EachUser, Ann, Batch, EachUserInBatch, EachUserInEachQueue, High]);
+    let whose = prop::sample::select(vec![
+        All,
+        EachUser,
+        EachUser,
+        Ann,
+        Batch,
+        EachUserInBatch,
+        EachUserInEachQueue,
+        High,
+    ]);
     let what = prop_oneof![
         (Just(What::Jobs), 1..4i64, 0..4i64),
         (Just(What::Nodes), 2..5i64, 0..5i64),
@@ -264,29 +357,40 @@ fn limit() -> impl Strategy<Value = Limit> {
     })
 }
 
-/// No two limits for the same on the same: of two the lower counts, which this model does not know apart.
+/// No two limits for the same on the same: of two the lower counts, which this model does not know
+/// apart.
 fn limits() -> impl Strategy<Value = Vec<Limit>> {
     prop::collection::vec(limit(), 1..5).prop_map(|limits| {
         let is_first = |place: &usize| {
-            let same = |other: &Limit| other.whose == limits[*place].whose && other.what == limits[*place].what;
+            let same = |other: &Limit| {
+                other.whose == limits[*place].whose && other.what == limits[*place].what
+            };
             !limits[..*place].iter().any(same)
         };
-        (0..limits.len()).filter(is_first).map(|place| limits[place]).collect()
+        (0..limits.len())
+            .filter(is_first)
+            .map(|place| limits[place])
+            .collect()
     })
 }
 
 fn backfill() -> impl Strategy<Value = Backfill> {
     let policies = prop::sample::select(vec![Filling::FirstFit, Filling::Skip, Filling::None]);
     let other = (promising(false), policies, 0..4u32);
-    let other = other.prop_map(|(backfill, policy, consider)| Backfill { policy, consider, ..backfill });
+    let other = other.prop_map(|(backfill, policy, consider)| Backfill {
+        policy,
+        consider,
+        ..backfill
+    });
     prop_oneof![2 => promising(false), 1 => other]
 }
 
 proptest! {
     #![proptest_config(cases(2000))]
 
-    /// G3: no hard limit is ever exceeded, and a soft one only once every job within the soft limits has
-    /// started or is promised a start; and limits keep nobody waiting for ever but who alone exceeds one.
+    /// G3: no hard limit is ever exceeded, and a soft one only once every job within the soft
+    /// limits has started or is promised a start; and limits keep nobody waiting for ever but who
+    /// alone exceeds one.
     #[test]
     fn g3_limits_hold_at_every_start(nodes in prop::collection::vec(1..9u32, 1..4), limits in limits(), jobs in prop::collection::vec(made(), 1..16), backfill in backfill(), idle: bool) {
         let more = if idle { "[[limit]]\nuser = \"*\"\nidle = { jobs = 2 }\n" } else { "" };
@@ -295,12 +399,14 @@ proptest! {
         let left = run(scene, &limits, &jobs)?;
         let would_run = |place: &usize| is_within(*place, HARD, &limits, &jobs, &Running::new(), 0);
         let stuck: Vec<_> = left.into_iter().filter(would_run).collect();
-        // Where those that alone exceed a limit are considered, they may keep others off the list for ever.
+        // Where those that alone exceed a limit are considered, they may keep others off the list
+        // for ever.
         prop_assert!(stuck.is_empty() || idle, "never started: {stuck:?}");
     }
 }
 
-/// The least time of several cycles, in microseconds, over 300 users with a job each that waits and one that runs.
+/// The least time of several cycles, in microseconds, over 300 users with a job each that waits and
+/// one that runs.
 fn cycle_time(limits: &str) -> u128 {
     let mut scene = cluster("300 x ncpus=4");
     scene.policy.limits = Config::parse(limits).unwrap().policy().limits;
@@ -312,7 +418,11 @@ fn cycle_time(limits: &str) -> u128 {
     scene.state.prioritise(&scene.policy, scene.now);
     let cycle = |_| {
         let begin = std::time::Instant::now();
-        assert!(cycle::run(&scene.state, &scene.policy, scene.now).starts.is_empty());
+        assert!(
+            cycle::run(&scene.state, &scene.policy, scene.now)
+                .starts
+                .is_empty()
+        );
         begin.elapsed().as_micros()
     };
     (0..20).map(cycle).min().unwrap_or(0)
@@ -324,10 +434,17 @@ fn cycle_time(limits: &str) -> u128 {
 fn hundreds_of_named_limits_cost_a_cycle_little() {
     let each = "[[limit]]\nuser = \"*\"\nrunning = { jobs = 100 }\n".to_string();
     let named = |count| {
-        (0..count).map(|user| format!("[[limit]]\nuser = \"u{user}\"\nrunning = {{ jobs = 9 }}\n")).collect::<String>()
+        (0..count)
+            .map(|user| format!("[[limit]]\nuser = \"u{user}\"\nrunning = {{ jobs = 9 }}\n"))
+            .collect::<String>()
     };
     let others = named(500).replace("\"u", "\"v");
-    let times = [each.clone(), each.clone() + &others, each.clone() + &named(500)].map(|limits| cycle_time(&limits));
+    let times = [
+        each.clone(),
+        each.clone() + &others,
+        each.clone() + &named(500),
+    ]
+    .map(|limits| cycle_time(&limits));
     println!("one of each, 500 of others besides, 500 of these besides: {times:?} microseconds");
     assert!(times[1] < times[0] * 2, "{times:?}");
 }
@@ -358,8 +475,16 @@ fn where_a_promise_moves_a_cycle_is_due_for_those_it_was_in_the_way_of() {
         ("workq", 2, 2, 60, 10),
     ]
     .map(made);
-    let limits = [Limit { whose: Whose::Batch, what: What::Nodes, soft: Some(3), hard: None }];
+    let limits = [Limit {
+        whose: Whose::Batch,
+        what: What::Nodes,
+        soft: Some(3),
+        hard: None,
+    }];
     let mut scene = scene(&[2, 4, 4], &limits, &jobs, "");
-    scene.policy.backfill = Backfill { keep: Keep::Highest, ..Backfill::default() };
+    scene.policy.backfill = Backfill {
+        keep: Keep::Highest,
+        ..Backfill::default()
+    };
     assert_eq!(run(scene, &limits, &jobs).unwrap(), BTreeSet::new());
 }

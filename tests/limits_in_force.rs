@@ -1,5 +1,5 @@
-//! Who has had enough: what `qstat --limits` and `qstat --why` tell of limits, through the real programs
-//! (P9, M22).
+//! Who has had enough: what `qstat --limits` and `qstat --why` tell of limits, through the real
+//! programs (P9, M22).
 
 use crate::support::sandbox::Sandbox;
 use serde_json::{Value, json};
@@ -7,18 +7,29 @@ use serde_json::{Value, json};
 /// A node of 8 processors, and limits.
 fn limited(limits: &str) -> Sandbox {
     let sandbox = Sandbox::configured(limits);
-    sandbox.run("noded", &["--ncpus", "8", "--mem", "8gb", "--name", "n1"]).ok();
+    sandbox
+        .run("noded", &["--ncpus", "8", "--mem", "8gb", "--name", "n1"])
+        .ok();
     sandbox
 }
 
 fn user() -> String {
-    nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name
+    nix::unistd::User::from_uid(nix::unistd::geteuid())
+        .unwrap()
+        .unwrap()
+        .name
 }
 
 fn limits(sandbox: &Sandbox, arguments: &[&str]) -> Vec<Value> {
-    let said = sandbox.run("qstat", &[&["--limits", "-F", "json"], arguments].concat()).ok();
-    let document: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
-    document["Limits"].as_array().unwrap_or_else(|| panic!("{said}")).clone()
+    let said = sandbox
+        .run("qstat", &[&["--limits", "-F", "json"], arguments].concat())
+        .ok();
+    let document: Value =
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    document["Limits"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{said}"))
+        .clone()
 }
 
 fn number(id: &str) -> &str {
@@ -29,33 +40,72 @@ fn number(id: &str) -> &str {
 #[test]
 fn a_limit_is_told_with_what_is_used_by_whom_and_who_waits_because_of_it() {
     let sandbox = limited("[[limit]]\nuser = \"*\"\nrunning = { jobs = 2 }\n");
-    let ids: Vec<String> = (0..3).map(|_| sandbox.submit(&[], "sleep 1000\n")).collect();
+    let ids: Vec<String> = (0..3)
+        .map(|_| sandbox.submit(&[], "sleep 1000\n"))
+        .collect();
     ids[..2].iter().for_each(|id| drop(sandbox.running(id)));
-    let barred = || limits(&sandbox, &[]).first().is_some_and(|one| one["barred"] == 1).then_some(());
+    let barred = || {
+        limits(&sandbox, &[])
+            .first()
+            .is_some_and(|one| one["barred"] == 1)
+            .then_some(())
+    };
     sandbox.until("a look at all three", barred);
 
     let text = sandbox.run("qstat", &["--limits"]).ok();
-    let row: Vec<&str> = text.lines().nth(2).unwrap_or_else(|| panic!("{text}")).split_whitespace().collect();
+    let row: Vec<&str> = text
+        .lines()
+        .nth(2)
+        .unwrap_or_else(|| panic!("{text}"))
+        .split_whitespace()
+        .collect();
     let by = format!("{},{}", number(&ids[0]), number(&ids[1]));
-    assert_eq!(row, ["user", &user(), "running", "jobs", "2", "--", "2", "1", &by], "{text}");
+    assert_eq!(
+        row,
+        ["user", &user(), "running", "jobs", "2", "--", "2", "1", &by],
+        "{text}"
+    );
 
     let rows = limits(&sandbox, &[]);
     assert_eq!(rows.len(), 1, "{rows:?}");
     let row = &rows[0];
-    assert_eq!((&row["used"], &row["hard"], &row["soft"]), (&json!(2), &json!(2), &Value::Null), "{row}");
-    assert_eq!((&row["jobs"], &row["unit"]), (&json!([ids[0], ids[1]]), &json!("jobs")), "{row}");
+    assert_eq!(
+        (&row["used"], &row["hard"], &row["soft"]),
+        (&json!(2), &json!(2), &Value::Null),
+        "{row}"
+    );
+    assert_eq!(
+        (&row["jobs"], &row["unit"]),
+        (&json!([ids[0], ids[1]]), &json!("jobs")),
+        "{row}"
+    );
     assert_eq!(
         (&row["waiting"], &row["barred"], &row["scope"]["user"]),
         (&json!(1), &json!(1), &json!(user())),
         "{row}"
     );
 
-    assert!(limits(&sandbox, &["-u", "nobody-else"]).is_empty(), "another's limits are none of his");
-    assert_eq!(limits(&sandbox, &["-u", &format!("{}@somewhere", user())]).len(), 1);
-    assert_eq!(sandbox.run("qstat", &["--limits", &ids[0]]).code, 2, "it takes no operands");
+    assert!(
+        limits(&sandbox, &["-u", "nobody-else"]).is_empty(),
+        "another's limits are none of his"
+    );
+    assert_eq!(
+        limits(&sandbox, &["-u", &format!("{}@somewhere", user())]).len(),
+        1
+    );
+    assert_eq!(
+        sandbox.run("qstat", &["--limits", &ids[0]]).code,
+        2,
+        "it takes no operands"
+    );
 
     let why = sandbox.run("qstat", &["--why", &ids[2]]).ok();
-    for part in [format!("user {}", user()), "running jobs".to_string(), ids[0].clone(), ids[1].clone()] {
+    for part in [
+        format!("user {}", user()),
+        "running jobs".to_string(),
+        ids[0].clone(),
+        ids[1].clone(),
+    ] {
         assert!(why.contains(&part), "{part}: {why}");
     }
     sandbox.run("qdel", &[&ids[0]]).ok();
@@ -68,13 +118,25 @@ fn held_jobs_and_elements_count_where_the_manual_says() {
     let limit = "[[limit]]\nuser = \"*\"\nrunning = { ncpus = 4 }\nidle = { jobs = 9 }\n\
                  queued = { jobs = 30, mem = \"20gb\" }\nwaiting = { jobs = 20 }\n";
     let sandbox = limited(limit);
-    let array = sandbox.submit(&["-J", "1-6", "-l", "select=1:ncpus=1:mem=1gb"], "sleep 1000\n");
+    let array = sandbox.submit(
+        &["-J", "1-6", "-l", "select=1:ncpus=1:mem=1gb"],
+        "sleep 1000\n",
+    );
     sandbox.submit(&["-h", "-l", "select=1:ncpus=1:mem=2gb"], "true\n");
     let is_running = |line: &&str| line.split_whitespace().nth(4) == Some("R");
-    let running = || sandbox.run("qstat", &["-t"]).out.lines().filter(is_running).count();
+    let running = || {
+        sandbox
+            .run("qstat", &["-t"])
+            .out
+            .lines()
+            .filter(is_running)
+            .count()
+    };
     sandbox.until("four elements", || (running() == 4).then_some(()));
     let used = |rows: &[Value], stage: &str, quantity: &str| -> Value {
-        let row = rows.iter().find(|row| row["stage"] == stage && row["quantity"] == quantity);
+        let row = rows
+            .iter()
+            .find(|row| row["stage"] == stage && row["quantity"] == quantity);
         row.unwrap_or_else(|| panic!("{stage} {quantity}: {rows:?}"))["used"].clone()
     };
     let rows = sandbox.until("a look at all", || {
@@ -83,7 +145,11 @@ fn held_jobs_and_elements_count_where_the_manual_says() {
     });
     let told = |stage, quantity| used(&rows, stage, quantity);
     assert_eq!(
-        (told("running", "ncpus"), told("queued", "jobs"), told("waiting", "jobs")),
+        (
+            told("running", "ncpus"),
+            told("queued", "jobs"),
+            told("waiting", "jobs")
+        ),
         (json!(4), json!(7), json!(2)),
         "a held job is queued, and waits for nothing"
     );
@@ -91,12 +157,18 @@ fn held_jobs_and_elements_count_where_the_manual_says() {
     let nearest: Vec<&Value> = rows.iter().map(|row| &row["quantity"]).collect();
     assert_eq!(nearest[0], "ncpus", "4 of 4: {rows:?}");
     let text = sandbox.run("qstat", &["--limits"]).ok();
-    assert!(text.contains("8gb") && text.contains(number(&array)), "{text}");
+    assert!(
+        text.contains("8gb") && text.contains(number(&array)),
+        "{text}"
+    );
 }
 
 #[test]
 fn without_limits_that_is_said() {
     let sandbox = limited("");
-    assert_eq!(sandbox.run("qstat", &["--limits"]).ok(), "No limit is in force.\n");
+    assert_eq!(
+        sandbox.run("qstat", &["--limits"]).ok(),
+        "No limit is in force.\n"
+    );
     assert!(limits(&sandbox, &[]).is_empty());
 }

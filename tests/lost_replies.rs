@@ -30,7 +30,9 @@ fn qsub_waits_for_schedd_and_submits_once() {
     let sandbox = mortal();
     let done = thread::scope(|scope| {
         let submission = scope.spawn(|| submit(&sandbox, &ann));
-        sandbox.until("the end of schedd", || sandbox.pid_of("schedd").is_none().then_some(()));
+        sandbox.until("the end of schedd", || {
+            sandbox.pid_of("schedd").is_none().then_some(())
+        });
         assert!(!submission.is_finished());
         sandbox.run("schedd", &[]).ok();
         submission.join().unwrap()
@@ -40,9 +42,17 @@ fn qsub_waits_for_schedd_and_submits_once() {
 
 #[test]
 fn qsub_says_that_a_job_may_have_been_accepted() {
-    let Some([ann]) = people("unsure") else { return };
+    let Some([ann]) = people("unsure") else {
+        return;
+    };
     let sandbox = mortal();
     let done = submit(&sandbox, &ann);
-    assert!(done.code != 0 && done.err.contains("it may have accepted the request: qstat shows whether"), "{done:?}");
+    assert!(
+        done.code != 0
+            && done
+                .err
+                .contains("it may have accepted the request: qstat shows whether"),
+        "{done:?}"
+    );
     assert_eq!(jobs(&sandbox), 1);
 }

@@ -11,24 +11,44 @@ use std::time::{Duration, SystemTime};
 /// The files of the spool, and when each was last written.
 fn written(played: &Played) -> Vec<(String, SystemTime, u64)> {
     let files = crate::support::files(&played.sandbox.home());
-    let spool = files.into_iter().filter(|file| file.to_string_lossy().contains("spool.db"));
+    let spool = files
+        .into_iter()
+        .filter(|file| file.to_string_lossy().contains("spool.db"));
     let look = |file: std::path::PathBuf| {
         let meta = fs::metadata(&file).ok()?;
-        Some((file.to_string_lossy().into_owned(), meta.modified().ok()?, meta.len()))
+        Some((
+            file.to_string_lossy().into_owned(),
+            meta.modified().ok()?,
+            meta.len(),
+        ))
     };
-    spool.filter(|file| !file.to_string_lossy().ends_with("-shm")).filter_map(look).collect()
+    spool
+        .filter(|file| !file.to_string_lossy().ends_with("-shm"))
+        .filter_map(look)
+        .collect()
 }
 
 fn busy(load: u32) -> NodeFacts {
     let utilized = [("ncpus".to_string(), Value::Long(i64::from(load / 1000)))].into();
-    NodeFacts { load, utilized, ..facts() }
+    NodeFacts {
+        load,
+        utilized,
+        ..facts()
+    }
 }
 
 #[test]
 fn a_load_that_changes_is_worth_no_write() {
     let played = Played::new("", |_| vec![]);
     played.sandbox.run("schedd", &[]).ok();
-    let state = |word: &str| played.sandbox.run("pbsnodes", &["n1"]).out.contains(word).then_some(());
+    let state = |word: &str| {
+        played
+            .sandbox
+            .run("pbsnodes", &["n1"])
+            .out
+            .contains(word)
+            .then_some(())
+    };
     played.sandbox.until("the node", || state("state = free"));
     std::thread::sleep(Duration::from_millis(500));
     let before = written(&played);
@@ -39,26 +59,39 @@ fn a_load_that_changes_is_worth_no_write() {
     }
     assert_eq!(written(&played), before);
     // What else changes of it is written.
-    played.say(&Report::Nodes(vec![NodeFacts { pcpus: 16, ..busy(2000) }]));
+    played.say(&Report::Nodes(vec![NodeFacts {
+        pcpus: 16,
+        ..busy(2000)
+    }]));
     played.sandbox.until("the change", || state("pcpus = 16"));
     assert_ne!(written(&played), before);
 }
 
-/// A node whose processors are in use by others has none free, though no job runs there: the reason and
-/// `pbsnodes` show its load.
+/// A node whose processors are in use by others has none free, though no job runs there: the reason
+/// and `pbsnodes` show its load.
 #[test]
 fn the_load_of_a_node_is_the_reason_and_is_shown() {
     let played = Played::new("[placement]\navailability = \"combined\"\n", |_| vec![]);
     let sandbox = &played.sandbox;
     sandbox.run("schedd", &[]).ok();
-    sandbox.until("the node", || sandbox.run("pbsnodes", &["n1"]).out.contains("state = free").then_some(()));
-    played.say(&Report::Nodes(vec![NodeFacts { load: 17_040, ..busy(17_000) }]));
+    sandbox.until("the node", || {
+        sandbox
+            .run("pbsnodes", &["n1"])
+            .out
+            .contains("state = free")
+            .then_some(())
+    });
+    played.say(&Report::Nodes(vec![NodeFacts {
+        load: 17_040,
+        ..busy(17_000)
+    }]));
     let shown = sandbox.until("the load", || {
         let shown = sandbox.run("pbsnodes", &["-a"]).out;
         shown.contains("loadave = 17.04").then_some(shown)
     });
     assert!(shown.contains("resources_utilized.ncpus = 17"), "{shown}");
-    let json: serde_json::Value = serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).ok()).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).ok()).unwrap();
     assert_eq!(json["nodes"]["n1"]["loadave"], 17.04, "{json}");
     let id = sandbox.submit(&["-l", "select=1:ncpus=2"], "true\n");
     let why = sandbox.until("the reason", || {
@@ -67,8 +100,14 @@ fn the_load_of_a_node_is_the_reason_and_is_shown() {
     });
     let said = "2 requested, 0 of 4 free; 17 in use beyond what jobs were given. The load average of n1 is 17.0.";
     assert!(why.contains(said), "{why}");
-    assert!(why.contains("ncpus: 2 asked, 0 free, more in use beyond what jobs were given"), "{why}");
-    assert!(!why.contains("jobs that run") && !why.contains("-1"), "{why}");
+    assert!(
+        why.contains("ncpus: 2 asked, 0 free, more in use beyond what jobs were given"),
+        "{why}"
+    );
+    assert!(
+        !why.contains("jobs that run") && !why.contains("-1"),
+        "{why}"
+    );
     played.say(&Report::Nodes(vec![busy(0)]));
     sandbox.until("a start", || (!played.starts().is_empty()).then_some(()));
 }

@@ -1,5 +1,6 @@
-//! Messages that are nearly those of our commands: bytes of real requests with some of them changed. Whatever
-//! decodes is sent to a real schedd, which answers, refuses or hangs up, and goes on.
+//! Messages that are nearly those of our commands: bytes of real requests with some of them
+//! changed. Whatever decodes is sent to a real schedd, which answers, refuses or hangs up, and goes
+//! on.
 
 use crate::support::sandbox::Sandbox;
 use lanai::model::accounting::{Inquiry, Key as Grouping};
@@ -11,7 +12,9 @@ use lanai::model::state::Holds;
 use lanai::model::time::Wall;
 use lanai::wire::ahead::Ahead;
 use lanai::wire::frame;
-use lanai::wire::message::{Detail, Filter, Payload, Placing, Question, Reply, Request, Submission, VERSION, Watched};
+use lanai::wire::message::{
+    Detail, Filter, Payload, Placing, Question, Reply, Request, Submission, VERSION, Watched,
+};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -40,15 +43,23 @@ fn submission(settings: Vec<Setting>) -> Submission {
 }
 
 fn submissions() -> Vec<Request> {
-    let held = || vec![Setting::new("Hold_Types", "u"), Setting::resource("select", "2:ncpus=1:mem=8gb")];
-    let with = |setting: Setting| Request::Submit(Box::new(submission([held(), vec![setting]].concat())));
+    let held = || {
+        vec![
+            Setting::new("Hold_Types", "u"),
+            Setting::resource("select", "2:ncpus=1:mem=8gb"),
+        ]
+    };
+    let with =
+        |setting: Setting| Request::Submit(Box::new(submission([held(), vec![setting]].concat())));
     vec![
         with(Setting::new("array_indices_submitted", "1-9:2%3")),
         with(Setting::resource("walltime", "1:00:00")),
         with(Setting::new("depend", "afterok:1,on:2")),
         with(Setting::new("Execution_Time", "99999999999")),
         with(Setting::new("geometry", "{(0)(1)}")),
-        Request::Ask(Question::Ahead(Ahead::Windows(Box::new(submission(held()))))),
+        Request::Ask(Question::Ahead(Ahead::Windows(Box::new(
+            submission(held()),
+        )))),
         Request::Ask(Question::Ahead(Ahead::Trial(Box::new(submission(held()))))),
     ]
 }
@@ -58,30 +69,75 @@ fn commands() -> Vec<Request> {
     let (job, array) = (JobId::job(1), JobId::array(2));
     let only = Some("1-9:2".parse().unwrap());
     vec![
-        Request::Alter(job, vec![Setting::new("Priority", "5"), Setting::resource("walltime", "60")]),
+        Request::Alter(
+            job,
+            vec![
+                Setting::new("Priority", "5"),
+                Setting::resource("walltime", "60"),
+            ],
+        ),
         Request::Hold(array, Holds::USER),
         Request::Release(job, Holds::USER),
-        Request::Delete { job: array, only, force: false, purge: false },
-        Request::Rerun { job: array, only, force: false },
+        Request::Delete {
+            job: array,
+            only,
+            force: false,
+            purge: false,
+        },
+        Request::Rerun {
+            job: array,
+            only,
+            force: false,
+        },
         Request::RerunFailed(array),
         Request::Retry { job: array, only },
-        Request::Signal { job: array, only, signal: "TERM".into() },
+        Request::Signal {
+            job: array,
+            only,
+            signal: "TERM".into(),
+        },
         Request::Move(job, "workq".into()),
         Request::Swap(job, array),
-        Request::Message { job, output: true, errors: true, text: "x".into() },
-        Request::Run { job, on: Placing::On(vec!["n1".into()]), detached: true },
+        Request::Message {
+            job,
+            output: true,
+            errors: true,
+            text: "x".into(),
+        },
+        Request::Run {
+            job,
+            on: Placing::On(vec!["n1".into()]),
+            detached: true,
+        },
         Request::Wait(job),
         Request::Attach(job),
-        Request::Watch { of: Watched::Jobs(vec![job, array]), since: 3 },
-        Request::MarkNode { node: "n1".into(), offline: Some(true), comment: Some("x".into()) },
+        Request::Watch {
+            of: Watched::Jobs(vec![job, array]),
+            since: 3,
+        },
+        Request::MarkNode {
+            node: "n1".into(),
+            offline: Some(true),
+            comment: Some("x".into()),
+        },
         Request::DeclareGone { node: "n1".into() },
     ]
 }
 
 fn questions() -> Vec<Request> {
     let (job, array) = (JobId::job(1), JobId::array(2));
-    let inquiry = || Box::new(Inquiry { from: Some(Wall(5)), to: Some(Wall(99)), ..Inquiry::default() });
-    let filter = Filter { after: Some(job), owners: vec!["a".into()], ..Filter::default() };
+    let inquiry = || {
+        Box::new(Inquiry {
+            from: Some(Wall(5)),
+            to: Some(Wall(99)),
+            ..Inquiry::default()
+        })
+    };
+    let filter = Filter {
+        after: Some(job),
+        owners: vec!["a".into()],
+        ..Filter::default()
+    };
     let questions = vec![
         Question::JobsById(vec![job, array, JobId::element(2, 3)], Detail::Environment),
         Question::Jobs(filter, Detail::Row),
@@ -110,14 +166,29 @@ fn site() -> Vec<Request> {
         ..Reserving::default()
     };
     let amend = |target, attribute: &str, value: &str| {
-        let key = Key { attribute: attribute.into(), resource: None };
-        let edits = vec![Edit { key, op: Op::Set, value: value.into() }];
-        Request::Amend(Command { verb: Verb::Set, target, edits })
+        let key = Key {
+            attribute: attribute.into(),
+            resource: None,
+        };
+        let edits = vec![Edit {
+            key,
+            op: Op::Set,
+            value: value.into(),
+        }];
+        Request::Amend(Command {
+            verb: Verb::Set,
+            target,
+            edits,
+        })
     };
     vec![
         Request::Reserve(Box::new(reserving(None))),
         Request::Reserve(Box::new(reserving(Some("FREQ=DAILY;COUNT=3")))),
-        Request::AlterReservation { id: "R3".into(), changes: Box::new(reserving(None)), force: true },
+        Request::AlterReservation {
+            id: "R3".into(),
+            changes: Box::new(reserving(None)),
+            force: true,
+        },
         Request::DeleteReservation("R3".into()),
         amend(Target::Queue("workq".into()), "priority", "5"),
         amend(Target::Server, "max_run", "[u:PBS_GENERIC=3]"),
@@ -128,22 +199,39 @@ fn site() -> Vec<Request> {
 /// Bytes of a request, up to three of them changed, put in or taken away.
 fn changed() -> impl Strategy<Value = Vec<u8>> {
     let requests = [submissions(), commands(), questions(), site()].concat();
-    let sent: Vec<Vec<u8>> = requests.iter().map(|request| postcard::to_stdvec(request).unwrap()).collect();
-    let byte = prop_oneof![Just(0u8), Just(1), Just(2), Just(0x7f), Just(0x80), Just(0xff), any::<u8>()];
+    let sent: Vec<Vec<u8>> = requests
+        .iter()
+        .map(|request| postcard::to_stdvec(request).unwrap())
+        .collect();
+    let byte = prop_oneof![
+        Just(0u8),
+        Just(1),
+        Just(2),
+        Just(0x7f),
+        Just(0x80),
+        Just(0xff),
+        any::<u8>()
+    ];
     let change = (any::<prop::sample::Index>(), byte, 0..4u8);
-    (prop::sample::select(sent), prop::collection::vec(change, 0..4)).prop_map(|(mut bytes, changes)| {
-        for (at, byte, kind) in changes {
-            let at = at.index(bytes.len().max(1)).min(bytes.len().saturating_sub(1));
-            match kind {
-                0 => bytes.insert(at, byte),
-                1 if bytes.len() > 1 => drop(bytes.remove(at)),
-                // The largest numbers there are.
-                2 => drop(bytes.splice(at..=at, [0xff, 0xff, 0xff, 0xff, 0x0f])),
-                _ => bytes[at] = byte,
+    (
+        prop::sample::select(sent),
+        prop::collection::vec(change, 0..4),
+    )
+        .prop_map(|(mut bytes, changes)| {
+            for (at, byte, kind) in changes {
+                let at = at
+                    .index(bytes.len().max(1))
+                    .min(bytes.len().saturating_sub(1));
+                match kind {
+                    0 => bytes.insert(at, byte),
+                    1 if bytes.len() > 1 => drop(bytes.remove(at)),
+                    // The largest numbers there are.
+                    2 => drop(bytes.splice(at..=at, [0xff, 0xff, 0xff, 0xff, 0x0f])),
+                    _ => bytes[at] = byte,
+                }
             }
-        }
-        bytes
-    })
+            bytes
+        })
 }
 
 /// The requests among such bytes; one that asks schedd to leave is no matter of this test.
@@ -151,12 +239,16 @@ fn decoded() -> Vec<Request> {
     let (mut runner, strategy) = (TestRunner::deterministic(), changed());
     let made = (0..MESSAGES).map(|_| strategy.new_tree(&mut runner).unwrap().current());
     let read = made.filter_map(|bytes| postcard::from_bytes::<Request>(&bytes).ok());
-    read.filter(|request| !matches!(request, Request::Stop | Request::Status)).collect()
+    read.filter(|request| !matches!(request, Request::Stop | Request::Status))
+        .collect()
 }
 
 /// Whether it is answered when something happens, and perhaps never.
 fn is_patient(request: &Request) -> bool {
-    matches!(request, Request::Wait(_) | Request::Watch { .. } | Request::Attach(_))
+    matches!(
+        request,
+        Request::Wait(_) | Request::Watch { .. } | Request::Attach(_)
+    )
 }
 
 /// Sends them one after the other, and reads all that is answered; how many were heard.
@@ -182,22 +274,39 @@ fn requests_with_any_numbers_and_texts_do_schedd_no_harm() {
     sandbox.submit(&["-h"], "true\n");
     sandbox.submit(&["-h", "-J", "1-9"], "true\n");
     let pid = sandbox.pid_of("schedd").unwrap();
-    let (patient, prompt): (Vec<Request>, Vec<Request>) = decoded().into_iter().partition(is_patient);
-    assert!(prompt.len() > MESSAGES / 4, "only {} of {MESSAGES} can be sent", prompt.len());
+    let (patient, prompt): (Vec<Request>, Vec<Request>) =
+        decoded().into_iter().partition(is_patient);
+    assert!(
+        prompt.len() > MESSAGES / 4,
+        "only {} of {MESSAGES} can be sent",
+        prompt.len()
+    );
     let dial = || {
         let stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
         stream
     };
     for some in prompt.chunks(AT_ONCE) {
         let heard = heard(&mut dial(), some);
         let lives = sandbox.pids_of("schedd") == [pid] && !sandbox.log().contains("panicked");
-        assert!(lives && heard == some.len(), "after {:#?}\n{}", some.get(heard), sandbox.log());
+        assert!(
+            lives && heard == some.len(),
+            "after {:#?}\n{}",
+            some.get(heard),
+            sandbox.log()
+        );
     }
     for request in patient {
         frame::write(&mut dial(), &request).unwrap();
     }
-    assert!(sandbox.run("schedd", &["--status"]).ok().contains(&format!("process {pid}")));
+    assert!(
+        sandbox
+            .run("schedd", &["--status"])
+            .ok()
+            .contains(&format!("process {pid}"))
+    );
     sandbox.run("qstat", &["-f"]).ok();
 }
 
@@ -218,9 +327,16 @@ fn a_range_that_is_none_ends_its_conversation_and_nothing_else() {
     let mut sent = 0;
     for request in [commands(), questions()].concat() {
         for range in [[1, 9, 0], [9, 1, 1], [9, 1, 0], [0, 0, 0]] {
-            let Some(payload) = with_range(&request, range) else { continue };
+            let Some(payload) = with_range(&request, range) else {
+                continue;
+            };
             let mut stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
-            let header = [&b"LN"[..], &VERSION.to_le_bytes(), &(payload.len() as u32).to_le_bytes()].concat();
+            let header = [
+                &b"LN"[..],
+                &VERSION.to_le_bytes(),
+                &(payload.len() as u32).to_le_bytes(),
+            ]
+            .concat();
             stream.write_all(&[header, payload].concat()).unwrap();
             let reply = frame::read::<Reply>(&mut stream);
             assert!(reply.is_err(), "{request:?} with {range:?}: {reply:?}");
@@ -228,5 +344,12 @@ fn a_range_that_is_none_ends_its_conversation_and_nothing_else() {
         }
     }
     assert_eq!(sent, 20);
-    assert!(sandbox.run("schedd", &["--status"]).ok().contains(&format!("process {pid}")), "{}", sandbox.log());
+    assert!(
+        sandbox
+            .run("schedd", &["--status"])
+            .ok()
+            .contains(&format!("process {pid}")),
+        "{}",
+        sandbox.log()
+    );
 }

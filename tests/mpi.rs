@@ -7,7 +7,11 @@ use std::process::Command;
 
 /// What a program says of its version; None if it is not installed.
 fn version(program: &str) -> Option<String> {
-    let done = Command::new(program).arg("--version").output().ok().filter(|done| done.status.success())?;
+    let done = Command::new(program)
+        .arg("--version")
+        .output()
+        .ok()
+        .filter(|done| done.status.success())?;
     Some(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
@@ -22,7 +26,12 @@ fn four_processors() -> Sandbox {
 fn ran(sandbox: &Sandbox, script: &str) -> Vec<String> {
     let allow_root = "PATH,OMPI_ALLOW_RUN_AS_ROOT=1,OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
     let select = "select=2:ncpus=2:mpiprocs=2:ompthreads=1";
-    let id = sandbox.submit(&["-N", "mpi", "-j", "oe", "-o", "out", "-l", select, "-v", allow_root], script);
+    let id = sandbox.submit(
+        &[
+            "-N", "mpi", "-j", "oe", "-o", "out", "-l", select, "-v", allow_root,
+        ],
+        script,
+    );
     let job = sandbox.ended(&id);
     let mut lines: Vec<String> = sandbox.read("out").lines().map(String::from).collect();
     assert_eq!(job["Exit_status"], 0, "{lines:?} {job}");
@@ -31,7 +40,12 @@ fn ran(sandbox: &Sandbox, script: &str) -> Vec<String> {
 }
 
 /// Each of four ranks knows which it is, of how many, and how many threads it may have.
-const FOUR_RANKS: [&str; 4] = ["rank 0 of 4, 1", "rank 1 of 4, 1", "rank 2 of 4, 1", "rank 3 of 4, 1"];
+const FOUR_RANKS: [&str; 4] = [
+    "rank 0 of 4, 1",
+    "rank 1 of 4, 1",
+    "rank 2 of 4, 1",
+    "rank 3 of 4, 1",
+];
 
 #[test]
 fn open_mpi_starts_a_process_for_each_line_of_the_node_file() {
@@ -60,34 +74,63 @@ fn the_processes_of_mpirun_go_with_the_job() {
     }
     let sandbox = four_processors();
     let allow_root = "PATH,OMPI_ALLOW_RUN_AS_ROOT=1,OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
-    let script = "mpirun --hostfile $PBS_NODEFILE sh -c 'echo $$ > rank.$OMPI_COMM_WORLD_RANK; sleep 600'\n";
-    let id = sandbox.submit(&["-l", "select=2:ncpus=2:mpiprocs=2", "-v", allow_root], script);
+    let script =
+        "mpirun --hostfile $PBS_NODEFILE sh -c 'echo $$ > rank.$OMPI_COMM_WORLD_RANK; sleep 600'\n";
+    let id = sandbox.submit(
+        &["-l", "select=2:ncpus=2:mpiprocs=2", "-v", allow_root],
+        script,
+    );
     let ranks: Vec<i32> = (0..4)
         .map(|rank| {
             let file = sandbox.file(&format!("rank.{rank}"));
-            sandbox.until("a rank", || std::fs::read_to_string(&file).ok()?.trim().parse().ok())
+            sandbox.until("a rank", || {
+                std::fs::read_to_string(&file).ok()?.trim().parse().ok()
+            })
         })
         .collect();
     sandbox.run("qdel", &[&id]).ok();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
     sandbox.until("the end of all ranks", || {
-        ranks.iter().all(|&pid| lanai::sys::procfs::process(pid).is_none_or(|p| !p.lives())).then_some(())
+        ranks
+            .iter()
+            .all(|&pid| lanai::sys::procfs::process(pid).is_none_or(|p| !p.lives()))
+            .then_some(())
     });
 }
 
 #[test]
 fn the_node_file_and_pbsdsh_follow_the_chunks_over_several_nodes() {
     let sandbox = Sandbox::new();
-    sandbox.run("noded", &["--nodes", "2", "--ncpus", "4", "--mem", "4gb", "--name", "h"]).ok();
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--nodes", "2", "--ncpus", "4", "--mem", "4gb", "--name", "h",
+            ],
+        )
+        .ok();
     let script = "cat $PBS_NODEFILE\necho $NCPUS $OMP_NUM_THREADS $PBS_NP $PBS_NUM_NODES $PBS_NUM_PPN\n\
                   pbsdsh -- sh -c 'echo $PBS_VNODENUM on $PBS_NODENUM, $OMP_NUM_THREADS >> tasks'\n";
     let select = "select=2:ncpus=3:mpiprocs=2:ompthreads=3+1:ncpus=1+1:ncpus=0:mem=1gb";
-    let id = sandbox.submit(&["-o", "out", "-e", "err", "-l", select, "-v", "PATH"], script);
+    let id = sandbox.submit(
+        &["-o", "out", "-e", "err", "-l", select, "-v", "PATH"],
+        script,
+    );
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], 0, "{}", sandbox.read("err"));
     assert_eq!(sandbox.read("out"), "h1\nh1\nh2\nh2\nh1\n3 3 5 2 3\n");
     let tasks: BTreeSet<String> = sandbox.read("tasks").lines().map(String::from).collect();
-    let expected = ["0 on 0, 3", "1 on 0, 3", "2 on 1, 3", "3 on 1, 3", "4 on 0, 3"].map(String::from);
+    let expected = [
+        "0 on 0, 3",
+        "1 on 0, 3",
+        "2 on 1, 3",
+        "3 on 1, 3",
+        "4 on 0, 3",
+    ]
+    .map(String::from);
     assert_eq!(tasks, BTreeSet::from(expected));
-    assert_eq!(job["exec_vnode"], json!("(h1:ncpus=3)+(h2:ncpus=3)+(h1:ncpus=1)+(h1:ncpus=0:mem=1048576kb)"));
+    assert_eq!(
+        job["exec_vnode"],
+        json!("(h1:ncpus=3)+(h2:ncpus=3)+(h1:ncpus=1)+(h1:ncpus=0:mem=1048576kb)")
+    );
 }

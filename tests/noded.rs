@@ -36,7 +36,12 @@ impl Node {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).unwrap();
         let daemon = daemon(folder.path(), options);
         let stream = dial(folder.path());
-        let mut node = Node { folder, daemon, stream, heard: Vec::new() };
+        let mut node = Node {
+            folder,
+            daemon,
+            stream,
+            heard: Vec::new(),
+        };
         assert_eq!(node.greet(1), []);
         node
     }
@@ -124,8 +129,17 @@ impl Node {
 
     fn notify(&mut self, token: u64, program: &Path) {
         let own = user::own();
-        let owner = Owner { user: own.name, uid: own.uid, gid: own.gid };
-        let notification = Notification { token, owner, program: program.into(), document: Vec::new() };
+        let owner = Owner {
+            user: own.name,
+            uid: own.uid,
+            gid: own.gid,
+        };
+        let notification = Notification {
+            token,
+            owner,
+            program: program.into(),
+            document: Vec::new(),
+        };
         self.order(Order::Notify(Box::new(notification)));
     }
 
@@ -139,17 +153,35 @@ impl Node {
     }
 
     fn cancel(&mut self, job: u64, grace: Span) {
-        self.order(Order::Cancel { job: JobId::job(job), attempt: 1, task: 0, grace, signal: None, again: false });
+        self.order(Order::Cancel {
+            job: JobId::job(job),
+            attempt: 1,
+            task: 0,
+            grace,
+            signal: None,
+            again: false,
+        });
     }
 
     /// Ends a job that is to run again.
     fn put_back(&mut self, job: u64, signal: Option<i32>) {
         let grace = Span::seconds(60);
-        self.order(Order::Cancel { job: JobId::job(job), attempt: 1, task: 0, grace, signal, again: true });
+        self.order(Order::Cancel {
+            job: JobId::job(job),
+            attempt: 1,
+            task: 0,
+            grace,
+            signal,
+            again: true,
+        });
     }
 
     fn confirm(&mut self, job: u64) {
-        self.order(Order::Confirm { job: JobId::job(job), attempt: 1, task: 0 });
+        self.order(Order::Confirm {
+            job: JobId::job(job),
+            attempt: 1,
+            task: 0,
+        });
         self.order(Order::Ping);
         while !matches!(self.next(), Report::Pong) {}
     }
@@ -174,7 +206,11 @@ impl Node {
             name: "name".into(),
             queue: "workq".into(),
             account: None,
-            owner: Owner { user: own.name, uid: own.uid, gid: own.gid },
+            owner: Owner {
+                user: own.name,
+                uid: own.uid,
+                gid: own.gid,
+            },
             payload: Payload::Script(format!("#!/bin/sh\n{text}\n").into_bytes()),
             arguments: Default::default(),
             shell: None,
@@ -204,7 +240,12 @@ impl Node {
 
     fn spawner(&self) -> i32 {
         let daemon = self.daemon.id() as i32;
-        wait_for(|| procfs::all().into_iter().find(|p| p.parent == daemon && p.lives()).map(|p| p.pid))
+        wait_for(|| {
+            procfs::all()
+                .into_iter()
+                .find(|p| p.parent == daemon && p.lives())
+                .map(|p| p.pid)
+        })
     }
 
     fn shepherd(&self, job: u64) -> i32 {
@@ -223,16 +264,32 @@ impl Drop for Node {
 
 fn daemon(folder: &Path, options: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_noded"));
-    command.args(["--foreground", "--name", "n1", "--socket"]).arg(folder.join("s.sock"));
-    command.arg("--state").arg(folder.join("state")).args(options);
-    let log = fs::File::options().append(true).create(true).open(folder.join("log")).unwrap();
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+    command
+        .args(["--foreground", "--name", "n1", "--socket"])
+        .arg(folder.join("s.sock"));
+    command
+        .arg("--state")
+        .arg(folder.join("state"))
+        .args(options);
+    let log = fs::File::options()
+        .append(true)
+        .create(true)
+        .open(folder.join("log"))
+        .unwrap();
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap()
 }
 
 fn dial(folder: &Path) -> UnixStream {
     let socket = folder.join("s.sock");
     let stream = wait_for(|| UnixStream::connect(&socket).ok());
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
     stream
 }
 
@@ -242,7 +299,10 @@ fn wait_for<T>(mut what: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = what() {
             return found;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "it did not happen in time");
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "it did not happen in time"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -282,27 +342,41 @@ fn a_job_runs_with_its_environment_and_its_outcome_is_kept_until_confirmed() {
     assert_eq!(outcome.used.ncpus, 1);
     assert_eq!(node.read("1.o"), "out yes name 1\nn1\nn1\n700\n");
     assert_eq!(node.read("1.e"), "err\n");
-    assert_eq!(fs::metadata(node.path("1.o")).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(node.path("1.o")).unwrap().mode() & 0o777,
+        0o600
+    );
     let again = node.greet(1);
     assert!(
         matches!(&again[..], [(JobId { number: 1, .. }, 1, 0, Standing::Ended(o))] if o.how == How::Exited(3)),
         "{again:?}"
     );
-    assert!(matches!(&node.restart()[..], [(JobId { number: 1, .. }, 1, 0, Standing::Ended(_))]));
+    assert!(matches!(
+        &node.restart()[..],
+        [(JobId { number: 1, .. }, 1, 0, Standing::Ended(_))]
+    ));
     node.confirm(1);
     assert_eq!(node.greet(1), []);
-    assert_eq!(fs::read_dir(node.path("state/attempts")).unwrap().count(), 0);
+    assert_eq!(
+        fs::read_dir(node.path("state/attempts")).unwrap().count(),
+        0
+    );
 }
 
 #[test]
 fn a_node_tells_how_much_of_it_is_in_use() {
     let mut node = Node::start();
     node.order(Order::Hello { epoch: 2 });
-    let Report::Hello { nodes, .. } = node.next() else { panic!("no greeting") };
+    let Report::Hello { nodes, .. } = node.next() else {
+        panic!("no greeting")
+    };
     let used = |name: &str| nodes[0].utilized[name].amount().unwrap();
     let all = nodes[0].available["mem"].amount().unwrap();
     assert!(used("mem") > 0 && used("mem") < all, "{nodes:?}");
-    assert!(used("ncpus") >= 0 && used("ncpus") <= i64::from(nodes[0].load).div_euclid(1000) + 1, "{nodes:?}");
+    assert!(
+        used("ncpus") >= 0 && used("ncpus") <= i64::from(nodes[0].load).div_euclid(1000) + 1,
+        "{nodes:?}"
+    );
 }
 
 #[test]
@@ -310,7 +384,11 @@ fn joined_output_keeps_its_order_and_a_folder_gets_the_usual_name() {
     let mut node = Node::start();
     fs::create_dir(node.path("out")).unwrap();
     let output = node.path("out").to_str().unwrap().into();
-    let launch = Launch { join: Join::Output, output, ..node.script(1, "echo a; echo b >&2; echo c") };
+    let launch = Launch {
+        join: Join::Output,
+        output,
+        ..node.script(1, "echo a; echo b >&2; echo c")
+    };
     let file = format!("out/{}.OU", launch.full_id);
     assert_eq!(node.run(launch).how, How::Exited(0));
     assert_eq!(node.read(&file), "a\nb\nc\n");
@@ -321,14 +399,20 @@ fn joined_output_keeps_its_order_and_a_folder_gets_the_usual_name() {
 fn a_large_script_fits() {
     let mut node = Node::start();
     let padding = "# 0123456789\n".repeat(100_000);
-    assert_eq!(node.run(node.script(1, &format!("{padding}exit 7"))).how, How::Exited(7));
+    assert_eq!(
+        node.run(node.script(1, &format!("{padding}exit 7"))).how,
+        How::Exited(7)
+    );
 }
 
 #[test]
 fn after_a_cancel_nothing_of_the_job_is_left() {
     for options in FENCES {
         let mut node = Node::with(options);
-        let text = format!("trap '' TERM; {} while :; do sleep 1; done", daemon_of_a_job("pid"));
+        let text = format!(
+            "trap '' TERM; {} while :; do sleep 1; done",
+            daemon_of_a_job("pid")
+        );
         node.order(Order::Start(Box::new(node.script(1, &text))));
         node.running(1);
         let stray = number(&node, "pid");
@@ -343,7 +427,10 @@ fn after_a_cancel_nothing_of_the_job_is_left() {
 fn a_daemon_left_behind_is_gone_when_the_script_ends() {
     for options in FENCES {
         let mut node = Node::with(options);
-        let text = format!("{} while [ ! -s pid ]; do sleep 0.01; done", daemon_of_a_job("pid"));
+        let text = format!(
+            "{} while [ ! -s pid ]; do sleep 0.01; done",
+            daemon_of_a_job("pid")
+        );
         assert_eq!(node.run(node.script(1, &text)).how, How::Exited(0));
         assert!(!lives(number(&node, "pid")));
     }
@@ -352,11 +439,26 @@ fn a_daemon_left_behind_is_gone_when_the_script_ends() {
 #[test]
 fn a_job_over_its_walltime_is_told_and_ended() {
     let mut node = Node::start();
-    let launch = Launch { walltime: Some(Span(1000)), ..node.script(1, "sleep 60") };
+    let launch = Launch {
+        walltime: Some(Span(1000)),
+        ..node.script(1, "sleep 60")
+    };
     let outcome = node.run(launch);
-    assert!(matches!(outcome.how, How::Overran { limit: Span(1000), .. }), "{outcome:?}");
+    assert!(
+        matches!(
+            outcome.how,
+            How::Overran {
+                limit: Span(1000),
+                ..
+            }
+        ),
+        "{outcome:?}"
+    );
     assert_eq!(outcome.sent, Some(15));
-    assert_eq!(node.read("1.e"), "=>> PBS: job killed: walltime 1 exceeded limit 1\n");
+    assert_eq!(
+        node.read("1.e"),
+        "=>> PBS: job killed: walltime 1 exceeded limit 1\n"
+    );
 }
 
 #[test]
@@ -367,9 +469,18 @@ fn a_walltime_can_be_changed_while_the_job_runs() {
     node.order(Order::Walltime {
         job: JobId::job(1),
         attempt: 1,
-        times: Times { walltime: Some(Span(100)), ..Times::default() },
+        times: Times {
+            walltime: Some(Span(100)),
+            ..Times::default()
+        },
     });
-    assert!(matches!(node.ended(1).how, How::Overran { limit: Span(100), .. }));
+    assert!(matches!(
+        node.ended(1).how,
+        How::Overran {
+            limit: Span(100),
+            ..
+        }
+    ));
 }
 
 #[test]
@@ -379,7 +490,12 @@ fn a_signal_reaches_the_script() {
     node.order(Order::Start(Box::new(node.script(1, text))));
     node.running(1);
     wait_for(|| (node.read("ready") == "ready\n").then_some(()));
-    node.order(Order::Signal { job: JobId::job(1), attempt: 1, task: 0, signal: 10 });
+    node.order(Order::Signal {
+        job: JobId::job(1),
+        attempt: 1,
+        task: 0,
+        signal: 10,
+    });
     let outcome = node.ended(1);
     assert_eq!((outcome.how, outcome.sent), (How::Exited(5), Some(10)));
     assert!(node.read("1.o").contains("caught"));
@@ -389,7 +505,10 @@ fn a_signal_reaches_the_script() {
 fn a_real_time_signal_ends_a_job_like_any_other() {
     for options in FENCES {
         let mut node = Node::with(options);
-        let text = format!("{} while [ ! -s pid ]; do sleep 0.01; done; kill -40 $$", daemon_of_a_job("pid"));
+        let text = format!(
+            "{} while [ ! -s pid ]; do sleep 0.01; done; kill -40 $$",
+            daemon_of_a_job("pid")
+        );
         assert_eq!(node.run(node.script(1, &text)).how, How::Signaled(40));
         assert!(!lives(number(&node, "pid")));
     }
@@ -435,8 +554,12 @@ fn a_start_said_many_times_runs_once() {
 #[test]
 fn a_noded_killed_meanwhile_adopts_what_runs_and_learns_what_ended() {
     let mut node = Node::start();
-    node.order(Order::Start(Box::new(node.script(1, "while [ ! -e go ]; do sleep 0.02; done; exit 4"))));
-    node.order(Order::Start(Box::new(node.script(2, "while [ ! -e go2 ]; do sleep 0.02; done; exit 5"))));
+    node.order(Order::Start(Box::new(
+        node.script(1, "while [ ! -e go ]; do sleep 0.02; done; exit 4"),
+    )));
+    node.order(Order::Start(Box::new(
+        node.script(2, "while [ ! -e go2 ]; do sleep 0.02; done; exit 5"),
+    )));
     let first = node.running(1);
     node.running(2);
     let shepherd = node.shepherd(2);
@@ -445,7 +568,10 @@ fn a_noded_killed_meanwhile_adopts_what_runs_and_learns_what_ended() {
     wait_for(|| (!lives(shepherd)).then_some(()));
     let found = node.restart();
     assert_eq!(found[0], (JobId::job(1), 1, 0, Standing::Running(first)));
-    assert!(matches!(&found[1].3, Standing::Ended(o) if o.how == How::Exited(5)), "{found:?}");
+    assert!(
+        matches!(&found[1].3, Standing::Ended(o) if o.how == How::Exited(5)),
+        "{found:?}"
+    );
     fs::write(node.path("go"), "").unwrap();
     assert_eq!(node.ended(1).how, How::Exited(4));
 }
@@ -464,8 +590,13 @@ fn an_adopted_job_can_be_cancelled() {
 /// Starts jobs that say when they are told to end, and go on until they may, to end with 0.
 fn lingering(node: &mut Node, jobs: impl IntoIterator<Item = u64>) {
     for job in jobs {
-        let text = format!("trap 'echo told >told{job}' TERM USR1; echo text; while [ ! -e go ]; do sleep 0.02; done");
-        let launch = Launch { grace: Span::seconds(60), ..node.script(job, &format!("{text}; exit 0")) };
+        let text = format!(
+            "trap 'echo told >told{job}' TERM USR1; echo text; while [ ! -e go ]; do sleep 0.02; done"
+        );
+        let launch = Launch {
+            grace: Span::seconds(60),
+            ..node.script(job, &format!("{text}; exit 0"))
+        };
         node.order(Order::Start(Box::new(launch)));
         node.running(job);
         wait_for(|| (node.read(&format!("{job}.o.{job}.part")) == "text\n").then_some(()));
@@ -480,14 +611,18 @@ fn delivered<const N: usize>(node: &mut Node, jobs: [u64; N]) -> [bool; N] {
         let (place, part) = (format!("{job}.o"), format!("{job}.o.{job}.part"));
         let is_there = node.path(&place).exists();
         assert_eq!(
-            (node.read(if is_there { &place } else { &part }).as_str(), node.path(&part).exists()),
+            (
+                node.read(if is_there { &place } else { &part }).as_str(),
+                node.path(&part).exists()
+            ),
             ("text\n", !is_there)
         );
         is_there
     })
 }
 
-/// A noded that was killed after it had told a job to end leaves to the next one what that end means.
+/// A noded that was killed after it had told a job to end leaves to the next one what that end
+/// means.
 #[test]
 fn who_is_told_to_end_and_run_again_is_told_so_after_a_restart_too() {
     let mut node = Node::start();
@@ -509,12 +644,24 @@ fn who_is_told_to_end_and_run_again_is_told_so_after_a_restart_too() {
 #[test]
 fn an_attempt_that_has_been_given_up_brings_nothing_of_its_successors_to_its_place() {
     let (mut lost, mut next) = (Node::start(), Node::start());
-    let text = |attempt: &str| format!("echo {attempt}; while [ ! -e {attempt} ]; do sleep 0.02; done; echo {attempt}");
+    let text = |attempt: &str| {
+        format!("echo {attempt}; while [ ! -e {attempt} ]; do sleep 0.02; done; echo {attempt}")
+    };
     let launch = |attempt: &str| lost.script(1, &text(attempt));
-    let (mut first, second) = (launch("first"), Launch { attempt: 2, ..launch("second") });
+    let (mut first, second) = (
+        launch("first"),
+        Launch {
+            attempt: 2,
+            ..launch("second")
+        },
+    );
     first.files.remove_output = true;
     let part = lost.path("1.o.1.part");
-    let writes = |text: &str| drop(wait_for(|| fs::read_to_string(&part).ok().filter(|found| found == text)));
+    let writes = |text: &str| {
+        drop(wait_for(|| {
+            fs::read_to_string(&part).ok().filter(|found| found == text)
+        }))
+    };
     fs::write(lost.path("1.o"), "old").unwrap();
     lost.order(Order::Start(Box::new(first)));
     writes("first\n");
@@ -522,14 +669,24 @@ fn an_attempt_that_has_been_given_up_brings_nothing_of_its_successors_to_its_pla
     writes("second\n");
     fs::write(lost.path("first"), "").unwrap();
     let outcome = lost.ended(1);
-    assert!(outcome.how == How::Exited(0) && outcome.notes.concat().contains("another attempt"), "{outcome:?}");
-    assert_eq!((lost.read("1.o"), lost.read("1.o.1.part")), ("old".into(), "second\n".into()));
+    assert!(
+        outcome.how == How::Exited(0) && outcome.notes.concat().contains("another attempt"),
+        "{outcome:?}"
+    );
+    assert_eq!(
+        (lost.read("1.o"), lost.read("1.o.1.part")),
+        ("old".into(), "second\n".into())
+    );
     fs::write(lost.path("second"), "").unwrap();
     assert_eq!(next.ended(1).how, How::Exited(0));
-    assert_eq!((lost.read("1.o").as_str(), lost.path("1.o.1.part").exists()), ("second\nsecond\n", false));
+    assert_eq!(
+        (lost.read("1.o").as_str(), lost.path("1.o.1.part").exists()),
+        ("second\nsecond\n", false)
+    );
 }
 
-/// Where the disk has no room for an order to end, nothing of it is left to be taken for a part of the next one.
+/// Where the disk has no room for an order to end, nothing of it is left to be taken for a part of
+/// the next one.
 #[test]
 fn an_order_to_end_that_finds_no_room_on_disk_says_all_the_same_whether_the_job_runs_again() {
     let mut node = Node::start();
@@ -543,7 +700,11 @@ fn an_order_to_end_that_finds_no_room_on_disk_says_all_the_same_whether_the_job_
     }
     fs::remove_dir(orders(&node, 3)).unwrap();
     node.cancel(3, Span::seconds(60));
-    wait_for(|| fs::read_to_string(orders(&node, 3)).ok().filter(|orders| orders.contains("cancel")));
+    wait_for(|| {
+        fs::read_to_string(orders(&node, 3))
+            .ok()
+            .filter(|orders| orders.contains("cancel"))
+    });
     assert_eq!(delivered(&mut node, [1, 2, 3]), [false, true, true]);
 }
 
@@ -551,7 +712,9 @@ fn an_order_to_end_that_finds_no_room_on_disk_says_all_the_same_whether_the_job_
 fn a_spawner_killed_at_any_moment_costs_nothing() {
     let mut node = Node::start();
     for job in 1..=60 {
-        node.order(Order::Start(Box::new(node.script(job, &format!("echo x >> ran.{job}")))));
+        node.order(Order::Start(Box::new(
+            node.script(job, &format!("echo x >> ran.{job}")),
+        )));
         if job % 20 == 10 {
             let spawner = node.spawner();
             kill(spawner);
@@ -584,23 +747,47 @@ fn what_cannot_start_says_what_failed_on_what_and_why() {
     let mut node = Node::start();
     let text = |text: &str| Payload::Script(text.as_bytes().to_vec());
     let cases = [
-        (Launch { workdir: "/no/such".into(), ..node.script(1, "") }, 127, "working directory: /no/such: No such file"),
         (
-            Launch { payload: text("#!/no/interp\n"), ..node.script(2, "") },
+            Launch {
+                workdir: "/no/such".into(),
+                ..node.script(1, "")
+            },
+            127,
+            "working directory: /no/such: No such file",
+        ),
+        (
+            Launch {
+                payload: text("#!/no/interp\n"),
+                ..node.script(2, "")
+            },
             127,
             "interpreter: /no/interp: No such file",
         ),
         (
-            Launch { shell: Some("/etc/passwd".into()), login: true, ..node.script(3, "") },
+            Launch {
+                shell: Some("/etc/passwd".into()),
+                login: true,
+                ..node.script(3, "")
+            },
             254,
             "interpreter: /etc/passwd: Permission",
         ),
         (
-            Launch { payload: Payload::Command(vec!["no-such-cmd".into()]), ..node.script(5, "") },
+            Launch {
+                payload: Payload::Command(vec!["no-such-cmd".into()]),
+                ..node.script(5, "")
+            },
             254,
             "command: no-such-cmd: No such file",
         ),
-        (Launch { payload: Payload::Command(Vec::new()), ..node.script(6, "") }, 254, "command: : No such file"),
+        (
+            Launch {
+                payload: Payload::Command(Vec::new()),
+                ..node.script(6, "")
+            },
+            254,
+            "command: : No such file",
+        ),
     ];
     for (launch, expected, text) in cases {
         let error = format!("{}.e", launch.job);
@@ -613,11 +800,21 @@ fn what_cannot_start_says_what_failed_on_what_and_why() {
             other => panic!("{text}: {other:?}"),
         }
     }
-    let stranger = Owner { user: "no-such-user".into(), uid: 54_321, gid: 1 };
-    let outcome = node.run(Launch { owner: stranger, ..node.script(7, "touch ran") });
+    let stranger = Owner {
+        user: "no-such-user".into(),
+        uid: 54_321,
+        gid: 1,
+    };
+    let outcome = node.run(Launch {
+        owner: stranger,
+        ..node.script(7, "touch ran")
+    });
     match user::effective() {
         0 => assert!(matches!(outcome.how, How::NodeFault(_)), "{outcome:?}"),
-        _ => assert!(matches!(outcome.how, How::CannotStart { status: 127, .. }), "{outcome:?}"),
+        _ => assert!(
+            matches!(outcome.how, How::CannotStart { status: 127, .. }),
+            "{outcome:?}"
+        ),
     }
     assert!(!node.path("ran").exists());
 }
@@ -628,10 +825,16 @@ fn memory_and_processor_time_are_bounded_with_and_without_control_groups() {
         let mut node = Node::with(options);
         // What takes the memory has lost its parent.
         let mut hog = node.script(1, "(head -c 400m /dev/zero | tail &) ; sleep 60");
-        hog.shares[0].taken.push(("mem".into(), Value::Size(Size::megabytes(60))));
+        hog.shares[0]
+            .taken
+            .push(("mem".into(), Value::Size(Size::megabytes(60))));
         let outcome = node.run(hog);
         match outcome.how {
-            How::Exceeded { bound: Bound::Mem, used, limit: 61_440 } if used > 61_440 => {
+            How::Exceeded {
+                bound: Bound::Mem,
+                used,
+                limit: 61_440,
+            } if used > 61_440 => {
                 assert!(outcome.used.mem_kb >= used.unsigned_abs(), "{outcome:?}");
             }
             _ => panic!("{options:?}: {outcome:?}"),
@@ -640,10 +843,19 @@ fn memory_and_processor_time_are_bounded_with_and_without_control_groups() {
         busy.limits.cput = Some(Span(1500));
         let outcome = node.run(busy);
         match outcome.how {
-            How::Exceeded { bound: Bound::Cput, used, limit: 1500 } => assert!(used > 1500, "{outcome:?}"),
+            How::Exceeded {
+                bound: Bound::Cput,
+                used,
+                limit: 1500,
+            } => assert!(used > 1500, "{outcome:?}"),
             _ => panic!("{options:?}: {outcome:?}"),
         }
-        assert!(node.read("2.e").starts_with("=>> PBS: job killed: cput 1 exceeded limit 1\n"), "{}", node.read("2.e"));
+        assert!(
+            node.read("2.e")
+                .starts_with("=>> PBS: job killed: cput 1 exceeded limit 1\n"),
+            "{}",
+            node.read("2.e")
+        );
     }
 }
 
@@ -651,7 +863,10 @@ fn memory_and_processor_time_are_bounded_with_and_without_control_groups() {
 fn a_command_is_run_without_a_shell() {
     let mut node = Node::start();
     let words = ["printf", "%s|", "a b", "$HOME"].map(Into::into).to_vec();
-    let outcome = node.run(Launch { payload: Payload::Command(words), ..node.script(1, "") });
+    let outcome = node.run(Launch {
+        payload: Payload::Command(words),
+        ..node.script(1, "")
+    });
     assert_eq!(outcome.how, How::Exited(0));
     assert_eq!(node.read("1.o"), "a b|$HOME|");
 }
@@ -688,11 +903,18 @@ fn a_schedd_that_says_leave_and_waits_for_no_answer_is_obeyed() {
 fn the_second_noded_in_a_folder_refuses() {
     let node = Node::start();
     let mut second = Command::new(env!("CARGO_BIN_EXE_noded"));
-    second.args(["--foreground", "--socket"]).arg(node.path("t.sock")).arg("--state").arg(node.path("state"));
+    second
+        .args(["--foreground", "--socket"])
+        .arg(node.path("t.sock"))
+        .arg("--state")
+        .arg(node.path("state"));
     let output = second.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
-    assert!(said.contains(&format!("another noded (process {})", node.daemon.id())), "{said}");
+    assert!(
+        said.contains(&format!("another noded (process {})", node.daemon.id())),
+        "{said}"
+    );
 }
 
 #[test]
@@ -710,9 +932,15 @@ fn garbage_on_the_socket_disturbs_nobody() {
 fn in_the_background_it_holds_nothing_of_its_caller_and_leaves_when_idle() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_noded"));
-    command.args(["--exit-when-idle", "1", "--socket"]).arg(folder.path().join("s.sock"));
+    command
+        .args(["--exit-when-idle", "1", "--socket"])
+        .arg(folder.path().join("s.sock"));
     // Returns only when nobody holds the pipe any more.
-    let output = command.arg("--state").arg(folder.path().join("state")).output().unwrap();
+    let output = command
+        .arg("--state")
+        .arg(folder.path().join("state"))
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{output:?}");
     let socket = folder.path().join("s.sock");
     assert!(UnixStream::connect(&socket).is_ok());
@@ -723,7 +951,10 @@ fn in_the_background_it_holds_nothing_of_its_caller_and_leaves_when_idle() {
 fn pretended_jobs_run_without_processes() {
     let mut node = Node::with(&["--hollow", "--nodes", "3"]);
     let environ = b"HOLLOW_RUNTIME=0.2\0".to_vec();
-    let outcome = node.run(Launch { environ, ..node.script(1, "touch ran") });
+    let outcome = node.run(Launch {
+        environ,
+        ..node.script(1, "touch ran")
+    });
     assert_eq!(outcome.how, How::Exited(0));
     assert!(!node.path("ran").exists());
 }
@@ -747,12 +978,15 @@ fn launches_per_second() {
             node.running(job);
             node.ended(job);
         }
-        println!("{options:?}: {rate:.0} jobs a second, {:?} each one after another", begun.elapsed() / 100);
+        println!(
+            "{options:?}: {rate:.0} jobs a second, {:?} each one after another",
+            begun.elapsed() / 100
+        );
     }
 }
 
-/// A process that makes others wait who open a file: it has a lease on the file and does not give it up. The
-/// kernel takes the lease away after `/proc/sys/fs/lease-break-time`.
+/// A process that makes others wait who open a file: it has a lease on the file and does not give
+/// it up. The kernel takes the lease away after `/proc/sys/fs/lease-break-time`.
 struct Lease(Child);
 
 impl Lease {
@@ -760,9 +994,16 @@ impl Lease {
         let script = "use Fcntl qw(F_SETLEASE F_WRLCK); $| = 1; $SIG{IO} = 'IGNORE'; open(F, '<', $ARGV[0]) or die $!; \
                       until (fcntl(F, F_SETLEASE, F_WRLCK)) { $!{EAGAIN} or die $!; select(undef, undef, undef, .01) } \
                       print \"held\\n\"; sleep 1000";
-        let mut holder = Command::new("perl").args(["-e", script]).arg(path).stdout(Stdio::piped()).spawn().unwrap();
+        let mut holder = Command::new("perl")
+            .args(["-e", script])
+            .arg(path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
-        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(holder.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         assert_eq!(line, "held\n");
         Lease(holder)
     }
@@ -777,20 +1018,31 @@ impl Drop for Lease {
 
 #[test]
 fn a_notified_program_whose_file_does_not_respond_is_ended_in_time() {
-    let lasts = fs::read_to_string("/proc/sys/fs/lease-break-time").ok().and_then(|text| text.trim().parse().ok());
+    let lasts = fs::read_to_string("/proc/sys/fs/lease-break-time")
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
     if !Path::new("/usr/bin/perl").exists() || lasts.is_none_or(|seconds: u64| seconds < 40) {
         return println!("skipped: needs perl and a lease-break-time of 40 s");
     }
     let mut node = Node::start();
     let program = node.program("program", "exit 0");
     let lease = Lease::on(&program);
-    node.stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    node.stream
+        .set_read_timeout(Some(Duration::from_secs(120)))
+        .unwrap();
     node.notify(1, &program);
     let (token, why) = node.notified();
-    let expected = format!("{} of {}: it took longer than 30 s", program.display(), user::own().name);
+    let expected = format!(
+        "{} of {}: it took longer than 30 s",
+        program.display(),
+        user::own().name
+    );
     assert_eq!((token, why), (1, Some(expected)));
     let noded = node.daemon.id() as i32;
-    let left: Vec<_> = procfs::descendants(noded).into_iter().filter(|p| p.parent != noded).collect();
+    let left: Vec<_> = procfs::descendants(noded)
+        .into_iter()
+        .filter(|p| p.parent != noded)
+        .collect();
     assert!(left.is_empty(), "all its processes have ended: {left:?}");
     drop(lease);
     node.notify(2, &program);
@@ -804,7 +1056,10 @@ fn programs_of_one_user_leave_room_for_those_of_others() {
     (1..=5).for_each(|token| node.notify(token, &program));
     let (token, why) = node.notified();
     let why = why.unwrap();
-    assert!(token == 5 && why.ends_with(": it was not started: 4 programs of this user run already"), "{token} {why}");
+    assert!(
+        token == 5 && why.ends_with(": it was not started: 4 programs of this user run already"),
+        "{token} {why}"
+    );
     fs::write(node.path("go"), "").unwrap();
     let mut others: Vec<_> = (1..=4).map(|_| node.notified()).collect();
     others.sort();
@@ -816,16 +1071,29 @@ fn programs_of_one_user_leave_room_for_those_of_others() {
 #[test]
 fn a_notified_program_that_loses_its_supervisor_is_named() {
     let mut node = Node::start();
-    let program = node.program("program", "echo $$ > ${0%/*}/pid.new; mv ${0%/*}/pid.new ${0%/*}/pid; sleep 1000");
+    let program = node.program(
+        "program",
+        "echo $$ > ${0%/*}/pid.new; mv ${0%/*}/pid.new ${0%/*}/pid; sleep 1000",
+    );
     node.notify(1, &program);
     let pid = wait_for(|| node.read("pid").trim().parse().ok());
     let noded = node.daemon.id() as i32;
     let parent = |pid: &i32| procfs::process(*pid).map(|process| process.parent);
-    let supervisor = std::iter::successors(Some(pid), parent).find(|pid| parent(pid) == Some(noded)).unwrap();
+    let supervisor = std::iter::successors(Some(pid), parent)
+        .find(|pid| parent(pid) == Some(noded))
+        .unwrap();
     process::end(supervisor);
-    let expected = format!("{} of {}: it was killed", program.display(), user::own().name);
+    let expected = format!(
+        "{} of {}: it was killed",
+        program.display(),
+        user::own().name
+    );
     assert_eq!(node.notified(), (1, Some(expected)));
-    wait_for(|| procfs::process(pid).is_none_or(|process| !process.lives()).then_some(()));
+    wait_for(|| {
+        procfs::process(pid)
+            .is_none_or(|process| !process.lives())
+            .then_some(())
+    });
 }
 
 #[test]
@@ -835,7 +1103,15 @@ fn root_runs_jobs_as_their_owners() {
     }
     let name = format!("lanai-t{}", std::process::id() % 10_000);
     let made = Command::new("useradd")
-        .args(["--no-create-home", "--shell", "/bin/bash", "--user-group", "--groups", "daemon", &name])
+        .args([
+            "--no-create-home",
+            "--shell",
+            "/bin/bash",
+            "--user-group",
+            "--groups",
+            "daemon",
+            &name,
+        ])
         .status();
     if !made.is_ok_and(|status| status.success()) {
         return println!("skipped: needs useradd");
@@ -848,7 +1124,11 @@ fn root_runs_jobs_as_their_owners() {
 fn as_owner(name: &str) {
     let mut node = Node::with(&["--shared"]);
     let account = user::named(name).unwrap().unwrap();
-    let owner = Owner { user: name.into(), uid: account.uid, gid: account.gid };
+    let owner = Owner {
+        user: name.into(),
+        uid: account.uid,
+        gid: account.gid,
+    };
     let theirs = node.path("theirs");
     fs::create_dir(&theirs).unwrap();
     std::os::unix::fs::chown(&theirs, Some(account.uid), Some(account.gid)).unwrap();
@@ -861,18 +1141,37 @@ fn as_owner(name: &str) {
         ..launch
     };
     let text = "id -un; id -Gn; grep NoNewPrivs /proc/self/status; touch $TMPDIR/x; cat $PBS_NODEFILE; ls -d $0";
-    assert_eq!(node.run(own(node.script(1, text))).how, How::Exited(0), "{}", node.read("theirs/err"));
+    assert_eq!(
+        node.run(own(node.script(1, text))).how,
+        How::Exited(0),
+        "{}",
+        node.read("theirs/err")
+    );
     let output = node.read("theirs/out");
-    assert!(output.starts_with(&format!("{name}\n{name} daemon\nNoNewPrivs:\t1\nn1\nn1\n")), "{output}");
+    assert!(
+        output.starts_with(&format!("{name}\n{name} daemon\nNoNewPrivs:\t1\nn1\nn1\n")),
+        "{output}"
+    );
     assert_eq!(fs::metadata(theirs.join("out")).unwrap().uid(), account.uid);
 
     // Under a login shell without a profile; the tester's own may do anything.
-    let login = Launch { login: true, ..own(node.script(5, "echo $$; ps -o args= -p $$")) };
+    let login = Launch {
+        login: true,
+        ..own(node.script(5, "echo $$; ps -o args= -p $$"))
+    };
     node.order(Order::Start(Box::new(login)));
     let session = node.running(5);
-    assert_eq!(node.ended(5).how, How::Exited(0), "{}", node.read("theirs/err"));
+    assert_eq!(
+        node.ended(5).how,
+        How::Exited(0),
+        "{}",
+        node.read("theirs/err")
+    );
     let output = node.read("theirs/out");
-    assert!(output.starts_with(&format!("{session}\n/bin/sh ")), "the login shell is gone: {output}");
+    assert!(
+        output.starts_with(&format!("{session}\n/bin/sh ")),
+        "the login shell is gone: {output}"
+    );
 
     let script = node.path("state/attempts/1.1/script");
     let mode = fs::metadata(script).unwrap().mode() & 0o777;
@@ -880,14 +1179,32 @@ fn as_owner(name: &str) {
 
     fs::write(node.path("secret"), "kept").unwrap();
     symlink(node.path("secret"), theirs.join("trap")).unwrap();
-    let trapped = Launch { output: place("trap"), ..own(node.script(2, "echo overwritten")) };
+    let trapped = Launch {
+        output: place("trap"),
+        ..own(node.script(2, "echo overwritten"))
+    };
     let outcome = node.run(trapped);
-    assert!(matches!(&outcome.how, How::CannotStart { why, .. } if why.contains("Permission denied")), "{outcome:?}");
+    assert!(
+        matches!(&outcome.how, How::CannotStart { why, .. } if why.contains("Permission denied")),
+        "{outcome:?}"
+    );
     assert_eq!(node.read("secret"), "kept");
 
     let outcome = node.run(node.script(3, "touch ran"));
-    assert!(matches!(&outcome.how, How::CannotStart { why, .. } if why.contains("shared")), "{outcome:?}");
-    let wrong = Owner { uid: account.uid + 1, ..owner.clone() };
-    let outcome = node.run(Launch { owner: wrong, ..own(node.script(4, "true")) });
-    assert!(matches!(&outcome.how, How::NodeFault(why) if why.contains("has number")), "{outcome:?}");
+    assert!(
+        matches!(&outcome.how, How::CannotStart { why, .. } if why.contains("shared")),
+        "{outcome:?}"
+    );
+    let wrong = Owner {
+        uid: account.uid + 1,
+        ..owner.clone()
+    };
+    let outcome = node.run(Launch {
+        owner: wrong,
+        ..own(node.script(4, "true"))
+    });
+    assert!(
+        matches!(&outcome.how, How::NodeFault(why) if why.contains("has number")),
+        "{outcome:?}"
+    );
 }

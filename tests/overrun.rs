@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 /// A sandbox with little patience for jobs that are told to end.
 fn sandbox(launch: &str) -> Sandbox {
-    Sandbox::configured(&format!("[launch]\ngrace = \"1s\"\nretry = \"1s\"\n{launch}\n"))
+    Sandbox::configured(&format!(
+        "[launch]\ngrace = \"1s\"\nretry = \"1s\"\n{launch}\n"
+    ))
 }
 
 /// What ends at once when it is run again.
@@ -29,11 +31,19 @@ fn a_job_may_overrun_its_walltime_as_long_as_it_is_allowed() {
     let long = sandbox.submit(&["-N", "long", "-l", "walltime=1"], "sleep 60\n");
     let short = sandbox.submit(&["-l", "walltime=1"], "sleep 2; exit 4\n");
     let job = sandbox.ended(&long);
-    assert!(started.elapsed() >= Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() >= Duration::from_secs(3),
+        "{:?}",
+        started.elapsed()
+    );
     assert_eq!(job["Exit_status"], -29, "{job}");
     let said = sandbox.read(&format!("long.e{}", number(&long)));
     assert_eq!(said, "=>> PBS: job killed: walltime 3 exceeded limit 1\n");
-    assert_eq!(sandbox.ended(&short)["Exit_status"], 4, "it was over within the overrun");
+    assert_eq!(
+        sandbox.ended(&short)["Exit_status"],
+        4,
+        "it was over within the overrun"
+    );
 }
 
 #[test]
@@ -45,10 +55,21 @@ fn a_job_over_its_walltime_goes_back_into_the_queue_where_the_site_wants_that() 
     let job = sandbox.until("the return", || {
         Some(sandbox.job(&again)).filter(|job| job["run_count"] == 1 && job["job_state"] == "Q")
     });
-    assert_eq!(job["comment"], "Not Running: Job was requeued: walltime 1 exceeded limit 1");
+    assert_eq!(
+        job["comment"],
+        "Not Running: Job was requeued: walltime 1 exceeded limit 1"
+    );
     let job = sandbox.ended(&again);
-    assert_eq!((&job["Exit_status"], &job["run_count"]), (&json!(5), &json!(2)), "{job}");
-    assert_eq!(sandbox.ended(&never)["Exit_status"], -29, "it may not be run again");
+    assert_eq!(
+        (&job["Exit_status"], &job["run_count"]),
+        (&json!(5), &json!(2)),
+        "{job}"
+    );
+    assert_eq!(
+        sandbox.ended(&never)["Exit_status"],
+        -29,
+        "it may not be run again"
+    );
 }
 
 #[test]
@@ -63,17 +84,35 @@ fn a_job_may_be_above_its_memory_for_a_while() {
     assert_eq!(job["Exit_status"], 0, "{job}");
     let job = sandbox.ended(&long);
     assert_eq!(job["Exit_status"], -27, "{job}");
-    assert!(started.elapsed() >= Duration::from_secs(5), "{:?}", started.elapsed());
-    assert!(sandbox.read(&format!("long.e{}", number(&long))).contains("exceeded limit 61440kb"));
+    assert!(
+        started.elapsed() >= Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+    assert!(
+        sandbox
+            .read(&format!("long.e{}", number(&long)))
+            .contains("exceeded limit 61440kb")
+    );
 }
 
 #[test]
 fn a_job_over_its_memory_or_its_processor_time_goes_back_into_the_queue() {
     let sandbox = sandbox("limits = { mem = \"requeue\", cput = \"requeue after 1s\" }");
-    let hog = sandbox.submit(&["-l", "select=1:ncpus=1:mem=60mb"], &format!("{SECOND_IS_SHORT}{}", hog(400, 60)));
-    let busy = sandbox.submit(&["-l", "cput=1"], &format!("{SECOND_IS_SHORT}while :; do :; done\n"));
+    let hog = sandbox.submit(
+        &["-l", "select=1:ncpus=1:mem=60mb"],
+        &format!("{SECOND_IS_SHORT}{}", hog(400, 60)),
+    );
+    let busy = sandbox.submit(
+        &["-l", "cput=1"],
+        &format!("{SECOND_IS_SHORT}while :; do :; done\n"),
+    );
     for id in [hog, busy] {
         let job = sandbox.ended(&id);
-        assert_eq!((&job["Exit_status"], &job["run_count"]), (&json!(5), &json!(2)), "{job}");
+        assert_eq!(
+            (&job["Exit_status"], &job["run_count"]),
+            (&json!(5), &json!(2)),
+            "{job}"
+        );
     }
 }

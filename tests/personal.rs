@@ -12,7 +12,10 @@ const LEAVES_SOON: &str = "[server]\nidle = \"1s\"\n";
 /// Waits until no daemon of the sandbox runs.
 fn left(sandbox: &Sandbox) {
     sandbox.until("the daemons' leave", || {
-        let daemons: Vec<i32> = ["schedd", "noded"].into_iter().flat_map(|name| sandbox.pids_of(name)).collect();
+        let daemons: Vec<i32> = ["schedd", "noded"]
+            .into_iter()
+            .flat_map(|name| sandbox.pids_of(name))
+            .collect();
         daemons.is_empty().then_some(())
     });
 }
@@ -27,12 +30,24 @@ fn the_first_qsub_of_a_shell_returns_though_it_has_started_daemons() {
                   (sleep 30; kill $cat) > /dev/null 2>&1 & timer=$!; wait $cat || exit 2; kill $timer; echo $id";
     let started = Instant::now();
     let id = sandbox.shell(script).line();
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        started.elapsed()
+    );
     sandbox.running(&id);
     for (pid, name) in sandbox.processes() {
-        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let files: Vec<_> = open.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
-        assert!(!files.iter().any(|file| file.ends_with("fifo")), "{name}: {files:?}");
+        let open = fs::read_dir(format!("/proc/{pid}/fd"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let files: Vec<_> = open
+            .filter_map(|entry| fs::read_link(entry.path()).ok())
+            .collect();
+        assert!(
+            !files.iter().any(|file| file.ends_with("fifo")),
+            "{name}: {files:?}"
+        );
     }
 }
 
@@ -52,9 +67,18 @@ fn the_daemons_have_left_the_callers_session() {
 fn ten_first_qsubs_at_once_start_one_schedd_and_one_noded() {
     let sandbox = Sandbox::new();
     sandbox.script("job.sh", "true");
-    let submit = || sandbox.command("qsub").arg("job.sh").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let submit = || {
+        sandbox
+            .command("qsub")
+            .arg("job.sh")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    };
     let children: Vec<_> = (0..10).map(|_| submit().unwrap()).collect();
-    let outputs = children.into_iter().map(|child| child.wait_with_output().unwrap());
+    let outputs = children
+        .into_iter()
+        .map(|child| child.wait_with_output().unwrap());
     let ids: BTreeSet<String> = outputs
         .map(|output| {
             assert!(output.status.success(), "{output:?}");
@@ -65,8 +89,18 @@ fn ten_first_qsubs_at_once_start_one_schedd_and_one_noded() {
     for id in &ids {
         assert_eq!(sandbox.ended(id)["Exit_status"], 0);
     }
-    assert_eq!(sandbox.pids_of("schedd").len(), 1, "{:?}", sandbox.processes());
-    assert_eq!(sandbox.pids_of("noded").len(), 1, "{:?}", sandbox.processes());
+    assert_eq!(
+        sandbox.pids_of("schedd").len(),
+        1,
+        "{:?}",
+        sandbox.processes()
+    );
+    assert_eq!(
+        sandbox.pids_of("noded").len(),
+        1,
+        "{:?}",
+        sandbox.processes()
+    );
 }
 
 #[test]
@@ -76,8 +110,15 @@ fn idle_daemons_leave_and_the_next_qsub_knows_the_old_jobs() {
     assert_eq!(sandbox.ended(&first)["Exit_status"], 4);
     left(&sandbox);
     assert_eq!(sandbox.processes(), [], "nothing stays");
-    assert!(!sandbox.home().join("schedd.sock").exists() && !sandbox.home().join("schedd.json").exists());
-    assert_eq!(sandbox.job(&first)["Exit_status"], 4, "qstat needs no schedd");
+    assert!(
+        !sandbox.home().join("schedd.sock").exists()
+            && !sandbox.home().join("schedd.json").exists()
+    );
+    assert_eq!(
+        sandbox.job(&first)["Exit_status"],
+        4,
+        "qstat needs no schedd"
+    );
     let second = sandbox.submit(&[], "exit 5\n");
     assert_ne!(first, second);
     assert_eq!(sandbox.ended(&second)["Exit_status"], 5);
@@ -127,35 +168,62 @@ fn status_tells_whether_a_schedd_runs_and_what_it_has() {
     sandbox.running(&id);
     let status = sandbox.run("schedd", &["--status"]).ok();
     let pid = sandbox.pid_of("schedd").unwrap();
-    for part in [format!("process {pid}"), "1 H, 1 R".to_string(), sandbox.home().display().to_string()] {
+    for part in [
+        format!("process {pid}"),
+        "1 H, 1 R".to_string(),
+        sandbox.home().display().to_string(),
+    ] {
         assert!(status.contains(&part), "{part}: {status}");
     }
-    assert!(status.contains(" up\n") || status.trim_end().ends_with(" up"), "{status}");
+    assert!(
+        status.contains(" up\n") || status.trim_end().ends_with(" up"),
+        "{status}"
+    );
 }
 
 #[test]
 fn a_running_job_outlives_stopped_daemons_and_its_exit_status_arrives() {
     let sandbox = Sandbox::new();
-    let short = sandbox.submit(&["-N", "short"], "while [ ! -e go ]; do sleep 0.05; done; exit 11\n");
-    let long = sandbox.submit(&["-N", "long"], "while [ ! -e on ]; do sleep 0.05; done; exit 12\n");
+    let short = sandbox.submit(
+        &["-N", "short"],
+        "while [ ! -e go ]; do sleep 0.05; done; exit 11\n",
+    );
+    let long = sandbox.submit(
+        &["-N", "long"],
+        "while [ ! -e on ]; do sleep 0.05; done; exit 12\n",
+    );
     sandbox.running(&short);
     sandbox.running(&long);
     assert_eq!(sandbox.run("schedd", &["--stop"]).code, 0);
-    assert_eq!(sandbox.pids_of("schedd"), [] as [i32; 0], "--stop returns when schedd has left");
+    assert_eq!(
+        sandbox.pids_of("schedd"),
+        [] as [i32; 0],
+        "--stop returns when schedd has left"
+    );
     left(&sandbox);
     assert_eq!(sandbox.state(&long), "R");
     fs::write(sandbox.file("go"), "").unwrap();
     std::thread::sleep(Duration::from_millis(300));
     let next = sandbox.submit(&[], "exit 13\n");
-    assert_eq!(sandbox.ended(&short)["Exit_status"], 11, "ended while nobody was there");
+    assert_eq!(
+        sandbox.ended(&short)["Exit_status"],
+        11,
+        "ended while nobody was there"
+    );
     assert_eq!(sandbox.ended(&next)["Exit_status"], 13);
     assert_eq!(sandbox.state(&long), "R");
     fs::write(sandbox.file("on"), "").unwrap();
     let job = sandbox.ended(&long);
-    assert_eq!((&job["Exit_status"], &job["run_count"]), (&12.into(), &1.into()));
+    assert_eq!(
+        (&job["Exit_status"], &job["run_count"]),
+        (&12.into(), &1.into())
+    );
     assert_eq!(sandbox.run("schedd", &["--stop"]).code, 0);
     let again = sandbox.run("schedd", &["--stop"]);
-    assert_eq!((again.code, again.out.as_str()), (0, "no schedd is running here\n"));
+    assert_eq!(
+        (again.code, again.out.as_str()),
+        (0, "no schedd is running here\n")
+    );
 }
 
 #[test]
@@ -164,8 +232,16 @@ fn a_second_schedd_on_the_same_spool_is_refused() {
     sandbox.submit(&["-h"], "true\n");
     let second = sandbox.run("schedd", &["--foreground"]);
     assert_eq!(second.code, 1);
-    assert!(second.err.contains("another schedd holds the spool"), "{second:?}");
-    assert!(second.err.contains(&sandbox.home().join("spool").display().to_string()), "{second:?}");
+    assert!(
+        second.err.contains("another schedd holds the spool"),
+        "{second:?}"
+    );
+    assert!(
+        second
+            .err
+            .contains(&sandbox.home().join("spool").display().to_string()),
+        "{second:?}"
+    );
     assert_eq!(sandbox.pids_of("schedd").len(), 1);
     // To want a schedd where one runs is no error: there it is.
     assert_eq!(sandbox.run("schedd", &[]).code, 0);
@@ -202,7 +278,9 @@ fn a_socket_that_vanished_comes_back() {
     for name in ["schedd.sock", "noded.sock"] {
         fs::remove_file(sandbox.home().join(name)).unwrap();
     }
-    sandbox.until("schedd's socket", || sandbox.home().join("schedd.sock").exists().then_some(()));
+    sandbox.until("schedd's socket", || {
+        sandbox.home().join("schedd.sock").exists().then_some(())
+    });
     let id = sandbox.submit(&[], "exit 3\n");
     assert_eq!(sandbox.ended(&id)["Exit_status"], 3);
     assert_eq!(sandbox.pids_of("schedd").len(), 1);
@@ -227,18 +305,31 @@ fn a_runtime_folder_that_vanished_comes_back() {
     // At once: whoever finds no socket finds the lock held, and waits until it is there again.
     let id = sandbox.submit(&[], "exit 3\n");
     assert_eq!(sandbox.ended(&id)["Exit_status"], 3);
-    assert_eq!(sandbox.pids_of("schedd").len(), 1, "{:?}", sandbox.processes());
+    assert_eq!(
+        sandbox.pids_of("schedd").len(),
+        1,
+        "{:?}",
+        sandbox.processes()
+    );
     fs::remove_dir_all(&runtime).unwrap();
     let id = sandbox.submit(&[], "exit 4\n");
     assert_eq!(sandbox.ended(&id)["Exit_status"], 4);
-    assert_eq!(sandbox.pids_of("schedd").len(), 1, "{:?}", sandbox.processes());
+    assert_eq!(
+        sandbox.pids_of("schedd").len(),
+        1,
+        "{:?}",
+        sandbox.processes()
+    );
 }
 
 #[test]
 fn a_network_file_system_is_refused_with_the_remedy() {
     let sandbox = Sandbox::new().with("LANAI_TEST_NETWORK_FS", 1);
     // A command says besides that it has found no server.
-    let done = [(sandbox.run_with_input("qsub", &[], "true\n"), 2), (sandbox.run("schedd", &["--foreground"]), 1)];
+    let done = [
+        (sandbox.run_with_input("qsub", &[], "true\n"), 2),
+        (sandbox.run("schedd", &["--foreground"]), 1),
+    ];
     for (done, lines) in done {
         assert_ne!(done.code, 0);
         for part in ["network file system (nfs)", "export LANAI_HOME=/"] {
@@ -246,7 +337,9 @@ fn a_network_file_system_is_refused_with_the_remedy() {
         }
         assert_eq!(done.err.lines().count(), lines, "{done:?}");
     }
-    sandbox.until("the end of all that was started", || sandbox.processes().is_empty().then_some(()));
+    sandbox.until("the end of all that was started", || {
+        sandbox.processes().is_empty().then_some(())
+    });
 }
 
 #[test]
@@ -257,10 +350,19 @@ fn the_spool_of_another_machine_is_refused_with_the_remedy() {
     sandbox.set("LANAI_TEST_MACHINE", "two");
     let refused = sandbox.run_with_input("qsub", &[], "true\n");
     assert_ne!(refused.code, 0);
-    for part in ["is in use by schedd on host", "export LANAI_HOME=/", "remove"] {
+    for part in [
+        "is in use by schedd on host",
+        "export LANAI_HOME=/",
+        "remove",
+    ] {
         assert!(refused.err.contains(part), "{part}: {refused:?}");
     }
-    assert!(refused.err.contains(&sandbox.home().join("schedd.json").display().to_string()), "{refused:?}");
+    assert!(
+        refused
+            .err
+            .contains(&sandbox.home().join("schedd.json").display().to_string()),
+        "{refused:?}"
+    );
     sandbox.set("LANAI_TEST_MACHINE", "one");
     sandbox.submit(&["-h"], "true\n");
     assert_eq!(sandbox.run("schedd", &["--stop"]).code, 0);
@@ -273,10 +375,17 @@ fn qstat_works_without_schedd_and_says_nothing_where_there_is_nothing() {
     let sandbox = Sandbox::new();
     for options in [&[][..], &["-a"], &["-x"]] {
         let done = sandbox.run("qstat", options);
-        assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (0, "", ""), "{options:?}");
+        assert_eq!(
+            (done.code, done.out.as_str(), done.err.as_str()),
+            (0, "", ""),
+            "{options:?}"
+        );
     }
     let done = sandbox.run("qselect", &[]);
-    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (0, "", ""));
+    assert_eq!(
+        (done.code, done.out.as_str(), done.err.as_str()),
+        (0, "", "")
+    );
     assert_eq!(sandbox.processes(), [], "asking starts nothing");
     let id = sandbox.submit(&["-h", "-N", "kept"], "true\n");
     assert_eq!(sandbox.run("schedd", &["--stop"]).code, 0);
@@ -289,17 +398,34 @@ fn qstat_works_without_schedd_and_says_nothing_where_there_is_nothing() {
 #[test]
 fn a_server_that_has_yet_to_begin_is_called_as_it_will_be() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
-    for (program, arguments) in [("qstat", &["999"][..]), ("qstat", &["-f", "-F", "json", "999"])] {
+    for (program, arguments) in [
+        ("qstat", &["999"][..]),
+        ("qstat", &["-f", "-F", "json", "999"]),
+    ] {
         let done = sandbox.run(program, arguments);
-        assert_eq!((done.code, done.err.as_str()), (153, "qstat: Unknown Job Id 999.head\n"), "{done:?}");
-        assert!(done.out.is_empty() || done.out.contains("\"pbs_server\":\t\"head\""), "{done:?}");
+        assert_eq!(
+            (done.code, done.err.as_str()),
+            (153, "qstat: Unknown Job Id 999.head\n"),
+            "{done:?}"
+        );
+        assert!(
+            done.out.is_empty() || done.out.contains("\"pbs_server\":\t\"head\""),
+            "{done:?}"
+        );
     }
     assert_eq!(sandbox.processes(), [], "asking starts nothing");
     fs::write(sandbox.home().join("spool"), "no folder").unwrap();
     let done = sandbox.run_with_input("qsub", &[], "true\n");
-    assert!(done.err.ends_with("\nqsub: cannot connect to server head (errno=15010)\n"), "{done:?}");
+    assert!(
+        done.err
+            .ends_with("\nqsub: cannot connect to server head (errno=15010)\n"),
+        "{done:?}"
+    );
     let done = sandbox.run("qstat", &["-f", "-F", "json"]);
-    assert!(done.code == 255 && done.out.contains("\"pbs_server\":\t\"head\""), "{done:?}");
+    assert!(
+        done.code == 255 && done.out.contains("\"pbs_server\":\t\"head\""),
+        "{done:?}"
+    );
 }
 
 #[test]
@@ -332,7 +458,11 @@ fn a_schedd_that_is_dying_is_not_taken_for_one_that_serves() {
     // It still listens, and holds the spool, but will never answer.
     let dying = sandbox.pid_of("schedd").unwrap();
     kill(dying, 19);
-    let mut starts = sandbox.command("schedd").stdout(Stdio::null()).spawn().unwrap();
+    let mut starts = sandbox
+        .command("schedd")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(starts.try_wait().unwrap(), None, "nobody serves");
     kill(dying, 9);

@@ -1,5 +1,5 @@
-//! Where jobs run, asked for at the command line: the wishes of `-W`, the quality of service, and the
-//! site's own program (M8i).
+//! Where jobs run, asked for at the command line: the wishes of `-W`, the quality of service, and
+//! the site's own program (M8i).
 
 use crate::support::sandbox::Sandbox;
 use std::fs;
@@ -8,7 +8,14 @@ use std::time::{Duration, Instant};
 /// A sandbox of three nodes of four processors, as if each were a host, and this configuration.
 fn three_nodes(config: &str) -> Sandbox {
     let sandbox = Sandbox::configured(config);
-    sandbox.run("noded", &["--nodes", "3", "--ncpus", "4", "--mem", "4gb", "--name", "n"]).ok();
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--nodes", "3", "--ncpus", "4", "--mem", "4gb", "--name", "n",
+            ],
+        )
+        .ok();
     sandbox
 }
 
@@ -16,20 +23,39 @@ fn three_nodes(config: &str) -> Sandbox {
 fn with_program(script: &str, more: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     let program = sandbox.script("choose", script);
-    let placement = format!("[placement]\nallocation = \"local\"\nprogram = \"{}\"\n{more}\n", program.display());
+    let placement = format!(
+        "[placement]\nallocation = \"local\"\nprogram = \"{}\"\n{more}\n",
+        program.display()
+    );
     let config = format!("[launch]\nlogin = false\n{placement}");
     fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
-    sandbox.run("noded", &["--nodes", "3", "--ncpus", "4", "--mem", "4gb", "--name", "n"]).ok();
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--nodes", "3", "--ncpus", "4", "--mem", "4gb", "--name", "n",
+            ],
+        )
+        .ok();
     sandbox.run("schedd", &[]).ok();
     sandbox.until("the nodes", || {
-        (sandbox.run("pbsnodes", &["-a"]).out.matches("state = free").count() == 3).then_some(())
+        (sandbox
+            .run("pbsnodes", &["-a"])
+            .out
+            .matches("state = free")
+            .count()
+            == 3)
+            .then_some(())
     });
     sandbox
 }
 
 /// Where a job has run, to its end.
 fn place(sandbox: &Sandbox, id: &str) -> String {
-    sandbox.ended(id)["exec_vnode"].as_str().unwrap_or_default().to_string()
+    sandbox.ended(id)["exec_vnode"]
+        .as_str()
+        .unwrap_or_default()
+        .to_string()
 }
 
 /// What qsub says of a request it refuses, and its exit code.
@@ -49,15 +75,34 @@ fn a_wish_that_is_wrong_is_refused_with_place_and_remedy() {
             166,
             "requirements: column 22: a name, a number or a text in quotes is missing at the end",
         ),
-        ("requirements=host.memroy.total >= 32", 166, "the nearest known one is `host.memory.total`"),
-        ("nalloc=fastset", 166, "nalloc: `fastset` is none of minresource, firstavailable, "),
-        ("naccess=singel", 166, "naccess: `singel` is none of shared, singleuser, singlejob, singletask"),
+        (
+            "requirements=host.memroy.total >= 32",
+            166,
+            "the nearest known one is `host.memory.total`",
+        ),
+        (
+            "nalloc=fastset",
+            166,
+            "nalloc: `fastset` is none of minresource, firstavailable, ",
+        ),
+        (
+            "naccess=singel",
+            166,
+            "naccess: `singel` is none of shared, singleuser, singlejob, singletask",
+        ),
         ("geometry={(0,0)}", 166, "geometry"),
-        ("omit_hots=n1", 154, "Undefined attribute  omit_hots; the nearest known one is `omit_hosts`"),
+        (
+            "omit_hots=n1",
+            154,
+            "Undefined attribute  omit_hots; the nearest known one is `omit_hosts`",
+        ),
         ("qos=very high", 166, "qos"),
     ] {
         let (found, text) = refused(&sandbox, &["-W", wish]);
-        assert!(found == code && text.contains(said), "{wish}: {found} {text}");
+        assert!(
+            found == code && text.contains(said),
+            "{wish}: {found} {text}"
+        );
     }
 }
 
@@ -66,10 +111,23 @@ fn a_job_runs_where_it_wishes_and_says_so() {
     let sandbox = three_nodes("");
     let script = "echo $NCPUS; cat $PBS_NODEFILE\n";
     for (request, wanted, shown, said) in [
-        (&["-W", "hosts=n2"][..], "(n2:ncpus=1)", "hosts = n2", "1\nn2\n"),
-        (&["-W", "omit_hosts=n1+n2"], "(n3:ncpus=1)", "omit_hosts = n1,n2", "1\nn3\n"),
         (
-            &["-W", "requirements=host.name eq n3 and host.memory.total >= 4000"],
+            &["-W", "hosts=n2"][..],
+            "(n2:ncpus=1)",
+            "hosts = n2",
+            "1\nn2\n",
+        ),
+        (
+            &["-W", "omit_hosts=n1+n2"],
+            "(n3:ncpus=1)",
+            "omit_hosts = n1,n2",
+            "1\nn3\n",
+        ),
+        (
+            &[
+                "-W",
+                "requirements=host.name eq n3 and host.memory.total >= 4000",
+            ],
             "(n3:ncpus=1)",
             "requirements = ",
             "1\nn3\n",
@@ -102,10 +160,16 @@ fn nobody_else_is_where_a_single_job_is() {
     let until = "while [ ! -e go ]; do sleep 0.02; done\n";
     let alone = sandbox.submit(&["-W", "naccess=singlejob", "-l", "walltime=60"], until);
     let job = sandbox.running(&alone);
-    let other = sandbox.submit(&["-l", "select=1:ncpus=1:vnode=n1", "-l", "walltime=60"], "true\n");
+    let other = sandbox.submit(
+        &["-l", "select=1:ncpus=1:vnode=n1", "-l", "walltime=60"],
+        "true\n",
+    );
     assert_eq!(job["exec_vnode"], "(n1:ncpus=1)");
     sandbox.until("the other's reason", || {
-        sandbox.job(&other)["comment"].as_str().filter(|said| said.starts_with("Not Running")).map(|_| ())
+        sandbox.job(&other)["comment"]
+            .as_str()
+            .filter(|said| said.starts_with("Not Running"))
+            .map(|_| ())
     });
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(place(&sandbox, &other), "(n1:ncpus=1)");
@@ -116,7 +180,8 @@ fn a_quality_of_service_is_given_altered_and_shown() {
     let sandbox = three_nodes("");
     let qos = |id: &str| {
         let full = sandbox.run("qstat", &["-f", id]).ok();
-        full.lines().find_map(|line| line.trim().strip_prefix("qos = ").map(String::from))
+        full.lines()
+            .find_map(|line| line.trim().strip_prefix("qos = ").map(String::from))
     };
     let id = sandbox.submit(&["-h", "-W", "qos=high"], "true\n");
     assert_eq!(qos(&id).as_deref(), Some("high"));
@@ -138,9 +203,23 @@ fn a_program_of_the_site_chooses_the_nodes() {
     assert_eq!(place(&sandbox, &id), "(n2:ncpus=4)");
     let asked = || fs::read_to_string(sandbox.file("choose.asked")).unwrap();
     let question: serde_json::Value = serde_json::from_str(asked().trim()).unwrap();
-    assert_eq!((&question["job"]["qos"], &question["job"]["Resource_List"]["ncpus"]), (&"high".into(), &4.into()));
-    let names: Vec<&str> = question["nodes"].as_array().unwrap().iter().filter_map(|n| n["name"].as_str()).collect();
-    assert_eq!((names, &question["nodes"][0]["resources_available"]["ncpus"]), (vec!["n1", "n2", "n3"], &4.into()));
+    assert_eq!(
+        (
+            &question["job"]["qos"],
+            &question["job"]["Resource_List"]["ncpus"]
+        ),
+        (&"high".into(), &4.into())
+    );
+    let names: Vec<&str> = question["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|n| n["name"].as_str())
+        .collect();
+    assert_eq!(
+        (names, &question["nodes"][0]["resources_available"]["ncpus"]),
+        (vec!["n1", "n2", "n3"], &4.into())
+    );
     // One question for jobs that are alike.
     let wide = sandbox.submit(&["-J", "1-6", "-l", "select=1:ncpus=3"], "sleep 0.2\n");
     sandbox.ended(&wide);
@@ -160,23 +239,46 @@ fn a_program_that_hangs_keeps_nobody_for_long_and_goes_with_all_it_has_started()
     let started = Instant::now();
     let id = sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");
     sandbox.until("the reason", || {
-        sandbox.job(&id)["comment"].as_str().filter(|said| said.contains("program is choosing")).map(|_| ())
+        sandbox.job(&id)["comment"]
+            .as_str()
+            .filter(|said| said.contains("program is choosing"))
+            .map(|_| ())
     });
     let asked = Instant::now();
     sandbox.run("qstat", &["--version"]).ok();
     let other = sandbox.submit(&["-h"], "true\n");
-    assert!(!other.is_empty() && asked.elapsed() < Duration::from_millis(900), "{:?}", asked.elapsed());
+    assert!(
+        !other.is_empty() && asked.elapsed() < Duration::from_millis(900),
+        "{:?}",
+        asked.elapsed()
+    );
     assert_eq!(place(&sandbox, &id), "(n1:ncpus=1)");
-    assert!(started.elapsed() >= Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() >= Duration::from_secs(1),
+        "{:?}",
+        started.elapsed()
+    );
     let left = || {
-        let lines =
-            fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-        lines.filter(|line| line.starts_with(b"sleep\x0061.5\0")).count()
+        let lines = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        lines
+            .filter(|line| line.starts_with(b"sleep\x0061.5\0"))
+            .count()
     };
     sandbox.until("its end", || (left() == 0).then_some(()));
     let again = Instant::now();
     let id = sandbox.submit(&["-l", "select=1:ncpus=2"], "true\n");
     assert_eq!(place(&sandbox, &id), "(n1:ncpus=2)");
-    assert!(again.elapsed() < Duration::from_secs(1), "it rests: {:?}", again.elapsed());
-    assert!(sandbox.log().contains("it takes too long"), "{}", sandbox.log());
+    assert!(
+        again.elapsed() < Duration::from_secs(1),
+        "it rests: {:?}",
+        again.elapsed()
+    );
+    assert!(
+        sandbox.log().contains("it takes too long"),
+        "{}",
+        sandbox.log()
+    );
 }

@@ -1,5 +1,5 @@
-//! Matching against an exhaustive search: on small clusters it finds a placement exactly where there is
-//! one, and the one it finds is one.
+//! Matching against an exhaustive search: on small clusters it finds a placement exactly where
+//! there is one, and the one it finds is one.
 
 use crate::support::cases;
 use lanai::sched::fixture::{Scene, cluster};
@@ -25,7 +25,8 @@ enum Sharing {
     Hosts,
 }
 
-/// A request: its chunks, how they lie, who else may be there, and whether nodes must be of one colour.
+/// A request: its chunks, how they lie, who else may be there, and whether nodes must be of one
+/// colour.
 #[derive(Clone, Debug)]
 struct Asked {
     chunks: Chunks,
@@ -47,7 +48,11 @@ impl Asked {
         };
         let group = if self.grouped { ":group=color" } else { "" };
         let chunks: Vec<String> = self.chunks.iter().map(chunk).collect();
-        format!("select={} place={}{sharing}{group}", chunks.join("+"), self.arrangement)
+        format!(
+            "select={} place={}{sharing}{group}",
+            chunks.join("+"),
+            self.arrangement
+        )
     }
 
     /// Each chunk by itself, in order.
@@ -65,21 +70,31 @@ struct Small<'a> {
 }
 
 impl Small<'_> {
-    /// Whether chunks may lie on these nodes, the first on the first; what holds for all of them holds
-    /// for some.
+    /// Whether chunks may lie on these nodes, the first on the first; what holds for all of them
+    /// holds for some.
     fn is_valid(&self, picks: &[usize]) -> bool {
         let chunks = self.asked.single();
-        let each =
-            |node: usize| picks.iter().zip(&chunks).filter(move |&(&pick, _)| pick == node).map(|(_, chunk)| chunk);
+        let each = |node: usize| {
+            picks
+                .iter()
+                .zip(&chunks)
+                .filter(move |&(&pick, _)| pick == node)
+                .map(|(_, chunk)| chunk)
+        };
         let fits = |(place, node): (usize, &Node)| {
-            let taken = self.before.filter(|_| place == 0).map_or(0, |(ncpus, _)| ncpus);
+            let taken = self
+                .before
+                .filter(|_| place == 0)
+                .map_or(0, |(ncpus, _)| ncpus);
             each(place).map(|chunk| chunk.0).sum::<u32>() + taken <= node.ncpus
                 && each(place).map(|chunk| chunk.1).sum::<u32>() <= node.mem
                 && each(place).all(|chunk| chunk.2.is_none() || chunk.2 == node.color)
         };
         let alone = |pick: usize| self.asked.arrangement == "free" || self.is_alone(picks, pick);
         let colors: Vec<_> = picks.iter().map(|&pick| self.nodes[pick].color).collect();
-        let is_of_one = colors.iter().all(|color| color.is_some() && *color == colors[0]);
+        let is_of_one = colors
+            .iter()
+            .all(|color| color.is_some() && *color == colors[0]);
         self.nodes.iter().enumerate().all(fits)
             && (0..picks.len()).all(alone)
             && picks.iter().all(|&pick| self.is_open(pick))
@@ -99,9 +114,12 @@ impl Small<'_> {
 
     /// Whether the job that is there and the one that comes bear each other on a node.
     fn is_open(&self, node: usize) -> bool {
-        let Some((_, before)) = self.before else { return true };
+        let Some((_, before)) = self.before else {
+            return true;
+        };
         let is_near = self.nodes[node].host == self.nodes[0].host;
-        let is_barred = before == Sharing::Hosts && is_near || before == Sharing::Nodes && node == 0;
+        let is_barred =
+            before == Sharing::Hosts && is_near || before == Sharing::Nodes && node == 0;
         let is_too_near = match self.asked.sharing {
             Sharing::Shared => false,
             Sharing::Nodes => node == 0,
@@ -124,24 +142,39 @@ impl Small<'_> {
 
     fn scene(&self) -> Scene {
         let what = |node: &Node| {
-            let color = node.color.map_or(String::new(), |color| format!(":color={color}"));
+            let color = node
+                .color
+                .map_or(String::new(), |color| format!(":color={color}"));
             format!("1 x ncpus={}:mem={}gb{color}", node.ncpus, node.mem)
         };
-        let scene =
-            self.nodes.iter().fold(cluster(""), |scene, node| scene.on_host(&format!("h{}", node.host), &what(node)));
-        let Some((ncpus, sharing)) = self.before else { return scene };
+        let scene = self.nodes.iter().fold(cluster(""), |scene, node| {
+            scene.on_host(&format!("h{}", node.host), &what(node))
+        });
+        let Some((ncpus, sharing)) = self.before else {
+            return scene;
+        };
         let place = match sharing {
             Sharing::Shared => "free",
             Sharing::Nodes => "excl",
             Sharing::Hosts => "exclhost",
         };
-        scene.running(99, &format!("select=1:ncpus={ncpus} place={place}"), "n1", 1000)
+        scene.running(
+            99,
+            &format!("select=1:ncpus={ncpus} place={place}"),
+            "n1",
+            1000,
+        )
     }
 }
 
 fn node() -> impl Strategy<Value = Node> {
     let color = prop_oneof![Just(None), Just(Some("red")), Just(Some("blue"))];
-    (1..7u32, 1..5u32, color, 0..3usize).prop_map(|(ncpus, mem, color, host)| Node { ncpus, mem, color, host })
+    (1..7u32, 1..5u32, color, 0..3usize).prop_map(|(ncpus, mem, color, host)| Node {
+        ncpus,
+        mem,
+        color,
+        host,
+    })
 }
 
 fn sharing() -> impl Strategy<Value = Sharing> {
@@ -151,10 +184,18 @@ fn sharing() -> impl Strategy<Value = Sharing> {
 fn asked() -> impl Strategy<Value = Asked> {
     let color = prop_oneof![6 => Just(None), 1 => Just(Some("red"))];
     let chunks = prop::collection::vec((1..4u32, 0..5u32, 0..3u32, color), 1..4);
-    let chunks = chunks.prop_filter("few chunks", |chunks| chunks.iter().map(|chunk| chunk.0).sum::<u32>() <= 7);
+    let chunks = chunks.prop_filter("few chunks", |chunks| {
+        chunks.iter().map(|chunk| chunk.0).sum::<u32>() <= 7
+    });
     let arrangement = prop_oneof![3 => Just("free"), 1 => Just("pack"), 1 => Just("scatter"), 1 => Just("vscatter")];
-    (chunks, arrangement, sharing(), prop::bool::weighted(0.2))
-        .prop_map(|(chunks, arrangement, sharing, grouped)| Asked { chunks, arrangement, sharing, grouped })
+    (chunks, arrangement, sharing(), prop::bool::weighted(0.2)).prop_map(
+        |(chunks, arrangement, sharing, grouped)| Asked {
+            chunks,
+            arrangement,
+            sharing,
+            grouped,
+        },
+    )
 }
 
 proptest! {

@@ -1,5 +1,5 @@
-//! Running jobs make way for others, with real processes: how soon, with what left of their work, and who is
-//! told what.
+//! Running jobs make way for others, with real processes: how soon, with what left of their work,
+//! and who is told what.
 
 use crate::support::sandbox::Sandbox;
 use std::time::{Duration, Instant};
@@ -41,33 +41,68 @@ fn a_job_that_dies_on_term_makes_way_within_a_second_and_both_are_told() {
     println!("preempted and started within {} ms", took.as_millis());
     assert!(took < Duration::from_secs(1), "{took:?}");
     let job = sandbox.job(&low);
-    assert_eq!((job["job_state"].as_str(), &job["preempted"]), (Some("Q"), &1.into()));
+    assert_eq!(
+        (job["job_state"].as_str(), &job["preempted"]),
+        (Some("Q"), &1.into())
+    );
     let comment = job["comment"].as_str().unwrap().to_string();
-    let wanted = format!("Not Running: Job was preempted: put back into the queue for job {high} (");
+    let wanted =
+        format!("Not Running: Job was preempted: put back into the queue for job {high} (");
     assert!(comment.starts_with(&wanted), "{comment}");
     let told = |id: &str| sandbox.run("tracejob", &[id]).ok();
-    assert!(told(&low).contains(&format!("Job preempted: put back into the queue for job {high}")), "{}", told(&low));
-    assert!(told(&high).contains(&format!("Room is made for it by job {low}")), "{}", told(&high));
+    assert!(
+        told(&low).contains(&format!(
+            "Job preempted: put back into the queue for job {high}"
+        )),
+        "{}",
+        told(&low)
+    );
+    assert!(
+        told(&high).contains(&format!("Room is made for it by job {low}")),
+        "{}",
+        told(&high)
+    );
     let accounts = sandbox.run("qacct", &["-j", &low, "-F", "json"]).ok();
-    let told = [format!("\"made_way_for\":\"{high}\""), "\"made_way_by\":\"requeue\"".to_string()];
-    assert!(told.iter().all(|told| accounts.replace(":\t", ":").contains(told)), "{accounts}");
+    let told = [
+        format!("\"made_way_for\":\"{high}\""),
+        "\"made_way_by\":\"requeue\"".to_string(),
+    ];
+    assert!(
+        told.iter()
+            .all(|told| accounts.replace(":\t", ":").contains(told)),
+        "{accounts}"
+    );
     sandbox.ended(&high);
     std::fs::write(sandbox.file("go"), "").unwrap();
     let ended = sandbox.ended(&low);
-    assert_eq!((&ended["Exit_status"], &ended["run_count"]), (&0.into(), &2.into()));
+    assert_eq!(
+        (&ended["Exit_status"], &ended["run_count"]),
+        (&0.into(), &2.into())
+    );
 }
 
 #[test]
 fn a_job_that_ignores_term_makes_way_after_the_grace() {
     let sandbox = sandbox("mode = \"aggressive\"\ngrace = \"1s\"");
-    submit(&sandbox, 0, &[], "trap '' TERM\necho >low\nwhile true; do sleep 0.05; done\n");
+    submit(
+        &sandbox,
+        0,
+        &[],
+        "trap '' TERM\necho >low\nwhile true; do sleep 0.05; done\n",
+    );
     begun(&sandbox, "low");
     let submitted = Instant::now();
     submit(&sandbox, 10, &[], HIGH);
     begun(&sandbox, "high");
     let took = submitted.elapsed();
-    println!("preempted and started within {} ms, of which 1000 are the grace", took.as_millis());
-    assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(2), "{took:?}");
+    println!(
+        "preempted and started within {} ms, of which 1000 are the grace",
+        took.as_millis()
+    );
+    assert!(
+        took >= Duration::from_secs(1) && took < Duration::from_secs(2),
+        "{took:?}"
+    );
 }
 
 /// Q11: what an element has begun it ends, and the array goes on afterwards.
@@ -86,8 +121,13 @@ fn an_element_ends_by_itself_where_preemption_is_passive() {
 
 /// The time after a word of `qstat --why`, such as `Promised:`, as far as the nodes.
 fn moment(why: &str, word: &str) -> Option<String> {
-    let line = why.lines().find_map(|line| line.trim_start().strip_prefix(word))?;
-    let (at, _) = line.trim_start().trim_start_matches("starts at ").split_once(" on ")?;
+    let line = why
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix(word))?;
+    let (at, _) = line
+        .trim_start()
+        .trim_start_matches("starts at ")
+        .split_once(" on ")?;
     Some(at.to_string())
 }
 
@@ -99,16 +139,22 @@ fn cycles_pass(sandbox: &Sandbox) {
     let latest = || {
         let text = sandbox.run("qstat", &["--cycles", "-F", "json"]).ok();
         let cycles: serde_json::Value = serde_json::from_str(&text).unwrap();
-        cycles["Cycles"].as_array().unwrap().last().unwrap()["cycle"].as_u64().unwrap()
+        cycles["Cycles"].as_array().unwrap().last().unwrap()["cycle"]
+            .as_u64()
+            .unwrap()
     };
     let before = latest();
     sandbox.until("three cycles", || (latest() >= before + 3).then_some(()));
 }
 
-/// A job that waits until another has finished is promised the end of the other's walltime, and that does not move.
+/// A job that waits until another has finished is promised the end of the other's walltime, and
+/// that does not move.
 #[test]
 fn a_promise_of_passive_preemption_agrees_with_the_prediction() {
-    for more in [&["-l", "walltime=300"][..], &["-l", "walltime=300", "-J", "1-2"]] {
+    for more in [
+        &["-l", "walltime=300"][..],
+        &["-l", "walltime=300", "-J", "1-2"],
+    ] {
         let sandbox = sandbox(&format!("mode = \"passive\"\nno_agenda = \"wait\"\n{POLL}"));
         submit(&sandbox, 0, more, LOW);
         begun(&sandbox, "low");
@@ -116,37 +162,58 @@ fn a_promise_of_passive_preemption_agrees_with_the_prediction() {
         let why = || sandbox.run("qstat", &["--why", &high]).ok();
         let promised = sandbox.until("a promise", || moment(&why(), "Promised:"));
         let text = why();
-        assert_eq!(moment(&text, "Predicted:"), Some(promised.clone()), "{text}");
+        assert_eq!(
+            moment(&text, "Predicted:"),
+            Some(promised.clone()),
+            "{text}"
+        );
         cycles_pass(&sandbox);
         let text = why();
         assert_eq!(moment(&text, "Promised:"), Some(promised), "{text}");
         let trace = sandbox.run("tracejob", &[&high]).ok();
-        assert!(!trace.contains("were changed") && !text.contains("Slipped"), "{trace}{text}");
+        assert!(
+            !trace.contains("were changed") && !text.contains("Slipped"),
+            "{trace}{text}"
+        );
         std::fs::write(sandbox.file("go"), "").unwrap();
         sandbox.ended(&high);
     }
 }
 
-/// Nobody knows when a job without a walltime ends. What is promised of its end moves with the clock: that is no slip.
+/// Nobody knows when a job without a walltime ends. What is promised of its end moves with the
+/// clock: that is no slip.
 #[test]
 fn no_time_is_promised_where_the_end_of_the_preempted_job_is_unknown() {
     // A walltime for ever: the default one of five years is an end.
-    let endless =
-        format!("mode = \"passive\"\nno_agenda = \"wait\"\n{POLL}\ndefault_walltime = \"{}s\"", i64::MAX / 1000);
+    let endless = format!(
+        "mode = \"passive\"\nno_agenda = \"wait\"\n{POLL}\ndefault_walltime = \"{}s\"",
+        i64::MAX / 1000
+    );
     let sandbox = sandbox(&endless);
     submit(&sandbox, 0, &[], LOW);
     begun(&sandbox, "low");
     let high = submit(&sandbox, 10, &[], HIGH);
-    let start = || sandbox.job(&high)["estimated"]["start_time"].as_str().map(String::from);
+    let start = || {
+        sandbox.job(&high)["estimated"]["start_time"]
+            .as_str()
+            .map(String::from)
+    };
     let first = sandbox.until("a promise", start);
     let second = sandbox.until("a later promise", || start().filter(|at| *at != first));
-    // A slip of less than a second is not recorded: the second move makes up more, and is written with its slip.
-    sandbox.until("one later still", || start().filter(|at| *at != first && *at != second));
+    // A slip of less than a second is not recorded: the second move makes up more, and is written
+    // with its slip.
+    sandbox.until("one later still", || {
+        start().filter(|at| *at != first && *at != second)
+    });
     let why = sandbox.run("qstat", &["--why", &high]).ok();
-    assert!(why.contains("as soon as the preempted jobs have ended") && !why.contains("Slipped"), "{why}");
+    assert!(
+        why.contains("as soon as the preempted jobs have ended") && !why.contains("Slipped"),
+        "{why}"
+    );
 }
 
-/// Y8: an array that is lowered to two running subjobs keeps the oldest two, and the others run later.
+/// Y8: an array that is lowered to two running subjobs keeps the oldest two, and the others run
+/// later.
 #[test]
 fn subjobs_beyond_a_lowered_limit_are_put_back_where_repair_is_on() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
@@ -158,7 +225,9 @@ fn subjobs_beyond_a_lowered_limit_are_put_back_where_repair_is_on() {
     let subjobs = [1, 2, 3, 4].map(|index| array.replace("[]", &format!("[{index}]")));
     let states = || subjobs.each_ref().map(|id| sandbox.state(id)).join("");
     sandbox.until("all run", || (states() == "RRRR").then_some(()));
-    sandbox.run("qalter", &["-W", "max_run_subjobs=2", &array]).ok();
+    sandbox
+        .run("qalter", &["-W", "max_run_subjobs=2", &array])
+        .ok();
     sandbox.until("two are put back", || (states() == "RRQQ").then_some(()));
     assert_eq!(sandbox.job(&subjobs[3])["preempted"], 1);
     std::fs::write(sandbox.file("go"), "").unwrap();
@@ -172,14 +241,28 @@ fn the_comment_of_a_suspended_job_ends_with_the_suspension() {
     let sandbox = sandbox("mode = \"aggressive\"\naction = \"suspend\"");
     let low = submit(&sandbox, 0, &[], LOW);
     begun(&sandbox, "low");
-    let high = submit(&sandbox, 10, &[], "echo >high\nwhile [ ! -e done ]; do sleep 0.05; done\n");
+    let high = submit(
+        &sandbox,
+        10,
+        &[],
+        "echo >high\nwhile [ ! -e done ]; do sleep 0.05; done\n",
+    );
     begun(&sandbox, "high");
-    let comment = sandbox.job(&low)["comment"].as_str().unwrap_or_default().to_string();
-    assert!(comment.contains(&format!("suspended for job {high}")), "{comment}");
+    let comment = sandbox.job(&low)["comment"]
+        .as_str()
+        .unwrap_or_default()
+        .to_string();
+    assert!(
+        comment.contains(&format!("suspended for job {high}")),
+        "{comment}"
+    );
     std::fs::write(sandbox.file("done"), "").unwrap();
     sandbox.ended(&high);
     sandbox.running(&low);
-    let comment = sandbox.job(&low)["comment"].as_str().unwrap_or_default().to_string();
+    let comment = sandbox.job(&low)["comment"]
+        .as_str()
+        .unwrap_or_default()
+        .to_string();
     assert!(!comment.contains("suspended"), "{comment}");
     std::fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&low);
@@ -189,15 +272,29 @@ fn the_comment_of_a_suspended_job_ends_with_the_suspension() {
 #[test]
 fn a_job_that_checkpoints_on_its_signal_and_ends_well_is_done() {
     let sandbox = sandbox("mode = \"aggressive\"\ninterruption = \"5s\"");
-    let script = "trap 'echo saved >saved; exit 0' USR1\necho >low\nwhile true; do sleep 0.05; done\n";
+    let script =
+        "trap 'echo saved >saved; exit 0' USR1\necho >low\nwhile true; do sleep 0.05; done\n";
     let low = submit(&sandbox, 0, &["-W", "interrupt=USR1"], script);
     begun(&sandbox, "low");
     let high = submit(&sandbox, 10, &[], HIGH);
     let ended = sandbox.ended(&low);
-    assert_eq!((ended["job_state"].as_str(), &ended["Exit_status"]), (Some("F"), &0.into()));
-    assert_eq!((sandbox.read("saved").as_str(), &ended["run_count"]), ("saved\n", &1.into()));
-    let output = ended["Output_Path"].as_str().and_then(|path| path.split_once(':')).unwrap().1;
-    assert!(std::path::Path::new(output).exists(), "it is over, and so is its output: {output}");
+    assert_eq!(
+        (ended["job_state"].as_str(), &ended["Exit_status"]),
+        (Some("F"), &0.into())
+    );
+    assert_eq!(
+        (sandbox.read("saved").as_str(), &ended["run_count"]),
+        ("saved\n", &1.into())
+    );
+    let output = ended["Output_Path"]
+        .as_str()
+        .and_then(|path| path.split_once(':'))
+        .unwrap()
+        .1;
+    assert!(
+        std::path::Path::new(output).exists(),
+        "it is over, and so is its output: {output}"
+    );
     sandbox.ended(&high);
 }
 
@@ -212,25 +309,40 @@ fn a_job_that_is_not_done_in_time_is_run_again() {
     sandbox.ended(&high);
     std::fs::write(sandbox.file("go"), "").unwrap();
     let ended = sandbox.ended(&low);
-    assert_eq!((sandbox.read("told").as_str(), &ended["run_count"]), ("told\n", &2.into()));
+    assert_eq!(
+        (sandbox.read("told").as_str(), &ended["run_count"]),
+        ("told\n", &2.into())
+    );
 }
 
 /// G8: a schedd that is killed in between keeps the room for whom it was made.
 #[test]
 fn what_is_freed_for_a_job_is_kept_for_it_though_schedd_is_killed() {
     let sandbox = sandbox("mode = \"aggressive\"\ngrace = \"2s\"");
-    submit(&sandbox, 0, &[], "trap '' TERM\necho >low\nwhile true; do sleep 0.05; done\n");
+    submit(
+        &sandbox,
+        0,
+        &[],
+        "trap '' TERM\necho >low\nwhile true; do sleep 0.05; done\n",
+    );
     begun(&sandbox, "low");
     let high = submit(&sandbox, 10, &[], "echo >high\nsleep 0.5\n");
     sandbox.until("the victim to be told", || {
-        sandbox.job(&high)["comment"].as_str().is_some_and(|comment| comment.contains("make way")).then_some(())
+        sandbox.job(&high)["comment"]
+            .as_str()
+            .is_some_and(|comment| comment.contains("make way"))
+            .then_some(())
     });
     sandbox.kill("schedd");
     sandbox.run("schedd", &[]).ok();
     let higher = submit(&sandbox, 500, &[], "ls high >higher\n");
     sandbox.ended(&high);
     sandbox.ended(&higher);
-    assert_eq!(sandbox.read("higher"), "high\n", "who came later started later");
+    assert_eq!(
+        sandbox.read("higher"),
+        "high\n",
+        "who came later started later"
+    );
 }
 
 /// Q9.
@@ -240,29 +352,44 @@ fn a_job_whose_owner_wants_it_left_alone_stays() {
     submit(&sandbox, 0, &["-W", "no_preempt=true"], LOW);
     begun(&sandbox, "low");
     let high = submit(&sandbox, 10, &[], HIGH);
-    sandbox.until("the verdict", || (sandbox.state(&high) == "Q").then_some(()));
+    sandbox.until("the verdict", || {
+        (sandbox.state(&high) == "Q").then_some(())
+    });
     std::thread::sleep(Duration::from_millis(500));
     assert!(!sandbox.work().join("high").exists());
     std::fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&high);
 }
 
-/// I20: said by qmgr, in force at the next cycle: who runs is suspended from then on, and put back again when that is
-/// unset.
+/// I20: said by qmgr, in force at the next cycle: who runs is suspended from then on, and put back
+/// again when that is unset.
 #[test]
 fn the_order_of_preemption_is_the_managers_to_say() {
     let sandbox = sandbox("mode = \"aggressive\"");
     let low = submit(&sandbox, 0, &[], LOW);
     begun(&sandbox, "low");
-    sandbox.run("qmgr", &["-c", "set sched preempt_order = S"]).ok();
-    let high = submit(&sandbox, 10, &[], "while [ ! -e over ]; do sleep 0.05; done\n");
+    sandbox
+        .run("qmgr", &["-c", "set sched preempt_order = S"])
+        .ok();
+    let high = submit(
+        &sandbox,
+        10,
+        &[],
+        "while [ ! -e over ]; do sleep 0.05; done\n",
+    );
     sandbox.running(&high);
     assert_eq!(sandbox.state(&low), "S");
     std::fs::write(sandbox.file("over"), "").unwrap();
     sandbox.ended(&high);
-    sandbox.until("the first to go on", || (sandbox.state(&low) == "R").then_some(()));
-    sandbox.run("qmgr", &["-c", "unset sched preempt_order"]).ok();
+    sandbox.until("the first to go on", || {
+        (sandbox.state(&low) == "R").then_some(())
+    });
+    sandbox
+        .run("qmgr", &["-c", "unset sched preempt_order"])
+        .ok();
     sandbox.ended(&submit(&sandbox, 10, &[], HIGH));
     assert_eq!(sandbox.job(&low)["preempted"], 2);
-    sandbox.until("the second begin", || (sandbox.job(&low)["run_count"] == 2).then_some(()));
+    sandbox.until("the second begin", || {
+        (sandbox.job(&low)["run_count"] == 2).then_some(())
+    });
 }

@@ -1,5 +1,6 @@
-//! Properties of preemption, over clusters and jobs made up at random, with time passing: never in vain, never
-//! in a circle, nothing given twice, and everybody who may be run again comes to his end.
+//! Properties of preemption, over clusters and jobs made up at random, with time passing: never in
+//! vain, never in a circle, nothing given twice, and everybody who may be run again comes to his
+//! end.
 
 use crate::support::cases;
 use lanai::model::job::JobId;
@@ -56,9 +57,26 @@ struct Site {
 fn site() -> impl Strategy<Value = Site> {
     let trigger = prop::sample::select(vec![Trigger::Qube, Trigger::Levels]);
     let victims = prop::sample::select(vec![Victims::Newest, Victims::Cheapest, Victims::Worst]);
-    let filling = prop::sample::select(vec![Filling::Skip, Filling::FirstFit, Filling::None, Filling::Preempt]);
-    (1usize..4, trigger, victims, filling, prop::sample::select(vec![0i64, 20, 60]))
-        .prop_map(|(nodes, trigger, victims, filling, exempt)| Site { nodes, trigger, victims, filling, exempt })
+    let filling = prop::sample::select(vec![
+        Filling::Skip,
+        Filling::FirstFit,
+        Filling::None,
+        Filling::Preempt,
+    ]);
+    (
+        1usize..4,
+        trigger,
+        victims,
+        filling,
+        prop::sample::select(vec![0i64, 20, 60]),
+    )
+        .prop_map(|(nodes, trigger, victims, filling, exempt)| Site {
+            nodes,
+            trigger,
+            victims,
+            filling,
+            exempt,
+        })
 }
 
 /// What became of the jobs so far.
@@ -82,9 +100,18 @@ struct Run {
 impl Run {
     fn new(site: &Site, jobs: Vec<Made>) -> Run {
         let mut scene = cluster(&format!("{} x ncpus=4", site.nodes));
-        scene.state.set_queue(&lanai::model::queue::Queue { priority: 150, ..queue("express", true) });
-        scene.policy.precedence = Precedence { order: Order::Priority, ..Precedence::default() };
-        scene.policy.backfill = Backfill { policy: site.filling, ..Backfill::default() };
+        scene.state.set_queue(&lanai::model::queue::Queue {
+            priority: 150,
+            ..queue("express", true)
+        });
+        scene.policy.precedence = Precedence {
+            order: Order::Priority,
+            ..Precedence::default()
+        };
+        scene.policy.backfill = Backfill {
+            policy: site.filling,
+            ..Backfill::default()
+        };
         scene.policy.preemption = Preemption {
             mode: Mode::Aggressive,
             victims: site.victims,
@@ -110,14 +137,23 @@ impl Run {
     }
 
     fn enqueue(&mut self, id: u64) {
-        let Made { chunks, ncpus, walltime, priority, express, protected, .. } = *self.job(id);
+        let Made {
+            chunks,
+            ncpus,
+            walltime,
+            priority,
+            express,
+            protected,
+            ..
+        } = *self.job(id);
         let queue = if express { "express" } else { "workq" };
         let text = format!("select={chunks}:ncpus={ncpus} walltime={walltime} queue={queue}");
         let mut job = self.scene.job(id, &text);
         let spec = std::sync::Arc::make_mut(&mut job.spec);
         (spec.priority, spec.rerunnable) = (priority, true);
         if protected {
-            spec.other.insert("no_preempt".to_string(), "True".to_string());
+            spec.other
+                .insert("no_preempt".to_string(), "True".to_string());
         }
         if let Some(&(to, at)) = self.made_way.get(&id) {
             job.life.yielding = Some(Box::new(lanai::model::preemption::Yielding {
@@ -134,21 +170,36 @@ impl Run {
     /// A second passes.
     fn step(&mut self, now: i64) -> Result<(), TestCaseError> {
         self.scene.now = Time(now * 1000);
-        let gone: Vec<u64> = self.leaving.iter().filter(|(_, (_, at))| *at <= now).map(|(id, _)| *id).collect();
+        let gone: Vec<u64> = self
+            .leaving
+            .iter()
+            .filter(|(_, (_, at))| *at <= now)
+            .map(|(id, _)| *id)
+            .collect();
         for id in gone {
             self.end(id, now);
             self.enqueue(id);
         }
-        let over = |(id, since): (&u64, &i64)| (now >= since + self.job(*id).walltime).then_some(*id);
+        let over =
+            |(id, since): (&u64, &i64)| (now >= since + self.job(*id).walltime).then_some(*id);
         for id in self.running.iter().filter_map(over).collect::<Vec<_>>() {
             self.end(id, now);
             self.done.insert(id);
         }
-        let come: Vec<u64> = (1..=self.jobs.len() as u64).filter(|id| self.job(*id).at == now).collect();
+        let come: Vec<u64> = (1..=self.jobs.len() as u64)
+            .filter(|id| self.job(*id).at == now)
+            .collect();
         come.into_iter().for_each(|id| self.enqueue(id));
         for _ in 0..100 {
-            self.scene.state.prioritise(&self.scene.policy, self.scene.now);
-            let plan = cycle::run_again(&self.scene.state, &self.scene.policy, self.scene.now, &mut self.memory);
+            self.scene
+                .state
+                .prioritise(&self.scene.policy, self.scene.now);
+            let plan = cycle::run_again(
+                &self.scene.state,
+                &self.scene.policy,
+                self.scene.now,
+                &mut self.memory,
+            );
             prop_assert_eq!(plan.audit(&self.scene.state), Ok(()));
             self.look(&plan, now)?;
             if plan.starts.is_empty() && plan.preempts.is_empty() {
@@ -173,14 +224,27 @@ impl Run {
         for way in &plan.preempts {
             let (id, to) = (way.job.number, way.by.unwrap().number);
             self.preempted += 1;
-            prop_assert!(self.running.contains_key(&id) && !self.leaving.contains_key(&id), "{} runs", id);
+            prop_assert!(
+                self.running.contains_key(&id) && !self.leaving.contains_key(&id),
+                "{} runs",
+                id
+            );
             prop_assert!(!self.job(id).protected, "{} is protected", id);
             if way.cause != lanai::model::preemption::Cause::Promise {
-                prop_assert!(now >= self.running[&id] + self.exempt, "{} has just started", id);
+                prop_assert!(
+                    now >= self.running[&id] + self.exempt,
+                    "{} has just started",
+                    id
+                );
             }
             // G9: not in a circle.
             if let Some(&(for_whom, at)) = self.made_way.get(&to) {
-                prop_assert!(for_whom != id || now >= at + self.exempt, "{} drives out {}", to, id);
+                prop_assert!(
+                    for_whom != id || now >= at + self.exempt,
+                    "{} drives out {}",
+                    to,
+                    id
+                );
             }
             let stops = self.job(id).stops;
             self.leaving.insert(id, (to, now + stops.max(1)));
@@ -193,7 +257,8 @@ impl Run {
             self.running.insert(id, now);
             self.awaited.remove(&id);
         }
-        // G8: as soon as all are gone, those they made way for have started; what one leaves may be for several.
+        // G8: as soon as all are gone, those they made way for have started; what one leaves may be
+        // for several.
         for (id, (victims, gone)) in &self.awaited {
             let waits_on = self.leaving.is_empty() && victims.is_empty() && gone.is_some();
             prop_assert!(!waits_on, "others made way for {} in vain at {}", id, now);

@@ -1,5 +1,5 @@
-//! Promises pinned to nodes hold together: if all jobs run as long as they may, everybody has room when
-//! and where it was promised, whatever has been started to fill the gaps.
+//! Promises pinned to nodes hold together: if all jobs run as long as they may, everybody has room
+//! when and where it was promised, whatever has been started to fill the gaps.
 
 use crate::sched_properties::{Made, enqueue, made, nodes, promising, scene, simulate};
 use crate::support::cases;
@@ -28,20 +28,41 @@ type Capacity = BTreeMap<String, (i64, i64, String)>;
 const GB: i64 = 1 << 30;
 
 fn capacity(nodes: &[(u32, u32)], composite: bool) -> Capacity {
-    let own = nodes.iter().map(|&(ncpus, mem)| (i64::from(ncpus), i64::from(mem) * GB));
-    let more = if composite { vec![(3, 2 * GB); 2] } else { vec![] };
+    let own = nodes
+        .iter()
+        .map(|&(ncpus, mem)| (i64::from(ncpus), i64::from(mem) * GB));
+    let more = if composite {
+        vec![(3, 2 * GB); 2]
+    } else {
+        vec![]
+    };
     let all = own.chain(more).zip(1..);
-    let host = |place: usize| if place > nodes.len() { "h".to_string() } else { format!("n{place}") };
-    all.map(|((ncpus, mem), place)| (format!("n{place}"), (ncpus, mem, host(place)))).collect()
+    let host = |place: usize| {
+        if place > nodes.len() {
+            "h".to_string()
+        } else {
+            format!("n{place}")
+        }
+    };
+    all.map(|((ncpus, mem), place)| (format!("n{place}"), (ncpus, mem, host(place))))
+        .collect()
 }
 
 fn stay(scene: &Scene, jobs: &[Made], job: JobId, nodes: &[String], from: i64) -> Stay {
     let made = &jobs[job.number as usize - 1];
     let request = scene.job(1, &made.request).spec.request.clone();
     let amount = |value: Option<&Value>| value.and_then(Value::amount).unwrap_or(0);
-    let chunks = request.select.chunks.iter().flat_map(|chunk| (0..chunk.count).map(move |_| chunk));
+    let chunks = request
+        .select
+        .chunks
+        .iter()
+        .flat_map(|chunk| (0..chunk.count).map(move |_| chunk));
     let amounts = chunks.map(|chunk| (amount(chunk.get("ncpus")), amount(chunk.get("mem"))));
-    let chunks: Vec<_> = nodes.iter().zip(amounts).map(|(node, (ncpus, mem))| (node.clone(), ncpus, mem)).collect();
+    let chunks: Vec<_> = nodes
+        .iter()
+        .zip(amounts)
+        .map(|(node, (ncpus, mem))| (node.clone(), ncpus, mem))
+        .collect();
     assert_eq!(chunks.len(), nodes.len());
     Stay {
         job,
@@ -56,16 +77,29 @@ fn stay(scene: &Scene, jobs: &[Made], job: JobId, nodes: &[String], from: i64) -
 /// The first clash, in words.
 fn clash(capacity: &Capacity, stays: &[Stay]) -> Option<String> {
     stays.iter().find_map(|newcomer| {
-        let present: Vec<&Stay> =
-            stays.iter().filter(|stay| stay.from <= newcomer.from && newcomer.from < stay.until).collect();
+        let present: Vec<&Stay> = stays
+            .iter()
+            .filter(|stay| stay.from <= newcomer.from && newcomer.from < stay.until)
+            .collect();
         let full = capacity.iter().find(|(name, (ncpus, mem, _))| {
-            let here = || present.iter().flat_map(|stay| &stay.chunks).filter(|(node, ..)| node == *name);
-            here().map(|chunk| chunk.1).sum::<i64>() > *ncpus || here().map(|chunk| chunk.2).sum::<i64>() > *mem
+            let here = || {
+                present
+                    .iter()
+                    .flat_map(|stay| &stay.chunks)
+                    .filter(|(node, ..)| node == *name)
+            };
+            here().map(|chunk| chunk.1).sum::<i64>() > *ncpus
+                || here().map(|chunk| chunk.2).sum::<i64>() > *mem
         });
-        let full = full.map(|(name, _)| format!("{name} is over-committed at {}: {present:?}", newcomer.from));
+        let full = full
+            .map(|(name, _)| format!("{name} is over-committed at {}: {present:?}", newcomer.from));
         full.or_else(|| {
-            let disturbed = |stay: &&&Stay| present.iter().any(|other| disturbs(capacity, stay, other));
-            present.iter().find(disturbed).map(|stay| format!("{} is not alone: {present:?}", stay.job))
+            let disturbed =
+                |stay: &&&Stay| present.iter().any(|other| disturbs(capacity, stay, other));
+            present
+                .iter()
+                .find(disturbed)
+                .map(|stay| format!("{} is not alone: {present:?}", stay.job))
         })
     })
 }
@@ -73,9 +107,16 @@ fn clash(capacity: &Capacity, stays: &[Stay]) -> Option<String> {
 /// Whether a job wants something for itself that another has.
 fn disturbs(capacity: &Capacity, stay: &Stay, other: &Stay) -> bool {
     let host = |node: &String| &capacity[node].2;
-    let meets = |mine: &String, theirs: &String| mine == theirs || stay.has_host && host(mine) == host(theirs);
-    let both = stay.chunks.iter().flat_map(|mine| other.chunks.iter().map(move |theirs| (&mine.0, &theirs.0)));
-    stay.is_alone && stay.job != other.job && both.into_iter().any(|(mine, theirs)| meets(mine, theirs))
+    let meets = |mine: &String, theirs: &String| {
+        mine == theirs || stay.has_host && host(mine) == host(theirs)
+    };
+    let both = stay
+        .chunks
+        .iter()
+        .flat_map(|mine| other.chunks.iter().map(move |theirs| (&mine.0, &theirs.0)));
+    stay.is_alone
+        && stay.job != other.job
+        && both.into_iter().any(|(mine, theirs)| meets(mine, theirs))
 }
 
 proptest! {

@@ -1,5 +1,6 @@
-//! What the default policy reaches, beside EASY on the same trace: on traces kept here in every test, on all
-//! that are at hand with `make quality`, which prints the table of lanai-scheduling(7).
+//! What the default policy reaches, beside EASY on the same trace: on traces kept here in every
+//! test, on all that are at hand with `make quality`, which prints the table of
+//! lanai-scheduling(7).
 
 use crate::replay::{elsewhere, load, run};
 use crate::support::root;
@@ -21,12 +22,18 @@ struct Pair {
 /// A share for everybody in the trace from its beginning on.
 fn accounts(trace: &Trace) -> String {
     let users: BTreeSet<i64> = trace.jobs.iter().map(|job| job.user).collect();
-    let shares: Vec<String> = users.iter().map(|user| format!("\"user{user}\" = 1")).collect();
-    format!("[[account]]\nname = \"root\"\nusers = {{ {} }}\n", shares.join(", "))
+    let shares: Vec<String> = users
+        .iter()
+        .map(|user| format!("\"user{user}\" = 1"))
+        .collect();
+    format!(
+        "[[account]]\nname = \"root\"\nusers = {{ {} }}\n",
+        shares.join(", ")
+    )
 }
 
-/// A column: how the default does relative to EASY, with what is to be reached of the geometric mean and on
-/// every trace.
+/// A column: how the default does relative to EASY, with what is to be reached of the geometric
+/// mean and on every trace.
 struct Goal {
     name: &'static str,
     of: fn(&Metrics) -> f64,
@@ -35,10 +42,30 @@ struct Goal {
 }
 
 const GOALS: [Goal; 4] = [
-    Goal { name: "wait", of: |metrics| metrics.wait.mean, mean: 0.65, worst: 0.95 },
-    Goal { name: "slowdown", of: |metrics| metrics.bounded_slowdown.mean, mean: 0.52, worst: 0.75 },
-    Goal { name: "p99", of: |metrics| metrics.wait.p99, mean: 0.80, worst: 1.35 },
-    Goal { name: "longest", of: |metrics| metrics.wait.max, mean: 1.30, worst: 1.75 },
+    Goal {
+        name: "wait",
+        of: |metrics| metrics.wait.mean,
+        mean: 0.65,
+        worst: 0.95,
+    },
+    Goal {
+        name: "slowdown",
+        of: |metrics| metrics.bounded_slowdown.mean,
+        mean: 0.52,
+        worst: 0.75,
+    },
+    Goal {
+        name: "p99",
+        of: |metrics| metrics.wait.p99,
+        mean: 0.80,
+        worst: 1.35,
+    },
+    Goal {
+        name: "longest",
+        of: |metrics| metrics.wait.max,
+        mean: 1.30,
+        worst: 1.75,
+    },
 ];
 
 impl Goal {
@@ -53,12 +80,18 @@ impl Pair {
         let config = Config::parse(&accounts(&trace)).unwrap();
         let own = replay::run(&trace.jobs, machine, &config, &config.policy(), |_| ()).unwrap();
         let metrics = |outcomes: &[_]| Metrics::new(outcomes, machine.processors());
-        Pair { name: name.to_string(), easy: metrics(&run(machine, &trace, "easy")), own: metrics(&own) }
+        Pair {
+            name: name.to_string(),
+            easy: metrics(&run(machine, &trace, "easy")),
+            own: metrics(&own),
+        }
     }
 
     /// Whether it is the past of a machine, and not made up.
     fn is_real(&self) -> bool {
-        !["syn-", "lublin"].iter().any(|made| self.name.starts_with(made))
+        !["syn-", "lublin"]
+            .iter()
+            .any(|made| self.name.starts_with(made))
     }
 
     /// What the default uses of the machine more than EASY, in percent of it.
@@ -67,7 +100,10 @@ impl Pair {
     }
 
     fn row(&self) -> String {
-        let ratios: String = GOALS.iter().map(|goal| format!(" {:>8.3}", goal.ratio(self))).collect();
+        let ratios: String = GOALS
+            .iter()
+            .map(|goal| format!(" {:>8.3}", goal.ratio(self)))
+            .collect();
         let (easy, own) = (&self.easy, &self.own);
         format!(
             "{:<10} {:>9.0} {:>9.1} {:>9.0} {:>9.1}{ratios} {:>+8.2}",
@@ -86,7 +122,11 @@ fn the_default_waits_less_than_easy_on_the_traces_kept_here() {
     for name in ["syn-tiny", "syn-small"] {
         let pair = Pair::of(&root().join(format!("tests/traces/{name}.swf.gz")), name);
         let [wait, slowdown, ..] = GOALS;
-        assert!(wait.ratio(&pair) < wait.worst && slowdown.ratio(&pair) < slowdown.worst, "{}", pair.row());
+        assert!(
+            wait.ratio(&pair) < wait.worst && slowdown.ratio(&pair) < slowdown.worst,
+            "{}",
+            pair.row()
+        );
         assert!(pair.more_used().abs() < 0.2, "{}", pair.row());
     }
 }
@@ -95,7 +135,11 @@ fn the_default_waits_less_than_easy_on_the_traces_kept_here() {
 #[ignore = "minutes, in a release build: make quality"]
 fn quality_on_all_traces() {
     let Some(folder) = elsewhere() else { return };
-    let mut left: Vec<PathBuf> = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path()).collect();
+    let mut left: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
     left.retain(|path| path.to_string_lossy().ends_with(".swf.gz"));
     left.sort_by_key(|path| path.metadata().map_or(0, |metadata| metadata.len()));
     let (left, done) = (Mutex::new(left), Mutex::new(Vec::new()));
@@ -114,7 +158,11 @@ fn quality_on_all_traces() {
             scope.spawn(|| {
                 let next = || left.lock().unwrap().pop();
                 while let Some(path) = next() {
-                    let name = path.file_name().unwrap().to_string_lossy().replace(".swf.gz", "");
+                    let name = path
+                        .file_name()
+                        .unwrap()
+                        .to_string_lossy()
+                        .replace(".swf.gz", "");
                     let pair = Pair::of(&path, &name);
                     println!("{}", pair.row());
                     done.lock().unwrap().push(pair);
@@ -122,12 +170,20 @@ fn quality_on_all_traces() {
             });
         }
     });
-    let real: Vec<Pair> = done.into_inner().unwrap().into_iter().filter(Pair::is_real).collect();
+    let real: Vec<Pair> = done
+        .into_inner()
+        .unwrap()
+        .into_iter()
+        .filter(Pair::is_real)
+        .collect();
     GOALS.iter().for_each(|goal| tell(goal, &real));
 }
 
 fn heads() -> String {
-    GOALS.iter().map(|goal| format!(" {:>8}", goal.name)).collect()
+    GOALS
+        .iter()
+        .map(|goal| format!(" {:>8}", goal.name))
+        .collect()
 }
 
 /// How a column does against its goal, over the traces of machines.

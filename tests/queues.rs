@@ -1,5 +1,5 @@
-//! What queues take from whom, through the real programs: routing, access, bounds, defaults, limits, and what is
-//! said to who is kept out.
+//! What queues take from whom, through the real programs: routing, access, bounds, defaults,
+//! limits, and what is said to who is kept out.
 
 use crate::support::sandbox::{Done, Sandbox};
 
@@ -38,7 +38,10 @@ queued_soft = { jobs = 1 }
 
 #[track_caller]
 fn refused(done: &Done, code: i32, text: &str) {
-    assert!(done.code == code && done.err.contains(text) && done.out.is_empty(), "{code} {text:?}: {done:?}");
+    assert!(
+        done.code == code && done.err.contains(text) && done.out.is_empty(),
+        "{code} {text:?}: {done:?}"
+    );
 }
 
 fn sandbox() -> Sandbox {
@@ -48,19 +51,28 @@ fn sandbox() -> Sandbox {
 }
 
 fn queue_of(sandbox: &Sandbox, id: &str) -> String {
-    sandbox.job(id)["queue"].as_str().unwrap_or_default().to_string()
+    sandbox.job(id)["queue"]
+        .as_str()
+        .unwrap_or_default()
+        .to_string()
 }
 
 #[test]
 fn bounds_are_told_and_what_is_not_said_is_filled_in() {
     let sandbox = sandbox();
     let words = "qsub: Job violates queue and/or server resource limits";
-    refused(&sandbox.run("qsub", &["-l", "ncpus=3", "job.sh"]), 188, words);
+    refused(
+        &sandbox.run("qsub", &["-l", "ncpus=3", "job.sh"]),
+        188,
+        words,
+    );
     let long = sandbox.run("qsub", &["-l", "walltime=2:00:00", "job.sh"]);
     refused(
         &long,
         188,
-        &format!("{words}: walltime 02:00:00 is more than the most, 01:00:00, in queue workq; ask for less"),
+        &format!(
+            "{words}: walltime 02:00:00 is more than the most, 01:00:00, in queue workq; ask for less"
+        ),
     );
     refused(
         &sandbox.run("qsub", &["-q", "long", "-l", "walltime=5", "job.sh"]),
@@ -70,34 +82,75 @@ fn bounds_are_told_and_what_is_not_said_is_filled_in() {
     let id = sandbox.submit(&["-h", "-l", "select=2:ncpus=1"], "true\n");
     let job = sandbox.job(&id);
     let list = &job["Resource_List"];
-    assert_eq!((&list["walltime"], &list["mem"], &list["ncpus"]), (&"00:10:00".into(), &"128mb".into(), &2.into()));
+    assert_eq!(
+        (&list["walltime"], &list["mem"], &list["ncpus"]),
+        (&"00:10:00".into(), &"128mb".into(), &2.into())
+    );
     let altered = sandbox.run("qalter", &["-l", "walltime=2:00:00", &id]);
-    refused(&altered, 188, "qalter: Job violates queue and/or server resource limits: walltime 02:00:00");
+    refused(
+        &altered,
+        188,
+        "qalter: Job violates queue and/or server resource limits: walltime 02:00:00",
+    );
     assert_eq!(sandbox.job(&id)["Resource_List"]["walltime"], "00:10:00");
     sandbox.run("qmove", &["long", &id]).ok();
-    assert!(sandbox.job(&id)["Resource_List"]["walltime"].is_null(), "elsewhere other things go without saying");
+    assert!(
+        sandbox.job(&id)["Resource_List"]["walltime"].is_null(),
+        "elsewhere other things go without saying"
+    );
     let brief = sandbox.submit(&["-h", "-l", "walltime=300"], "true\n");
-    refused(&sandbox.run("qmove", &["long", &brief]), 188, "qmove: Job violates");
-    refused(&sandbox.run("qsub", &["-q", "long", "-J", "1-3", "job.sh"]), 3, "Array job exceeds");
+    refused(
+        &sandbox.run("qmove", &["long", &brief]),
+        188,
+        "qmove: Job violates",
+    );
+    refused(
+        &sandbox.run("qsub", &["-q", "long", "-J", "1-3", "job.sh"]),
+        3,
+        "Array job exceeds",
+    );
 }
 
 /// F4.
 #[test]
 fn standby_is_exempt_from_bounds() {
     let sandbox = sandbox();
-    let id = sandbox.submit(&["-h", "-W", "qos=standby", "-l", "walltime=5:00:00"], "true\n");
+    let id = sandbox.submit(
+        &["-h", "-W", "qos=standby", "-l", "walltime=5:00:00"],
+        "true\n",
+    );
     assert_eq!(sandbox.job(&id)["Resource_List"]["walltime"], "05:00:00");
-    refused(&sandbox.run("qalter", &["-W", "qos=normal", &id]), 188, "walltime 05:00:00 is more");
+    refused(
+        &sandbox.run("qalter", &["-W", "qos=normal", &id]),
+        188,
+        "walltime 05:00:00 is more",
+    );
 }
 
 #[test]
 fn who_is_not_on_the_list_is_kept_out() {
     let sandbox = sandbox();
-    refused(&sandbox.run("qsub", &["-q", "own", "job.sh"]), 159, "qsub: Unauthorized Request");
-    refused(&sandbox.run("qsub", &["-q", "far", "job.sh"]), 160, "qsub: Access from host not allowed, or unknown host");
-    refused(&sandbox.run("qsub", &["-q", "few", "job.sh"]), 174, "qsub: Access to queue is denied");
+    refused(
+        &sandbox.run("qsub", &["-q", "own", "job.sh"]),
+        159,
+        "qsub: Unauthorized Request",
+    );
+    refused(
+        &sandbox.run("qsub", &["-q", "far", "job.sh"]),
+        160,
+        "qsub: Access from host not allowed, or unknown host",
+    );
+    refused(
+        &sandbox.run("qsub", &["-q", "few", "job.sh"]),
+        174,
+        "qsub: Access to queue is denied",
+    );
     let id = sandbox.submit(&["-h"], "true\n");
-    refused(&sandbox.run("qmove", &["own", &id]), 159, "Unauthorized Request");
+    refused(
+        &sandbox.run("qmove", &["own", &id]),
+        159,
+        "Unauthorized Request",
+    );
 }
 
 /// I19, P30: the words of PBS with the count behind them; a routing queue keeps what is too much.
@@ -109,49 +162,77 @@ fn a_routing_queue_passes_on_what_there_is_room_for() {
     assert_eq!(queue_of(&sandbox, &first), "few");
     let second = sandbox.run("qsub", &["-q", "in", "job.sh"]);
     assert!(
-        second.code == 0 && second.err.contains("warning: above a soft limit: would exceed queue few's"),
+        second.code == 0
+            && second
+                .err
+                .contains("warning: above a soft limit: would exceed queue few's"),
         "{second:?}"
     );
     let third = sandbox.run("qsub", &["-q", "in", "job.sh"]).line();
     assert_eq!(queue_of(&sandbox, &third), "in");
     sandbox.until("it to say so", || {
-        (sandbox.job(&third)["comment"] == "Not Running: Queue not an execution queue.").then_some(())
+        (sandbox.job(&third)["comment"] == "Not Running: Queue not an execution queue.")
+            .then_some(())
     });
     let environ = sandbox.job(&third)["Variable_List"]["PBS_O_QUEUE"].clone();
     assert_eq!(environ, "in");
     sandbox.kill("schedd");
     sandbox.run("qdel", &[&first]).ok();
-    sandbox.until("the third to be passed on", || (queue_of(&sandbox, &third) == "few").then_some(()));
+    sandbox.until("the third to be passed on", || {
+        (queue_of(&sandbox, &third) == "few").then_some(())
+    });
     let never = sandbox.run("qsub", &["-q", "strict", "-l", "walltime=60", "job.sh"]);
-    refused(&never, 191, "qsub: Job rejected by all possible destinations: long: Job violates");
+    refused(
+        &never,
+        191,
+        "qsub: Job rejected by all possible destinations: long: Job violates",
+    );
 }
 
-/// P30: what waits in a routing queue outlives the destination it waits for, and a crash, and goes on when there is
-/// another; what is held or an array as all else.
+/// P30: what waits in a routing queue outlives the destination it waits for, and a crash, and goes
+/// on when there is another; what is held or an array as all else.
 #[test]
 fn jobs_wait_on_when_their_destination_is_deleted() {
     let sandbox = sandbox();
     let qmgr = |line: &str| sandbox.run("qmgr", &["-c", line]);
     qmgr("create queue soon queue_type = e, started = t").ok();
     qmgr("set queue in route_destinations = soon").ok();
-    let submit = |arguments: &[&str]| sandbox.run("qsub", &[&["-q", "in"], arguments, &["job.sh"]].concat()).line();
+    let submit = |arguments: &[&str]| {
+        sandbox
+            .run("qsub", &[&["-q", "in"], arguments, &["job.sh"]].concat())
+            .line()
+    };
     let jobs = [submit(&[]), submit(&["-h"]), submit(&["-J", "1-2"])];
     let queues = || jobs.each_ref().map(|id| queue_of(&sandbox, id));
     assert_eq!(queues(), ["in"; 3], "soon is closed");
     let deleted = qmgr("delete queue soon");
-    assert!(deleted.code == 0 && deleted.err.contains("warning: queue in still leads to soon"), "{deleted:?}");
-    refused(&sandbox.run("qsub", &["-q", "in", "job.sh"]), 191, "all possible destinations: soon: Unknown queue");
+    assert!(
+        deleted.code == 0
+            && deleted
+                .err
+                .contains("warning: queue in still leads to soon"),
+        "{deleted:?}"
+    );
+    refused(
+        &sandbox.run("qsub", &["-q", "in", "job.sh"]),
+        191,
+        "all possible destinations: soon: Unknown queue",
+    );
     sandbox.kill("schedd");
     assert_eq!(queues(), ["in"; 3]);
     qmgr("set queue in route_destinations = workq").ok();
-    sandbox.until("them to go on", || (queues() == ["workq", "in", "workq"]).then_some(()));
+    sandbox.until("them to go on", || {
+        (queues() == ["workq", "in", "workq"]).then_some(())
+    });
     assert_eq!(
         sandbox.job(&jobs[0])["Resource_List"]["walltime"],
         "00:10:00",
         "it gets what goes without saying there"
     );
     sandbox.run("qrls", &[&jobs[1]]).ok();
-    sandbox.until("it to follow them", || (queues() == ["workq"; 3]).then_some(()));
+    sandbox.until("it to follow them", || {
+        (queues() == ["workq"; 3]).then_some(())
+    });
 }
 
 /// I19.
@@ -159,15 +240,35 @@ fn jobs_wait_on_when_their_destination_is_deleted() {
 fn one_job_too_many_is_refused_with_the_count() {
     let sandbox = Sandbox::configured("[[limit]]\nuser = \"*\"\nqueued = { jobs = 3 }\n");
     sandbox.script("job.sh", "true\n");
-    let ids: Vec<String> = (0..2).map(|_| sandbox.run("qsub", &["-h", "job.sh"]).line()).collect();
-    let user = sandbox.job(&ids[0])["Job_Owner"].as_str().unwrap().split('@').next().unwrap().to_string();
+    let ids: Vec<String> = (0..2)
+        .map(|_| sandbox.run("qsub", &["-h", "job.sh"]).line())
+        .collect();
+    let user = sandbox.job(&ids[0])["Job_Owner"]
+        .as_str()
+        .unwrap()
+        .split('@')
+        .next()
+        .unwrap()
+        .to_string();
     let array = sandbox.run("qsub", &["-h", "-J", "1-2", "job.sh"]);
-    refused(&array, 38, &format!("qsub: would exceed complex's per-user limit ({user}: 2 of 3, and 2 more)"));
+    refused(
+        &array,
+        38,
+        &format!("qsub: would exceed complex's per-user limit ({user}: 2 of 3, and 2 more)"),
+    );
     sandbox.run("qsub", &["-h", "job.sh"]).line();
     let fourth = sandbox.run("qsub", &["-h", "job.sh"]);
-    refused(&fourth, 38, &format!("qsub: would exceed complex's per-user limit ({user}: 3 of 3, and 1 more)"));
+    refused(
+        &fourth,
+        38,
+        &format!("qsub: would exceed complex's per-user limit ({user}: 3 of 3, and 1 more)"),
+    );
     sandbox.kill("schedd");
-    refused(&sandbox.run("qsub", &["-h", "job.sh"]), 38, "3 of 3, and 1 more");
+    refused(
+        &sandbox.run("qsub", &["-h", "job.sh"]),
+        38,
+        "3 of 3, and 1 more",
+    );
     sandbox.run("qdel", &[&ids[0]]).ok();
     sandbox.run("qsub", &["-h", "job.sh"]).line();
 }
@@ -180,24 +281,50 @@ fn what_can_never_run_is_refused_with_the_nearest_that_fits() {
     sandbox.ended(&id);
     sandbox.script("job.sh", "true\n");
     let done = sandbox.run("qsub", &["-l", "select=1:ncpus=100000", "job.sh"]);
-    refused(&done, 188, "it can never run: Insufficient amount of resource: ncpus (R: 100000 A: ");
-    let nearest = done.err.trim_end().rsplit("-l ").next().unwrap().to_string();
-    let id = sandbox.run("qsub", &["-h", "-l", &nearest, "job.sh"]).line();
-    assert!(sandbox.job(&id)["Resource_List"]["select"].as_str().is_some_and(|select| nearest.ends_with(select)));
+    refused(
+        &done,
+        188,
+        "it can never run: Insufficient amount of resource: ncpus (R: 100000 A: ",
+    );
+    let nearest = done
+        .err
+        .trim_end()
+        .rsplit("-l ")
+        .next()
+        .unwrap()
+        .to_string();
+    let id = sandbox
+        .run("qsub", &["-h", "-l", &nearest, "job.sh"])
+        .line();
+    assert!(
+        sandbox.job(&id)["Resource_List"]["select"]
+            .as_str()
+            .is_some_and(|select| nearest.ends_with(select))
+    );
 }
 
-/// P24: a job that was possible when it came says since when it is not any more, also after a restart.
+/// P24: a job that was possible when it came says since when it is not any more, also after a
+/// restart.
 #[test]
 fn a_job_that_the_cluster_has_become_too_small_for_says_since_when() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
-    let with = |ncpus: u32| format!("[launch]\nlogin = false\n[[node]]\nname = \"{node}\"\nncpus = {ncpus}\n");
+    let with = |ncpus: u32| {
+        format!("[launch]\nlogin = false\n[[node]]\nname = \"{node}\"\nncpus = {ncpus}\n")
+    };
     let sandbox = Sandbox::configured(&with(8));
     let first = sandbox.submit(&["-l", "ncpus=8"], "sleep 600\n");
     sandbox.running(&first);
     let waits = sandbox.submit(&["-l", "ncpus=8"], "true\n");
-    let comment = || sandbox.job(&waits)["comment"].as_str().unwrap_or_default().to_string();
-    sandbox.until("it to wait", || comment().starts_with("Not Running: Insuff").then_some(()));
+    let comment = || {
+        sandbox.job(&waits)["comment"]
+            .as_str()
+            .unwrap_or_default()
+            .to_string()
+    };
+    sandbox.until("it to wait", || {
+        comment().starts_with("Not Running: Insuff").then_some(())
+    });
     let shrinks = || {
         sandbox.run("schedd", &["--stop"]).ok();
         std::fs::write(sandbox.home().join("lanai.toml"), with(4)).unwrap();
@@ -207,9 +334,14 @@ fn a_job_that_the_cluster_has_become_too_small_for_says_since_when() {
     std::thread::sleep(std::time::Duration::from_secs(11));
     shrinks();
     let words = "Can Never Run: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 4), since ";
-    let said = sandbox.until("it to say so", || Some(comment()).filter(|comment| comment.starts_with(words)));
+    let said = sandbox.until("it to say so", || {
+        Some(comment()).filter(|comment| comment.starts_with(words))
+    });
     shrinks();
     sandbox.until("it to say the same", || (comment() == said).then_some(()));
     let why = sandbox.run("qstat", &["--why", &waits]).ok();
-    assert!(why.contains("It can never start on this system as it is, since "), "{why}");
+    assert!(
+        why.contains("It can never start on this system as it is, since "),
+        "{why}"
+    );
 }

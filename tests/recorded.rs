@@ -16,12 +16,21 @@ fn recording(limit: &str) -> (TempDir, Sandbox) {
 
 /// Jobs of many kinds, a hold, a deletion and a restart of schedd.
 fn live(sandbox: &Sandbox) {
-    let ids: Vec<String> =
-        (0..6).map(|n| sandbox.submit(&["-l", &format!("walltime={}", 60 + n)], "sleep 0.2")).collect();
+    let ids: Vec<String> = (0..6)
+        .map(|n| sandbox.submit(&["-l", &format!("walltime={}", 60 + n)], "sleep 0.2"))
+        .collect();
     let held = sandbox.submit(&["-h", "-l", "walltime=60"], "true");
     let array = sandbox.submit(&["-J", "1-4%2", "-l", "walltime=60"], "true");
     let never = sandbox.submit(&["-l", "select=1:ncpus=9999", "-l", "walltime=60"], "true");
-    let next = sandbox.submit(&["-W", &format!("depend=afterok:{}", ids[0]), "-l", "walltime=60"], "true");
+    let next = sandbox.submit(
+        &[
+            "-W",
+            &format!("depend=afterok:{}", ids[0]),
+            "-l",
+            "walltime=60",
+        ],
+        "true",
+    );
     sandbox.run("qrls", &[&held]).ok();
     sandbox.ended(&ids[5]);
     sandbox.run("schedd", &["--stop"]).ok();
@@ -48,14 +57,25 @@ fn a_live_run_decided_once_more_gives_identical_plans() {
     let cycles: usize = out.split(' ').next().unwrap().parse().unwrap();
     assert!(cycles > 6 && out.ends_with("cycles, identical\n"), "{out}");
     let text = std::fs::read_to_string(&record).unwrap();
-    assert_eq!(text.matches("{\"begin\":").count(), 2, "a schedd that is started again begins anew");
+    assert_eq!(
+        text.matches("{\"begin\":").count(),
+        2,
+        "a schedd that is started again begins anew"
+    );
 
-    let altered = text.replacen("walltime\":{\"Time\":62000", "walltime\":{\"Time\":69000", 1);
+    let altered = text.replacen(
+        "walltime\":{\"Time\":62000",
+        "walltime\":{\"Time\":69000",
+        1,
+    );
     assert_ne!(altered, text);
     std::fs::write(&record, altered).unwrap();
     let (code, out, err) = check(&sandbox, &record);
     assert_eq!(code, 1, "{out}{err}");
-    assert!(out.contains("differs") && out.contains("recorded") && out.contains("decided now"), "{out}");
+    assert!(
+        out.contains("differs") && out.contains("recorded") && out.contains("decided now"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -66,7 +86,10 @@ fn a_recording_has_an_end() {
     let size = std::fs::metadata(&record).unwrap().len();
     assert!((4096..=8192).contains(&size), "{size}");
     let (code, out, err) = check(&sandbox, &record);
-    assert!(code == 0 && out.contains("the recording was cut") || err.contains("there is no cycle"), "{out}{err}");
+    assert!(
+        code == 0 && out.contains("the recording was cut") || err.contains("there is no cycle"),
+        "{out}{err}"
+    );
 }
 
 #[test]
@@ -74,5 +97,11 @@ fn a_file_that_cannot_be_recorded_in_holds_up_nobody() {
     let sandbox = Sandbox::configured("[cycle]\nrecord = \"/nosuch/folder/record\"\n");
     let id = sandbox.submit(&[], "true");
     sandbox.ended(&id);
-    assert!(sandbox.log().contains("/nosuch/folder/record: cannot record"), "{}", sandbox.log());
+    assert!(
+        sandbox
+            .log()
+            .contains("/nosuch/folder/record: cannot record"),
+        "{}",
+        sandbox.log()
+    );
 }

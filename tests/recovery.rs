@@ -9,11 +9,14 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 /// Marks each start of a job by a file of its own, made exclusively.
-const MARK: &str = "n=1; while ! (set -C; : > start.$PBS_JOBID.$n) 2>/dev/null; do n=$((n+1)); done\n";
+const MARK: &str =
+    "n=1; while ! (set -C; : > start.$PBS_JOBID.$n) 2>/dev/null; do n=$((n+1)); done\n";
 
 /// How often the scripts of a job have been started.
 fn starts(sandbox: &Sandbox, id: &str) -> u64 {
-    (1..).take_while(|n| sandbox.file(&format!("start.{id}.{n}")).exists()).count() as u64
+    (1..)
+        .take_while(|n| sandbox.file(&format!("start.{id}.{n}")).exists())
+        .count() as u64
 }
 
 fn touch(sandbox: &Sandbox, name: &str) {
@@ -26,7 +29,9 @@ fn waits(file: &str, status: i32) -> String {
 }
 
 fn status(job: &Value) -> i64 {
-    job["Exit_status"].as_i64().unwrap_or_else(|| panic!("no exit status: {job}"))
+    job["Exit_status"]
+        .as_i64()
+        .unwrap_or_else(|| panic!("no exit status: {job}"))
 }
 
 /// The daemons are there, or are started.
@@ -46,7 +51,9 @@ fn survive(victims: &[&str]) {
     let huge = sandbox.submit(&["-l", "ncpus=100000"], "true\n");
     sandbox.running(&ends_meanwhile);
     let session = sandbox.running(&runs_on)["session_id"].clone();
-    sandbox.until("the marks", || (starts(&sandbox, &runs_on) + starts(&sandbox, &ends_meanwhile) == 2).then_some(()));
+    sandbox.until("the marks", || {
+        (starts(&sandbox, &runs_on) + starts(&sandbox, &ends_meanwhile) == 2).then_some(())
+    });
     victims.iter().for_each(|victim| sandbox.kill(victim));
     touch(&sandbox, "meanwhile");
     std::thread::sleep(Duration::from_millis(200));
@@ -64,15 +71,29 @@ fn survive(victims: &[&str]) {
     assert_eq!(status(&sandbox.ended(&held)), 6);
     sandbox.run("qdel", &[&waiting, &huge]).ok();
     for id in [&before, &ends_meanwhile, &runs_on, &held, &after] {
-        assert_eq!((starts(&sandbox, id), &sandbox.job(id)["run_count"]), (1, &json!(1)), "{id}");
+        assert_eq!(
+            (starts(&sandbox, id), &sandbox.job(id)["run_count"]),
+            (1, &json!(1)),
+            "{id}"
+        );
     }
-    assert_eq!((sandbox.pids_of("schedd").len(), sandbox.pids_of("noded").len()), (1, 1));
+    assert_eq!(
+        (
+            sandbox.pids_of("schedd").len(),
+            sandbox.pids_of("noded").len()
+        ),
+        (1, 1)
+    );
 }
 
 #[test]
 fn a_qsub_whose_schedd_dies_before_it_answers_still_gets_the_one_id() {
     // Every schedd dies at its nth commit, so that one that has been started anew gets on a little.
-    for when in ["spool.committed:4", "spool.committed:5", "spool.committed:6"] {
+    for when in [
+        "spool.committed:4",
+        "spool.committed:5",
+        "spool.committed:6",
+    ] {
         let sandbox = Sandbox::new().with("LANAI_FAULTS", format!("{when}:crash"));
         let ids: Vec<String> = (0..6).map(|_| sandbox.submit(&["-h"], "true\n")).collect();
         let listed = sandbox.run("qselect", &[]).ok();
@@ -100,13 +121,22 @@ fn a_job_deleted_while_nobody_was_there_to_end_it_is_ended_later() {
     let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
     let id = sandbox.submit(&[], "echo $$ > pid\nwhile :; do sleep 0.05; done\n");
     sandbox.running(&id);
-    let pid = sandbox.until("its number", || fs::read_to_string(sandbox.file("pid")).ok()?.trim().parse::<i32>().ok());
+    let pid = sandbox.until("its number", || {
+        fs::read_to_string(sandbox.file("pid"))
+            .ok()?
+            .trim()
+            .parse::<i32>()
+            .ok()
+    });
     sandbox.kill("noded");
     sandbox.run("qdel", &[&id]).ok();
     sandbox.kill("schedd");
     start(&sandbox);
     assert_eq!(status(&sandbox.ended(&id)), 271);
-    assert!(!fs::exists(format!("/proc/{pid}")).unwrap(), "no process of it is left");
+    assert!(
+        !fs::exists(format!("/proc/{pid}")).unwrap(),
+        "no process of it is left"
+    );
 }
 
 #[test]
@@ -114,13 +144,21 @@ fn a_job_whose_end_was_forced_does_not_come_back() {
     let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
     let id = sandbox.submit(&[], &format!("{MARK}echo $$ > pid\nsleep 60\n"));
     sandbox.running(&id);
-    let pid = sandbox.until("its number", || fs::read_to_string(sandbox.file("pid")).ok()?.trim().parse::<i32>().ok());
+    let pid = sandbox.until("its number", || {
+        fs::read_to_string(sandbox.file("pid"))
+            .ok()?
+            .trim()
+            .parse::<i32>()
+            .ok()
+    });
     sandbox.kill("noded");
     sandbox.run("qdel", &["-W", "force", &id]).ok();
     assert_eq!(sandbox.state(&id), "F");
     sandbox.kill("schedd");
     start(&sandbox);
-    sandbox.until("the end of its processes", || (!fs::exists(format!("/proc/{pid}")).unwrap()).then_some(()));
+    sandbox.until("the end of its processes", || {
+        (!fs::exists(format!("/proc/{pid}")).unwrap()).then_some(())
+    });
     let next = sandbox.submit(&[], "exit 9\n");
     assert_eq!(status(&sandbox.ended(&next)), 9);
     assert_eq!((status(&sandbox.job(&id)), starts(&sandbox, &id)), (265, 1));
@@ -142,7 +180,9 @@ impl Work {
     fn submit(&mut self, name: &'static str, arguments: &[&str], script: &str) -> String {
         let arguments = [&["-N", name], arguments].concat();
         let id = self.sandbox.until("an acknowledgement", || {
-            let done = self.sandbox.run_with_input("qsub", &arguments, &format!("{MARK}{script}\n"));
+            let done =
+                self.sandbox
+                    .run_with_input("qsub", &arguments, &format!("{MARK}{script}\n"));
             (done.code == 0).then(|| done.out.trim().to_string())
         });
         self.acknowledged.push((name, id.clone()));
@@ -172,12 +212,19 @@ impl Work {
         self.ask("qdel", &gone, |job| job["job_state"] == "F");
         self.sandbox.until("the job to be rerun", || {
             start(&self.sandbox);
-            (starts(&self.sandbox, &twice) == 1 && self.sandbox.job(&twice)["session_id"].is_number()).then_some(())
+            (starts(&self.sandbox, &twice) == 1
+                && self.sandbox.job(&twice)["session_id"].is_number())
+            .then_some(())
         });
-        self.ask("qrerun", &twice, |job| job["run_count"] == 2 || job["job_state"] != "R");
+        self.ask("qrerun", &twice, |job| {
+            job["run_count"] == 2 || job["job_state"] != "R"
+        });
         self.submit("last", &[], "exit 6");
         assert_eq!(self.sandbox.job(&one)["Job_Name"], "one");
-        self.acknowledged.iter().map(|(name, id)| (*name, self.ending(id))).collect()
+        self.acknowledged
+            .iter()
+            .map(|(name, id)| (*name, self.ending(id)))
+            .collect()
     }
 
     fn ending(&self, id: &str) -> (i64, u64, u64) {
@@ -185,16 +232,27 @@ impl Work {
             start(&self.sandbox);
             Some(self.sandbox.job(id)).filter(|job| job["job_state"] == "F")
         });
-        (status(&job), job["run_count"].as_u64().unwrap_or(0), starts(&self.sandbox, id))
+        (
+            status(&job),
+            job["run_count"].as_u64().unwrap_or(0),
+            starts(&self.sandbox, id),
+        )
     }
 }
 
 /// Does the work with a schedd that dies at the nth passing of a point; None if it never did.
 fn work_with_a_death(point: &str, n: u32) -> (Ending, bool) {
     let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
-    let faulty = sandbox.command("schedd").env("LANAI_FAULTS", format!("{point}:{n}:crash")).output().unwrap();
+    let faulty = sandbox
+        .command("schedd")
+        .env("LANAI_FAULTS", format!("{point}:{n}:crash"))
+        .output()
+        .unwrap();
     let first = sandbox.pid_of("schedd").filter(|_| faulty.status.success());
-    let mut work = Work { sandbox, acknowledged: Vec::new() };
+    let mut work = Work {
+        sandbox,
+        acknowledged: Vec::new(),
+    };
     let ending = work.run();
     let died = first.is_none_or(|pid| !work.sandbox.pids_of("schedd").contains(&pid));
     (ending, died)
@@ -212,9 +270,13 @@ fn every_death_comes_to_the_same(point: &str) {
     .into();
     for first in (1..).step_by(4) {
         let rounds: Vec<(u32, (Ending, bool))> = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                (first..first + 4).map(|n| scope.spawn(move || (n, work_with_a_death(point, n)))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            let threads: Vec<_> = (first..first + 4)
+                .map(|n| scope.spawn(move || (n, work_with_a_death(point, n))))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
         });
         for (n, (ending, _)) in &rounds {
             assert_eq!(ending, &expected, "{point}:{n}");
@@ -251,16 +313,27 @@ fn a_reboot_runs_again_what_may_be_run_again_once() {
     let held = sandbox.submit(&["-h"], "exit 3\n");
     sandbox.running(&again);
     sandbox.running(&never);
-    sandbox.until("the marks", || (starts(&sandbox, &again) + starts(&sandbox, &never) == 2).then_some(()));
+    sandbox.until("the marks", || {
+        (starts(&sandbox, &again) + starts(&sandbox, &never) == 2).then_some(())
+    });
     sandbox.cut_power();
     fs::write(&boot, "second\n").unwrap();
     assert_eq!(sandbox.state(&again), "R", "nobody has looked yet");
     start(&sandbox);
     let job = sandbox.ended(&again);
-    assert_eq!((status(&job), &job["run_count"], starts(&sandbox, &again)), (4, &json!(2), 2));
+    assert_eq!(
+        (status(&job), &job["run_count"], starts(&sandbox, &again)),
+        (4, &json!(2), 2)
+    );
     let job = sandbox.ended(&never);
-    assert_eq!((status(&job), &job["run_count"], starts(&sandbox, &never)), (-4, &json!(1), 1));
-    assert_eq!((sandbox.state(&held), status(&sandbox.job(&over))), ("H".to_string(), 5));
+    assert_eq!(
+        (status(&job), &job["run_count"], starts(&sandbox, &never)),
+        (-4, &json!(1), 1)
+    );
+    assert_eq!(
+        (sandbox.state(&held), status(&sandbox.job(&over))),
+        ("H".to_string(), 5)
+    );
     assert_eq!(starts(&sandbox, &over), 1);
 }
 
@@ -285,21 +358,41 @@ fn a_power_cut_at_any_moment_leaves_a_spool_that_goes_on() {
         assert_eq!(status(&job), 7, "{job}");
         let counted = job["run_count"].as_u64().unwrap();
         // A start that is on disk may have come to nothing; none has happened that is not on disk.
-        assert!((1..=counted).contains(&starts(&sandbox, id)), "{} of {job}", starts(&sandbox, id));
+        assert!(
+            (1..=counted).contains(&starts(&sandbox, id)),
+            "{} of {job}",
+            starts(&sandbox, id)
+        );
     }
 }
 
 #[test]
 fn a_job_that_no_node_can_start_is_held_after_some_failures() {
     let sandbox = Sandbox::configured("[launch]\nretry = \"1ms\"\nmax_failed_starts = 8\n");
-    let faulty = sandbox.command("noded").env("LANAI_FAULTS", "attempt.build:1/1:fail").output().unwrap();
+    let faulty = sandbox
+        .command("noded")
+        .env("LANAI_FAULTS", "attempt.build:1/1:fail")
+        .output()
+        .unwrap();
     assert!(faulty.status.success(), "{faulty:?}");
     let id = sandbox.submit(&[], &format!("{MARK}exit 3\n"));
-    let job = sandbox.until("the hold", || Some(sandbox.job(&id)).filter(|job| job["job_state"] == "H"));
-    assert_eq!((&job["Hold_Types"], &job["run_count"]), (&json!("s"), &json!(8)), "{job}");
+    let job = sandbox.until("the hold", || {
+        Some(sandbox.job(&id)).filter(|job| job["job_state"] == "H")
+    });
+    assert_eq!(
+        (&job["Hold_Types"], &job["run_count"]),
+        (&json!("s"), &json!(8)),
+        "{job}"
+    );
     let comment = job["comment"].as_str().unwrap();
-    assert!(comment.starts_with("job held, too many failed attempts to run"), "{comment}");
-    assert!(comment.contains("a fault asked for at attempt.build"), "{comment}");
+    assert!(
+        comment.starts_with("job held, too many failed attempts to run"),
+        "{comment}"
+    );
+    assert!(
+        comment.contains("a fault asked for at attempt.build"),
+        "{comment}"
+    );
     assert_eq!(starts(&sandbox, &id), 0);
     sandbox.kill("noded");
     sandbox.run("qrls", &["-h", "s", &id]).ok();
@@ -308,7 +401,14 @@ fn a_job_that_no_node_can_start_is_held_after_some_failures() {
 
 #[test]
 fn twenty_failed_starts_are_the_usual_limit() {
-    assert_eq!(lanai::model::config::Config::default().launch.rules.retries.most, 20);
+    assert_eq!(
+        lanai::model::config::Config::default()
+            .launch
+            .rules
+            .retries
+            .most,
+        20
+    );
 }
 
 /// Whatever the shepherd waits for, a stopped process or a disk.
@@ -318,13 +418,21 @@ fn a_deletion_by_force_ends_a_shepherd_that_hangs_and_its_job() {
     let id = sandbox.submit(&[], "setsid sleep 300 & sleep 300");
     let session = sandbox.running(&id)["session_id"].as_i64().unwrap() as i32;
     let shepherd = procfs::process(session).unwrap().parent;
-    let family = || procfs::family(shepherd).into_iter().map(|process| process.pid);
-    let left = sandbox.until("all processes", || Some(family().collect::<Vec<_>>()).filter(|pids| pids.len() > 2));
+    let family = || {
+        procfs::family(shepherd)
+            .into_iter()
+            .map(|process| process.pid)
+    };
+    let left = sandbox.until("all processes", || {
+        Some(family().collect::<Vec<_>>()).filter(|pids| pids.len() > 2)
+    });
     kill(shepherd, SIGSTOP);
     sandbox.run("qdel", &["-W", "force", &id]).ok();
     let lives = |pid: &i32| procfs::process(*pid).is_some_and(|process| process.lives());
     let is_gone = || !left.iter().chain([&shepherd]).any(lives);
-    sandbox.until("the end of the shepherd and its job", || is_gone().then_some(()));
+    sandbox.until("the end of the shepherd and its job", || {
+        is_gone().then_some(())
+    });
     assert_eq!(sandbox.job(&id)["Exit_status"], 265);
 }
 
@@ -337,12 +445,19 @@ fn an_exit_status_that_cannot_be_recorded_is_reported_and_the_shepherd_ends() {
     let shepherd = procfs::process(session).unwrap().parent;
     assert_eq!(sandbox.ended(&id)["Exit_status"], 3);
     sandbox.until("the end of the shepherd", || {
-        procfs::process(shepherd).is_none_or(|process| !process.lives()).then_some(())
+        procfs::process(shepherd)
+            .is_none_or(|process| !process.lives())
+            .then_some(())
     });
-    assert!(sandbox.log().contains("outcome cannot be recorded"), "{}", sandbox.log());
+    assert!(
+        sandbox.log().contains("outcome cannot be recorded"),
+        "{}",
+        sandbox.log()
+    );
 }
 
-/// schedd keeps an inventory that the spool did not take, and records it later, when the noded may be gone.
+/// schedd keeps an inventory that the spool did not take, and records it later, when the noded may
+/// be gone.
 #[test]
 fn a_job_is_not_lost_with_a_connection_that_ends_before_the_inventory_is_recorded() {
     for commit in 2..=4 {
@@ -362,7 +477,9 @@ fn a_job_is_not_lost_with_a_connection_that_ends_before_the_inventory_is_recorde
         sandbox.kill("noded");
         std::thread::sleep(Duration::from_millis(500));
         // It starts its own noded again, too.
-        sandbox.until("schedd", || (sandbox.run("schedd", &[]).code == 0).then_some(()));
+        sandbox.until("schedd", || {
+            (sandbox.run("schedd", &[]).code == 0).then_some(())
+        });
         fs::write(sandbox.file("go"), "").unwrap();
         assert_eq!(sandbox.ended(&id)["run_count"], 1, "commit {commit}");
     }

@@ -4,17 +4,36 @@ use crate::support::sandbox::{Done, Sandbox};
 use serde_json::{Value, json};
 use std::fs;
 
-/// Three hosts of two processors each, with a job on all of them that runs until the file `end` is there. Each of its
-/// tasks leaves its process id in a file of its host's name.
+/// Three hosts of two processors each, with a job on all of them that runs until the file `end` is
+/// there. Each of its tasks leaves its process id in a file of its host's name.
 fn three_hosts() -> (Sandbox, String) {
     let sandbox = Sandbox::new();
-    sandbox.run("noded", &["--nodes", "3", "--ncpus", "2", "--mem", "4gb", "--name", "h"]).ok();
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--nodes", "3", "--ncpus", "2", "--mem", "4gb", "--name", "h",
+            ],
+        )
+        .ok();
     let script = "pbsdsh -n 1 -o -- sh -c 'echo $$ > pid.h2; exec sleep 600'\n\
                   pbsdsh -n 2 -o -- sh -c 'echo $$ > pid.h3; exec sleep 600'\n\
                   while [ ! -e end ]; do sleep 0.05; done\n\
                   cat $PBS_NODEFILE > nodes\n\
                   pbsdsh -- sh -c 'echo $PBS_VNODENUM >> ran'\n";
-    let id = sandbox.submit(&["-l", "select=3:ncpus=2", "-l", "place=scatter", "-v", "PATH", "-e", "err"], script);
+    let id = sandbox.submit(
+        &[
+            "-l",
+            "select=3:ncpus=2",
+            "-l",
+            "place=scatter",
+            "-v",
+            "PATH",
+            "-e",
+            "err",
+        ],
+        script,
+    );
     sandbox.running(&id);
     for host in ["h2", "h3"] {
         sandbox.until("a task", || pid(&sandbox, host));
@@ -23,11 +42,16 @@ fn three_hosts() -> (Sandbox, String) {
 }
 
 fn pid(sandbox: &Sandbox, host: &str) -> Option<i32> {
-    fs::read_to_string(sandbox.file(&format!("pid.{host}"))).ok()?.trim().parse().ok()
+    fs::read_to_string(sandbox.file(&format!("pid.{host}")))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 fn lives(sandbox: &Sandbox, host: &str) -> bool {
-    pid(sandbox, host).is_some_and(|pid| lanai::sys::procfs::process(pid).is_some_and(|process| process.lives()))
+    pid(sandbox, host)
+        .is_some_and(|pid| lanai::sys::procfs::process(pid).is_some_and(|process| process.lives()))
 }
 
 fn node(sandbox: &Sandbox, name: &str) -> Value {
@@ -37,25 +61,49 @@ fn node(sandbox: &Sandbox, name: &str) -> Value {
 
 #[track_caller]
 fn refused(done: Done, code: i32, err: &str) {
-    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (code, "", format!("{err}\n").as_str()));
+    assert_eq!(
+        (done.code, done.out.as_str(), done.err.as_str()),
+        (code, "", format!("{err}\n").as_str())
+    );
 }
 
 #[test]
 fn a_released_node_is_free_for_others_and_its_tasks_are_gone_through_restarts_of_all_daemons() {
     let (sandbox, id) = three_hosts();
     let waiting = sandbox.submit(&["-l", "ncpus=2"], "sleep 600\n");
-    assert_eq!(sandbox.run("pbs_release_nodes", &["-j", &id, "h2"]).ok(), "");
-    sandbox.until("the end of the task", || (!lives(&sandbox, "h2")).then_some(()));
-    assert_eq!(sandbox.running(&waiting)["exec_vnode"], json!("(h2:ncpus=2)"));
-    assert_eq!(sandbox.job(&id)["exec_vnode"], json!("(h1:ncpus=2)+(h3:ncpus=2)"));
+    assert_eq!(
+        sandbox.run("pbs_release_nodes", &["-j", &id, "h2"]).ok(),
+        ""
+    );
+    sandbox.until("the end of the task", || {
+        (!lives(&sandbox, "h2")).then_some(())
+    });
+    assert_eq!(
+        sandbox.running(&waiting)["exec_vnode"],
+        json!("(h2:ncpus=2)")
+    );
+    assert_eq!(
+        sandbox.job(&id)["exec_vnode"],
+        json!("(h1:ncpus=2)+(h3:ncpus=2)")
+    );
     assert!(lives(&sandbox, "h3"), "what is kept is let alone");
     for daemon in ["schedd", "noded"] {
         sandbox.kill(daemon);
     }
-    sandbox.run("noded", &["--nodes", "3", "--ncpus", "2", "--mem", "4gb", "--name", "h"]).ok();
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--nodes", "3", "--ncpus", "2", "--mem", "4gb", "--name", "h",
+            ],
+        )
+        .ok();
     sandbox.run("schedd", &[]).ok();
     sandbox.until("all nodes", || {
-        ["h1", "h2", "h3"].iter().all(|name| node(&sandbox, name)["state"] == "job-busy").then_some(())
+        ["h1", "h2", "h3"]
+            .iter()
+            .all(|name| node(&sandbox, name)["state"] == "job-busy")
+            .then_some(())
     });
     assert_eq!(sandbox.job(&id)["exec_host"], json!("h1/0*2+h3/0*2"));
     assert_eq!(node(&sandbox, "h2")["jobs"], json!([waiting]));
@@ -72,7 +120,10 @@ fn a_released_node_is_free_for_others_and_its_tasks_are_gone_through_restarts_of
 #[test]
 fn a_job_is_charged_for_what_it_gave_back_until_then() {
     let (sandbox, id) = three_hosts();
-    assert_eq!(sandbox.run("pbs_release_nodes", &["-j", &id, "-a"]).ok(), "");
+    assert_eq!(
+        sandbox.run("pbs_release_nodes", &["-j", &id, "-a"]).ok(),
+        ""
+    );
     assert_eq!(sandbox.job(&id)["exec_vnode"], json!("(h1:ncpus=2)"));
     std::thread::sleep(std::time::Duration::from_secs(3));
     fs::write(sandbox.file("end"), "").unwrap();
@@ -82,16 +133,26 @@ fn a_job_is_charged_for_what_it_gave_back_until_then() {
     let asked = |sql: &str| -> Vec<(i64, i64)> {
         let sql = sql.replace("?", number);
         let mut statement = spool.prepare(&sql).unwrap();
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let rows = statement
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap();
         rows.map(Result::unwrap).collect()
     };
     let charges = asked("SELECT cores, ended - began FROM charge WHERE job = ? ORDER BY cores");
-    let [(2, whole), (4, until)] = charges[..] else { panic!("{charges:?}") };
+    let [(2, whole), (4, until)] = charges[..] else {
+        panic!("{charges:?}")
+    };
     assert!(whole >= until + 2900, "{charges:?}");
-    let told: Value = serde_json::from_str(&sandbox.run("qacct", &["--by", "user", "-F", "json"]).ok()).unwrap();
-    let seconds = told["Accounts"][0]["core_seconds"].as_f64().unwrap_or_else(|| panic!("{told}"));
+    let told: Value =
+        serde_json::from_str(&sandbox.run("qacct", &["--by", "user", "-F", "json"]).ok()).unwrap();
+    let seconds = told["Accounts"][0]["core_seconds"]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{told}"));
     let charged = (2 * whole + 4 * until) as f64 / 1000.0;
-    assert!((seconds - charged).abs() < 0.1, "accounts {seconds}, charges {charged}");
+    assert!(
+        (seconds - charged).abs() < 0.1,
+        "accounts {seconds}, charges {charged}"
+    );
 }
 
 #[test]
@@ -99,34 +160,77 @@ fn what_cannot_be_given_back_is_refused_in_pbss_words() {
     let (sandbox, id) = three_hosts();
     let release = |arguments: &[&str]| sandbox.run("pbs_release_nodes", arguments);
     let foreign = "pbs_release_nodes: node(s) requested to be released not part of the job: ";
-    refused(release(&["-j", &id, "h9", "h2"]), 162, &format!("{foreign}h9 "));
+    refused(
+        release(&["-j", &id, "h9", "h2"]),
+        162,
+        &format!("{foreign}h9 "),
+    );
     let home = "pbs_release_nodes: Can't free 'h1' since it's on a primary execution host ";
     refused(release(&["-j", &id, "h1", "h2"]), 162, home);
-    refused(release(&["-j", &id, "-k", "2"]), 162, &format!("{foreign} "));
+    refused(
+        release(&["-j", &id, "-k", "2"]),
+        162,
+        &format!("{foreign} "),
+    );
     let many = "pbs_release_nodes: could not satisfy select chunk (ncpus=2) ";
     refused(release(&["-j", &id, "-k", "select=4:ncpus=2"]), 162, many);
     refused(
         release(&["-j", "999", "-a"]),
         153,
-        "pbs_release_nodes: Unknown Job Id 999.head".replace("head", &server(&id)).as_str(),
+        "pbs_release_nodes: Unknown Job Id 999.head"
+            .replace("head", &server(&id))
+            .as_str(),
     );
-    refused(release(&["-j", "x", "-a"]), 2, "pbs_release_nodes: illegally formed job identifier: x");
+    refused(
+        release(&["-j", "x", "-a"]),
+        2,
+        "pbs_release_nodes: illegally formed job identifier: x",
+    );
     refused(release(&["-a"]), 2, "pbs_release_nodes: No jobid given");
     let held = sandbox.submit(&["-h"], "true\n");
-    refused(release(&["-j", &held, "-a"]), 168, "pbs_release_nodes: Request invalid for state of job ");
+    refused(
+        release(&["-j", &held, "-a"]),
+        168,
+        "pbs_release_nodes: Request invalid for state of job ",
+    );
     let array = sandbox.submit(&["-h", "-J", "1-2"], "true\n");
     let arrays = "pbs_release_nodes: not supported for Array Jobs or multiple sub-jobs ";
     refused(release(&["-j", &array, "-a"]), 181, arrays);
-    for wrong in [&["-j", &id][..], &["-j", &id, "-a", "h2"], &["-a", "-k", "1"], &["-k", "1", "h2"], &["-y"]] {
+    for wrong in [
+        &["-j", &id][..],
+        &["-j", &id, "-a", "h2"],
+        &["-a", "-k", "1"],
+        &["-k", "1", "h2"],
+        &["-y"],
+    ] {
         let done = release(wrong);
         assert_eq!((done.code, done.out.as_str()), (2, ""), "{wrong:?}");
-        assert!(done.err.contains("usage: pbs_release_nodes [-j job_identifier] host_or_vnode1 host_or_vnode2 ...\n"));
-        assert!(done.err.ends_with("       pbs_release_nodes --version\n"), "{}", done.err);
+        assert!(done.err.contains(
+            "usage: pbs_release_nodes [-j job_identifier] host_or_vnode1 host_or_vnode2 ...\n"
+        ));
+        assert!(
+            done.err.ends_with("       pbs_release_nodes --version\n"),
+            "{}",
+            done.err
+        );
     }
-    assert_eq!(sandbox.job(&id)["exec_vnode"], json!("(h1:ncpus=2)+(h2:ncpus=2)+(h3:ncpus=2)"), "nothing has changed");
+    assert_eq!(
+        sandbox.job(&id)["exec_vnode"],
+        json!("(h1:ncpus=2)+(h2:ncpus=2)+(h3:ncpus=2)"),
+        "nothing has changed"
+    );
     release(&["-j", &id, "-k", "select=2:ncpus=1"]).ok();
-    assert_eq!(sandbox.job(&id)["exec_vnode"], json!("(h1:ncpus=2)+(h2:ncpus=2)"));
-    assert!(sandbox.run("tracejob", &[&id]).ok().contains("Nodes h3 released at request of"), "tracejob knows");
+    assert_eq!(
+        sandbox.job(&id)["exec_vnode"],
+        json!("(h1:ncpus=2)+(h2:ncpus=2)")
+    );
+    assert!(
+        sandbox
+            .run("tracejob", &[&id])
+            .ok()
+            .contains("Nodes h3 released at request of"),
+        "tracejob knows"
+    );
 }
 
 fn server(id: &str) -> String {
@@ -136,34 +240,96 @@ fn server(id: &str) -> String {
 #[test]
 fn with_release_nodes_on_stageout_other_hosts_are_given_back_when_files_are_copied_away() {
     let sandbox = Sandbox::new();
-    sandbox.run("noded", &["--nodes", "2", "--ncpus", "2", "--mem", "4gb", "--name", "h"]).ok();
-    let stageout = format!("stageout={}@localhost:{}", sandbox.file("made").display(), sandbox.file("copy").display());
-    let two_hosts = ["-l", "select=2:ncpus=1", "-l", "place=scatter", "-W", stageout.as_str(), "-W"];
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--nodes", "2", "--ncpus", "2", "--mem", "4gb", "--name", "h",
+            ],
+        )
+        .ok();
+    let stageout = format!(
+        "stageout={}@localhost:{}",
+        sandbox.file("made").display(),
+        sandbox.file("copy").display()
+    );
+    let two_hosts = [
+        "-l",
+        "select=2:ncpus=1",
+        "-l",
+        "place=scatter",
+        "-W",
+        stageout.as_str(),
+        "-W",
+    ];
     let submitted = |asked: &str| {
         let asked = format!("release_nodes_on_stageout={asked}");
-        sandbox.submit(&[&two_hosts[..], &[&asked]].concat(), "echo > made; while [ ! -e end ]; do sleep 0.05; done\n")
+        sandbox.submit(
+            &[&two_hosts[..], &[&asked]].concat(),
+            "echo > made; while [ ! -e end ]; do sleep 0.05; done\n",
+        )
     };
     let [altered, keeps] = ["false", "false"].map(submitted);
-    [&altered, &keeps].iter().for_each(|id| drop(sandbox.running(id)));
-    sandbox.run("qalter", &["-W", "release_nodes_on_stageout=true", &altered]).ok();
+    [&altered, &keeps]
+        .iter()
+        .for_each(|id| drop(sandbox.running(id)));
+    sandbox
+        .run(
+            "qalter",
+            &["-W", "release_nodes_on_stageout=true", &altered],
+        )
+        .ok();
     fs::write(sandbox.file("end"), "").unwrap();
     assert_eq!(sandbox.ended(&altered)["exec_vnode"], json!("(h1:ncpus=1)"));
-    assert_eq!(sandbox.ended(&keeps)["exec_vnode"], json!("(h1:ncpus=1)+(h2:ncpus=1)"));
+    assert_eq!(
+        sandbox.ended(&keeps)["exec_vnode"],
+        json!("(h1:ncpus=1)+(h2:ncpus=1)")
+    );
     let story = sandbox.run("tracejob", &[&altered]).ok();
-    assert!(story.contains("Nodes h2 released at request of schedd@"), "{story}");
+    assert!(
+        story.contains("Nodes h2 released at request of schedd@"),
+        "{story}"
+    );
     assert_eq!(sandbox.read("copy"), "\n");
 }
 
 #[test]
 fn a_job_gives_back_its_own_nodes_and_finds_them_gone_from_its_node_file() {
     let sandbox = Sandbox::new();
-    sandbox.run("noded", &["--nodes", "2", "--ncpus", "2", "--mem", "4gb", "--name", "h"]).ok();
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--nodes", "2", "--ncpus", "2", "--mem", "4gb", "--name", "h",
+            ],
+        )
+        .ok();
     let script = "pbs_release_nodes -a || exit 1\n\
                   until [ $(wc -l < $PBS_NODEFILE) = 1 ]; do sleep 0.05; done\n\
                   pbsdsh -n 1 -- true 2> index; cat $PBS_NODEFILE\n";
-    let asked = ["-l", "select=2:ncpus=1", "-l", "place=scatter", "-v", "PATH,LANAI_HOME", "-o", "out", "-e", "err"];
+    let asked = [
+        "-l",
+        "select=2:ncpus=1",
+        "-l",
+        "place=scatter",
+        "-v",
+        "PATH,LANAI_HOME",
+        "-o",
+        "out",
+        "-e",
+        "err",
+    ];
     let id = sandbox.submit(&asked, script);
-    assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{}", sandbox.read("err"));
+    assert_eq!(
+        sandbox.ended(&id)["Exit_status"],
+        0,
+        "{}",
+        sandbox.read("err")
+    );
     assert_eq!(sandbox.read("out"), "h1\n");
-    assert!(sandbox.read("index").contains("this job has no node 1"), "{}", sandbox.read("index"));
+    assert!(
+        sandbox.read("index").contains("this job has no node 1"),
+        "{}",
+        sandbox.read("index")
+    );
 }

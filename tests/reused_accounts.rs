@@ -1,5 +1,5 @@
-//! An account is deleted, and its number or its name is given to another person, who gets neither its
-//! rights nor its jobs. Needs root, and says so where there is none.
+//! An account is deleted, and its number or its name is given to another person, who gets neither
+//! its rights nor its jobs. Needs root, and says so where there is none.
 
 use crate::shared::shared;
 use crate::support::people::{Person, people};
@@ -25,7 +25,12 @@ impl Manager {
         let asked = ["-E", "12312359", "-D", "60", "-l", "select=1:ncpus=1"];
         let reserved = person.run(&sandbox, "pbs_rsub", &asked).line();
         let reservation = reserved.split_whitespace().next().unwrap().to_string();
-        Some(Manager { sandbox, person, job, reservation })
+        Some(Manager {
+            sandbox,
+            person,
+            job,
+            reservation,
+        })
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> Done {
@@ -37,7 +42,9 @@ impl Manager {
     fn has_no_rights(&self) {
         // schedd remembers a name for a few seconds.
         let speak = ["-c", "set server comment = mine"];
-        self.sandbox.until("the new account", || (self.run("qmgr", &speak).code != 0).then_some(()));
+        self.sandbox.until("the new account", || {
+            (self.run("qmgr", &speak).code != 0).then_some(())
+        });
         for (program, arguments) in [
             ("qmgr", &["-c", "create queue other"][..]),
             ("qmgr", &["-c", "set server managers += nobody@*"]),
@@ -50,14 +57,18 @@ impl Manager {
             ("qterm", &[]),
         ] {
             let done = self.run(program, arguments);
-            assert!(done.code != 0 && done.err.contains("nauthorized"), "{program} {arguments:?}: {done:?}");
+            assert!(
+                done.code != 0 && done.err.contains("nauthorized"),
+                "{program} {arguments:?}: {done:?}"
+            );
         }
         let seen = self.run("qstat", &["-f", &self.job]).ok();
         assert!(!seen.contains("SECRET"), "{seen}");
         assert_eq!(self.sandbox.state(&self.job), "H");
     }
 
-    /// The jobs of the person who has the account now run, and the waiting job of the other does not.
+    /// The jobs of the person who has the account now run, and the waiting job of the other does
+    /// not.
     #[track_caller]
     fn runs_own_jobs_only(&self) {
         let own = self.person.submit(&self.sandbox, &[], "id -un > who");
@@ -73,7 +84,9 @@ impl Manager {
 
 #[test]
 fn who_gets_the_number_of_an_account_gets_nothing_else() {
-    let Some(mut manager) = Manager::new("number") else { return };
+    let Some(mut manager) = Manager::new("number") else {
+        return;
+    };
     let (name, uid) = (format!("{}n", manager.person.name), manager.person.uid);
     manager.person.replace(name, uid);
     manager.has_no_rights();
@@ -82,14 +95,21 @@ fn who_gets_the_number_of_an_account_gets_nothing_else() {
 
 #[test]
 fn who_gets_the_name_of_an_account_gets_nothing_else() {
-    let Some(mut manager) = Manager::new("name") else { return };
+    let Some(mut manager) = Manager::new("name") else {
+        return;
+    };
     let (name, uid) = (manager.person.name.clone(), manager.person.uid);
     manager.person.replace(name.clone(), uid + 4000);
     manager.has_no_rights();
     manager.sandbox.run("schedd", &["--stop"]).ok();
     manager.sandbox.run("schedd", &[]).ok();
     manager.has_no_rights();
-    assert!(manager.sandbox.log().contains("has no rights: `managers` and `operators` mean the account"));
+    assert!(
+        manager
+            .sandbox
+            .log()
+            .contains("has no rights: `managers` and `operators` mean the account")
+    );
     manager.runs_own_jobs_only();
     // The right is granted anew.
     let grant = format!("set server managers += {name}@*");

@@ -1,15 +1,16 @@
-//! What `qsub` accepts and `qstat` shows reads back as what was given: names, accounts, paths, environments,
-//! comments and commands, whatever bytes are in them.
+//! What `qsub` accepts and `qstat` shows reads back as what was given: names, accounts, paths,
+//! environments, comments and commands, whatever bytes are in them.
 //!
-//! Everything is read back by PBS's rules alone, in code of this file: text is rejoined at newline and TAB,
-//! dsv is split at its delimiter, JSON is read by a JSON parser. What these formats cannot tell apart:
+//! Everything is read back by PBS's rules alone, in code of this file: text is rejoined at newline
+//! and TAB, dsv is split at its delimiter, JSON is read by a JSON parser. What these formats cannot
+//! tell apart:
 //!
-//! * In all three, bytes that are no UTF-8: each stretch of them is one U+FFFD, since JSON has no other
-//!   form for them and readers of text give up on them. Two variables whose names differ there alone are one
-//!   key of JSON.
+//! * In all three, bytes that are no UTF-8: each stretch of them is one U+FFFD, since JSON has no
+//!   other form for them and readers of text give up on them. Two variables whose names differ
+//!   there alone are one key of JSON.
 //! * In text and dsv, a control character from `^` and its letter: PBS writes both as `^G`.
-//! * In text, a newline from `\` and `n`, because values are not escaped there. In `Variable_List`, and in dsv,
-//!   `\` is escaped, and they differ.
+//! * In text, a newline from `\` and `n`, because values are not escaped there. In `Variable_List`,
+//!   and in dsv, `\` is escaped, and they differ.
 
 use crate::support::cases;
 use crate::support::grammars;
@@ -88,7 +89,10 @@ const NO_TEXT: &[&[u8]] = &[b"\xff", b"\xc3", b"\xf0\x9f", b"\x80,"];
 
 /// Texts made of these, some longer than a line.
 fn text() -> impl Strategy<Value = String> {
-    let long = (prop::sample::select(&["x", "é,", "y z", ",", "\\"][..]), 20usize..90)
+    let long = (
+        prop::sample::select(&["x", "é,", "y z", ",", "\\"][..]),
+        20usize..90,
+    )
         .prop_map(|(text, times)| text.repeat(times));
     let piece = prop_oneof![9 => prop::sample::select(ODD).prop_map(String::from), 1 => long, 1 => "[ -~]{1,4}"];
     prop::collection::vec(piece, 1..6).prop_map(|pieces| pieces.concat())
@@ -121,9 +125,15 @@ fn variable() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     let function = "BASH_FUNC_[a-z]{1,3}%%".prop_map(String::into_bytes);
     let any = bytes().prop_map(|name| name.into_iter().filter(|&b| b != b'=').collect::<Vec<u8>>());
     // What tells the programs under test where they are is not for a test to change.
-    let ours: [&[u8]; 9] = [b"PBS_", b"LANAI_", b"LD_", b"PATH", b"HOME", b"USER", b"LOGNAME", b"TZ", b"LANG"];
-    let is_free = move |name: &Vec<u8>| !name.is_empty() && !ours.iter().any(|taken| name.starts_with(taken));
-    (prop_oneof![4 => plain, 1 => function, 2 => any].prop_filter("a name", is_free), bytes())
+    let ours: [&[u8]; 9] = [
+        b"PBS_", b"LANAI_", b"LD_", b"PATH", b"HOME", b"USER", b"LOGNAME", b"TZ", b"LANG",
+    ];
+    let is_free =
+        move |name: &Vec<u8>| !name.is_empty() && !ours.iter().any(|taken| name.starts_with(taken));
+    (
+        prop_oneof![4 => plain, 1 => function, 2 => any].prop_filter("a name", is_free),
+        bytes(),
+    )
 }
 
 /// A job as somebody gives it.
@@ -142,41 +152,64 @@ struct Given {
 }
 
 fn given() -> impl Strategy<Value = Given> {
-    let path =
-        prop::option::of(bytes().prop_filter("a path here", |path| !path.contains(&b':') && !path.contains(&b'^')));
-    let named = variable().prop_filter("a name for -v", |(name, _)| !name.iter().any(|b| b",\"'\\".contains(b)));
-    let variables = (prop::collection::vec(variable(), 0..4), prop::collection::vec(named, 0..4));
-    (name(), text(), text(), path, variables, prop::collection::vec(bytes(), 0..3)).prop_map(
-        |(name, account, comment, path, (exported, named), words)| Given {
-            name,
-            account,
-            comment,
-            path,
-            exported,
-            named,
-            words,
-        },
+    let path = prop::option::of(bytes().prop_filter("a path here", |path| {
+        !path.contains(&b':') && !path.contains(&b'^')
+    }));
+    let named = variable().prop_filter("a name for -v", |(name, _)| {
+        !name.iter().any(|b| b",\"'\\".contains(b))
+    });
+    let variables = (
+        prop::collection::vec(variable(), 0..4),
+        prop::collection::vec(named, 0..4),
+    );
+    (
+        name(),
+        text(),
+        text(),
+        path,
+        variables,
+        prop::collection::vec(bytes(), 0..3),
     )
+        .prop_map(
+            |(name, account, comment, path, (exported, named), words)| Given {
+                name,
+                account,
+                comment,
+                path,
+                exported,
+                named,
+                words,
+            },
+        )
 }
 
 impl Given {
     /// The command line: all but the comment.
     fn line(&self) -> Vec<OsString> {
-        let mut line: Vec<OsString> = ["-h", "-V", "-N", &self.name, "-A", &self.account].map(OsString::from).to_vec();
+        let mut line: Vec<OsString> = ["-h", "-V", "-N", &self.name, "-A", &self.account]
+            .map(OsString::from)
+            .to_vec();
         if let Some(path) = &self.path {
             line.extend(["-o".into(), OsString::from_vec(path.clone())]);
         }
         if !self.named.is_empty() {
-            let entry = |(name, value): &(Vec<u8>, Vec<u8>)| [name, &b"="[..], &with_escapes(value)].concat();
+            let entry = |(name, value): &(Vec<u8>, Vec<u8>)| {
+                [name, &b"="[..], &with_escapes(value)].concat()
+            };
             let list: Vec<Vec<u8>> = self.named.iter().map(entry).collect();
             line.extend(["-v".into(), OsString::from_vec(list.join(&b','))]);
         }
         line.extend(["--".into(), "/bin/echo".into()]);
-        line.extend(self.words.iter().map(|word| OsString::from_vec(word.clone())));
+        line.extend(
+            self.words
+                .iter()
+                .map(|word| OsString::from_vec(word.clone())),
+        );
         line
     }
 
-    /// The variables that the job gets of those given: `-v` counts more than `-V`, the last of one name more.
+    /// The variables that the job gets of those given: `-v` counts more than `-V`, the last of one
+    /// name more.
     fn variables(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
         self.exported.iter().chain(&self.named).cloned().collect()
     }
@@ -184,7 +217,13 @@ impl Given {
 
 /// A value of `-v`: `\` before what would end it, or be taken off.
 fn with_escapes(value: &[u8]) -> Vec<u8> {
-    let escaped = |&byte: &u8| if b",\\\"'".contains(&byte) { vec![b'\\', byte] } else { vec![byte] };
+    let escaped = |&byte: &u8| {
+        if b",\\\"'".contains(&byte) {
+            vec![b'\\', byte]
+        } else {
+            vec![byte]
+        }
+    };
     value.iter().flat_map(escaped).collect()
 }
 
@@ -204,7 +243,10 @@ fn unprinted(text: &str) -> String {
     let (mut plain, mut chars) = (String::new(), text.chars().peekable());
     while let Some(c) = chars.next() {
         match c {
-            '^' if chars.peek().is_some_and(|c| "@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_?".contains(*c)) => {
+            '^' if chars
+                .peek()
+                .is_some_and(|c| "@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_?".contains(*c)) =>
+            {
                 plain.extend(chars.next().map(|c| char::from(c as u8 ^ 0x40)));
             }
             '\\' if chars.next_if_eq(&'n').is_some() => plain.push('\n'),
@@ -214,9 +256,11 @@ fn unprinted(text: &str) -> String {
     plain
 }
 
-/// Whether a text of text output says what was given: nothing that it cannot tell apart aside, to the letter.
+/// Whether a text of text output says what was given: nothing that it cannot tell apart aside, to
+/// the letter.
 fn says(shown: &str, given: &str) -> bool {
-    shown == printed(given) && (unprinted(shown) == given || given.contains("\\n") || given.contains('^'))
+    shown == printed(given)
+        && (unprinted(shown) == given || given.contains("\\n") || given.contains('^'))
 }
 
 /// The parts of a text between separators that no `\` stands before, each as it stands.
@@ -253,7 +297,9 @@ fn unescaped(text: &str) -> String {
 fn variables(list: &str) -> Named {
     let entry = |entry: &str| {
         let entry = unescaped(entry);
-        let (name, value) = entry.split_once('=').unwrap_or_else(|| panic!("no variable: {entry:?} in {list:?}"));
+        let (name, value) = entry
+            .split_once('=')
+            .unwrap_or_else(|| panic!("no variable: {entry:?} in {list:?}"));
         (name.to_string(), value.to_string())
     };
     split_unescaped(list, ",").into_iter().map(entry).collect()
@@ -264,8 +310,10 @@ fn of_text(out: &str) -> BTreeMap<String, Named> {
     let whole = out.replace("\n\t", "");
     let job = |block: &str| {
         let mut lines = block.lines();
-        let id =
-            lines.next().and_then(|line| line.strip_prefix("Job Id: ")).unwrap_or_else(|| panic!("no job: {block:?}"));
+        let id = lines
+            .next()
+            .and_then(|line| line.strip_prefix("Job Id: "))
+            .unwrap_or_else(|| panic!("no job: {block:?}"));
         let attribute = |line: &str| {
             let (name, value) = line
                 .strip_prefix("    ")
@@ -281,11 +329,15 @@ fn of_text(out: &str) -> BTreeMap<String, Named> {
 /// `qstat -f -F dsv`.
 fn of_dsv(out: &str, delimiter: &str) -> BTreeMap<String, Named> {
     let job = |line: &str| {
-        let parts = line.strip_prefix("Job Id: ").unwrap_or_else(|| panic!("no job: {line:?}"));
+        let parts = line
+            .strip_prefix("Job Id: ")
+            .unwrap_or_else(|| panic!("no job: {line:?}"));
         let mut parts = split_unescaped(parts, delimiter).into_iter();
         let id = parts.next().unwrap_or_default();
         let attribute = |part: &str| {
-            let (name, value) = part.split_once('=').unwrap_or_else(|| panic!("{part:?} in {line:?}"));
+            let (name, value) = part
+                .split_once('=')
+                .unwrap_or_else(|| panic!("{part:?} in {line:?}"));
             (name.to_string(), unescaped(value))
         };
         (id.to_string(), parts.map(attribute).collect())
@@ -302,7 +354,11 @@ struct Expected {
 impl Expected {
     fn check_text(&self, job: &Named) {
         for (name, given) in &self.texts {
-            assert!(says(&job[*name], given), "{name}: {:?} for {given:?}", job[*name]);
+            assert!(
+                says(&job[*name], given),
+                "{name}: {:?} for {given:?}",
+                job[*name]
+            );
         }
         self.check_variables(&job["Variable_List"]);
     }
@@ -317,7 +373,11 @@ impl Expected {
     fn check_variables(&self, shown: &str) {
         let list = variables(shown);
         for (name, value) in &self.variables {
-            assert_eq!(list.get(&with_newlines(name)), Some(&with_newlines(value)), "{name:?} in {shown:?}");
+            assert_eq!(
+                list.get(&with_newlines(name)),
+                Some(&with_newlines(value)),
+                "{name:?} in {shown:?}"
+            );
         }
     }
 
@@ -326,7 +386,11 @@ impl Expected {
             assert_eq!(&job[*name], given, "{name}");
         }
         for (name, value) in &self.variables {
-            assert_eq!(job["Variable_List"].get(name).and_then(Value::as_str), Some(value.as_str()), "{name:?}");
+            assert_eq!(
+                job["Variable_List"].get(name).and_then(Value::as_str),
+                Some(value.as_str()),
+                "{name:?}"
+            );
         }
     }
 }
@@ -345,30 +409,55 @@ impl Given {
             ("Account_Name", self.account.clone()),
             ("comment", self.comment.clone()),
             ("Output_Path", format!("{host}:{}", lossy(path))),
-            ("Submit_arguments", lossy(arguments.join(OsStr::new(" ")).as_bytes())),
+            (
+                "Submit_arguments",
+                lossy(arguments.join(OsStr::new(" ")).as_bytes()),
+            ),
         ];
         if !self.words.is_empty() {
-            texts.push(("argument_list", self.words.iter().map(|word| in_tags(&lossy(word))).collect()));
+            texts.push((
+                "argument_list",
+                self.words
+                    .iter()
+                    .map(|word| in_tags(&lossy(word)))
+                    .collect(),
+            ));
         }
-        let variables: Vec<(String, String)> =
-            self.variables().iter().map(|(name, value)| (lossy(name), lossy(value))).collect();
+        let variables: Vec<(String, String)> = self
+            .variables()
+            .iter()
+            .map(|(name, value)| (lossy(name), lossy(value)))
+            .collect();
         // A name of control characters may be shown as another is written.
-        let is_alone =
-            |name: &str| variables.iter().filter(|(other, _)| with_newlines(other) == with_newlines(name)).count() == 1;
-        let variables = variables.iter().filter(|(name, _)| is_alone(name)).cloned().collect();
+        let is_alone = |name: &str| {
+            variables
+                .iter()
+                .filter(|(other, _)| with_newlines(other) == with_newlines(name))
+                .count()
+                == 1
+        };
+        let variables = variables
+            .iter()
+            .filter(|(name, _)| is_alone(name))
+            .cloned()
+            .collect();
         Expected { texts, variables }
     }
 }
 
 /// A word of a command as PBS shows it.
 fn in_tags(word: &str) -> String {
-    let word = word.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let word = word
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
     format!("<jsdl-hpcpa:Argument>{word}</jsdl-hpcpa:Argument>")
 }
 
 /// The job in the functions that `qsub` and `qstat` use, without their processes.
 fn recorded(given: &Given, here: &qsub::Here) -> (Submission, Record) {
-    let submission = qsub::submission_of(given.line(), b"", here).unwrap_or_else(|failure| panic!("{failure:?}"));
+    let submission = qsub::submission_of(given.line(), b"", here)
+        .unwrap_or_else(|failure| panic!("{failure:?}"));
     let mut record = grammars::record(&grammars::draft(&submission));
     record.job.life.comment = Some(given.comment.clone());
     record.environ = Some(submission.environ.clone());
@@ -415,10 +504,21 @@ proptest! {
 /// The absolute path of the output file, without what says nothing in it.
 fn path_of(given: &Given, workdir: &OsStr, number: &str) -> Vec<u8> {
     let Some(path) = &given.path else {
-        return [workdir.as_bytes(), b"/", given.name.as_bytes(), b".o", number.as_bytes()].concat();
+        return [
+            workdir.as_bytes(),
+            b"/",
+            given.name.as_bytes(),
+            b".o",
+            number.as_bytes(),
+        ]
+        .concat();
     };
     let whole = Path::new(workdir).join(OsStr::from_bytes(path));
-    let mut bytes = whole.components().collect::<PathBuf>().into_os_string().into_vec();
+    let mut bytes = whole
+        .components()
+        .collect::<PathBuf>()
+        .into_os_string()
+        .into_vec();
     if (path.ends_with(b"/") || whole.is_dir()) && !bytes.ends_with(b"/") {
         bytes.push(b'/');
     }
@@ -441,18 +541,31 @@ fn some_jobs() -> Vec<(Given, Vec<u8>)> {
         account: text.into(),
         comment: text.into(),
         path: None,
-        exported: vec![(b"BASH_FUNC_f%%".to_vec(), b"() {  echo \"a,b\";\n}".to_vec())],
+        exported: vec![(
+            b"BASH_FUNC_f%%".to_vec(),
+            b"() {  echo \"a,b\";\n}".to_vec(),
+        )],
         named: value(text),
         words: vec![text.as_bytes().to_vec()],
     };
-    let hard =
-        [("007", "007"), ("1e5", "1e5"), ("true", "true"), ("-0", "a\\,b"), ("...", "=,\"'=\\"), ("n", "\n\n\t\n")];
-    any.chain(hard.map(|(name, text)| (same(name, text), b"w".to_vec()))).collect()
+    let hard = [
+        ("007", "007"),
+        ("1e5", "1e5"),
+        ("true", "true"),
+        ("-0", "a\\,b"),
+        ("...", "=,\"'=\\"),
+        ("n", "\n\n\t\n"),
+    ];
+    any.chain(hard.map(|(name, text)| (same(name, text), b"w".to_vec())))
+        .collect()
 }
 
 /// `-W comment=`, in quotes: `"` in single ones, all else in double ones.
 fn as_comment(text: &str) -> String {
-    let quoted = text.split('"').map(|part| format!("\"{part}\"")).collect::<Vec<_>>();
+    let quoted = text
+        .split('"')
+        .map(|part| format!("\"{part}\""))
+        .collect::<Vec<_>>();
     format!("comment={}", quoted.join("'\"'"))
 }
 
@@ -462,28 +575,61 @@ fn what_qsub_accepts_reads_back_from_qstat() {
     let mut expected = BTreeMap::new();
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     for (number, (given, folder)) in some_jobs().into_iter().enumerate() {
-        let odd: Vec<u8> = folder.into_iter().map(plain).filter(|&b| b != b'/').take(120).collect();
-        let workdir = sandbox.work().join(number.to_string()).join(OsStr::from_bytes(&odd));
+        let odd: Vec<u8> = folder
+            .into_iter()
+            .map(plain)
+            .filter(|&b| b != b'/')
+            .take(120)
+            .collect();
+        let workdir = sandbox
+            .work()
+            .join(number.to_string())
+            .join(OsStr::from_bytes(&odd));
         std::fs::create_dir_all(&workdir).unwrap();
         let mut command = sandbox.command("qsub");
-        command.current_dir(&workdir).args(given.line()).stdin(Stdio::null());
-        command.envs(given.exported.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value))));
+        command
+            .current_dir(&workdir)
+            .args(given.line())
+            .stdin(Stdio::null());
+        command.envs(
+            given
+                .exported
+                .iter()
+                .map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value))),
+        );
         let done = command.output().unwrap();
         assert!(done.status.success(), "{done:?} {given:?}");
-        let id = String::from_utf8(done.stdout).unwrap().trim_end().to_string();
-        sandbox.run("qalter", &["-W", &as_comment(&given.comment), &id]).ok();
+        let id = String::from_utf8(done.stdout)
+            .unwrap()
+            .trim_end()
+            .to_string();
+        sandbox
+            .run("qalter", &["-W", &as_comment(&given.comment), &id])
+            .ok();
         let path = path_of(&given, workdir.as_os_str(), id.split('.').next().unwrap());
         expected.insert(id, given.expected(&path, &host, &given.line()));
     }
     let shown = |options: &[&str]| sandbox.run("qstat", options).ok();
     for jobs in [of_text(&shown(&["-f"])), of_text(&shown(&["-f", "-w"]))] {
-        assert_eq!(jobs.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
-        expected.iter().for_each(|(id, expected)| expected.check_text(&jobs[id]));
+        assert_eq!(
+            jobs.keys().collect::<Vec<_>>(),
+            expected.keys().collect::<Vec<_>>()
+        );
+        expected
+            .iter()
+            .for_each(|(id, expected)| expected.check_text(&jobs[id]));
     }
-    for (options, delimiter) in [(&["-f", "-F", "dsv"][..], "|"), (&["-f", "-F", "dsv", "-D", ","], ",")] {
+    for (options, delimiter) in [
+        (&["-f", "-F", "dsv"][..], "|"),
+        (&["-f", "-F", "dsv", "-D", ","], ","),
+    ] {
         let jobs = of_dsv(&shown(options), delimiter);
-        expected.iter().for_each(|(id, expected)| expected.check_dsv(&jobs[id]));
+        expected
+            .iter()
+            .for_each(|(id, expected)| expected.check_dsv(&jobs[id]));
     }
     let document: Value = serde_json::from_str(&shown(&["-f", "-F", "json"])).unwrap();
-    expected.iter().for_each(|(id, expected)| expected.check_json(&document["Jobs"][id]));
+    expected
+        .iter()
+        .for_each(|(id, expected)| expected.check_json(&document["Jobs"][id]));
 }

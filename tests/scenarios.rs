@@ -11,7 +11,10 @@ use std::process::Command;
 
 fn scenarios(folder: &str) -> Vec<PathBuf> {
     let folder = root().join(folder);
-    let mut found: Vec<PathBuf> = files(&folder).into_iter().filter(|path| path.parent() == Some(&folder)).collect();
+    let mut found: Vec<PathBuf> = files(&folder)
+        .into_iter()
+        .filter(|path| path.parent() == Some(&folder))
+        .collect();
     found.retain(|path| path.extension().is_some_and(|end| end == "toml"));
     found.sort();
     found
@@ -19,7 +22,9 @@ fn scenarios(folder: &str) -> Vec<PathBuf> {
 
 fn play(path: &Path) -> Result<Report, String> {
     let text = std::fs::read_to_string(path).unwrap();
-    Scenario::parse(&text, GRAMMAR).map(|scenario| check::play(&scenario)).map_err(|error| error.to_string())
+    Scenario::parse(&text, GRAMMAR)
+        .map(|scenario| check::play(&scenario))
+        .map_err(|error| error.to_string())
 }
 
 /// What is wrong with those that do not come out as they expect.
@@ -37,7 +42,10 @@ fn failures(folder: &str) -> Vec<String> {
 
 #[test]
 fn every_scenario_comes_out_as_it_expects() {
-    assert!(scenarios("tests/sched").len() > 30, "the scenarios are not where this test looks for them");
+    assert!(
+        scenarios("tests/sched").len() > 30,
+        "the scenarios are not where this test looks for them"
+    );
     let failures = failures("tests/sched");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
@@ -55,7 +63,9 @@ fn scenarios_are_named_after_their_rules() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let id = name.split('-').next().unwrap().to_string();
         let digits = id[1..].trim_end_matches(|c: char| c.is_ascii_lowercase());
-        let says = std::fs::read_to_string(path).unwrap().starts_with(&format!("# {id}: "));
+        let says = std::fs::read_to_string(path)
+            .unwrap()
+            .starts_with(&format!("# {id}: "));
         !(id.starts_with(|c: char| c.is_ascii_uppercase()) && digits.parse::<u32>().is_ok() && says)
     };
     let all = scenarios("tests/sched");
@@ -65,39 +75,81 @@ fn scenarios_are_named_after_their_rules() {
 
 /// The rules that the five systems Lanai has learned from state themselves.
 const STATED: &[&str] = &[
-    "Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q10", "Q11", "Q12", "Q13", "Q14", "Q15", "Q16", "M1", "M2",
-    "M3", "M4", "M5", "M6", "M8", "M9", "M10", "I1", "I2", "I2b", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10",
-    "I11", "I12", "Y1", "Y2", "Y3", "Y4", "Y5", "Y6", "Y7", "Y8", "Y9", "Y10", "Y11", "Y12", "Y13", "Y14", "Y15",
-    "Y16", "Y17", "Y18", "Y19", "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F10", "F11", "F13", "F14",
-    "F15", "F18", "F19", "F20",
+    "Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q10", "Q11", "Q12", "Q13", "Q14", "Q15",
+    "Q16", "M1", "M2", "M3", "M4", "M5", "M6", "M8", "M9", "M10", "I1", "I2", "I2b", "I3", "I4",
+    "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12", "Y1", "Y2", "Y3", "Y4", "Y5", "Y6", "Y7",
+    "Y8", "Y9", "Y10", "Y11", "Y12", "Y13", "Y14", "Y15", "Y16", "Y17", "Y18", "Y19", "F1", "F2",
+    "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F10", "F11", "F13", "F14", "F15", "F18", "F19",
+    "F20",
 ];
 
 /// F17 alone has none: a scenario has one scheduler, and nested ones are tried live (`nested`).
 #[test]
 fn every_rule_that_is_stated_has_a_scenario() {
-    let named = |path: PathBuf| path.file_name().unwrap().to_string_lossy().split('-').next().map(str::to_string);
-    let all: BTreeSet<String> = scenarios("tests/sched").into_iter().filter_map(named).collect();
+    let named = |path: PathBuf| {
+        path.file_name()
+            .unwrap()
+            .to_string_lossy()
+            .split('-')
+            .next()
+            .map(str::to_string)
+    };
+    let all: BTreeSet<String> = scenarios("tests/sched")
+        .into_iter()
+        .filter_map(named)
+        .collect();
     let missing: Vec<&&str> = STATED.iter().filter(|id| !all.contains(**id)).collect();
     assert!(missing.is_empty(), "no scenario: {missing:?}");
 }
 
-/// The traps in what the five say, each with the scenario that shows on which side Lanai comes down.
+/// The traps in what the five say, each with the scenario that shows on which side Lanai comes
+/// down.
 const TRAPS: &[(&str, &str)] = &[
-    ("a higher queue goes first, but by the printed formula does not", "I2b-the-formula-picks-low"),
-    ("fair-share before anybody has used anything is nought by nought", "I3-fair-share-of-projects"),
-    ("a priority of 300 is five hours of waiting, not five minutes", "M14-credentials"),
-    ("what is promised moves forward when somebody ends early", "M28-backfill-early-finish"),
+    (
+        "a higher queue goes first, but by the printed formula does not",
+        "I2b-the-formula-picks-low",
+    ),
+    (
+        "fair-share before anybody has used anything is nought by nought",
+        "I3-fair-share-of-projects",
+    ),
+    (
+        "a priority of 300 is five hours of waiting, not five minutes",
+        "M14-credentials",
+    ),
+    (
+        "what is promised moves forward when somebody ends early",
+        "M28-backfill-early-finish",
+    ),
     ("two names of what counts as available", "M6-by-resource"),
     ("worth as much is not worth more", "M43-flags-and-priority"),
-    ("whether the allocation that crosses a threshold is protected", "Y6-boundary-keep"),
-    ("the smallest set, or the first so many", "Y12-the-smallest-subset"),
-    ("a victim never gives back the last fifth", "Y10-starvation-ends-at-the-tolerance"),
+    (
+        "whether the allocation that crosses a threshold is protected",
+        "Y6-boundary-keep",
+    ),
+    (
+        "the smallest set, or the first so many",
+        "Y12-the-smallest-subset",
+    ),
+    (
+        "a victim never gives back the last fifth",
+        "Y10-starvation-ends-at-the-tolerance",
+    ),
     ("what a perfect fair-share of .5 is of", "F12-fair-tree"),
     ("who can only lower a factor", "F7-lowers-and-is-taken-back"),
-    ("what a job is worth once it runs", "F9-held-still-for-a-period"),
+    (
+        "what a job is worth once it runs",
+        "F9-held-still-for-a-period",
+    ),
     ("whether a star means the level itself", "Q19-restrictions"),
-    ("which end of an order of hosts comes first", "Q23-host-order"),
-    ("a large job for which nothing is kept waits for ever", "X3-easy-is-the-default"),
+    (
+        "which end of an order of hosts comes first",
+        "Q23-host-order",
+    ),
+    (
+        "a large job for which nothing is kept waits for ever",
+        "X3-easy-is-the-default",
+    ),
     ("two jobs that drive each other out in turn", "G9-no-circle"),
 ];
 
@@ -127,29 +179,62 @@ fn refusal(text: &str) -> String {
 fn what_is_wrong_with_a_scenario_is_told_with_line_and_remedy() {
     let expect = "[[expect]]\njob = 1\nstart = 0\n";
     for (text, told) in [
-        (format!("{NODE}{JOB}"), "line 1: this scenario expects nothing, so it shows nothing: add an [[expect]]"),
+        (
+            format!("{NODE}{JOB}"),
+            "line 1: this scenario expects nothing, so it shows nothing: add an [[expect]]",
+        ),
         (
             format!("{NODE}{JOB}[[expect]]\njob = 1\nstrat = 0"),
             "unknown key `strat` in [[expect]]; the nearest known one is `start`",
         ),
-        (format!("{NODE}{JOB}[[expect]]\njob = 1"), "this [[expect]] claims nothing"),
-        (format!("{NODE}{JOB}[[expect]]\nstart = 0"), "`start` is of a job: say which"),
-        (format!("{NODE}{JOB}[[expect]]\njob = 1\nreason = \"busy\""), "`reason` is of a moment: say which"),
+        (
+            format!("{NODE}{JOB}[[expect]]\njob = 1"),
+            "this [[expect]] claims nothing",
+        ),
+        (
+            format!("{NODE}{JOB}[[expect]]\nstart = 0"),
+            "`start` is of a job: say which",
+        ),
+        (
+            format!("{NODE}{JOB}[[expect]]\njob = 1\nreason = \"busy\""),
+            "`reason` is of a moment: say which",
+        ),
         (
             format!("{NODE}{JOB}[[expect]]\njob = 1\nstart = -1"),
             "`start` in [[expect]] must be seconds from the beginning",
         ),
-        (format!("{NODE}{JOB}{JOB}{expect}"), "there are two jobs 1, the other at line 6"),
-        (format!("{NODE}[[job]]\nid = 1\nqsub = \"-l ncpus=1\"\n{expect}"), "this job has no `runs` and no walltime"),
-        (format!("{NODE}[[node]]\nname = \"n2\"\nncpu = 2\n{expect}"), "the nearest known one is `ncpus`"),
-        (format!("{NODE}[[node]]\nname = \"n2\"\n{expect}"), "there are two nodes `n2`"),
+        (
+            format!("{NODE}{JOB}{JOB}{expect}"),
+            "there are two jobs 1, the other at line 6",
+        ),
+        (
+            format!("{NODE}[[job]]\nid = 1\nqsub = \"-l ncpus=1\"\n{expect}"),
+            "this job has no `runs` and no walltime",
+        ),
+        (
+            format!("{NODE}[[node]]\nname = \"n2\"\nncpu = 2\n{expect}"),
+            "the nearest known one is `ncpus`",
+        ),
+        (
+            format!("{NODE}[[node]]\nname = \"n2\"\n{expect}"),
+            "there are two nodes `n2`",
+        ),
         (
             format!("{NODE}[[event]]\nat = 1\ndo = \"qhodl 1\"\n{expect}"),
             "`qhodl` is nothing that an event can do; the nearest known one is `qhold`",
         ),
-        (format!("{NODE}[[event]]\nat = 1\ndo = \"node-down\"\n{expect}"), "not of the form `node-down NODE`"),
-        (format!("{NODE}[[event]]\nat = 1\n{expect}"), "this event does nothing"),
-        (format!("config = {{ preset = \"slurm\" }}\n{NODE}{expect}"), "in `config`: `preset` in the file must be"),
+        (
+            format!("{NODE}[[event]]\nat = 1\ndo = \"node-down\"\n{expect}"),
+            "not of the form `node-down NODE`",
+        ),
+        (
+            format!("{NODE}[[event]]\nat = 1\n{expect}"),
+            "this event does nothing",
+        ),
+        (
+            format!("config = {{ preset = \"slurm\" }}\n{NODE}{expect}"),
+            "in `config`: `preset` in the file must be",
+        ),
         (expect.to_string(), "a scenario has a `name`"),
         ("name = \"x\"\nname = \"y\"".to_string(), "duplicate key"),
     ] {
@@ -161,7 +246,9 @@ fn what_is_wrong_with_a_scenario_is_told_with_line_and_remedy() {
 #[test]
 fn a_refused_submission_fails_a_scenario_that_does_not_expect_it() {
     let job = "[[job]]\nid = 1\nruns = 9\nqsub = \"-q nosuch\"\n";
-    let played = |expect: &str| check::play(&Scenario::parse(&format!("{NODE}{job}{JOB2}{expect}"), GRAMMAR).unwrap());
+    let played = |expect: &str| {
+        check::play(&Scenario::parse(&format!("{NODE}{job}{JOB2}{expect}"), GRAMMAR).unwrap())
+    };
     let report = played("[[expect]]\njob = 2\nstart = 0\n");
     assert_eq!(report.differences[0].found, "refused: Unknown queue");
     assert!(played("[[expect]]\njob = 1\nrefused = \"Unknown queue\"\n").is_good());
@@ -214,25 +301,49 @@ fn dependencies_arrays_and_begin_times_work_as_in_schedd() {
 fn the_program_tells_what_differs_and_how_many() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-    write("a.toml", &format!("{NODE}{JOB}[[expect]]\njob = 1\nstart = 0\n"));
+    write(
+        "a.toml",
+        &format!("{NODE}{JOB}[[expect]]\njob = 1\nstart = 0\n"),
+    );
     let run = |words: &[&str]| {
-        let output = Command::new(bin("qsim")).arg("check").args(words).arg(folder.path()).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+        let output = Command::new(bin("qsim"))
+            .arg("check")
+            .args(words)
+            .arg(folder.path())
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
     };
     let (code, said) = run(&[]);
     assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
-    write("b.toml", &format!("{NODE}{JOB}[[expect]]\njob = 1\nstart = 5\nnodes = [\"n2\"]\n"));
+    write(
+        "b.toml",
+        &format!("{NODE}{JOB}[[expect]]\njob = 1\nstart = 5\nnodes = [\"n2\"]\n"),
+    );
     let (code, said) = run(&[]);
     assert_eq!(code, Some(1));
-    for part in
-        ["job 1: start\n    expected  5\n    found     0", "expected  n2", "1    ann   0       0", "1 ok, 1 failed"]
-    {
+    for part in [
+        "job 1: start\n    expected  5\n    found     0",
+        "expected  n2",
+        "1    ann   0       0",
+        "1 ok, 1 failed",
+    ] {
         assert!(said.contains(part), "{part}\n{said}");
     }
     write("c.toml", "name = \"nothing\"");
     let (code, said) = run(&["-F", "json"]);
     assert_eq!(code, Some(2));
     let document: serde_json::Value = serde_json::from_str(&said).unwrap();
-    assert_eq!((&document["passed"], &document["failed"], &document["refused"]), (&1.into(), &1.into(), &1.into()));
+    assert_eq!(
+        (
+            &document["passed"],
+            &document["failed"],
+            &document["refused"]
+        ),
+        (&1.into(), &1.into(), &1.into())
+    );
     assert_eq!(document["scenarios"][1]["differences"][1]["found"], "0");
 }

@@ -19,7 +19,8 @@ pub struct Made {
 }
 
 fn chunk() -> impl Strategy<Value = String> {
-    (1..4u32, 0..6u32, 0..3u32).prop_map(|(count, ncpus, mem)| format!("{count}:ncpus={ncpus}:mem={mem}gb"))
+    (1..4u32, 0..6u32, 0..3u32)
+        .prop_map(|(count, ncpus, mem)| format!("{count}:ncpus={ncpus}:mem={mem}gb"))
 }
 
 fn place() -> impl Strategy<Value = &'static str> {
@@ -47,9 +48,16 @@ pub fn nodes() -> impl Strategy<Value = Vec<(u32, u32)>> {
 }
 
 pub fn scene(nodes: &[(u32, u32)], composite: bool) -> Scene {
-    let text: Vec<String> = nodes.iter().map(|(ncpus, mem)| format!("1 x ncpus={ncpus}:mem={mem}gb")).collect();
+    let text: Vec<String> = nodes
+        .iter()
+        .map(|(ncpus, mem)| format!("1 x ncpus={ncpus}:mem={mem}gb"))
+        .collect();
     let scene = cluster(&text.join(", "));
-    if composite { scene.on_host("h", "2 x ncpus=3:mem=2gb") } else { scene }
+    if composite {
+        scene.on_host("h", "2 x ncpus=3:mem=2gb")
+    } else {
+        scene
+    }
 }
 
 /// Promises of every kind; `kept` for those that are never taken back.
@@ -57,19 +65,28 @@ pub fn promising(kept: bool) -> impl Strategy<Value = Backfill> {
     let depth = prop_oneof![3 => 1..=4u32, 1 => Just(Backfill::ALL)];
     let order = prop_oneof![Just(FillOrder::Priority), Just(FillOrder::Shortest)];
     let policy = prop_oneof![3 => Just(Filling::FirstFit), 1 => Just(Filling::BestFit), 1 => Just(Filling::Greedy)];
-    (depth, order, policy, any::<bool>()).prop_map(move |(depth, order, policy, highest)| Backfill {
-        depth,
-        order,
-        policy,
-        keep: if kept || highest { Keep::Highest } else { Keep::CurrentHighest },
-        ..Backfill::default()
+    (depth, order, policy, any::<bool>()).prop_map(move |(depth, order, policy, highest)| {
+        Backfill {
+            depth,
+            order,
+            policy,
+            keep: if kept || highest {
+                Keep::Highest
+            } else {
+                Keep::CurrentHighest
+            },
+            ..Backfill::default()
+        }
     })
 }
 
 pub fn enqueue(scene: Scene, jobs: &[Made], order: impl Iterator<Item = usize>) -> Scene {
     order.fold(scene, |scene, place| {
         let job = &jobs[place];
-        scene.queued(place as u64 + 1, &format!("{} walltime={}", job.request, job.walltime))
+        scene.queued(
+            place as u64 + 1,
+            &format!("{} walltime={}", job.request, job.walltime),
+        )
     })
 }
 
@@ -90,11 +107,22 @@ pub fn simulate(
         for start in &plan.starts {
             let job = &jobs[start.job.number as usize - 1];
             started[start.job.number as usize - 1] = Some(scene.now);
-            ends.insert((Time(scene.now.0 + job.walltime * 10 * percent(job)), start.job), ());
+            ends.insert(
+                (
+                    Time(scene.now.0 + job.walltime * 10 * percent(job)),
+                    start.job,
+                ),
+                (),
+            );
         }
-        let Some(((end, _), ())) = ends.first_key_value() else { return started };
+        let Some(((end, _), ())) = ends.first_key_value() else {
+            return started;
+        };
         scene.now = plan.next.map_or(*end, |next| next.min(*end));
-        while let Some(entry) = ends.first_entry().filter(|entry| entry.key().0 <= scene.now) {
+        while let Some(entry) = ends
+            .first_entry()
+            .filter(|entry| entry.key().0 <= scene.now)
+        {
             scene.state.vacate(entry.remove_entry().0.1);
         }
     }
@@ -166,7 +194,8 @@ proptest! {
         scene.apply(&plan);
         let second = scene.plan();
         prop_assert!(second.starts.is_empty(), "first\n{plan}second\n{second}");
-        // Where promises are counted, the nodes of one are a forecast: its job and time are the promise.
+        // Where promises are counted, the nodes of one are a forecast: its job and time are the
+        // promise.
         let promises = |plan: &Plan| plan.bookings.iter().map(|b| (b.job, b.at)).collect::<Vec<_>>();
         prop_assert_eq!(promises(&plan), promises(&second));
     }
@@ -184,7 +213,8 @@ proptest! {
     #[test]
     fn a_refusal_for_many_hides_nobody_who_could_start(nodes in nodes(), composite: bool, jobs in prop::collection::vec((alike(), bars()), 1..25), backfill in refusing()) {
         let shared = barred(scene(&nodes, composite), &jobs, |_| String::new());
-        // A kind of chunk of which there are none: so that nobody asks for the same as anybody else.
+        // A kind of chunk of which there are none: so that nobody asks for the same as anybody
+        // else.
         let alone = barred(scene(&nodes, composite), &jobs, |id| format!("+0:ncpus={id}"));
         let (mut shared, mut alone) = (shared, alone);
         for scene in [&mut shared, &mut alone] {
@@ -252,7 +282,8 @@ proptest! {
         let pieces = |ncpus| format!("{ncpus}:ncpus=1");
         prop_assert_eq!(&one, &run("8 x ncpus=1", pieces, false));
         prop_assert_eq!(&one, &run("1 x ncpus=3, 2 x ncpus=2, 1 x ncpus=1", pieces, false));
-        // A single promise takes what is not free now first, so that pinned it leaves as much as counted.
+        // A single promise takes what is not free now first, so that pinned it leaves as much as
+        // counted.
         if backfill.depth == 1 && backfill.keep == Keep::CurrentHighest {
             prop_assert_eq!(&one, &run("8 x ncpus=1", pieces, true));
             prop_assert_eq!(&one, &run("1 x ncpus=3, 2 x ncpus=2, 1 x ncpus=1", pieces, true));
@@ -304,7 +335,8 @@ fn alike() -> impl Strategy<Value = Made> {
 
 /// A job that runs: on which node, its processors, until when in tens of seconds, whom it bears.
 fn runs() -> impl Strategy<Value = (usize, u32, i64, &'static str)> {
-    let access = prop_oneof![4 => Just(""), 1 => Just(" naccess=singleuser"), 1 => Just(" place=excl")];
+    let access =
+        prop_oneof![4 => Just(""), 1 => Just(" naccess=singleuser"), 1 => Just(" place=excl")];
     (0..3usize, 1..5u32, 1..20i64, access)
 }
 
@@ -315,24 +347,49 @@ fn bars() -> impl Strategy<Value = &'static str> {
 
 /// All ways to deal with blocked jobs, but `greedy`, which looks at classes together.
 fn refusing() -> impl Strategy<Value = Backfill> {
-    let policy = [Filling::None, Filling::Skip, Filling::FirstFit, Filling::BestFit, Filling::Preempt];
-    (promising(false), prop::sample::select(policy.to_vec()), prop_oneof![3 => Just(0), 1 => 1..6u32])
-        .prop_map(|(backfill, policy, consider)| Backfill { policy, consider, ..backfill })
+    let policy = [
+        Filling::None,
+        Filling::Skip,
+        Filling::FirstFit,
+        Filling::BestFit,
+        Filling::Preempt,
+    ];
+    (
+        promising(false),
+        prop::sample::select(policy.to_vec()),
+        prop_oneof![3 => Just(0), 1 => 1..6u32],
+    )
+        .prop_map(|(backfill, policy, consider)| Backfill {
+            policy,
+            consider,
+            ..backfill
+        })
 }
 
 /// The jobs, each with what bars it, and with a word more in its select.
 fn barred(scene: Scene, jobs: &[(Made, &str)], more: impl Fn(usize) -> String) -> Scene {
-    jobs.iter().enumerate().fold(scene, |scene, (place, (job, bar))| {
-        let (select, rest) = job.request.split_once(' ').unwrap_or((&job.request, ""));
-        let rest = if rest.is_empty() { String::new() } else { format!(" {rest}") };
-        let walltime = job.walltime;
-        scene.queued(place as u64 + 1, &format!("{select}{}{rest} walltime={walltime}{bar}", more(place + 1)))
-    })
+    jobs.iter()
+        .enumerate()
+        .fold(scene, |scene, (place, (job, bar))| {
+            let (select, rest) = job.request.split_once(' ').unwrap_or((&job.request, ""));
+            let rest = if rest.is_empty() {
+                String::new()
+            } else {
+                format!(" {rest}")
+            };
+            let walltime = job.walltime;
+            scene.queued(
+                place as u64 + 1,
+                &format!("{select}{}{rest} walltime={walltime}{bar}", more(place + 1)),
+            )
+        })
 }
 
 /// Whether the chunks fit, each tried on each node.
 fn some_placement(free: &mut [(u32, u32)], chunks: &[(u32, u32)]) -> bool {
-    let Some((&(ncpus, mem), rest)) = chunks.split_first() else { return true };
+    let Some((&(ncpus, mem), rest)) = chunks.split_first() else {
+        return true;
+    };
     (0..free.len()).any(|node| {
         let before = free[node];
         if before.0 < ncpus || before.1 < mem {
@@ -351,9 +408,15 @@ fn plain(most: usize) -> impl Strategy<Value = (Vec<u32>, Vec<Made>)> {
 }
 
 fn submitted(scene: Scene, wide: &[u32], jobs: &[Made], select: impl Fn(u32) -> String) -> Scene {
-    wide.iter().zip(jobs).zip(1..).fold(scene, |scene, ((&ncpus, job), id)| {
-        scene.queued(id, &format!("select={} walltime={}", select(ncpus), job.walltime))
-    })
+    wide.iter()
+        .zip(jobs)
+        .zip(1..)
+        .fold(scene, |scene, ((&ncpus, job), id)| {
+            scene.queued(
+                id,
+                &format!("select={} walltime={}", select(ncpus), job.walltime),
+            )
+        })
 }
 
 /// The same where a job waits, in a queue that is stopped, for which places would matter: so that
@@ -378,7 +441,13 @@ struct Machine {
 impl Machine {
     /// What is free at a moment, if all run as long as planned.
     fn free(&self, at: i64) -> i64 {
-        self.width - self.running.iter().filter(|(planned, ..)| *planned > at).map(|(_, _, width)| width).sum::<i64>()
+        self.width
+            - self
+                .running
+                .iter()
+                .filter(|(planned, ..)| *planned > at)
+                .map(|(_, _, width)| width)
+                .sum::<i64>()
     }
 
     /// The next end, or the moment given if that comes first; all that are over then are gone, and
@@ -386,31 +455,51 @@ impl Machine {
     fn pass(&mut self, moment: Option<i64>) -> Option<(i64, bool)> {
         let end = self.running.iter().map(|(_, end, _)| *end).min()?;
         let now = moment.map_or(end, |moment| moment.min(end));
-        let early = self.running.iter().any(|(planned, end, _)| *end == now && planned > end);
+        let early = self
+            .running
+            .iter()
+            .any(|(planned, end, _)| *end == now && planned > end);
         self.running.retain(|(_, end, _)| *end > now);
         Some((now, early))
     }
 
     fn start(&mut self, now: i64, job: &Waiting) {
-        self.running.push((now + job.estimate, now + job.run, job.width));
+        self.running
+            .push((now + job.estimate, now + job.run, job.width));
     }
 }
 
 /// EASY backfill as the literature has it: shadow time and extra processors.
 fn easily(width: i64, jobs: &[Waiting], shortest: bool) -> Vec<Option<i64>> {
-    let mut machine = Machine { width, running: Vec::new() };
-    let mut queue: Vec<usize> = (0..jobs.len()).filter(|&job| jobs[job].width <= width).collect();
+    let mut machine = Machine {
+        width,
+        running: Vec::new(),
+    };
+    let mut queue: Vec<usize> = (0..jobs.len())
+        .filter(|&job| jobs[job].width <= width)
+        .collect();
     let mut starts = vec![None; jobs.len()];
     let mut now = 0;
     loop {
-        while let Some(&head) = queue.first().filter(|&&head| jobs[head].width <= machine.free(now)) {
+        while let Some(&head) = queue
+            .first()
+            .filter(|&&head| jobs[head].width <= machine.free(now))
+        {
             machine.start(now, &jobs[head]);
             starts[head] = Some(now);
             queue.remove(0);
         }
         if let Some(&head) = queue.first() {
-            let ends: Vec<i64> = machine.running.iter().map(|(planned, ..)| *planned).collect();
-            let shadow = ends.into_iter().filter(|&end| machine.free(end) >= jobs[head].width).min().unwrap();
+            let ends: Vec<i64> = machine
+                .running
+                .iter()
+                .map(|(planned, ..)| *planned)
+                .collect();
+            let shadow = ends
+                .into_iter()
+                .filter(|&end| machine.free(end) >= jobs[head].width)
+                .min()
+                .unwrap();
             let mut extra = machine.free(shadow) - jobs[head].width;
             let mut fillers = queue[1..].to_vec();
             if shortest {
@@ -436,12 +525,17 @@ fn easily(width: i64, jobs: &[Waiting], shortest: bool) -> Vec<Option<i64>> {
 
 /// Conservative backfill by its definition, with compression after an early end.
 fn conservatively(width: i64, jobs: &[Waiting]) -> Vec<Option<i64>> {
-    let mut machine = Machine { width, running: Vec::new() };
+    let mut machine = Machine {
+        width,
+        running: Vec::new(),
+    };
     let mut booked: BTreeMap<usize, i64> = BTreeMap::new();
     let mut starts = vec![None; jobs.len()];
     let (mut now, mut loose) = (0, true);
     loop {
-        for job in (0..jobs.len()).filter(|&job| jobs[job].width <= width && starts[job].is_none()).collect::<Vec<_>>()
+        for job in (0..jobs.len())
+            .filter(|&job| jobs[job].width <= width && starts[job].is_none())
+            .collect::<Vec<_>>()
         {
             if loose {
                 booked.remove(&job);
@@ -462,18 +556,34 @@ fn conservatively(width: i64, jobs: &[Waiting]) -> Vec<Option<i64>> {
 }
 
 /// The first moment from which on a job has room for all its estimate, every moment looked at.
-fn earliest(machine: &Machine, booked: &BTreeMap<usize, i64>, jobs: &[Waiting], job: usize, now: i64) -> i64 {
+fn earliest(
+    machine: &Machine,
+    booked: &BTreeMap<usize, i64>,
+    jobs: &[Waiting],
+    job: usize,
+    now: i64,
+) -> i64 {
     let free = |at: i64| {
-        let taken = booked.iter().filter(|&(&other, &from)| from <= at && at < from + jobs[other].estimate);
+        let taken = booked
+            .iter()
+            .filter(|&(&other, &from)| from <= at && at < from + jobs[other].estimate);
         machine.free(at) - taken.map(|(&other, _)| jobs[other].width).sum::<i64>()
     };
     let ends = machine.running.iter().map(|(planned, ..)| *planned);
-    let ends = ends.chain(booked.iter().flat_map(|(&other, &from)| [from, from + jobs[other].estimate]));
+    let ends = ends.chain(
+        booked
+            .iter()
+            .flat_map(|(&other, &from)| [from, from + jobs[other].estimate]),
+    );
     let mut moments: Vec<i64> = ends.chain([now]).filter(|&moment| moment >= now).collect();
     moments.sort_unstable();
     let fits = |&&at: &&i64| {
-        let during = moments.iter().filter(|&&moment| at <= moment && moment < at + jobs[job].estimate);
-        during.copied().all(|moment| free(moment) >= jobs[job].width)
+        let during = moments
+            .iter()
+            .filter(|&&moment| at <= moment && moment < at + jobs[job].estimate);
+        during
+            .copied()
+            .all(|moment| free(moment) >= jobs[job].width)
     };
     *moments.iter().find(fits).unwrap()
 }

@@ -30,22 +30,31 @@ pub fn installed(more: &str) -> Sandbox {
 /// All that a user is told of a job.
 fn told(person: &Person, sandbox: &Sandbox, id: &str) -> Value {
     let done = person.run(sandbox, "qstat", &["-x", "-f", "-F", "json", id]);
-    let document: Value = serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+    let document: Value =
+        serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
     document["Jobs"][id].clone()
 }
 
 #[track_caller]
 fn refused(done: Done, code: i32, text: &str) {
-    assert!(done.code == code && done.err.contains(text) && done.out.is_empty(), "{code} {text:?}: {done:?}");
+    assert!(
+        done.code == code && done.err.contains(text) && done.out.is_empty(),
+        "{code} {text:?}: {done:?}"
+    );
 }
 
 #[test]
 fn a_job_runs_as_its_owner_and_nothing_more() {
-    let Some(people) = two_people("own") else { return };
+    let Some(people) = two_people("own") else {
+        return;
+    };
     let sandbox = shared("");
-    let script = "id -u; id -g; id -G; sed -n 's/^\\(NoNewPrivs\\|CapEff\\):.//p' /proc/self/status; umask
+    let script =
+        "id -u; id -g; id -G; sed -n 's/^\\(NoNewPrivs\\|CapEff\\):.//p' /proc/self/status; umask
         echo $HOME $USER; stat -c '%a %u' $TMPDIR; echo $TMPDIR; touch made; sleep 0.2";
-    let ids = people.each_ref().map(|person| person.submit(&sandbox, &["-N", "who"], script));
+    let ids = people
+        .each_ref()
+        .map(|person| person.submit(&sandbox, &["-N", "who"], script));
     for (person, id) in people.iter().zip(&ids) {
         let job = sandbox.ended(id);
         assert_eq!(job["Exit_status"], 0, "{job}");
@@ -55,27 +64,52 @@ fn a_job_runs_as_its_owner_and_nothing_more() {
         let (uid, gid, other) = (person.uid.to_string(), person.gid.to_string(), person.other);
         assert_eq!(lines[..3], [&uid, &gid, &format!("{gid} {other}")], "{out}");
         let home = person.home().display().to_string();
-        let rest = ["0000000000000000", "1", "0077", &format!("{home} {}", person.name), &format!("700 {uid}")];
+        let rest = [
+            "0000000000000000",
+            "1",
+            "0077",
+            &format!("{home} {}", person.name),
+            &format!("700 {uid}"),
+        ];
         assert_eq!(lines[3..8], rest, "{out}");
         assert!(!Path::new(lines[8]).exists(), "TMPDIR is gone: {out}");
-        for file in [format!("who.o{number}"), format!("who.e{number}"), "made".into()] {
+        for file in [
+            format!("who.o{number}"),
+            format!("who.e{number}"),
+            "made".into(),
+        ] {
             let found = fs::metadata(person.file(&file)).unwrap();
-            assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (person.uid, person.gid, 0o600), "{file}");
+            assert_eq!(
+                (found.uid(), found.gid(), found.mode() & 0o777),
+                (person.uid, person.gid, 0o600),
+                "{file}"
+            );
         }
     }
 }
 
 #[test]
 fn nobody_reads_what_is_anothers() {
-    let Some([ann, bob]) = two_people("read") else { return };
-    // A name of its own, so that no other test, nor this one run elsewhere, has a TMPDIR of the same name.
+    let Some([ann, bob]) = two_people("read") else {
+        return;
+    };
+    // A name of its own, so that no other test, nor this one run elsewhere, has a TMPDIR of the
+    // same name.
     let sandbox = shared(&format!("name = \"reading{}\"\n", std::process::id()));
-    let id = ann.submit(&sandbox, &["-v", "SECRET=env-secret"], "# script-secret\ntouch $TMPDIR/x; sleep 60");
+    let id = ann.submit(
+        &sandbox,
+        &["-v", "SECRET=env-secret"],
+        "# script-secret\ntouch $TMPDIR/x; sleep 60",
+    );
     let job = sandbox.running(&id);
     let number = id.split('.').next().unwrap();
     let home = sandbox.home().display().to_string();
     let script = format!("{home}/node/attempts/{number}.1/script");
-    assert!(fs::read_to_string(&script).unwrap().contains("script-secret"));
+    assert!(
+        fs::read_to_string(&script)
+            .unwrap()
+            .contains("script-secret")
+    );
     let closed = [
         format!("cat {script}"),
         format!("ls {home}/node/attempts"),
@@ -98,7 +132,8 @@ fn nobody_reads_what_is_anothers() {
     for line in closed {
         let done = bob.shell(&sandbox, &line);
         assert!(
-            done.code != 0 && done.err.to_lowercase().contains("not permitted") | done.err.contains("denied"),
+            done.code != 0
+                && done.err.to_lowercase().contains("not permitted") | done.err.contains("denied"),
             "{line}: {done:?}"
         );
     }
@@ -106,36 +141,56 @@ fn nobody_reads_what_is_anothers() {
     assert!(told(&ann, &sandbox, &id).to_string().contains("env-secret"));
     let shown = told(&bob, &sandbox, &id);
     assert_eq!(shown["job_state"], "R", "{shown}");
-    assert!(shown["Variable_List"].is_null() && !shown.to_string().contains("secret"), "{shown}");
+    assert!(
+        shown["Variable_List"].is_null() && !shown.to_string().contains("secret"),
+        "{shown}"
+    );
     let list = bob.run(&sandbox, "qstat", &[]).ok();
-    assert!(list.contains(&ann.name[..8]) && list.contains(" R "), "{list}");
+    assert!(
+        list.contains(&ann.name[..8]) && list.contains(" R "),
+        "{list}"
+    );
 }
 
 /// The serial numbers of the session keyrings in the text of a `/proc/keys`, which lists those that
 /// its reader possesses or owns.
 fn session_keyrings(keys: &str) -> Vec<String> {
-    let lines = keys.lines().filter(|line| line.contains(" keyring ") && line.contains(" _ses"));
-    lines.filter_map(|line| line.split_whitespace().next()).map(String::from).collect()
+    let lines = keys
+        .lines()
+        .filter(|line| line.contains(" keyring ") && line.contains(" _ses"));
+    lines
+        .filter_map(|line| line.split_whitespace().next())
+        .map(String::from)
+        .collect()
 }
 
 /// A notification program, and a job whose script and task leave their `/proc/keys` as files: the
 /// session keyrings of each program, by file.
 fn keyrings_of_programs(sandbox: &Sandbox, person: &Person) -> Vec<(&'static str, Vec<String>)> {
     let program = person.file("notify");
-    fs::write(&program, "#!/bin/sh\ncd ${0%/*}; cat /proc/keys >new; mv new notify.keys\n").unwrap();
+    fs::write(
+        &program,
+        "#!/bin/sh\ncd ${0%/*}; cat /proc/keys >new; mv new notify.keys\n",
+    )
+    .unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
     let notify = format!("notify={}", program.display());
-    let script = "cat /proc/keys >job.keys; PATH=$PBS_O_PATH pbsdsh -- sh -c 'cat /proc/keys >~/task.keys'";
+    let script =
+        "cat /proc/keys >job.keys; PATH=$PBS_O_PATH pbsdsh -- sh -c 'cat /proc/keys >~/task.keys'";
     let id = person.submit(sandbox, &["-W", &notify], script);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{}", sandbox.job(&id));
     let files = ["job.keys", "task.keys", "notify.keys"];
-    files.map(|file| (file, session_keyrings(&person.await_file(sandbox, file)))).into()
+    files
+        .map(|file| (file, session_keyrings(&person.await_file(sandbox, file))))
+        .into()
 }
 
 /// Keys in a session keyring are secrets of one user: tickets, tokens, file system keys.
 #[test]
 fn programs_of_two_users_share_no_session_keyring() {
-    let Some([ann, bob]) = two_people("keyring") else { return };
+    let Some([ann, bob]) = two_people("keyring") else {
+        return;
+    };
     let own = || session_keyrings(&fs::read_to_string("/proc/keys").unwrap_or_default());
     let before = own();
     // The daemons inherit it: systemd gives each service a session keyring of its own, too.
@@ -147,16 +202,25 @@ fn programs_of_two_users_share_no_session_keyring() {
     let sandbox = shared("");
     let [anns, bobs] = [&ann, &bob].map(|person| keyrings_of_programs(&sandbox, person));
     for (file, serials) in anns.iter().chain(&bobs) {
-        assert!(!serials.is_empty() && !serials.contains(&inherited), "{file}: {serials:?}");
+        assert!(
+            !serials.is_empty() && !serials.contains(&inherited),
+            "{file}: {serials:?}"
+        );
     }
     for (file, serials) in &anns {
-        assert!(bobs.iter().all(|(_, others)| others.iter().all(|serial| !serials.contains(serial))), "{file}");
+        assert!(
+            bobs.iter()
+                .all(|(_, others)| others.iter().all(|serial| !serials.contains(serial))),
+            "{file}"
+        );
     }
 }
 
 #[test]
 fn nobody_changes_anothers_job_but_root_and_operators() {
-    let Some([ann, bob]) = two_people("alter") else { return };
+    let Some([ann, bob]) = two_people("alter") else {
+        return;
+    };
     let sandbox = shared("");
     let queued = ann.submit(&sandbox, &["-h"], "true");
     let running = ann.submit(&sandbox, &[], "sleep 60");
@@ -176,12 +240,20 @@ fn nobody_changes_anothers_job_but_root_and_operators() {
             refused(done, 159, "Unauthorized Request");
         }
     }
-    refused(ann.run(&sandbox, "qhold", &["-h", "s", &queued]), 159, "Unauthorized Request");
+    refused(
+        ann.run(&sandbox, "qhold", &["-h", "s", &queued]),
+        159,
+        "Unauthorized Request",
+    );
     let stopped = bob.run(&sandbox, "schedd", &["--stop"]);
     assert!(stopped.code != 0, "{stopped:?}");
     assert_eq!([&queued, &running].map(|id| sandbox.job(id)), before);
     sandbox.run("qhold", &["-h", "s", &queued]).ok();
-    refused(ann.run(&sandbox, "qrls", &["-h", "s", &queued]), 159, "Unauthorized Request");
+    refused(
+        ann.run(&sandbox, "qrls", &["-h", "s", &queued]),
+        159,
+        "Unauthorized Request",
+    );
     sandbox.run("qdel", &[&running]).ok();
     assert_ne!(sandbox.ended(&running)["Exit_status"], 0);
 
@@ -195,11 +267,25 @@ fn nobody_changes_anothers_job_but_root_and_operators() {
 
 #[test]
 fn jobs_of_root_and_of_users_below_the_lowest_number_are_refused() {
-    let Some([ann, bob]) = two_people("uid") else { return };
+    let Some([ann, bob]) = two_people("uid") else {
+        return;
+    };
     let sandbox = shared(&format!("min_uid = {}\n", ann.uid.max(bob.uid)));
-    let (low, high) = if ann.uid < bob.uid { (&ann, &bob) } else { (&bob, &ann) };
-    refused(sandbox.run("qsub", &["--", "true"]), 175, "Bad UID for job execution");
-    refused(low.run(&sandbox, "qsub", &["--", "true"]), 175, "Bad UID for job execution");
+    let (low, high) = if ann.uid < bob.uid {
+        (&ann, &bob)
+    } else {
+        (&bob, &ann)
+    };
+    refused(
+        sandbox.run("qsub", &["--", "true"]),
+        175,
+        "Bad UID for job execution",
+    );
+    refused(
+        low.run(&sandbox, "qsub", &["--", "true"]),
+        175,
+        "Bad UID for job execution",
+    );
     let id = high.run(&sandbox, "qsub", &["--", "true"]).line();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
 }
@@ -214,7 +300,9 @@ fn comment(person: &Person, sandbox: &Sandbox, arguments: &[&str]) -> String {
 
 #[test]
 fn output_goes_nowhere_its_owner_could_not_write() {
-    let Some([ann, bob]) = two_people("out") else { return };
+    let Some([ann, bob]) = two_people("out") else {
+        return;
+    };
     let sandbox = shared("");
     // Bob's home can be entered, so that only his files' own modes protect them.
     fs::set_permissions(bob.home(), Permissions::from_mode(0o755)).unwrap();
@@ -241,11 +329,18 @@ fn output_goes_nowhere_its_owner_could_not_write() {
         ("no/such/folder/out", "No such file or directory"),
     ] {
         for option in ["-o", "-e"] {
-            let id = ann.submit(&sandbox, &["-N", "kept", option, place], "echo text; echo text >&2");
+            let id = ann.submit(
+                &sandbox,
+                &["-N", "kept", option, place],
+                "echo text; echo text >&2",
+            );
             let job = sandbox.ended(&id);
             let said = job["comment"].as_str().unwrap_or_default();
             assert_eq!(job["Exit_status"], 0, "{job}");
-            assert!(said.contains(why) && said.contains(place.trim_end_matches('/')), "{place}: {said}");
+            assert!(
+                said.contains(why) && said.contains(place.trim_end_matches('/')),
+                "{place}: {said}"
+            );
             let name = format!("kept.{}{}", &option[1..], id.split('.').next().unwrap());
             assert_eq!(ann.read(&name), "text\n", "{said}");
         }
@@ -279,7 +374,9 @@ impl Drop for ProtectedSymlinks {
 
 #[test]
 fn output_follows_no_link_that_the_kernel_does_not_follow_for_its_owner() {
-    let Some([ann, bob]) = two_people("link") else { return };
+    let Some([ann, bob]) = two_people("link") else {
+        return;
+    };
     let Some(_protected) = ProtectedSymlinks::set() else {
         println!("link: skipped: fs.protected_symlinks cannot be set");
         return;
@@ -290,33 +387,64 @@ fn output_follows_no_link_that_the_kernel_does_not_follow_for_its_owner() {
     fs::set_permissions(&sticky, Permissions::from_mode(0o1777)).unwrap();
     ann.shell(&sandbox, "echo kept >precious").ok();
     // The second link has the name that the output of job 3 gets.
-    let links = [("trap", "precious"), ("named.o3", "precious"), ("new", "created")];
+    let links = [
+        ("trap", "precious"),
+        ("named.o3", "precious"),
+        ("new", "created"),
+    ];
     for (link, target) in links {
-        let line = format!("ln -s {} {}", ann.file(target).display(), sticky.join(link).display());
+        let line = format!(
+            "ln -s {} {}",
+            ann.file(target).display(),
+            sticky.join(link).display()
+        );
         bob.shell(&sandbox, &line).ok();
     }
     let denied = ann.shell(&sandbox, &format!("cat {}", sticky.join("trap").display()));
-    assert!(denied.code != 0 && denied.err.contains("Permission denied"), "{denied:?}");
+    assert!(
+        denied.code != 0 && denied.err.contains("Permission denied"),
+        "{denied:?}"
+    );
     for link in ["trap", "new"] {
-        let id = ann.submit(&sandbox, &["-j", "oe", "-o", sticky.join(link).to_str().unwrap()], "echo output");
+        let id = ann.submit(
+            &sandbox,
+            &["-j", "oe", "-o", sticky.join(link).to_str().unwrap()],
+            "echo output",
+        );
         let job = sandbox.ended(&id);
         let comment = job["comment"].as_str().unwrap_or_default();
         assert!(comment.contains("Permission denied"), "{link}: {job:#}");
-        assert_eq!(ann.read(&format!("job.sh.o{}", id.split('.').next().unwrap())), "output\n");
+        assert_eq!(
+            ann.read(&format!("job.sh.o{}", id.split('.').next().unwrap())),
+            "output\n"
+        );
     }
     let mut submit = ann.command(&sandbox, "qsub");
-    submit.current_dir(&sticky).args(["-N", "named", "-j", "oe", "--", "/bin/echo", "output"]);
+    submit
+        .current_dir(&sticky)
+        .args(["-N", "named", "-j", "oe", "--", "/bin/echo", "output"]);
     let id = finish(submit.output().unwrap()).line();
     assert!(id.starts_with("3."), "{id}");
     sandbox.ended(&id);
-    assert_eq!((ann.read("precious"), ann.file("created").exists()), ("kept\n".to_string(), false));
+    assert_eq!(
+        (ann.read("precious"), ann.file("created").exists()),
+        ("kept\n".to_string(), false)
+    );
     assert_eq!(ann.read("named.o3"), "output\n");
 
     // Links of the owner are followed, wherever they are.
     for (link, target) in [("own", "precious"), ("own-new", "created")] {
         let link = sticky.join(link);
-        ann.shell(&sandbox, &format!("ln -s $HOME/{target} {}", link.display())).ok();
-        let id = ann.submit(&sandbox, &["-j", "oe", "-o", link.to_str().unwrap()], "echo output");
+        ann.shell(
+            &sandbox,
+            &format!("ln -s $HOME/{target} {}", link.display()),
+        )
+        .ok();
+        let id = ann.submit(
+            &sandbox,
+            &["-j", "oe", "-o", link.to_str().unwrap()],
+            "echo output",
+        );
         assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
         assert_eq!(ann.read(target), "output\n");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -325,19 +453,34 @@ fn output_follows_no_link_that_the_kernel_does_not_follow_for_its_owner() {
 
 #[test]
 fn a_working_folder_its_owner_cannot_enter_is_said_so() {
-    let Some([ann, bob]) = two_people("dir") else { return };
+    let Some([ann, bob]) = two_people("dir") else {
+        return;
+    };
     let sandbox = shared("");
     let theirs = bob.home().display().to_string();
-    let said = comment(&ann, &sandbox, &["-d", &theirs, "-o", "/dev/null", "-e", "/dev/null"]);
-    assert!(said.contains("Permission denied") && said.contains(&theirs), "{said}");
+    let said = comment(
+        &ann,
+        &sandbox,
+        &["-d", &theirs, "-o", "/dev/null", "-e", "/dev/null"],
+    );
+    assert!(
+        said.contains("Permission denied") && said.contains(&theirs),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_fifo_that_is_read_gets_the_output() {
-    let Some([ann, _]) = two_people("fifo") else { return };
+    let Some([ann, _]) = two_people("fifo") else {
+        return;
+    };
     let sandbox = shared("");
     ann.shell(&sandbox, "mkfifo fifo").ok();
-    let fifo = fs::File::options().read(true).write(true).open(ann.file("fifo")).unwrap();
+    let fifo = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(ann.file("fifo"))
+        .unwrap();
     let id = ann.submit(&sandbox, &["-o", "fifo"], "echo through");
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
     let mut buffer = [0; 8];
@@ -347,13 +490,21 @@ fn a_fifo_that_is_read_gets_the_output() {
 
 #[test]
 fn nobody_speaks_for_schedd_or_noded() {
-    let Some([ann, bob]) = two_people("speak") else { return };
+    let Some([ann, bob]) = two_people("speak") else {
+        return;
+    };
     let sandbox = shared("");
     let id = ann.submit(&sandbox, &[], "sleep 60");
     sandbox.running(&id);
     let socket = sandbox.home().join("noded.sock");
     assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o777, 0o600);
-    assert_eq!(fs::metadata(sandbox.home().join("schedd.sock")).unwrap().mode() & 0o777, 0o666);
+    assert_eq!(
+        fs::metadata(sandbox.home().join("schedd.sock"))
+            .unwrap()
+            .mode()
+            & 0o777,
+        0o666
+    );
     UnixStream::connect(&socket).unwrap();
     for program in ["schedd", "noded"] {
         let done = bob.run(&sandbox, program, &[]);
@@ -363,7 +514,11 @@ fn nobody_speaks_for_schedd_or_noded() {
     // Bob serves a folder that is not his: he has got his socket's name into the record there.
     let bobs = bob.home().join("own");
     ann_may_enter(&bob);
-    bob.shell(&sandbox, "mkdir -m 755 own && echo '[server]\nshared = true' > own/lanai.toml").ok();
+    bob.shell(
+        &sandbox,
+        "mkdir -m 755 own && echo '[server]\nshared = true' > own/lanai.toml",
+    )
+    .ok();
     let mut serve = bob.command(&sandbox, "schedd");
     finish(serve.env("LANAI_HOME", &bobs).output().unwrap()).ok();
     let trap = sandbox.work().with_file_name("trap");
@@ -372,11 +527,29 @@ fn nobody_speaks_for_schedd_or_noded() {
     fs::create_dir(trap.join("spool")).unwrap();
     fs::set_permissions(&trap, Permissions::from_mode(0o755)).unwrap();
     let mut submit = ann.command(&sandbox, "qsub");
-    let done = finish(submit.env("LANAI_HOME", &trap).args(["--", "true"]).output().unwrap());
+    let done = finish(
+        submit
+            .env("LANAI_HOME", &trap)
+            .args(["--", "true"])
+            .output()
+            .unwrap(),
+    );
     let mut stop = bob.command(&sandbox, "schedd");
-    finish(stop.env("LANAI_HOME", &bobs).arg("--stop").output().unwrap()).ok();
+    finish(
+        stop.env("LANAI_HOME", &bobs)
+            .arg("--stop")
+            .output()
+            .unwrap(),
+    )
+    .ok();
     bob.end_all();
-    assert!(done.code != 0 && done.err.contains(&format!("served by user {}: not trusted", bob.uid)), "{done:?}");
+    assert!(
+        done.code != 0
+            && done
+                .err
+                .contains(&format!("served by user {}: not trusted", bob.uid)),
+        "{done:?}"
+    );
 }
 
 fn ann_may_enter(bob: &Person) {
@@ -390,14 +563,27 @@ fn a_socket_handed_over_is_served_and_left_in_place() {
     let socket = UnixListener::bind(&path).unwrap();
     // A command that comes too early waits.
     let mut early = sandbox.command("qsub");
-    let mut early = early.args(["--", "true"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut early = early
+        .args(["--", "true"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     // Shells take only descriptors of one digit, and this process may have many open: hence the way
     // through standard input.
-    let line = "exec 3<&0 0</dev/null && LISTEN_PID=$$ LISTEN_FDS=1 exec schedd --foreground 2>schedd.log";
+    let line =
+        "exec 3<&0 0</dev/null && LISTEN_PID=$$ LISTEN_FDS=1 exec schedd --foreground 2>schedd.log";
     let plain = sandbox.command("schedd");
     let mut shell = Command::new("/bin/sh");
-    shell.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    shell.args(["-c", line]).current_dir(sandbox.home()).stdin(std::os::fd::OwnedFd::from(socket));
+    shell.env_clear().envs(
+        plain
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    shell
+        .args(["-c", line])
+        .current_dir(sandbox.home())
+        .stdin(std::os::fd::OwnedFd::from(socket));
     let mut schedd = shell.spawn().unwrap();
     // With it goes this process's own end of the socket.
     drop(shell);
@@ -417,15 +603,27 @@ fn a_socket_handed_over_is_served_and_left_in_place() {
 
 #[test]
 fn a_list_that_schedd_tells_a_slow_reader_is_whole() {
-    let Some(people) = two_people("slow") else { return };
+    let Some(people) = two_people("slow") else {
+        return;
+    };
     let sandbox = shared("");
     people[0].submit(&sandbox, &["-h", "-J", "1-30000", "-N", "big"], "true\n");
     people[0].submit(&sandbox, &["-h", "-N", "plain"], "true\n");
-    let mut child = people[1].command(&sandbox, "qstat").arg("-t").stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = people[1]
+        .command(&sandbox, "qstat")
+        .arg("-t")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     // Longer than qstat waits before it lets go of its connection.
     std::thread::sleep(std::time::Duration::from_millis(1500));
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let ids: Vec<String> = lines.skip(2).map(|line| line.split('.').next().unwrap().to_string()).collect();
+    let lines = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let ids: Vec<String> = lines
+        .skip(2)
+        .map(|line| line.split('.').next().unwrap().to_string())
+        .collect();
     assert!(child.wait().unwrap().success());
     let mut expected = vec!["1[]".to_string()];
     expected.extend((1..=30_000).map(|index| format!("1[{index}]")));

@@ -1,4 +1,5 @@
-//! Properties of fair shares and of who makes way for who starves, over claims and clusters made up at random.
+//! Properties of fair shares and of who makes way for who starves, over claims and clusters made up
+//! at random.
 
 use crate::support::cases;
 use lanai::model::account::{Account, Shares};
@@ -15,7 +16,11 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 fn a_claim() -> impl Strategy<Value = Claim> {
-    (0.01f64..8.0, 0.0f64..0.6, 0.0f64..1.0).prop_map(|(weight, least, most)| Claim { weight, least, most })
+    (0.01f64..8.0, 0.0f64..0.6, 0.0f64..1.0).prop_map(|(weight, least, most)| Claim {
+        weight,
+        least,
+        most,
+    })
 }
 
 fn claims(least: usize) -> impl Strategy<Value = Vec<Claim>> {
@@ -23,25 +28,48 @@ fn claims(least: usize) -> impl Strategy<Value = Vec<Claim>> {
 }
 
 fn thresholds() -> impl Strategy<Value = Thresholds> {
-    (0.0f64..0.5, 0.0f64..0.5, any::<bool>(), 0i64..4, any::<bool>()).prop_map(|(low, more, gives, spared, allow)| {
-        Thresholds {
+    (
+        0.0f64..0.5,
+        0.0f64..0.5,
+        any::<bool>(),
+        0i64..4,
+        any::<bool>(),
+    )
+        .prop_map(|(low, more, gives, spared, allow)| Thresholds {
             aggressive: low,
             preemption: low + more,
-            boundary: if gives { Boundary::Give } else { Boundary::Keep },
-            spared: if spared > 0 { vec![(0, spared)] } else { Vec::new() },
+            boundary: if gives {
+                Boundary::Give
+            } else {
+                Boundary::Keep
+            },
+            spared: if spared > 0 {
+                vec![(0, spared)]
+            } else {
+                Vec::new()
+            },
             allow_aggressive: allow,
-        }
-    })
+        })
 }
 
-/// A node of so many processors that is full of jobs of these sizes, oldest first, of an account that is owed nothing;
-/// a job of another has starved for long.
+/// A node of so many processors that is full of jobs of these sizes, oldest first, of an account
+/// that is owed nothing; a job of another has starved for long.
 fn crowded(sizes: &[u32], needs: u32) -> Scene {
     let all: u32 = sizes.iter().sum();
     let mut scene = cluster(&format!("1 x ncpus={all}"));
-    scene.policy = Policy { default_walltime: scene.policy.default_walltime, ..Preset::Ytsaurus.policy() };
-    let account = |name: &str, shares| Account { name: name.into(), shares, ..Account::default() };
-    scene.policy.fair_share.accounts = vec![account("own", Shares::Of(1.0)), account("idle", Shares::Of(0.0))];
+    scene.policy = Policy {
+        default_walltime: scene.policy.default_walltime,
+        ..Preset::Ytsaurus.policy()
+    };
+    let account = |name: &str, shares| Account {
+        name: name.into(),
+        shares,
+        ..Account::default()
+    };
+    scene.policy.fair_share.accounts = vec![
+        account("own", Shares::Of(1.0)),
+        account("idle", Shares::Of(0.0)),
+    ];
     for (size, number) in sizes.iter().zip(1u64..) {
         scene = scene.running(number, &format!("select=1:ncpus={size}"), "n1", 100_000);
         scene = scene.tenured(JobId::job(number), number as i64, 0.0, |_| ());
@@ -61,8 +89,9 @@ fn crowded(sizes: &[u32], needs: u32) -> Scene {
 proptest! {
     #![proptest_config(cases(400))]
 
-    /// Y20: nobody has more than they want, or less than is theirs; all together have what there is, or all they
-    /// want; and those who want more have the same by weight, or what is theirs in any case.
+    /// Y20: nobody has more than they want, or less than is theirs; all together have what there
+    /// is, or all they want; and those who want more have the same by weight, or what is theirs in
+    /// any case.
     #[test]
     fn those_who_want_more_have_the_same_by_weight(all in claims(1)) {
         let parts = split(1.0, &all);
@@ -97,8 +126,9 @@ proptest! {
         prop_assert!((each - together).abs() < 1e-9, "{each} {together}");
     }
 
-    /// Y3 to Y6: every allocation is in one group; who is older is in no group that goes before; and what is kept of
-    /// the text's rule is no more than the threshold allows, unless it is spared in any case.
+    /// Y3 to Y6: every allocation is in one group; who is older is in no group that goes before;
+    /// and what is kept of the text's rule is no more than the threshold allows, unless it is
+    /// spared in any case.
     #[test]
     fn the_groups_are_a_partition_by_age(sizes in prop::collection::vec(1i64..4, 0..12), thresholds in thresholds()) {
         let all: i64 = sizes.iter().sum();
@@ -120,8 +150,8 @@ proptest! {
         prop_assert!(thresholds.allow_aggressive || of(Group::Aggressively).next().is_none());
     }
 
-    /// Y12: those that make way are enough, nobody of them can be spared, and no other would have done who is newer
-    /// than all of them; and nobody makes way where that is in vain (G8).
+    /// Y12: those that make way are enough, nobody of them can be spared, and no other would have
+    /// done who is newer than all of them; and nobody makes way where that is in vain (G8).
     #[test]
     fn those_who_make_way_are_enough_and_all_are_needed(sizes in prop::collection::vec(1u32..5, 1..8), needs in 1u32..12) {
         let plan = crowded(&sizes, needs).plan();

@@ -1,4 +1,5 @@
-//! Jobs that are suspended and resumed (`qsig -s suspend`): their processes stand still and lose nothing.
+//! Jobs that are suspended and resumed (`qsig -s suspend`): their processes stand still and lose
+//! nothing.
 
 use crate::support::sandbox::{Done, Sandbox};
 use lanai::sys::procfs;
@@ -14,10 +15,14 @@ fn host() -> String {
 
 /// This host with two processors.
 fn two_processors() -> Sandbox {
-    Sandbox::configured(&format!("[[node]]\nname = \"{}\"\nncpus = 2\nmem = \"4gb\"\n", host()))
+    Sandbox::configured(&format!(
+        "[[node]]\nname = \"{}\"\nncpus = 2\nmem = \"4gb\"\n",
+        host()
+    ))
 }
 
-/// Counts in a file until the file `end` is there; a child of the script does the work, and leaves its number.
+/// Counts in a file until the file `end` is there; a child of the script does the work, and leaves
+/// its number.
 const COUNTS: &str = "sh -c 'echo $$ > worker; i=0; while [ ! -e end ]; do i=$((i+1)); echo $i > new; mv new count; \
                       sleep 0.01; done' &\nwait $!\n";
 
@@ -29,18 +34,32 @@ fn counting(sandbox: &Sandbox, arguments: &[&str]) -> String {
 }
 
 fn count(sandbox: &Sandbox) -> u64 {
-    fs::read_to_string(sandbox.file("count")).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    fs::read_to_string(sandbox.file("count"))
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0)
 }
 
 fn number(sandbox: &Sandbox, file: &str) -> i32 {
-    sandbox.until(file, || fs::read_to_string(sandbox.file(file)).ok()?.trim().parse().ok())
+    sandbox.until(file, || {
+        fs::read_to_string(sandbox.file(file))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    })
 }
 
-/// Whether a process stands still: stopped by a signal, in a control group that is frozen, or (D) a shell whose child
-/// was stopped between fork and exec, which hears nothing until that child goes on.
+/// Whether a process stands still: stopped by a signal, in a control group that is frozen, or (D) a
+/// shell whose child was stopped between fork and exec, which hears nothing until that child goes
+/// on.
 fn is_stopped(pid: i32) -> bool {
     let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let group = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default().to_string();
+    let group = group
+        .lines()
+        .find_map(|line| line.strip_prefix("0::"))
+        .unwrap_or_default()
+        .to_string();
     let frozen = |root: &str| {
         let events = fs::read_to_string(format!("{root}{group}/cgroup.events")).unwrap_or_default();
         events.lines().any(|line| line == "frozen 1")
@@ -50,7 +69,8 @@ fn is_stopped(pid: i32) -> bool {
         || frozen("/sys/fs/cgroup/unified")
 }
 
-/// Waits until the worker stands still; its count then. D alone may also be a wait for the disk, which ends.
+/// Waits until the worker stands still; its count then. D alone may also be a wait for the disk,
+/// which ends.
 #[track_caller]
 fn still(sandbox: &Sandbox) -> u64 {
     let worker = number(sandbox, "worker");
@@ -67,7 +87,9 @@ fn still(sandbox: &Sandbox) -> u64 {
 #[track_caller]
 fn goes_on(sandbox: &Sandbox, from: u64) {
     let worker = number(sandbox, "worker");
-    sandbox.until("the worker", || (!is_stopped(worker) && count(sandbox) > from + 3).then_some(()));
+    sandbox.until("the worker", || {
+        (!is_stopped(worker) && count(sandbox) > from + 3).then_some(())
+    });
 }
 
 fn turn(sandbox: &Sandbox, how: &str, id: &str) {
@@ -80,63 +102,119 @@ fn end(sandbox: &Sandbox) {
 
 #[track_caller]
 fn refused(done: &Done, code: i32, err: &str) {
-    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (code, "", format!("{err}\n").as_str()));
+    assert_eq!(
+        (done.code, done.out.as_str(), done.err.as_str()),
+        (code, "", format!("{err}\n").as_str())
+    );
 }
 
 fn seconds(job: &Value) -> i64 {
     let text = job["resources_used"]["walltime"].as_str().unwrap();
-    text.split(':').fold(0, |sum, part| sum * 60 + part.parse::<i64>().unwrap())
+    text.split(':')
+        .fold(0, |sum, part| sum * 60 + part.parse::<i64>().unwrap())
 }
 
 #[test]
 fn a_suspended_job_stands_still_gives_up_its_processors_and_goes_on_where_it_was() {
     let sandbox = two_processors();
     let id = counting(&sandbox, &["-l", "select=1:ncpus=2:mem=1gb"]);
-    let waiting = sandbox.submit(&["-l", "select=1:ncpus=2"], "while [ ! -e enough ]; do sleep 0.02; done\n");
+    let waiting = sandbox.submit(
+        &["-l", "select=1:ncpus=2"],
+        "while [ ! -e enough ]; do sleep 0.02; done\n",
+    );
     let greedy = sandbox.submit(&["-l", "select=1:ncpus=0:mem=4gb"], "true\n");
     turn(&sandbox, "suspend", &id);
     let job = sandbox.job(&id);
-    assert_eq!((&job["job_state"], &job["substate"], &job["comment"]), (&json!("S"), &json!(43), &Value::Null));
+    assert_eq!(
+        (&job["job_state"], &job["substate"], &job["comment"]),
+        (&json!("S"), &json!(43), &Value::Null)
+    );
     let counted = still(&sandbox);
     let why = sandbox.run("qstat", &["--why", &id]).ok();
     assert!(why.contains("until somebody says qsig -s resume"), "{why}");
     let foreseen = sandbox.run("qstat", &["--start", &id]).ok();
-    assert!(!foreseen.ends_with(&format!(" {}\n", host())), "nobody can tell: {foreseen}");
+    assert!(
+        !foreseen.ends_with(&format!(" {}\n", host())),
+        "nobody can tell: {foreseen}"
+    );
     sandbox.running(&waiting);
     assert_eq!(sandbox.state(&greedy), "Q", "memory is not given up");
     turn(&sandbox, "resume", &id);
     let job = sandbox.job(&id);
-    assert_eq!((&job["job_state"], &job["substate"]), (&json!("S"), &json!(45)), "its processors are taken");
-    assert!(job["comment"].as_str().unwrap().contains("to go on as soon as there is room"), "{job}");
+    assert_eq!(
+        (&job["job_state"], &job["substate"]),
+        (&json!("S"), &json!(45)),
+        "its processors are taken"
+    );
+    assert!(
+        job["comment"]
+            .as_str()
+            .unwrap()
+            .contains("to go on as soon as there is room"),
+        "{job}"
+    );
     let foreseen = sandbox.run("qstat", &["--start", &id]).ok();
-    assert!(foreseen.lines().last().unwrap().ends_with(&format!(" {}", host())), "{foreseen}");
+    assert!(
+        foreseen
+            .lines()
+            .last()
+            .unwrap()
+            .ends_with(&format!(" {}", host())),
+        "{foreseen}"
+    );
     let why = sandbox.run("qstat", &["--why", &id]).ok();
-    assert!(why.contains("is suspended since") && why.contains("goes on as soon as there is room"), "{why}");
+    assert!(
+        why.contains("is suspended since") && why.contains("goes on as soon as there is room"),
+        "{why}"
+    );
     assert_eq!(still(&sandbox), counted);
     fs::write(sandbox.file("enough"), "").unwrap();
     sandbox.ended(&waiting);
-    sandbox.until("the resumption", || (sandbox.state(&id) == "R").then_some(()));
+    sandbox.until("the resumption", || {
+        (sandbox.state(&id) == "R").then_some(())
+    });
     goes_on(&sandbox, counted);
     let job = sandbox.job(&id);
     assert_eq!(job["substate"], 42);
-    assert!(job["comment"].as_str().unwrap().starts_with("Job run at "), "{job}");
+    assert!(
+        job["comment"].as_str().unwrap().starts_with("Job run at "),
+        "{job}"
+    );
     end(&sandbox);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
     assert_eq!(sandbox.ended(&greedy)["Exit_status"], 0);
     let story = sandbox.run("tracejob", &[&id]).ok();
-    for told in
-        ["Job to be suspended at request of", "no process of it runs", "Job to be resumed at", "Resumed, attempt 1"]
-    {
+    for told in [
+        "Job to be suspended at request of",
+        "no process of it runs",
+        "Job to be resumed at",
+        "Resumed, attempt 1",
+    ] {
         assert!(story.contains(told), "{told}: {story}");
     }
 }
 
-/// Without a control group every process is stopped by a signal, also one that has made a session of its own, and one
-/// that the job had stopped itself stays so.
+/// Without a control group every process is stopped by a signal, also one that has made a session
+/// of its own, and one that the job had stopped itself stays so.
 #[test]
 fn without_control_groups_every_process_of_it_is_stopped_by_a_signal() {
     let sandbox = Sandbox::new();
-    sandbox.run("noded", &["--no-cgroups", "--nodes", "1", "--ncpus", "2", "--mem", "4gb", "--name", "h"]).ok();
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--no-cgroups",
+                "--nodes",
+                "1",
+                "--ncpus",
+                "2",
+                "--mem",
+                "4gb",
+                "--name",
+                "h",
+            ],
+        )
+        .ok();
     let script = format!(
         "sleep 600 & echo $! > own; kill -STOP $!\n\
          setsid sh -c 'echo $$ > away; while [ ! -e end ]; do sleep 0.02; done; kill -9 $(cat own)' &\n{COUNTS}wait\n"
@@ -146,7 +224,12 @@ fn without_control_groups_every_process_of_it_is_stopped_by_a_signal() {
     let pids = ["own", "away", "worker"].map(|file| number(&sandbox, file));
     let states = || pids.map(|pid| procfs::process(pid).map_or(b'-', |process| process.state));
     // D: a shell whose child was stopped between fork and exec.
-    let are_stopped = || states().iter().all(|state| b"TD".contains(state)).then_some(());
+    let are_stopped = || {
+        states()
+            .iter()
+            .all(|state| b"TD".contains(state))
+            .then_some(())
+    };
     turn(&sandbox, "suspend", &id);
     sandbox.until("the stop", are_stopped);
     let counted = still(&sandbox);
@@ -158,14 +241,26 @@ fn without_control_groups_every_process_of_it_is_stopped_by_a_signal() {
     let counted = counted.max(count(&sandbox));
     turn(&sandbox, "resume", &id);
     goes_on(&sandbox, counted);
-    assert_eq!((states()[0], states()[1] == b'T'), (b'T', false), "what it had stopped itself stays so");
+    assert_eq!(
+        (states()[0], states()[1] == b'T'),
+        (b'T', false),
+        "what it had stopped itself stays so"
+    );
     turn(&sandbox, "suspend", &id);
     still(&sandbox);
     let began = Instant::now();
     sandbox.run("qdel", &[&id]).ok();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    sandbox.until("the end of all", || pids.iter().all(|&pid| procfs::process(pid).is_none()).then_some(()));
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+    sandbox.until("the end of all", || {
+        pids.iter()
+            .all(|&pid| procfs::process(pid).is_none())
+            .then_some(())
+    });
 }
 
 /// What it is charged is what it ran, in two rows of which each says when.
@@ -182,13 +277,22 @@ fn it_is_charged_for_each_stretch_that_it_runs_and_not_for_the_pause() {
     end(&sandbox);
     let walltime = seconds(&sandbox.ended(&id));
     let spool = rusqlite::Connection::open(sandbox.home().join("spool/spool.db")).unwrap();
-    let mut rows = spool.prepare("SELECT part, began, ended FROM charge ORDER BY began").unwrap();
-    let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+    let mut rows = spool
+        .prepare("SELECT part, began, ended FROM charge ORDER BY began")
+        .unwrap();
+    let rows = rows
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .unwrap();
     let rows: Vec<(i64, i64, i64)> = rows.map(Result::unwrap).collect();
-    let [(_, _, stopped), (0, went_on, _)] = rows[..] else { panic!("{rows:?}") };
+    let [(_, _, stopped), (0, went_on, _)] = rows[..] else {
+        panic!("{rows:?}")
+    };
     assert!(went_on - stopped >= 3000, "{rows:?}");
     let charged: i64 = rows.iter().map(|(_, from, to)| to - from).sum();
-    assert!((charged / 1000 - walltime).abs() <= 1, "{rows:?} {walltime}");
+    assert!(
+        (charged / 1000 - walltime).abs() <= 1,
+        "{rows:?} {walltime}"
+    );
 }
 
 #[test]
@@ -202,11 +306,21 @@ fn the_time_that_it_stands_still_is_none_of_its_walltime() {
     turn(&sandbox, "resume", &id);
     sandbox.running(&id);
     let job = sandbox.ended(&id);
-    assert_eq!((&job["Exit_status"], seconds(&job)), (&json!(-29), 3), "{job}");
+    assert_eq!(
+        (&job["Exit_status"], seconds(&job)),
+        (&json!(-29), 3),
+        "{job}"
+    );
     let accounts = sandbox.run("qacct", &["-j", &id]).ok();
-    let walltime = accounts.lines().find_map(|line| line.strip_prefix("walltime ")).map(str::trim);
+    let walltime = accounts
+        .lines()
+        .find_map(|line| line.strip_prefix("walltime "))
+        .map(str::trim);
     // Not four seconds more; how late the end is noticed is the machine's.
-    assert!(walltime.is_some_and(|walltime| walltime.starts_with("3.")), "{accounts}");
+    assert!(
+        walltime.is_some_and(|walltime| walltime.starts_with("3.")),
+        "{accounts}"
+    );
 }
 
 #[test]
@@ -218,23 +332,41 @@ fn it_stays_suspended_and_can_be_resumed_though_all_daemons_are_killed_meanwhile
     for victims in [&["schedd"][..], &["noded"], &["schedd", "noded"]] {
         victims.iter().for_each(|victim| sandbox.kill(victim));
         sandbox.run("schedd", &[]).ok();
-        let is_up = || sandbox.run("pbsnodes", &["-F", "json", &host()]).out.contains("free");
+        let is_up = || {
+            sandbox
+                .run("pbsnodes", &["-F", "json", &host()])
+                .out
+                .contains("free")
+        };
         sandbox.until("its node", || is_up().then_some(()));
-        assert_eq!((sandbox.state(&id).as_str(), still(&sandbox)), ("S", counted), "{victims:?}");
+        assert_eq!(
+            (sandbox.state(&id).as_str(), still(&sandbox)),
+            ("S", counted),
+            "{victims:?}"
+        );
     }
     turn(&sandbox, "resume", &id);
-    sandbox.until("the resumption", || (sandbox.state(&id) == "R").then_some(()));
+    sandbox.until("the resumption", || {
+        (sandbox.state(&id) == "R").then_some(())
+    });
     goes_on(&sandbox, counted);
     // Its shepherd is older than the noded of now, which hears of this all the same.
     turn(&sandbox, "suspend", &id);
     let counted = still(&sandbox);
     let other = sandbox.submit(&["-l", "ncpus=2"], "true\n");
-    assert_eq!(sandbox.ended(&other)["Exit_status"], 0, "its processors are free");
+    assert_eq!(
+        sandbox.ended(&other)["Exit_status"],
+        0,
+        "its processors are free"
+    );
     turn(&sandbox, "resume", &id);
     goes_on(&sandbox, counted);
     end(&sandbox);
     let job = sandbox.ended(&id);
-    assert_eq!((&job["Exit_status"], &job["run_count"]), (&json!(0), &json!(1)));
+    assert_eq!(
+        (&job["Exit_status"], &job["run_count"]),
+        (&json!(0), &json!(1))
+    );
 }
 
 #[test]
@@ -264,9 +396,15 @@ fn a_suspended_job_that_is_deleted_or_rerun_is_gone_at_once() {
         still(&sandbox);
         let (worker, began) = (number(&sandbox, "worker"), Instant::now());
         sandbox.run(command, &[&id]).ok();
-        sandbox.until("its end", || (procfs::process(worker).is_none_or(|process| !process.lives())).then_some(()));
+        sandbox.until("its end", || {
+            (procfs::process(worker).is_none_or(|process| !process.lives())).then_some(())
+        });
         sandbox.until("its state", || (sandbox.state(&id) == state).then_some(()));
-        assert!(began.elapsed() < Duration::from_secs(5), "{command}: {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(5),
+            "{command}: {:?}",
+            began.elapsed()
+        );
         end(&sandbox);
         let exit = if command == "qdel" { 271 } else { 0 };
         assert_eq!(sandbox.ended(&id)["Exit_status"], exit);
@@ -276,7 +414,9 @@ fn a_suspended_job_that_is_deleted_or_rerun_is_gone_at_once() {
 /// The processors on which a process may run.
 fn allowed(pid: i32) -> String {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     line.unwrap().trim().to_string()
 }
 
@@ -290,7 +430,12 @@ fn it_goes_on_with_the_processors_that_are_free_then() {
     if had.parse::<u16>().is_err() {
         return println!("skipped: nothing is bound to processors here");
     }
-    let until = |file: &str| sandbox.submit(&one, &format!("while [ ! -e {file} ]; do sleep 0.02; done\n"));
+    let until = |file: &str| {
+        sandbox.submit(
+            &one,
+            &format!("while [ ! -e {file} ]; do sleep 0.02; done\n"),
+        )
+    };
     let second = until("enough");
     sandbox.running(&second);
     turn(&sandbox, "suspend", &id);
@@ -303,18 +448,44 @@ fn it_goes_on_with_the_processors_that_are_free_then() {
     turn(&sandbox, "resume", &id);
     goes_on(&sandbox, counted);
     let has = allowed(worker);
-    assert!(has != had && has.parse::<u16>().is_ok(), "{had} before, {has} now");
+    assert!(
+        has != had && has.parse::<u16>().is_ok(),
+        "{had} before, {has} now"
+    );
     end(&sandbox);
-    assert_eq!((&sandbox.ended(&id)["Exit_status"], &sandbox.ended(&third)["Exit_status"]), (&json!(0), &json!(0)));
+    assert_eq!(
+        (
+            &sandbox.ended(&id)["Exit_status"],
+            &sandbox.ended(&third)["Exit_status"]
+        ),
+        (&json!(0), &json!(0))
+    );
 }
 
 #[test]
 fn its_tasks_on_other_nodes_stand_still_too() {
     let sandbox = Sandbox::new();
-    sandbox.run("noded", &["--nodes", "2", "--ncpus", "2", "--mem", "4gb", "--name", "h"]).ok();
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--nodes", "2", "--ncpus", "2", "--mem", "4gb", "--name", "h",
+            ],
+        )
+        .ok();
     let script = "pbsdsh -n 1 -o -- sh -c 'echo $$ > task; while [ ! -e end ]; do sleep 0.02; done'\n\
                   echo $$ > worker; while [ ! -e end ]; do i=$((i+1)); echo $i > new; mv new count; sleep 0.01; done\n";
-    let id = sandbox.submit(&["-l", "select=2:ncpus=2", "-l", "place=scatter", "-v", "PATH"], script);
+    let id = sandbox.submit(
+        &[
+            "-l",
+            "select=2:ncpus=2",
+            "-l",
+            "place=scatter",
+            "-v",
+            "PATH",
+        ],
+        script,
+    );
     sandbox.running(&id);
     let task = number(&sandbox, "task");
     sandbox.until("the first count", || (count(&sandbox) > 0).then_some(()));
@@ -322,7 +493,11 @@ fn its_tasks_on_other_nodes_stand_still_too() {
     still(&sandbox);
     sandbox.until("the task", || is_stopped(task).then_some(()));
     let other = sandbox.submit(&["-l", "select=2:ncpus=2", "-l", "place=scatter"], "true\n");
-    assert_eq!(sandbox.ended(&other)["Exit_status"], 0, "the processors of both nodes are free");
+    assert_eq!(
+        sandbox.ended(&other)["Exit_status"],
+        0,
+        "the processors of both nodes are free"
+    );
     turn(&sandbox, "resume", &id);
     goes_on(&sandbox, count(&sandbox));
     sandbox.until("the task", || (!is_stopped(task)).then_some(()));
@@ -363,21 +538,35 @@ fn who_says_what_of_a_job_that_cannot_be_suspended_or_resumed() {
     let bad_state = format!("qsig: Request invalid for state of job {number}");
     let wrong = format!("qsig: Job can not be resumed with the requested resume signal {number}");
     for how in ["suspend", "resume", "admin-suspend", "admin-resume"] {
-        refused(&said(how, &held), 168, &format!("qsig: Request invalid for state of job {held}"));
+        refused(
+            &said(how, &held),
+            168,
+            &format!("qsig: Request invalid for state of job {held}"),
+        );
     }
     refused(&said("resume", &id), 168, &bad_state);
     turn(&sandbox, "suspend", &id);
     refused(&said("suspend", &id), 168, &bad_state);
     refused(&said("admin-resume", &id), 73, &wrong);
     turn(&sandbox, "resume", &id);
-    sandbox.until("the resumption", || (sandbox.state(&id) == "R").then_some(()));
+    sandbox.until("the resumption", || {
+        (sandbox.state(&id) == "R").then_some(())
+    });
     turn(&sandbox, "admin-suspend", &id);
     refused(&said("resume", &id), 73, &wrong);
     still(&sandbox);
-    assert!(sandbox.run("pbsnodes", &[&host()]).ok().contains("state = maintenance"));
+    assert!(
+        sandbox
+            .run("pbsnodes", &[&host()])
+            .ok()
+            .contains("state = maintenance")
+    );
     let other = sandbox.submit(&["-l", "ncpus=1"], "true\n");
     sandbox.until("the reason", || {
-        sandbox.job(&other)["comment"].as_str().is_some_and(|why| why.contains("No nodes available")).then_some(())
+        sandbox.job(&other)["comment"]
+            .as_str()
+            .is_some_and(|why| why.contains("No nodes available"))
+            .then_some(())
     });
     turn(&sandbox, "admin-resume", &id);
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
@@ -392,15 +581,28 @@ fn of_an_array_all_elements_that_run_are_suspended_and_resumed_together() {
     let script = "while [ ! -e end ]; do echo >> count.$PBS_ARRAY_INDEX; sleep 0.02; done\n";
     let array = sandbox.submit(&["-J", "1-3", "-l", "ncpus=1"], script);
     let element = |index: u32| array.replace("[]", &format!("[{index}]"));
-    [1, 2].iter().for_each(|&index| drop(sandbox.running(&element(index))));
+    [1, 2]
+        .iter()
+        .for_each(|&index| drop(sandbox.running(&element(index))));
     turn(&sandbox, "suspend", &element(1));
-    sandbox.until("the third", || (sandbox.state(&element(3)) == "R").then_some(()));
+    sandbox.until("the third", || {
+        (sandbox.state(&element(3)) == "R").then_some(())
+    });
     sandbox.running(&element(3));
     turn(&sandbox, "suspend", &array);
-    let states = || [1, 2, 3].map(|index| sandbox.state(&element(index))).concat();
-    assert_eq!((states().as_str(), sandbox.state(&array).as_str()), ("SSS", "B"));
+    let states = || {
+        [1, 2, 3]
+            .map(|index| sandbox.state(&element(index)))
+            .concat()
+    };
+    assert_eq!(
+        (states().as_str(), sandbox.state(&array).as_str()),
+        ("SSS", "B")
+    );
     turn(&sandbox, "resume", &array);
-    sandbox.until("two of three", || (states().matches('R').count() == 2).then_some(()));
+    sandbox.until("two of three", || {
+        (states().matches('R').count() == 2).then_some(())
+    });
     end(&sandbox);
     assert_eq!(sandbox.ended(&array)["Exit_status"], 0);
 }

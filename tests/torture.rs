@@ -33,7 +33,11 @@ const FAULTS: &str = "socket.read:1/300:fail,socket.write:1/300:short,socket.wri
 
 #[test]
 fn a_few_kills_lose_nothing_and_run_nothing_twice() {
-    let few = Kills { schedd: 2, noded: 2, spawner: 2 };
+    let few = Kills {
+        schedd: 2,
+        noded: 2,
+        spawner: 2,
+    };
     // How quickly is not judged here: other tests run beside this one.
     storm(few, "");
 }
@@ -41,24 +45,52 @@ fn a_few_kills_lose_nothing_and_run_nothing_twice() {
 #[test]
 #[ignore = "minutes long: make torture"]
 fn many_kills_lose_nothing_and_run_nothing_twice() {
-    storm(Kills { schedd: 50, noded: 20, spawner: 10 }.or_as_asked(), "").assert_quick();
+    storm(
+        Kills {
+            schedd: 50,
+            noded: 20,
+            spawner: 10,
+        }
+        .or_as_asked(),
+        "",
+    )
+    .assert_quick();
 }
 
 #[test]
 #[ignore = "minutes long: make torture"]
 fn many_kills_among_faults_lose_nothing_and_run_nothing_twice() {
     let faults = std::env::var("TORTURE_FAULTS").unwrap_or(FAULTS.to_string());
-    storm(Kills { schedd: 50, noded: 20, spawner: 10 }.or_as_asked(), &faults).assert_quick();
+    storm(
+        Kills {
+            schedd: 50,
+            noded: 20,
+            spawner: 10,
+        }
+        .or_as_asked(),
+        &faults,
+    )
+    .assert_quick();
 }
 
 fn storm(kills: Kills, faults: &str) -> audit::Report {
     let mut dice = Dice::from_environment();
-    println!("TORTURE_SEED={} {kills:?} faults: {}", dice.seed(), if faults.is_empty() { "none" } else { faults });
+    println!(
+        "TORTURE_SEED={} {kills:?} faults: {}",
+        dice.seed(),
+        if faults.is_empty() { "none" } else { faults }
+    );
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
-    let config = format!("[launch]\nlogin = false\nretry = \"1s\"\n[[node]]\nname = \"{node}\"\nncpus = {SLOTS}\n");
+    let config = format!(
+        "[launch]\nlogin = false\nretry = \"1s\"\n[[node]]\nname = \"{node}\"\nncpus = {SLOTS}\n"
+    );
     let sandbox = Sandbox::configured(&config);
-    let sandbox = if faults.is_empty() { sandbox } else { sandbox.with("LANAI_FAULTS", faults) };
+    let sandbox = if faults.is_empty() {
+        sandbox
+    } else {
+        sandbox.with("LANAI_FAULTS", faults)
+    };
     let crew = Crew::new(&sandbox);
     let killed: Vec<Kill> = std::thread::scope(|scope| {
         crew.begin(scope, &mut dice);
@@ -75,7 +107,12 @@ fn storm(kills: Kills, faults: &str) -> audit::Report {
     }
     if !wrong.is_empty() {
         let kept = crew.keep_the_evidence();
-        panic!("{} things are wrong (all is kept in {}):\n{}", wrong.len(), kept.display(), wrong.join("\n"));
+        panic!(
+            "{} things are wrong (all is kept in {}):\n{}",
+            wrong.len(),
+            kept.display(),
+            wrong.join("\n")
+        );
     }
     report
 }

@@ -12,14 +12,19 @@ struct Ending<'a> {
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        let _ = Command::new(self.schedd).arg("--stop").env("LANAI_HOME", self.home).output();
+        let _ = Command::new(self.schedd)
+            .arg("--stop")
+            .env("LANAI_HOME", self.home)
+            .output();
     }
 }
 
 /// The text of all ```` ```console ```` blocks.
 fn console_blocks(markdown: &str) -> String {
     let blocks = markdown.split("```console\n").skip(1);
-    blocks.map(|block| block.split("```").next().unwrap_or_default()).collect()
+    blocks
+        .map(|block| block.split("```").next().unwrap_or_default())
+        .collect()
 }
 
 #[test]
@@ -34,9 +39,20 @@ fn the_readme_tells_the_truth() {
     std::fs::create_dir(&home).unwrap();
     // What the account running the tests has in its profile is no part of the tour.
     std::fs::write(home.join("lanai.toml"), "[launch]\nlogin = false\n").unwrap();
-    let ending = Ending { schedd, home: &home };
+    let ending = Ending {
+        schedd,
+        home: &home,
+    };
     let path = PathBuf::from(format!("{}:/usr/bin:/bin", programs.display()));
-    let complaints = transcript::run(&steps, folder.path(), &[("PATH", &path), ("LANAI_HOME", &home), ("HOME", &home)]);
+    let complaints = transcript::run(
+        &steps,
+        folder.path(),
+        &[("PATH", &path), ("LANAI_HOME", &home), ("HOME", &home)],
+    );
     drop(ending);
-    assert!(complaints.is_empty(), "README.md says otherwise:\n\n{}", complaints.join("\n\n"));
+    assert!(
+        complaints.is_empty(),
+        "README.md says otherwise:\n\n{}",
+        complaints.join("\n\n")
+    );
 }

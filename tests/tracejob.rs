@@ -8,13 +8,17 @@ use std::os::unix::fs::PermissionsExt;
 
 fn head(more: &str) -> Sandbox {
     let queues = "[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"night\"\n";
-    Sandbox::configured(&format!("[server]\nname = \"head\"\nrefuse_impossible = false\n{more}\n{queues}"))
+    Sandbox::configured(&format!(
+        "[server]\nname = \"head\"\nrefuse_impossible = false\n{more}\n{queues}"
+    ))
 }
 
 /// The lines of a trace without their times, which must be as PBS writes them.
 #[track_caller]
 fn lines(out: &str, id: &str) -> Vec<String> {
-    let rest = out.strip_prefix(&format!("\nJob: {id}\n\n")).unwrap_or_else(|| panic!("{out}"));
+    let rest = out
+        .strip_prefix(&format!("\nJob: {id}\n\n"))
+        .unwrap_or_else(|| panic!("{out}"));
     let line = |line: &str| {
         let (time, text) = line.split_at(19);
         chrono::NaiveDateTime::parse_from_str(time, "%m/%d/%Y %H:%M:%S")
@@ -30,7 +34,10 @@ fn lines(out: &str, id: &str) -> Vec<String> {
 fn in_order(lines: &[String], wanted: &[&str]) {
     let mut left = lines.iter();
     for words in wanted {
-        assert!(left.any(|line| line.contains(words)), "no {words:?} in its place in {lines:#?}");
+        assert!(
+            left.any(|line| line.contains(words)),
+            "no {words:?} in its place in {lines:#?}"
+        );
     }
 }
 
@@ -44,7 +51,12 @@ fn the_life_of_a_job_is_told_line_by_line() {
     sandbox.run("qrls", &[&id]).ok();
     sandbox.running(&id);
     let number = id.split('.').next().unwrap();
-    sandbox.until("the script", || sandbox.read(&format!("story.o{number}.part")).contains("up").then_some(()));
+    sandbox.until("the script", || {
+        sandbox
+            .read(&format!("story.o{number}.part"))
+            .contains("up")
+            .then_some(())
+    });
     sandbox.run("qsig", &["-s", "USR1", &id]).ok();
     sandbox.run("qmsg", &["hello", &id]).ok();
     fs::write(sandbox.file("go"), "").unwrap();
@@ -69,11 +81,21 @@ fn the_life_of_a_job_is_told_line_by_line() {
             "A user=",
         ],
     );
-    assert!(told[0].ends_with("job name = story, queue = workq"), "{told:?}");
-    assert!(told.iter().filter(|line| line.starts_with("A ")).all(|line| line.contains("account=\"acct\"")));
+    assert!(
+        told[0].ends_with("job name = story, queue = workq"),
+        "{told:?}"
+    );
+    assert!(
+        told.iter()
+            .filter(|line| line.starts_with("A "))
+            .all(|line| line.contains("account=\"acct\""))
+    );
     let only = |options: &[&str]| {
         let done = sandbox.run("tracejob", &[options, &[id.as_str()]].concat());
-        let mut letters: Vec<char> = lines(&done.ok(), &id).iter().filter_map(|line| line.chars().next()).collect();
+        let mut letters: Vec<char> = lines(&done.ok(), &id)
+            .iter()
+            .filter_map(|line| line.chars().next())
+            .collect();
         letters.dedup();
         letters.sort_unstable();
         letters.dedup();
@@ -83,7 +105,8 @@ fn the_life_of_a_job_is_told_line_by_line() {
         (only(&[]), only(&["-a"]), only(&["-slm"]), only(&["-alm"])),
         ("ALMS".into(), "LMS".into(), "A".into(), "S".into())
     );
-    let document: Value = serde_json::from_str(&sandbox.run("tracejob", &["-F", "json", &id]).ok()).unwrap();
+    let document: Value =
+        serde_json::from_str(&sandbox.run("tracejob", &["-F", "json", &id]).ok()).unwrap();
     let events = document["Jobs"][&id]["events"].as_array().unwrap();
     assert_eq!(
         (events.len(), &events[0]["event"], &events[0]["source"]),
@@ -101,12 +124,20 @@ fn who_deleted_it_and_why_it_waits_are_told() {
     let id = sandbox.submit(&["-l", "select=1:ncpus=60000"], "true\n");
     let waits = sandbox.until("a verdict", || {
         let told = lines(&sandbox.run("tracejob", &[&id]).ok(), &id);
-        told.last().filter(|line| line.starts_with("L Can Never")).cloned()
+        told.last()
+            .filter(|line| line.starts_with("L Can Never"))
+            .cloned()
     });
-    assert!(waits.starts_with("L Can Never Run: Insufficient amount of resource: ncpus (R: 60000"), "{waits}");
+    assert!(
+        waits.starts_with("L Can Never Run: Insufficient amount of resource: ncpus (R: 60000"),
+        "{waits}"
+    );
     sandbox.run("qdel", &[&id]).ok();
     let told = lines(&sandbox.run("tracejob", &[&id]).ok(), &id);
-    in_order(&told, &["S Job to be deleted at request of ", "S Exit_status=271 "]);
+    in_order(
+        &told,
+        &["S Job to be deleted at request of ", "S Exit_status=271 "],
+    );
 }
 
 #[test]
@@ -114,19 +145,45 @@ fn what_is_not_there_is_told_and_a_wrong_line_shows_the_usage() {
     let sandbox = head("");
     let id = sandbox.submit(&["-h"], "true\n");
     let missing = sandbox.run("tracejob", &["999", &id]);
-    assert_eq!((missing.code, missing.err.as_str()), (1, "tracejob: Couldn't find Job Id 999 in logs of past 1 day\n"));
-    assert!(missing.out.contains(&format!("Job: {id}")), "the others are told: {missing:?}");
+    assert_eq!(
+        (missing.code, missing.err.as_str()),
+        (
+            1,
+            "tracejob: Couldn't find Job Id 999 in logs of past 1 day\n"
+        )
+    );
+    assert!(
+        missing.out.contains(&format!("Job: {id}")),
+        "the others are told: {missing:?}"
+    );
     let usage = sandbox.run("tracejob", &[]);
     assert_eq!((usage.code, usage.err.as_str()), (1, ""));
     assert!(usage.out.starts_with("usage: tracejob"), "{usage:?}");
     assert_eq!(sandbox.run("tracejob", &["-f", "nosuch", &id]).code, 1);
-    assert_eq!(sandbox.run("tracejob", &["-f", "debug", "-f", "admin", "-w", "80", "-p", "/x", "-v", &id]).code, 0);
-    assert!(sandbox.run("tracejob", &["--version"]).ok().starts_with("pbs_version = "));
+    assert_eq!(
+        sandbox
+            .run(
+                "tracejob",
+                &[
+                    "-f", "debug", "-f", "admin", "-w", "80", "-p", "/x", "-v", &id
+                ]
+            )
+            .code,
+        0
+    );
+    assert!(
+        sandbox
+            .run("tracejob", &["--version"])
+            .ok()
+            .starts_with("pbs_version = ")
+    );
 }
 
 #[test]
 fn others_are_told_the_story_but_not_the_command_line() {
-    let Some([ann, bob]) = two_people("trace") else { return };
+    let Some([ann, bob]) = two_people("trace") else {
+        return;
+    };
     let sandbox = head("shared = true");
     for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
         fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
@@ -135,7 +192,13 @@ fn others_are_told_the_story_but_not_the_command_line() {
     let id = ann.submit(&sandbox, &["-v", "SECRET=shh"], "true\n");
     sandbox.ended(&id);
     let told = |out: String| (out.contains("Exit_status=0"), out.contains("SECRET"));
-    assert_eq!(told(ann.run(&sandbox, "tracejob", &[&id]).ok()), (true, true));
-    assert_eq!(told(bob.run(&sandbox, "tracejob", &[&id]).ok()), (true, false));
+    assert_eq!(
+        told(ann.run(&sandbox, "tracejob", &[&id]).ok()),
+        (true, true)
+    );
+    assert_eq!(
+        told(bob.run(&sandbox, "tracejob", &[&id]).ok()),
+        (true, false)
+    );
     assert_eq!(told(sandbox.run("tracejob", &[&id]).ok()), (true, true));
 }

@@ -1,8 +1,8 @@
-//! Our programs beside the recordings of a real PBS (`../shared/spec/pbs-transcripts`): every block is the same,
-//! or stands in `transcripts/differences.txt` with the reason.
+//! Our programs beside the recordings of a real PBS (`../shared/spec/pbs-transcripts`): every block
+//! is the same, or stands in `transcripts/differences.txt` with the reason.
 //!
-//! `LANAI_TRANSCRIPTS=DIR` writes the differences there, a file each; `LANAI_TRANSCRIPTS_ONLY=03,05` plays these
-//! files only.
+//! `LANAI_TRANSCRIPTS=DIR` writes the differences there, a file each;
+//! `LANAI_TRANSCRIPTS_ONLY=03,05` plays these files only.
 
 mod alike;
 mod placeholders;
@@ -38,7 +38,11 @@ fn every_recorded_block_is_the_same_or_differs_for_a_reason() {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some((file, blocks)) = { waiting.lock().unwrap().pop() } {
-                    let player = Player { file, directions: &directions, known: &known };
+                    let player = Player {
+                        file,
+                        directions: &directions,
+                        known: &known,
+                    };
                     let played = player.play(&blocks);
                     runner::write_down(file, &played);
                     outcomes.lock().unwrap().extend(played);
@@ -48,8 +52,16 @@ fn every_recorded_block_is_the_same_or_differs_for_a_reason() {
     });
     let outcomes = outcomes.into_inner().unwrap();
     println!("{}", report(&outcomes, &differences));
-    let complaints: Vec<String> = outcomes.iter().filter_map(|outcome| complaint(outcome, &differences)).collect();
-    assert!(complaints.is_empty(), "{} complaints\n{}", complaints.len(), complaints.join("\n"));
+    let complaints: Vec<String> = outcomes
+        .iter()
+        .filter_map(|outcome| complaint(outcome, &differences))
+        .collect();
+    assert!(
+        complaints.is_empty(),
+        "{} complaints\n{}",
+        complaints.len(),
+        complaints.join("\n")
+    );
 }
 
 /// The recordings, the longest last; None, said on standard output, where there are none.
@@ -59,16 +71,29 @@ fn recordings() -> Option<Vec<(u8, Vec<Block>)>> {
     let mut found: Vec<(u8, Vec<Block>)> = crate::support::files(&folder)
         .iter()
         .filter_map(|path| {
-            let number = path.file_name()?.to_str()?.strip_suffix(".t")?.split('-').next()?;
+            let number = path
+                .file_name()?
+                .to_str()?
+                .strip_suffix(".t")?
+                .split('-')
+                .next()?;
             let is_wanted = only.is_empty() || only.split(',').any(|wanted| wanted == number);
-            Some((number.parse().ok()?, blocks::read(path).filter(|_| is_wanted)?))
+            Some((
+                number.parse().ok()?,
+                blocks::read(path).filter(|_| is_wanted)?,
+            ))
         })
         .collect();
     if found.is_empty() {
         println!("transcripts: skipped: no {}", folder.display());
         return None;
     }
-    let turn = |file: &u8| LONGEST.iter().position(|long| long == file).unwrap_or(LONGEST.len());
+    let turn = |file: &u8| {
+        LONGEST
+            .iter()
+            .position(|long| long == file)
+            .unwrap_or(LONGEST.len())
+    };
     found.sort_by_key(|(file, _)| std::cmp::Reverse(turn(file)));
     Some(found)
 }
@@ -77,7 +102,9 @@ fn recordings() -> Option<Vec<(u8, Vec<Block>)>> {
 fn complaint(outcome: &Outcome, differences: &BTreeMap<Place, Reason>) -> Option<String> {
     let (file, line) = outcome.place;
     match (outcome.verdict, differences.get(&outcome.place)) {
-        (Verdict::Differs, None) => Some(format!("{file:02}:{line} differs\n{}", outcome.difference)),
+        (Verdict::Differs, None) => {
+            Some(format!("{file:02}:{line} differs\n{}", outcome.difference))
+        }
         (Verdict::Same | Verdict::SaysMore, Some(reason)) if !reason.is_of_the_moment() => {
             Some(format!("{file:02}:{line} no longer differs: {reason:?}"))
         }
@@ -94,14 +121,24 @@ fn report(outcomes: &[Outcome], differences: &BTreeMap<Place, Reason>) -> String
         count[0] += 1;
         count[1 + outcome.verdict as usize] += 1;
         if outcome.verdict == Verdict::Differs {
-            let reason = differences.get(&outcome.place).map_or("not listed", |reason| &reason.category);
+            let reason = differences
+                .get(&outcome.place)
+                .map_or("not listed", |reason| &reason.category);
             *kinds.entry(reason.into()).or_default() += 1;
         }
     }
     let line = |(file, [all, same, more, differ]): (String, [usize; 4])| {
         format!("{file:>4} {all:6} {same:6} {more:10} {differ:8}\n")
     };
-    let sum = counts.values().fold([0; 4], |sum, count| std::array::from_fn(|at| sum[at] + count[at]));
-    let rows: String = counts.into_iter().map(|(file, count)| line((format!("{file:02}"), count))).collect();
-    format!("file blocks   same  says more  differs\n{rows}{}{kinds:?}", line(("all".into(), sum)))
+    let sum = counts.values().fold([0; 4], |sum, count| {
+        std::array::from_fn(|at| sum[at] + count[at])
+    });
+    let rows: String = counts
+        .into_iter()
+        .map(|(file, count)| line((format!("{file:02}"), count)))
+        .collect();
+    format!(
+        "file blocks   same  says more  differs\n{rows}{}{kinds:?}",
+        line(("all".into(), sum))
+    )
 }

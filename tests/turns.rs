@@ -20,23 +20,33 @@ const EQUALS: &str = "[[account]]\nname = \"heavy\"\n[[account]]\nname = \"light
 /// A job that stamps its start and its end, and takes its time.
 fn submit(sandbox: &Sandbox, account: &str, name: &str, cores: u32, takes: &str) -> String {
     let script = format!("date +%s.%N > {name}.start\n{takes}\ndate +%s.%N > {name}.end\n");
-    sandbox.submit(&["-A", account, "-N", name, "-l", &format!("ncpus={cores}")], &script)
+    sandbox.submit(
+        &["-A", account, "-N", name, "-l", &format!("ncpus={cores}")],
+        &script,
+    )
 }
 
 fn told(sandbox: &Sandbox, arguments: &[&str]) -> Value {
-    let text = sandbox.run("qstat", &[arguments, &["-F", "json"]].concat()).ok();
+    let text = sandbox
+        .run("qstat", &[arguments, &["-F", "json"]].concat())
+        .ok();
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// The row of an account in a list of `qstat -F json`.
 fn row(document: &Value, list: &str, account: &str) -> Value {
-    let rows = document[list].as_array().unwrap_or_else(|| panic!("{document}"));
-    let is_meant = |row: &&Value| row["account"] == account && (list == "Usage" || row["user"].is_null());
+    let rows = document[list]
+        .as_array()
+        .unwrap_or_else(|| panic!("{document}"));
+    let is_meant =
+        |row: &&Value| row["account"] == account && (list == "Usage" || row["user"].is_null());
     rows.iter().find(is_meant).cloned().unwrap_or(Value::Null)
 }
 
 fn real(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 /// What a job stamped: whose it was, from when to when, on how many processors.
@@ -49,8 +59,19 @@ struct Stamped {
 
 impl Stamped {
     fn of(sandbox: &Sandbox, account: &'static str, name: &str, cores: u32) -> Stamped {
-        let stamp = |end: &str| sandbox.read(&format!("{name}.{end}")).trim().parse().unwrap();
-        Stamped { account, from: stamp("start"), to: stamp("end"), cores: cores.into() }
+        let stamp = |end: &str| {
+            sandbox
+                .read(&format!("{name}.{end}"))
+                .trim()
+                .parse()
+                .unwrap()
+        };
+        Stamped {
+            account,
+            from: stamp("start"),
+            to: stamp("end"),
+            cores: cores.into(),
+        }
     }
 
     /// What it had used at a moment.
@@ -60,13 +81,22 @@ impl Stamped {
 }
 
 fn used(all: &[Stamped], account: &str, at: f64) -> f64 {
-    all.iter().filter(|job| job.account == account).map(|job| job.used(at)).sum()
+    all.iter()
+        .filter(|job| job.account == account)
+        .map(|job| job.used(at))
+        .sum()
 }
 
 #[test]
 fn starts_follow_the_shares_and_each_is_explained() {
     let sandbox = sandbox(EQUALS);
-    let past = submit(&sandbox, "heavy", "past", 2, "while [ ! -e go ]; do sleep 0.02; done");
+    let past = submit(
+        &sandbox,
+        "heavy",
+        "past",
+        2,
+        "while [ ! -e go ]; do sleep 0.02; done",
+    );
     sandbox.running(&past);
     let began = std::time::Instant::now();
     let mut jobs = vec![("heavy", "past".to_string(), past.clone(), 2)];
@@ -80,19 +110,28 @@ fn starts_follow_the_shares_and_each_is_explained() {
     is_explained(&sandbox, &jobs[1].2, &jobs[12].2);
     std::thread::sleep(std::time::Duration::from_millis(1200).saturating_sub(began.elapsed()));
     // What the first has had on its two processors is what three and a half of the others have.
-    fs::write(sandbox.file("takes"), format!("{:.3}", began.elapsed().as_secs_f64() * 2.0 / 3.5)).unwrap();
+    fs::write(
+        sandbox.file("takes"),
+        format!("{:.3}", began.elapsed().as_secs_f64() * 2.0 / 3.5),
+    )
+    .unwrap();
     fs::write(sandbox.file("go"), "").unwrap();
     for (.., id, _) in &jobs {
         sandbox.ended(id);
     }
-    let mut all: Vec<Stamped> =
-        jobs.iter().map(|(account, name, _, cores)| Stamped::of(&sandbox, account, name, *cores)).collect();
+    let mut all: Vec<Stamped> = jobs
+        .iter()
+        .map(|(account, name, _, cores)| Stamped::of(&sandbox, account, name, *cores))
+        .collect();
     all.sort_by(|a, b| a.from.total_cmp(&b.from));
     follow_the_shares(&all);
     for account in ["heavy", "light"] {
         let charged = real(&row(&told(&sandbox, &["--usage"]), "Usage", account)["seconds"]);
         let stamped = used(&all, account, f64::MAX);
-        assert!((charged - stamped).abs() <= 1.0, "{account}: charged {charged}, stamped {stamped}");
+        assert!(
+            (charged - stamped).abs() <= 1.0,
+            "{account}: charged {charged}, stamped {stamped}"
+        );
     }
     // F9: the score of a job that has started stays, whatever becomes of the shares.
     let document = told(&sandbox, &["--priority", &jobs[1].2, &jobs[2].2]);
@@ -100,41 +139,106 @@ fn starts_follow_the_shares_and_each_is_explained() {
     assert!(score(1) < score(2) && score(2) > 9000.0, "{document}");
 }
 
-/// While all wait for the first: what is told of the heavy account's first job, and of the light one's last.
+/// While all wait for the first: what is told of the heavy account's first job, and of the light
+/// one's last.
 fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
     let place = |id: &str| told(sandbox, &["--priority", id])["Jobs"][id]["priority"].clone();
     let (first, last) = (place(heavy), place(light));
-    assert_eq!([&first["rank"], &first["of"], &last["rank"]], [7, 12, 6], "{first} {last}");
-    assert_eq!((&first["before"]["job"], &last["after"]["job"]), (&light.into(), &heavy.into()));
+    assert_eq!(
+        [&first["rank"], &first["of"], &last["rank"]],
+        [7, 12, 6],
+        "{first} {last}"
+    );
+    assert_eq!(
+        (&first["before"]["job"], &last["after"]["job"]),
+        (&light.into(), &heavy.into())
+    );
     for (place, next) in [(&first, &first["before"]), (&last, &last["after"])] {
         let parts = place["parts"].as_array().unwrap();
         let product = |part: &Value| real(&part["product"]);
-        assert!(parts.iter().all(|part| product(part) == real(&part["factor"]) * real(&part["weight"])), "{place}");
-        assert_eq!(parts.iter().map(product).sum::<f64>(), real(&place["score"]), "F18");
-        let shares = parts.iter().find(|part| part["name"] == "fair_share").unwrap();
+        assert!(
+            parts
+                .iter()
+                .all(|part| product(part) == real(&part["factor"]) * real(&part["weight"])),
+            "{place}"
+        );
+        assert_eq!(
+            parts.iter().map(product).sum::<f64>(),
+            real(&place["score"]),
+            "F18"
+        );
+        let shares = parts
+            .iter()
+            .find(|part| part["name"] == "fair_share")
+            .unwrap();
         let difference = &next["differences"][0];
-        assert_eq!((&difference["name"], &difference["own"]), (&"fair_share".into(), &shares["product"]));
+        assert_eq!(
+            (&difference["name"], &difference["own"]),
+            (&"fair_share".into(), &shares["product"])
+        );
     }
     // Of all usage the heavy account has all: a factor of 1/4.
-    assert_eq!([real(&first["score"]), real(&last["score"])], [2500.0, 10000.0]);
+    assert_eq!(
+        [real(&first["score"]), real(&last["score"])],
+        [2500.0, 10000.0]
+    );
     let text = sandbox.run("qstat", &["--priority", heavy]).ok();
-    assert!(text.contains(": 7 of 12\n") && text.contains("Before: 6, job "), "{text}");
+    assert!(
+        text.contains(": 7 of 12\n") && text.contains("Before: 6, job "),
+        "{text}"
+    );
     assert!(text.contains("fair_share 2500 here, 10000 there"), "{text}");
     let queue = told(sandbox, &["--priority"]);
-    let mut ranks: Vec<i64> =
-        queue["Jobs"].as_object().unwrap().values().map(|job| job["priority"]["rank"].as_i64().unwrap()).collect();
+    let mut ranks: Vec<i64> = queue["Jobs"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|job| job["priority"]["rank"].as_i64().unwrap())
+        .collect();
     ranks.sort_unstable();
     assert_eq!(ranks, (1..=12).collect::<Vec<i64>>());
-    assert_eq!(sandbox.run("qstat", &["--priority"]).ok().lines().count(), 2 + 12);
+    assert_eq!(
+        sandbox.run("qstat", &["--priority"]).ok().lines().count(),
+        2 + 12
+    );
     let why = told(sandbox, &["--why", heavy])["Jobs"][heavy]["why"].clone();
-    assert_eq!((&why["reason"]["code"], &why["ahead"]), (&"amount.ncpus".into(), &6.into()), "{why}");
+    assert_eq!(
+        (&why["reason"]["code"], &why["ahead"]),
+        (&"amount.ncpus".into(), &6.into()),
+        "{why}"
+    );
     let shares = told(sandbox, &["--shares"]);
-    let (heavy, light) = (row(&shares, "Shares", "heavy"), row(&shares, "Shares", "light"));
-    assert_eq!([&heavy["used"], &heavy["normalised"], &heavy["factor"], &light["factor"]], [1.0, 0.5, 0.25, 1.0]);
-    assert_eq!((&heavy["in_use"], &heavy["balance_after"]), (&2.0.into(), &Value::Null), "nobody else runs");
+    let (heavy, light) = (
+        row(&shares, "Shares", "heavy"),
+        row(&shares, "Shares", "light"),
+    );
+    assert_eq!(
+        [
+            &heavy["used"],
+            &heavy["normalised"],
+            &heavy["factor"],
+            &light["factor"]
+        ],
+        [1.0, 0.5, 0.25, 1.0]
+    );
+    assert_eq!(
+        (&heavy["in_use"], &heavy["balance_after"]),
+        (&2.0.into(), &Value::Null),
+        "nobody else runs"
+    );
     assert_eq!(light["balance_after"], 0.0);
-    assert!(sandbox.run("qstat", &["--shares"]).ok().contains("\nheavy "));
-    assert_eq!(sandbox.run("qstat", &["--shares", heavy["account"].as_str().unwrap()]).code, 2);
+    assert!(
+        sandbox
+            .run("qstat", &["--shares"])
+            .ok()
+            .contains("\nheavy ")
+    );
+    assert_eq!(
+        sandbox
+            .run("qstat", &["--shares", heavy["account"].as_str().unwrap()])
+            .code,
+        2
+    );
     assert_eq!(sandbox.run("qstat", &["--shares", "--priority"]).code, 2);
     assert_eq!(sandbox.run("qstat", &["--priority", "777"]).code, 153);
 }
@@ -143,28 +247,48 @@ fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
 #[track_caller]
 fn follow_the_shares(all: &[Stamped]) {
     let order: Vec<&str> = all[1..].iter().map(|job| job.account).collect();
-    let both_wait = |at: usize| ["heavy", "light"].iter().all(|account| order[at..].contains(account));
+    let both_wait = |at: usize| {
+        ["heavy", "light"]
+            .iter()
+            .all(|account| order[at..].contains(account))
+    };
     for at in (0..order.len()).filter(|&at| both_wait(at)) {
         let (job, when) = (&all[at + 1], all[at + 1].from);
-        let other = if job.account == "heavy" { "light" } else { "heavy" };
+        let other = if job.account == "heavy" {
+            "light"
+        } else {
+            "heavy"
+        };
         let (own, others) = (used(all, job.account, when), used(all, other, when));
-        assert!(own <= others + 0.5, "start {at} of {order:?}: {own} used, {others} by {other}");
+        assert!(
+            own <= others + 0.5,
+            "start {at} of {order:?}: {own} used, {others} by {other}"
+        );
     }
     assert_eq!(order[..3], ["light"; 3], "{order:?}");
-    let last_light = order.iter().rposition(|account| *account == "light").unwrap();
-    assert!(order[..last_light].contains(&"heavy"), "once level, they take turns: {order:?}");
+    let last_light = order
+        .iter()
+        .rposition(|account| *account == "light")
+        .unwrap();
+    assert!(
+        order[..last_light].contains(&"heavy"),
+        "once level, they take turns: {order:?}"
+    );
 }
 
 /// I7: as the last cycle had it, a number.
 #[test]
 fn the_fair_share_priority_is_shown_on_the_job() {
-    let sandbox = sandbox(&format!("[fairshare]\nmethod = \"linear\"\nsubject = \"account\"\n{EQUALS}"));
+    let sandbox = sandbox(&format!(
+        "[fairshare]\nmethod = \"linear\"\nsubject = \"account\"\n{EQUALS}"
+    ));
     for account in ["heavy", "heavy", "light"] {
         let id = submit(&sandbox, account, "past", 2, "sleep 0.4");
         sandbox.ended(&id);
     }
     let usage = told(&sandbox, &["--usage"]);
-    let [heavy, light] = ["heavy", "light"].map(|account| real(&row(&usage, "Usage", account)["decayed"]));
+    let [heavy, light] =
+        ["heavy", "light"].map(|account| real(&row(&usage, "Usage", account)["decayed"]));
     // More than there is: it waits for ever, and nothing is used meanwhile.
     let id = submit(&sandbox, "heavy", "waits", 3, "true");
     let expected = 1e6 * (1.0 - heavy / (heavy + light));
@@ -172,19 +296,35 @@ fn the_fair_share_priority_is_shown_on_the_job() {
         let shown = sandbox.job(&id)["Resource_List"]["fairshare"].clone();
         (!shown.is_null()).then_some(shown)
     });
-    assert!((real(&shown) - expected).abs() < 1e-3, "{shown}, not {expected}");
+    assert!(
+        (real(&shown) - expected).abs() < 1e-3,
+        "{shown}, not {expected}"
+    );
     let text = sandbox.run("qstat", &["-f", &id]).ok();
     assert!(text.contains("\n    Resource_List.fairshare = 3"), "{text}");
     let place = told(&sandbox, &["--priority", &id])["Jobs"][&id]["priority"].clone();
-    let share = place["parts"].as_array().unwrap().iter().find(|part| part["name"] == "fair_share").unwrap();
+    let share = place["parts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|part| part["name"] == "fair_share")
+        .unwrap();
     assert_eq!(real(&share["factor"]) * 1e6, real(&shown));
 }
 
 /// A cycle in which no job of the account waits shows it of the running one as well.
 #[test]
 fn the_fair_share_priority_is_shown_of_a_running_job() {
-    let sandbox = sandbox(&format!("[fairshare]\nmethod = \"linear\"\nsubject = \"account\"\n{EQUALS}"));
-    let id = submit(&sandbox, "heavy", "runs", 1, "while [ ! -e go ]; do sleep 0.05; done");
+    let sandbox = sandbox(&format!(
+        "[fairshare]\nmethod = \"linear\"\nsubject = \"account\"\n{EQUALS}"
+    ));
+    let id = submit(
+        &sandbox,
+        "heavy",
+        "runs",
+        1,
+        "while [ ! -e go ]; do sleep 0.05; done",
+    );
     sandbox.running(&id);
     // More than there is: it waits for ever.
     let other = submit(&sandbox, "light", "waits", 3, "true");
@@ -208,22 +348,42 @@ fn who_starves_is_told_by_shares_and_by_why() {
     sandbox.running(&first);
     let second = sandbox.submit(&["-l", "ncpus=1"], "sleep 60\n");
     let row = |id: &str| {
-        let rows = told(&sandbox, &["--shares"])["FairShares"].as_array().cloned().unwrap_or_default();
+        let rows = told(&sandbox, &["--shares"])["FairShares"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         rows.into_iter().find(|row| row["operation"] == id)
     };
     let status = |id: &str| row(id).and_then(|row| row["status"].as_str().map(String::from));
-    sandbox.until("less", || status(&second).filter(|status| status == "below_fair_share"));
-    sandbox.until("starvation", || status(&second).filter(|status| status == "starving"));
+    sandbox.until("less", || {
+        status(&second).filter(|status| status == "below_fair_share")
+    });
+    sandbox.until("starvation", || {
+        status(&second).filter(|status| status == "starving")
+    });
     let [one, two] = [row(&first).unwrap(), row(&second).unwrap()];
     assert_eq!(
         (&one["usage_share"], &one["status"], &one["below_since"]),
         (&1.0.into(), &"normal".into(), &Value::Null)
     );
-    assert_eq!((&two["usage_share"], &two["dominant_resource"]), (&0.0.into(), &"ncpus".into()));
-    assert!(two["below_since"].is_number() && real(&two["fair_share"]) == 0.5, "{two}");
+    assert_eq!(
+        (&two["usage_share"], &two["dominant_resource"]),
+        (&0.0.into(), &"ncpus".into())
+    );
+    assert!(
+        two["below_since"].is_number() && real(&two["fair_share"]) == 0.5,
+        "{two}"
+    );
     let text = sandbox.run("qstat", &["--shares"]).ok();
-    assert!(text.contains("fair shares of the cluster now") && text.contains(" starving "), "{text}");
+    assert!(
+        text.contains("fair shares of the cluster now") && text.contains(" starving "),
+        "{text}"
+    );
     let why = sandbox.run("qstat", &["--why", &second]).ok();
-    assert!(why.contains("it has 0.00% of ncpus, its fair share is 50.00%") && why.contains("it starves"), "{why}");
+    assert!(
+        why.contains("it has 0.00% of ncpus, its fair share is 50.00%")
+            && why.contains("it starves"),
+        "{why}"
+    );
     println!("{text}\n{why}");
 }

@@ -20,15 +20,25 @@ fn stamp(sandbox: &Sandbox, name: &str) -> f64 {
 /// What a job has had by its own stamps, in seconds of processors, and how many it had.
 fn stamped(sandbox: &Sandbox, name: &str) -> (f64, f64) {
     let cores = stamp(sandbox, &format!("{name}.cores"));
-    ((stamp(sandbox, &format!("{name}.end")) - stamp(sandbox, &format!("{name}.start"))) * cores, cores)
+    (
+        (stamp(sandbox, &format!("{name}.end")) - stamp(sandbox, &format!("{name}.start"))) * cores,
+        cores,
+    )
 }
 
 /// What `qstat --usage` tells of an account; `Null` for nothing.
 fn used(sandbox: &Sandbox, account: &str) -> Value {
     let text = sandbox.run("qstat", &["--usage", "-F", "json"]).ok();
-    let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let document: Value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let of = |used: &&Value| used["account"] == account;
-    document["Usage"].as_array().unwrap().iter().find(of).cloned().unwrap_or(Value::Null)
+    document["Usage"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(of)
+        .cloned()
+        .unwrap_or(Value::Null)
 }
 
 /// Waits until nothing of an account runs any more; what it has used then.
@@ -45,7 +55,10 @@ fn is_as_stamped(sandbox: &Sandbox, account: &str, names: &[&str]) {
     let stamped = names.iter().map(|name| stamped(sandbox, name));
     let (seconds, cores) = stamped.fold((0.0, 0.0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
     let charged = settled(sandbox, account);
-    assert!((charged - seconds).abs() <= cores, "{account}: charged {charged}, stamped {seconds} on {cores}");
+    assert!(
+        (charged - seconds).abs() <= cores,
+        "{account}: charged {charged}, stamped {seconds} on {cores}"
+    );
 }
 
 const NODE: &str = "[[queue]]\nname = \"qexp\"\ncharge = false\n[usage]\ndecay = \"none\"\n";
@@ -65,7 +78,10 @@ fn usage_is_what_jobs_have_stamped_though_schedd_dies_and_starts_again() {
     let sandbox = sandbox(NODE);
     let submit = |name: &str, account: &str, cores: &str, file: &str, more: &[&str]| {
         let cores = format!("ncpus={cores}");
-        let id = sandbox.submit(&[&["-A", account, "-l", &cores], more].concat(), &stamps(name, file));
+        let id = sandbox.submit(
+            &[&["-A", account, "-l", &cores], more].concat(),
+            &stamps(name, file),
+        );
         sandbox.running(&id);
         id
     };
@@ -84,7 +100,11 @@ fn usage_is_what_jobs_have_stamped_though_schedd_dies_and_starts_again() {
     sandbox.run("schedd", &[]).ok();
     sandbox.ended(&second);
     is_as_stamped(&sandbox, "tide", &["second"]);
-    assert_eq!(used(&sandbox, "wave")["in_use"], 3.0, "it counts while it runs");
+    assert_eq!(
+        used(&sandbox, "wave")["in_use"],
+        3.0,
+        "it counts while it runs"
+    );
     touch(&sandbox, "third.go");
     sandbox.ended(&third);
     // I5: what ran in qexp is not there.
@@ -97,7 +117,10 @@ fn usage_is_what_jobs_have_stamped_though_schedd_dies_and_starts_again() {
             sandbox.kill("schedd");
         }
         sandbox.run("schedd", &[]).ok();
-        assert_eq!(["wave", "tide"].map(|account| used(&sandbox, account)), before);
+        assert_eq!(
+            ["wave", "tide"].map(|account| used(&sandbox, account)),
+            before
+        );
     }
     let text = sandbox.run("qstat", &["--usage"]).ok();
     assert_eq!(text.lines().count(), 4, "{text}");
@@ -114,21 +137,33 @@ fn a_rerun_job_is_charged_for_each_attempt_and_other_weights_hold_for_the_past()
     sandbox.running(&id);
     std::thread::sleep(Duration::from_millis(1200));
     sandbox.run("qrerun", &[&id]).ok();
-    sandbox.until("the second start", || sandbox.file("start.2").exists().then_some(()));
+    sandbox.until("the second start", || {
+        sandbox.file("start.2").exists().then_some(())
+    });
     std::thread::sleep(Duration::from_millis(600));
     touch(&sandbox, "go");
     sandbox.ended(&id);
     let seconds = stamp(&sandbox, "end") - stamp(&sandbox, "start.1");
     let charged = settled(&sandbox, "wave");
-    assert!((charged - 2.0 * seconds).abs() <= 2.0, "charged {charged}, stamped {seconds} on 2");
+    assert!(
+        (charged - 2.0 * seconds).abs() <= 2.0,
+        "charged {charged}, stamped {seconds} on 2"
+    );
     sandbox.run("qdel", &["-x", &id]).ok();
     sandbox.run("schedd", &["--stop"]).ok();
     let file = sandbox.home().join("lanai.toml");
     let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, text.replace("[usage]", "[usage]\nweights = { cores = 0, nodes = 3 }")).unwrap();
+    fs::write(
+        &file,
+        text.replace("[usage]", "[usage]\nweights = { cores = 0, nodes = 3 }"),
+    )
+    .unwrap();
     sandbox.run("schedd", &[]).ok();
     let again = settled(&sandbox, "wave");
-    assert!((again - charged * 1.5).abs() < 1e-6, "F24: {again} of {charged}");
+    assert!(
+        (again - charged * 1.5).abs() < 1e-6,
+        "F24: {again} of {charged}"
+    );
 }
 
 #[test]
@@ -148,7 +183,10 @@ fn steps_of_the_wall_clock_charge_nobody() {
         set(hours * 3_600_000);
         std::thread::sleep(Duration::from_millis(1100));
         let now = used(&sandbox, "wave")["seconds"].as_f64().unwrap();
-        assert!((before..before + 120.0).contains(&now), "{hours} h: {now} after {before}");
+        assert!(
+            (before..before + 120.0).contains(&now),
+            "{hours} h: {now} after {before}"
+        );
     }
     sandbox.kill("schedd");
     set(-24 * 3_600_000);
@@ -160,12 +198,18 @@ fn steps_of_the_wall_clock_charge_nobody() {
 
 #[test]
 fn charges_that_count_no_more_are_kept_as_long_as_the_history_alone() {
-    let sandbox = sandbox("[server]\nhistory = \"2s\"\n[usage]\ndecay = \"window\"\nwindow = \"1s\"\nwindows = 1\n");
+    let sandbox = sandbox(
+        "[server]\nhistory = \"2s\"\n[usage]\ndecay = \"window\"\nwindow = \"1s\"\nwindows = 1\n",
+    );
     let id = sandbox.submit(&["-A", "wave"], "sleep 0.3\n");
     sandbox.ended(&id);
-    let kept = sandbox.until("the charge", || Some(used(&sandbox, "wave")).filter(|used| used["in_use"] == 0.0));
+    let kept = sandbox.until("the charge", || {
+        Some(used(&sandbox, "wave")).filter(|used| used["in_use"] == 0.0)
+    });
     assert!(kept["seconds"].as_f64().unwrap() > 0.2, "{kept}");
-    sandbox.until("the end of its charge", || used(&sandbox, "wave").is_null().then_some(()));
+    sandbox.until("the end of its charge", || {
+        used(&sandbox, "wave").is_null().then_some(())
+    });
     sandbox.run("schedd", &["--stop"]).ok();
     sandbox.run("schedd", &[]).ok();
     assert!(used(&sandbox, "wave").is_null());

@@ -24,24 +24,36 @@ impl Printing {
     }
 
     fn by(mut command: Command) -> Printing {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut command = command.spawn().unwrap();
         let out = BufReader::new(command.stdout.take().unwrap());
         let (said, lines) = channel();
-        std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
+        std::thread::spawn(move || {
+            out.lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| said.send(line))
+        });
         Printing { command, lines }
     }
 
     #[track_caller]
     fn line(&self) -> String {
-        self.lines.recv_timeout(Duration::from_secs(20)).expect("a line")
+        self.lines
+            .recv_timeout(Duration::from_secs(20))
+            .expect("a line")
     }
 
     /// Lines up to and with the one that this is part of.
     #[track_caller]
     fn until(&self, text: &str) -> Vec<String> {
         let mut lines = Vec::new();
-        while !lines.last().is_some_and(|line: &String| line.contains(text)) {
+        while !lines
+            .last()
+            .is_some_and(|line: &String| line.contains(text))
+        {
             lines.push(self.line());
         }
         lines
@@ -53,8 +65,8 @@ impl Printing {
         assert_eq!(heard, Err(RecvTimeoutError::Timeout));
     }
 
-    /// Its wake-ups, once nothing more comes of the first submission: figures are written after two seconds. A
-    /// program that polls never gets there.
+    /// Its wake-ups, once nothing more comes of the first submission: figures are written after two
+    /// seconds. A program that polls never gets there.
     fn settled(&self) -> u64 {
         for _ in 0..10 {
             let before = wakeups(self.pid());
@@ -85,7 +97,10 @@ impl Drop for Printing {
 /// How often a process has been given a processor: one that polls cannot hide it.
 fn wakeups(pid: i32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
+        .unwrap();
     line.trim().parse().unwrap()
 }
 
@@ -119,7 +134,8 @@ fn a_script_gets_one_document_a_line_and_the_last_has_the_exit_status() {
     let sandbox = Sandbox::configured(SMALL);
     let id = sandbox.submit(&["-h"], "exit 5\n");
     let mut watch = Printing::new(&sandbox, "qstat", &["--watch", "-f", "-F", "json", &id]);
-    let document = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["Jobs"][&id].clone();
+    let document =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["Jobs"][&id].clone();
     assert_eq!(document(&watch.line())["job_state"], "H");
     sandbox.run("qrls", &[&id]).ok();
     assert_eq!(watch.ends(), Some(0));
@@ -166,7 +182,11 @@ fn an_unknown_job_is_told_once() {
 #[test]
 fn who_waits_for_the_end_sleeps_until_then_and_a_signal_deletes_the_job() {
     let sandbox = Sandbox::configured(SMALL);
-    let mut wait = Printing::new(&sandbox, "qsub", &["-W", "block=true", "--", "/bin/sleep", "300"]);
+    let mut wait = Printing::new(
+        &sandbox,
+        "qsub",
+        &["-W", "block=true", "--", "/bin/sleep", "300"],
+    );
     let id = wait.line();
     sandbox.running(&id);
     let before = wakeups(wait.pid());
@@ -177,13 +197,18 @@ fn who_waits_for_the_end_sleeps_until_then_and_a_signal_deletes_the_job() {
     assert_eq!(wait.ends(), Some(2));
     let mut told = String::new();
     std::io::Read::read_to_string(&mut wait.command.stderr.take().unwrap(), &mut told).unwrap();
-    assert_eq!(told, format!("qsub: wait for job {id} interrupted by signal 15\n"));
+    assert_eq!(
+        told,
+        format!("qsub: wait for job {id} interrupted by signal 15\n")
+    );
     assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
 }
 
 #[test]
 fn who_may_not_start_schedd_waits_and_watches_through_its_absence() {
-    let Some([ann, bob]) = two_people("watch") else { return };
+    let Some([ann, bob]) = two_people("watch") else {
+        return;
+    };
     let sandbox = shared("");
     let id = ann.submit(&sandbox, &["-h"], "true\n");
     let mut command = ann.command(&sandbox, "qstat");

@@ -6,10 +6,28 @@ use serde_json::{Value, json};
 /// A sandbox of so many nodes of four processors, as if each were a host, and this configuration.
 fn nodes(count: u32, config: &str) -> Sandbox {
     let sandbox = Sandbox::configured(config);
-    sandbox.run("noded", &["--nodes", &count.to_string(), "--ncpus", "4", "--mem", "4gb", "--name", "n"]).ok();
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--nodes",
+                &count.to_string(),
+                "--ncpus",
+                "4",
+                "--mem",
+                "4gb",
+                "--name",
+                "n",
+            ],
+        )
+        .ok();
     sandbox.run("schedd", &[]).ok();
     sandbox.until("the nodes", || {
-        let free = sandbox.run("pbsnodes", &["-a"]).out.matches("state = free").count();
+        let free = sandbox
+            .run("pbsnodes", &["-a"])
+            .out
+            .matches("state = free")
+            .count();
         (free == count as usize).then_some(())
     });
     sandbox
@@ -23,12 +41,16 @@ fn why(sandbox: &Sandbox, id: &str) -> Value {
 
 /// The same, once the first refusal has this name: an answer is up to a second old.
 fn why_for(sandbox: &Sandbox, id: &str, code: &str) -> Value {
-    sandbox.until(code, || Some(why(sandbox, id)).filter(|why| why["reason"]["code"] == code))
+    sandbox.until(code, || {
+        Some(why(sandbox, id)).filter(|why| why["reason"]["code"] == code)
+    })
 }
 
 fn failed_stage(why: &Value) -> &str {
     let mut stages = why["stages"].as_array().unwrap().iter();
-    stages.find(|stage| stage["verdict"] == "failed").map_or("", |stage| stage["stage"].as_str().unwrap())
+    stages
+        .find(|stage| stage["verdict"] == "failed")
+        .map_or("", |stage| stage["stage"].as_str().unwrap())
 }
 
 const LONG: &[&str] = &["-l", "walltime=1:00:00"];
@@ -41,12 +63,18 @@ fn submit(sandbox: &Sandbox, arguments: &[&str]) -> String {
 fn every_node_says_why_it_does_not_take_the_job() {
     let sandbox = nodes(5, "");
     let on = |node: &str, ncpus: u32| {
-        let id = submit(&sandbox, &["-l", &format!("select=1:ncpus={ncpus}:vnode={node}")]);
+        let id = submit(
+            &sandbox,
+            &["-l", &format!("select=1:ncpus={ncpus}:vnode={node}")],
+        );
         sandbox.running(&id);
     };
     on("n1", 2);
     on("n2", 3);
-    let alone = submit(&sandbox, &["-l", "select=1:ncpus=1:vnode=n3", "-l", "place=excl"]);
+    let alone = submit(
+        &sandbox,
+        &["-l", "select=1:ncpus=1:vnode=n3", "-l", "place=excl"],
+    );
     sandbox.running(&alone);
     on("n5", 1);
     sandbox.run("pbsnodes", &["-o", "n4"]).ok();
@@ -54,18 +82,37 @@ fn every_node_says_why_it_does_not_take_the_job() {
     let answer = why_for(&sandbox, &waits, "fragmented");
     assert_eq!(failed_stage(&answer), "allocate", "{answer}");
     let nodes = &answer["nodes"];
-    assert_eq!((&nodes["chunk"], &nodes["fitting"]), (&json!("ncpus=4:mem=1gb"), &json!(0)));
+    assert_eq!(
+        (&nodes["chunk"], &nodes["fitting"]),
+        (&json!("ncpus=4:mem=1gb"), &json!(0))
+    );
     let rejected = nodes["rejected"].as_array().unwrap();
     let brief: Vec<(&str, u64, &Value)> = rejected
         .iter()
-        .map(|one| (one["code"].as_str().unwrap(), one["nodes"].as_u64().unwrap(), &one["named"]))
+        .map(|one| {
+            (
+                one["code"].as_str().unwrap(),
+                one["nodes"].as_u64().unwrap(),
+                &one["named"],
+            )
+        })
         .collect();
     let (n3, n4, others) = (json!(["n3"]), json!(["n4"]), json!(["n1", "n2", "n5"]));
-    assert_eq!(brief, [("access_policy", 1, &n3), ("node_state", 1, &n4), ("amount.ncpus", 3, &others)]);
+    assert_eq!(
+        brief,
+        [
+            ("access_policy", 1, &n3),
+            ("node_state", 1, &n4),
+            ("amount.ncpus", 3, &others)
+        ]
+    );
     let amounts = ["requested", "least", "most"].map(|key| rejected[2][key].as_str().unwrap());
     assert_eq!(amounts, ["4", "1", "3"]);
     let text = sandbox.run("qstat", &["--why", &waits]).ok();
-    assert!(text.contains("3 nodes    amount.ncpus         ncpus: 4 asked, 1 to 3 free  [n1,n2,n5]"), "{text}");
+    assert!(
+        text.contains("3 nodes    amount.ncpus         ncpus: 4 asked, 1 to 3 free  [n1,n2,n5]"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -75,47 +122,107 @@ fn a_job_that_is_not_free_to_start_is_told_what_holds_it_and_what_would_come_the
     sandbox.running(&runs);
     let held = submit(&sandbox, &["-h", "-l", "select=1:ncpus=4"]);
     let answer = why(&sandbox, &held);
-    assert_eq!((&answer["reason"]["code"], &answer["state"]), (&json!("held.user"), &json!("H")), "{answer}");
-    assert_eq!(answer["reason"]["help"], json!([format!("release it: qrls {held}")]));
+    assert_eq!(
+        (&answer["reason"]["code"], &answer["state"]),
+        (&json!("held.user"), &json!("H")),
+        "{answer}"
+    );
+    assert_eq!(
+        answer["reason"]["help"],
+        json!([format!("release it: qrls {held}")])
+    );
     assert_eq!(answer["objections"][1]["code"], "amount.ncpus", "{answer}");
     assert_eq!(answer["waits_for"][0]["job"], json!(runs), "{answer}");
     sandbox.run("qhold", &["-h", "o", &held]).ok();
     let codes = |answer: &Value| {
-        answer["objections"].as_array().unwrap().iter().map(|one| one["code"].clone()).collect::<Vec<_>>()
+        answer["objections"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["code"].clone())
+            .collect::<Vec<_>>()
     };
-    assert_eq!(codes(&why(&sandbox, &held)), ["held.user", "held.operator", "amount.ncpus"]);
-    let after = submit(&sandbox, &["-W", &format!("depend=afterok:{runs}"), "-l", "select=1:ncpus=1"]);
+    assert_eq!(
+        codes(&why(&sandbox, &held)),
+        ["held.user", "held.operator", "amount.ncpus"]
+    );
+    let after = submit(
+        &sandbox,
+        &[
+            "-W",
+            &format!("depend=afterok:{runs}"),
+            "-l",
+            "select=1:ncpus=1",
+        ],
+    );
     let answer = why(&sandbox, &after);
-    assert_eq!((answer["reason"]["code"].as_str(), failed_stage(&answer)), (Some("dep_wait"), "state"), "{answer}");
-    assert_eq!(answer["reason"]["numbers"]["depends_on"], json!([{"kind": "afterok", "job": runs, "state": "R"}]));
+    assert_eq!(
+        (answer["reason"]["code"].as_str(), failed_stage(&answer)),
+        (Some("dep_wait"), "state"),
+        "{answer}"
+    );
+    assert_eq!(
+        answer["reason"]["numbers"]["depends_on"],
+        json!([{"kind": "afterok", "job": runs, "state": "R"}])
+    );
     let later = submit(&sandbox, &["-a", "203001010000", "-l", "select=1:ncpus=1"]);
     let answer = why(&sandbox, &later);
-    assert_eq!((answer["reason"]["code"].as_str(), answer["state"].as_str()), (Some("begin_time"), Some("W")));
-    assert_eq!(answer["estimated"]["start"], answer["reason"]["numbers"]["at"], "{answer}");
-    let text = sandbox.run("qstat", &["--why", &runs, &held, &after, &later]).ok();
+    assert_eq!(
+        (answer["reason"]["code"].as_str(), answer["state"].as_str()),
+        (Some("begin_time"), Some("W"))
+    );
+    assert_eq!(
+        answer["estimated"]["start"], answer["reason"]["numbers"]["at"],
+        "{answer}"
+    );
+    let text = sandbox
+        .run("qstat", &["--why", &runs, &held, &after, &later])
+        .ok();
     assert_eq!(text.matches("\nJob ").count(), 3, "{text}");
     sandbox.run("qdel", &[&runs]).ok();
     sandbox.ended(&after);
     let answer = why(&sandbox, &after);
-    assert_eq!((&answer["reason"]["code"], &answer["state"]), (&json!("dep_failed"), &json!("F")), "{answer}");
+    assert_eq!(
+        (&answer["reason"]["code"], &answer["state"]),
+        (&json!("dep_failed"), &json!("F")),
+        "{answer}"
+    );
     let over = why(&sandbox, &runs);
-    assert_eq!((&over["exit_status"], &over["reason"], &over["stages"]), (&json!(271), &Value::Null, &json!([])));
+    assert_eq!(
+        (&over["exit_status"], &over["reason"], &over["stages"]),
+        (&json!(271), &Value::Null, &json!([]))
+    );
 }
 
 /// The first stage that refuses is the reason; `-v` tells of all.
 #[test]
 fn all_that_is_in_the_way_is_told_to_who_asks() {
-    let sandbox = nodes(1, "[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"night\"\nstarted = false\n");
+    let sandbox = nodes(
+        1,
+        "[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"night\"\nstarted = false\n",
+    );
     let runs = submit(&sandbox, &["-l", "select=1:ncpus=3"]);
     sandbox.running(&runs);
     let stopped = submit(&sandbox, &["-q", "night", "-l", "select=1:ncpus=4"]);
     let answer = why_for(&sandbox, &stopped, "queue_stopped");
-    assert_eq!((failed_stage(&answer), &answer["objections"][1]["code"]), ("admission", &json!("amount.ncpus")));
+    assert_eq!(
+        (failed_stage(&answer), &answer["objections"][1]["code"]),
+        ("admission", &json!("amount.ncpus"))
+    );
     let plain = sandbox.run("qstat", &["--why", &stopped]).ok();
     let all = sandbox.run("qstat", &["--why", "-v", &stopped]).ok();
-    assert!(plain.contains("Its queue, night, starts no jobs at present.  (admission: queue_stopped)"), "{plain}");
-    assert!(!plain.contains("In its way:") && all.contains("  In its way: 2 things\n"), "{all}");
-    assert_eq!(sandbox.run("qstat", &["--why", "--verbose", &stopped]).ok(), all);
+    assert!(
+        plain.contains("Its queue, night, starts no jobs at present.  (admission: queue_stopped)"),
+        "{plain}"
+    );
+    assert!(
+        !plain.contains("In its way:") && all.contains("  In its way: 2 things\n"),
+        "{all}"
+    );
+    assert_eq!(
+        sandbox.run("qstat", &["--why", "--verbose", &stopped]).ok(),
+        all
+    );
     assert_eq!(sandbox.run("qstat", &["-v"]).code, 2);
     assert_eq!(sandbox.run("qstat", &["--start", "-v"]).code, 2);
 }
@@ -127,7 +234,10 @@ fn a_walltime_that_is_told_lets_the_job_start() {
     let runs = submit(&sandbox, &["-l", "select=1:ncpus=3"]);
     sandbox.running(&runs);
     submit(&sandbox, &["-l", "select=1:ncpus=4"]);
-    let waits = sandbox.submit(&["-l", "select=1:ncpus=1", "-l", "walltime=9:00:00"], "sleep 600\n");
+    let waits = sandbox.submit(
+        &["-l", "select=1:ncpus=1", "-l", "walltime=9:00:00"],
+        "sleep 600\n",
+    );
     let answer = why_for(&sandbox, &waits, "would_delay_booking");
     assert_eq!(failed_stage(&answer), "allocate");
     let seconds = answer["walltime_to_start_now"].as_i64().unwrap();
@@ -141,8 +251,10 @@ fn a_walltime_that_is_told_lets_the_job_start() {
 
 #[test]
 fn limits_and_licences_are_told_with_their_use() {
-    let sandbox =
-        nodes(1, "[[resource]]\nname = \"nuke\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 3\n");
+    let sandbox = nodes(
+        1,
+        "[[resource]]\nname = \"nuke\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 3\n",
+    );
     let runs = submit(&sandbox, &["-l", "select=1:ncpus=1", "-l", "nuke=2"]);
     sandbox.running(&runs);
     let waits = submit(&sandbox, &["-l", "select=1:ncpus=1", "-l", "nuke=2"]);
@@ -155,7 +267,9 @@ fn limits_and_licences_are_told_with_their_use() {
     );
     assert_eq!(answer["nodes"]["fitting"], 1, "{answer}");
     let array = submit(&sandbox, &["-J", "1-4%1", "-l", "select=1:ncpus=1"]);
-    sandbox.until("its first subjob", || (sandbox.state(&array) == "B").then_some(()));
+    sandbox.until("its first subjob", || {
+        (sandbox.state(&array) == "B").then_some(())
+    });
     let answer = why_for(&sandbox, &array, "array_limit");
     let limit = json!({"limit": "max_run_subjobs", "value": "1", "used": "1", "by": [], "more": 0});
     assert_eq!(answer["limits"], json!([limit]), "{answer}");

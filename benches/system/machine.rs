@@ -55,7 +55,13 @@ pub fn measure(scale: &Scale) -> Result<Limits> {
     let folder = scratch()?;
     let folder = folder.path();
     write_script(folder)?;
-    let nothing = || ours(folder, "qsub").arg("--version").stdout(Stdio::null()).status().map(drop);
+    let nothing = || {
+        ours(folder, "qsub")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status()
+            .map(drop)
+    };
     let count = scale.jobs.clamp(50, 300);
     // Before any thread is started: what forks must have only one.
     let shepherd_rate = shepherds(folder, count)?;
@@ -86,8 +92,17 @@ fn job(folder: &Path) -> Command {
 fn login(folder: &Path) -> Result<Command> {
     let user = User::from_uid(nix::unistd::geteuid())?.context("an account for this user")?;
     let mut command = Command::new(&user.shell);
-    command.arg("-l").arg(script(folder)).env_clear().env("HOME", &user.dir).env("USER", &user.name);
-    command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("ID", "0").stdin(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg("-l")
+        .arg(script(folder))
+        .env_clear()
+        .env("HOME", &user.dir)
+        .env("USER", &user.name);
+    command
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("ID", "0")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
     Ok(command)
 }
 
@@ -102,7 +117,11 @@ fn typical(count: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
 
 /// How many a second, so many at a time.
 fn rate(count: usize, at_a_time: usize, work: impl Fn() -> Result<()> + Sync) -> Result<f64> {
-    let (time, done) = timed(|| at_once(at_a_time, |_| (0..count / at_a_time).try_for_each(|_| work())));
+    let (time, done) = timed(|| {
+        at_once(at_a_time, |_| {
+            (0..count / at_a_time).try_for_each(|_| work())
+        })
+    });
     done?;
     Ok((count / at_a_time * at_a_time) as f64 * 1000.0 / time)
 }
@@ -131,7 +150,12 @@ fn commits(folder: &Path, count: usize) -> Result<f64> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.execute("CREATE TABLE row (id INTEGER PRIMARY KEY, text TEXT)", [])?;
     let row = "x".repeat(1000);
-    typical(count, || Ok(connection.prepare_cached("INSERT INTO row (text) VALUES (?1)")?.execute([&row]).map(drop)?))
+    typical(count, || {
+        Ok(connection
+            .prepare_cached("INSERT INTO row (text) VALUES (?1)")?
+            .execute([&row])
+            .map(drop)?)
+    })
 }
 
 fn round_trips(folder: &Path, count: usize) -> Result<f64> {

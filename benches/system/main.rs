@@ -6,7 +6,10 @@
 //! jobs otherwise), `LANAI_BENCH_REPEATS=1` measures each figure once (three times otherwise, the
 //! median counts), `LANAI_BENCH_ONLY=submit,queue` only these parts.
 
-#![allow(clippy::disallowed_methods, reason = "a measurement starts programs and reads the clock")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a measurement starts programs and reads the clock"
+)]
 
 mod figures;
 mod machine;
@@ -31,12 +34,20 @@ pub struct Scale {
 impl Scale {
     fn of_environment() -> Scale {
         let text = |name| std::env::var(name).ok();
-        let number = |name, usual| text(name).and_then(|text: String| text.parse().ok()).unwrap_or(usual);
+        let number = |name, usual| {
+            text(name)
+                .and_then(|text: String| text.parse().ok())
+                .unwrap_or(usual)
+        };
         let only = text("LANAI_BENCH_ONLY").unwrap_or_default();
         Scale {
             jobs: number("LANAI_BENCH_JOBS", 1000),
             repeats: number("LANAI_BENCH_REPEATS", 3),
-            only: only.split(',').filter(|part| !part.is_empty()).map(String::from).collect(),
+            only: only
+                .split(',')
+                .filter(|part| !part.is_empty())
+                .map(String::from)
+                .collect(),
         }
     }
 

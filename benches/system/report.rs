@@ -50,18 +50,29 @@ struct Meter {
 impl Meter {
     fn read() -> Result<Meter> {
         let stat = fs::read_to_string("/proc/stat")?;
-        let fields = stat.lines().next().unwrap_or_default().split_whitespace().skip(1).take(8);
+        let fields = stat
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .skip(1)
+            .take(8);
         let ticks: Vec<f64> = fields.filter_map(|field| field.parse().ok()).collect();
         let all: f64 = ticks.iter().sum();
         let idle: f64 = ticks.iter().skip(3).take(2).sum();
         let own = seconds(UsageWho::RUSAGE_SELF)? + seconds(UsageWho::RUSAGE_CHILDREN)?;
-        Ok(Meter { busy: (all - idle) / 100.0, all: all / 100.0, own })
+        Ok(Meter {
+            busy: (all - idle) / 100.0,
+            all: all / 100.0,
+            own,
+        })
     }
 }
 
 fn seconds(who: UsageWho) -> Result<f64> {
     let usage = getrusage(who)?;
-    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    let seconds =
+        |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
@@ -74,7 +85,10 @@ impl Report {
     /// Begins to look at the machine. What our processes leave behind is ours to reap.
     pub fn begin() -> Result<Report> {
         nix::sys::prctl::set_child_subreaper(true)?;
-        Ok(Report { figures: Vec::new(), begun: Meter::read()? })
+        Ok(Report {
+            figures: Vec::new(),
+            begun: Meter::read()?,
+        })
     }
 
     /// Says what the machine can do.
@@ -95,7 +109,12 @@ impl Report {
 
     /// Adds a figure, and shows it at once for those who wait.
     pub fn add(&mut self, figure: Figure) {
-        eprintln!("  {}: {} {}", figure.what, number(figure.value), figure.unit);
+        eprintln!(
+            "  {}: {} {}",
+            figure.what,
+            number(figure.value),
+            figure.unit
+        );
         self.figures.push(figure);
     }
 
@@ -103,7 +122,9 @@ impl Report {
     pub fn end(&self) -> Result<()> {
         let mut table = Table::new();
         table.load_style(ASCII_MARKDOWN);
-        table.set_header(["what", "unit", "measured", "machine", "ratio", "target", "met"]);
+        table.set_header([
+            "what", "unit", "measured", "machine", "ratio", "target", "met",
+        ]);
         for figure in &self.figures {
             table.add_row(figure.row());
         }
@@ -115,7 +136,10 @@ impl Report {
         let share = |busy: f64| busy / (now.all - self.begun.all).max(0.01) * cores();
         let own = share(now.own - self.begun.own);
         let others = share(now.busy - self.begun.busy) - own;
-        println!("Meanwhile this run used {own:.2} and others {others:.2} of {:.0} processors.", cores());
+        println!(
+            "Meanwhile this run used {own:.2} and others {others:.2} of {:.0} processors.",
+            cores()
+        );
         Ok(())
     }
 }
@@ -136,9 +160,12 @@ impl Figure {
             self.unit.to_string(),
             number(self.value),
             shown(self.limit),
-            self.limit.map(|limit| format!("{:.2}", self.value / limit)).unwrap_or_default(),
+            self.limit
+                .map(|limit| format!("{:.2}", self.value / limit))
+                .unwrap_or_default(),
             shown(self.target),
-            met.map(|met| if met { "yes" } else { "no" }.to_string()).unwrap_or_default(),
+            met.map(|met| if met { "yes" } else { "no" }.to_string())
+                .unwrap_or_default(),
         ]
     }
 }

@@ -33,18 +33,38 @@ impl Stage {
         let folder = scratch()?;
         let home = folder.path().join("home");
         fs::create_dir(&home)?;
-        fs::write(home.join("lanai.toml"), format!("[launch]\nlogin = {login}\n"))?;
+        fs::write(
+            home.join("lanai.toml"),
+            format!("[launch]\nlogin = {login}\n"),
+        )?;
         write_script(folder.path())?;
         let daemon = |name: &str, arguments: &[&str]| {
             let log = fs::File::create(home.join(format!("{name}.log")))?;
             let mut command = ours(folder.path(), name);
-            command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+            command
+                .args(arguments)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(log);
             command.spawn().context(name.to_string())
         };
-        let noded = daemon("noded", &["--foreground", "--ncpus", &SLOTS.to_string(), "--name", NODE])?;
+        let noded = daemon(
+            "noded",
+            &[
+                "--foreground",
+                "--ncpus",
+                &SLOTS.to_string(),
+                "--name",
+                NODE,
+            ],
+        )?;
         until("noded's socket", || home.join("noded.sock").exists())?;
         let schedd = daemon("schedd", &["--foreground"])?;
-        let stage = Stage { folder, schedd, noded };
+        let stage = Stage {
+            folder,
+            schedd,
+            noded,
+        };
         until("schedd's socket", || home.join("schedd.sock").exists())?;
         until("a free node", || {
             let said = stage.ours("pbsnodes").arg("-a").output();
@@ -61,14 +81,29 @@ impl Stage {
     /// The installation's folders.
     pub fn home(&self) -> Home {
         let state = self.folder.path().join("home");
-        Home { config: state.join("lanai.toml"), runtime: state.clone(), state, system: false }
+        Home {
+            config: state.join("lanai.toml"),
+            runtime: state.clone(),
+            state,
+            system: false,
+        }
     }
 
     /// Submits the job whose stamp bears this number.
     pub fn qsub(&self, number: usize) -> Command {
         let mut command = self.ours("qsub");
-        command.args(["-o", "/dev/null", "-e", "/dev/null", "-v", &format!("ID={number}")]);
-        command.arg(script(self.folder.path())).stdout(Stdio::null()).stdin(Stdio::null());
+        command.args([
+            "-o",
+            "/dev/null",
+            "-e",
+            "/dev/null",
+            "-v",
+            &format!("ID={number}"),
+        ]);
+        command
+            .arg(script(self.folder.path()))
+            .stdout(Stdio::null())
+            .stdin(Stdio::null());
         command
     }
 
@@ -91,19 +126,27 @@ impl Stage {
 
     /// Submits as many jobs, this many submitters at a time.
     pub fn submit(&self, jobs: usize, submitters: usize) -> Result<()> {
-        at_once(submitters, |first| (first..jobs).step_by(submitters).try_for_each(|job| must(&mut self.qsub(job))))
+        at_once(submitters, |first| {
+            (first..jobs)
+                .step_by(submitters)
+                .try_for_each(|job| must(&mut self.qsub(job)))
+        })
     }
 
     /// When jobs started by their own clocks, in milliseconds since the epoch, once `jobs` have.
     pub fn stamps(&self, jobs: usize) -> Result<Vec<f64>> {
-        until("the last start", || stamps(self.folder.path()).len() >= jobs)?;
+        until("the last start", || {
+            stamps(self.folder.path()).len() >= jobs
+        })?;
         Ok(stamps(self.folder.path()))
     }
 
     /// Waits until no job is left.
     pub fn drain(&self) -> Result<()> {
         until("the end of the last job", || {
-            self.ours("qselect").output().is_ok_and(|said| said.status.success() && said.stdout.is_empty())
+            self.ours("qselect")
+                .output()
+                .is_ok_and(|said| said.status.success() && said.stdout.is_empty())
         })
     }
 
@@ -111,22 +154,35 @@ impl Stage {
     pub fn memory(&self) -> Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.schedd.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
+        let kilobytes =
+            line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
         Ok(kilobytes.context("schedd's memory")? / 1024.0)
     }
 
     /// schedd's processor time so far, in seconds.
     pub fn schedd_seconds(&self) -> Result<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.schedd.id()))?;
-        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        Ok(fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0)
+        let fields = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace();
+        Ok(fields
+            .skip(11)
+            .take(2)
+            .filter_map(|ticks| ticks.parse::<f64>().ok())
+            .sum::<f64>()
+            / 100.0)
     }
 
     /// Ends the daemons and reaps every process there was.
     pub fn end(mut self) -> Result<()> {
         must(self.ours("schedd").arg("--stop").stdout(Stdio::null()))?;
         self.schedd.wait()?;
-        let _ = nix::sys::signal::kill(Pid::from_raw(self.noded.id() as i32), nix::sys::signal::Signal::SIGTERM);
+        let _ = nix::sys::signal::kill(
+            Pid::from_raw(self.noded.id() as i32),
+            nix::sys::signal::Signal::SIGTERM,
+        );
         self.noded.wait()?;
         // This process is a subreaper: spawners and shepherds that outlive noded end up here.
         while waitpid(None, None).is_ok() {}
@@ -141,9 +197,15 @@ pub fn scratch() -> Result<TempDir> {
 
 /// Writes the job, as every batch system knows it: two lines, the second starts a program.
 pub fn write_script(folder: &Path) -> Result<()> {
-    let text = format!("#!/bin/sh\nexec date \"+$ID %s%N\" >>{}\n", stamp_file(folder).display());
+    let text = format!(
+        "#!/bin/sh\nexec date \"+$ID %s%N\" >>{}\n",
+        stamp_file(folder).display()
+    );
     fs::write(script(folder), text)?;
-    Ok(fs::set_permissions(script(folder), fs::Permissions::from_mode(0o755))?)
+    Ok(fs::set_permissions(
+        script(folder),
+        fs::Permissions::from_mode(0o755),
+    )?)
 }
 
 /// The job.
@@ -160,14 +222,26 @@ pub fn stamps(folder: &Path) -> Vec<f64> {
     let text = fs::read_to_string(stamp_file(folder)).unwrap_or_default();
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);
     let stamp = |line: &str| line.split(' ').nth(1)?.parse::<f64>().ok();
-    complete.lines().filter_map(stamp).map(|nanoseconds| nanoseconds / 1e6).collect()
+    complete
+        .lines()
+        .filter_map(stamp)
+        .map(|nanoseconds| nanoseconds / 1e6)
+        .collect()
 }
 
 /// A program of ours with an environment of a user's size.
 pub fn ours(folder: &Path, program: &str) -> Command {
     let mut command = Command::new(programs().join(program));
-    command.env_clear().current_dir(folder).env("LANAI_HOME", folder.join("home")).env("HOME", folder);
-    command.envs([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("SHELL", "/bin/sh")]);
+    command
+        .env_clear()
+        .current_dir(folder)
+        .env("LANAI_HOME", folder.join("home"))
+        .env("HOME", folder);
+    command.envs([
+        ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        ("LANG", "C.UTF-8"),
+        ("SHELL", "/bin/sh"),
+    ]);
     command
 }
 
@@ -195,10 +269,12 @@ pub fn at_once(threads: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Res
                 })
             })
             .collect();
-        running.into_iter().try_for_each(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(_) => bail!("a submitter gave up"),
-        })
+        running
+            .into_iter()
+            .try_for_each(|thread| match thread.join() {
+                Ok(result) => result,
+                Err(_) => bail!("a submitter gave up"),
+            })
     })
 }
 
@@ -214,5 +290,9 @@ pub fn until(what: &str, mut so: impl FnMut() -> bool) -> Result<()> {
 
 /// The wall clock, in milliseconds since the epoch, as the stamps have it.
 pub fn wall() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() * 1000.0
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs_f64()
+        * 1000.0
 }

@@ -1,5 +1,5 @@
-//! Frames of the wire: whatever bytes come over a socket, they are a message or the end of the conversation.
-//! A message is the same when it has been sent on.
+//! Frames of the wire: whatever bytes come over a socket, they are a message or the end of the
+//! conversation. A message is the same when it has been sent on.
 
 #![no_main]
 
@@ -11,7 +11,12 @@ use serde::de::DeserializeOwned;
 
 /// Reads the bytes as the payload of a frame.
 fn received<T: DeserializeOwned + Serialize>(payload: &[u8]) {
-    let header = [&b"LN"[..], &VERSION.to_le_bytes(), &(payload.len() as u32).to_le_bytes()].concat();
+    let header = [
+        &b"LN"[..],
+        &VERSION.to_le_bytes(),
+        &(payload.len() as u32).to_le_bytes(),
+    ]
+    .concat();
     let message: Result<T, FrameError> = frame::read(&mut [&header, payload].concat().as_slice());
     if let Ok(message) = message {
         let sent = frame::encode(&message).expect("what was received can be sent");
@@ -22,7 +27,9 @@ fn received<T: DeserializeOwned + Serialize>(payload: &[u8]) {
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let _: Result<Request, FrameError> = frame::read(&mut &data[..]);
-    let Some((kind, payload)) = data.split_first() else { return };
+    let Some((kind, payload)) = data.split_first() else {
+        return;
+    };
     match kind % 4 {
         0 => received::<Request>(payload),
         1 => received::<Reply>(payload),

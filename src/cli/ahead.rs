@@ -1,6 +1,5 @@
-//! What is to come: `qstat --start`, `--holes` and `--why`, and `qsub --dry-run`; and what has been used,
-//! `qstat --usage`. These ask schedd
-//! itself, whoever asks: the spool does not know.
+//! What is to come: `qstat --start`, `--holes` and `--why`, and `qsub --dry-run`; and what has been
+//! used, `qstat --usage`. These ask schedd itself, whoever asks: the spool does not know.
 
 use super::exit::{self, Failure};
 use super::json::{Document, Preamble};
@@ -18,7 +17,9 @@ use crate::sys::home::Home;
 use crate::sys::process::random;
 use crate::wire::ahead::{Ahead, Told};
 use crate::wire::client::Client;
-use crate::wire::message::{Answer, Detail, Payload, Question, Record, Reply, Request, ServerFacts, Submission};
+use crate::wire::message::{
+    Answer, Detail, Payload, Question, Record, Reply, Request, ServerFacts, Submission,
+};
 use clap::Args;
 use std::ffi::OsString;
 use std::io::Write;
@@ -65,27 +66,27 @@ pub struct Options {
     /// What has been used, by account and user, and what of it still counts; with -F json too
     #[arg(long)]
     usage: bool,
-    /// What each of these jobs is worth, why, and whose turn is before and after its own; without jobs the
-    /// queue in its order; with -F json too
+    /// What each of these jobs is worth, why, and whose turn is before and after its own; without
+    /// jobs the queue in its order; with -F json too
     #[arg(long)]
     priority: bool,
     /// Who owns which share of the machine, and has had how much of it; with -F json too
     #[arg(long)]
     shares: bool,
-    /// Every limit in force: whose, on what, how much of it is used, by which jobs, and how many wait because of
-    /// it; with -u those that concern these users; with -F json too
+    /// Every limit in force: whose, on what, how much of it is used, by which jobs, and how many
+    /// wait because of it; with -u those that concern these users; with -F json too
     #[arg(id = "in_force", long = "limits")]
     limits: bool,
-    /// What the whole system has, as licenses: how much, of which kind, by jobs and elsewhere in use, free, on
-    /// which hosts, who said so and when; with -F json too
+    /// What the whole system has, as licenses: how much, of which kind, by jobs and elsewhere in
+    /// use, free, on which hosts, who said so and when; with -F json too
     #[arg(id = "of_the_system", long = "resources")]
     pools: bool,
-    /// The last 1000 looks of the scheduler: when, why (the triggers), how many jobs were looked at, started and
-    /// preempted, how long it took; for operators; with -F json too
+    /// The last 1000 looks of the scheduler: when, why (the triggers), how many jobs were looked
+    /// at, started and preempted, how long it took; for operators; with -F json too
     #[arg(long)]
     cycles: bool,
-    /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors. Before
-    /// job ids as in TORQUE: no id is cut, which none is anyway
+    /// With --holes: for how many of these, select=..., place=... as qsub has them; else for
+    /// processors. Before job ids as in TORQUE: no id is cut, which none is anyway
     #[arg(short = 'l', value_name = "resource_list")]
     resources: Vec<OsString>,
 }
@@ -96,15 +97,22 @@ impl Options {
         self.views().contains(&true) || self.verbose || !self.resources.is_empty()
     }
 
-    /// The job ids that `-l` took for resources: TORQUE's `-l` asks for whole ids, which ours always are, and has
-    /// no value.
+    /// The job ids that `-l` took for resources: TORQUE's `-l` asks for whole ids, which ours
+    /// always are, and has no value.
     pub fn give_back(&mut self) -> Vec<OsString> {
         let are_ids = !self.holes && self.resources.iter().all(|word| is_job_id(word));
-        if are_ids { std::mem::take(&mut self.resources) } else { Vec::new() }
+        if are_ids {
+            std::mem::take(&mut self.resources)
+        } else {
+            Vec::new()
+        }
     }
 
     fn views(&self) -> [bool; 9] {
-        let (of_jobs, of_all) = ([self.start, self.why, self.priority], [self.holes, self.usage, self.shares]);
+        let (of_jobs, of_all) = (
+            [self.start, self.why, self.priority],
+            [self.holes, self.usage, self.shares],
+        );
         let others = [self.limits, self.cycles, self.pools];
         std::array::from_fn(|place| [of_jobs, of_all, others][place / 3][place % 3])
     }
@@ -120,7 +128,8 @@ impl Options {
         self.limits
     }
 
-    /// Writes what is asked for, of these users alone where any are named; the result is what could not be done.
+    /// Writes what is asked for, of these users alone where any are named; the result is what could
+    /// not be done.
     pub fn say(
         &self,
         operands: &[OsString],
@@ -136,7 +145,10 @@ impl Options {
             (self.cycles, "--cycles"),
             (self.pools, "--resources"),
         ];
-        if let Some((_, option)) = lone.iter().find(|(given, _)| *given && !operands.is_empty()) {
+        if let Some((_, option)) = lone
+            .iter()
+            .find(|(given, _)| *given && !operands.is_empty())
+        {
             return Err(Failure::usage(format!("{option} takes no operands")));
         }
         if self.cycles {
@@ -165,7 +177,11 @@ impl Options {
         }
         let (ids, mut failures) = inquiry.named(operands);
         if ids.is_empty() && (self.why || !operands.is_empty()) {
-            failures.extend(operands.is_empty().then(|| Failure::usage("--why needs job ids")));
+            failures.extend(
+                operands
+                    .is_empty()
+                    .then(|| Failure::usage("--why needs job ids")),
+            );
             return Ok(failures);
         }
         let text = match self.why {
@@ -177,15 +193,27 @@ impl Options {
     }
 }
 
-fn written(out: &mut dyn Write, text: Vec<u8>, mut failures: Vec<Failure>) -> Result<Vec<Failure>, Failure> {
+fn written(
+    out: &mut dyn Write,
+    text: Vec<u8>,
+    mut failures: Vec<Failure>,
+) -> Result<Vec<Failure>, Failure> {
     failures.extend(out.write_all(&text).err().map(Failure::from));
     Ok(failures)
 }
 
 /// A submission that is never made: it says what to look for room for.
 fn imagined(resources: &[OsString]) -> Result<Submission, Failure> {
-    let job = options::JobOptions { resources: resources.to_vec(), ..Default::default() };
-    let place = options::Place { workdir: "/".as_ref(), host: "", now: clock::wall(), knows_host: |_| false };
+    let job = options::JobOptions {
+        resources: resources.to_vec(),
+        ..Default::default()
+    };
+    let place = options::Place {
+        workdir: "/".as_ref(),
+        host: "",
+        now: clock::wall(),
+        knows_host: |_| false,
+    };
     let mut settings = job.settings(&place)?;
     settings.push(Setting::new("Job_Name", "holes"));
     Ok(Submission {
@@ -215,7 +243,12 @@ impl Inquiry {
         let client = Client::connect(&home)?;
         let mut source = Source::open(&home)?;
         let server = source.ask(&Question::Server)?.server;
-        Ok(Inquiry { client, source, server, now: clock::wall() })
+        Ok(Inquiry {
+            client,
+            source,
+            server,
+            now: clock::wall(),
+        })
     }
 
     fn ask(&mut self, ahead: Ahead) -> Result<Vec<Told>, Failure> {
@@ -226,11 +259,18 @@ impl Inquiry {
     fn named(&self, words: &[OsString]) -> (Vec<JobId>, Vec<Failure>) {
         let (mut ids, mut failures) = (Vec::new(), Vec::new());
         for word in words {
-            let unknown =
-                |operand: &Operand| Failure::of_job("qstat", &Refusal::unknown_job(), &operand.full(&self.server.name));
-            match Operand::parse(word)
-                .and_then(|operand| operand.job(&self.server.name).ok_or_else(|| unknown(&operand)))
-            {
+            let unknown = |operand: &Operand| {
+                Failure::of_job(
+                    "qstat",
+                    &Refusal::unknown_job(),
+                    &operand.full(&self.server.name),
+                )
+            };
+            match Operand::parse(word).and_then(|operand| {
+                operand
+                    .job(&self.server.name)
+                    .ok_or_else(|| unknown(&operand))
+            }) {
                 Ok(id) => ids.push(id),
                 Err(failure) => failures.push(failure),
             }
@@ -258,11 +298,18 @@ impl Inquiry {
     }
 
     fn records(&mut self, ids: &[JobId]) -> Result<Vec<Record>, Failure> {
-        Ok(self.source.ask(&Question::JobsById(ids.to_vec(), Detail::Whole))?.jobs)
+        Ok(self
+            .source
+            .ask(&Question::JobsById(ids.to_vec(), Detail::Whole))?
+            .jobs)
     }
 
     fn unknown(&self, id: JobId) -> Failure {
-        Failure::of_job("qstat", &Refusal::unknown_job(), &id.full(&self.server.name))
+        Failure::of_job(
+            "qstat",
+            &Refusal::unknown_job(),
+            &id.full(&self.server.name),
+        )
     }
 
     fn wall(&self, time: Time) -> Wall {
@@ -279,7 +326,10 @@ impl Inquiry {
 }
 
 /// Asks schedd what is to come.
-pub(super) fn ask(client: &mut Client, ahead: Ahead) -> Result<(Option<ServerFacts>, Vec<Told>), Failure> {
+pub(super) fn ask(
+    client: &mut Client,
+    ahead: Ahead,
+) -> Result<(Option<ServerFacts>, Vec<Told>), Failure> {
     let (mut server, mut told) = (None, Vec::new());
     let mut reply = client.call(&Request::Ask(Question::Ahead(ahead)))?;
     loop {
@@ -297,7 +347,12 @@ pub(super) fn ask(client: &mut Client, ahead: Ahead) -> Result<(Option<ServerFac
 /// `n1,n2 and 5 more`: so many nodes are named in a line.
 fn nodes(names: &[String]) -> String {
     const MOST: usize = 8;
-    let named = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(",");
+    let named = names
+        .iter()
+        .take(MOST)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(",");
     match names.len().saturating_sub(MOST) {
         0 => named,
         more => format!("{named} and {more} more"),

@@ -62,20 +62,35 @@ pub struct List {
 }
 
 impl List {
-    /// A list in which no id has more characters than `longest`. One that does makes its column wider
-    /// from there on.
+    /// A list in which no id has more characters than `longest`. One that does makes its column
+    /// wider from there on.
     pub fn new(style: Style, longest: usize) -> List {
-        let mut widths: Widths = if style.wide { [30, 15, 15, 15, 8, 4, 5] } else { [15, 8, 8, 10, 6, 3, 3] };
+        let mut widths: Widths = if style.wide {
+            [30, 15, 15, 15, 8, 4, 5]
+        } else {
+            [15, 8, 8, 10, 6, 3, 3]
+        };
         widths[0] = widths[0].max(longest);
-        List { style, widths, has_heading: false }
+        List {
+            style,
+            widths,
+            has_heading: false,
+        }
     }
 
     /// Writes further jobs, the first after the heading. What is sorted is sorted within a part.
     pub fn write(&mut self, out: &mut String, records: &[Record], server: &ServerFacts) {
-        let ids = records.iter().map(|record| record.job.id.full(&server.name).len());
+        let ids = records
+            .iter()
+            .map(|record| record.job.id.full(&server.name).len());
         self.widths[0] = ids.fold(self.widths[0], usize::max);
         if !records.is_empty() && !std::mem::replace(&mut self.has_heading, true) {
-            let _ = writeln!(out, "\n{}: {}", server.name, server.comment.as_deref().unwrap_or_default());
+            let _ = writeln!(
+                out,
+                "\n{}: {}",
+                server.name,
+                server.comment.as_deref().unwrap_or_default()
+            );
             heading(out, &self.widths, self.style);
         }
         for record in in_order(records, self.style) {
@@ -87,7 +102,8 @@ impl List {
     }
 }
 
-/// By number; with `-T` by promised start, then running jobs, then arrays that have begun, then the rest.
+/// By number; with `-T` by promised start, then running jobs, then arrays that have begun, then the
+/// rest.
 fn in_order(records: &[Record], style: Style) -> Vec<&Record> {
     let mut order: Vec<&Record> = records.iter().collect();
     if style.starts.is_some() {
@@ -107,14 +123,26 @@ fn in_order(records: &[Record], style: Style) -> Vec<&Record> {
 
 fn heading(out: &mut String, widths: &Widths, style: Style) {
     let blanks = widths.iter().map(|width| width + 1).sum::<usize>();
-    let last = if style.starts.is_some() { "Start" } else { "Elap" };
+    let last = if style.starts.is_some() {
+        "Start"
+    } else {
+        "Elap"
+    };
     if style.starts.is_some() {
         let _ = writeln!(out, "{:1$}Est", "", blanks + 15);
     }
     let _ = writeln!(out, "{:blanks$}{:7}{:8}{last}", "", "Req'd", "Req'd");
     let [id, user, queue, name, session, nodes, tasks] = *widths;
-    let _ = write!(out, "{:id$} {:user$} {:queue$} {:name$} ", "Job ID", "Username", "Queue", "Jobname");
-    let _ = writeln!(out, "{:session$} {:nodes$} {:tasks$} Memory Time  S Time", "SessID", "NDS", "TSK");
+    let _ = write!(
+        out,
+        "{:id$} {:user$} {:queue$} {:name$} ",
+        "Job ID", "Username", "Queue", "Jobname"
+    );
+    let _ = writeln!(
+        out,
+        "{:session$} {:nodes$} {:tasks$} Memory Time  S Time",
+        "SessID", "NDS", "TSK"
+    );
     for width in widths {
         let _ = write!(out, "{} ", "-".repeat(*width));
     }
@@ -126,9 +154,15 @@ fn row(out: &mut String, record: &Record, server: &ServerFacts, widths: &Widths,
     let [id, user, queue, name, session, nodes, tasks] = *widths;
     let left = |text: &str, width: usize| format!("{:width$} ", cut(text, width));
     let right = |text: String, width: usize| format!("{:>width$} ", cut(&text, width));
-    let count = |name| long(asked, name).filter(|n| *n > 0).map_or(NONE.to_string(), |n| n.to_string());
+    let count = |name| {
+        long(asked, name)
+            .filter(|n| *n > 0)
+            .map_or(NONE.to_string(), |n| n.to_string())
+    };
     let run = job.life.run.as_ref().filter(|_| has_run(job.life.state));
-    let session_id = run.and_then(|run| run.session).map_or(NONE.to_string(), |id| id.to_string());
+    let session_id = run
+        .and_then(|run| run.session)
+        .map_or(NONE.to_string(), |id| id.to_string());
     let _ = write!(out, "{:id$} ", job.id.full(&server.name));
     out.push_str(&left(&job.owner.user, user));
     out.push_str(&left(&job.spec.queue, queue));
@@ -138,7 +172,12 @@ fn row(out: &mut String, record: &Record, server: &ServerFacts, widths: &Widths,
     out.push_str(&right(count("ncpus"), tasks));
     let time = asked_time(asked).map_or(NONE.to_string(), |(_, span)| hours_minutes(span));
     let _ = write!(out, "{:>6} {time:>5} ", memory(asked, style.unit));
-    let _ = write!(out, "{} {:>5}", job.life.state.letter(), last_column(record, server, style));
+    let _ = write!(
+        out,
+        "{} {:>5}",
+        job.life.state.letter(),
+        last_column(record, server, style)
+    );
 }
 
 fn has_run(state: State) -> bool {
@@ -154,10 +193,12 @@ fn long(asked: &ResourceList, name: &str) -> Option<i64> {
 
 /// Processor time if that was asked for, else walltime, and which.
 fn asked_time(asked: &ResourceList) -> Option<(&'static str, Span)> {
-    ["cput", "walltime"].into_iter().find_map(|name| match asked.get(name) {
-        Some(Value::Time(span)) => Some((name, *span)),
-        _ => None,
-    })
+    ["cput", "walltime"]
+        .into_iter()
+        .find_map(|name| match asked.get(name) {
+            Some(Value::Time(span)) => Some((name, *span)),
+            _ => None,
+        })
 }
 
 /// Hours and minutes, cut to the width of the column as PBS does: 336 hours are `336:0`.
@@ -175,7 +216,11 @@ fn last_column(record: &Record, server: &ServerFacts, style: Style) -> String {
 }
 
 fn promised(record: &Record, server: &ServerFacts, now: Wall) -> Option<String> {
-    let start = record.promise.as_ref().filter(|_| record.job.life.state == State::Queued)?.at;
+    let start = record
+        .promise
+        .as_ref()
+        .filter(|_| record.job.life.state == State::Queued)?
+        .at;
     when::start_column(server.clock.wall(start), now)
 }
 
@@ -183,12 +228,18 @@ fn elapsed(record: &Record) -> Option<String> {
     let life = &record.job.life;
     life.run.as_ref().filter(|_| has_run(life.state))?;
     let by_cput = matches!(asked_time(&record.job.spec.request.list), Some(("cput", _)));
-    Some(hours_minutes(if by_cput { life.used.cput } else { life.used.walltime }))
+    Some(hours_minutes(if by_cput {
+        life.used.cput
+    } else {
+        life.used.walltime
+    }))
 }
 
 /// The memory asked for, scaled up until at most four digits are left, cut to five columns.
 fn memory(asked: &ResourceList, unit: Unit) -> String {
-    let Some(Value::Size(size)) = asked.get("mem") else { return NONE.to_string() };
+    let Some(Value::Size(size)) = asked.get("mem") else {
+        return NONE.to_string();
+    };
     let text = match unit {
         Unit::Gigabytes => format!("{}gb", size.bytes().div_ceil(1 << 30)),
         Unit::Megawords => scaled(size.bytes().div_ceil(8 << 20), "mw"),
@@ -199,7 +250,9 @@ fn memory(asked: &ResourceList, unit: Unit) -> String {
 
 fn own_unit(size: Size) -> String {
     let text = size.to_string();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     scaled(text[..digits].parse().unwrap_or(u64::MAX), &text[digits..])
 }
 
@@ -219,8 +272,15 @@ fn hosts(out: &mut String, record: &Record, style: Style) {
     if !style.hosts {
         return;
     }
-    let run = record.job.life.run.as_ref().filter(|_| has_run(record.job.life.state));
-    let text = run.map_or(NONE.to_string(), |run| place::exec_host(&without_domains(run)));
+    let run = record
+        .job
+        .life
+        .run
+        .as_ref()
+        .filter(|_| has_run(record.job.life.state));
+    let text = run.map_or(NONE.to_string(), |run| {
+        place::exec_host(&without_domains(run))
+    });
     match style.one_line {
         true => {
             let _ = write!(out, " {text}");
@@ -232,7 +292,9 @@ fn hosts(out: &mut String, record: &Record, style: Style) {
 fn without_domains(run: &Run) -> Vec<Share> {
     let mut shares = run.shares.clone();
     for share in &mut shares {
-        share.host.truncate(share.host.find('.').unwrap_or(share.host.len()));
+        share
+            .host
+            .truncate(share.host.find('.').unwrap_or(share.host.len()));
     }
     shares
 }
@@ -293,13 +355,27 @@ mod tests {
         held.job.life.holds = Holds::USER;
         held.job.life.comment = Some("held\nagain".into());
         vec![
-            running(queued(1001, "r1", "mem=512mb ncpus=2 nodect=1 walltime=1:00:00"), vec![share(2, Some("512mb"))]),
+            running(
+                queued(1001, "r1", "mem=512mb ncpus=2 nodect=1 walltime=1:00:00"),
+                vec![share(2, Some("512mb"))],
+            ),
             held,
-            queued(1005, "exactly16chars__", "cput=2:00:00 ncpus=3 nodect=1 walltime=500:00:00"),
+            queued(
+                1005,
+                "exactly16chars__",
+                "cput=2:00:00 ncpus=3 nodect=1 walltime=500:00:00",
+            ),
             never,
-            with(queued(1010, "STDIN", "mem=8192mb ncpus=1 nodect=1 walltime=500:00:00"), |spec| {
-                spec.queue = "longqueuename".into();
-            }),
+            with(
+                queued(
+                    1010,
+                    "STDIN",
+                    "mem=8192mb ncpus=1 nodect=1 walltime=500:00:00",
+                ),
+                |spec| {
+                    spec.queue = "longqueuename".into();
+                },
+            ),
         ]
     }
 
@@ -319,7 +395,11 @@ Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time
 
     #[test]
     fn the_wide_list_with_promised_starts_is_laid_out_as_pbs_lays_it_out() {
-        let style = Style { wide: true, starts: Some(Wall(1_700_000_300)), ..Style::default() };
+        let style = Style {
+            wide: true,
+            starts: Some(Wall(1_700_000_300)),
+            ..Style::default()
+        };
         let shown = list(&jobs()[..2], &server(), style);
         let blanks = " ".repeat(99);
         let expected = format!(
@@ -358,40 +438,66 @@ Job ID                         Username        Queue           Jobname         S
         let mut long = running(queued(1, "long", request), vec![share(1, None)]);
         long.job.life.used.walltime = Span::seconds(400_500);
         for wide in [false, true] {
-            let shown = list(&[long.clone()], &server(), Style { wide, ..Style::default() });
+            let shown = list(
+                &[long.clone()],
+                &server(),
+                Style {
+                    wide,
+                    ..Style::default()
+                },
+            );
             assert!(shown.ends_with(" 336:0 R 111:1\n"), "{shown}");
         }
     }
 
     fn lines(style: Style) -> Vec<String> {
-        list(&jobs(), &server(), style).lines().skip(5).map(str::to_string).collect()
+        list(&jobs(), &server(), style)
+            .lines()
+            .skip(5)
+            .map(str::to_string)
+            .collect()
     }
 
     #[test]
     fn hosts_and_comments_follow_the_line_or_stand_on_it() {
-        let style = Style { hosts: true, comment: true, ..Style::default() };
+        let style = Style {
+            hosts: true,
+            comment: true,
+            ..Style::default()
+        };
         let below = lines(style);
         assert_eq!(below[5], "   held\\nagain");
         assert_eq!(below[1], "   head/0*2");
         assert_eq!(below[4], "    -- ");
         let never = "   Can Never Run: Insufficient amount of resource: mem (R: 60gb A: 8gb T:...";
         assert!(below.iter().any(|line| line == never), "{below:#?}");
-        let beside = lines(Style { one_line: true, ..style });
+        let beside = lines(Style {
+            one_line: true,
+            ..style
+        });
         assert!(beside[0].ends_with("R 00:05 head/0*2"), "{}", beside[0]);
         assert!(beside[2].ends_with("H   --   -- "), "{}", beside[2]);
-        assert_eq!(beside[6], "1006.head       alice    workq    never         --    3  24   60gb   --  Q   --   -- ");
-        assert_eq!(beside[7], never);
-        let comment = lines(Style { comment: true, one_line: true, wide: true, ..Style::default() });
-        assert!(
-            comment[3]
-                .ends_with("Q   --     Can Never Run: Insufficient amount of resource: mem (R: 60gb A: 8gb T: 8gb)")
+        assert_eq!(
+            beside[6],
+            "1006.head       alice    workq    never         --    3  24   60gb   --  Q   --   -- "
         );
+        assert_eq!(beside[7], never);
+        let comment = lines(Style {
+            comment: true,
+            one_line: true,
+            wide: true,
+            ..Style::default()
+        });
+        assert!(comment[3].ends_with(
+            "Q   --     Can Never Run: Insufficient amount of resource: mem (R: 60gb A: 8gb T: 8gb)"
+        ));
     }
 
     #[test]
     fn memory_is_scaled_to_five_columns() {
         let shown = |size: &str, unit| {
-            let asked = ResourceList::from([("mem".to_string(), Value::Size(Size::parse(size).unwrap()))]);
+            let asked =
+                ResourceList::from([("mem".to_string(), Value::Size(Size::parse(size).unwrap()))]);
             memory(&asked, unit)
         };
         assert_eq!(shown("512mb", Unit::Gigabytes), "1gb");

@@ -27,14 +27,22 @@ pub struct Said {
 }
 
 /// Asks of this installation, part by part. Without an answer, `failure` words why.
-pub fn feed(failure: fn(&str) -> Failure) -> Result<impl FnMut(&Question, &mut Part) -> Result<(), Failure>, Failure> {
+pub fn feed(
+    failure: fn(&str) -> Failure,
+) -> Result<impl FnMut(&Question, &mut Part) -> Result<(), Failure>, Failure> {
     let why = move |error: anyhow::Error| failure(&format!("{error:#}"));
-    let mut source = Home::find().and_then(|home| Source::open(&home)).map_err(why)?;
+    let mut source = Home::find()
+        .and_then(|home| Source::open(&home))
+        .map_err(why)?;
     Ok(move |question: &Question, part: &mut Part| {
         let mut taken = Ok(());
         let each = &mut |answer| {
             taken = part(answer);
-            if taken.is_ok() { More::Wanted } else { More::Enough }
+            if taken.is_ok() {
+                More::Wanted
+            } else {
+                More::Enough
+            }
         };
         source.parts(question, each).map_err(why)?;
         taken
@@ -42,7 +50,9 @@ pub fn feed(failure: fn(&str) -> Failure) -> Result<impl FnMut(&Question, &mut P
 }
 
 /// The same, for whole answers.
-pub fn source(failure: fn(&str) -> Failure) -> Result<impl FnMut(&Question) -> Result<Answers, Failure>, Failure> {
+pub fn source(
+    failure: fn(&str) -> Failure,
+) -> Result<impl FnMut(&Question) -> Result<Answers, Failure>, Failure> {
     let mut feed = feed(failure)?;
     Ok(move |question: &Question| whole(&mut feed)(question))
 }
@@ -65,7 +75,10 @@ pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failur
 
 /// Nobody answers, and why, with this exit status.
 pub fn no_server(why: &str, code: u8) -> Failure {
-    Failure { code, ..away::silent(why) }
+    Failure {
+        code,
+        ..away::silent(why)
+    }
 }
 
 impl Said {
@@ -78,5 +91,7 @@ impl Said {
 
 /// Says all that failed; the exit status is that of the last.
 pub fn report(failures: &[Failure], name: &str, usage: fn() -> clap::Command) -> u8 {
-    failures.iter().fold(0, |_, failure| failure.report(name, usage))
+    failures
+        .iter()
+        .fold(0, |_, failure| failure.report(name, usage))
 }

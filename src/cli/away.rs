@@ -1,4 +1,5 @@
-//! Servers that do not answer, or that nobody knows, in PBS's words: they differ from command to command.
+//! Servers that do not answer, or that nobody knows, in PBS's words: they differ from command to
+//! command.
 
 use super::exit::{Failure, NO_SERVER};
 use super::source;
@@ -19,10 +20,18 @@ impl Away {
     /// What `command` says of it: first the reason, as a line of its own.
     fn lines(&self, command: &str) -> String {
         let (why, server, number) = match self {
-            Away::Silent(why) => (format!("Connection refused: {why}"), source::name_of_silent(), 15010),
+            Away::Silent(why) => (
+                format!("Connection refused: {why}"),
+                source::name_of_silent(),
+                15010,
+            ),
             Away::Unknown(host) => ("Unknown Host.".to_string(), host.clone(), 15008),
         };
-        let named = if matches!(self, Away::Unknown(_)) { server.as_str() } else { "" };
+        let named = if matches!(self, Away::Unknown(_)) {
+            server.as_str()
+        } else {
+            ""
+        };
         let said = match command {
             "qdel" => format!("Couldn't connect to cluster: {server}"),
             "qmgr" => format!("qmgr: cannot connect to server {named}"),
@@ -45,13 +54,19 @@ impl Away {
 /// Nobody answers.
 pub fn silent(why: &str) -> Failure {
     let text = format!("cannot connect to server: {why} (errno=15010)");
-    Failure { away: Some(Away::Silent(why.into())), ..Failure::new(NO_SERVER, text) }
+    Failure {
+        away: Some(Away::Silent(why.into())),
+        ..Failure::new(NO_SERVER, text)
+    }
 }
 
 /// No server of that name is known here.
 pub fn unknown_host(host: &str) -> Failure {
     let text = format!("cannot connect to server {host} (errno=15008): Unknown Host.");
-    Failure { away: Some(Away::Unknown(host.into())), ..Failure::new(UNKNOWN_HOST, text) }
+    Failure {
+        away: Some(Away::Unknown(host.into())),
+        ..Failure::new(UNKNOWN_HOST, text)
+    }
 }
 
 #[cfg(test)]
@@ -61,12 +76,27 @@ mod tests {
     #[test]
     fn each_command_has_its_own_words() {
         let said = |command| Away::told(&unknown_host("other"), command).unwrap();
-        assert_eq!(said("qalter"), "Unknown Host.\nqalter: cannot connect to server other (errno=15008)\n");
-        assert_eq!(said("qdel"), "Unknown Host.\nCouldn't connect to cluster: other\n");
-        assert_eq!(said("qenable"), "Unknown Host.\nqenable: could not connect to server other (15008)\n");
-        assert_eq!(said("pbsnodes"), "Unknown Host.\npbsnodes: cannot connect to server other, error=15008\n");
+        assert_eq!(
+            said("qalter"),
+            "Unknown Host.\nqalter: cannot connect to server other (errno=15008)\n"
+        );
+        assert_eq!(
+            said("qdel"),
+            "Unknown Host.\nCouldn't connect to cluster: other\n"
+        );
+        assert_eq!(
+            said("qenable"),
+            "Unknown Host.\nqenable: could not connect to server other (15008)\n"
+        );
+        assert_eq!(
+            said("pbsnodes"),
+            "Unknown Host.\npbsnodes: cannot connect to server other, error=15008\n"
+        );
         let silent = Away::told(&silent("/s: none"), "qrun").unwrap();
-        assert_eq!(silent, "Connection refused: /s: none\nqrun: could not connect to server  (15010)\n");
+        assert_eq!(
+            silent,
+            "Connection refused: /s: none\nqrun: could not connect to server  (15010)\n"
+        );
         assert_eq!(Away::told(&Failure::new(1, "x"), "qrun"), None);
     }
 }

@@ -35,7 +35,11 @@ pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> 
     let over = said.clone();
     let again = home.clone();
     thread::spawn(move || over.send(Event::Over(wait(client, &again, job))));
-    thread::spawn(move || signals.wait().map(|signal| said.send(Event::Signal(signal))));
+    thread::spawn(move || {
+        signals
+            .wait()
+            .map(|signal| said.send(Event::Signal(signal)))
+    });
     match heard.recv() {
         Ok(Event::Over(reply)) => ended(id, reply?),
         Ok(Event::Signal(signal)) => interrupted(home, job, id, signal),
@@ -55,10 +59,17 @@ pub fn wait(mut client: Client, home: &Home, job: JobId) -> Result<Reply, Client
 
 fn ended(id: &str, reply: Reply) -> Result<u8, Failure> {
     match reply {
-        Reply::Ended { deleted_by: Some(who), .. } => {
-            Err(Failure::new(DELETED, format!("{id} Job to be deleted at request of {who}")))
-        }
-        Reply::Ended { status, deleted_by: None } => Ok(status.rem_euclid(256) as u8),
+        Reply::Ended {
+            deleted_by: Some(who),
+            ..
+        } => Err(Failure::new(
+            DELETED,
+            format!("{id} Job to be deleted at request of {who}"),
+        )),
+        Reply::Ended {
+            status,
+            deleted_by: None,
+        } => Ok(status.rem_euclid(256) as u8),
         Reply::Refused(refusal) => Err(Failure::of_job("qsub", &refusal, id)),
         _ => Err(exit::garbled()),
     }
@@ -66,7 +77,10 @@ fn ended(id: &str, reply: Reply) -> Result<u8, Failure> {
 
 fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, Failure> {
     let number = signal as i32;
-    let told = Failure::new(INTERRUPTED, format!("wait for job {id} interrupted by signal {number}"));
+    let told = Failure::new(
+        INTERRUPTED,
+        format!("wait for job {id} interrupted by signal {number}"),
+    );
     exit::print(format!("Job {id} is being deleted\n"))?;
     delete(home, job)?;
     Err(told)
@@ -74,7 +88,12 @@ fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, 
 
 /// Deletes a job that nobody waits for any more.
 pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
-    Client::connect(home)?.call(&Request::Delete { job, only: None, force: false, purge: false })
+    Client::connect(home)?.call(&Request::Delete {
+        job,
+        only: None,
+        force: false,
+        purge: false,
+    })
 }
 
 /// The signals that end a program, but for those this one was told to ignore (`nohup`, or `&` in a
@@ -82,9 +101,19 @@ pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
 pub fn deadly_signals() -> SigSet {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let deadly = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
-    deadly.into_iter().filter(|&signal| ignored >> (signal as u32 - 1) & 1 == 0).collect()
+    let ignored = ignored
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
+    let deadly = [
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+        Signal::SIGTERM,
+    ];
+    deadly
+        .into_iter()
+        .filter(|&signal| ignored >> (signal as u32 - 1) & 1 == 0)
+        .collect()
 }
 
 #[cfg(test)]
@@ -94,7 +123,13 @@ mod tests {
     #[test]
     fn the_jobs_status_becomes_ours() {
         let ended = |status, deleted_by: Option<&str>| {
-            ended("12.head", Reply::Ended { status, deleted_by: deleted_by.map(String::from) })
+            ended(
+                "12.head",
+                Reply::Ended {
+                    status,
+                    deleted_by: deleted_by.map(String::from),
+                },
+            )
         };
         assert_eq!(ended(7, None), Ok(7));
         assert_eq!(ended(271, None), Ok(15));

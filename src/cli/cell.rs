@@ -1,4 +1,5 @@
-//! Figures with names, told in each format alike: to people with their units, to programs as plain numbers.
+//! Figures with names, told in each format alike: to people with their units, to programs as plain
+//! numbers.
 
 use super::full::printable;
 use super::when;
@@ -82,22 +83,40 @@ impl Cell {
 
 /// A length of time: below a minute to the hundredth of a second.
 pub fn brief(span: Span) -> String {
-    if span < Span::seconds(60) { format!("{:.2}s", span.0 as f64 / 1000.0) } else { span.to_string() }
+    if span < Span::seconds(60) {
+        format!("{:.2}s", span.0 as f64 / 1000.0)
+    } else {
+        span.to_string()
+    }
 }
 
 /// Named figures as one object.
 pub fn object(fields: &[Field]) -> Value {
-    fields.iter().map(|(name, cell)| (name.to_string(), cell.data())).collect::<serde_json::Map<_, _>>().into()
+    fields
+        .iter()
+        .map(|(name, cell)| (name.to_string(), cell.data()))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 /// The line of names above comma-separated values.
 pub fn csv_head(fields: &[Field]) -> String {
-    fields.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",") + "\n"
+    fields
+        .iter()
+        .map(|(name, _)| *name)
+        .collect::<Vec<_>>()
+        .join(",")
+        + "\n"
 }
 
 /// A line of comma-separated values.
 pub fn csv_line(fields: &[Field]) -> String {
-    fields.iter().map(|(_, cell)| cell.csv()).collect::<Vec<_>>().join(",") + "\n"
+    fields
+        .iter()
+        .map(|(_, cell)| cell.csv())
+        .collect::<Vec<_>>()
+        .join(",")
+        + "\n"
 }
 
 #[cfg(test)]
@@ -116,11 +135,21 @@ mod tests {
             ("deleted", Cell::Flag(true)),
             ("wait", Cell::Nothing),
         ];
-        assert_eq!(csv_head(&fields), "user,jobs,time,end,part,mem,deleted,wait\n");
-        assert_eq!(csv_line(&fields), "\"a,\"\"b\"\"\n\",3,7.5,1,0.125,4,true,\n");
-        let expected =
-            r#"{"deleted":true,"end":1,"jobs":3,"mem":4,"part":0.125,"time":7.5,"user":"a,\"b\"\n","wait":null}"#;
-        let mut object: Vec<(String, Value)> = object(&fields).as_object().unwrap().clone().into_iter().collect();
+        assert_eq!(
+            csv_head(&fields),
+            "user,jobs,time,end,part,mem,deleted,wait\n"
+        );
+        assert_eq!(
+            csv_line(&fields),
+            "\"a,\"\"b\"\"\n\",3,7.5,1,0.125,4,true,\n"
+        );
+        let expected = r#"{"deleted":true,"end":1,"jobs":3,"mem":4,"part":0.125,"time":7.5,"user":"a,\"b\"\n","wait":null}"#;
+        let mut object: Vec<(String, Value)> = object(&fields)
+            .as_object()
+            .unwrap()
+            .clone()
+            .into_iter()
+            .collect();
         object.sort_by(|a, b| a.0.cmp(&b.0));
         assert_eq!(Value::from_iter(object).to_string(), expected);
         let shown: Vec<String> = fields.iter().map(|(_, cell)| cell.shown()).collect();

@@ -1,8 +1,8 @@
 //! The tasks of one pbsdsh, and its conversation with the noded of its host about them.
 //!
 //! Only this process knows for certain what it wants, so it says it again whenever somebody on the
-//! way may have forgotten: noded started anew, schedd started anew, a node was away. A task that has
-//! been asked for twice runs once.
+//! way may have forgotten: noded started anew, schedd started anew, a node was away. A task that
+//! has been asked for twice runs once.
 
 use super::block::deadly_signals;
 use super::exit::Failure;
@@ -40,7 +40,9 @@ impl Membership {
     pub fn of_this_process() -> Option<Membership> {
         let number = |name| env::text(name)?.parse::<u32>().ok();
         Some(Membership {
-            socket: env::var("LANAI_TASKS").filter(|path| !path.is_empty())?.into(),
+            socket: env::var("LANAI_TASKS")
+                .filter(|path| !path.is_empty())?
+                .into(),
             job: env::text("PBS_JOBID")?.split('.').next()?.parse().ok()?,
             attempt: number("LANAI_ATTEMPT")?,
             task: number("PBS_TASKNUM")?.checked_sub(1)?,
@@ -49,7 +51,12 @@ impl Membership {
     }
 
     fn greeting(&self) -> Plea {
-        Plea::Hello { job: self.job, attempt: self.attempt, task: self.task, cookie: self.cookie.clone() }
+        Plea::Hello {
+            job: self.job,
+            attempt: self.attempt,
+            task: self.task,
+            cookie: self.cookie.clone(),
+        }
     }
 }
 
@@ -114,9 +121,23 @@ impl Crowd {
         let signals = SignalFd::with_flags(&deadly, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
         let signals = signals.map_err(io::Error::from)?;
         let now = clock::monotonic();
-        let line =
-            Line { link: None, dial_at: now, silent_since: now, told: false, asked: false, again_at: now + AGAIN };
-        Ok(Crowd { membership, program, manner, members: Vec::new(), line, signals, interrupted: None })
+        let line = Line {
+            link: None,
+            dial_at: now,
+            silent_since: now,
+            told: false,
+            asked: false,
+            again_at: now + AGAIN,
+        };
+        Ok(Crowd {
+            membership,
+            program,
+            manner,
+            members: Vec::new(),
+            line,
+            signals,
+            interrupted: None,
+        })
     }
 
     /// Runs tasks on these lines of the node file to their ends, or until they run if nobody waits
@@ -125,7 +146,12 @@ impl Crowd {
         let before = self.members.len();
         for &slot in slots {
             let random = u128::from_le_bytes(process::random()?) as Token;
-            self.members.push(Member { token: random.max(1), slot, stage: None, said: false });
+            self.members.push(Member {
+                token: random.max(1),
+                slot,
+                stage: None,
+                said: false,
+            });
         }
         self.tell_spawned(before);
         while !self.settled() {
@@ -141,16 +167,22 @@ impl Crowd {
 
     /// That of the last task that failed, or how this process was told to end.
     pub fn status(&self) -> u8 {
-        let failed = self.members.iter().rev().find_map(|member| match member.stage {
-            Some(Stage::Over(status)) if status != 0 => Some(status.rem_euclid(256) as u8),
-            _ => None,
-        });
+        let failed = self
+            .members
+            .iter()
+            .rev()
+            .find_map(|member| match member.stage {
+                Some(Stage::Over(status)) if status != 0 => Some(status.rem_euclid(256) as u8),
+                _ => None,
+            });
         failed.or(self.interrupted).unwrap_or(0)
     }
 
     fn settled(&self) -> bool {
         let leaves = self.manner.leave && self.interrupted.is_none();
-        self.members.iter().all(|member| !member.is_open() || leaves && member.runs())
+        self.members
+            .iter()
+            .all(|member| !member.is_open() || leaves && member.runs())
     }
 
     // ------------------------------------------------------------------------- saying
@@ -172,7 +204,9 @@ impl Crowd {
                 if !self.line.told && now >= self.line.silent_since + TELL {
                     self.line.told = true;
                     let socket = self.membership.socket.display();
-                    eprintln!("pbsdsh: the noded of this host does not answer at {socket} ({error}): waiting for it");
+                    eprintln!(
+                        "pbsdsh: the noded of this host does not answer at {socket} ({error}): waiting for it"
+                    );
                 }
             }
         }
@@ -182,7 +216,9 @@ impl Crowd {
         let stream = socket::connect(&self.membership.socket)?;
         let server = peer::of(&stream)?.uid();
         if server != 0 && server != nix::unistd::geteuid().as_raw() {
-            return Err(io::Error::other(format!("it is served by user {server}, who is not trusted")));
+            return Err(io::Error::other(format!(
+                "it is served by user {server}, who is not trusted"
+            )));
         }
         Link::new(stream)
     }
@@ -190,7 +226,10 @@ impl Crowd {
     fn forget_what_was_said(&mut self, of: impl Fn(&Member) -> bool) {
         self.line.asked = false;
         self.line.again_at = clock::monotonic() + AGAIN;
-        self.members.iter_mut().filter(|member| of(member)).for_each(|member| member.said = false);
+        self.members
+            .iter_mut()
+            .filter(|member| of(member))
+            .for_each(|member| member.said = false);
     }
 
     /// Says what has not been said, one wish at a time.
@@ -205,13 +244,24 @@ impl Crowd {
         let ends = self.interrupted.is_some();
         let most = (LARGEST_CROWD / (self.program.size() + 1024)).clamp(1, MOST);
         let unsaid = |member: &&mut Member| member.is_open() && !member.said;
-        let new = self.members.iter_mut().filter(|member| unsaid(member) && !member.runs() && !ends);
+        let new = self
+            .members
+            .iter_mut()
+            .filter(|member| unsaid(member) && !member.runs() && !ends);
         let tasks: Vec<(Token, u32)> = new.take(most).map(said).collect();
         if !tasks.is_empty() {
-            return self.wish(Wish::Start(Box::new(Program { tasks, ..self.program.clone() })));
+            return self.wish(Wish::Start(Box::new(Program {
+                tasks,
+                ..self.program.clone()
+            })));
         }
-        let tokens: Vec<Token> =
-            self.members.iter_mut().filter(unsaid).take(MOST).map(|member| said(member).0).collect();
+        let tokens: Vec<Token> = self
+            .members
+            .iter_mut()
+            .filter(unsaid)
+            .take(MOST)
+            .map(|member| said(member).0)
+            .collect();
         if !tokens.is_empty() {
             if ends {
                 self.wish(Wish::End(tokens.clone()));
@@ -239,7 +289,12 @@ impl Crowd {
     /// Nobody asks for these any more. If it is lost, they are forgotten with the job.
     fn release(&mut self, from: usize) {
         // An impatient person may have made this forget earlier ones too.
-        let tokens = self.members.iter().skip(from).map(|member| member.token).collect();
+        let tokens = self
+            .members
+            .iter()
+            .skip(from)
+            .map(|member| member.token)
+            .collect();
         self.send(&Plea::Wish(Wish::Release(tokens)));
         self.line.asked = false;
     }
@@ -249,7 +304,10 @@ impl Crowd {
     fn wait(&self) {
         let now = clock::monotonic();
         let link = self.line.link.as_ref();
-        let settling = self.members.iter().any(|member| member.is_open() && !member.runs());
+        let settling = self
+            .members
+            .iter()
+            .any(|member| member.is_open() && !member.runs());
         let until = match link {
             None => Some(self.line.dial_at),
             Some(_) => Some(self.line.again_at).filter(|_| settling || self.line.asked),
@@ -259,7 +317,11 @@ impl Crowd {
         });
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         let writes = link.is_some_and(Link::wants_write);
-        let flags = if writes { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
+        let flags = if writes {
+            PollFlags::POLLIN | PollFlags::POLLOUT
+        } else {
+            PollFlags::POLLIN
+        };
         fds.extend(link.map(|link| PollFd::new(link.as_fd(), flags)));
         let _ = poll(&mut fds, timeout);
     }
@@ -268,7 +330,10 @@ impl Crowd {
     fn take_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             if self.interrupted.is_some() {
-                self.members.iter_mut().filter(|member| member.is_open()).for_each(|member| member.stage = None);
+                self.members
+                    .iter_mut()
+                    .filter(|member| member.is_open())
+                    .for_each(|member| member.stage = None);
                 self.members.retain(|member| member.stage.is_some());
             }
             self.interrupt(128u8.saturating_add(signal.ssi_signo as u8));
@@ -278,12 +343,15 @@ impl Crowd {
     /// What has not begun need not; the rest is to end.
     fn interrupt(&mut self, status: u8) {
         self.interrupted = Some(status);
-        self.members.retain(|member| member.said || member.stage.is_some());
+        self.members
+            .retain(|member| member.said || member.stage.is_some());
         self.forget_what_was_said(|_| true);
     }
 
     fn hear(&mut self) -> Result<(), Failure> {
-        let Some(link) = self.line.link.as_mut() else { return Ok(()) };
+        let Some(link) = self.line.link.as_mut() else {
+            return Ok(());
+        };
         let (sent, heard) = (link.flush(), link.receive::<News>());
         let heard = match sent {
             Err(cut) if heard.as_ref().is_ok_and(Vec::is_empty) => Err(FrameError::from(cut)),
@@ -291,7 +359,9 @@ impl Crowd {
         };
         match heard {
             Ok(news) => news.into_iter().try_for_each(|news| self.take(news)),
-            Err(error @ FrameError::Version { .. }) => Err(Failure::new(1, format!("noded: {error}"))),
+            Err(error @ FrameError::Version { .. }) => {
+                Err(Failure::new(1, format!("noded: {error}")))
+            }
             Err(_) => {
                 self.hang_up();
                 Ok(())
@@ -312,14 +382,18 @@ impl Crowd {
             }
             News::Stages(stages) => {
                 self.line.asked = false;
-                stages.into_iter().for_each(|(token, stage)| self.stands(token, stage));
+                stages
+                    .into_iter()
+                    .for_each(|(token, stage)| self.stands(token, stage));
             }
         }
         Ok(())
     }
 
     fn stands(&mut self, token: Token, stage: Stage) {
-        let Some(index) = self.members.iter().position(|member| member.token == token) else { return };
+        let Some(index) = self.members.iter().position(|member| member.token == token) else {
+            return;
+        };
         let member = &mut self.members[index];
         // What is said again late takes nothing back.
         let later = match (member.stage, stage) {
@@ -348,13 +422,20 @@ impl Crowd {
         }
         for (index, member) in self.members.iter().enumerate().skip(from) {
             let slot = member.slot;
-            eprintln!("pbsdsh: spawned task 0x{index:08X} on logical node {slot} event {}", index + 2);
+            eprintln!(
+                "pbsdsh: spawned task 0x{index:08X} on logical node {slot} event {}",
+                index + 2
+            );
         }
         self.tell_waiting();
     }
 
     fn tell_waiting(&self) {
-        let spawned = self.members.iter().filter(|member| member.is_open() && !member.runs()).count();
+        let spawned = self
+            .members
+            .iter()
+            .filter(|member| member.is_open() && !member.runs())
+            .count();
         let running = self.members.iter().filter(|member| member.runs()).count();
         if spawned + running > 0 {
             eprintln!("pbsdsh: waiting on {spawned} spawned and {running} obits");
@@ -375,9 +456,27 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     fn crowd(socket: PathBuf) -> Crowd {
-        let membership = Membership { socket, job: JobId::job(1), attempt: 1, task: 0, cookie: String::new() };
-        let program = Program { words: Vec::new(), environ: Vec::new(), tasks: Vec::new() };
-        Crowd::new(membership, program, Manner { verbose: false, leave: true }).unwrap()
+        let membership = Membership {
+            socket,
+            job: JobId::job(1),
+            attempt: 1,
+            task: 0,
+            cookie: String::new(),
+        };
+        let program = Program {
+            words: Vec::new(),
+            environ: Vec::new(),
+            tasks: Vec::new(),
+        };
+        Crowd::new(
+            membership,
+            program,
+            Manner {
+                verbose: false,
+                leave: true,
+            },
+        )
+        .unwrap()
     }
 
     #[test]
@@ -391,7 +490,12 @@ mod tests {
             frame::write(&mut stream, &News::Refused("go away".into())).unwrap();
         });
         let mut crowd = crowd(socket);
-        crowd.members.push(Member { token: 1, slot: 0, stage: None, said: false });
+        crowd.members.push(Member {
+            token: 1,
+            slot: 0,
+            stage: None,
+            said: false,
+        });
         crowd.dial();
         refuse.join().unwrap();
         crowd.speak();
@@ -401,8 +505,16 @@ mod tests {
     #[test]
     fn whoever_interrupts_twice_waits_for_none_of_those_that_were_left_to_themselves() {
         let mut crowd = crowd("/nowhere".into());
-        let member = |token, stage| Member { token, slot: 0, stage, said: true };
-        crowd.members = vec![member(1, Some(Stage::Running)), member(2, Some(Stage::Ordered))];
+        let member = |token, stage| Member {
+            token,
+            slot: 0,
+            stage,
+            said: true,
+        };
+        crowd.members = vec![
+            member(1, Some(Stage::Running)),
+            member(2, Some(Stage::Ordered)),
+        ];
         for open in [2, 0] {
             raise(Signal::SIGTERM).unwrap();
             crowd.take_signals();

@@ -5,7 +5,10 @@
 //! tomorrow, whatever its seconds.
 
 use crate::model::time::Wall;
-use chrono::{DateTime, Datelike, Days, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Timelike};
+use chrono::{
+    DateTime, Datelike, Days, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone,
+    Timelike,
+};
 
 /// The moment that `text` means at `now`, in `now`'s time zone; None if it is no date, or lies
 /// before 1970.
@@ -16,7 +19,12 @@ pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
         return None;
     }
     // Two digits each, the last pair first: minutes, hours, days, ...
-    let pair = |place: usize| digits.len().checked_sub(2 * place + 2).and_then(|at| digits[at..at + 2].parse().ok());
+    let pair = |place: usize| {
+        digits
+            .len()
+            .checked_sub(2 * place + 2)
+            .and_then(|at| digits[at..at + 2].parse().ok())
+    };
     let (minute, hour) = (pair(0)?, pair(1)?);
     let today = now.naive_local();
     let date = match digits.len() {
@@ -28,7 +36,9 @@ pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
         _ => return None,
     };
     let time = NaiveTime::from_hms_opt(hour, minute, seconds.parse().ok()?)?;
-    local(date.and_time(time), &now.timezone()).filter(|seconds| *seconds >= 0).map(Wall)
+    local(date.and_time(time), &now.timezone())
+        .filter(|seconds| *seconds >= 0)
+        .map(Wall)
 }
 
 /// What `-a` sets: seconds since the Unix epoch, 0 for a moment that is not ahead.
@@ -57,19 +67,28 @@ fn next_year(month: u32, day: u32, today: NaiveDate) -> Option<NaiveDate> {
 }
 
 fn century(year: u32) -> i32 {
-    if year > 68 { 1900 + year as i32 } else { 2000 + year as i32 }
+    if year > 68 {
+        1900 + year as i32
+    } else {
+        2000 + year as i32
+    }
 }
 
 /// A day that its month does not have runs on into the next: 30 February is 2 March, or 1 March.
 fn running_on(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
     let first = NaiveDate::from_ymd_opt(year, month, 1)?;
-    (1..=31).contains(&day).then(|| first.checked_add_days(Days::new(u64::from(day) - 1)))?
+    (1..=31)
+        .contains(&day)
+        .then(|| first.checked_add_days(Days::new(u64::from(day) - 1)))?
 }
 
 /// A moment that the clock skips in spring is an hour later; one it shows twice is the earlier.
 pub fn local<Z: TimeZone>(moment: NaiveDateTime, zone: &Z) -> Option<i64> {
     let exact = zone.from_local_datetime(&moment).earliest();
-    let later = || zone.from_local_datetime(&(moment + TimeDelta::hours(1))).earliest();
+    let later = || {
+        zone.from_local_datetime(&(moment + TimeDelta::hours(1)))
+            .earliest()
+    };
     exact.or_else(later).map(|moment| moment.timestamp())
 }
 
@@ -84,7 +103,12 @@ mod tests {
     }
 
     fn shown(text: &str) -> Option<String> {
-        parse(text, &now()).map(|wall| Utc.timestamp_opt(wall.0, 0).unwrap().format("%Y-%m-%d %H:%M:%S").to_string())
+        parse(text, &now()).map(|wall| {
+            Utc.timestamp_opt(wall.0, 0)
+                .unwrap()
+                .format("%Y-%m-%d %H:%M:%S")
+                .to_string()
+        })
     }
 
     #[test]
@@ -122,14 +146,22 @@ mod tests {
         for second in [0, 5, 59] {
             let now = Utc.with_ymd_and_hms(2026, 12, 31, 23, 58, second).unwrap();
             let tomorrow = Utc.with_ymd_and_hms(2027, 1, 1, 23, 58, 0).unwrap();
-            assert_eq!(parse("2358", &now), Some(Wall(tomorrow.timestamp())), "{second}");
+            assert_eq!(
+                parse("2358", &now),
+                Some(Wall(tomorrow.timestamp())),
+                "{second}"
+            );
         }
     }
 
     #[test]
     fn only_a_full_date_can_lie_behind() {
         let now = Wall(now().timestamp());
-        let minute = Local.timestamp_opt(now.0, 0).unwrap().format("%H%M").to_string();
+        let minute = Local
+            .timestamp_opt(now.0, 0)
+            .unwrap()
+            .format("%H%M")
+            .to_string();
         assert_eq!(begin("202001010000", now).as_deref(), Some("0"));
         assert_ne!(begin(&minute, now).as_deref(), Some("0"));
     }
@@ -167,6 +199,9 @@ mod tests {
     #[test]
     fn the_zone_of_the_submitter_counts() {
         let now = now().with_timezone(&FixedOffset::east_opt(2 * 3600).unwrap());
-        assert_eq!(parse("2359", &now), Some(Wall(parse("2159", &super::tests::now()).unwrap().0)));
+        assert_eq!(
+            parse("2359", &now),
+            Some(Wall(parse("2159", &super::tests::now()).unwrap().0))
+        );
     }
 }

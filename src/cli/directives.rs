@@ -28,15 +28,17 @@ pub fn find(script: &[u8], prefix: &[u8]) -> Vec<Vec<u8>> {
 /// The prefix of Grid Engine's directives.
 const GRID_ENGINE: &[u8] = b"#$";
 
-/// Grid Engine's directives of a script: lines that begin with `#$` and go on with an option. The whole
-/// script is looked at, but only if one stands before its first command: what a script writes into
-/// another is not its own.
+/// Grid Engine's directives of a script: lines that begin with `#$` and go on with an option. The
+/// whole script is looked at, but only if one stands before its first command: what a script writes
+/// into another is not its own.
 pub fn grid_engine(script: &[u8]) -> Vec<Vec<u8>> {
     let is_option = |line: &Vec<u8>| line.trim_ascii_start().starts_with(b"-");
     if !find(script, GRID_ENGINE).iter().any(is_option) {
         return Vec::new();
     }
-    let lines = script.split(|&b| b == b'\n').filter_map(|line| line.strip_prefix(GRID_ENGINE));
+    let lines = script
+        .split(|&b| b == b'\n')
+        .filter_map(|line| line.strip_prefix(GRID_ENGINE));
     lines.map(<[u8]>::to_vec).filter(is_option).collect()
 }
 
@@ -50,8 +52,8 @@ fn continued<'a>(line: &[u8], lines: &mut impl Iterator<Item = &'a [u8]>) -> Vec
     whole
 }
 
-/// The words of a directive, with quotes and `\` read as a shell does; nothing is expanded. No word of a
-/// command line has a zero byte in it, and none of a directive.
+/// The words of a directive, with quotes and `\` read as a shell does; nothing is expanded. No word
+/// of a command line has a zero byte in it, and none of a directive.
 pub fn words(line: &[u8]) -> Result<Vec<OsString>, Failure> {
     if line.contains(&0) {
         let shown = String::from_utf8_lossy(line).trim().replace('\0', "^@");
@@ -84,8 +86,15 @@ pub fn words(line: &[u8]) -> Result<Vec<OsString>, Failure> {
 
 /// PBS's line for a directive that cannot be acted on, after what is wrong with it.
 pub fn error(words: &[OsString], why: &str) -> Failure {
-    let shown: String = words.iter().map(|word| format!("{} ", word.to_string_lossy())).collect();
-    let before = if why.is_empty() { String::new() } else { format!("{why}\nqsub: ") };
+    let shown: String = words
+        .iter()
+        .map(|word| format!("{} ", word.to_string_lossy()))
+        .collect();
+    let before = if why.is_empty() {
+        String::new()
+    } else {
+        format!("{why}\nqsub: ")
+    };
     Failure::new(1, format!("{before}directive error: {shown}"))
 }
 
@@ -95,13 +104,22 @@ mod tests {
 
     fn found(script: &str) -> Vec<String> {
         let found = find(script.as_bytes(), b"#PBS");
-        found.into_iter().map(|line| String::from_utf8(line).unwrap()).collect()
+        found
+            .into_iter()
+            .map(|line| String::from_utf8(line).unwrap())
+            .collect()
     }
 
     #[test]
     fn directives_are_what_pbs_takes_for_them() {
         let none: [&str; 0] = [];
-        for script in ["# PBS -N x\n", "##PBS -N x\n", "#pbs -N x\n", "export A\n#PBS -N x\n", ""] {
+        for script in [
+            "# PBS -N x\n",
+            "##PBS -N x\n",
+            "#pbs -N x\n",
+            "export A\n#PBS -N x\n",
+            "",
+        ] {
             assert_eq!(found(script), none, "{script}");
         }
         for (script, expected) in [
@@ -133,11 +151,21 @@ mod tests {
     #[test]
     fn grid_engines_directives_count_wherever_they_stand() {
         let shown = |script: &str| {
-            let found = grid_engine(script.as_bytes()).into_iter().map(|line| String::from_utf8(line).unwrap());
+            let found = grid_engine(script.as_bytes())
+                .into_iter()
+                .map(|line| String::from_utf8(line).unwrap());
             found.collect::<Vec<_>>()
         };
-        assert_eq!(shown("#!/bin/sh\n#$ -cwd\n#$-N x\necho\n#$ -j y\n"), [" -cwd", "-N x", " -j y"]);
-        for none in ["#$Id: x$\n#$HOME\n", "echo\n#$ -cwd\n", "# $ -cwd\n", "#PBS -N x\n"] {
+        assert_eq!(
+            shown("#!/bin/sh\n#$ -cwd\n#$-N x\necho\n#$ -j y\n"),
+            [" -cwd", "-N x", " -j y"]
+        );
+        for none in [
+            "#$Id: x$\n#$HOME\n",
+            "echo\n#$ -cwd\n",
+            "# $ -cwd\n",
+            "#PBS -N x\n",
+        ] {
             assert!(shown(none).is_empty(), "{none}");
         }
     }
@@ -156,8 +184,14 @@ mod tests {
             let words = words(line.as_bytes()).unwrap();
             assert_eq!(words, expected, "{line}");
         }
-        assert_eq!(words(b"-A \"x").unwrap_err(), Failure::new(1, "unmatched \""));
+        assert_eq!(
+            words(b"-A \"x").unwrap_err(),
+            Failure::new(1, "unmatched \"")
+        );
         assert_eq!(words(b"-A 'x").unwrap_err(), Failure::new(1, "unmatched '"));
-        assert_eq!(words(b" -A a\0b").unwrap_err(), Failure::new(1, "directive error: -A a^@b "));
+        assert_eq!(
+            words(b" -A a\0b").unwrap_err(),
+            Failure::new(1, "directive error: -A a^@b ")
+        );
     }
 }

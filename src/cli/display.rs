@@ -60,7 +60,11 @@ impl Show for Display<'_> {
             Batch::Rows(rows) => self.rows.extend(rows),
             Batch::Jobs(jobs) => self.jobs.extend(jobs),
         }
-        if self.waits_for_all() { Ok(()) } else { self.print() }
+        if self.waits_for_all() {
+            Ok(())
+        } else {
+            self.print()
+        }
     }
 }
 
@@ -96,8 +100,8 @@ impl<'a> Display<'a> {
         Ok(self.out.write_all(&rest)?)
     }
 
-    /// A list sorted by promised starts, or one whose widest id is not known, begins only when all is
-    /// known.
+    /// A list sorted by promised starts, or one whose widest id is not known, begins only when all
+    /// is known.
     fn waits_for_all(&self) -> bool {
         match &self.form {
             Form::Full(_) => false,
@@ -107,21 +111,32 @@ impl<'a> Display<'a> {
     }
 
     fn print(&mut self) -> Result<(), Failure> {
-        let Some(server) = &self.server else { return Ok(()) };
-        let (rows, mut jobs) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.jobs));
-        let longest = self.longest.map_or(0, |characters| characters + 1 + server.name.len());
+        let Some(server) = &self.server else {
+            return Ok(());
+        };
+        let (rows, mut jobs) = (
+            std::mem::take(&mut self.rows),
+            std::mem::take(&mut self.jobs),
+        );
+        let longest = self
+            .longest
+            .map_or(0, |characters| characters + 1 + server.name.len());
         let printing = self.printing.get_or_insert_with(|| match &self.form {
             Form::Plain(style) => Printing::Plain(layout::List::new(*style, longest, server)),
             Form::Alternate(style) => Printing::Alternate(alternate::List::new(*style, longest)),
-            Form::Full(format) => {
-                Printing::Full(Box::new(Sheet::begin("Jobs", format, &sheet::preamble(server, self.now))))
-            }
+            Form::Full(format) => Printing::Full(Box::new(Sheet::begin(
+                "Jobs",
+                format,
+                &sheet::preamble(server, self.now),
+            ))),
         });
         let mut text = String::new();
         let written = match printing {
             Printing::Plain(list) => {
                 let rows = rows.iter().map(|row| line(row, server));
-                let lines: Vec<layout::Line> = rows.chain(jobs.iter().map(|job| percent_line(job, server))).collect();
+                let lines: Vec<layout::Line> = rows
+                    .chain(jobs.iter().map(|job| percent_line(job, server)))
+                    .collect();
                 list.write(&mut text, &lines);
                 text.into_bytes()
             }
@@ -132,7 +147,10 @@ impl<'a> Display<'a> {
             Printing::Full(sheet) => {
                 self.scores.add_to(&mut jobs);
                 for record in &jobs {
-                    sheet.add(&record.job.id.full(&server.name), &attributes::of_job(record, server));
+                    sheet.add(
+                        &record.job.id.full(&server.name),
+                        &attributes::of_job(record, server),
+                    );
                 }
                 sheet.take()
             }
@@ -143,7 +161,11 @@ impl<'a> Display<'a> {
 
 fn line<'a>(row: &'a Row, server: &ServerFacts) -> layout::Line<'a> {
     // An array uses nothing itself.
-    let used = if row.id.is_array() { "0".to_string() } else { layout::time_used(row.cput, row.state) };
+    let used = if row.id.is_array() {
+        "0".to_string()
+    } else {
+        layout::time_used(row.cput, row.state)
+    };
     layout::Line {
         id: row.id.full(&server.name),
         name: &row.name,
@@ -161,7 +183,10 @@ fn percent_line<'a>(record: &'a Record, server: &ServerFacts) -> layout::Line<'a
         Some(Value::Time(span)) => Some(*span),
         _ => None,
     };
-    let spent = [(asked("cput"), life.used.cput), (asked("walltime"), life.used.walltime)];
+    let spent = [
+        (asked("cput"), life.used.cput),
+        (asked("walltime"), life.used.walltime),
+    ];
     layout::Line {
         id: job.id.full(&server.name),
         name: &job.spec.name,

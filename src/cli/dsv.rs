@@ -9,7 +9,9 @@ use std::fmt::Write;
 pub fn write(out: &mut String, heading: &str, id: &str, attributes: &Attributes, delimiter: &str) {
     let _ = write!(out, "{heading}{id}");
     for attribute in &attributes.0 {
-        let Some(value) = full::text(attribute) else { continue };
+        let Some(value) = full::text(attribute) else {
+            continue;
+        };
         let _ = write!(out, "{delimiter}{}", attribute.name);
         if let Some(resource) = attribute.resource {
             let _ = write!(out, ".{resource}");
@@ -21,7 +23,11 @@ pub fn write(out: &mut String, heading: &str, id: &str, attributes: &Attributes,
 
 fn escaped(value: &str, delimiter: &str) -> String {
     let value = value.replace('\\', "\\\\");
-    if delimiter.is_empty() { value } else { value.replace(delimiter, &format!("\\{delimiter}")) }
+    if delimiter.is_empty() {
+        value
+    } else {
+        value.replace(delimiter, &format!("\\{delimiter}"))
+    }
 }
 
 #[cfg(test)]
@@ -36,9 +42,15 @@ mod tests {
         attributes.number("Priority", -3);
         let mut out = String::new();
         write(&mut out, "Job Id: ", "1.head", &attributes, "|");
-        assert_eq!(out, "Job Id: 1.head|Error_Path=head:/w/a\\|b.e1|comment=one\\\\two\\nthree|Priority=-3\n");
+        assert_eq!(
+            out,
+            "Job Id: 1.head|Error_Path=head:/w/a\\|b.e1|comment=one\\\\two\\nthree|Priority=-3\n"
+        );
         out.clear();
         write(&mut out, "Job Id: ", "1.head", &attributes, ":");
-        assert_eq!(out, "Job Id: 1.head:Error_Path=head\\:/w/a|b.e1:comment=one\\\\two\\nthree:Priority=-3\n");
+        assert_eq!(
+            out,
+            "Job Id: 1.head:Error_Path=head\\:/w/a|b.e1:comment=one\\\\two\\nthree:Priority=-3\n"
+        );
     }
 }

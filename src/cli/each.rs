@@ -29,7 +29,11 @@ pub struct Schedd {
 impl Schedd {
     /// Finds the installation; connects later.
     pub fn find() -> Result<Schedd, Failure> {
-        Ok(Schedd { home: Home::find()?, client: None, name: None })
+        Ok(Schedd {
+            home: Home::find()?,
+            client: None,
+            name: None,
+        })
     }
 }
 
@@ -45,13 +49,17 @@ impl Server for Schedd {
         if let Some(name) = &self.name {
             return Ok(name.clone());
         }
-        let name = Source::open(&self.home)?.ask(&Question::Server)?.server.name;
+        let name = Source::open(&self.home)?
+            .ask(&Question::Server)?
+            .server
+            .name;
         Ok(self.name.insert(name).clone())
     }
 }
 
-/// Acts on every operand, all in one request where there are several. Failures are printed in the order of the
-/// operands, and the code of the last one is the exit status. Only a server that cannot be reached ends it early.
+/// Acts on every operand, all in one request where there are several. Failures are printed in the
+/// order of the operands, and the code of the last one is the exit status. Only a server that
+/// cannot be reached ends it early.
 pub fn act(
     command: &'static str,
     usage: fn() -> clap::Command,
@@ -66,7 +74,11 @@ pub fn act(
     for word in operands {
         targets.push(target(word, server)?);
     }
-    let jobs: Vec<Target> = targets.iter().flatten().map(|(_, target)| *target).collect();
+    let jobs: Vec<Target> = targets
+        .iter()
+        .flatten()
+        .map(|(_, target)| *target)
+        .collect();
     let mut outcomes = request(server, act, &jobs).into_iter();
     let mut code = 0;
     for target in targets {
@@ -98,12 +110,18 @@ fn told(
         }
         Err(refusal) => refusal,
     };
-    let id = server.name().map_or_else(|_| operand.short(), |name| operand.full(&name));
+    let id = server
+        .name()
+        .map_or_else(|_| operand.short(), |name| operand.full(&name));
     Err(Failure::of_job(command, &refusal, &id))
 }
 
-/// The job that an operand means. The outer result is about the server, the inner one about the operand.
-fn target(word: &OsString, server: &mut dyn Server) -> Result<Result<(Operand, Target), Failure>, Failure> {
+/// The job that an operand means. The outer result is about the server, the inner one about the
+/// operand.
+fn target(
+    word: &OsString,
+    server: &mut dyn Server,
+) -> Result<Result<(Operand, Target), Failure>, Failure> {
     let operand = match Operand::parse(word) {
         Ok(operand) => operand,
         Err(failure) => return Ok(Err(failure)),
@@ -112,13 +130,23 @@ fn target(word: &OsString, server: &mut dyn Server) -> Result<Result<(Operand, T
         true => operand.job(&server.name()?),
         false => operand.local(),
     };
-    let Some(job) = job else { return Ok(Err(operand.misplaced(word))) };
+    let Some(job) = job else {
+        return Ok(Err(operand.misplaced(word)));
+    };
     let or_array = job == JobId::job(job.number) && !operand.names_server();
     let only = operand.only();
-    Ok(Ok((operand, Target { job, only, or_array })))
+    Ok(Ok((
+        operand,
+        Target {
+            job,
+            only,
+            or_array,
+        },
+    )))
 }
 
-/// What schedd did to each of the jobs: notes, or its refusal. The first failure to reach it is the last outcome.
+/// What schedd did to each of the jobs: notes, or its refusal. The first failure to reach it is the
+/// last outcome.
 type Outcome = Result<Result<Vec<String>, Refusal>, Failure>;
 
 fn request(server: &mut dyn Server, act: &Act, jobs: &[Target]) -> Vec<Outcome> {
@@ -143,25 +171,42 @@ fn request_together(
     if let [job] = jobs {
         return Ok(vec![request_one(server, act, job)?]);
     }
-    match server.call(&Request::Batch(Batch { act: act.clone(), jobs: jobs.to_vec() }))? {
+    match server.call(&Request::Batch(Batch {
+        act: act.clone(),
+        jobs: jobs.to_vec(),
+    }))? {
         Reply::Batch(outcomes) if outcomes.len() == jobs.len() => Ok(outcomes),
         Reply::Refused(refusal) => Ok(vec![Err(refusal); jobs.len()]),
-        Reply::NotBatched => jobs.iter().map(|job| request_one(server, act, job)).collect(),
+        Reply::NotBatched => jobs
+            .iter()
+            .map(|job| request_one(server, act, job))
+            .collect(),
         _ => Err(exit::garbled()),
     }
 }
 
-fn request_one(server: &mut dyn Server, act: &Act, target: &Target) -> Result<Result<Vec<String>, Refusal>, Failure> {
+fn request_one(
+    server: &mut dyn Server,
+    act: &Act,
+    target: &Target,
+) -> Result<Result<Vec<String>, Refusal>, Failure> {
     let outcome = outcome_of(server, &act.on(target.job, target.only))?;
     match target.array() {
-        Some(array) if outcome.as_ref().is_err_and(|refusal| *refusal == Refusal::unknown_job()) => {
+        Some(array)
+            if outcome
+                .as_ref()
+                .is_err_and(|refusal| *refusal == Refusal::unknown_job()) =>
+        {
             outcome_of(server, &act.on(array, None))
         }
         _ => Ok(outcome),
     }
 }
 
-fn outcome_of(server: &mut dyn Server, request: &Request) -> Result<Result<Vec<String>, Refusal>, Failure> {
+fn outcome_of(
+    server: &mut dyn Server,
+    request: &Request,
+) -> Result<Result<Vec<String>, Refusal>, Failure> {
     match server.call(request)? {
         Reply::Done => Ok(Ok(Vec::new())),
         Reply::Noted(notes) => Ok(Ok(notes)),
@@ -193,10 +238,18 @@ mod tests {
     impl Server for Scripted {
         fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
             Ok(match request {
-                Request::Shove(job) => self.outcome(*job).map_or_else(Reply::Refused, |_| Reply::Done),
+                Request::Shove(job) => self
+                    .outcome(*job)
+                    .map_or_else(Reply::Refused, |_| Reply::Done),
                 Request::Batch(batch) => {
                     self.0.push("batch".into());
-                    Reply::Batch(batch.jobs.iter().map(|target| self.outcome(target.job)).collect())
+                    Reply::Batch(
+                        batch
+                            .jobs
+                            .iter()
+                            .map(|target| self.outcome(target.job))
+                            .collect(),
+                    )
                 }
                 _ => unreachable!(),
             })
@@ -210,14 +263,26 @@ mod tests {
     fn acted(ids: &[&str]) -> (Result<u8, Failure>, String) {
         let operands: Vec<OsString> = ids.iter().map(OsString::from).collect();
         let mut server = Scripted::default();
-        (act("qdel", || Command::new("qdel"), &operands, &mut server, &Act::Shove), server.0.join(" "))
+        (
+            act(
+                "qdel",
+                || Command::new("qdel"),
+                &operands,
+                &mut server,
+                &Act::Shove,
+            ),
+            server.0.join(" "),
+        )
     }
 
     #[test]
     fn every_operand_is_acted_on_and_the_last_failure_counts() {
         assert_eq!(acted(&["1"]), (Ok(0), "1".into()));
         assert_eq!(acted(&["9.head", "2", "1"]), (Ok(35), "batch 9 2 1".into()));
-        assert_eq!(acted(&["2", "9.head", "1.head\n"]), (Ok(153), "batch 2 9 1".into()));
+        assert_eq!(
+            acted(&["2", "9.head", "1.head\n"]),
+            (Ok(153), "batch 2 9 1".into())
+        );
         assert_eq!(acted(&["1.other", "1"]), (Ok(1), "1".into()));
         assert_eq!(acted(&["1@other", "1"]), (Ok(160), "1".into()));
         assert_eq!(acted(&["2", "x"]), (Ok(1), "2".into()));
@@ -230,7 +295,10 @@ mod tests {
         let ids = vec!["1"; batch::LARGEST + 1];
         let (code, calls) = acted(&ids);
         assert_eq!(code, Ok(0));
-        assert_eq!((calls.matches("batch").count(), calls.matches('1').count()), (1, batch::LARGEST + 1));
+        assert_eq!(
+            (calls.matches("batch").count(), calls.matches('1').count()),
+            (1, batch::LARGEST + 1)
+        );
     }
 
     #[test]

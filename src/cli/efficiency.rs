@@ -1,7 +1,7 @@
 //! `qstat --eff`: what jobs have used of what they asked for, and what they should have asked for.
 //!
-//! Figures are those of the accounts, which count what a job's processes used until they were gone; of a job
-//! that runs, those that its nodes told last.
+//! Figures are those of the accounts, which count what a job's processes used until they were gone;
+//! of a job that runs, those that its nodes told last.
 
 use super::ask::{self, Feed};
 use super::cell::{self, Cell, Field};
@@ -45,7 +45,14 @@ struct Use {
 impl Use {
     fn of_entry(entry: Entry) -> Use {
         let (status, cores) = (entry.end.map(|end| end.status), entry.held.cores);
-        Use { job: entry.job, name: entry.name, status, asked: entry.asked, cores, used: entry.used }
+        Use {
+            job: entry.job,
+            name: entry.name,
+            status,
+            asked: entry.asked,
+            cores,
+            used: entry.used,
+        }
     }
 
     /// None if it has never run.
@@ -90,8 +97,8 @@ enum Report {
     Many(String, Box<Spreads>),
 }
 
-/// Writes what these jobs have used of what they asked for; without any, those of the caller that ended in the
-/// last week. The result is what could not be done.
+/// Writes what these jobs have used of what they asked for; without any, those of the caller that
+/// ended in the last week. The result is what could not be done.
 pub fn say(
     operands: &[OsString],
     json: bool,
@@ -110,7 +117,11 @@ pub fn say(
             Err(failure) => failures.push(failure),
         }
     }
-    let text = if json { document(&reports, &server, now) } else { text(&reports, &server).into_bytes() };
+    let text = if json {
+        document(&reports, &server, now)
+    } else {
+        text(&reports, &server).into_bytes()
+    };
     out.write_all(&text)?;
     Ok(failures)
 }
@@ -118,52 +129,92 @@ pub fn say(
 fn of_week(feed: &mut Feed, now: Wall) -> Result<Report, Failure> {
     let name = user::own().name;
     let from = Some(Wall(now.0 - WEEK));
-    let inquiry = Inquiry { users: vec![name.clone()], from, ..Inquiry::default() };
+    let inquiry = Inquiry {
+        users: vec![name.clone()],
+        from,
+        ..Inquiry::default()
+    };
     let mut spreads = Spreads::default();
     each(inquiry, Vec::new(), feed, &mut |used| spreads.add(&used))?;
-    Ok(Report::Many(format!("jobs of {name} that ended in the last 7 days"), Box::new(spreads)))
+    Ok(Report::Many(
+        format!("jobs of {name} that ended in the last 7 days"),
+        Box::new(spreads),
+    ))
 }
 
 fn of_operand(word: &OsString, server: &ServerFacts, feed: &mut Feed) -> Result<Report, Failure> {
     let operand = Operand::parse(word)?;
     let full = operand.full(&server.name);
-    let id = operand.job(&server.name).ok_or_else(|| Failure::of_job("qstat", &Refusal::unknown_job(), &full))?;
+    let id = operand
+        .job(&server.name)
+        .ok_or_else(|| Failure::of_job("qstat", &Refusal::unknown_job(), &full))?;
     if id.is_array() {
         let (mut spreads, only) = (Spreads::default(), operand.only());
-        let is_meant = |job: JobId| only.is_none_or(|only| job.index().is_some_and(|at| only.position(at).is_some()));
-        each(Inquiry::default(), vec![id], feed, &mut |used| spreads.add_if(is_meant(used.job), &used))?;
+        let is_meant = |job: JobId| {
+            only.is_none_or(|only| job.index().is_some_and(|at| only.position(at).is_some()))
+        };
+        each(Inquiry::default(), vec![id], feed, &mut |used| {
+            spreads.add_if(is_meant(used.job), &used)
+        })?;
         return match spreads.jobs() {
             0 => Err(nothing(&full)),
-            _ => Ok(Report::Many(format!("subjobs of {full} that have ended"), Box::new(spreads))),
+            _ => Ok(Report::Many(
+                format!("subjobs of {full} that have ended"),
+                Box::new(spreads),
+            )),
         };
     }
-    let known = ask::whole(feed)(&Question::JobsById(vec![id], Detail::Whole))?.jobs.pop().map(|record| record.job);
-    let running = known.as_ref().filter(|job| job.life.state.is_under_way()).and_then(Use::of_job);
+    let known = ask::whole(feed)(&Question::JobsById(vec![id], Detail::Whole))?
+        .jobs
+        .pop()
+        .map(|record| record.job);
+    let running = known
+        .as_ref()
+        .filter(|job| job.life.state.is_under_way())
+        .and_then(Use::of_job);
     let mut last = running;
     if last.is_none() {
-        each(Inquiry::default(), vec![id], feed, &mut |used| last = Some(used))?;
+        each(Inquiry::default(), vec![id], feed, &mut |used| {
+            last = Some(used)
+        })?;
     }
     let used = last.or_else(|| Use::of_job(known.as_ref()?));
-    used.map(|used| Report::One(Box::new(used))).ok_or_else(|| nothing(&full))
+    used.map(|used| Report::One(Box::new(used)))
+        .ok_or_else(|| nothing(&full))
 }
 
 fn nothing(full: &str) -> Failure {
-    Failure::new(1, format!("{full} has not run yet, or is not known: there is nothing to compare"))
+    Failure::new(
+        1,
+        format!("{full} has not run yet, or is not known: there is nothing to compare"),
+    )
 }
 
 /// Hands on the last attempt of each job that the accounts hold.
-fn each(inquiry: Inquiry, jobs: Vec<JobId>, feed: &mut Feed, take: &mut dyn FnMut(Use)) -> Result<(), Failure> {
+fn each(
+    inquiry: Inquiry,
+    jobs: Vec<JobId>,
+    feed: &mut Feed,
+    take: &mut dyn FnMut(Use),
+) -> Result<(), Failure> {
     let mut last: Option<Entry> = None;
     feed(&Question::Entries(Box::new(inquiry), jobs), &mut |part| {
-        let Answer::Entries(entries) = part else { return Ok(()) };
+        let Answer::Entries(entries) = part else {
+            return Ok(());
+        };
         for entry in entries.into_iter().filter(|entry| entry.attempt > 0) {
             let before = last.replace(entry);
-            let is_other = before.as_ref().map(|before| before.job) != last.as_ref().map(|last| last.job);
-            before.filter(|_| is_other).into_iter().for_each(|before| take(Use::of_entry(before)));
+            let is_other =
+                before.as_ref().map(|before| before.job) != last.as_ref().map(|last| last.job);
+            before
+                .filter(|_| is_other)
+                .into_iter()
+                .for_each(|before| take(Use::of_entry(before)));
         }
         Ok(())
     })?;
-    last.into_iter().for_each(|entry| take(Use::of_entry(entry)));
+    last.into_iter()
+        .for_each(|entry| take(Use::of_entry(entry)));
     Ok(())
 }
 
@@ -185,20 +236,57 @@ fn text(reports: &[Report], server: &ServerFacts) -> String {
 }
 
 fn of_one(out: &mut String, used: &Use, server: &ServerFacts) {
-    let stands = used.status.map_or("not over yet".to_string(), |status| format!("exit status {status}"));
-    let _ = writeln!(out, "{} ({}), {stands}", used.job.full(&server.name), used.name);
+    let stands = used.status.map_or("not over yet".to_string(), |status| {
+        format!("exit status {status}")
+    });
+    let _ = writeln!(
+        out,
+        "{} ({}), {stands}",
+        used.job.full(&server.name),
+        used.name
+    );
     let mem = used.asked.mem_kb.map(advice::size).unwrap_or_default();
-    let walltime = used.asked.walltime.map(|span| span.to_string()).unwrap_or_default();
+    let walltime = used
+        .asked
+        .walltime
+        .map(|span| span.to_string())
+        .unwrap_or_default();
     let plural = if used.cores == 1 { "" } else { "s" };
-    let cores = format!("{} ({} processor{plural})", cell::brief(used.held()), used.cores);
-    line(out, "CPU time", &cell::brief(used.used.cput), &cores, used.cpu());
-    line(out, "Memory", &advice::size(used.used.mem_kb), &mem, used.mem());
-    line(out, "Walltime", &cell::brief(used.used.walltime), &walltime, used.time());
+    let cores = format!(
+        "{} ({} processor{plural})",
+        cell::brief(used.held()),
+        used.cores
+    );
+    line(
+        out,
+        "CPU time",
+        &cell::brief(used.used.cput),
+        &cores,
+        used.cpu(),
+    );
+    line(
+        out,
+        "Memory",
+        &advice::size(used.used.mem_kb),
+        &mem,
+        used.mem(),
+    );
+    line(
+        out,
+        "Walltime",
+        &cell::brief(used.used.walltime),
+        &walltime,
+        used.time(),
+    );
 }
 
 fn line(out: &mut String, what: &str, used: &str, asked: &str, part: Option<f64>) {
     let part = Cell::or_nothing(part, Cell::Part).shown();
-    let asked = if asked.is_empty() { ", none asked for".to_string() } else { format!(" of {asked}") };
+    let asked = if asked.is_empty() {
+        ", none asked for".to_string()
+    } else {
+        format!(" of {asked}")
+    };
     let _ = writeln!(out, "  {what:9} {part:>7}  {used}{asked}");
 }
 
@@ -230,17 +318,32 @@ fn fields(used: &Use, server: &ServerFacts) -> Vec<Field> {
     vec![
         ("job", Cell::Text(used.job.full(&server.name))),
         ("name", Cell::Text(used.name.clone())),
-        ("exit_status", Cell::or_nothing(used.status.map(i64::from), Cell::Count)),
+        (
+            "exit_status",
+            Cell::or_nothing(used.status.map(i64::from), Cell::Count),
+        ),
         ("ncpus", Cell::Count(used.cores.into())),
         ("cpu_seconds", Cell::Length(used.used.cput.0 as f64)),
         ("core_seconds", Cell::Length(used.held().0 as f64)),
         ("cpu_efficiency", Cell::or_nothing(used.cpu(), Cell::Part)),
         ("mem_kb", Cell::Kilobytes(used.used.mem_kb)),
-        ("asked_mem_kb", Cell::or_nothing(used.asked.mem_kb, Cell::Kilobytes)),
+        (
+            "asked_mem_kb",
+            Cell::or_nothing(used.asked.mem_kb, Cell::Kilobytes),
+        ),
         ("mem_efficiency", Cell::or_nothing(used.mem(), Cell::Part)),
-        ("walltime_seconds", Cell::Length(used.used.walltime.0 as f64)),
-        ("asked_walltime_seconds", Cell::or_nothing(used.asked.walltime.map(|span| span.0 as f64), Cell::Length)),
-        ("walltime_efficiency", Cell::or_nothing(used.time(), Cell::Part)),
+        (
+            "walltime_seconds",
+            Cell::Length(used.used.walltime.0 as f64),
+        ),
+        (
+            "asked_walltime_seconds",
+            Cell::or_nothing(used.asked.walltime.map(|span| span.0 as f64), Cell::Length),
+        ),
+        (
+            "walltime_efficiency",
+            Cell::or_nothing(used.time(), Cell::Part),
+        ),
     ]
 }
 
@@ -251,8 +354,11 @@ mod tests {
 
     pub(super) fn used(cores: u32, hours: f64, cput: f64, mem_gb: f64, asked: (u64, i64)) -> Use {
         let span = |hours: f64| Span((hours * 3_600_000.0) as i64);
-        let asked =
-            Asked { mem_kb: Some(asked.0 << 20), walltime: Some(Span::seconds(3600 * asked.1)), ..Asked::default() };
+        let asked = Asked {
+            mem_kb: Some(asked.0 << 20),
+            walltime: Some(Span::seconds(3600 * asked.1)),
+            ..Asked::default()
+        };
         let used = Usage {
             walltime: span(hours),
             cput: span(cput),
@@ -260,7 +366,14 @@ mod tests {
             vmem_kb: 0,
             ncpus: cores,
         };
-        Use { job: JobId::job(7), name: "wave".into(), status: Some(0), asked, cores, used }
+        Use {
+            job: JobId::job(7),
+            name: "wave".into(),
+            status: Some(0),
+            asked,
+            cores,
+            used,
+        }
     }
 
     /// P11.
@@ -275,15 +388,41 @@ mod tests {
   Walltime     5.2%  01:15:00 of 24:00:00
 Ask for mem=6gb instead of 64gb, walltime=2:00:00 instead of 24:00:00, ncpus=1 instead of 8 (used 1.0).
 ";
-        assert_eq!(text(&[Report::One(Box::new(one.clone()))], &server), expected);
-        let running = text(&[Report::One(Box::new(Use { status: None, ..one.clone() }))], &server);
-        assert!(running.contains("not over yet") && !running.contains("Ask"), "{running}");
-        let unsaid = Use { asked: Asked::default(), ..one.clone() };
-        assert!(text(&[Report::One(Box::new(unsaid))], &server).contains("--  4608mb, none asked for"));
+        assert_eq!(
+            text(&[Report::One(Box::new(one.clone()))], &server),
+            expected
+        );
+        let running = text(
+            &[Report::One(Box::new(Use {
+                status: None,
+                ..one.clone()
+            }))],
+            &server,
+        );
+        assert!(
+            running.contains("not over yet") && !running.contains("Ask"),
+            "{running}"
+        );
+        let unsaid = Use {
+            asked: Asked::default(),
+            ..one.clone()
+        };
+        assert!(
+            text(&[Report::One(Box::new(unsaid))], &server).contains("--  4608mb, none asked for")
+        );
         let document: Value =
-            serde_json::from_slice(&document(&[Report::One(Box::new(one))], &server, Wall(0))).unwrap();
+            serde_json::from_slice(&document(&[Report::One(Box::new(one))], &server, Wall(0)))
+                .unwrap();
         let told = &document["Efficiency"][0];
-        assert_eq!((&told["cpu_efficiency"], &told["asked_mem_kb"]), (&0.125.into(), &(64 << 20).into()));
-        assert!(told["advice"].as_str().unwrap().starts_with("Ask for mem=6gb"));
+        assert_eq!(
+            (&told["cpu_efficiency"], &told["asked_mem_kb"]),
+            (&0.125.into(), &(64 << 20).into())
+        );
+        assert!(
+            told["advice"]
+                .as_str()
+                .unwrap()
+                .starts_with("Ask for mem=6gb")
+        );
     }
 }

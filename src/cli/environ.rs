@@ -27,7 +27,11 @@ pub struct Origin<'a> {
 /// `K=V` entries, each ended by a zero byte. `named` is the value of `-v`, which counts more than
 /// what `all` (`-V`) adds; neither replaces a `PBS_O_` variable given here. The server adds
 /// `PBS_O_QUEUE`.
-pub fn variable_list(origin: &Origin, named: Option<&OsStr>, all: bool) -> Result<Vec<u8>, Failure> {
+pub fn variable_list(
+    origin: &Origin,
+    named: Option<&OsStr>,
+    all: bool,
+) -> Result<Vec<u8>, Failure> {
     let mut list = List::default();
     for name in HANDED_ON {
         if let Some(value) = lookup(origin.vars, name.as_bytes()) {
@@ -37,9 +41,14 @@ pub fn variable_list(origin: &Origin, named: Option<&OsStr>, all: bool) -> Resul
     list.add(b"PBS_O_WORKDIR", origin.workdir.as_bytes());
     list.add(b"PBS_O_SYSTEM", origin.system.as_bytes());
     let named = named.map_or(Ok(Vec::new()), |named| entries(named, origin.vars))?;
-    let free = named.iter().filter(|(name, _)| !RESERVED.contains(&name.as_slice()));
+    let free = named
+        .iter()
+        .filter(|(name, _)| !RESERVED.contains(&name.as_slice()));
     free.for_each(|(name, value)| list.add(name, value));
-    let exported = origin.vars.iter().filter(|(name, _)| all && !name.as_bytes().starts_with(b"PBS_O_"));
+    let exported = origin
+        .vars
+        .iter()
+        .filter(|(name, _)| all && !name.as_bytes().starts_with(b"PBS_O_"));
     exported.for_each(|(name, value)| list.add(name.as_bytes(), value.as_bytes()));
     list.add(b"PBS_O_HOST", origin.host.as_bytes());
     Ok(list.bytes)
@@ -48,14 +57,18 @@ pub fn variable_list(origin: &Origin, named: Option<&OsStr>, all: bool) -> Resul
 /// Adds a variable to a list made before, unless it is not set, or named there already.
 pub fn add(list: &mut Vec<u8>, name: &str, value: Option<&OsStr>) {
     let prefix = format!("{name}=").into_bytes();
-    let named = list.split(|&byte| byte == 0).any(|entry| entry.starts_with(&prefix));
+    let named = list
+        .split(|&byte| byte == 0)
+        .any(|entry| entry.starts_with(&prefix));
     if let Some(value) = value.filter(|_| !named) {
         list.extend([&prefix, value.as_bytes(), b"\0"].concat());
     }
 }
 
 fn lookup<'a>(vars: &'a [(OsString, OsString)], name: &[u8]) -> Option<&'a OsStr> {
-    vars.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, value)| value.as_os_str())
+    vars.iter()
+        .find(|(known, _)| known.as_bytes() == name)
+        .map(|(_, value)| value.as_os_str())
 }
 
 /// Entries in order; of two of one name the first stays.
@@ -146,7 +159,11 @@ fn value(text: &[u8]) -> Option<Vec<u8>> {
     let (mut value, mut bytes) = (Vec::new(), inner.iter().copied().peekable());
     while let Some(byte) = bytes.next() {
         match byte {
-            b'\\' => value.push(bytes.next_if(|next| b",\\\"'".contains(next)).unwrap_or(b'\\')),
+            b'\\' => value.push(
+                bytes
+                    .next_if(|next| b",\\\"'".contains(next))
+                    .unwrap_or(b'\\'),
+            ),
             stray if is_stray(stray) => return None,
             plain => value.push(plain),
         }
@@ -160,11 +177,23 @@ mod tests {
 
     fn list(named: &str, all: bool) -> Result<String, Failure> {
         let pair = |name: &str, value: &[u8]| (name.into(), OsString::from_vec(value.to_vec()));
-        let vars =
-            [pair("HOME", b"/home/alice"), pair("A", b"env"), pair("PBS_O_FOO", b"old"), pair("RAW", b"\xff,\"\\")];
-        let origin = Origin { vars: &vars, workdir: OsStr::new("/w"), host: "head", system: "Linux" };
+        let vars = [
+            pair("HOME", b"/home/alice"),
+            pair("A", b"env"),
+            pair("PBS_O_FOO", b"old"),
+            pair("RAW", b"\xff,\"\\"),
+        ];
+        let origin = Origin {
+            vars: &vars,
+            workdir: OsStr::new("/w"),
+            host: "head",
+            system: "Linux",
+        };
         let list = variable_list(&origin, Some(OsStr::new(named)), all)?;
-        Ok(list.iter().map(|&b| if b == 0 { '|' } else { char::from(b) }).collect())
+        Ok(list
+            .iter()
+            .map(|&b| if b == 0 { '|' } else { char::from(b) })
+            .collect())
     }
 
     const BEFORE: &str = "PBS_O_HOME=/home/alice|PBS_O_WORKDIR=/w|PBS_O_SYSTEM=Linux|";
@@ -182,23 +211,46 @@ mod tests {
             ("\"K=V\",\"K2=V2\"", "K=V|K2=V2|"),
             ("W=a\\b\\\\c", "W=a\\b\\c|"),
             ("X=1,X=2", "X=2|"),
-            ("PBS_O_HOME=y,PBS_O_NEW=z,PBS_O_HOST=h,PBS_O_QUEUE=q", "PBS_O_NEW=z|"),
+            (
+                "PBS_O_HOME=y,PBS_O_NEW=z,PBS_O_HOST=h,PBS_O_QUEUE=q",
+                "PBS_O_NEW=z|",
+            ),
         ] {
-            assert_eq!(list(named, false).unwrap(), format!("{BEFORE}{expected}{AFTER}"), "{named}");
+            assert_eq!(
+                list(named, false).unwrap(),
+                format!("{BEFORE}{expected}{AFTER}"),
+                "{named}"
+            );
         }
     }
 
     #[test]
     fn malformed_lists_are_refused() {
-        for named in ["=x", "NOTSET", "A=1,B", "A='x", "FOO='q',BAR=a\"b", "A=1,", "A=\"x\"y", "\""] {
+        for named in [
+            "=x",
+            "NOTSET",
+            "A=1,B",
+            "A='x",
+            "FOO='q',BAR=a\"b",
+            "A=1,",
+            "A=\"x\"y",
+            "\"",
+        ] {
             let failure = list(named, false).expect_err(named);
-            assert_eq!(failure, Failure::new(1, "cannot send environment with the job"), "{named}");
+            assert_eq!(
+                failure,
+                Failure::new(1, "cannot send environment with the job"),
+                "{named}"
+            );
         }
     }
 
     #[test]
     fn exporting_all_keeps_every_byte_and_what_was_named() {
         let all = list("A=cli", true).unwrap();
-        assert_eq!(all, format!("{BEFORE}A=cli|HOME=/home/alice|RAW=\u{ff},\"\\|{AFTER}"));
+        assert_eq!(
+            all,
+            format!("{BEFORE}A=cli|HOME=/home/alice|RAW=\u{ff},\"\\|{AFTER}")
+        );
     }
 }

@@ -4,7 +4,9 @@ use super::ask::{Ask, Part};
 use super::exit::Failure;
 use super::source::Answers;
 use crate::model::array::{Elements, Indices};
-use crate::model::job::{Digest, Exit, Job, JobId, Join, Life, Owner, Program, Run, Share, Spec, Usage, Want};
+use crate::model::job::{
+    Digest, Exit, Job, JobId, Join, Life, Owner, Program, Run, Share, Spec, Usage, Want,
+};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
 use crate::model::resource::{ResourceList, Resources, Size, Value};
@@ -12,7 +14,8 @@ use crate::model::select::Request;
 use crate::model::state::{Holds, State};
 use crate::model::time::{ClockTable, Span, Time, Wall};
 use crate::wire::message::{
-    Answer, Arrays, Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts,
+    Answer, Arrays, Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row,
+    ServerFacts,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,9 +51,15 @@ pub fn server() -> ServerFacts {
 
 /// `walltime=01:00:00`, `mem=512mb`, `ncpus=2`, as shown.
 pub fn resources(list: &str) -> ResourceList {
-    let value = |name: &str, text: &str| Value::parse(Resources::builtin().get(name).unwrap().kind, text).unwrap();
-    let pairs = list.split_whitespace().map(|pair| pair.split_once('=').unwrap());
-    pairs.map(|(name, text)| (name.to_string(), value(name, text))).collect()
+    let value = |name: &str, text: &str| {
+        Value::parse(Resources::builtin().get(name).unwrap().kind, text).unwrap()
+    };
+    let pairs = list
+        .split_whitespace()
+        .map(|pair| pair.split_once('=').unwrap());
+    pairs
+        .map(|(name, text)| (name.to_string(), value(name, text)))
+        .collect()
 }
 
 fn spec(name: &str, list: &str) -> Spec {
@@ -82,7 +91,10 @@ fn spec(name: &str, list: &str) -> Spec {
         qos: None,
         wishes: Default::default(),
         reservation: None,
-        request: Arc::new(Request { list: resources(list), ..Request::default() }),
+        request: Arc::new(Request {
+            list: resources(list),
+            ..Request::default()
+        }),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),
         workdir: "/home/alice/w".into(),
@@ -128,8 +140,18 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         yielding: None,
         moved_to: None,
     };
-    let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
-    let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life, elements: None };
+    let owner = Owner {
+        user: "alice".into(),
+        uid: 1000,
+        gid: 1000,
+    };
+    let job = Job {
+        id: JobId::job(id),
+        owner,
+        spec: Arc::new(spec(name, list)),
+        life,
+        elements: None,
+    };
     Record {
         job,
         reason: None,
@@ -145,7 +167,9 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
 /// A share of node `head`.
 pub fn share(ncpus: i64, mem: Option<&str>) -> Share {
     let mem = mem.map(|text| ("mem".to_string(), Value::Size(Size::parse(text).unwrap())));
-    let taken = std::iter::once(("ncpus".to_string(), Value::Long(ncpus))).chain(mem).collect();
+    let taken = std::iter::once(("ncpus".to_string(), Value::Long(ncpus)))
+        .chain(mem)
+        .collect();
     Share {
         node: "head".into(),
         host: "head".into(),
@@ -161,12 +185,24 @@ pub fn share(ncpus: i64, mem: Option<&str>) -> Share {
 /// The job, running on `shares` for 301 seconds.
 pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
     let life = &mut record.job.life;
-    let ncpus = shares.iter().map(|share| super::place::processors(share) as u32).sum();
+    let ncpus = shares
+        .iter()
+        .map(|share| super::place::processors(share) as u32)
+        .sum();
     life.state = State::Running;
     life.run_count = 1;
-    let run = Run { session: Some(4711), ..Run::new(1, shares, SUBMITTED) };
+    let run = Run {
+        session: Some(4711),
+        ..Run::new(1, shares, SUBMITTED)
+    };
     life.run = Some(run);
-    life.used = Usage { walltime: Span::seconds(301), cput: Span::seconds(295), mem_kb: 5952, vmem_kb: 9032, ncpus };
+    life.used = Usage {
+        walltime: Span::seconds(301),
+        cput: Span::seconds(295),
+        mem_kb: 5952,
+        vmem_kb: 9032,
+        ncpus,
+    };
     record
 }
 
@@ -213,7 +249,13 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
         directory: None,
         refused: None,
     };
-    NodeRecord { node, jobs: vec![], exclusive: false, reservations: vec![], reserved: false }
+    NodeRecord {
+        node,
+        jobs: vec![],
+        exclusive: false,
+        reservations: vec![],
+        reserved: false,
+    }
 }
 
 /// A whole system that answers questions as schedd does.
@@ -229,8 +271,14 @@ impl System {
         |question, part| {
             let answers = self.answer(question);
             part(Answer::Server(Box::new(answers.server)))?;
-            answers.rows.into_iter().try_for_each(|row| part(Answer::Rows(vec![row])))?;
-            answers.jobs.into_iter().try_for_each(|record| part(Answer::Jobs(vec![record])))?;
+            answers
+                .rows
+                .into_iter()
+                .try_for_each(|row| part(Answer::Rows(vec![row])))?;
+            answers
+                .jobs
+                .into_iter()
+                .try_for_each(|record| part(Answer::Jobs(vec![record])))?;
             part(Answer::Queues(answers.queues))?;
             part(Answer::Nodes(answers.nodes))
         }
@@ -245,17 +293,33 @@ impl System {
         let mut answers = Answers::from(server());
         match question {
             Question::JobsById(ids, detail) => {
-                tell(&mut answers, *detail, ids.iter().filter_map(|id| self.named(*id)));
+                tell(
+                    &mut answers,
+                    *detail,
+                    ids.iter().filter_map(|id| self.named(*id)),
+                );
             }
             Question::Jobs(filter, detail) => {
-                tell(&mut answers, *detail, self.jobs.iter().filter(|record| meets(filter, record)).cloned());
+                tell(
+                    &mut answers,
+                    *detail,
+                    self.jobs
+                        .iter()
+                        .filter(|record| meets(filter, record))
+                        .cloned(),
+                );
             }
-            Question::Elements(id, only, detail) => tell(&mut answers, *detail, self.elements(*id, *only)),
+            Question::Elements(id, only, detail) => {
+                tell(&mut answers, *detail, self.elements(*id, *only))
+            }
             Question::Queues => answers.queues = vec![self.queue()],
             Question::Nodes => answers.nodes = self.nodes.clone(),
             Question::Trace(id) => tell(&mut answers, Detail::Whole, self.named(*id).into_iter()),
             Question::Server | Question::Reservations | Question::Ahead(_) | Question::Objects => {}
-            Question::Accounts(..) | Question::Entries(..) | Question::Cycles | Question::Offer { .. } => {}
+            Question::Accounts(..)
+            | Question::Entries(..)
+            | Question::Cycles
+            | Question::Offer { .. } => {}
         }
         answers
     }
@@ -264,21 +328,44 @@ impl System {
     fn named(&self, id: JobId) -> Option<Record> {
         let own = self.jobs.iter().find(|record| record.job.id == id).cloned();
         let array = id.parent().and_then(|array| self.named(array));
-        let element = || Some(Record { job: array.as_ref()?.job.unrecorded(id.index()?)?, ..array.clone()? });
+        let element = || {
+            Some(Record {
+                job: array.as_ref()?.job.unrecorded(id.index()?)?,
+                ..array.clone()?
+            })
+        };
         own.or_else(element)
     }
 
     fn elements(&self, id: JobId, only: Option<Indices>) -> impl Iterator<Item = Record> {
         let all = self.named(id).and_then(|record| record.job.indices());
         let wanted = all.and_then(|all| only.map_or(Some(all), |only| all.common(only)));
-        let ids = wanted.into_iter().flat_map(Indices::iter).map(move |index| JobId::element(id.number, index));
+        let ids = wanted
+            .into_iter()
+            .flat_map(Indices::iter)
+            .map(move |index| JobId::element(id.number, index));
         ids.filter_map(|id| self.named(id))
     }
 
     /// The queue `workq`.
     pub fn queue(&self) -> QueueCounts {
-        let count = |state| (state, self.jobs.iter().filter(|record| record.job.life.state == state).count() as u64);
-        let states = [State::Queued, State::Held, State::Waiting, State::Running, State::Begun, State::Finished];
+        let count = |state| {
+            (
+                state,
+                self.jobs
+                    .iter()
+                    .filter(|record| record.job.life.state == state)
+                    .count() as u64,
+            )
+        };
+        let states = [
+            State::Queued,
+            State::Held,
+            State::Waiting,
+            State::Running,
+            State::Begun,
+            State::Finished,
+        ];
         QueueCounts {
             queue: Queue::named("workq"),
             jobs: states.map(count).to_vec(),
@@ -291,7 +378,14 @@ impl System {
 fn tell(answers: &mut Answers, detail: Detail, found: impl Iterator<Item = Record>) {
     match detail {
         Detail::Row => answers.rows = found.map(|record| row(&record)).collect(),
-        Detail::Whole => answers.jobs = found.map(|record| Record { environ: None, ..record }).collect(),
+        Detail::Whole => {
+            answers.jobs = found
+                .map(|record| Record {
+                    environ: None,
+                    ..record
+                })
+                .collect()
+        }
         Detail::Environment => answers.jobs = found.collect(),
     }
 }
@@ -333,8 +427,13 @@ fn row(record: &Record) -> Row {
 }
 
 /// The words as a command line of a command.
-pub fn parse<T: clap::FromArgMatches>(command: fn() -> clap::Command, words: &str) -> Result<T, Failure> {
-    let words = words.split_whitespace().map(|word| word.replace('_', " ").trim().to_string().into());
+pub fn parse<T: clap::FromArgMatches>(
+    command: fn() -> clap::Command,
+    words: &str,
+) -> Result<T, Failure> {
+    let words = words
+        .split_whitespace()
+        .map(|word| word.replace('_', " ").trim().to_string().into());
     let matches = super::getopt::matches(&mut command(), words)?;
     Ok(T::from_arg_matches(&matches).unwrap())
 }
@@ -342,8 +441,17 @@ pub fn parse<T: clap::FromArgMatches>(command: fn() -> clap::Command, words: &st
 /// Keeps a use of [`Ask`] honest: a system can stand where a source does.
 #[test]
 fn a_system_answers_as_a_source_does() {
-    let system = System { jobs: vec![queued(1, "a", "")], nodes: vec![] };
+    let system = System {
+        jobs: vec![queued(1, "a", "")],
+        nodes: vec![],
+    };
     let mut source = system.ask();
     let ask: &mut Ask = &mut source;
-    assert_eq!(ask(&Question::Jobs(Filter::default(), Detail::Row)).unwrap().rows.len(), 1);
+    assert_eq!(
+        ask(&Question::Jobs(Filter::default(), Detail::Row))
+            .unwrap()
+            .rows
+            .len(),
+        1
+    );
 }

@@ -36,12 +36,24 @@ pub struct Failure {
 impl Failure {
     /// `<command>: <text>`, with this exit status.
     pub fn new(code: u8, text: impl Into<String>) -> Failure {
-        Failure { text: text.into(), usage: false, code, away: None, unknown: None }
+        Failure {
+            text: text.into(),
+            usage: false,
+            code,
+            away: None,
+            unknown: None,
+        }
     }
 
     /// `<command>: <text>`, then the usage; exit status 2.
     pub fn usage(text: impl Into<String>) -> Failure {
-        Failure { text: text.into(), usage: true, code: USAGE, away: None, unknown: None }
+        Failure {
+            text: text.into(),
+            usage: true,
+            code: USAGE,
+            away: None,
+            unknown: None,
+        }
     }
 
     /// Nothing more to say.
@@ -58,10 +70,20 @@ impl Failure {
         }
         let is_about_a_node = refusal.code == Refusal::unknown_node().code;
         let alone = is_about_a_node || *refusal == Refusal::finished() && command != "qdel";
-        let text = if alone { refusal.text.clone() } else { format!("{} {id}", refusal.text) };
+        let text = if alone {
+            refusal.text.clone()
+        } else {
+            format!("{} {id}", refusal.text)
+        };
         let is_unknown = *refusal == Refusal::unknown_job();
-        let unknown = is_unknown.then(|| Operand::parse(id.as_ref()).ok()).flatten().map(|operand| operand.id());
-        Failure { unknown, ..Failure::new(refusal.exit_code(), text) }
+        let unknown = is_unknown
+            .then(|| Operand::parse(id.as_ref()).ok())
+            .flatten()
+            .map(|operand| operand.id());
+        Failure {
+            unknown,
+            ..Failure::new(refusal.exit_code(), text)
+        }
     }
 
     /// Says it on standard error, and returns the exit status. `usage` makes the usage text, in
@@ -69,7 +91,13 @@ impl Failure {
     pub fn report(&self, command: &str, usage: fn() -> clap::Command) -> u8 {
         // PBS puts no blank before a text that begins with a tab.
         let blank = if self.text.starts_with('\t') { "" } else { " " };
-        let plain = || if self.text.is_empty() { String::new() } else { format!("{command}:{blank}{}\n", self.text) };
+        let plain = || {
+            if self.text.is_empty() {
+                String::new()
+            } else {
+                format!("{command}:{blank}{}\n", self.text)
+            }
+        };
         let mut said = Away::told(self, command).unwrap_or_else(plain);
         if let Some(hint) = installation::hint(self) {
             said.push_str(&format!("{command}: {hint}\n"));
@@ -84,25 +112,33 @@ impl Failure {
 
 /// Says on standard error what is no failure.
 pub fn remark(command: &str, notes: &[String]) {
-    let said: String = notes.iter().map(|note| format!("{command}: {note}\n")).collect();
+    let said: String = notes
+        .iter()
+        .map(|note| format!("{command}: {note}\n"))
+        .collect();
     let _ = io::stderr().write_all(said.as_bytes());
 }
 
 /// How a command is used, in a few lines.
 pub fn usage_text(name: &str, mut command: clap::Command) -> String {
-    let usage = command.render_usage().to_string().replacen("Usage: ", "usage: ", 1);
+    let usage = command
+        .render_usage()
+        .to_string()
+        .replacen("Usage: ", "usage: ", 1);
     format!("{}\n       {name} --version\n", usage.trim_end())
 }
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Failure {
-        illegal_priority(&refusal).unwrap_or_else(|| Failure::new(refusal.exit_code(), refusal.text))
+        illegal_priority(&refusal)
+            .unwrap_or_else(|| Failure::new(refusal.exit_code(), refusal.text))
     }
 }
 
 /// Which priorities there are the server alone knows: in PBS the command finds it out.
 fn illegal_priority(refusal: &Refusal) -> Option<Failure> {
-    (*refusal == Refusal::illegal_value(Refusal::PRIORITY)).then(|| Failure::usage("illegal -p value"))
+    (*refusal == Refusal::illegal_value(Refusal::PRIORITY))
+        .then(|| Failure::usage("illegal -p value"))
 }
 
 impl From<ClientError> for Failure {
@@ -137,7 +173,11 @@ impl From<anyhow::Error> for Failure {
 }
 
 /// Runs a command's body: its result is the exit status, its failure is told first.
-pub fn run(name: &'static str, command: fn() -> clap::Command, body: impl FnOnce() -> Result<u8, Failure>) -> ExitCode {
+pub fn run(
+    name: &'static str,
+    command: fn() -> clap::Command,
+    body: impl FnOnce() -> Result<u8, Failure>,
+) -> ExitCode {
     ExitCode::from(body().unwrap_or_else(|failure| failure.report(name, command)))
 }
 
@@ -160,11 +200,23 @@ mod tests {
     #[test]
     fn the_job_is_named_except_when_it_has_finished() {
         let text = |command, refusal| Failure::of_job(command, &refusal, "12.head").text;
-        assert_eq!(text("qrls", Refusal::unknown_job()), "Unknown Job Id 12.head");
-        assert_eq!(text("qrls", Refusal::unauthorized()), "Unauthorized Request  12.head");
+        assert_eq!(
+            text("qrls", Refusal::unknown_job()),
+            "Unknown Job Id 12.head"
+        );
+        assert_eq!(
+            text("qrls", Refusal::unauthorized()),
+            "Unauthorized Request  12.head"
+        );
         assert_eq!(text("qrls", Refusal::finished()), "Job has finished");
-        assert_eq!(text("qdel", Refusal::finished()), "Job has finished 12.head");
-        assert_eq!(Failure::of_job("qrls", &Refusal::finished(), "12.head").code, 35);
+        assert_eq!(
+            text("qdel", Refusal::finished()),
+            "Job has finished 12.head"
+        );
+        assert_eq!(
+            Failure::of_job("qrls", &Refusal::finished(), "12.head").code,
+            35
+        );
     }
 
     #[test]

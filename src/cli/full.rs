@@ -21,7 +21,9 @@ pub enum Lines {
 pub fn write(out: &mut String, heading: &str, id: &str, attributes: &Attributes, lines: Lines) {
     let _ = writeln!(out, "{heading}: {id}");
     for attribute in &attributes.0 {
-        let Some(value) = text(attribute) else { continue };
+        let Some(value) = text(attribute) else {
+            continue;
+        };
         let start = out.len();
         let _ = write!(out, "    {}", attribute.name);
         if let Some(resource) = attribute.resource {
@@ -60,7 +62,12 @@ fn joined(pairs: &[(Cow<str>, Cow<str>)]) -> String {
             text.push(',');
         }
         let special = [',', '"'];
-        let _ = write!(text, "{}={}", escaped(name, &special), escaped(value, &special));
+        let _ = write!(
+            text,
+            "{}={}",
+            escaped(name, &special),
+            escaped(value, &special)
+        );
     }
     text
 }
@@ -138,7 +145,11 @@ mod tests {
         attributes.text(name, value);
         let mut out = String::new();
         write(&mut out, "Job Id", "1.head", &attributes, Lines::Wrapped);
-        out.strip_prefix("Job Id: 1.head\n").unwrap().strip_suffix("\n\n").unwrap().to_string()
+        out.strip_prefix("Job Id: 1.head\n")
+            .unwrap()
+            .strip_suffix("\n\n")
+            .unwrap()
+            .to_string()
     }
 
     #[test]
@@ -171,20 +182,33 @@ mod tests {
 
     #[test]
     fn a_value_of_exactly_one_line_is_not_followed_by_an_empty_one() {
-        assert_eq!(shown("A", &"y".repeat(71)), format!("    A = {}", "y".repeat(71)));
-        assert_eq!(shown("A", &"y".repeat(72)), format!("    A = {}\n\ty", "y".repeat(71)));
+        assert_eq!(
+            shown("A", &"y".repeat(71)),
+            format!("    A = {}", "y".repeat(71))
+        );
+        assert_eq!(
+            shown("A", &"y".repeat(72)),
+            format!("    A = {}\n\ty", "y".repeat(71))
+        );
     }
 
     #[test]
     fn names_and_values_of_variables_are_told_apart() {
-        let pairs = [("A,B\\", "x,\"y\""), ("C", "")].map(|(name, value)| (name.into(), value.into()));
+        let pairs =
+            [("A,B\\", "x,\"y\""), ("C", "")].map(|(name, value)| (name.into(), value.into()));
         assert_eq!(joined(&pairs), r#"A\,B\\=x\,\"y\",C="#);
     }
 
     #[test]
     fn no_value_looks_like_a_further_attribute() {
-        assert_eq!(shown("comment", "a\n    job_state = F"), "    comment = a\\n    job_state = F");
-        assert_eq!(shown("comment", "bell\u{7}tab\tdel\u{7f}"), "    comment = bell^Gtab\tdel^?");
+        assert_eq!(
+            shown("comment", "a\n    job_state = F"),
+            "    comment = a\\n    job_state = F"
+        );
+        assert_eq!(
+            shown("comment", "bell\u{7}tab\tdel\u{7f}"),
+            "    comment = bell^Gtab\tdel^?"
+        );
     }
 
     proptest! {

@@ -42,7 +42,10 @@ pub fn qenable_command() -> clap::Command {
 
 /// `qdisable`'s definition.
 pub fn qdisable_command() -> clap::Command {
-    described("qdisable", "Let queues take no more jobs; those in them stay")
+    described(
+        "qdisable",
+        "Let queues take no more jobs; those in them stay",
+    )
 }
 
 /// `qstart`'s definition.
@@ -52,27 +55,50 @@ pub fn qstart_command() -> clap::Command {
 
 /// `qstop`'s definition.
 pub fn qstop_command() -> clap::Command {
-    described("qstop", "Let no more jobs of queues start; those that run go on")
+    described(
+        "qstop",
+        "Let no more jobs of queues start; those that run go on",
+    )
 }
 
 /// Runs qenable.
 pub fn qenable() -> ExitCode {
-    main(&Gate { name: "qenable", command: qenable_command, attribute: "enabled", value: "True" })
+    main(&Gate {
+        name: "qenable",
+        command: qenable_command,
+        attribute: "enabled",
+        value: "True",
+    })
 }
 
 /// Runs qdisable.
 pub fn qdisable() -> ExitCode {
-    main(&Gate { name: "qdisable", command: qdisable_command, attribute: "enabled", value: "False" })
+    main(&Gate {
+        name: "qdisable",
+        command: qdisable_command,
+        attribute: "enabled",
+        value: "False",
+    })
 }
 
 /// Runs qstart.
 pub fn qstart() -> ExitCode {
-    main(&Gate { name: "qstart", command: qstart_command, attribute: "started", value: "True" })
+    main(&Gate {
+        name: "qstart",
+        command: qstart_command,
+        attribute: "started",
+        value: "True",
+    })
 }
 
 /// Runs qstop.
 pub fn qstop() -> ExitCode {
-    main(&Gate { name: "qstop", command: qstop_command, attribute: "started", value: "False" })
+    main(&Gate {
+        name: "qstop",
+        command: qstop_command,
+        attribute: "started",
+        value: "False",
+    })
 }
 
 fn main(gate: &Gate) -> ExitCode {
@@ -80,13 +106,19 @@ fn main(gate: &Gate) -> ExitCode {
 }
 
 fn run(gate: &Gate) -> Result<u8, Failure> {
-    let read = getopt::read::<Args>(gate.command).map_err(|failure| Failure { code: USAGE, ..failure });
-    let Line::Asked(args) = read? else { return Ok(0) };
+    let read = getopt::read::<Args>(gate.command).map_err(|failure| Failure {
+        code: USAGE,
+        ..failure
+    });
+    let Line::Asked(args) = read? else {
+        return Ok(0);
+    };
     let mut schedd = Schedd::find()?;
     let mut code = 0;
     for queue in &args.queues {
         if let Some(refusal) = turn(gate, queue, &mut schedd)? {
-            code = Failure::new(FAILED, format!("{} {queue}", refusal.text)).report(gate.name, gate.command);
+            code = Failure::new(FAILED, format!("{} {queue}", refusal.text))
+                .report(gate.name, gate.command);
         }
     }
     Ok(code)
@@ -96,11 +128,25 @@ fn run(gate: &Gate) -> Result<u8, Failure> {
 fn turn(gate: &Gate, queue: &str, schedd: &mut Schedd) -> Result<Option<Refusal>, Failure> {
     let (queue, server) = queue.split_once('@').unwrap_or((queue, ""));
     if !server.is_empty() && !same_server(server, &schedd.name()?) {
-        return Err(Failure { code: FAILED, ..unknown_host(server) });
+        return Err(Failure {
+            code: FAILED,
+            ..unknown_host(server)
+        });
     }
-    let edit = Edit { key: Key::plain(gate.attribute), op: Op::Set, value: gate.value.to_string() };
-    let command = Command { verb: Verb::Set, target: Target::Queue(queue.to_string()), edits: vec![edit] };
-    let away = |error: ClientError| Failure { code: FAILED, ..Failure::from(error) };
+    let edit = Edit {
+        key: Key::plain(gate.attribute),
+        op: Op::Set,
+        value: gate.value.to_string(),
+    };
+    let command = Command {
+        verb: Verb::Set,
+        target: Target::Queue(queue.to_string()),
+        edits: vec![edit],
+    };
+    let away = |error: ClientError| Failure {
+        code: FAILED,
+        ..Failure::from(error)
+    };
     match schedd.call(&Request::Amend(command)).map_err(away)? {
         Reply::Done | Reply::Noted(_) => Ok(None),
         Reply::Refused(refusal) => Ok(Some(refusal)),

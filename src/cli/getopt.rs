@@ -53,12 +53,23 @@ pub fn is_option(word: &OsStr) -> bool {
 
 /// Whether the value of the last option of this word is the next word.
 pub fn wants_next(command: &Command, word: &OsStr) -> bool {
-    let takes_value = |known: Option<&clap::Arg>| known.is_some_and(|arg| arg.get_action().takes_values());
-    let [b'-', letters @ ..] = word.as_bytes() else { return false };
+    let takes_value =
+        |known: Option<&clap::Arg>| known.is_some_and(|arg| arg.get_action().takes_values());
+    let [b'-', letters @ ..] = word.as_bytes() else {
+        return false;
+    };
     if let Some(name) = letters.strip_prefix(b"-") {
-        return takes_value(command.get_arguments().find(|arg| arg.get_long().is_some_and(|l| l.as_bytes() == name)));
+        return takes_value(
+            command
+                .get_arguments()
+                .find(|arg| arg.get_long().is_some_and(|l| l.as_bytes() == name)),
+        );
     }
-    let of = |letter: u8| command.get_arguments().find(|arg| arg.get_short() == Some(char::from(letter)));
+    let of = |letter: u8| {
+        command
+            .get_arguments()
+            .find(|arg| arg.get_short() == Some(char::from(letter)))
+    };
     let first = letters.iter().position(|&letter| takes_value(of(letter)));
     first.is_some_and(|first| first + 1 == letters.len())
 }
@@ -79,15 +90,23 @@ pub fn pbs(command: Command) -> Command {
 }
 
 /// Reads any words as a command line of `command`.
-pub fn matches(command: &mut Command, words: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, Failure> {
+pub fn matches(
+    command: &mut Command,
+    words: impl IntoIterator<Item = OsString>,
+) -> Result<ArgMatches, Failure> {
     let plain = split(command, words)?;
     let name = OsString::from(command.get_name());
-    command.try_get_matches_from_mut(std::iter::once(name).chain(plain)).map_err(|error| from_clap(&error))
+    command
+        .try_get_matches_from_mut(std::iter::once(name).chain(plain))
+        .map_err(|error| from_clap(&error))
 }
 
 /// The words rewritten for clap: `-X=VALUE`, `-F`, `--long`, then `--` and the operands. Operands
 /// behind a `--` of the command line follow a second `--`.
-fn split(command: &Command, words: impl IntoIterator<Item = OsString>) -> Result<Vec<OsString>, Failure> {
+fn split(
+    command: &Command,
+    words: impl IntoIterator<Item = OsString>,
+) -> Result<Vec<OsString>, Failure> {
     let mut words = words.into_iter();
     let (mut options, mut operands) = (Vec::new(), Vec::new());
     while let Some(word) = words.next() {
@@ -97,7 +116,9 @@ fn split(command: &Command, words: impl IntoIterator<Item = OsString>) -> Result
                 operands.extend(words.by_ref());
             }
             [b'-', b'-', ..] => options.push(long(command, word, &mut words)?),
-            [b'-', letters @ ..] if !letters.is_empty() => cluster(command, letters, &mut words, &mut options)?,
+            [b'-', letters @ ..] if !letters.is_empty() => {
+                cluster(command, letters, &mut words, &mut options)?
+            }
             _ => operands.push(word),
         }
     }
@@ -107,15 +128,23 @@ fn split(command: &Command, words: impl IntoIterator<Item = OsString>) -> Result
 }
 
 /// A word of an option with a long name; a value that does not stand in it is the next word.
-fn long(command: &Command, word: OsString, words: &mut impl Iterator<Item = OsString>) -> Result<OsString, Failure> {
+fn long(
+    command: &Command,
+    word: OsString,
+    words: &mut impl Iterator<Item = OsString>,
+) -> Result<OsString, Failure> {
     let text = word.to_string_lossy();
     let name = text[2..].split('=').next().unwrap_or_default();
-    let known = command.get_arguments().find(|arg| arg.get_long() == Some(name));
+    let known = command
+        .get_arguments()
+        .find(|arg| arg.get_long() == Some(name));
     let arg = known.ok_or_else(|| Failure::usage("invalid option -- '-'"))?;
     if text.contains('=') || !arg.get_action().takes_values() {
         return Ok(word);
     }
-    let value = words.next().ok_or_else(|| Failure::usage(format!("option requires an argument -- '{name}'")))?;
+    let value = words
+        .next()
+        .ok_or_else(|| Failure::usage(format!("option requires an argument -- '{name}'")))?;
     let mut whole = word.into_vec();
     whole.push(b'=');
     whole.extend_from_slice(value.as_bytes());
@@ -132,14 +161,18 @@ fn cluster(
 ) -> Result<(), Failure> {
     for (place, &letter) in letters.iter().enumerate() {
         let letter = char::from(letter);
-        let known = command.get_arguments().find(|arg| arg.get_short() == Some(letter));
+        let known = command
+            .get_arguments()
+            .find(|arg| arg.get_short() == Some(letter));
         let arg = known.ok_or_else(|| Failure::usage(format!("invalid option -- '{letter}'")))?;
         if !arg.get_action().takes_values() {
             options.push(format!("-{letter}").into());
             continue;
         }
         let glued = Some(&letters[place + 1..]).filter(|rest| !rest.is_empty());
-        let value = glued.map(|rest| OsStr::from_bytes(rest).to_os_string()).or_else(|| words.next());
+        let value = glued
+            .map(|rest| OsStr::from_bytes(rest).to_os_string())
+            .or_else(|| words.next());
         let missing = || Failure::usage(format!("option requires an argument -- '{letter}'"));
         let mut option = format!("-{letter}=").into_bytes();
         option.extend_from_slice(value.ok_or_else(missing)?.as_bytes());
@@ -152,10 +185,25 @@ fn cluster(
 /// What clap still finds wrong: a missing or an extra operand, a bad value of a long option. PBS
 /// tells the former by the usage alone.
 fn from_clap(error: &clap::Error) -> Failure {
-    use clap::error::ErrorKind::{MissingRequiredArgument, TooFewValues, TooManyValues, UnknownArgument};
-    let wrong_operands = [MissingRequiredArgument, TooFewValues, TooManyValues, UnknownArgument];
+    use clap::error::ErrorKind::{
+        MissingRequiredArgument, TooFewValues, TooManyValues, UnknownArgument,
+    };
+    let wrong_operands = [
+        MissingRequiredArgument,
+        TooFewValues,
+        TooManyValues,
+        UnknownArgument,
+    ];
     let said = error.to_string();
-    let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    let text = if wrong_operands.contains(&error.kind()) { "" } else { first };
+    let first = said
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ");
+    let text = if wrong_operands.contains(&error.kind()) {
+        ""
+    } else {
+        first
+    };
     Failure::usage(text.to_string())
 }

@@ -19,18 +19,26 @@ pub fn current() -> Option<String> {
 /// selects it. None if the user has no other one.
 pub fn other() -> Option<String> {
     let (home, other) = both()?;
-    Some(format!("this is the {home}; to use the {other}: {}", other.selection()))
+    Some(format!(
+        "this is the {home}; to use the {other}: {}",
+        other.selection()
+    ))
 }
 
-/// The same for a failure that the choice of the installation may explain: no server answers, or a job
-/// that is unknown here is known to the other one.
+/// The same for a failure that the choice of the installation may explain: no server answers, or a
+/// job that is unknown here is known to the other one.
 pub fn hint(failure: &Failure) -> Option<String> {
     if let Some(Away::Silent(_)) = failure.away {
         return other();
     }
     let job = failure.unknown?;
     let (home, other) = both()?;
-    let text = || format!("this is the {home}; job {job} is in the {other}: {}", other.selection());
+    let text = || {
+        format!(
+            "this is the {home}; job {job} is in the {other}: {}",
+            other.selection()
+        )
+    };
     knows(&other, job).then(text)
 }
 

@@ -25,9 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub fn require_terminal() -> Result<(), Failure> {
     match stdin().is_terminal() && stdout().is_terminal() {
         true => Ok(()),
-        false => {
-            Err(Failure::new(1, "\tstandard input and output must be a terminal for\n\tinteractive job submission"))
-        }
+        false => Err(Failure::new(
+            1,
+            "\tstandard input and output must be a terminal for\n\tinteractive job submission",
+        )),
     }
 }
 
@@ -42,7 +43,10 @@ pub fn warn_of_rerun() -> Result<(), Failure> {
 }
 
 /// The whole course of an interactive job; its result is the shell's exit status, mod 256.
-pub fn run(home: &Home, submit: impl FnOnce(&mut Client) -> Result<Reply, Failure>) -> Result<u8, Failure> {
+pub fn run(
+    home: &Home,
+    submit: impl FnOnce(&mut Client) -> Result<Reply, Failure>,
+) -> Result<u8, Failure> {
     let mask = signals();
     // Before the job is there: no signal leaves one behind that nobody waits for.
     mask.thread_block().map_err(std::io::Error::from)?;

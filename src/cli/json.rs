@@ -35,7 +35,10 @@ pub struct Document {
 impl Document {
     /// Begins a document.
     pub fn begin(preamble: &Preamble) -> Document {
-        let mut document = Document { out: Vec::new(), open: Vec::new() };
+        let mut document = Document {
+            out: Vec::new(),
+            open: Vec::new(),
+        };
         document.open_brace();
         document.key("timestamp");
         document.number(preamble.timestamp.0);
@@ -54,7 +57,12 @@ impl Document {
     }
 
     /// The same of a list, of which no more than a piece is in memory at once.
-    pub fn list(&mut self, name: &str, items: impl Iterator<Item = Value>, to: &mut dyn Write) -> io::Result<()> {
+    pub fn list(
+        &mut self,
+        name: &str,
+        items: impl Iterator<Item = Value>,
+        to: &mut dyn Write,
+    ) -> io::Result<()> {
         self.close_to(1);
         self.key(name);
         self.out.push(b'[');
@@ -73,7 +81,11 @@ impl Document {
 
     /// Adds an object of things, as `Jobs`: each under its id. Nothing is added if there is none,
     /// so that PBS's clients see that nothing was found.
-    pub fn section<'a>(&mut self, name: &str, things: impl Iterator<Item = (String, Attributes<'a>)>) {
+    pub fn section<'a>(
+        &mut self,
+        name: &str,
+        things: impl Iterator<Item = (String, Attributes<'a>)>,
+    ) {
         things.for_each(|(id, attributes)| self.thing(name, &id, &attributes));
         self.close_to(1);
     }
@@ -162,7 +174,10 @@ impl Document {
     }
 
     fn key(&mut self, name: &str) {
-        let follows = self.open.last_mut().is_some_and(|filled| std::mem::replace(filled, true));
+        let follows = self
+            .open
+            .last_mut()
+            .is_some_and(|filled| std::mem::replace(filled, true));
         if follows {
             self.out.push(b',');
         }
@@ -181,11 +196,13 @@ impl Document {
     }
 
     fn string(&mut self, text: &str) {
-        serde_json::to_writer(&mut self.out, text).expect("a string always has a JSON form, and memory takes it");
+        serde_json::to_writer(&mut self.out, text)
+            .expect("a string always has a JSON form, and memory takes it");
     }
 
     fn data(&mut self, data: &Value) {
-        serde_json::to_writer(&mut self.out, data).expect("a JSON value always has a JSON form, and memory takes it");
+        serde_json::to_writer(&mut self.out, data)
+            .expect("a JSON value always has a JSON form, and memory takes it");
     }
 }
 
@@ -197,7 +214,11 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value as Json;
 
-    const PREAMBLE: Preamble = Preamble { timestamp: NOW, version: "23.06.06", server: "head" };
+    const PREAMBLE: Preamble = Preamble {
+        timestamp: NOW,
+        version: "23.06.06",
+        server: "head",
+    };
 
     fn document<'a>(things: Vec<(String, Attributes<'a>)>) -> String {
         let mut document = Document::begin(&PREAMBLE);
@@ -209,10 +230,21 @@ mod tests {
     fn a_document_is_laid_out_as_pbs_lays_it_out() {
         let mut attributes = Attributes::default();
         attributes.text("Job_Name", "123");
-        attributes.resource("Resource_List", "mem", &crate::model::resource::Value::String("8gb".into()));
-        attributes.resource("Resource_List", "ncpus", &crate::model::resource::Value::Long(4));
+        attributes.resource(
+            "Resource_List",
+            "mem",
+            &crate::model::resource::Value::String("8gb".into()),
+        );
+        attributes.resource(
+            "Resource_List",
+            "ncpus",
+            &crate::model::resource::Value::Long(4),
+        );
         attributes.number("Priority", -3);
-        attributes.add("Variable_List", Shown::Pairs(vec![("N".into(), "4".into()), ("E".into(), "".into())]));
+        attributes.add(
+            "Variable_List",
+            Shown::Pairs(vec![("N".into(), "4".into()), ("E".into(), "".into())]),
+        );
         let expected = "{\n\t\"timestamp\":\t1700000300,\n\t\"pbs_version\":\t\"23.06.06\",\n\t\"pbs_server\":\t\"head\",\n\
             \t\"Jobs\":\t{\n\t\t\"1.head\":\t{\n\t\t\t\"Job_Name\":\t\"123\",\n\
             \t\t\t\"Resource_List\":\t{\n\t\t\t\t\"mem\":\t\"8gb\",\n\t\t\t\t\"ncpus\":\t4\n\t\t\t},\n\
@@ -235,7 +267,10 @@ mod tests {
             text.extend(pieces.take());
         }
         text.extend(pieces.end());
-        let whole = document(vec![("1.head".into(), attributes(1)), ("2.head".into(), attributes(2))]);
+        let whole = document(vec![
+            ("1.head".into(), attributes(1)),
+            ("2.head".into(), attributes(2)),
+        ]);
         assert_eq!(String::from_utf8(text).unwrap(), whole);
     }
 
@@ -245,7 +280,9 @@ mod tests {
         let mut whole = Document::begin(&PREAMBLE);
         whole.fact("Numbers", &items.clone().into());
         let (mut pieces, mut text) = (Document::begin(&PREAMBLE), Vec::new());
-        pieces.list("Numbers", items.into_iter(), &mut text).unwrap();
+        pieces
+            .list("Numbers", items.into_iter(), &mut text)
+            .unwrap();
         assert!(text.len() > PIECE, "some of it is out already");
         text.extend(pieces.end());
         assert_eq!(text, whole.end());
@@ -253,16 +290,21 @@ mod tests {
 
     #[test]
     fn nothing_found_leaves_the_section_out() {
-        let expected =
-            "{\n\t\"timestamp\":\t1700000300,\n\t\"pbs_version\":\t\"23.06.06\",\n\t\"pbs_server\":\t\"head\"\n}\n";
+        let expected = "{\n\t\"timestamp\":\t1700000300,\n\t\"pbs_version\":\t\"23.06.06\",\n\t\"pbs_server\":\t\"head\"\n}\n";
         assert_eq!(document(vec![]), expected);
     }
 
     /// Names and values of variables: any bytes that the kernel lets pass.
     fn entry() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
         let byte = prop::num::u8::ANY;
-        let name = prop::collection::vec(byte.prop_filter("no name byte", |b| *b != 0 && *b != b'='), 1..8);
-        (name, prop::collection::vec(byte.prop_filter("ends the value", |b| *b != 0), 0..40))
+        let name = prop::collection::vec(
+            byte.prop_filter("no name byte", |b| *b != 0 && *b != b'='),
+            1..8,
+        );
+        (
+            name,
+            prop::collection::vec(byte.prop_filter("ends the value", |b| *b != 0), 0..40),
+        )
     }
 
     proptest! {

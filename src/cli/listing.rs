@@ -9,7 +9,9 @@ use crate::model::attribute::same_server;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
-use crate::wire::message::{Answer, Arrays, Detail, Filter, History, Question, Record, Row, ServerFacts};
+use crate::wire::message::{
+    Answer, Arrays, Detail, Filter, History, Question, Record, Row, ServerFacts,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 
@@ -39,10 +41,20 @@ impl Owner {
     /// Reads `user[@host][,...]`.
     pub fn parse_list(text: &str) -> Vec<Owner> {
         let owner = |name: &str| match name.split_once('@') {
-            Some((user, host)) => Owner { user: user.to_string(), host: Some(host.to_string()) },
-            None => Owner { user: name.to_string(), host: None },
+            Some((user, host)) => Owner {
+                user: user.to_string(),
+                host: Some(host.to_string()),
+            },
+            None => Owner {
+                user: name.to_string(),
+                host: None,
+            },
         };
-        text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(owner).collect()
+        text.split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(owner)
+            .collect()
     }
 
     /// The user's name.
@@ -70,7 +82,8 @@ pub enum Batch {
 pub trait Show {
     /// The server that answers; told first.
     fn server(&mut self, server: &ServerFacts);
-    /// No id to come has more characters than this, its server's name aside; told where it is known.
+    /// No id to come has more characters than this, its server's name aside; told where it is
+    /// known.
     fn longest(&mut self, characters: usize);
     /// The next jobs.
     fn found(&mut self, batch: Batch) -> Result<(), Failure>;
@@ -90,17 +103,38 @@ pub fn find(
     show.server(&server);
     if wanted.lacks_history(&server) {
         let named = |word: &OsString| {
-            Operand::parse(word).map_or(word.to_string_lossy().into_owned(), |o| o.full(&server.name))
+            Operand::parse(word).map_or(word.to_string_lossy().into_owned(), |o| {
+                o.full(&server.name)
+            })
         };
-        return Ok(operands.iter().map(|word| no_history(&named(word))).collect());
+        return Ok(operands
+            .iter()
+            .map(|word| no_history(&named(word)))
+            .collect());
     }
-    let places: Vec<Place> = operands.iter().map(|word| Place::parse(word, &server.name)).collect();
+    let places: Vec<Place> = operands
+        .iter()
+        .map(|word| Place::parse(word, &server.name))
+        .collect();
     let named = Named::ask(&places, wanted.detail, feed)?;
-    if let Some(longest) = named.longest.filter(|_| places.iter().any(|place| place.shows_elements(wanted))) {
+    if let Some(longest) = named
+        .longest
+        .filter(|_| places.iter().any(|place| place.shows_elements(wanted)))
+    {
         show.longest(longest as usize);
     }
-    let mut search = Search { wanted, named, feed, show, shown: Shown::default(), queues: None, failures: Vec::new() };
-    places.into_iter().try_for_each(|place| search.visit(place))?;
+    let mut search = Search {
+        wanted,
+        named,
+        feed,
+        show,
+        shown: Shown::default(),
+        queues: None,
+        failures: Vec::new(),
+    };
+    places
+        .into_iter()
+        .try_for_each(|place| search.visit(place))?;
     Ok(search.failures)
 }
 
@@ -125,7 +159,8 @@ fn all(wanted: &Wanted, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Fail
                 show.found(Batch::Jobs(jobs))?;
             }
             Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) => {}
-            Answer::Reservations(_) | Answer::Ahead(_) | Answer::Objects(_) | Answer::Cycles(_) => {}
+            Answer::Reservations(_) | Answer::Ahead(_) | Answer::Objects(_) | Answer::Cycles(_) => {
+            }
             Answer::Tallies(_) | Answer::Entries(_) | Answer::Offer(_) => {}
         }
         Ok(())
@@ -143,7 +178,12 @@ impl Wanted {
     }
 
     fn filter(&self, queue: Option<String>) -> Filter {
-        let owners = self.owners.iter().flatten().map(|owner| owner.user.clone()).collect();
+        let owners = self
+            .owners
+            .iter()
+            .flatten()
+            .map(|owner| owner.user.clone())
+            .collect();
         Filter {
             history: self.history,
             queues: queue.into_iter().collect(),
@@ -155,7 +195,9 @@ impl Wanted {
     }
 
     fn keeps(&self, record: &Record) -> bool {
-        self.owners.as_ref().is_none_or(|owners| owners.iter().any(|owner| owner.owns(record)))
+        self.owners
+            .as_ref()
+            .is_none_or(|owners| owners.iter().any(|owner| owner.owns(record)))
     }
 }
 
@@ -170,7 +212,11 @@ enum Place {
 
 impl Place {
     fn parse(word: &OsStr, server: &str) -> Place {
-        if is_job_id(word) { Place::job(word, server) } else { Place::destination(&word.to_string_lossy(), server) }
+        if is_job_id(word) {
+            Place::job(word, server)
+        } else {
+            Place::destination(&word.to_string_lossy(), server)
+        }
     }
 
     fn job(word: &OsStr, server: &str) -> Place {
@@ -182,7 +228,14 @@ impl Place {
             Some(id) => Place::Job(id, operand.only(), operand.full_here(server)),
             None => {
                 let failure = operand.misplaced(word);
-                Place::Nowhere(Failure { code: if failure.away.is_some() { 255 } else { failure.code }, ..failure })
+                Place::Nowhere(Failure {
+                    code: if failure.away.is_some() {
+                        255
+                    } else {
+                        failure.code
+                    },
+                    ..failure
+                })
             }
         }
     }
@@ -199,7 +252,9 @@ impl Place {
 impl Place {
     fn shows_elements(&self, wanted: &Wanted) -> bool {
         match self {
-            Place::Job(id, only, _) => only.is_some() || (id.is_array() && wanted.arrays.shows_elements()),
+            Place::Job(id, only, _) => {
+                only.is_some() || (id.is_array() && wanted.arrays.shows_elements())
+            }
             Place::Queue(_) | Place::Nowhere(_) => false,
         }
     }
@@ -207,12 +262,17 @@ impl Place {
 
 /// Whether an operand is meant as a job id: it starts with a digit.
 pub fn is_job_id(word: &OsStr) -> bool {
-    word.as_encoded_bytes().first().is_some_and(u8::is_ascii_digit)
+    word.as_encoded_bytes()
+        .first()
+        .is_some_and(u8::is_ascii_digit)
 }
 
 /// No server of that name is known here.
 pub fn elsewhere(host: &str) -> Failure {
-    Failure { code: 255, ..unknown_host(host) }
+    Failure {
+        code: 255,
+        ..unknown_host(host)
+    }
 }
 
 /// The jobs that operands name.
@@ -235,11 +295,23 @@ impl Named {
             return Ok(Named::default());
         }
         let answers = ask::whole(feed)(&Question::JobsById(ids.into_iter().collect(), detail))?;
-        let rows: BTreeMap<JobId, Row> = answers.rows.into_iter().map(|row| (row.id, row)).collect();
-        let jobs: BTreeMap<JobId, Record> = answers.jobs.into_iter().map(|record| (record.job.id, record)).collect();
+        let rows: BTreeMap<JobId, Row> =
+            answers.rows.into_iter().map(|row| (row.id, row)).collect();
+        let jobs: BTreeMap<JobId, Record> = answers
+            .jobs
+            .into_iter()
+            .map(|record| (record.job.id, record))
+            .collect();
         let of_rows = rows.iter().map(|(id, row)| (*id, row.state));
-        let states = of_rows.chain(jobs.iter().map(|(id, record)| (*id, record.job.life.state))).collect();
-        Ok(Named { rows, jobs, states, longest: answers.longest })
+        let states = of_rows
+            .chain(jobs.iter().map(|(id, record)| (*id, record.job.life.state)))
+            .collect();
+        Ok(Named {
+            rows,
+            jobs,
+            states,
+            longest: answers.longest,
+        })
     }
 }
 
@@ -255,7 +327,10 @@ impl Shown {
     fn contains(&self, id: JobId) -> bool {
         let among = |&(array, only): &(JobId, Option<Indices>)| {
             id.parent() == Some(array)
-                && only.is_none_or(|only| id.index().is_some_and(|index| only.position(index).is_some()))
+                && only.is_none_or(|only| {
+                    id.index()
+                        .is_some_and(|index| only.position(index).is_some())
+                })
         };
         self.ids.contains(&id) || self.elements.iter().any(among)
     }
@@ -274,7 +349,9 @@ impl Batch {
         match part {
             Answer::Rows(rows) => Some(Batch::Rows(rows)),
             Answer::Jobs(jobs) => Some(Batch::Jobs(jobs)),
-            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => None,
+            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => {
+                None
+            }
             Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) | Answer::Objects(_) => None,
             Answer::Tallies(_) | Answer::Entries(_) | Answer::Cycles(_) | Answer::Offer(_) => None,
         }
@@ -308,7 +385,9 @@ impl Search<'_, '_> {
         let unfolded = id.is_array() && (only.is_some() || self.wanted.arrays.shows_elements());
         match self.named.states.get(&id) {
             None => self.failures.push(unknown(full)),
-            Some(State::Finished) if self.wanted.history == History::Live => self.failures.push(has_finished(full)),
+            Some(State::Finished) if self.wanted.history == History::Live => {
+                self.failures.push(has_finished(full))
+            }
             Some(_) => {
                 if only.is_none() && self.wanted.arrays != Arrays::ElementsOnly || !unfolded {
                     self.itself(id)?;
@@ -329,20 +408,28 @@ impl Search<'_, '_> {
         if let Some(row) = self.named.rows.remove(&id) {
             self.show.found(Batch::Rows(vec![row]))?;
         }
-        self.named.jobs.remove(&id).map_or(Ok(()), |record| self.show.found(Batch::Jobs(vec![record])))
+        self.named
+            .jobs
+            .remove(&id)
+            .map_or(Ok(()), |record| self.show.found(Batch::Jobs(vec![record])))
     }
 
     fn elements(&mut self, array: JobId, only: Option<Indices>, full: &str) -> Result<(), Failure> {
         let mut found = false;
         let (shown, show) = (&self.shown, &mut *self.show);
-        (self.feed)(&Question::Elements(array, only, self.wanted.detail), &mut |part| {
-            let Some(mut batch) = Batch::of(part) else { return Ok(()) };
-            batch.retain(|id| {
-                found = true;
-                !shown.contains(id)
-            });
-            show.found(batch)
-        })?;
+        (self.feed)(
+            &Question::Elements(array, only, self.wanted.detail),
+            &mut |part| {
+                let Some(mut batch) = Batch::of(part) else {
+                    return Ok(());
+                };
+                batch.retain(|id| {
+                    found = true;
+                    !shown.contains(id)
+                });
+                show.found(batch)
+            },
+        )?;
         self.shown.elements.push((array, only));
         if !found {
             self.failures.push(unknown(full));
@@ -364,30 +451,42 @@ impl Search<'_, '_> {
         }
         let (wanted, shown, show) = (self.wanted, &self.shown, &mut *self.show);
         let (mut ids, mut arrays) = (Vec::new(), BTreeSet::new());
-        (self.feed)(&Question::Jobs(wanted.filter(queue), wanted.detail), &mut |part| {
-            let Some(mut batch) = Batch::of(part) else { return Ok(()) };
-            if let Batch::Jobs(jobs) = &mut batch {
-                jobs.retain(|record| wanted.keeps(record));
-            }
-            batch.retain(|id| {
-                let fresh = !shown.contains(id);
-                match id.parent() {
-                    Some(array) => drop(arrays.insert(array)),
-                    None => ids.push(id),
+        (self.feed)(
+            &Question::Jobs(wanted.filter(queue), wanted.detail),
+            &mut |part| {
+                let Some(mut batch) = Batch::of(part) else {
+                    return Ok(());
+                };
+                if let Batch::Jobs(jobs) = &mut batch {
+                    jobs.retain(|record| wanted.keeps(record));
                 }
-                fresh
-            });
-            show.found(batch)
-        })?;
+                batch.retain(|id| {
+                    let fresh = !shown.contains(id);
+                    match id.parent() {
+                        Some(array) => drop(arrays.insert(array)),
+                        None => ids.push(id),
+                    }
+                    fresh
+                });
+                show.found(batch)
+            },
+        )?;
         self.shown.ids.extend(ids);
-        self.shown.elements.extend(arrays.into_iter().map(|array| (array, None)));
+        self.shown
+            .elements
+            .extend(arrays.into_iter().map(|array| (array, None)));
         Ok(())
     }
 
     fn has_queue(&mut self, name: &str) -> Result<bool, Failure> {
         if self.queues.is_none() {
             let queues = ask::whole(self.feed)(&Question::Queues)?.queues;
-            self.queues = Some(queues.into_iter().map(|counted| counted.queue.name).collect());
+            self.queues = Some(
+                queues
+                    .into_iter()
+                    .map(|counted| counted.queue.name)
+                    .collect(),
+            );
         }
         Ok(self.queues.iter().flatten().any(|queue| queue == name))
     }
@@ -399,7 +498,10 @@ fn unknown(full: &str) -> Failure {
 
 fn unknown_destination(name: &str) -> Failure {
     let refusal = Refusal::unknown_queue();
-    Failure::new(refusal.exit_code(), format!("{} destination {name}", refusal.text))
+    Failure::new(
+        refusal.exit_code(),
+        format!("{} destination {name}", refusal.text),
+    )
 }
 
 /// Finished jobs are asked for, and none are kept; `what` was named. As in PBS this is no failure.
@@ -409,5 +511,8 @@ pub fn no_history(what: &str) -> Failure {
 
 fn has_finished(full: &str) -> Failure {
     let code = Refusal::finished().exit_code();
-    Failure::new(code, format!("{full} Job has finished, use -x or -H to obtain historical job information"))
+    Failure::new(
+        code,
+        format!("{full} Job has finished, use -x or -H to obtain historical job information"),
+    )
 }

@@ -64,7 +64,11 @@ pub fn page(program: &Program) -> io::Result<Vec<u8>> {
 /// The title line; the empty third field is the date.
 fn title(program: &Program) -> String {
     let name = program.name.to_uppercase();
-    format!(".TH {name} {} \"\" \"lanai {}\" Lanai", program.section, env!("CARGO_PKG_VERSION"))
+    format!(
+        ".TH {name} {} \"\" \"lanai {}\" Lanai",
+        program.section,
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// The usage as `--help` has it: a list of thirty letters in brackets would tell less.
@@ -72,9 +76,15 @@ fn synopsis(program: &Program) -> Roff {
     let usage = (program.command)().render_usage().to_string();
     let mut roff = Roff::new();
     roff.control("SH", ["SYNOPSIS"]);
-    for line in usage.trim_start_matches("Usage:").lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in usage
+        .trim_start_matches("Usage:")
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+    {
         let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
-        roff.text([bold(name), roman(format!(" {rest}"))]).control("br", []);
+        roff.text([bold(name), roman(format!(" {rest}"))])
+            .control("br", []);
     }
     roff
 }
@@ -83,7 +93,10 @@ fn synopsis(program: &Program) -> Roff {
 fn commands(program: &Program, body: &mut Vec<u8>) -> io::Result<()> {
     let mut command = (program.command)();
     command.build();
-    for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
+    for command in command
+        .get_subcommands()
+        .filter(|command| command.get_name() != "help")
+    {
         let mut text = Vec::new();
         let man = Man::new(command.clone());
         man.render_description_section(&mut text)?;
@@ -92,8 +105,9 @@ fn commands(program: &Program, body: &mut Vec<u8>) -> io::Result<()> {
         let mut heading = Roff::new();
         heading.control("SH", [usage.trim_start_matches("Usage: ").trim()]);
         heading.to_writer(body)?;
-        let text =
-            String::from_utf8_lossy(&text).replace(".SH DESCRIPTION\n", "").replace(".SH OPTIONS", ".SS Options");
+        let text = String::from_utf8_lossy(&text)
+            .replace(".SH DESCRIPTION\n", "")
+            .replace(".SH OPTIONS", ".SS Options");
         body.extend(text.into_bytes());
     }
     Ok(())
@@ -116,9 +130,16 @@ fn beyond_options(program: &Program) -> Roff {
 fn write(roff: &mut Roff, part: &Part) {
     match part {
         Text(text) => roff.control("PP", []).text([roman(*text)]),
-        Term(term, meaning) => roff.control("TP", []).text([bold(*term)]).text([roman(*meaning)]),
+        Term(term, meaning) => roff
+            .control("TP", [])
+            .text([bold(*term)])
+            .text([roman(*meaning)]),
         Example(what, lines) => {
-            roff.control("PP", []).text([roman(*what)]).control("PP", []).control("RS", ["4"]).control("nf", []);
+            roff.control("PP", [])
+                .text([roman(*what)])
+                .control("PP", [])
+                .control("RS", ["4"])
+                .control("nf", []);
             lines.iter().for_each(|line| {
                 roff.text([bold(*line)]);
             });
@@ -157,7 +178,11 @@ mod tests {
         let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
         for extra in EXTRAS {
             let Programs(names) = extra.on else { continue };
-            assert!(names.iter().all(|name| known.contains(name)), "{} of {names:?}", extra.heading);
+            assert!(
+                names.iter().all(|name| known.contains(name)),
+                "{} of {names:?}",
+                extra.heading
+            );
         }
     }
 
@@ -170,12 +195,33 @@ mod tests {
 
     #[test]
     fn a_page_holds_options_then_extras_and_no_date() {
-        let command = || clap::Command::new("qsub").about("Submits").arg(clap::arg!(-N <NAME> "Its name"));
-        let page = text(&Program { name: "qsub", section: 1, command });
-        let at = |words: &str| page.find(words).unwrap_or_else(|| panic!("no {words} in {page}"));
-        assert!(page.contains(concat!(".TH QSUB 1 \"\" \"lanai ", env!("CARGO_PKG_VERSION"), "\" Lanai")), "{page}");
+        let command = || {
+            clap::Command::new("qsub")
+                .about("Submits")
+                .arg(clap::arg!(-N <NAME> "Its name"))
+        };
+        let page = text(&Program {
+            name: "qsub",
+            section: 1,
+            command,
+        });
+        let at = |words: &str| {
+            page.find(words)
+                .unwrap_or_else(|| panic!("no {words} in {page}"))
+        };
+        assert!(
+            page.contains(concat!(
+                ".TH QSUB 1 \"\" \"lanai ",
+                env!("CARGO_PKG_VERSION"),
+                "\" Lanai"
+            )),
+            "{page}"
+        );
         assert!(at("\\fBqsub\\fR [OPTIONS]") < at(".SH OPTIONS"), "{page}");
-        assert!(at(".SH OPTIONS") < at(".SH DIRECTIVES") && at(".SH DIRECTIVES") < at(".SH \"EXIT STATUS\""));
+        assert!(
+            at(".SH OPTIONS") < at(".SH DIRECTIVES")
+                && at(".SH DIRECTIVES") < at(".SH \"EXIT STATUS\"")
+        );
         assert!(at("\\-W block=true") < at(".SH \"SEE ALSO\""));
     }
 }

@@ -168,37 +168,161 @@ pub struct Program {
 
 /// All programs, in alphabetical order within a section.
 pub const PROGRAMS: &[Program] = &[
-    Program { name: "pbs_ralter", section: 1, command: pbs_ralter::command },
-    Program { name: "pbs_rdel", section: 1, command: pbs_rdel::command },
-    Program { name: "pbs_release_nodes", section: 1, command: pbs_release_nodes::command },
-    Program { name: "pbs_rstat", section: 1, command: pbs_rstat::command },
-    Program { name: "pbs_rsub", section: 1, command: pbs_rsub::command },
-    Program { name: "pbsdsh", section: 1, command: pbsdsh::command },
-    Program { name: "pbsnodes", section: 1, command: pbsnodes::command },
-    Program { name: "qacct", section: 1, command: qacct::command },
-    Program { name: "qalter", section: 1, command: qalter::command },
-    Program { name: "qdel", section: 1, command: qdel::command },
-    Program { name: "qhold", section: 1, command: qhold::command },
-    Program { name: "qmove", section: 1, command: qmove::command },
-    Program { name: "qmsg", section: 1, command: qmsg::command },
-    Program { name: "qorder", section: 1, command: qorder::command },
-    Program { name: "qrerun", section: 1, command: qrerun::command },
-    Program { name: "qrls", section: 1, command: qrls::command },
-    Program { name: "qrun", section: 1, command: qrun::command },
-    Program { name: "qselect", section: 1, command: qselect::command },
-    Program { name: "qsig", section: 1, command: qsig::command },
-    Program { name: "qsim", section: 1, command: qsim::command },
-    Program { name: "qstat", section: 1, command: qstat::command },
-    Program { name: "qsub", section: 1, command: qsub::command },
-    Program { name: "tracejob", section: 1, command: tracejob::command },
-    Program { name: "noded", section: 8, command: crate::noded::command },
-    Program { name: "qdisable", section: 8, command: gates::qdisable_command },
-    Program { name: "qenable", section: 8, command: gates::qenable_command },
-    Program { name: "qmgr", section: 8, command: qmgr::command },
-    Program { name: "qstart", section: 8, command: gates::qstart_command },
-    Program { name: "qstop", section: 8, command: gates::qstop_command },
-    Program { name: "qterm", section: 8, command: qterm::command },
-    Program { name: "schedd", section: 8, command: crate::schedd::command },
+    Program {
+        name: "pbs_ralter",
+        section: 1,
+        command: pbs_ralter::command,
+    },
+    Program {
+        name: "pbs_rdel",
+        section: 1,
+        command: pbs_rdel::command,
+    },
+    Program {
+        name: "pbs_release_nodes",
+        section: 1,
+        command: pbs_release_nodes::command,
+    },
+    Program {
+        name: "pbs_rstat",
+        section: 1,
+        command: pbs_rstat::command,
+    },
+    Program {
+        name: "pbs_rsub",
+        section: 1,
+        command: pbs_rsub::command,
+    },
+    Program {
+        name: "pbsdsh",
+        section: 1,
+        command: pbsdsh::command,
+    },
+    Program {
+        name: "pbsnodes",
+        section: 1,
+        command: pbsnodes::command,
+    },
+    Program {
+        name: "qacct",
+        section: 1,
+        command: qacct::command,
+    },
+    Program {
+        name: "qalter",
+        section: 1,
+        command: qalter::command,
+    },
+    Program {
+        name: "qdel",
+        section: 1,
+        command: qdel::command,
+    },
+    Program {
+        name: "qhold",
+        section: 1,
+        command: qhold::command,
+    },
+    Program {
+        name: "qmove",
+        section: 1,
+        command: qmove::command,
+    },
+    Program {
+        name: "qmsg",
+        section: 1,
+        command: qmsg::command,
+    },
+    Program {
+        name: "qorder",
+        section: 1,
+        command: qorder::command,
+    },
+    Program {
+        name: "qrerun",
+        section: 1,
+        command: qrerun::command,
+    },
+    Program {
+        name: "qrls",
+        section: 1,
+        command: qrls::command,
+    },
+    Program {
+        name: "qrun",
+        section: 1,
+        command: qrun::command,
+    },
+    Program {
+        name: "qselect",
+        section: 1,
+        command: qselect::command,
+    },
+    Program {
+        name: "qsig",
+        section: 1,
+        command: qsig::command,
+    },
+    Program {
+        name: "qsim",
+        section: 1,
+        command: qsim::command,
+    },
+    Program {
+        name: "qstat",
+        section: 1,
+        command: qstat::command,
+    },
+    Program {
+        name: "qsub",
+        section: 1,
+        command: qsub::command,
+    },
+    Program {
+        name: "tracejob",
+        section: 1,
+        command: tracejob::command,
+    },
+    Program {
+        name: "noded",
+        section: 8,
+        command: crate::noded::command,
+    },
+    Program {
+        name: "qdisable",
+        section: 8,
+        command: gates::qdisable_command,
+    },
+    Program {
+        name: "qenable",
+        section: 8,
+        command: gates::qenable_command,
+    },
+    Program {
+        name: "qmgr",
+        section: 8,
+        command: qmgr::command,
+    },
+    Program {
+        name: "qstart",
+        section: 8,
+        command: gates::qstart_command,
+    },
+    Program {
+        name: "qstop",
+        section: 8,
+        command: gates::qstop_command,
+    },
+    Program {
+        name: "qterm",
+        section: 8,
+        command: qterm::command,
+    },
+    Program {
+        name: "schedd",
+        section: 8,
+        command: crate::schedd::command,
+    },
 ];
 
 #[cfg(test)]

@@ -33,7 +33,12 @@ impl Operand {
         let (text, at) = split_server(text, '@')?;
         let (text, dot) = split_server(text, '.')?;
         let (id, only) = read_id(text)?;
-        Some(Operand { id, only, is_at: at.is_some(), server: at.or(dot) })
+        Some(Operand {
+            id,
+            only,
+            is_at: at.is_some(),
+            server: at.or(dot),
+        })
     }
 
     /// The id alone, whatever server is named.
@@ -53,18 +58,27 @@ impl Operand {
 
     /// The job this means at `server`; None if it means another server's job.
     pub fn job(&self, server: &str) -> Option<JobId> {
-        let ours = self.server.as_deref().is_none_or(|named| same_server(named, server));
+        let ours = self
+            .server
+            .as_deref()
+            .is_none_or(|named| same_server(named, server));
         ours.then_some(self.id)
     }
 
-    /// Why it means no job here, `word` being how it was written: the name behind a `.` belongs to the id, and is
-    /// wrong; behind an `@` stands a host, and is unknown.
+    /// Why it means no job here, `word` being how it was written: the name behind a `.` belongs to
+    /// the id, and is wrong; behind an `@` stands a host, and is unknown.
     pub fn misplaced(&self, word: &OsStr) -> Failure {
         match &self.server {
             Some(host) if self.is_at => unknown_host(host),
             _ => {
-                let text = format!("illegally formed job identifier: {}", word.to_string_lossy());
-                Failure { unknown: Some(self.id), ..Failure::new(1, text) }
+                let text = format!(
+                    "illegally formed job identifier: {}",
+                    word.to_string_lossy()
+                );
+                Failure {
+                    unknown: Some(self.id),
+                    ..Failure::new(1, text)
+                }
             }
         }
     }
@@ -89,7 +103,11 @@ impl Operand {
 
     /// The full id, as messages show it: `12.head`, with `server` where none is named.
     pub fn full(&self, server: &str) -> String {
-        format!("{}.{}", self.short(), self.server.as_deref().unwrap_or(server))
+        format!(
+            "{}.{}",
+            self.short(),
+            self.server.as_deref().unwrap_or(server)
+        )
     }
 }
 
@@ -115,7 +133,10 @@ fn read_id(text: &str) -> Option<(JobId, Option<Indices>)> {
         return Some((id, None));
     }
     let (number, rest) = text.split_once('[')?;
-    Some((JobId::array(number.parse().ok()?), Some(rest.strip_suffix(']')?.parse().ok()?)))
+    Some((
+        JobId::array(number.parse().ok()?),
+        Some(rest.strip_suffix(']')?.parse().ok()?),
+    ))
 }
 
 #[cfg(test)]
@@ -128,16 +149,37 @@ mod tests {
 
     #[test]
     fn all_spellings_of_an_id_mean_the_same_job() {
-        for text in ["12", "12.head", "12@head", "12.head\n", "12.HEAD", "12.head.example.org", "12.x@head"] {
-            assert_eq!(parse(text).unwrap().job("head"), Some(JobId::job(12)), "{text}");
+        for text in [
+            "12",
+            "12.head",
+            "12@head",
+            "12.head\n",
+            "12.HEAD",
+            "12.head.example.org",
+            "12.x@head",
+        ] {
+            assert_eq!(
+                parse(text).unwrap().job("head"),
+                Some(JobId::job(12)),
+                "{text}"
+            );
         }
-        assert_eq!(parse("12.head").unwrap().job("head.example.org"), Some(JobId::job(12)));
+        assert_eq!(
+            parse("12.head").unwrap().job("head.example.org"),
+            Some(JobId::job(12))
+        );
         assert_eq!(parse("12").unwrap().full("head"), "12.head");
     }
 
     #[test]
     fn jobs_of_other_servers_are_not_ours() {
-        for text in ["12.other", "12@other", "12.hea", "12.headx", "12[1-5:2].other"] {
+        for text in [
+            "12.other",
+            "12@other",
+            "12.hea",
+            "12.headx",
+            "12[1-5:2].other",
+        ] {
             assert_eq!(parse(text).unwrap().job("head"), None, "{text}");
         }
     }
@@ -145,9 +187,15 @@ mod tests {
     #[test]
     fn arrays_elements_and_ranges_of_them_are_told_apart() {
         assert_eq!(parse("12[]").unwrap().job("head"), Some(JobId::array(12)));
-        assert_eq!(parse("12[3].head").unwrap().job("head"), Some(JobId::element(12, 3)));
+        assert_eq!(
+            parse("12[3].head").unwrap().job("head"),
+            Some(JobId::element(12, 3))
+        );
         let range = parse("12[1-5:2].head").unwrap();
-        assert_eq!((range.job("head"), range.only()), (Some(JobId::array(12)), "1-5:2".parse().ok()));
+        assert_eq!(
+            (range.job("head"), range.only()),
+            (Some(JobId::array(12)), "1-5:2".parse().ok())
+        );
         assert_eq!(range.full("head"), "12[1-5:2].head");
     }
 
@@ -169,7 +217,10 @@ mod tests {
             "12 13",
         ] {
             let failure = parse(text).unwrap_err();
-            assert_eq!(failure.text, format!("illegally formed job identifier: {text}"));
+            assert_eq!(
+                failure.text,
+                format!("illegally formed job identifier: {text}")
+            );
             assert_eq!(failure.code, 1);
         }
     }

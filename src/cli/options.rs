@@ -20,15 +20,15 @@ use std::path::Path;
 /// Options of a job, for qsub and qalter.
 #[derive(Args, Clone, Debug, Default)]
 pub struct JobOptions {
-    /// Not to start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time. Without a day: the next time it is
-    /// hhmm, which is tomorrow during that minute
+    /// Not to start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time. Without a day: the
+    /// next time it is hhmm, which is tomorrow during that minute
     #[arg(short = 'a', value_name = "date_time")]
     pub begin: Option<OsString>,
     /// Account to charge, any text
     #[arg(short = 'A', value_name = "account_string")]
     pub account: Option<OsString>,
-    /// Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES. With n no program of the site's checkpoints the
-    /// job; all else is kept and shown, without effect
+    /// Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES. With n no program of the site's checkpoints
+    /// the job; all else is kept and shown, without effect
     #[arg(short = 'c', value_name = "interval")]
     pub checkpoint: Option<OsString>,
     /// File for standard error: [host:]path; a folder gets <job id>.ER in it
@@ -57,23 +57,25 @@ pub struct JobOptions {
     /// File for standard output: [host:]path; a folder gets <job id>.OU in it
     #[arg(short = 'o', value_name = "path")]
     pub output: Option<OsString>,
-    /// Priority, -1024 to 1023, the highest best; where [order] lowest_is_best, 1 to 9999, the lowest best.
-    /// How good owners may make it is for the site to say. In the default order it orders the jobs of one owner in
-    /// one queue and does not affect other users
+    /// Priority, -1024 to 1023, the highest best; where [order] lowest_is_best, 1 to 9999, the
+    /// lowest best. How good owners may make it is for the site to say. In the default order it
+    /// orders the jobs of one owner in one queue and does not affect other users
     #[arg(short = 'p', value_name = "priority")]
     pub priority: Option<OsString>,
-    /// What to leave of the job's priority, 0 to 1, where the order is a sum of factors: 1, as if it were
-    /// not said, leaves all of it
+    /// What to leave of the job's priority, 0 to 1, where the order is a sum of factors: 1, as if
+    /// it were not said, leaves all of it
     #[arg(long, value_name = "factor")]
     pub user_factor: Option<OsString>,
-    /// Process group, in which its label counts and those it waits for; up to 230 letters, digits and - _ + .
+    /// Process group, in which its label counts and those it waits for; up to 230 letters, digits
+    /// and - _ + .
     #[arg(long, value_name = "group")]
     pub group: Option<OsString>,
-    /// Label, by which other jobs of its process group may wait for it before it is there: see DEPENDENCIES
+    /// Label, by which other jobs of its process group may wait for it before it is there: see
+    /// DEPENDENCIES
     #[arg(long, value_name = "label")]
     pub label: Option<OsString>,
-    /// Of an array that limits its subjobs (-J X-Y%N): so many at most where there is room that nobody else
-    /// wants; -1 or unlimited for any number, 0 for no more than the limit
+    /// Of an array that limits its subjobs (-J X-Y%N): so many at most where there is room that
+    /// nobody else wants; -1 or unlimited for any number, 0 for no more than the limit
     #[arg(long, value_name = "most")]
     pub expand: Option<OsString>,
     /// Project
@@ -91,12 +93,15 @@ pub struct JobOptions {
     /// Users to run as: user[@host],...; only the owner is accepted
     #[arg(short = 'u', value_name = "user_list")]
     pub users: Option<OsString>,
-    /// Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES),
-    /// group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over),
-    /// stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both is a subjob's index),
-    /// sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand), no_preempt=true (leave it alone, see lanai-scheduling(7)), interrupt=SIGNAL (sent in place of TERM if it makes way for others), notify=PATH (a program of yours that reads
-    /// as JSON when the job begins, ends or goes wrong; noded runs it as you, within 30 seconds, 1 GB of memory and 256 processes, and ends all that it has started), those of
-    /// WHERE IT RUNS, or any attribute by name
+    /// Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see
+    /// DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is
+    /// over), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both is a subjob's
+    /// index), sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS,
+    /// max_run_subjobs=N (as -J %N), expand=N (as --expand), no_preempt=true (leave it alone, see
+    /// lanai-scheduling(7)), interrupt=SIGNAL (sent in place of TERM if it makes way for others),
+    /// notify=PATH (a program of yours that reads as JSON when the job begins, ends or goes wrong;
+    /// noded runs it as you, within 30 seconds, 1 GB of memory and 256 processes, and ends all that
+    /// it has started), those of WHERE IT RUNS, or any attribute by name
     #[arg(short = 'W', value_name = "attribute=value")]
     pub others: Vec<OsString>,
 }
@@ -133,13 +138,20 @@ impl JobOptions {
 
     fn dates_and_paths(&self, place: &Place, settings: &mut Vec<Setting>) -> Result<(), Failure> {
         if let Some(text) = &self.begin {
-            let begin = date::begin(&text.to_string_lossy(), place.now).ok_or_else(|| illegal('a'))?;
+            let begin =
+                date::begin(&text.to_string_lossy(), place.now).ok_or_else(|| illegal('a'))?;
             settings.push(Setting::new("Execution_Time", begin));
         }
-        for (letter, attribute, path) in [('e', "Error_Path", &self.error), ('o', "Output_Path", &self.output)] {
-            if let Some(path) = path.as_ref().filter(|path| !paths::is_default(path, place.host)) {
-                let path =
-                    paths::resolve(path, place.workdir, place.host, place.knows_host).ok_or_else(|| illegal(letter))?;
+        for (letter, attribute, path) in [
+            ('e', "Error_Path", &self.error),
+            ('o', "Output_Path", &self.output),
+        ] {
+            if let Some(path) = path
+                .as_ref()
+                .filter(|path| !paths::is_default(path, place.host))
+            {
+                let path = paths::resolve(path, place.workdir, place.host, place.knows_host)
+                    .ok_or_else(|| illegal(letter))?;
                 settings.push(Setting::new(attribute, path));
             }
         }
@@ -151,12 +163,18 @@ impl JobOptions {
         type Check = fn(&str) -> bool;
         let rows: [(char, &str, &Option<OsString>, Check); 10] = [
             ('c', "Checkpoint", &self.checkpoint, check::checkpoint),
-            ('j', "Join_Path", &self.join, |text| check::join(text).is_some()),
+            ('j', "Join_Path", &self.join, |text| {
+                check::join(text).is_some()
+            }),
             ('k', "Keep_Files", &self.keep, check::keep_files),
             ('m', "Mail_Points", &self.mail_points, check::mail_points),
             ('M', "Mail_Users", &self.mail_users, check::mail_users),
-            ('p', "Priority", &self.priority, |text| check::priority(text).is_some()),
-            ('r', "Rerunable", &self.rerunnable, |text| text == "y" || text == "n"),
+            ('p', "Priority", &self.priority, |text| {
+                check::priority(text).is_some()
+            }),
+            ('r', "Rerunable", &self.rerunnable, |text| {
+                text == "y" || text == "n"
+            }),
             ('R', "Remove_Files", &self.remove, check::remove_files),
             ('S', "Shell_Path_List", &self.shell, check::shell_list),
             ('u', "User_List", &self.users, check::user_list),
@@ -184,7 +202,11 @@ impl JobOptions {
             ("label", &self.label),
         ];
         for (attribute, value) in given {
-            settings.extend(value.iter().map(|value| Setting::new(attribute, text(value))));
+            settings.extend(
+                value
+                    .iter()
+                    .map(|value| Setting::new(attribute, text(value))),
+            );
         }
         Ok(())
     }
@@ -192,7 +214,9 @@ impl JobOptions {
 
 /// The holds that `-h` names; the user's own if it is not given.
 pub fn holds(named: Option<&OsStr>) -> Result<Holds, Failure> {
-    let holds = named.map_or(Some(Holds::USER), |letters| check::holds(&letters.to_string_lossy()));
+    let holds = named.map_or(Some(Holds::USER), |letters| {
+        check::holds(&letters.to_string_lossy())
+    });
     holds.ok_or_else(|| illegal('h'))
 }
 
@@ -203,7 +227,10 @@ pub fn illegal(letter: char) -> Failure {
 
 /// What PBS offers and this version does not.
 pub fn unsupported(what: &str) -> Failure {
-    Failure::new(super::exit::USAGE, format!("{what} is not supported by this version"))
+    Failure::new(
+        super::exit::USAGE,
+        format!("{what} is not supported by this version"),
+    )
 }
 
 fn text(value: &OsStr) -> Text {
@@ -212,8 +239,14 @@ fn text(value: &OsStr) -> Text {
 
 /// What one `-l` asks for.
 pub fn resource_list(list: &OsStr) -> Result<Vec<Setting>, Failure> {
-    let pairs = list.to_str().and_then(resources::split).ok_or_else(|| illegal('l'))?;
-    Ok(pairs.iter().map(|(name, value)| Setting::resource(name, value.as_str())).collect())
+    let pairs = list
+        .to_str()
+        .and_then(resources::split)
+        .ok_or_else(|| illegal('l'))?;
+    Ok(pairs
+        .iter()
+        .map(|(name, value)| Setting::resource(name, value.as_str()))
+        .collect())
 }
 
 /// The settings of one `-W`: `attribute=value` joined by commas; a value may be quoted.
@@ -238,7 +271,10 @@ fn others(list: &OsStr) -> Result<Vec<Setting>, Failure> {
 /// Dependencies given several times are all meant: one setting gets them all.
 fn add_up(settings: &mut Vec<Setting>) {
     let is_depend = |setting: &mut Setting| setting.attribute == "depend";
-    let given: Vec<Vec<u8>> = settings.extract_if(.., is_depend).map(|setting| setting.value.0).collect();
+    let given: Vec<Vec<u8>> = settings
+        .extract_if(.., is_depend)
+        .map(|setting| setting.value.0)
+        .collect();
     if !given.is_empty() {
         settings.push(Setting::new("depend", Text(given.join(&b','))));
     }
@@ -266,7 +302,10 @@ fn split_others(list: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
     let (mut pairs, mut rest) = (Vec::new(), list);
     loop {
         let equals = rest.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
-        let name = std::str::from_utf8(&rest[..equals]).ok()?.trim().to_string();
+        let name = std::str::from_utf8(&rest[..equals])
+            .ok()?
+            .trim()
+            .to_string();
         let (value, behind) = split_value(&rest[equals + 1..])?;
         if name.is_empty() || name.contains(',') {
             return None;
@@ -279,15 +318,17 @@ fn split_others(list: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
     }
 }
 
-/// A value up to a comma outside of quotes that a further `name=` follows, its quotes taken off, and
-/// what stands behind the comma: `depend=afterok:1,afterany:2,umask=22` sets two attributes.
+/// A value up to a comma outside of quotes that a further `name=` follows, its quotes taken off,
+/// and what stands behind the comma: `depend=afterok:1,afterany:2,umask=22` sets two attributes.
 fn split_value(text: &[u8]) -> Option<(Vec<u8>, Option<&[u8]>)> {
     let (mut value, mut quote) = (Vec::new(), None);
     for (at, &byte) in text.iter().enumerate() {
         match (quote, byte) {
             (Some(open), _) if byte == open => quote = None,
             (None, b'"' | b'\'') => quote = Some(byte),
-            (None, b',') if begins_with_name(&text[at + 1..]) => return Some((value, Some(&text[at + 1..]))),
+            (None, b',') if begins_with_name(&text[at + 1..]) => {
+                return Some((value, Some(&text[at + 1..])));
+            }
             _ => value.push(byte),
         }
     }
@@ -299,9 +340,14 @@ fn begins_with_name(text: &[u8]) -> bool {
     end.is_some_and(|end| text[end] == b'=')
 }
 
-/// The words of a command line as PBS keeps them in `Submit_arguments`: joined by blanks, empty ones left out.
+/// The words of a command line as PBS keeps them in `Submit_arguments`: joined by blanks, empty
+/// ones left out.
 pub fn joined(words: &[OsString]) -> Text {
-    let words: Vec<&OsStr> = words.iter().map(OsString::as_os_str).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&OsStr> = words
+        .iter()
+        .map(OsString::as_os_str)
+        .filter(|word| !word.is_empty())
+        .collect();
     Text(words.join(OsStr::new(" ")).into_vec())
 }
 
@@ -314,9 +360,15 @@ mod tests {
         let mut command = JobOptions::augment_args(Command::new("qsub").args_override_self(true))
             .disable_help_flag(true)
             .disable_version_flag(true);
-        let matches = super::super::getopt::matches(&mut command, words.iter().map(OsString::from))?;
+        let matches =
+            super::super::getopt::matches(&mut command, words.iter().map(OsString::from))?;
         let options = JobOptions::from_arg_matches(&matches).unwrap();
-        let place = Place { workdir: Path::new("/nosuch/w"), host: "head", now: Wall(0), knows_host: |_| false };
+        let place = Place {
+            workdir: Path::new("/nosuch/w"),
+            host: "head",
+            now: Wall(0),
+            knows_host: |_| false,
+        };
         let shown = |s: Setting| match s.resource {
             Some(resource) => format!("{}.{resource}={}", s.attribute, s.value),
             None => format!("{}={}", s.attribute, s.value),
@@ -335,18 +387,36 @@ mod tests {
                 &["-lselect=2:ncpus=1", "-l", "walltime=5"],
                 &["Resource_List.select=2:ncpus=1", "Resource_List.walltime=5"],
             ),
-            (&["-W", "umask=22,run_count=2"], &["umask=22", "run_count=2"]),
-            (&["-W", "depend=afterok:1,on:2,umask=22"], &["umask=22", "depend=afterok:1,on:2"]),
-            (&["-W", "umask=22,depend=afterok:1"], &["umask=22", "depend=afterok:1"]),
-            (&["-Wdepend=afterok:1:2", "-W", "depend=after:3"], &["depend=afterok:1:2,after:3"]),
-            (&["-W", "group_list='a,b',Priority=5"], &["group_list=a,b", "Priority=5"]),
+            (
+                &["-W", "umask=22,run_count=2"],
+                &["umask=22", "run_count=2"],
+            ),
+            (
+                &["-W", "depend=afterok:1,on:2,umask=22"],
+                &["umask=22", "depend=afterok:1,on:2"],
+            ),
+            (
+                &["-W", "umask=22,depend=afterok:1"],
+                &["umask=22", "depend=afterok:1"],
+            ),
+            (
+                &["-Wdepend=afterok:1:2", "-W", "depend=after:3"],
+                &["depend=afterok:1:2,after:3"],
+            ),
+            (
+                &["-W", "group_list='a,b',Priority=5"],
+                &["group_list=a,b", "Priority=5"],
+            ),
             (&["-W", "x=FLAGS:y"], &[]),
             (&["-A", "-x"], &["Account_Name=-x"]),
             (&["-A", ""], &["Account_Name="]),
             (&["-u", "alice@head"], &["User_List=alice@head"]),
             (&["--user-factor", ".2"], &["user_factor=.2"]),
             (&["--user-factor=0"], &["user_factor=0"]),
-            (&["--expand", "-1", "--label=sim"], &["expand=-1", "label=sim"]),
+            (
+                &["--expand", "-1", "--label=sim"],
+                &["expand=-1", "label=sim"],
+            ),
             (&["--group", "show1"], &["process_group=show1"]),
             (&["-W", "depend=done-job-sim"], &["depend=done-job-sim"]),
         ] {
@@ -397,14 +467,26 @@ mod tests {
     fn other_faults_have_their_own_words() {
         for (words, code, said) in [
             (&["-W", "foo=1"][..], 154, "Undefined attribute  foo"),
-            (&["-W", "queue=x"], 155, "Cannot set attribute, read only or insufficient permission  queue"),
+            (
+                &["-W", "queue=x"],
+                155,
+                "Cannot set attribute, read only or insufficient permission  queue",
+            ),
             (&["-y"], 2, "invalid option -- 'y'"),
             (&["--foo"], 2, "invalid option -- '-'"),
             (&["-N"], 2, "option requires an argument -- 'N'"),
-            (&["--user-factor"], 2, "option requires an argument -- 'user-factor'"),
+            (
+                &["--user-factor"],
+                2,
+                "option requires an argument -- 'user-factor'",
+            ),
         ] {
             let failure = settings(words).expect_err(said);
-            assert_eq!((failure.code, failure.text.as_str()), (code, said), "{words:?}");
+            assert_eq!(
+                (failure.code, failure.text.as_str()),
+                (code, said),
+                "{words:?}"
+            );
         }
     }
 }

@@ -16,8 +16,9 @@ pub fn resolve(value: &OsStr, workdir: &Path, host: &str, knows: fn(&str) -> boo
         (None, None) if first.is_empty() => None,
         (None, None) => Some(named(host, &absolute(OsStr::from_bytes(first), workdir))),
         (Some(path), None) => {
-            let known =
-                std::str::from_utf8(first).ok().filter(|name| !path.is_empty() && is_host(name, host, knows))?;
+            let known = std::str::from_utf8(first)
+                .ok()
+                .filter(|name| !path.is_empty() && is_host(name, host, knows))?;
             Some(named(known, path))
         }
     }
@@ -35,7 +36,11 @@ fn named(host: &str, path: &[u8]) -> Text {
 fn absolute(path: &OsStr, workdir: &Path) -> Vec<u8> {
     let whole = workdir.join(path);
     let folder = path.as_bytes().ends_with(b"/") || whole.is_dir();
-    let mut bytes = whole.components().collect::<PathBuf>().into_os_string().into_vec();
+    let mut bytes = whole
+        .components()
+        .collect::<PathBuf>()
+        .into_os_string()
+        .into_vec();
     if folder && !bytes.ends_with(b"/") {
         bytes.push(b'/');
     }
@@ -61,7 +66,10 @@ mod tests {
         std::fs::create_dir(folder.path().join("od")).unwrap();
         let root = folder.path().to_str().unwrap();
         let shown = |value: &str| {
-            resolve(OsStr::new(value), folder.path(), "head", |name| name == "far").map(|text| text.to_string())
+            resolve(OsStr::new(value), folder.path(), "head", |name| {
+                name == "far"
+            })
+            .map(|text| text.to_string())
         };
         for (value, expected) in [
             ("f", format!("head:{root}/f")),

@@ -66,7 +66,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     let force = match args.how.as_deref() {
         None => false,
         Some("force") => true,
@@ -76,7 +78,10 @@ fn run() -> Result<u8, Failure> {
     let name = ReservationName::parse(&args.reservation)?;
     let mut schedd = Schedd::find()?;
     let id = name.local(&schedd.name()?);
-    match call(&mut schedd, &Request::AlterReservation { id, changes, force })?? {
+    match call(
+        &mut schedd,
+        &Request::AlterReservation { id, changes, force },
+    )?? {
         Reply::Reserved { id, confirmed } => exit::print(args.answer(&id, confirmed))?,
         _ => return Err(exit::garbled()),
     }
@@ -86,7 +91,10 @@ fn run() -> Result<u8, Failure> {
 impl Args {
     fn changes(&self, now: Wall) -> Result<Reserving, Failure> {
         let (from, to) = bounds(self.from.as_ref(), self.to.as_ref(), now)?;
-        let other = kept([("Mail_Points", &self.mail_points), ("Mail_Users", &self.mail_users)]);
+        let other = kept([
+            ("Mail_Points", &self.mail_points),
+            ("Mail_Users", &self.mail_users),
+        ]);
         Ok(Reserving {
             name: self.name.clone(),
             from,
@@ -120,9 +128,21 @@ mod tests {
         let matches = getopt::matches(&mut command(), words).unwrap();
         let args: Args = getopt::read_matches(&matches).unwrap();
         let changes = args.changes(Wall(0)).unwrap();
-        assert_eq!((changes.name.as_deref(), changes.users.as_deref()), (Some("new"), Some("-bob,+eve")));
-        assert_eq!(args.answer("R12.head", Some(false)), "pbs_ralter: R12.head ALTER REQUESTED\n");
-        let waiting = Args { wait: Some(3), ..args };
-        assert_eq!(waiting.answer("R12.head", Some(false)), "pbs_ralter: R12.head DENIED\n");
+        assert_eq!(
+            (changes.name.as_deref(), changes.users.as_deref()),
+            (Some("new"), Some("-bob,+eve"))
+        );
+        assert_eq!(
+            args.answer("R12.head", Some(false)),
+            "pbs_ralter: R12.head ALTER REQUESTED\n"
+        );
+        let waiting = Args {
+            wait: Some(3),
+            ..args
+        };
+        assert_eq!(
+            waiting.answer("R12.head", Some(false)),
+            "pbs_ralter: R12.head DENIED\n"
+        );
     }
 }

@@ -33,7 +33,9 @@ pub fn main() -> ExitCode {
 
 /// Every operand is acted on; the code of the last failure is the exit status.
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     let mut schedd = Schedd::find()?;
     let mut code = 0;
     for operand in &args.reservations {

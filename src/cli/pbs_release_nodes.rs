@@ -19,8 +19,9 @@ const USAGE: u8 = 2;
 
 /// Give nodes of a running job back before its end, for good.
 ///
-/// What the job has on the host of its script it keeps. On nodes given back its tasks are ended, their lines leave
-/// PBS_NODEFILE, others may use them at once, and the job is charged for them until then.
+/// What the job has on the host of its script it keeps. On nodes given back its tasks are ended,
+/// their lines leave PBS_NODEFILE, others may use them at once, and the job is charged for them
+/// until then.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(
     name = COMMAND,
@@ -56,11 +57,19 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     let keep = keep(&args)?;
-    let word = args.job.or_else(|| env::var("PBS_JOBID")).filter(|word| !word.is_empty());
+    let word = args
+        .job
+        .or_else(|| env::var("PBS_JOBID"))
+        .filter(|word| !word.is_empty());
     let word = word.ok_or_else(|| Failure::new(USAGE, "No jobid given"))?;
-    let operand = Operand::parse(&word).map_err(|failure| Failure { code: USAGE, ..failure })?;
+    let operand = Operand::parse(&word).map_err(|failure| Failure {
+        code: USAGE,
+        ..failure
+    })?;
     let mut schedd = Schedd::find()?;
     let name = schedd.name()?;
     let job = operand.job(&name).ok_or_else(|| operand.misplaced(&word))?;
@@ -68,7 +77,11 @@ fn run() -> Result<u8, Failure> {
         Reply::Done => Ok(0),
         Reply::Refused(refusal) => {
             // PBS names the job in this case alone, and leaves the blank before it in the others.
-            let id = if refusal == Refusal::unknown_job() { operand.full(&name) } else { String::new() };
+            let id = if refusal == Refusal::unknown_job() {
+                operand.full(&name)
+            } else {
+                String::new()
+            };
             Err(Failure::of_job(COMMAND, &refusal, &id))
         }
         _ => Err(exit::garbled()),
@@ -82,9 +95,12 @@ fn keep(args: &Args) -> Result<Keep, Failure> {
         (Some(_), _, false) => Err(Failure::usage("cannot supply node list with -k option")),
         (None, true, false) | (None, false, true) => Err(Failure::usage("")),
         (None, true, true) => Ok(Keep::Nothing),
-        (None, false, false) => {
-            Ok(Keep::AllBut(args.nodes.iter().map(|name| name.to_string_lossy().into_owned()).collect()))
-        }
+        (None, false, false) => Ok(Keep::AllBut(
+            args.nodes
+                .iter()
+                .map(|name| name.to_string_lossy().into_owned())
+                .collect(),
+        )),
         (Some(text), false, true) => Ok(counted_or_selected(&text.to_string_lossy())),
     }
 }
@@ -104,15 +120,29 @@ mod tests {
     fn nodes_are_named_or_what_is_kept_is_and_not_both() {
         let of = |all, kept: Option<&str>, nodes: &[&str]| {
             let nodes = nodes.iter().map(OsString::from).collect();
-            keep(&Args { job: None, all, keep: kept.map(OsString::from), nodes })
+            keep(&Args {
+                job: None,
+                all,
+                keep: kept.map(OsString::from),
+                nodes,
+            })
         };
         assert_eq!(of(true, None, &[]), Ok(Keep::Nothing));
-        assert_eq!(of(false, None, &["n2", "n3"]), Ok(Keep::AllBut(vec!["n2".into(), "n3".into()])));
+        assert_eq!(
+            of(false, None, &["n2", "n3"]),
+            Ok(Keep::AllBut(vec!["n2".into(), "n3".into()]))
+        );
         assert_eq!(of(false, Some("2"), &[]), Ok(Keep::Hosts(2)));
-        assert_eq!(of(false, Some("select=2:ncpus=1"), &[]), Ok(Keep::Select("2:ncpus=1".into())));
-        for (all, kept, nodes) in
-            [(false, None, &[][..]), (true, None, &["n2"]), (true, Some("1"), &[]), (false, Some("1"), &["n2"])]
-        {
+        assert_eq!(
+            of(false, Some("select=2:ncpus=1"), &[]),
+            Ok(Keep::Select("2:ncpus=1".into()))
+        );
+        for (all, kept, nodes) in [
+            (false, None, &[][..]),
+            (true, None, &["n2"]),
+            (true, Some("1"), &[]),
+            (false, Some("1"), &["n2"]),
+        ] {
             assert!(of(all, kept, nodes).is_err_and(|failure| failure.usage && failure.code == 2));
         }
     }

@@ -54,10 +54,16 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let wrong = |failure| Failure { code: FAILED, ..failure };
-    let Line::Asked(args) = getopt::read::<Args>(command).map_err(wrong)? else { return Ok(0) };
+    let wrong = |failure| Failure {
+        code: FAILED,
+        ..failure
+    };
+    let Line::Asked(args) = getopt::read::<Args>(command).map_err(wrong)? else {
+        return Ok(0);
+    };
     let mut source = ask::source(|why| ask::no_server(why, exit::NO_SERVER))?;
-    args.answer(&mut source, clock::wall())?.tell("pbs_rstat", command)
+    args.answer(&mut source, clock::wall())?
+        .tell("pbs_rstat", command)
 }
 
 impl Args {
@@ -76,7 +82,12 @@ impl Args {
         let (mut chosen, mut failures) = (Vec::new(), Vec::new());
         for operand in operands {
             let name = ReservationName::parse(operand);
-            let found = name.map(|name| answers.reservations.iter().find(|known| known.id == name.local(&server.name)));
+            let found = name.map(|name| {
+                answers
+                    .reservations
+                    .iter()
+                    .find(|known| known.id == name.local(&server.name))
+            });
             match found {
                 Ok(Some(reservation)) => chosen.push(reservation),
                 Ok(None) => failures.push(Failure::from(Refusal::unknown_reservation())),
@@ -89,7 +100,11 @@ impl Args {
         }
         let out = match (json, self.full || self.full_too) {
             (true, _) => document(&chosen, server, now),
-            (false, true) => chosen.iter().map(|reservation| in_full(reservation, server)).collect::<String>().into(),
+            (false, true) => chosen
+                .iter()
+                .map(|reservation| in_full(reservation, server))
+                .collect::<String>()
+                .into(),
             (false, false) if self.brief => brief(&chosen, server).into_bytes(),
             (false, false) => table(&chosen, server, now).into_bytes(),
         };
@@ -102,7 +117,10 @@ fn full_id(reservation: &Reservation, server: &ServerFacts) -> String {
 }
 
 fn brief(reservations: &[&Reservation], server: &ServerFacts) -> String {
-    reservations.iter().map(|reservation| format!("Resv ID: {}\n", full_id(reservation, server))).collect()
+    reservations
+        .iter()
+        .map(|reservation| format!("Resv ID: {}\n", full_id(reservation, server)))
+        .collect()
 }
 
 /// An id is never cut: its column grows instead.
@@ -110,18 +128,36 @@ fn table(reservations: &[&Reservation], server: &ServerFacts, now: Wall) -> Stri
     if reservations.is_empty() {
         return String::new();
     }
-    let ids: Vec<String> = reservations.iter().map(|reservation| full_id(reservation, server)).collect();
-    let width = ids.iter().map(|id| id.chars().count()).max().unwrap_or(0).max(10);
+    let ids: Vec<String> = reservations
+        .iter()
+        .map(|reservation| full_id(reservation, server))
+        .collect();
+    let width = ids
+        .iter()
+        .map(|id| id.chars().count())
+        .max()
+        .unwrap_or(0)
+        .max(10);
     let title = "Start / Duration / End";
-    let mut out = format!("{:width$} {:8} {:8} {:5} {title:>34}{:14}\n", "Resv ID", "Queue", "User", "State", "");
+    let mut out = format!(
+        "{:width$} {:8} {:8} {:5} {title:>34}{:14}\n",
+        "Resv ID", "Queue", "User", "State", ""
+    );
     out.push_str(&"-".repeat(69 + width - 10));
     out.push('\n');
     for (reservation, id) in reservations.iter().zip(&ids) {
         let time = reservation.occurrence();
         let length = time.to.0.saturating_sub(time.from.0);
         let owner = format!("{}@{}", reservation.owner.user, reservation.submit_host);
-        let queue = if reservation.has_queue() { &reservation.id } else { "--" };
-        let (from, to) = (when::day_and_time(time.from, now), when::day_and_time(time.to, now));
+        let queue = if reservation.has_queue() {
+            &reservation.id
+        } else {
+            "--"
+        };
+        let (from, to) = (
+            when::day_and_time(time.from, now),
+            when::day_and_time(time.to, now),
+        );
         let _ = writeln!(
             out,
             "{id:width$} {queue:<8.8} {owner:<8.8} {:<5.5} {from:>17.17} / {length} / {to:<17.17}",
@@ -134,18 +170,38 @@ fn table(reservations: &[&Reservation], server: &ServerFacts, now: Wall) -> Stri
 fn in_full(reservation: &Reservation, server: &ServerFacts) -> String {
     let mut out = format!("Resv ID: {}\n", full_id(reservation, server));
     for attribute in &attributes(reservation, server).0 {
-        let Some(value) = full::text(attribute) else { continue };
-        let dot = if attribute.resource.is_some() { "." } else { "" };
+        let Some(value) = full::text(attribute) else {
+            continue;
+        };
+        let dot = if attribute.resource.is_some() {
+            "."
+        } else {
+            ""
+        };
         let resource = attribute.resource.unwrap_or_default();
-        let _ = writeln!(out, "{}{dot}{resource} = {}", attribute.name, full::printable(&value));
+        let _ = writeln!(
+            out,
+            "{}{dot}{resource} = {}",
+            attribute.name,
+            full::printable(&value)
+        );
     }
     out.push('\n');
     out
 }
 
 fn document(reservations: &[&Reservation], server: &ServerFacts, now: Wall) -> Vec<u8> {
-    let mut document = Document::begin(&Preamble { timestamp: now, version: &server.version, server: &server.name });
-    let things = reservations.iter().map(|reservation| (full_id(reservation, server), attributes(reservation, server)));
+    let mut document = Document::begin(&Preamble {
+        timestamp: now,
+        version: &server.version,
+        server: &server.name,
+    });
+    let things = reservations.iter().map(|reservation| {
+        (
+            full_id(reservation, server),
+            attributes(reservation, server),
+        )
+    });
     document.section("Reservations", things);
     document.end()
 }
@@ -155,17 +211,26 @@ fn attributes<'a>(reservation: &'a Reservation, server: &'a ServerFacts) -> Attr
     let (terms, time) = (&reservation.terms, reservation.occurrence());
     let mut out = Attributes::default();
     out.text("Reserve_Name", terms.name.as_deref().unwrap_or("NULL"));
-    out.text("Reserve_Owner", format!("{}@{}", reservation.owner.user, reservation.submit_host));
+    out.text(
+        "Reserve_Owner",
+        format!("{}@{}", reservation.owner.user, reservation.submit_host),
+    );
     out.text("reserve_state", reservation.long_state());
     out.number("reserve_substate", reservation.substate());
     out.add("reserve_start", Shown::Moment(time.from));
     out.add("reserve_end", Shown::Moment(time.to));
     out.number("reserve_duration", time.to.0.saturating_sub(time.from.0));
-    out.text_if("queue", reservation.has_queue().then_some(reservation.id.as_str()));
+    out.text_if(
+        "queue",
+        reservation.has_queue().then_some(reservation.id.as_str()),
+    );
     if !terms.whole {
         requested(&mut out, reservation);
     }
-    out.text_if("resv_nodes", (!time.shares.is_empty()).then(|| place::exec_vnode(&time.shares)));
+    out.text_if(
+        "resv_nodes",
+        (!time.shares.is_empty()).then(|| place::exec_vnode(&time.shares)),
+    );
     let listed = |list: &[String]| Some(list.join(",")).filter(|text| !text.is_empty());
     out.text_if("Authorized_Users", listed(&terms.users));
     out.text_if("Authorized_Groups", listed(&terms.groups));
@@ -173,14 +238,26 @@ fn attributes<'a>(reservation: &'a Reservation, server: &'a ServerFacts) -> Attr
     out.text("server", server.name.as_str());
     out.add("ctime", Shown::Moment(server.clock.wall(reservation.ctime)));
     out.add("mtime", Shown::Moment(server.clock.wall(reservation.mtime)));
-    terms.other.iter().for_each(|(name, text)| out.text(name, text.as_str()));
-    let variables = terms.variables.iter().map(|(name, text)| (name.as_str().into(), text.as_str().into()));
+    terms
+        .other
+        .iter()
+        .for_each(|(name, text)| out.text(name, text.as_str()));
+    let variables = terms
+        .variables
+        .iter()
+        .map(|(name, text)| (name.as_str().into(), text.as_str().into()));
     out.add("Variable_List", Shown::Pairs(variables.collect()));
     if let Some(rule) = &terms.rule {
         out.text("reserve_rrule", rule.rule.as_str());
-        out.number("reserve_index", i64::try_from(reservation.current + 1).unwrap_or(i64::MAX));
+        out.number(
+            "reserve_index",
+            i64::try_from(reservation.current + 1).unwrap_or(i64::MAX),
+        );
     }
-    out.number("reserve_count", i64::try_from(reservation.occurrences.len()).unwrap_or(i64::MAX));
+    out.number(
+        "reserve_count",
+        i64::try_from(reservation.occurrences.len()).unwrap_or(i64::MAX),
+    );
     out.text_if("reserve_job", terms.job.map(|job| job.full(&server.name)));
     out.text_if("lost_nodes", listed(&reservation.lost));
     out.text("Submit_Host", reservation.submit_host.as_str());
@@ -191,9 +268,13 @@ fn attributes<'a>(reservation: &'a Reservation, server: &'a ServerFacts) -> Attr
 fn requested<'a>(out: &mut Attributes<'a>, reservation: &'a Reservation) {
     let list = &reservation.terms.request.list;
     let last = ["select", "place", "walltime"];
-    let first = list.iter().filter(|(name, _)| !last.contains(&name.as_str()));
+    let first = list
+        .iter()
+        .filter(|(name, _)| !last.contains(&name.as_str()));
     let last = last.iter().filter_map(|name| list.get_key_value(*name));
-    first.chain(last).for_each(|(name, value)| out.resource("Resource_List", name, value));
+    first
+        .chain(last)
+        .for_each(|(name, value)| out.resource("Resource_List", name, value));
 }
 
 #[cfg(test)]
@@ -220,18 +301,44 @@ mod tests {
     fn reservations_are_listed_as_pbs_lists_them() {
         let table = text(&Args::default());
         let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(lines[0], "Resv ID    Queue    User     State             Start / Duration / End              ");
+        assert_eq!(
+            lines[0],
+            "Resv ID    Queue    User     State             Start / Duration / End              "
+        );
         assert_eq!(lines[1], "-".repeat(69));
-        assert!(lines[2].starts_with("R12.head   R12      alice@he UN    "), "{table}");
-        assert!(lines[2].contains(" / 3600 / ") && lines[2].len() >= 70, "{table}");
-        assert_eq!(text(&Args { brief: true, ..Args::default() }), "Resv ID: R12.head\n");
+        assert!(
+            lines[2].starts_with("R12.head   R12      alice@he UN    "),
+            "{table}"
+        );
+        assert!(
+            lines[2].contains(" / 3600 / ") && lines[2].len() >= 70,
+            "{table}"
+        );
+        assert_eq!(
+            text(&Args {
+                brief: true,
+                ..Args::default()
+            }),
+            "Resv ID: R12.head\n"
+        );
     }
 
     #[test]
     fn all_attributes_are_told_without_indent() {
-        let full = text(&Args { full: true, ..Args::default() });
-        assert!(full.starts_with("Resv ID: R12.head\nReserve_Name = NULL\nReserve_Owner = alice@head\n"), "{full}");
-        assert!(full.contains("\nreserve_state = RESV_UNCONFIRMED\nreserve_substate = 1\n"), "{full}");
+        let full = text(&Args {
+            full: true,
+            ..Args::default()
+        });
+        assert!(
+            full.starts_with(
+                "Resv ID: R12.head\nReserve_Name = NULL\nReserve_Owner = alice@head\n"
+            ),
+            "{full}"
+        );
+        assert!(
+            full.contains("\nreserve_state = RESV_UNCONFIRMED\nreserve_substate = 1\n"),
+            "{full}"
+        );
         assert!(full.ends_with("Submit_Host = head\n\n"), "{full}");
     }
 
@@ -239,11 +346,18 @@ mod tests {
     fn as_json_it_is_one_document_also_for_what_is_not_there() {
         let json = |ids: &[&str]| {
             let reservations = ["json"].iter().chain(ids).map(OsString::from).collect();
-            let said = shown(&Args { full_too: true, reservations, ..Args::default() });
+            let said = shown(&Args {
+                full_too: true,
+                reservations,
+                ..Args::default()
+            });
             let value: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
             (value, said.failures)
         };
-        assert_eq!(json(&["R12"]).0["Reservations"]["R12.head"]["reserve_duration"], 3600);
+        assert_eq!(
+            json(&["R12"]).0["Reservations"]["R12.head"]["reserve_duration"],
+            3600
+        );
         let (document, failures) = json(&["R99"]);
         assert!(document["Reservations"].is_null());
         assert_eq!(failures, [Failure::new(236, "Unknown Reservation Id")]);

@@ -14,8 +14,8 @@ use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Have resources set aside for a while. Jobs submitted to the reservation's queue (qsub -q R12) run
-/// there. Two of beginning, end and length say when.
+/// Have resources set aside for a while. Jobs submitted to the reservation's queue (qsub -q R12)
+/// run there. Two of beginning, end and length say when.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(name = "pbs_rsub")]
 pub struct Args {
@@ -43,8 +43,9 @@ pub struct Args {
     /// Kept and shown: hosts from which jobs may come
     #[arg(short = 'H', value_name = "auth_host_list")]
     pub hosts: Option<String>,
-    /// It comes again: FREQ=HOURLY, DAILY or WEEKLY, with INTERVAL, BYDAY=MO,... and COUNT or UNTIL,
-    /// joined by semicolons. The variable PBS_TZID must name the time zone: the server's own, or UTC
+    /// It comes again: FREQ=HOURLY, DAILY or WEEKLY, with INTERVAL, BYDAY=MO,... and COUNT or
+    /// UNTIL, joined by semicolons. The variable PBS_TZID must name the time zone: the server's
+    /// own, or UTC
     #[arg(short = 'r', value_name = "rrule_expression")]
     pub rule: Option<String>,
     /// Say whether it can be had; it is known at once, so that no number of seconds matters
@@ -91,7 +92,9 @@ fn run() -> Result<u8, Failure> {
     if env::args().count() < 2 {
         return Err(Failure::usage(""));
     }
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     let mut asked = args.asked(clock::wall(), env::text("PBS_TZID"))?;
     if args.rule.is_some() && asked.zone.is_none() {
         // PBS words this one alone in its own way.
@@ -106,7 +109,11 @@ fn run() -> Result<u8, Failure> {
     if args.of_job {
         asked.job = Some(args.job(&mut schedd)?);
     }
-    asked.submit_host = nix::sys::utsname::uname().map_err(std::io::Error::from)?.nodename().to_string_lossy().into();
+    asked.submit_host = nix::sys::utsname::uname()
+        .map_err(std::io::Error::from)?
+        .nodename()
+        .to_string_lossy()
+        .into();
     asked.variables.extend(variables(&asked));
     match call(&mut schedd, &Request::Reserve(Box::new(asked)))?? {
         Reply::Reserved { id, confirmed } => exit::print(args.answer(&id, confirmed))?,
@@ -117,11 +124,21 @@ fn run() -> Result<u8, Failure> {
 
 /// `Variable_List`.
 fn variables(asked: &Reserving) -> Vec<(String, String)> {
-    let user = env::text("LOGNAME").or_else(|| env::text("USER")).map(|user| ("PBS_O_LOGNAME".to_string(), user));
+    let user = env::text("LOGNAME")
+        .or_else(|| env::text("USER"))
+        .map(|user| ("PBS_O_LOGNAME".to_string(), user));
     let host = ("PBS_O_HOST".to_string(), asked.submit_host.clone());
     let mail = env::text("MAIL").map(|mail| ("PBS_O_MAIL".to_string(), mail));
-    let zone = asked.zone.clone().filter(|_| asked.rule.is_some()).map(|zone| ("PBS_TZID".to_string(), zone));
-    user.into_iter().chain([host]).chain(mail).chain(zone).collect()
+    let zone = asked
+        .zone
+        .clone()
+        .filter(|_| asked.rule.is_some())
+        .map(|zone| ("PBS_TZID".to_string(), zone));
+    user.into_iter()
+        .chain([host])
+        .chain(mail)
+        .chain(zone)
+        .collect()
 }
 
 impl Args {
@@ -131,7 +148,11 @@ impl Args {
             return Err(Failure::usage(""));
         }
         let (from, to) = bounds(self.from.as_ref(), self.to.as_ref(), now)?;
-        let nodes = self.operands.iter().filter(|_| self.whole).map(|host| host.to_string_lossy().into_owned());
+        let nodes = self
+            .operands
+            .iter()
+            .filter(|_| self.whole)
+            .map(|host| host.to_string_lossy().into_owned());
         let other = kept([
             ("Mail_Points", &self.mail_points),
             ("Mail_Users", &self.mail_users),
@@ -158,7 +179,9 @@ impl Args {
     }
 
     fn job(&self, schedd: &mut Schedd) -> Result<crate::model::job::JobId, Failure> {
-        let [job] = self.operands.as_slice() else { return Err(Failure::usage("")) };
+        let [job] = self.operands.as_slice() else {
+            return Err(Failure::usage(""));
+        };
         let operand = Operand::parse(job)?;
         let unknown = Failure::of_job("pbs_rsub", &Refusal::unknown_job(), &operand.short());
         operand.job(&schedd.name()?).ok_or(unknown)
@@ -187,17 +210,45 @@ mod tests {
 
     #[test]
     fn options_say_what_is_asked_for() {
-        let reserving = asked(&["-D", "600", "-l", "select=1:ncpus=2", "-N", "x", "-R", "202612312359"]).unwrap();
-        assert_eq!((reserving.duration.as_deref(), reserving.name.as_deref()), (Some("600"), Some("x")));
-        assert_eq!(reserving.resources, [("select".to_string(), "1:ncpus=2".to_string())]);
+        let reserving = asked(&[
+            "-D",
+            "600",
+            "-l",
+            "select=1:ncpus=2",
+            "-N",
+            "x",
+            "-R",
+            "202612312359",
+        ])
+        .unwrap();
+        assert_eq!(
+            (reserving.duration.as_deref(), reserving.name.as_deref()),
+            (Some("600"), Some("x"))
+        );
+        assert_eq!(
+            reserving.resources,
+            [("select".to_string(), "1:ncpus=2".to_string())]
+        );
         assert!(reserving.from.is_some() && reserving.zone.is_none());
-        assert_eq!(asked(&["-r", "FREQ=DAILY;COUNT=2"]).unwrap().zone.as_deref(), Some("UTC"));
-        assert_eq!(asked(&["--hosts", "n1", "n2", "-D60"]).unwrap().nodes, ["n1", "n2"]);
+        assert_eq!(
+            asked(&["-r", "FREQ=DAILY;COUNT=2"])
+                .unwrap()
+                .zone
+                .as_deref(),
+            Some("UTC")
+        );
+        assert_eq!(
+            asked(&["--hosts", "n1", "n2", "-D60"]).unwrap().nodes,
+            ["n1", "n2"]
+        );
     }
 
     #[test]
     fn what_cannot_be_meant_shows_the_usage() {
-        assert_eq!(asked(&["-R", "9999", "-D", "60"]), Err(Failure::usage("illegal -R time value")));
+        assert_eq!(
+            asked(&["-R", "9999", "-D", "60"]),
+            Err(Failure::usage("illegal -R time value"))
+        );
         assert_eq!(asked(&["-y"]), Err(Failure::usage("invalid option -- 'y'")));
         for wrong in [&["n1"][..], &["--hosts"], &["--hosts", "--job", "1"]] {
             assert_eq!(asked(wrong), Err(Failure::usage("")), "{wrong:?}");
@@ -206,10 +257,25 @@ mod tests {
 
     #[test]
     fn only_who_waits_is_told_the_answer() {
-        let args = |wait| Args { wait, ..Args::default() };
-        assert_eq!(args(None).answer("R1.head", Some(false)), "R1.head UNCONFIRMED\n");
-        assert_eq!(args(Some(5)).answer("R1.head", Some(false)), "R1.head DENIED\n");
-        assert_eq!(args(Some(5)).answer("R1.head", Some(true)), "R1.head CONFIRMED\n");
-        assert_eq!(args(Some(5)).answer("R1.head", None), "R1.head UNCONFIRMED\n");
+        let args = |wait| Args {
+            wait,
+            ..Args::default()
+        };
+        assert_eq!(
+            args(None).answer("R1.head", Some(false)),
+            "R1.head UNCONFIRMED\n"
+        );
+        assert_eq!(
+            args(Some(5)).answer("R1.head", Some(false)),
+            "R1.head DENIED\n"
+        );
+        assert_eq!(
+            args(Some(5)).answer("R1.head", Some(true)),
+            "R1.head CONFIRMED\n"
+        );
+        assert_eq!(
+            args(Some(5)).answer("R1.head", None),
+            "R1.head UNCONFIRMED\n"
+        );
     }
 }

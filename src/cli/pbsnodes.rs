@@ -27,7 +27,12 @@ const FAILED: u8 = 1;
 
 /// Show nodes and what runs on them; mark them offline.
 #[derive(Debug, Default, Parser)]
-#[command(name = "pbsnodes", disable_help_flag = true, disable_version_flag = true, args_override_self = true)]
+#[command(
+    name = "pbsnodes",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args_override_self = true
+)]
 pub struct Args {
     /// All hosts; with -v, all nodes
     #[arg(short = 'a')]
@@ -65,7 +70,8 @@ pub struct Args {
     /// Set the comment; an empty one clears it
     #[arg(short = 'C', value_name = "COMMENT")]
     comment: Option<String>,
-    /// Declare hosts gone for good: their jobs are requeued, or terminated if they are not rerunnable
+    /// Declare hosts gone for good: their jobs are requeued, or terminated if they are not
+    /// rerunnable
     #[arg(long)]
     gone: bool,
     /// Say nothing about what goes wrong
@@ -86,15 +92,20 @@ pub fn command() -> clap::Command {
 
 /// Runs it.
 pub fn main() -> ExitCode {
-    exit::run("pbsnodes", command, || match getopt::read::<Args>(command).map_err(as_failed)? {
-        Line::Answered => Ok(0),
-        Line::Asked(args) => args.run(),
+    exit::run("pbsnodes", command, || {
+        match getopt::read::<Args>(command).map_err(as_failed)? {
+            Line::Answered => Ok(0),
+            Line::Asked(args) => args.run(),
+        }
     })
 }
 
 /// A wrong command line ends as everything else that goes wrong here.
 fn as_failed(failure: Failure) -> Failure {
-    Failure { code: FAILED, ..failure }
+    Failure {
+        code: FAILED,
+        ..failure
+    }
 }
 
 fn no_server(why: &str) -> Failure {
@@ -112,7 +123,11 @@ impl Args {
     fn run(&self) -> Result<u8, Failure> {
         self.check()?;
         let mut ask = ask::source(no_server)?;
-        let said = if self.marks() { self.mark(&mut ask, &mut send()?)? } else { self.show(&mut ask, clock::wall())? };
+        let said = if self.marks() {
+            self.mark(&mut ask, &mut send()?)?
+        } else {
+            self.show(&mut ask, clock::wall())?
+        };
         exit::print(said.out)?;
         let complaints = said.complaints.concat();
         if !self.quiet {
@@ -130,11 +145,22 @@ impl Args {
         let wrong = (!chosen && !self.list)
             || (self.list && chosen)
             || (self.all && !self.operands.is_empty())
-            || (self.marks() && (self.all || self.list || self.summary || self.operands.is_empty()))
+            || (self.marks()
+                && (self.all || self.list || self.summary || self.operands.is_empty()))
             || (self.offline && self.online)
             || (self.gone && (self.offline || self.online || self.comment.is_some()))
-            || self.format.as_deref().is_some_and(|format| format != "json" && format != "dsv");
-        if wrong { Err(Failure { code: FAILED, ..Failure::usage("") }) } else { Ok(()) }
+            || self
+                .format
+                .as_deref()
+                .is_some_and(|format| format != "json" && format != "dsv");
+        if wrong {
+            Err(Failure {
+                code: FAILED,
+                ..Failure::usage("")
+            })
+        } else {
+            Ok(())
+        }
     }
 
     fn format(&self) -> Format {
@@ -156,13 +182,17 @@ impl Args {
         let answers = ask(&Question::Nodes)?;
         self.check_server(&answers.server)?;
         if self.list {
-            return Ok(Said { out: troubled(&answers.nodes).into_bytes(), complaints: Vec::new() });
+            return Ok(Said {
+                out: troubled(&answers.nodes).into_bytes(),
+                complaints: Vec::new(),
+            });
         }
         if self.all && answers.nodes.is_empty() {
             return Err(Failure::new(FAILED, "Server has no node list"));
         }
         let (groups, unknown) = self.choose(&answers.nodes);
-        let complaint = |name: &&str| format!("Node: {name},  Error: {}\n", Refusal::unknown_node());
+        let complaint =
+            |name: &&str| format!("Node: {name},  Error: {}\n", Refusal::unknown_node());
         let complaints = unknown.iter().map(complaint).collect();
         let out = match self.format() {
             Format::Json => self.json(&groups, &unknown, &answers.server, now),
@@ -175,14 +205,20 @@ impl Args {
 
     /// What is shown, and the operands that name nothing.
     fn choose<'a>(&'a self, records: &'a [NodeRecord]) -> (Vec<Group<'a>>, Vec<&'a str>) {
-        let groups = if self.vnodes { Group::each(records) } else { Group::by_host(records) };
+        let groups = if self.vnodes {
+            Group::each(records)
+        } else {
+            Group::by_host(records)
+        };
         if self.all {
             return (groups, Vec::new());
         }
         let (mut chosen, mut unknown) = (Vec::new(), Vec::new());
         for name in &self.operands {
             match groups.iter().find(|group| group.name() == name) {
-                Some(group) if self.hosts => chosen.extend(group.0.iter().map(|record| Group(vec![*record]))),
+                Some(group) if self.hosts => {
+                    chosen.extend(group.0.iter().map(|record| Group(vec![*record])))
+                }
                 Some(group) => chosen.push(group.clone()),
                 None => unknown.push(name.as_str()),
             }
@@ -199,14 +235,19 @@ impl Args {
     }
 
     fn json(&self, groups: &[Group], unknown: &[&str], server: &ServerFacts, now: Wall) -> Vec<u8> {
-        let known = groups.iter().map(|group| (group.name().to_string(), self.attributes(group, server)));
+        let known = groups
+            .iter()
+            .map(|group| (group.name().to_string(), self.attributes(group, server)));
         let unknown = unknown.iter().map(|name| {
             let mut attributes = Attributes::default();
             attributes.text("Error", Refusal::unknown_node().text);
             (name.to_string(), attributes)
         });
-        let mut document =
-            Document::begin(&Preamble { timestamp: now, version: &server.version, server: &server.name });
+        let mut document = Document::begin(&Preamble {
+            timestamp: now,
+            version: &server.version,
+            server: &server.name,
+        });
         document.section("nodes", known.chain(unknown));
         document.end()
     }
@@ -216,7 +257,13 @@ impl Args {
         let heading = if self.summary { "vnode=" } else { "Name=" };
         let mut out = String::new();
         for group in groups {
-            dsv::write(&mut out, heading, group.name(), &self.attributes(group, server), delimiter);
+            dsv::write(
+                &mut out,
+                heading,
+                group.name(),
+                &self.attributes(group, server),
+                delimiter,
+            );
         }
         out
     }
@@ -225,13 +272,20 @@ impl Args {
         if groups.is_empty() {
             return String::new();
         }
-        let (heading, columns) = if self.jobs { (JOB_HEADING, JOB_COLUMNS) } else { (HEADING, COLUMNS) };
+        let (heading, columns) = if self.jobs {
+            (JOB_HEADING, JOB_COLUMNS)
+        } else {
+            (HEADING, COLUMNS)
+        };
         let mut out = heading.to_string();
         for group in groups {
             let attributes = self.attributes(group, server);
             let values = attributes.0.iter().filter_map(full::text);
             let texts: Vec<_> = std::iter::once(group.name().into()).chain(values).collect();
-            let padded = texts.iter().zip(columns).map(|(text, column)| column.pad(text, self.long));
+            let padded = texts
+                .iter()
+                .zip(columns)
+                .map(|(text, column)| column.pad(text, self.long));
             let _ = writeln!(out, "{}", padded.collect::<Vec<_>>().join(" "));
         }
         out
@@ -240,24 +294,43 @@ impl Args {
     fn mark(&self, ask: &mut Ask, send: &mut Send) -> Result<Said, Failure> {
         let answers = ask(&Question::Nodes)?;
         self.check_server(&answers.server)?;
-        let groups = if self.vnodes { Group::each(&answers.nodes) } else { Group::by_host(&answers.nodes) };
+        let groups = if self.vnodes {
+            Group::each(&answers.nodes)
+        } else {
+            Group::by_host(&answers.nodes)
+        };
         let offline = (self.offline || self.online).then_some(self.offline);
         let mut complaints = Vec::new();
         for name in &self.operands {
             let group = groups.iter().find(|group| group.name() == name);
-            let members = group.map(|group| group.0.iter().map(|record| record.node.facts.name.clone()).collect());
+            let members = group.map(|group| {
+                group
+                    .0
+                    .iter()
+                    .map(|record| record.node.facts.name.clone())
+                    .collect()
+            });
             for node in members.unwrap_or_else(|| vec![name.clone()]) {
                 let request = match self.gone {
                     true => Request::DeclareGone { node },
-                    false => Request::MarkNode { node, offline, comment: self.comment.clone() },
+                    false => Request::MarkNode {
+                        node,
+                        offline,
+                        comment: self.comment.clone(),
+                    },
                 };
                 match send(&request)? {
-                    Reply::Refused(refusal) => complaints.push(format!("Error marking node {name} - {refusal}\n")),
+                    Reply::Refused(refusal) => {
+                        complaints.push(format!("Error marking node {name} - {refusal}\n"))
+                    }
                     _ => continue,
                 }
             }
         }
-        Ok(Said { out: Vec::new(), complaints })
+        Ok(Said {
+            out: Vec::new(),
+            complaints,
+        })
     }
 }
 
@@ -267,16 +340,32 @@ type Send<'a> = dyn FnMut(&Request) -> Result<Reply, Failure> + 'a;
 fn send() -> Result<impl FnMut(&Request) -> Result<Reply, Failure>, Failure> {
     let home = Home::find().map_err(|error| no_server(&format!("{error:#}")))?;
     let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string()))?;
-    Ok(move |request: &Request| client.call(request).map_err(|error| no_server(&error.to_string())))
+    Ok(move |request: &Request| {
+        client
+            .call(request)
+            .map_err(|error| no_server(&error.to_string()))
+    })
 }
 
 /// `pbsnodes -l`.
 fn troubled(records: &[NodeRecord]) -> String {
     let mut out = String::new();
-    for record in records.iter().filter(|record| record.node.offline || !record.node.up) {
+    for record in records
+        .iter()
+        .filter(|record| record.node.offline || !record.node.up)
+    {
         let node = &record.node;
-        let comment = node.refused.as_deref().or(node.comment.as_deref()).unwrap_or_default();
-        let _ = writeln!(out, "{:20} {} {comment}", record.node.facts.name, nodes::state(record));
+        let comment = node
+            .refused
+            .as_deref()
+            .or(node.comment.as_deref())
+            .unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "{:20} {} {comment}",
+            record.node.facts.name,
+            nodes::state(record)
+        );
     }
     out
 }
@@ -286,10 +375,21 @@ fn in_full(groups: &[Group], server: &ServerFacts) -> String {
     for group in groups {
         let _ = writeln!(out, "{}", group.name());
         for attribute in &nodes::attributes(group.first(), server, Format::Text).0 {
-            let Some(value) = full::text(attribute) else { continue };
-            let dot = if attribute.resource.is_some() { "." } else { "" };
+            let Some(value) = full::text(attribute) else {
+                continue;
+            };
+            let dot = if attribute.resource.is_some() {
+                "."
+            } else {
+                ""
+            };
             let resource = attribute.resource.unwrap_or_default();
-            let _ = writeln!(out, "     {}{dot}{resource} = {}", attribute.name, full::printable(&value));
+            let _ = writeln!(
+                out,
+                "     {}{dot}{resource} = {}",
+                attribute.name,
+                full::printable(&value)
+            );
         }
         out.push('\n');
     }
@@ -323,17 +423,41 @@ vnode           state           OS       hardware host            queue        m
 
 const COLUMNS: &[Column] = {
     use Column::{Left, Rest, Right};
-    &[Left(15), Left(15), Left(8), Left(8), Left(15), Left(10), Right(8), Right(7), Right(7), Right(7), Rest]
+    &[
+        Left(15),
+        Left(15),
+        Left(8),
+        Left(8),
+        Left(15),
+        Left(10),
+        Right(8),
+        Right(7),
+        Right(7),
+        Right(7),
+        Rest,
+    ]
 };
 
-const JOB_HEADING: &str = "                                                        mem       ncpus   nmics   ngpus
+const JOB_HEADING: &str =
+    "                                                        mem       ncpus   nmics   ngpus
 vnode           state           njobs   run   susp      f/t        f/t     f/t     f/t   jobs
 --------------- --------------- ------ ----- ------ ------------ ------- ------- ------- -------
 ";
 
 const JOB_COLUMNS: &[Column] = {
     use Column::{Left, Rest, Right};
-    &[Left(15), Left(15), Right(6), Right(5), Right(6), Right(12), Right(7), Right(7), Right(7), Rest]
+    &[
+        Left(15),
+        Left(15),
+        Right(6),
+        Right(5),
+        Right(6),
+        Right(12),
+        Right(7),
+        Right(7),
+        Right(7),
+        Rest,
+    ]
 };
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Periods of the past, as people say them: `7d`, `today`, `2026-11`, `2026-11-20`, or a date as `-a` has it.
-//! Each stands for a stretch of time, a moment for one of no length.
+//! Periods of the past, as people say them: `7d`, `today`, `2026-11`, `2026-11-20`, or a date as
+//! `-a` has it. Each stands for a stretch of time, a moment for one of no length.
 
 use super::date;
 use crate::model::time::Wall;
@@ -12,7 +12,8 @@ pub const FORMS: &str = "a time ago as 7d, today, yesterday, now, a day or a mon
 /// From its first moment until before this other one.
 pub type Stretch = (Wall, Wall);
 
-/// The stretch of time that `text` means at `now`, in `now`'s time zone; None if it is none of these.
+/// The stretch of time that `text` means at `now`, in `now`'s time zone; None if it is none of
+/// these.
 pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
     let today = now.date_naive();
     let moment = |wall| (wall, wall);
@@ -20,7 +21,9 @@ pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
         "now" => Some(moment(Wall(now.timestamp()))),
         "today" => day(today, now),
         "yesterday" => day(today.checked_sub_days(Days::new(1))?, now),
-        _ if text.bytes().all(|b| b.is_ascii_digit() || b == b'.') => numeric(text, now).map(moment),
+        _ if text.bytes().all(|b| b.is_ascii_digit() || b == b'.') => {
+            numeric(text, now).map(moment)
+        }
         _ if text.contains('-') => calendar(text, now),
         _ => ago(text, now).map(moment),
     }
@@ -46,13 +49,19 @@ fn calendar<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
     Some((midnight(first, now)?, midnight(next, now)?))
 }
 
-/// What `-a` reads; what is left out is that of now, and what would lie ahead then was a month or a year ago.
+/// What `-a` reads; what is left out is that of now, and what would lie ahead then was a month or a
+/// year ago.
 fn numeric<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     let today = now.date_naive();
-    let whole = |date: NaiveDate, parts: &str| date::parse(&format!("{}{text}", date.format(parts)), now);
+    let whole =
+        |date: NaiveDate, parts: &str| date::parse(&format!("{}{text}", date.format(parts)), now);
     let latest = |parts: &str, back: u32| {
         let this = whole(today, parts)?;
-        if this.0 <= now.timestamp() { Some(this) } else { whole(today.checked_sub_months(Months::new(back))?, parts) }
+        if this.0 <= now.timestamp() {
+            Some(this)
+        } else {
+            whole(today.checked_sub_months(Months::new(back))?, parts)
+        }
     };
     match text.split('.').next()?.len() {
         4 => whole(today, "%Y%m%d"),
@@ -71,7 +80,10 @@ fn midnight<Z: TimeZone>(date: NaiveDate, now: &DateTime<Z>) -> Option<Wall> {
 }
 
 fn local<Z: TimeZone>(moment: NaiveDateTime, now: &DateTime<Z>) -> Option<Wall> {
-    (1970..=9999).contains(&moment.year()).then(|| date::local(moment, &now.timezone()))?.map(Wall)
+    (1970..=9999)
+        .contains(&moment.year())
+        .then(|| date::local(moment, &now.timezone()))?
+        .map(Wall)
 }
 
 #[cfg(test)]
@@ -82,7 +94,12 @@ mod tests {
     /// Friday 20 November 2026, 10:22:05.
     fn shown(text: &str) -> Option<[String; 2]> {
         let now = Utc.with_ymd_and_hms(2026, 11, 20, 10, 22, 5).unwrap();
-        let show = |wall: Wall| Utc.timestamp_opt(wall.0, 0).unwrap().format("%Y-%m-%d %H:%M:%S").to_string();
+        let show = |wall: Wall| {
+            Utc.timestamp_opt(wall.0, 0)
+                .unwrap()
+                .format("%Y-%m-%d %H:%M:%S")
+                .to_string()
+        };
         parse(text, &now).map(|(from, to)| [show(from), show(to)])
     }
 
@@ -95,7 +112,11 @@ mod tests {
             ("2026-12", "2026-12-01 00:00:00", "2027-01-01 00:00:00"),
             ("2026-11-20", "2026-11-20 00:00:00", "2026-11-21 00:00:00"),
         ] {
-            assert_eq!(shown(text), Some([from.to_string(), to.to_string()]), "{text}");
+            assert_eq!(
+                shown(text),
+                Some([from.to_string(), to.to_string()]),
+                "{text}"
+            );
         }
         for (text, moment) in [
             ("now", "2026-11-20 10:22:05"),
@@ -112,14 +133,30 @@ mod tests {
             ("0800", "2026-11-20 08:00:00"),
             ("2359", "2026-11-20 23:59:00"),
         ] {
-            assert_eq!(shown(text), Some([moment.to_string(), moment.to_string()]), "{text}");
+            assert_eq!(
+                shown(text),
+                Some([moment.to_string(), moment.to_string()]),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn what_is_no_period_is_refused() {
-        for text in ["", "soon", "7x", "2026-13", "2026-02-30", "2026-", "-1", "1969-12", "10000-01", "25", "2460", "."]
-        {
+        for text in [
+            "",
+            "soon",
+            "7x",
+            "2026-13",
+            "2026-02-30",
+            "2026-",
+            "-1",
+            "1969-12",
+            "10000-01",
+            "25",
+            "2460",
+            ".",
+        ] {
             assert_eq!(shown(text), None, "{text}");
         }
     }

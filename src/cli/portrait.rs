@@ -1,4 +1,5 @@
-//! A job as JSON in memory, with all that `qstat -f -F json` shows of it: what hooks of the site are told.
+//! A job as JSON in memory, with all that `qstat -f -F json` shows of it: what hooks of the site
+//! are told.
 
 use crate::shown::attributes;
 use crate::shown::data;
@@ -18,9 +19,16 @@ mod tests {
 
     #[test]
     fn a_job_is_told_of_as_it_is_shown() {
-        let (mut record, server) = (example::queued(1, "a", "select=2:ncpus=4 walltime=60"), example::server());
+        let (mut record, server) = (
+            example::queued(1, "a", "select=2:ncpus=4 walltime=60"),
+            example::server(),
+        );
         record.environ = Some(b"A=1\0B=x,y\0".to_vec());
-        let mut document = Document::begin(&Preamble { timestamp: NOW, version: "1", server: "head" });
+        let mut document = Document::begin(&Preamble {
+            timestamp: NOW,
+            version: "1",
+            server: "head",
+        });
         document.thing("Jobs", "1.head", &attributes::of_job(&record, &server));
         let document: Value = serde_json::from_slice(&document.end()).unwrap();
         let portrait = Value::Object(of_job(&record, &server));

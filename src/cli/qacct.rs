@@ -1,8 +1,8 @@
 //! `qacct`: what has been used, by whom, in which time; and what became of a job.
 //!
-//! What an attempt has used belongs to the moment when it was over. Sums are made where the accounts are, by
-//! quarters of an hour where days or months are asked for: these are put together here, in the time zone of
-//! who asks.
+//! What an attempt has used belongs to the moment when it was over. Sums are made where the
+//! accounts are, by quarters of an hour where days or months are asked for: these are put together
+//! here, in the time zone of who asks.
 
 use super::ask::{self, Feed};
 use super::exit::{self, Failure};
@@ -34,7 +34,12 @@ pub use entries::fields;
 ///
 /// Without options, a line for each user with all that the accounts hold.
 #[derive(Parser, Clone, Debug, Default)]
-#[command(name = "qacct", disable_help_flag = true, disable_version_flag = true, args_override_self = true)]
+#[command(
+    name = "qacct",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args_override_self = true
+)]
 pub struct Args {
     /// Jobs of these users
     #[arg(short = 'u', value_name = "USER,...", value_delimiter = ',')]
@@ -148,9 +153,14 @@ impl Args {
     /// Which entries are meant.
     fn inquiry(&self, now: Wall) -> Result<Inquiry, Failure> {
         if !self.by.is_empty() && (self.list || !self.jobs.is_empty()) {
-            return Err(Failure::usage("--by adds up, -j and --list tell of each attempt: give one or the other"));
+            return Err(Failure::usage(
+                "--by adds up, -j and --list tell of each attempt: give one or the other",
+            ));
         }
-        let (from, to) = (moment(self.begin.as_deref(), now)?, moment(self.end.as_deref(), now)?);
+        let (from, to) = (
+            moment(self.begin.as_deref(), now)?,
+            moment(self.end.as_deref(), now)?,
+        );
         let (from, to) = (from.map(|(from, _)| from), to.map(|(_, to)| to));
         if from.zip(to).is_some_and(|(from, to)| from >= to) {
             return Err(Failure::usage("-b must lie before -e"));
@@ -167,12 +177,22 @@ impl Args {
     }
 
     /// Writes what is asked for, as it comes; the result is what could not be done.
-    fn say(&self, inquiry: Inquiry, feed: &mut Feed, now: Wall, out: &mut dyn Write) -> Result<Vec<Failure>, Failure> {
+    fn say(
+        &self,
+        inquiry: Inquiry,
+        feed: &mut Feed,
+        now: Wall,
+        out: &mut dyn Write,
+    ) -> Result<Vec<Failure>, Failure> {
         let format = self.format.unwrap_or_default();
         if self.list || !self.jobs.is_empty() {
             return self.say_entries(inquiry, format, feed, now, out);
         }
-        let by = if self.by.is_empty() { vec![By::User] } else { self.by.clone() };
+        let by = if self.by.is_empty() {
+            vec![By::User]
+        } else {
+            self.by.clone()
+        };
         let (from, to) = (inquiry.from, inquiry.to);
         let keys = by.iter().map(|by| by.key()).collect();
         let (mut sums, mut server) = (Summary::new(by), None);
@@ -204,12 +224,18 @@ impl Args {
         let ids = wanted.ids();
         if all || !ids.is_empty() {
             feed(&Question::Entries(Box::new(inquiry), ids), &mut |part| {
-                let Answer::Entries(mut entries) = part else { return Ok(()) };
+                let Answer::Entries(mut entries) = part else {
+                    return Ok(());
+                };
                 entries.retain(|entry| all || wanted.take(entry.job));
                 told.add(&entries)
             })?;
         }
-        failures.extend(wanted.missing().map(|operand| unaccounted(operand, &server)));
+        failures.extend(
+            wanted
+                .missing()
+                .map(|operand| unaccounted(operand, &server)),
+        );
         told.end()?;
         Ok(failures)
     }
@@ -229,12 +255,20 @@ impl Args {
 }
 
 fn unaccounted(operand: &Operand, server: &ServerFacts) -> Failure {
-    Failure::new(1, format!("the accounts hold nothing of job {} in that time", operand.full(&server.name)))
+    Failure::new(
+        1,
+        format!(
+            "the accounts hold nothing of job {} in that time",
+            operand.full(&server.name)
+        ),
+    )
 }
 
 fn moment(text: Option<&str>, now: Wall) -> Result<Option<period::Stretch>, Failure> {
     let Some(text) = text else { return Ok(None) };
     let clock = Local.timestamp_opt(now.0, 0).single();
     let stretch = clock.and_then(|clock| period::parse(text, &clock));
-    stretch.map(Some).ok_or_else(|| Failure::usage(format!("`{text}` is no time: give {}", period::FORMS)))
+    stretch
+        .map(Some)
+        .ok_or_else(|| Failure::usage(format!("`{text}` is no time: give {}", period::FORMS)))
 }

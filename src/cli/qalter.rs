@@ -23,16 +23,18 @@ pub struct Args {
     /// Holds: letters of u (user), o (operator), s (system), p (password), or n for none
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
-    /// Before all jobs without one, and before those with a lower one: 0 to 1000000, or none; for operators
+    /// Before all jobs without one, and before those with a lower one: 0 to 1000000, or none; for
+    /// operators
     #[arg(long, value_name = "number", require_equals = true)]
     pub system_priority: Option<OsString>,
-    /// Run jobs once more that have failed or were deleted: each comes back into its queue under its id, an
-    /// array with those of its subjobs that did, a subjob or a range of them (12[3], 12[1-9]) alone. Stands
-    /// without other options
+    /// Run jobs once more that have failed or were deleted: each comes back into its queue under
+    /// its id, an array with those of its subjobs that did, a subjob or a range of them (12[3],
+    /// 12[1-9]) alone. Stands without other options
     #[arg(long)]
     pub retry: bool,
-    /// Have the scheduler look at these jobs now: one that was put off after a failed start, or for its
-    /// retry_delay, may start at once. A hold or a begin time stays. Other changes are made first
+    /// Have the scheduler look at these jobs now: one that was put off after a failed start, or for
+    /// its retry_delay, may start at once. A hold or a begin time stays. Other changes are made
+    /// first
     #[arg(long)]
     pub shove: bool,
     /// Jobs, by id: 12, 12.server; 12[] for an array
@@ -51,14 +53,29 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     let workdir = env::workdir()?;
     let names = nix::sys::utsname::uname().map_err(std::io::Error::from)?;
     let host = names.nodename().to_string_lossy();
-    let settings =
-        settings(&args, &Place { workdir: &workdir, host: &host, now: clock::wall(), knows_host: paths::knows_host })?;
+    let settings = settings(
+        &args,
+        &Place {
+            workdir: &workdir,
+            host: &host,
+            now: clock::wall(),
+            knows_host: paths::knows_host,
+        },
+    )?;
     if args.retry {
-        return each::act("qalter", command, &args.jobs, &mut Schedd::find()?, &Act::Retry);
+        return each::act(
+            "qalter",
+            command,
+            &args.jobs,
+            &mut Schedd::find()?,
+            &Act::Retry,
+        );
     }
     let server = &mut Schedd::find()?;
     if !args.shove || !settings.is_empty() {
@@ -74,26 +91,40 @@ fn run() -> Result<u8, Failure> {
 pub(super) fn settings(args: &Args, place: &Place) -> Result<Vec<Setting>, Failure> {
     let mut settings = args.job.settings(place)?;
     if let Some(holds) = &args.holds {
-        let letters = holds.to_str().filter(|letters| check::holds(letters).is_some());
-        settings.push(Setting::new("Hold_Types", letters.ok_or_else(|| options::illegal('h'))?));
+        let letters = holds
+            .to_str()
+            .filter(|letters| check::holds(letters).is_some());
+        settings.push(Setting::new(
+            "Hold_Types",
+            letters.ok_or_else(|| options::illegal('h'))?,
+        ));
     }
     if let Some(number) = &args.system_priority {
-        settings.push(Setting::new("system_priority", system_priority(&number.to_string_lossy())?));
+        settings.push(Setting::new(
+            "system_priority",
+            system_priority(&number.to_string_lossy())?,
+        ));
     }
     match args.retry && !settings.is_empty() {
-        true => {
-            Err(Failure::usage("--retry stands without other options: change the job once it is back in its queue"))
-        }
+        true => Err(Failure::usage(
+            "--retry stands without other options: change the job once it is back in its queue",
+        )),
         false => Ok(settings),
     }
 }
 
 /// As the attribute has it: nothing for none.
 fn system_priority(text: &str) -> Result<&str, Failure> {
-    let wrong = || Failure::usage(format!("--system-priority is 0 to 1000000, or none, not {text}"));
+    let wrong = || {
+        Failure::usage(format!(
+            "--system-priority is 0 to 1000000, or none, not {text}"
+        ))
+    };
     match text {
         "none" => Ok(""),
-        number => check::system_priority(number).map(|_| number).ok_or_else(wrong),
+        number => check::system_priority(number)
+            .map(|_| number)
+            .ok_or_else(wrong),
     }
 }
 
@@ -106,23 +137,47 @@ mod tests {
     fn asked(words: &[&str]) -> Result<Vec<Setting>, Failure> {
         let matches = getopt::matches(&mut command(), words.iter().map(OsString::from))?;
         let args: Args = getopt::read_matches(&matches)?;
-        settings(&args, &Place { workdir: Path::new("/nosuch"), host: "head", now: Wall(0), knows_host: |_| false })
+        settings(
+            &args,
+            &Place {
+                workdir: Path::new("/nosuch"),
+                host: "head",
+                now: Wall(0),
+                knows_host: |_| false,
+            },
+        )
     }
 
     #[test]
     fn letters_of_qalter_are_read() {
-        assert_eq!(asked(&["-h", "n", "12"]).unwrap(), [Setting::new("Hold_Types", "n")]);
-        assert_eq!(asked(&["12", "-lwalltime=5"]).unwrap(), [Setting::resource("walltime", "5")]);
+        assert_eq!(
+            asked(&["-h", "n", "12"]).unwrap(),
+            [Setting::new("Hold_Types", "n")]
+        );
+        assert_eq!(
+            asked(&["12", "-lwalltime=5"]).unwrap(),
+            [Setting::resource("walltime", "5")]
+        );
         assert_eq!(asked(&["-h", "x", "12"]), Err(options::illegal('h')));
         let system = |number| {
             asked(&[&format!("--system-priority={number}"), "12"])
                 .map(|settings| settings[0].value.lossy().into_owned())
         };
-        assert_eq!((system("5"), system("none")), (Ok("5".to_string()), Ok(String::new())));
-        assert!(["-1", "1000001", "high", ""].iter().all(|number| system(number).is_err()));
+        assert_eq!(
+            (system("5"), system("none")),
+            (Ok("5".to_string()), Ok(String::new()))
+        );
+        assert!(
+            ["-1", "1000001", "high", ""]
+                .iter()
+                .all(|number| system(number).is_err())
+        );
         for letter in ["v", "q", "X", "J"] {
             let failure = asked(&[&format!("-{letter}"), "12"]).unwrap_err();
-            assert_eq!(failure, Failure::usage(format!("invalid option -- '{letter}'")));
+            assert_eq!(
+                failure,
+                Failure::usage(format!("invalid option -- '{letter}'"))
+            );
         }
     }
 }

@@ -12,7 +12,8 @@ use std::process::ExitCode;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qdel")]
 pub struct Args {
-    /// force: over at once, whatever the node says; suppress_email=N is accepted: mail is bounded in any case
+    /// force: over at once, whatever the node says; suppress_email=N is accepted: mail is bounded
+    /// in any case
     #[arg(short = 'W', value_name = "force|suppress_email=X")]
     pub how: Option<OsString>,
     /// Also delete finished jobs, out of the history
@@ -34,9 +35,17 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     let (force, purge) = (args.how.as_ref().map_or(Ok(false), is_force)?, args.purge);
-    each::act("qdel", command, &args.jobs, &mut Schedd::find()?, &Act::Delete { force, purge })
+    each::act(
+        "qdel",
+        command,
+        &args.jobs,
+        &mut Schedd::find()?,
+        &Act::Delete { force, purge },
+    )
 }
 
 fn is_force(how: &OsString) -> Result<bool, Failure> {
@@ -56,7 +65,11 @@ mod tests {
         assert_eq!(is_force(&"force".into()), Ok(true));
         assert_eq!(is_force(&"suppress_email=x".into()), Ok(false));
         for bad in ["foo", "force=1", ""] {
-            assert_eq!(is_force(&bad.into()), Err(Failure::usage("illegal -W value")), "{bad}");
+            assert_eq!(
+                is_force(&bad.into()),
+                Err(Failure::usage("illegal -W value")),
+                "{bad}"
+            );
         }
     }
 }

@@ -9,13 +9,13 @@ use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Keep jobs from starting. One that runs goes on, unless the site has a program that checkpoints jobs (checkpoint in
-/// [launch] of lanai.toml): then it is checkpointed, ended and held.
+/// Keep jobs from starting. One that runs goes on, unless the site has a program that checkpoints
+/// jobs (checkpoint in [launch] of lanai.toml): then it is checkpointed, ended and held.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qhold")]
 pub struct Args {
-    /// Place holds of these kinds: letters of u (user), o (operator), s (system), p (password), or n (none); u if
-    /// not given
+    /// Place holds of these kinds: letters of u (user), o (operator), s (system), p (password), or
+    /// n (none); u if not given
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
     /// Jobs, by id: 12, 12.server; 12[] for an array
@@ -34,7 +34,15 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     let holds = options::holds(args.holds.as_deref())?;
-    each::act("qhold", command, &args.jobs, &mut Schedd::find()?, &Act::Hold(holds))
+    each::act(
+        "qhold",
+        command,
+        &args.jobs,
+        &mut Schedd::find()?,
+        &Act::Hold(holds),
+    )
 }

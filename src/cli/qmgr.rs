@@ -30,8 +30,8 @@ use std::process::ExitCode;
 
 /// Change queues, limits, resources, nodes and the server while they run.
 ///
-/// What is said here stands above lanai.toml, is kept in the spool, and holds at once. Without -c, commands are
-/// read from standard input.
+/// What is said here stands above lanai.toml, is kept in the spool, and holds at once. Without -c,
+/// commands are read from standard input.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qmgr")]
 pub struct Args {
@@ -111,15 +111,33 @@ impl<'a> Session<'a> {
     fn open(args: &'a Args, home: Home) -> Result<Session<'a>, Failure> {
         let connected = Client::connect(&home);
         if let Err(error) = connected {
-            return Err(Failure { code: NO_SERVER, ..Failure::from(error) });
+            return Err(Failure {
+                code: NO_SERVER,
+                ..Failure::from(error)
+            });
         }
         let mut schedd = Schedd::find()?;
         let name = schedd.name()?;
-        if let Some(other) = args.servers.iter().find(|server| **server != name && *server != "default") {
-            return Err(Failure { code: NO_SERVER, ..unknown_host(other) });
+        if let Some(other) = args
+            .servers
+            .iter()
+            .find(|server| **server != name && *server != "default")
+        {
+            return Err(Failure {
+                code: NO_SERVER,
+                ..unknown_host(other)
+            });
         }
         let (active, history) = (BTreeMap::new(), Vec::new());
-        Ok(Session { args, home, schedd, active, history, last_limit: None, is_read: false })
+        Ok(Session {
+            args,
+            home,
+            schedd,
+            active,
+            history,
+            last_limit: None,
+            is_read: false,
+        })
     }
 
     /// Does what `-c` says.
@@ -188,7 +206,12 @@ impl<'a> Session<'a> {
                 NOTHING
             }
             Word::History => {
-                exit::print(self.history.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+                exit::print(
+                    self.history
+                        .iter()
+                        .map(|line| format!("{line}\n"))
+                        .collect::<String>(),
+                )?;
                 0
             }
             Word::Import | Word::Export => self.carry(&command)?,
@@ -201,10 +224,14 @@ impl<'a> Session<'a> {
 
     fn fault(&self, text: &str, fault: &Fault) -> u8 {
         let (said, code) = match fault {
-            Fault::Syntax(at) => (format!("qmgr: Syntax error\n{text}\n{}^\n", " ".repeat(*at)), SYNTAX),
-            Fault::Operation(word) => {
-                (format!("qmgr: Illegal operation: {word}\nTry 'help' if you are having trouble.\n"), 1)
-            }
+            Fault::Syntax(at) => (
+                format!("qmgr: Syntax error\n{text}\n{}^\n", " ".repeat(*at)),
+                SYNTAX,
+            ),
+            Fault::Operation(word) => (
+                format!("qmgr: Illegal operation: {word}\nTry 'help' if you are having trouble.\n"),
+                1,
+            ),
             Fault::NoObject => ("qmgr: No object type given\n".to_string(), 2),
             Fault::Object(word) => (format!("qmgr: Illegal object type: {word}.\n"), 2),
         };
@@ -227,7 +254,11 @@ impl<'a> Session<'a> {
 
     /// The names a command is about: those it has, or those that are active.
     fn names(&self, command: &Command, object: Object, view: Option<&View>) -> Vec<String> {
-        let given = if command.names.is_empty() { self.active.get(&object) } else { Some(&command.names) };
+        let given = if command.names.is_empty() {
+            self.active.get(&object)
+        } else {
+            Some(&command.names)
+        };
         let given = given.cloned().unwrap_or_default();
         let all = |name: &String| match name.split_once('@') {
             Some(("", _)) => view.map(|view| view.names(object)).unwrap_or_default(),
@@ -250,9 +281,14 @@ impl<'a> Session<'a> {
     }
 
     fn show(&mut self, command: &Command) -> Result<u8, Failure> {
-        let (Some(object), view) = (command.object, self.view()?) else { return Ok(0) };
+        let (Some(object), view) = (command.object, self.view()?) else {
+            return Ok(0);
+        };
         let is_printed = command.word == Word::Print;
-        let look = Look { keys: command.edits.iter().map(|edit| edit.key.clone()).collect(), is_printed };
+        let look = Look {
+            keys: command.edits.iter().map(|edit| edit.key.clone()).collect(),
+            is_printed,
+        };
         let mut names = self.names(command, object, Some(&view));
         let mut out = String::new();
         if object == Object::Hook && !view.server().privileged {
@@ -267,7 +303,10 @@ impl<'a> Session<'a> {
         if names.is_empty() && !goes_without_name {
             let kind = object.name();
             let (head, tail) = kind.split_at(1);
-            self.complain(&format!("No Active {}{tail}s, nothing done.\n", head.to_ascii_uppercase()));
+            self.complain(&format!(
+                "No Active {}{tail}s, nothing done.\n",
+                head.to_ascii_uppercase()
+            ));
             return Ok(0);
         }
         if is_printed && object == Object::Server && look.keys.is_empty() {
@@ -283,7 +322,9 @@ impl<'a> Session<'a> {
 
     /// What could not be shown is said behind what could.
     fn told(&self, failures: Vec<(String, Refusal)>) -> Result<u8, Failure> {
-        failures.iter().for_each(|(name, refusal)| self.refused(name, refusal));
+        failures
+            .iter()
+            .for_each(|(name, refusal)| self.refused(name, refusal));
         Ok(u8::from(!failures.is_empty()))
     }
 
@@ -305,7 +346,11 @@ impl<'a> Session<'a> {
                 continue;
             };
             shown.only(&look.keys);
-            if look.is_printed { shown.printed(out) } else { shown.listed(out) }
+            if look.is_printed {
+                shown.printed(out)
+            } else {
+                shown.listed(out)
+            }
         }
         failures
     }
@@ -315,13 +360,28 @@ impl<'a> Session<'a> {
             true => String::new(),
             false => format!("qmgr obj={name} svr=default: {}\n", refusal.text),
         };
-        let what = if refusal.is_of_hook() { "hook error".to_string() } else { format!("Error ({})", refusal.code) };
+        let what = if refusal.is_of_hook() {
+            "hook error".to_string()
+        } else {
+            format!("Error ({})", refusal.code)
+        };
         self.complain(&format!("{why}qmgr: {what} returned from server\n"));
     }
 
-    fn change(&mut self, mut command: Command, last_limit: Option<(Vec<Target>, Key)>) -> Result<u8, Failure> {
-        let Some(object) = command.object else { return Ok(0) };
-        let view = command.names.iter().any(|name| name.starts_with('@')).then(|| self.view()).transpose()?;
+    fn change(
+        &mut self,
+        mut command: Command,
+        last_limit: Option<(Vec<Target>, Key)>,
+    ) -> Result<u8, Failure> {
+        let Some(object) = command.object else {
+            return Ok(0);
+        };
+        let view = command
+            .names
+            .iter()
+            .any(|name| name.starts_with('@'))
+            .then(|| self.view())
+            .transpose()?;
         let names = self.names(&command, object, view.as_ref());
         if names.is_empty() {
             return Ok(self.fault("", &Fault::Syntax(0)));
@@ -340,7 +400,11 @@ impl<'a> Session<'a> {
             if target == Target::Sched && verb == Verb::Create {
                 continue;
             }
-            let order = Order { verb, target, edits: command.edits.clone() };
+            let order = Order {
+                verb,
+                target,
+                edits: command.edits.clone(),
+            };
             match self.schedd.call(&Request::Amend(order))? {
                 Reply::Done => {}
                 Reply::Noted(notes) => exit::remark("qmgr", &notes),
@@ -354,12 +418,22 @@ impl<'a> Session<'a> {
         Ok(code)
     }
 
-    /// `print` writes the entries of a limit as lines of their own, each with `=`: where such lines are read one
-    /// after the other, the later ones add to the first.
-    fn go_on(&mut self, command: &mut Command, targets: &[Target], last: Option<(Vec<Target>, Key)>) {
-        let (Word::Set, [edit]) = (command.word, &mut command.edits[..]) else { return };
+    /// `print` writes the entries of a limit as lines of their own, each with `=`: where such lines
+    /// are read one after the other, the later ones add to the first.
+    fn go_on(
+        &mut self,
+        command: &mut Command,
+        targets: &[Target],
+        last: Option<(Vec<Target>, Key)>,
+    ) {
+        let (Word::Set, [edit]) = (command.word, &mut command.edits[..]) else {
+            return;
+        };
         let is_limit = |edit: &Edit| {
-            targets.first().and_then(|target| known(target, &edit.key.attribute)).is_some_and(|known| known.is_limit)
+            targets
+                .first()
+                .and_then(|target| known(target, &edit.key.attribute))
+                .is_some_and(|known| known.is_limit)
         };
         if !self.is_read || edit.op != Op::Set || !is_limit(edit) {
             return;

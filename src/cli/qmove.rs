@@ -32,7 +32,15 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     let to = destination(&args.destination)?;
-    each::act("qmove", command, &args.jobs, &mut Schedd::find()?, &Act::Move(to))
+    each::act(
+        "qmove",
+        command,
+        &args.jobs,
+        &mut Schedd::find()?,
+        &Act::Move(to),
+    )
 }

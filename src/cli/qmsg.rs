@@ -39,8 +39,20 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     let (output, errors) = (args.output, args.errors || !args.output);
     let text = Text(args.message.as_bytes().to_vec());
-    each::act("qmsg", command, &args.jobs, &mut Schedd::find()?, &Act::Message { output, errors, text })
+    each::act(
+        "qmsg",
+        command,
+        &args.jobs,
+        &mut Schedd::find()?,
+        &Act::Message {
+            output,
+            errors,
+            text,
+        },
+    )
 }

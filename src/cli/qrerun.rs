@@ -10,12 +10,13 @@ use std::process::ExitCode;
 
 /// End running jobs and put them back into their queue, to start from the beginning. For operators.
 ///
-/// With --failed, let the subjobs of job arrays that have failed run once more, also when the array is
-/// over; those that ended well or were deleted stay as they are. The owner may do that.
+/// With --failed, let the subjobs of job arrays that have failed run once more, also when the array
+/// is over; those that ended well or were deleted stay as they are. The owner may do that.
 ///
-/// Who knows Qube: its interrupt and its migrate of an instance are qrerun of a subjob, which starts wherever
-/// there is room; its kill is qdel, its retry of what failed or was killed qalter --retry, its retry of a frame
-/// qalter --retry of a subjob, its block and unblock are qhold and qrls.
+/// Who knows Qube: its interrupt and its migrate of an instance are qrerun of a subjob, which
+/// starts wherever there is room; its kill is qdel, its retry of what failed or was killed qalter
+/// --retry, its retry of a frame qalter --retry of a subjob, its block and unblock are qhold and
+/// qrls.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrerun")]
 pub struct Args {
@@ -41,10 +42,18 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     if args.how.as_ref().is_some_and(|how| how != "force") {
         return Err(Failure::usage(""));
     }
-    let act = if args.failed { Act::RerunFailed } else { Act::Rerun { force: args.how.is_some() } };
+    let act = if args.failed {
+        Act::RerunFailed
+    } else {
+        Act::Rerun {
+            force: args.how.is_some(),
+        }
+    };
     each::act("qrerun", command, &args.jobs, &mut Schedd::find()?, &act)
 }

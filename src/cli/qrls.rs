@@ -13,8 +13,8 @@ use std::process::ExitCode;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrls")]
 pub struct Args {
-    /// Release holds of these kinds: letters of u (user), o (operator), s (system), p (password), or n (none); u if
-    /// not given
+    /// Release holds of these kinds: letters of u (user), o (operator), s (system), p (password),
+    /// or n (none); u if not given
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
     /// Jobs, by id: 12, 12.server; 12[] for an array
@@ -33,7 +33,15 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     let holds = options::holds(args.holds.as_deref())?;
-    each::act("qrls", command, &args.jobs, &mut Schedd::find()?, &Act::Release(holds))
+    each::act(
+        "qrls",
+        command,
+        &args.jobs,
+        &mut Schedd::find()?,
+        &Act::Release(holds),
+    )
 }

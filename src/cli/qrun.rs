@@ -40,13 +40,24 @@ pub fn main() -> ExitCode {
 }
 
 fn as_qrun(failure: Failure) -> Failure {
-    Failure { code: if failure.usage { USAGE } else { FAILED }, ..failure }
+    Failure {
+        code: if failure.usage { USAGE } else { FAILED },
+        ..failure
+    }
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
-    let on = args.nodes.as_deref().map_or(Ok(Placing::Anywhere), placing)?;
-    let act = Act::Run { on, detached: args.detached };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
+    let on = args
+        .nodes
+        .as_deref()
+        .map_or(Ok(Placing::Anywhere), placing)?;
+    let act = Act::Run {
+        on,
+        detached: args.detached,
+    };
     let code = each::act("qrun", command, &args.jobs, &mut Schedd::find()?, &act)?;
     Ok(if code == 0 { 0 } else { FAILED })
 }
@@ -54,15 +65,27 @@ fn run() -> Result<u8, Failure> {
 /// The nodes that `-H` names.
 pub(super) fn placing(text: &OsStr) -> Result<Placing, Failure> {
     let illegal = || super::options::illegal('H');
-    let text = text.to_str().map(str::trim).filter(|text| !text.is_empty()).ok_or_else(illegal)?;
+    let text = text
+        .to_str()
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .ok_or_else(illegal)?;
     if text == "-" {
         return Ok(Placing::Again);
     }
     let name = |chunk: &str| {
-        let name = chunk.trim_matches(|c: char| "() ".contains(c)).split(':').next().unwrap_or_default();
+        let name = chunk
+            .trim_matches(|c: char| "() ".contains(c))
+            .split(':')
+            .next()
+            .unwrap_or_default();
         Some(name.to_string()).filter(|name| !name.is_empty())
     };
-    text.split('+').map(name).collect::<Option<_>>().map(Placing::On).ok_or_else(illegal)
+    text.split('+')
+        .map(name)
+        .collect::<Option<_>>()
+        .map(Placing::On)
+        .ok_or_else(illegal)
 }
 
 #[cfg(test)]

@@ -19,7 +19,12 @@ use std::process::ExitCode;
 ///
 /// OP is one of .eq. .ne. .ge. .gt. .le. .lt., and .eq. when left out.
 #[derive(Debug, Default, Parser)]
-#[command(name = "qselect", disable_help_flag = true, disable_version_flag = true, args_override_self = true)]
+#[command(
+    name = "qselect",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args_override_self = true
+)]
 pub struct Args {
     /// Not to be started before: [[[[CC]YY]MM]DD]hhmm[.SS]
     #[arg(short = 'a', value_name = "[OP]DATE_TIME")]
@@ -60,8 +65,8 @@ pub struct Args {
     /// In these states: letters, as RQ
     #[arg(short = 's', value_name = "STATES")]
     states: Option<String>,
-    /// By a moment of its life: a c e g m q s t for Execution_Time, ctime, etime, eligible_time, mtime,
-    /// qtime, stime, estimated start; twice for a range
+    /// By a moment of its life: a c e g m q s t for Execution_Time, ctime, etime, eligible_time,
+    /// mtime, qtime, stime, estimated start; twice for a range
     #[arg(short = 't', value_name = "MOMENT[OP]DATE_TIME", action = clap::ArgAction::Append)]
     moments: Vec<String>,
     /// Subjobs of job arrays too
@@ -82,16 +87,18 @@ pub fn command() -> clap::Command {
 
 /// Runs it.
 pub fn main() -> ExitCode {
-    exit::run("qselect", command, || match getopt::read::<Args>(command)? {
-        Line::Answered => Ok(0),
-        Line::Asked(args) => {
-            let now = clock::wall();
-            args.conditions(now)?;
-            let mut feed = ask::feed(|why| ask::no_server(why, NO_SERVER))?;
-            let mut out = std::io::stdout().lock();
-            args.answer(&mut feed, now, &mut out)?;
-            out.flush()?;
-            Ok(0)
+    exit::run("qselect", command, || {
+        match getopt::read::<Args>(command)? {
+            Line::Answered => Ok(0),
+            Line::Asked(args) => {
+                let now = clock::wall();
+                args.conditions(now)?;
+                let mut feed = ask::feed(|why| ask::no_server(why, NO_SERVER))?;
+                let mut out = std::io::stdout().lock();
+                args.answer(&mut feed, now, &mut out)?;
+                out.flush()?;
+                Ok(0)
+            }
         }
     })
 }
@@ -112,10 +119,19 @@ impl Args {
         if !states_of_ours {
             return Ok(());
         }
-        let meets_all = |record: &&_| conditions.iter().all(|condition: &Condition| condition.is_met(record, &server));
+        let meets_all = |record: &&_| {
+            conditions
+                .iter()
+                .all(|condition: &Condition| condition.is_met(record, &server))
+        };
         feed(&Question::Jobs(filter, Detail::Whole), &mut |part| {
-            let Answer::Jobs(jobs) = part else { return Ok(()) };
-            let ids = jobs.iter().filter(meets_all).map(|record| format!("{}\n", record.job.id.full(&server.name)));
+            let Answer::Jobs(jobs) = part else {
+                return Ok(());
+            };
+            let ids = jobs
+                .iter()
+                .filter(meets_all)
+                .map(|record| format!("{}\n", record.job.id.full(&server.name)));
             Ok(out.write_all(ids.collect::<String>().as_bytes())?)
         })
     }
@@ -125,7 +141,9 @@ impl Args {
         let mut conditions = Vec::new();
         self.states.as_deref().map(selection::states).transpose()?;
         let read = [
-            self.begin.as_deref().map(|text| selection::begin(text, now)),
+            self.begin
+                .as_deref()
+                .map(|text| selection::begin(text, now)),
             self.checkpoint.as_deref().map(selection::checkpoint),
             self.holds.as_deref().map(selection::holds),
             self.priority.as_deref().map(selection::priority),
@@ -140,7 +158,11 @@ impl Args {
         if self.users.as_deref().is_some_and(str::is_empty) {
             return Err(Failure::usage("illegal -u value"));
         }
-        conditions.extend(self.users.as_deref().map(|text| Condition::Owner(Owner::parse_list(text))));
+        conditions.extend(
+            self.users
+                .as_deref()
+                .map(|text| Condition::Owner(Owner::parse_list(text))),
+        );
         conditions.extend(self.account.clone().map(Condition::Account));
         conditions.extend(self.name.clone().map(Condition::Name));
         conditions.extend(self.project.clone().map(Condition::Project));
@@ -154,16 +176,37 @@ impl Args {
             (false, true) => History::All,
             (false, false) => History::Live,
         };
-        let owners = self.users.as_deref().map(Owner::parse_list).unwrap_or_default();
-        let owners = owners.iter().map(|owner| owner.user().to_string()).collect();
-        let states = self.states.as_deref().map(selection::states).transpose()?.unwrap_or_default();
+        let owners = self
+            .users
+            .as_deref()
+            .map(Owner::parse_list)
+            .unwrap_or_default();
+        let owners = owners
+            .iter()
+            .map(|owner| owner.user().to_string())
+            .collect();
+        let states = self
+            .states
+            .as_deref()
+            .map(selection::states)
+            .transpose()?
+            .unwrap_or_default();
         let queues = self.queue(server, ask)?.into_iter().collect();
-        Ok(Filter { history, owners, states, queues, arrays: Arrays::shown(self.arrays, self.subjobs), after: None })
+        Ok(Filter {
+            history,
+            owners,
+            states,
+            queues,
+            arrays: Arrays::shown(self.arrays, self.subjobs),
+            after: None,
+        })
     }
 
     /// `-q queue`, `@server` or `queue@server`; None for all queues.
     fn queue(&self, server: &ServerFacts, ask: &mut Ask) -> Result<Option<String>, Failure> {
-        let Some(text) = &self.queue else { return Ok(None) };
+        let Some(text) = &self.queue else {
+            return Ok(None);
+        };
         let (name, host) = text.split_once('@').unwrap_or((text, &server.name));
         if !same_server(host, &server.name) {
             return Err(unknown_host(host));
@@ -171,7 +214,10 @@ impl Args {
         if name.is_empty() {
             return Ok(None);
         }
-        let known = ask(&Question::Queues)?.queues.iter().any(|counted| counted.queue.name == name);
+        let known = ask(&Question::Queues)?
+            .queues
+            .iter()
+            .any(|counted| counted.queue.name == name);
         let refusal = Refusal::unknown_queue();
         let unknown = || Failure::new(refusal.exit_code(), format!("{} destination", refusal.text));
         known.then(|| Some(name.to_string())).ok_or_else(unknown)
@@ -184,20 +230,32 @@ mod tests {
     use super::*;
 
     fn system() -> System {
-        let notable = with(queued(2, "nr", "ncpus=3 walltime=2:00:00 mem=1gb"), |spec| {
-            spec.priority = 5;
-            spec.rerunnable = false;
-            spec.account = Some("x".into());
-            spec.project = "p".into();
-            spec.other.insert("Checkpoint".into(), "c=5".into());
-        });
+        let notable = with(
+            queued(2, "nr", "ncpus=3 walltime=2:00:00 mem=1gb"),
+            |spec| {
+                spec.priority = 5;
+                spec.rerunnable = false;
+                spec.account = Some("x".into());
+                spec.project = "p".into();
+                spec.other.insert("Checkpoint".into(), "c=5".into());
+            },
+        );
         let mut held = queued(3, "held", "ncpus=1");
         held.job.life.state = crate::model::state::State::Held;
         held.job.life.holds = crate::model::state::Holds::USER;
         held.job.owner.user = "bob".into();
-        let over = finished(running(queued(4, "over", "ncpus=1"), vec![share(1, None)]), 0, false);
+        let over = finished(
+            running(queued(4, "over", "ncpus=1"), vec![share(1, None)]),
+            0,
+            false,
+        );
         System {
-            jobs: vec![running(queued(1, "a", "ncpus=1"), vec![share(1, None)]), notable, held, over],
+            jobs: vec![
+                running(queued(1, "a", "ncpus=1"), vec![share(1, None)]),
+                notable,
+                held,
+                over,
+            ],
             nodes: vec![],
         }
     }
@@ -210,7 +268,12 @@ mod tests {
     }
 
     fn ids(words: &str) -> String {
-        said(words).unwrap().lines().map(|id| id.strip_suffix(".head").unwrap()).collect::<Vec<_>>().join(" ")
+        said(words)
+            .unwrap()
+            .lines()
+            .map(|id| id.strip_suffix(".head").unwrap())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
@@ -260,7 +323,9 @@ mod tests {
             ("-J", ""),
             ("-T", "1 2 3"),
         ] {
-            let words = words.replace("_pbs_project_default", "none").replace("-t c", "-tc");
+            let words = words
+                .replace("_pbs_project_default", "none")
+                .replace("-t c", "-tc");
             assert_eq!(ids(&words), expected, "{words}");
         }
     }
@@ -275,20 +340,35 @@ mod tests {
             ("-t x", "illegal -t value"),
             ("-c x", "illegal -c value"),
             ("-l ncpus", "illegal -l value\nresource_list: ncpus"),
-            ("-l ncpus.foo.3", "illegal -l value\nresource_list: ncpus.foo.3"),
+            (
+                "-l ncpus.foo.3",
+                "illegal -l value\nresource_list: ncpus.foo.3",
+            ),
             ("-y", "invalid option -- 'y'"),
         ] {
             let failure = said(words).unwrap_err();
-            assert_eq!((failure.text.as_str(), failure.usage, failure.code), (text, true, 2), "{words}");
+            assert_eq!(
+                (failure.text.as_str(), failure.usage, failure.code),
+                (text, true, 2),
+                "{words}"
+            );
         }
         for (words, text, code) in [
             ("-p x", "Illegal attribute or resource value", 166),
             ("-q nosuch", "Unknown queue destination", 170),
-            ("-l ncpus.eq.x", "Illegal attribute or resource value Resource_List.ncpus", 166),
+            (
+                "-l ncpus.eq.x",
+                "Illegal attribute or resource value Resource_List.ncpus",
+                166,
+            ),
             ("-l foo.eq.1", "Unknown resource Resource_List.foo", 187),
         ] {
             let failure = said(words).unwrap_err();
-            assert_eq!((failure.text.as_str(), failure.usage, failure.code), (text, false, code), "{words}");
+            assert_eq!(
+                (failure.text.as_str(), failure.usage, failure.code),
+                (text, false, code),
+                "{words}"
+            );
         }
         assert_eq!(said("-q @nosuch").unwrap_err().code, 160);
         assert!(said("operand").unwrap_err().usage);

@@ -12,7 +12,8 @@ use std::process::ExitCode;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qsig")]
 pub struct Args {
-    /// The signal: a name, with or without SIG, or a number, SIGTERM if not given; or suspend, resume, admin-suspend, admin-resume
+    /// The signal: a name, with or without SIG, or a number, SIGTERM if not given; or suspend,
+    /// resume, admin-suspend, admin-resume
     #[arg(short = 's', value_name = "signal")]
     pub signal: Option<OsString>,
     /// Jobs, by id: 12, 12.server; 12[], 12[3] and 12[1-9:2] for arrays and their subjobs
@@ -31,7 +32,18 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
-    let signal = args.signal.as_ref().map_or("SIGTERM".into(), |signal| signal.to_string_lossy());
-    each::act("qsig", command, &args.jobs, &mut Schedd::find()?, &Act::Signal(signal.into_owned()))
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
+    let signal = args
+        .signal
+        .as_ref()
+        .map_or("SIGTERM".into(), |signal| signal.to_string_lossy());
+    each::act(
+        "qsig",
+        command,
+        &args.jobs,
+        &mut Schedd::find()?,
+        &Act::Signal(signal.into_owned()),
+    )
 }

@@ -42,7 +42,12 @@ pub fn no_server(why: &str) -> Failure {
 ///
 /// Without options, one line for each job that is not over.
 #[derive(Debug, Default, Parser)]
-#[command(name = "qstat", disable_help_flag = true, disable_version_flag = true, args_override_self = true)]
+#[command(
+    name = "qstat",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args_override_self = true
+)]
 pub struct Args {
     /// All jobs, with what they asked for
     #[arg(short = 'a')]
@@ -113,12 +118,12 @@ pub struct Args {
     /// The server
     #[arg(short = 'B')]
     server: bool,
-    /// Show again whenever what is shown has changed, until all jobs named by id are over, or Ctrl-C.
-    /// JSON is then one document on each line
+    /// Show again whenever what is shown has changed, until all jobs named by id are over, or
+    /// Ctrl-C. JSON is then one document on each line
     #[arg(long)]
     watch: bool,
-    /// What these jobs have used of what they asked for, and what to ask for next time; without jobs your own
-    /// that ended in the last week; with -F json too
+    /// What these jobs have used of what they asked for, and what to ask for next time; without
+    /// jobs your own that ended in the last week; with -F json too
     #[arg(long = "eff")]
     efficiency: bool,
     /// What is to come.
@@ -158,33 +163,61 @@ pub fn main() -> ExitCode {
 impl Args {
     /// Finds the options that exclude each other.
     fn check(&self) -> Result<Format, Failure> {
-        let wrong_format = self.format.as_deref().is_some_and(|format| format != "json" && format != "dsv");
-        if self.site.is_some() || wrong_format || (self.delimiter.is_some() && self.format.is_none()) {
+        let wrong_format = self
+            .format
+            .as_deref()
+            .is_some_and(|format| format != "json" && format != "dsv");
+        if self.site.is_some()
+            || wrong_format
+            || (self.delimiter.is_some() && self.format.is_none())
+        {
             return Err(Failure::usage(""));
         }
         let formatted = self.format.is_some();
-        let lists = [self.all, self.idle, self.running, self.limits, self.finished];
+        let lists = [
+            self.all,
+            self.idle,
+            self.running,
+            self.limits,
+            self.finished,
+        ];
         let conflict = lists.iter().filter(|given| **given).count() > 1
             || (self.gigabytes && self.megawords)
-            || (formatted && (!(self.full || self.stands_alone()) || self.is_alternate() || self.wide))
+            || (formatted
+                && (!(self.full || self.stands_alone()) || self.is_alternate() || self.wide))
             || self.conflicts_ahead()
             || (self.limits && self.full)
             || (self.one_line && !(self.hosts || self.comment || self.full))
             || (self.server && self.queues);
         if conflict {
-            let and_wide = if formatted && self.wide { "\nqstat: option w cannot be used with -F" } else { "" };
+            let and_wide = if formatted && self.wide {
+                "\nqstat: option w cannot be used with -F"
+            } else {
+                ""
+            };
             return Err(Failure::usage(format!("conflicting options.{and_wide}")));
         }
         if self.express && !self.operands.iter().all(|word| listing::is_job_id(word)) {
-            return Err(Failure::new(1, "Express option can only be used with job ids"));
+            return Err(Failure::new(
+                1,
+                "Express option can only be used with job ids",
+            ));
         }
         Ok(self.format())
     }
 
     /// Views of what is to come stand alone.
     fn conflicts_ahead(&self) -> bool {
-        let others = self.is_alternate() || self.full || self.queues || self.limits || self.server || self.watch;
-        let dsv = self.format.as_deref().is_some_and(|format| format != "json");
+        let others = self.is_alternate()
+            || self.full
+            || self.queues
+            || self.limits
+            || self.server
+            || self.watch;
+        let dsv = self
+            .format
+            .as_deref()
+            .is_some_and(|format| format != "json");
         let both = self.efficiency && self.ahead.are_given();
         self.ahead.conflict() || both || (self.stands_alone() && (others || dsv))
     }
@@ -215,12 +248,18 @@ impl Args {
     fn say_to(&self, format: &Format, out: &mut dyn Write) -> Vec<Failure> {
         let now = clock::wall();
         if self.ahead.are_given() {
-            let said = self.ahead.say(&self.operands, self.users.as_deref(), *format == Format::Json, out);
+            let said = self.ahead.say(
+                &self.operands,
+                self.users.as_deref(),
+                *format == Format::Json,
+                out,
+            );
             return said.unwrap_or_else(|failure| vec![failure]);
         }
         match ask::feed(no_server) {
             Ok(mut feed) if self.efficiency => {
-                let said = efficiency::say(&self.operands, *format == Format::Json, &mut feed, now, out);
+                let said =
+                    efficiency::say(&self.operands, *format == Format::Json, &mut feed, now, out);
                 said.unwrap_or_else(|failure| vec![failure])
             }
             Ok(mut feed) => self.answer(format, &mut feed, now, out),
@@ -236,23 +275,45 @@ impl Args {
         Ok(Said { out, failures })
     }
 
-    fn answer(&self, format: &Format, feed: &mut Feed, now: Wall, out: &mut dyn Write) -> Vec<Failure> {
+    fn answer(
+        &self,
+        format: &Format,
+        feed: &mut Feed,
+        now: Wall,
+        out: &mut dyn Write,
+    ) -> Vec<Failure> {
         if !self.server && !self.queues && !self.limits {
             return self.show_jobs(format, feed, now, out);
         }
         let ask = &mut ask::whole(feed);
-        let said = if self.server { self.show_server(format, ask, now) } else { self.show_queues(format, ask, now) };
+        let said = if self.server {
+            self.show_server(format, ask, now)
+        } else {
+            self.show_queues(format, ask, now)
+        };
         match said {
             Ok(said) => written(out, &said.out, said.failures),
             Err(failure) => self.without_server(format, now, out, failure),
         }
     }
 
-    fn without_server(&self, format: &Format, now: Wall, out: &mut dyn Write, failure: Failure) -> Vec<Failure> {
+    fn without_server(
+        &self,
+        format: &Format,
+        now: Wall,
+        out: &mut dyn Write,
+        failure: Failure,
+    ) -> Vec<Failure> {
         written(out, &sheet::without_server(format, now), vec![failure])
     }
 
-    fn show_jobs(&self, format: &Format, feed: &mut Feed, now: Wall, out: &mut dyn Write) -> Vec<Failure> {
+    fn show_jobs(
+        &self,
+        format: &Format,
+        feed: &mut Feed,
+        now: Wall,
+        out: &mut dyn Write,
+    ) -> Vec<Failure> {
         let scores = self.scores(feed);
         let mut display = Display::new(self.form(format, now), now, out).with_scores(scores);
         let found = listing::find(&self.wanted(), &self.operands, feed, &mut display);
@@ -264,16 +325,25 @@ impl Args {
     /// Asked for before the jobs: schedd may not answer while it waits for qstat to read them.
     fn scores(&self, feed: &mut Feed) -> Scores {
         let is_full = self.full && !self.is_alternate();
-        let server = is_full.then(|| ask::whole(feed)(&Question::Server)).and_then(Result::ok);
+        let server = is_full
+            .then(|| ask::whole(feed)(&Question::Server))
+            .and_then(Result::ok);
         let has_scores = server.is_some_and(|answers| answers.server.has_scores);
-        if has_scores { Scores::ask(&self.operands) } else { Scores::default() }
+        if has_scores {
+            Scores::ask(&self.operands)
+        } else {
+            Scores::default()
+        }
     }
 
     fn form(&self, format: &Format, now: Wall) -> Form {
         match (self.is_alternate(), self.full) {
             (true, _) => Form::Alternate(self.alternate_style(now)),
             (false, true) => Form::Full(format.clone()),
-            (false, false) => Form::Plain(layout::Style { wide: self.wide, percent: self.percent }),
+            (false, false) => Form::Plain(layout::Style {
+                wide: self.wide,
+                percent: self.percent,
+            }),
         }
     }
 
@@ -284,7 +354,10 @@ impl Args {
             _ => Detail::Whole,
         };
         // Who watches a job wants to see its end.
-        let history = match (self.finished, self.history || !self.watched_jobs().is_empty()) {
+        let history = match (
+            self.finished,
+            self.history || !self.watched_jobs().is_empty(),
+        ) {
             (true, _) => History::Finished,
             (false, true) => History::All,
             (false, false) => History::Live,
@@ -295,24 +368,42 @@ impl Args {
             (false, false) => Vec::new(),
         };
         let owners = self.users.as_deref().map(Owner::parse_list);
-        Wanted { detail, history, states, owners, arrays: Arrays::shown(self.arrays, self.subjobs) }
+        Wanted {
+            detail,
+            history,
+            states,
+            owners,
+            arrays: Arrays::shown(self.arrays, self.subjobs),
+        }
     }
 
     fn to_watch(&self, format: &Format) -> Watch {
         let until = self.watched_jobs();
-        let own = self.operands.is_empty() && self.users.as_ref().is_some_and(|users| *users == user::own().name);
+        let own = self.operands.is_empty()
+            && self
+                .users
+                .as_ref()
+                .is_some_and(|users| *users == user::own().name);
         let of = match (until.is_empty(), own) {
             (false, _) => Watched::Jobs(until.iter().copied().collect()),
             (true, true) => Watched::Mine,
             (true, false) => Watched::Any,
         };
-        Watch { of, until, json: *format == Format::Json }
+        Watch {
+            of,
+            until,
+            json: *format == Format::Json,
+        }
     }
 
     /// With `--watch` and nothing but job ids, these.
     fn watched_jobs(&self) -> BTreeSet<JobId> {
         let only_ids = self.watch && self.operands.iter().all(|word| listing::is_job_id(word));
-        let ids = self.operands.iter().filter(|_| only_ids).filter_map(|word| Operand::parse(word).ok());
+        let ids = self
+            .operands
+            .iter()
+            .filter(|_| only_ids)
+            .filter_map(|word| Operand::parse(word).ok());
         // A range of an array is over when the array is.
         ids.map(|id| id.id()).collect()
     }
@@ -344,23 +435,42 @@ impl Args {
             (false, true) => {
                 let resources = &answers.server.resources;
                 let things = chosen.iter().map(|queue| {
-                    let (name, told) = (queue.queue.name.clone(), queues::of_queue(queue, resources));
-                    (name.clone(), objects.joined(&Target::Queue(name), told, resources))
+                    let (name, told) =
+                        (queue.queue.name.clone(), queues::of_queue(queue, resources));
+                    (
+                        name.clone(),
+                        objects.joined(&Target::Queue(name), told, resources),
+                    )
                 });
-                things_in_full("Queue", things, format, &sheet::preamble(&answers.server, now))
+                things_in_full(
+                    "Queue",
+                    things,
+                    format,
+                    &sheet::preamble(&answers.server, now),
+                )
             }
         };
         Ok(Said { out, failures })
     }
 
     /// The queues that the operands name; all without any.
-    fn choose<'a>(&self, queues: &'a [QueueCounts], server: &ServerFacts) -> (Vec<&'a QueueCounts>, Vec<Failure>) {
+    fn choose<'a>(
+        &self,
+        queues: &'a [QueueCounts],
+        server: &ServerFacts,
+    ) -> (Vec<&'a QueueCounts>, Vec<Failure>) {
         let (mut chosen, mut failures) = (Vec::new(), Vec::new());
         for word in &self.operands {
             let text = word.to_string_lossy();
             let (name, host) = text.split_once('@').unwrap_or((&text, &server.name));
-            let named: Vec<_> = queues.iter().filter(|q| name.is_empty() || q.queue.name == name).collect();
-            match (same_server(host, &server.name), named.is_empty() && !name.is_empty()) {
+            let named: Vec<_> = queues
+                .iter()
+                .filter(|q| name.is_empty() || q.queue.name == name)
+                .collect();
+            match (
+                same_server(host, &server.name),
+                named.is_empty() && !name.is_empty(),
+            ) {
                 (false, _) => failures.push(listing::elsewhere(host)),
                 (true, true) => failures.push(unknown_queue(name)),
                 (true, false) => chosen.extend(named),
@@ -377,7 +487,9 @@ impl Args {
         let server = &answers.server;
         let elsewhere = |word: &OsString| !same_server(&word.to_string_lossy(), &server.name);
         let hosts = self.operands.iter().filter(|word| elsewhere(word));
-        let failures: Vec<Failure> = hosts.map(|word| listing::elsewhere(&word.to_string_lossy())).collect();
+        let failures: Vec<Failure> = hosts
+            .map(|word| listing::elsewhere(&word.to_string_lossy()))
+            .collect();
         let shown = self.operands.is_empty() || failures.len() < self.operands.len();
         let sums = queues::assigned_in_all(&answers.queues);
         let out = match (shown, self.full) {
@@ -389,7 +501,12 @@ impl Args {
                 told.text_if("installation", installation::current());
                 let all = Objects(&configured).joined(&Target::Server, told, &server.resources);
                 let thing = || (server.name.clone(), all);
-                things_in_full("Server", shown.then(thing).into_iter(), format, &sheet::preamble(server, now))
+                things_in_full(
+                    "Server",
+                    shown.then(thing).into_iter(),
+                    format,
+                    &sheet::preamble(server, now),
+                )
             }
         };
         Ok(Said { out, failures })

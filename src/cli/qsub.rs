@@ -33,7 +33,10 @@ use dialects::torque;
 /// Options may also stand in the script, in lines that begin with #PBS, before its first command.
 /// The command line counts more than they do.
 #[derive(Parser, Clone, Debug)]
-#[command(name = "qsub", override_usage = "qsub [OPTIONS] [script | -- command [arg1 ...]]")]
+#[command(
+    name = "qsub",
+    override_usage = "qsub [OPTIONS] [script | -- command [arg1 ...]]"
+)]
 pub struct Args {
     /// Options of the job.
     #[command(flatten)]
@@ -44,7 +47,8 @@ pub struct Args {
     /// Start the job in this folder instead of the working directory
     #[arg(short = 'd', value_name = "folder")]
     pub folder: Option<OsString>,
-    /// What the script is given, in quotes; what stands behind the script on the command line is the same
+    /// What the script is given, in quotes; what stands behind the script on the command line is
+    /// the same
     #[arg(short = 'F', value_name = "arguments")]
     pub arguments: Option<OsString>,
     /// Accepted for PBS's sake: there is no helper process to avoid
@@ -53,15 +57,16 @@ pub struct Args {
     /// Hold the job until qrls releases it
     #[arg(short = 'h')]
     pub hold: bool,
-    /// Interactive job: a shell on this terminal, on the nodes asked for. Of a script only the directives
-    /// count. ~. at the start of a line ends the session, ~^Z suspends qsub
+    /// Interactive job: a shell on this terminal, on the nodes asked for. Of a script only the
+    /// directives count. ~. at the start of a line ends the session, ~^Z suspends qsub
     #[arg(short = 'I')]
     pub interactive: bool,
-    /// Job array: a subjob for each index from X to Y (X below Y), or each Z-th, of which at most M run at once
-    /// (0: any number). See ARRAYS
+    /// Job array: a subjob for each index from X to Y (X below Y), or each Z-th, of which at most M
+    /// run at once (0: any number). See ARRAYS
     #[arg(short = 'J', value_name = "X-Y[:Z][%M]")]
     pub array: Option<OsString>,
-    /// As -J, and as in TORQUE and Grid Engine also a single index, or indices and ranges joined by commas
+    /// As -J, and as in TORQUE and Grid Engine also a single index, or indices and ranges joined by
+    /// commas
     #[arg(short = 't', value_name = "X-Y[:Z],N,...[%M]")]
     pub tasks: Option<OsString>,
     /// Chunks in TORQUE's spelling: tasks=N:lprocs=N:memory=SIZE:gpus=N
@@ -137,7 +142,11 @@ fn run() -> Result<u8, Failure> {
     if !plan.quiet {
         exit::print(format!("{id}\n"))?;
     }
-    if plan.block { super::block::until_over(client, &home, &id) } else { Ok(0) }
+    if plan.block {
+        super::block::until_over(client, &home, &id)
+    } else {
+        Ok(0)
+    }
 }
 
 /// The attribute of `-I`.
@@ -165,8 +174,8 @@ pub(super) fn settings(words: Vec<OsString>, place: &Place) -> Result<Vec<Settin
 /// The variable that names the screen that `-X` forwards.
 const DISPLAY: &str = "DISPLAY";
 
-/// What can be seen of one place's options alone. `is_array`: indices were asked for before `-I`, and not behind
-/// it: PBS complains of the first that it cannot heed.
+/// What can be seen of one place's options alone. `is_array`: indices were asked for before `-I`,
+/// and not behind it: PBS complains of the first that it cannot heed.
 fn check(args: &Args, is_array: bool, has_display: bool) -> Result<(), Failure> {
     let no_display = "DISPLAY not set";
     match (args.x11, args.interactive) {
@@ -175,7 +184,12 @@ fn check(args: &Args, is_array: bool, has_display: bool) -> Result<(), Failure> 
         _ => {}
     }
     match (args.interactive, args.x11) {
-        (false, true) => return Err(Failure::new(1, "X11 Forwarding possible only for interactive jobs")),
+        (false, true) => {
+            return Err(Failure::new(
+                1,
+                "X11 Forwarding possible only for interactive jobs",
+            ));
+        }
         (false, false) => {}
         (true, _) if is_array => return Err(interactive::not_an_array()),
         (true, is_forwarded) => {
@@ -188,7 +202,9 @@ fn check(args: &Args, is_array: bool, has_display: bool) -> Result<(), Failure> 
     match (&args.array, &args.tasks) {
         (Some(range), _) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
         (None, Some(range)) if torque::indices(&range.to_string_lossy()).is_none() => {
-            Err(Failure::usage("illegal -t value: it is ranges and indices joined by commas, X-Y[:Z],N,...[%M]"))
+            Err(Failure::usage(
+                "illegal -t value: it is ranges and indices joined by commas, X-Y[:Z],N,...[%M]",
+            ))
         }
         _ => Ok(()),
     }
@@ -196,15 +212,27 @@ fn check(args: &Args, is_array: bool, has_display: bool) -> Result<(), Failure> 
 
 /// What goes with an array only, and what does not go with one, from wherever it was asked for.
 fn suits_array(wanted: &Wanted) -> Result<(), Failure> {
-    let has = |attribute: &str, mark: char| wanted.value(attribute).is_some_and(|value| value.contains(mark));
+    let has = |attribute: &str, mark: char| {
+        wanted
+            .value(attribute)
+            .is_some_and(|value| value.contains(mark))
+    };
     match wanted.sets(ARRAY) {
         true if wanted.is_true("interactive") => Err(interactive::not_an_array()),
         true if wanted.sets("max_run_subjobs") && has(ARRAY, '%') => {
             Err(Failure::usage("multiple max_run_subjobs values found"))
         }
         // It says of which jobs to tell, not what.
-        true if wanted.value("Mail_Points").is_some_and(|letters| letters == "j") => Err(illegal('m')),
-        false if has("Mail_Points", 'j') => Err(Failure::new(1, "mail option 'j' can not be used without array job")),
+        true if wanted
+            .value("Mail_Points")
+            .is_some_and(|letters| letters == "j") =>
+        {
+            Err(illegal('m'))
+        }
+        false if has("Mail_Points", 'j') => Err(Failure::new(
+            1,
+            "mail option 'j' can not be used without array job",
+        )),
         _ => Ok(()),
     }
 }
@@ -218,14 +246,18 @@ impl Args {
         let mut args: Args = getopt::read_matches(&matches)?;
         let place = |option: &str| matches.index_of(option);
         let indices = place("array").into_iter().chain(place("tasks")).min();
-        args.array_comes_first = args.interactive && indices.is_some_and(|first| Some(first) < place("interactive"));
+        args.array_comes_first =
+            args.interactive && indices.is_some_and(|first| Some(first) < place("interactive"));
         Ok(args)
     }
 
     /// The indices of an array.
     fn range(&self) -> Option<String> {
         let tasks = || torque::indices(&self.tasks.as_ref()?.to_string_lossy());
-        self.array.as_ref().map(|range| range.to_string_lossy().into_owned()).or_else(tasks)
+        self.array
+            .as_ref()
+            .map(|range| range.to_string_lossy().into_owned())
+            .or_else(tasks)
     }
 
     fn wanted(&self, place: &Place) -> Result<Wanted, Failure> {
@@ -235,13 +267,23 @@ impl Args {
             quiet: self.quiet,
             folder: self.folder.clone(),
             base: self.base.clone(),
-            arguments: self.arguments.as_deref().map(torque::arguments).transpose()?,
+            arguments: self
+                .arguments
+                .as_deref()
+                .map(torque::arguments)
+                .transpose()?,
             remarks: torque::remarks(&self.job.others),
             ..Words::default()
         };
         let base = self.base.as_ref().map(|base| place.workdir.join(base));
-        let place = &Place { workdir: base.as_deref().unwrap_or(place.workdir), ..*place };
-        let mut wanted = Wanted { words, settings: Vec::new() };
+        let place = &Place {
+            workdir: base.as_deref().unwrap_or(place.workdir),
+            ..*place
+        };
+        let mut wanted = Wanted {
+            words,
+            settings: Vec::new(),
+        };
         if self.hold {
             wanted.set("Hold_Types", "u");
         }
@@ -258,7 +300,10 @@ impl Args {
             wanted.set("naccess", "singlejob");
         }
         if !self.task_requests.is_empty() {
-            wanted.put(Setting::resource("select", torque::tasks_as_select(&self.task_requests)?));
+            wanted.put(Setting::resource(
+                "select",
+                torque::tasks_as_select(&self.task_requests)?,
+            ));
         }
         wanted.settings.extend(self.job.settings(place)?);
         Ok(wanted)
@@ -270,9 +315,13 @@ pub(super) fn destination(text: &OsStr) -> Result<String, Failure> {
     let shown = text.to_string_lossy();
     let (queue, server) = shown.split_once('@').unwrap_or((&shown, ""));
     let is_too_long = |queue: &str| queue.chars().count() > 15;
-    let word = |text: &str| !text.contains(|c: char| c == '@' || c.is_whitespace() || c.is_control());
+    let word =
+        |text: &str| !text.contains(|c: char| c == '@' || c.is_whitespace() || c.is_control());
     if queue.split(',').any(is_too_long) || !word(queue) || !word(server) {
-        return Err(Failure::new(exit::USAGE, format!("illegally formed destination: {shown}")));
+        return Err(Failure::new(
+            exit::USAGE,
+            format!("illegally formed destination: {shown}"),
+        ));
     }
     Ok(shown.into_owned())
 }

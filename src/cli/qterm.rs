@@ -23,14 +23,15 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// End schedd. For operators.
 ///
-/// Nothing is lost: jobs that run go on or are put back into their queues as -t says, and what waits is on disk. In an
-/// installation of one user the next command that needs schedd starts it again.
+/// Nothing is lost: jobs that run go on or are put back into their queues as -t says, and what
+/// waits is on disk. In an installation of one user the next command that needs schedd starts it
+/// again.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qterm")]
 pub struct Args {
-    /// What becomes of jobs that run. quick: they go on, and schedd leaves at once. delay: they are put back, and schedd
-    /// leaves when those that cannot be run again have ended. immediate: they are put back, those that cannot be run
-    /// again deleted, and schedd leaves at once
+    /// What becomes of jobs that run. quick: they go on, and schedd leaves at once. delay: they are
+    /// put back, and schedd leaves when those that cannot be run again have ended. immediate: they
+    /// are put back, those that cannot be run again deleted, and schedd leaves at once
     #[arg(short = 't', value_name = "immediate|delay|quick")]
     pub manner: Option<String>,
     /// The nodeds leave too; jobs that run go on under their shepherds
@@ -61,14 +62,22 @@ pub fn main() -> ExitCode {
 }
 
 fn as_qterm(failure: Failure) -> Failure {
-    Failure { code: if failure.usage { USAGE } else { FAILED }, ..failure }
+    Failure {
+        code: if failure.usage { USAGE } else { FAILED },
+        ..failure
+    }
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     let manner = manner(args.manner.as_deref())?;
     if args.idle {
-        exit::remark("qterm", &["there is no secondary server: nothing to do".to_string()]);
+        exit::remark(
+            "qterm",
+            &["there is no secondary server: nothing to do".to_string()],
+        );
         return Ok(0);
     }
     let home = Home::find()?;
@@ -77,7 +86,10 @@ fn run() -> Result<u8, Failure> {
     if let Some(stranger) = stranger(&args.servers, &mut client)? {
         return Err(unknown_host(stranger));
     }
-    match client.call(&Request::Terminate { manner, nodes: args.nodes })? {
+    match client.call(&Request::Terminate {
+        manner,
+        nodes: args.nodes,
+    })? {
         Reply::Done => {}
         Reply::Refused(refusal) => return Err(refused(&refusal)),
         _ => return Err(exit::garbled()),
@@ -110,7 +122,10 @@ fn stranger<'a>(servers: &'a [String], client: &mut Client) -> Result<Option<&'a
         More::Wanted
     })?;
     let name = name.ok_or_else(exit::garbled)?;
-    Ok(servers.iter().map(String::as_str).find(|server| !same_server(server, &name)))
+    Ok(servers
+        .iter()
+        .map(String::as_str)
+        .find(|server| !same_server(server, &name)))
 }
 
 /// In PBS's words, with the blank before an id that is not there.
@@ -125,7 +140,13 @@ fn await_end(home: &Home) -> Result<(), Failure> {
         }
         clock::sleep(PAUSE);
     }
-    Err(Failure::new(FAILED, format!("schedd was told to leave, but still holds {}", home.spool().display())))
+    Err(Failure::new(
+        FAILED,
+        format!(
+            "schedd was told to leave, but still holds {}",
+            home.spool().display()
+        ),
+    ))
 }
 
 #[cfg(test)]
@@ -134,9 +155,21 @@ mod tests {
 
     #[test]
     fn a_manner_is_one_of_three_and_quick_if_none_is_said() {
-        let all = [None, Some("quick"), Some("delay"), Some("immediate")].map(|text| manner(text).unwrap());
-        assert_eq!(all, [Manner::Quick, Manner::Quick, Manner::Delay, Manner::Immediate]);
+        let all = [None, Some("quick"), Some("delay"), Some("immediate")]
+            .map(|text| manner(text).unwrap());
+        assert_eq!(
+            all,
+            [
+                Manner::Quick,
+                Manner::Quick,
+                Manner::Delay,
+                Manner::Immediate
+            ]
+        );
         let wrong = as_qterm(manner(Some("slow")).unwrap_err());
-        assert_eq!((wrong.text.as_str(), wrong.usage, wrong.code), ("illegal -t value", true, 1));
+        assert_eq!(
+            (wrong.text.as_str(), wrong.usage, wrong.code),
+            ("illegal -t value", true, 1)
+        );
     }
 }

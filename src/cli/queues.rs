@@ -30,7 +30,10 @@ impl Counts {
 
     /// Of all queues.
     pub fn sum(queues: &[QueueCounts]) -> Counts {
-        let mut sum = Counts { running: queues.iter().map(|queue| queue.elements).sum(), ..Counts::default() };
+        let mut sum = Counts {
+            running: queues.iter().map(|queue| queue.elements).sum(),
+            ..Counts::default()
+        };
         for &(state, number) in queues.iter().flat_map(|queue| &queue.jobs) {
             *sum.slot(state) += number;
         }
@@ -60,8 +63,17 @@ impl Counts {
 
     /// `state_count`; PBS ends it in a blank.
     fn text(self) -> String {
-        let Counts { queued, held, waiting, running, begun, .. } = self;
-        format!("Transit:0 Queued:{queued} Held:{held} Waiting:{waiting} Running:{running} Exiting:0 Begun:{begun} ")
+        let Counts {
+            queued,
+            held,
+            waiting,
+            running,
+            begun,
+            ..
+        } = self;
+        format!(
+            "Transit:0 Queued:{queued} Held:{held} Waiting:{waiting} Running:{running} Exiting:0 Begun:{begun} "
+        )
     }
 
     /// The columns `Que Run Hld Wat Trn Ext`.
@@ -92,10 +104,29 @@ Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
     let answer = |yes| if yes { "yes" } else { " no" };
     for counted in queues {
         let (queue, counts) = (&counted.queue, Counts::of(counted));
-        let kind = if queue.route.is_some() { "Rou*" } else { "Exe*" };
-        let most = objects.value(&Target::Queue(queue.name.clone()), MAX_RUNNING, None).unwrap_or("0");
-        let _ = write!(out, "{:16} {:>5} {} ", cut(&queue.name, 16), cut(most, 5), number_column(counts.total()));
-        let _ = writeln!(out, "{} {} {} {}", answer(queue.enabled), answer(queue.started), counts.columns(), kind);
+        let kind = if queue.route.is_some() {
+            "Rou*"
+        } else {
+            "Exe*"
+        };
+        let most = objects
+            .value(&Target::Queue(queue.name.clone()), MAX_RUNNING, None)
+            .unwrap_or("0");
+        let _ = write!(
+            out,
+            "{:16} {:>5} {} ",
+            cut(&queue.name, 16),
+            cut(most, 5),
+            number_column(counts.total())
+        );
+        let _ = writeln!(
+            out,
+            "{} {} {} {}",
+            answer(queue.enabled),
+            answer(queue.started),
+            counts.columns(),
+            kind
+        );
     }
     out
 }
@@ -118,17 +149,34 @@ Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
         running += counts.running;
         pending += counts.pending();
         let queue = Target::Queue(counted.queue.name.clone());
-        let most = |resource: &str, none| objects.value(&queue, "resources_max", Some(resource)).unwrap_or(none);
+        let most = |resource: &str, none| {
+            objects
+                .value(&queue, "resources_max", Some(resource))
+                .unwrap_or(none)
+        };
         let (mem, cput) = (most("mem", "--  "), most("cput", "--   "));
         let (walltime, nodes) = (most("walltime", "--   "), most("nodect", "-- "));
-        let _ = write!(out, "{:16.16} {mem:>6.6} {cput:>8.8} {walltime:>8.8} {nodes:>4.4} ", counted.queue.name);
+        let _ = write!(
+            out,
+            "{:16.16} {mem:>6.6} {cput:>8.8} {walltime:>8.8} {nodes:>4.4} ",
+            counted.queue.name
+        );
         let jobs = objects.value(&queue, MAX_RUNNING, None).unwrap_or("--");
-        let _ = write!(out, "{:>5} {:>5} {jobs:>4.4}   ", counts.running, counts.pending());
+        let _ = write!(
+            out,
+            "{:>5} {:>5} {jobs:>4.4}   ",
+            counts.running,
+            counts.pending()
+        );
         let enabled = if counted.queue.enabled { 'E' } else { 'D' };
         let started = if counted.queue.started { 'R' } else { 'S' };
         let _ = writeln!(out, "{enabled} {started}");
     }
-    let _ = writeln!(out, "{:47}----- -----\n{:47}{running:>5} {pending:>5}", "", "");
+    let _ = writeln!(
+        out,
+        "{:47}----- -----\n{:47}{running:>5} {pending:>5}",
+        "", ""
+    );
     out
 }
 
@@ -158,17 +206,31 @@ fn state(server: &ServerFacts) -> &'static str {
 pub fn of_queue<'a>(counted: &'a QueueCounts, resources: &Resources) -> Attributes<'a> {
     let (queue, counts) = (&counted.queue, Counts::of(counted));
     let mut out = Attributes::default();
-    out.text("queue_type", if queue.route.is_some() { "Route" } else { "Execution" });
+    out.text(
+        "queue_type",
+        if queue.route.is_some() {
+            "Route"
+        } else {
+            "Execution"
+        },
+    );
     if queue.has_priority {
         out.number("Priority", queue.priority);
     }
     if let Some(depth) = queue.backfill_depth {
         out.number("backfill_depth", depth);
     }
-    out.number("total_jobs", i64::try_from(counts.total()).unwrap_or(i64::MAX));
+    out.number(
+        "total_jobs",
+        i64::try_from(counts.total()).unwrap_or(i64::MAX),
+    );
     out.text("state_count", counts.text());
     for (name, amount) in &counted.assigned {
-        out.resource("resources_assigned", name, &assigned(name, *amount, resources));
+        out.resource(
+            "resources_assigned",
+            name,
+            &assigned(name, *amount, resources),
+        );
     }
     out.boolean("enabled", queue.enabled);
     out.boolean("started", queue.started);
@@ -186,7 +248,10 @@ pub fn of_server<'a>(
     out.text("server_state", state(server));
     out.text("server_host", server.host.as_str());
     out.boolean("scheduling", server.scheduling);
-    out.number("total_jobs", i64::try_from(counts.total()).unwrap_or(i64::MAX));
+    out.number(
+        "total_jobs",
+        i64::try_from(counts.total()).unwrap_or(i64::MAX),
+    );
     out.text("state_count", counts.text());
     let named = |list: &[String]| Some(list.join(",")).filter(|text| !text.is_empty());
     out.text_if("managers", named(&server.managers));
@@ -194,7 +259,11 @@ pub fn of_server<'a>(
     out.text_if("default_queue", server.default_queue.as_deref());
     out.boolean("query_other_jobs", true);
     for (name, amount) in sums {
-        out.resource("resources_assigned", name, &assigned(name, *amount, &server.resources));
+        out.resource(
+            "resources_assigned",
+            name,
+            &assigned(name, *amount, &server.resources),
+        );
     }
     out.text("pbs_version", server.version.as_str());
     out.boolean("eligible_time_enable", true);
@@ -215,7 +284,9 @@ pub fn assigned_in_all(queues: &[QueueCounts]) -> BTreeMap<&str, i64> {
 /// Of a size in the largest unit of which there is a whole number, as PBS keeps these sums.
 fn assigned(name: &str, amount: i64, resources: &Resources) -> Value {
     match resources.get(name) {
-        Some(definition) if definition.kind == Kind::Size => Value::Size(Size::exactly(amount.max(0).unsigned_abs())),
+        Some(definition) if definition.kind == Kind::Size => {
+            Value::Size(Size::exactly(amount.max(0).unsigned_abs()))
+        }
         Some(definition) => Value::of_amount(definition.kind, amount),
         None => Value::Long(amount),
     }
@@ -232,8 +303,15 @@ mod tests {
     fn system() -> System {
         let mut held = queued(3, "c", "");
         held.job.life.state = State::Held;
-        let jobs = vec![running(queued(1, "a", ""), vec![share(2, Some("512mb"))]), queued(2, "b", ""), held];
-        System { jobs, nodes: vec![] }
+        let jobs = vec![
+            running(queued(1, "a", ""), vec![share(2, Some("512mb"))]),
+            queued(2, "b", ""),
+            held,
+        ];
+        System {
+            jobs,
+            nodes: vec![],
+        }
     }
 
     #[test]
@@ -256,12 +334,21 @@ workq                0     3 yes yes     1     1     1     0     0     0 Exe*
         let mut begun = queued(4, "d", "");
         begun.job.life.state = State::Begun;
         let jobs = [system().jobs, vec![begun]].concat();
-        let queue = QueueCounts { elements: 2, ..System { jobs, nodes: vec![] }.queue() };
+        let queue = QueueCounts {
+            elements: 2,
+            ..System {
+                jobs,
+                nodes: vec![],
+            }
+            .queue()
+        };
+        assert!(list(&[&queue], NONE).ends_with(
+            "workq                0     6 yes yes     1     3     1     0     0     0 Exe*\n"
+        ));
         assert!(
-            list(&[&queue], NONE)
-                .ends_with("workq                0     6 yes yes     1     3     1     0     0     0 Exe*\n")
+            server_list(&[queue], &server())
+                .contains("head                 0     6     1     3     1")
         );
-        assert!(server_list(&[queue], &server()).contains("head                 0     6     1     3     1"));
     }
 
     #[test]
@@ -291,7 +378,13 @@ head                 0     3     1     1     1     0     0     0 Active    \n";
     fn a_queue_in_full_wraps_its_counts_as_pbs_does() {
         let (queue, facts) = (system().queue(), server());
         let mut out = String::new();
-        full::write(&mut out, "Queue", "workq", &of_queue(&queue, &facts.resources), Lines::Wrapped);
+        full::write(
+            &mut out,
+            "Queue",
+            "workq",
+            &of_queue(&queue, &facts.resources),
+            Lines::Wrapped,
+        );
         let expected = "\
 Queue: workq
     queue_type = Execution

@@ -1,4 +1,5 @@
-//! What the commands about reservations share: ids, times, resource lists, and how they reach schedd.
+//! What the commands about reservations share: ids, times, resource lists, and how they reach
+//! schedd.
 
 use super::date;
 use super::each::{Schedd, Server};
@@ -22,12 +23,23 @@ impl ReservationName {
     pub fn parse(text: &OsStr) -> Result<ReservationName, Failure> {
         let shown = text.to_string_lossy();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        let number = shown.strip_prefix(['R', 'S', 'M']).unwrap_or(&shown).split('.').next().unwrap_or_default();
+        let number = shown
+            .strip_prefix(['R', 'S', 'M'])
+            .unwrap_or(&shown)
+            .split('.')
+            .next()
+            .unwrap_or_default();
         let digits = number.bytes().take_while(u8::is_ascii_digit).count();
         // What begins as a number must be one.
-        match !shown.is_empty() && shown.chars().all(plain) && (digits == 0 || digits == number.len()) {
+        match !shown.is_empty()
+            && shown.chars().all(plain)
+            && (digits == 0 || digits == number.len())
+        {
             true => Ok(ReservationName(shown.into_owned())),
-            false => Err(Failure::new(1, format!("illegally formed reservation identifier: {shown}"))),
+            false => Err(Failure::new(
+                1,
+                format!("illegally formed reservation identifier: {shown}"),
+            )),
         }
     }
 
@@ -49,7 +61,9 @@ impl ReservationName {
 fn moment(letter: char, text: &OsStr, now: Wall) -> Result<Wall, Failure> {
     let wrong = || Failure::usage(format!("illegal -{letter} time value"));
     let clock = Local.timestamp_opt(now.0, 0).single().ok_or_else(wrong)?;
-    text.to_str().and_then(|text| date::parse(text, &clock)).ok_or_else(wrong)
+    text.to_str()
+        .and_then(|text| date::parse(text, &clock))
+        .ok_or_else(wrong)
 }
 
 /// The beginning and the end that `-R` and `-E` give.
@@ -59,18 +73,25 @@ pub fn bounds(
     now: Wall,
 ) -> Result<(Option<Wall>, Option<Wall>), Failure> {
     let from = from.map(|text| moment('R', text, now)).transpose()?;
-    let to = to.map(|text| Ok::<_, Failure>(end_after(from, moment('E', text, now)?, text))).transpose()?;
+    let to = to
+        .map(|text| Ok::<_, Failure>(end_after(from, moment('E', text, now)?, text)))
+        .transpose()?;
     Ok((from, to))
 }
 
 /// What is kept and shown as it was given, by the attribute's name.
 pub fn kept<const N: usize>(given: [(&str, &Option<String>); N]) -> BTreeMap<String, String> {
-    given.into_iter().filter_map(|(name, text)| Some((name.to_string(), text.clone()?))).collect()
+    given
+        .into_iter()
+        .filter_map(|(name, text)| Some((name.to_string(), text.clone()?)))
+        .collect()
 }
 
 /// An end that only says the time of day is that of the day the beginning is on, or the next.
 fn end_after(from: Option<Wall>, to: Wall, text: &OsStr) -> Wall {
-    let says_the_day = text.to_str().is_none_or(|text| text.split('.').next().is_none_or(|digits| digits.len() > 4));
+    let says_the_day = text
+        .to_str()
+        .is_none_or(|text| text.split('.').next().is_none_or(|digits| digits.len() > 4));
     match from.filter(|from| !says_the_day && to <= *from) {
         Some(from) => Wall(to.0 + 86_400 * ((from.0 - to.0) / 86_400 + 1)),
         None => to,
@@ -82,7 +103,10 @@ pub fn resources(lists: &[std::ffi::OsString]) -> Result<Vec<(String, String)>, 
     let mut asked = Vec::new();
     for list in lists {
         for setting in options::resource_list(list)? {
-            asked.push((setting.resource.unwrap_or_default(), setting.value.lossy().into_owned()));
+            asked.push((
+                setting.resource.unwrap_or_default(),
+                setting.value.lossy().into_owned(),
+            ));
         }
     }
     Ok(asked)
@@ -90,9 +114,15 @@ pub fn resources(lists: &[std::ffi::OsString]) -> Result<Vec<(String, String)>, 
 
 /// `-q`: this server, named after an `@` or alone.
 pub fn check_destination(destination: &Option<String>, server: &str) -> Result<(), Failure> {
-    let Some(named) = destination else { return Ok(()) };
+    let Some(named) = destination else {
+        return Ok(());
+    };
     let named = named.rsplit('@').next().unwrap_or_default();
-    if same_server(named, server) { Ok(()) } else { Err(Failure::from(Refusal::other_server())) }
+    if same_server(named, server) {
+        Ok(())
+    } else {
+        Err(Failure::from(Refusal::other_server()))
+    }
 }
 
 /// Asks schedd; a refusal is left to the caller.
@@ -109,7 +139,8 @@ mod tests {
 
     #[test]
     fn ids_are_read_as_pbs_reads_them() {
-        let local = |text: &str| ReservationName::parse(text.as_ref()).map(|name| name.local("head"));
+        let local =
+            |text: &str| ReservationName::parse(text.as_ref()).map(|name| name.local("head"));
         for (text, expected) in [
             ("R12", "R12"),
             ("S12.head", "S12"),

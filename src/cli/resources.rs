@@ -58,7 +58,13 @@ mod tests {
     fn lists_are_split_as_pbs_splits_them() {
         let shown = |text: &str| {
             let pairs = split(text)?;
-            Some(pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("|"))
+            Some(
+                pairs
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect::<Vec<_>>()
+                    .join("|"),
+            )
         };
         for (text, expected) in [
             ("", ""),
@@ -67,9 +73,15 @@ mod tests {
             ("ncpus", "ncpus="),
             ("walltime=", "walltime="),
             ("ncpus==2", "ncpus==2"),
-            ("select=2:ncpus=1+1,place=free", "select=2:ncpus=1+1|place=free"),
+            (
+                "select=2:ncpus=1+1,place=free",
+                "select=2:ncpus=1+1|place=free",
+            ),
             ("select=1 :ncpus=1", "select=1|:ncpus=1"),
-            ("select=1:ncpus=1 + 1:ncpus=2", "select=1:ncpus=1|+=|1:ncpus=2"),
+            (
+                "select=1:ncpus=1 + 1:ncpus=2",
+                "select=1:ncpus=1|+=|1:ncpus=2",
+            ),
             ("select=1:color=\"a b\",x=1", "select=1:color=\"a b\"|x=1"),
             ("software=\"a,b\"", "software=a,b"),
             ("mem=10 gb", "mem=10|gb="),

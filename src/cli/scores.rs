@@ -1,4 +1,5 @@
-//! The computed priorities of waiting jobs for `qstat -f`. The spool does not keep them: schedd answers, if it runs.
+//! The computed priorities of waiting jobs for `qstat -f`. The spool does not keep them: schedd
+//! answers, if it runs.
 
 use super::ahead;
 use super::operand::Operand;
@@ -23,22 +24,39 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Scores(BTreeMap<JobId, f64>);
 
 impl Scores {
-    /// Asks for those of the jobs that the operands name; for all if there are other operands, or none.
+    /// Asks for those of the jobs that the operands name; for all if there are other operands, or
+    /// none.
     pub fn ask(operands: &[OsString]) -> Scores {
-        let ids = operands.iter().map(|word| Operand::parse(word).ok().map(|operand| operand.id()));
-        let named = ids.collect::<Option<Vec<JobId>>>().filter(|ids| ids.len() <= MOST_NAMED);
+        let ids = operands
+            .iter()
+            .map(|word| Operand::parse(word).ok().map(|operand| operand.id()));
+        let named = ids
+            .collect::<Option<Vec<JobId>>>()
+            .filter(|ids| ids.len() <= MOST_NAMED);
         let told = Home::find().ok().and_then(|home| {
             let mut client = Client::reach(&home).ok()?;
             client.be_impatient(PATIENCE);
             ahead::ask(&mut client, Ahead::Scores(named.unwrap_or_default())).ok()
         });
         let parts = told.into_iter().flat_map(|(_, told)| told);
-        Scores(parts.flat_map(|part| if let Told::Scores(scores) = part { scores } else { Vec::new() }).collect())
+        Scores(
+            parts
+                .flat_map(|part| {
+                    if let Told::Scores(scores) = part {
+                        scores
+                    } else {
+                        Vec::new()
+                    }
+                })
+                .collect(),
+        )
     }
 
     /// Adds them to the jobs that wait; a subjob has that of its array.
     pub fn add_to(&self, jobs: &mut [Record]) {
-        let waiting = jobs.iter_mut().filter(|record| matches!(record.job.life.state, State::Queued | State::Begun));
+        let waiting = jobs
+            .iter_mut()
+            .filter(|record| matches!(record.job.life.state, State::Queued | State::Begun));
         for record in waiting {
             let id = record.job.id;
             let of_array = || self.0.get(&id.parent()?);

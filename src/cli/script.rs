@@ -33,7 +33,9 @@ impl Source {
         match operands {
             [] => Ok(Source::Stdin),
             [only] if only == "-" => Ok(Source::Stdin),
-            [dashes, command @ ..] if dashes == "--" && !command.is_empty() => Ok(Source::Command(command.to_vec())),
+            [dashes, command @ ..] if dashes == "--" && !command.is_empty() => {
+                Ok(Source::Command(command.to_vec()))
+            }
             [file] if file != "--" => Ok(Source::File(file.clone())),
             _ => Err(Failure::usage("")),
         }
@@ -41,7 +43,9 @@ impl Source {
 
     /// The job's name where none is chosen: the file's, which must do as one.
     pub fn name(&self) -> Result<String, Failure> {
-        let Source::File(file) = self else { return Ok(NAMELESS.into()) };
+        let Source::File(file) = self else {
+            return Ok(NAMELESS.into());
+        };
         let name = Path::new(file).file_name().unwrap_or_default();
         job_name(name)
     }
@@ -67,11 +71,17 @@ impl Source {
     }
 }
 
-/// The words of a file of options: those of a command line, and lines of remarks that begin with `#`.
+/// The words of a file of options: those of a command line, and lines of remarks that begin with
+/// `#`.
 pub fn options(file: &OsStr) -> Result<Vec<OsString>, Failure> {
     let text = read_file(Path::new(file))?;
-    let lines = text.split(|&b| b == b'\n').filter(|line| !line.trim_ascii_start().starts_with(b"#"));
-    Ok(lines.map(directives::words).collect::<Result<Vec<_>, _>>()?.concat())
+    let lines = text
+        .split(|&b| b == b'\n')
+        .filter(|line| !line.trim_ascii_start().starts_with(b"#"));
+    Ok(lines
+        .map(directives::words)
+        .collect::<Result<Vec<_>, _>>()?
+        .concat())
 }
 
 /// Checks a job's name; a `=` before it, which some clients write in `-N=name`, is forgiven.
@@ -93,20 +103,24 @@ fn read_stdin() -> Result<Vec<u8>, Failure> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
-    let facts =
-        std::fs::metadata(path).map_err(|error| Failure::new(1, format!("script file:: {}", reason(&error))))?;
+    let facts = std::fs::metadata(path)
+        .map_err(|error| Failure::new(1, format!("script file:: {}", reason(&error))))?;
     if !facts.is_file() {
         return Err(Failure::new(1, "script not a file"));
     }
-    let file =
-        File::open(path).map_err(|error| Failure::new(8, format!("opening script file:: {}", reason(&error))))?;
+    let file = File::open(path)
+        .map_err(|error| Failure::new(8, format!("opening script file:: {}", reason(&error))))?;
     read_all(file)
 }
 
 fn read_all(source: impl Read) -> Result<Vec<u8>, Failure> {
     let mut script = Vec::new();
-    let unreadable = |error: io::Error| Failure::new(8, format!("reading script: {}", reason(&error)));
-    source.take(LIMIT + 1).read_to_end(&mut script).map_err(unreadable)?;
+    let unreadable =
+        |error: io::Error| Failure::new(8, format!("reading script: {}", reason(&error)));
+    source
+        .take(LIMIT + 1)
+        .read_to_end(&mut script)
+        .map_err(unreadable)?;
     if script.len() as u64 > LIMIT {
         return Err(Refusal::script_too_large().into());
     }
@@ -115,7 +129,10 @@ fn read_all(source: impl Read) -> Result<Vec<u8>, Failure> {
 
 /// The system's words for an error, without its number.
 fn reason(error: &io::Error) -> String {
-    error.raw_os_error().map_or_else(|| error.to_string(), |number| Errno::from_raw(number).desc().to_string())
+    error.raw_os_error().map_or_else(
+        || error.to_string(),
+        |number| Errno::from_raw(number).desc().to_string(),
+    )
 }
 
 #[cfg(test)]
@@ -131,7 +148,10 @@ mod tests {
         assert_eq!(source(&[]), Ok(Source::Stdin));
         assert_eq!(source(&["-"]), Ok(Source::Stdin));
         assert_eq!(source(&["job.sh"]), Ok(Source::File("job.sh".into())));
-        assert_eq!(source(&["--", "/bin/echo", "-N"]), Ok(Source::Command(vec!["/bin/echo".into(), "-N".into()])));
+        assert_eq!(
+            source(&["--", "/bin/echo", "-N"]),
+            Ok(Source::Command(vec!["/bin/echo".into(), "-N".into()]))
+        );
         for wrong in [&["job.sh", "extra"][..], &["job.sh", "--", "x"], &["--"]] {
             assert_eq!(source(wrong), Err(Failure::usage("")), "{wrong:?}");
         }
@@ -139,18 +159,30 @@ mod tests {
 
     #[test]
     fn the_name_of_the_file_must_do_as_a_name() {
-        assert_eq!(source(&["sub/.hidden"]).unwrap().name(), Ok(".hidden".into()));
-        assert_eq!(source(&["my job.sh"]).unwrap().name(), Err(Failure::usage("illegal -N value")));
+        assert_eq!(
+            source(&["sub/.hidden"]).unwrap().name(),
+            Ok(".hidden".into())
+        );
+        assert_eq!(
+            source(&["my job.sh"]).unwrap().name(),
+            Err(Failure::usage("illegal -N value"))
+        );
         assert_eq!(source(&["--", "ls"]).unwrap().name(), Ok("STDIN".into()));
         assert_eq!(job_name(OsStr::new("=psij")), Ok("psij".into()));
-        assert_eq!(job_name(OsStr::new(&"a".repeat(231))), Err(Failure::new(2, "Job name is too long ")));
+        assert_eq!(
+            job_name(OsStr::new(&"a".repeat(231))),
+            Err(Failure::new(2, "Job name is too long "))
+        );
     }
 
     #[test]
     fn scripts_that_cannot_be_read_are_told_as_pbs_tells_them() {
         let folder = tempfile::tempdir().unwrap();
         let read = |name: &str| Source::File(folder.path().join(name).into()).read();
-        assert_eq!(read("none"), Err(Failure::new(1, "script file:: No such file or directory")));
+        assert_eq!(
+            read("none"),
+            Err(Failure::new(1, "script file:: No such file or directory"))
+        );
         assert_eq!(read("."), Err(Failure::new(1, "script not a file")));
         std::fs::write(folder.path().join("cr"), "#!/bin/sh\r\necho x\r\n").unwrap();
         assert_eq!(read("cr"), Err(Failure::new(1, "script contains cr, lf")));

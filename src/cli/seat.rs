@@ -35,7 +35,12 @@ pub enum End {
 /// Sits down at the other end of `connection`, until the session ends. The terminal is raw
 /// meanwhile, and as it was before whatever happens.
 pub fn sit(connection: UnixStream, signals: &SignalFd) -> Result<End, Failure> {
-    let mut seat = Seat { link: Link::new(connection)?, signals, keys: Keys::new(), raw: Some(Raw::enter()?) };
+    let mut seat = Seat {
+        link: Link::new(connection)?,
+        signals,
+        keys: Keys::new(),
+        raw: Some(Raw::enter()?),
+    };
     seat.tell_window()?;
     loop {
         if let Some(end) = seat.turn()? {
@@ -53,7 +58,11 @@ struct Seat<'a> {
 
 impl Seat<'_> {
     fn turn(&mut self) -> Result<Option<End>, Failure> {
-        let out = if self.link.wants_write() { PollFlags::POLLOUT } else { PollFlags::empty() };
+        let out = if self.link.wants_write() {
+            PollFlags::POLLOUT
+        } else {
+            PollFlags::empty()
+        };
         let (input, signals) = (stdin(), self.signals);
         let mut fds = vec![
             PollFd::new(signals.as_fd(), PollFlags::POLLIN),
@@ -69,8 +78,16 @@ impl Seat<'_> {
         }
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any() == Some(true)).collect();
         let end = if ready[0] { self.heed_signals()? } else { None };
-        let end = if end.is_none() && ready[1] { self.show()? } else { end };
-        if end.is_none() && ready.get(2) == Some(&true) { self.type_in() } else { Ok(end) }
+        let end = if end.is_none() && ready[1] {
+            self.show()?
+        } else {
+            end
+        };
+        if end.is_none() && ready.get(2) == Some(&true) {
+            self.type_in()
+        } else {
+            Ok(end)
+        }
     }
 
     fn heed_signals(&mut self) -> Result<Option<End>, Failure> {
@@ -117,7 +134,11 @@ impl Seat<'_> {
             match output {
                 Output::Over { status } => return Ok(Some(End::Over(status))),
                 Output::Shown(bytes) => {
-                    if screen.write_all(&bytes).and_then(|()| screen.flush()).is_err() {
+                    if screen
+                        .write_all(&bytes)
+                        .and_then(|()| screen.flush())
+                        .is_err()
+                    {
                         return Ok(Some(End::HungUp(Signal::SIGHUP as i32)));
                     }
                 }
@@ -172,7 +193,10 @@ struct Keys {
 
 impl Keys {
     fn new() -> Keys {
-        Keys { fresh: true, held: false }
+        Keys {
+            fresh: true,
+            held: false,
+        }
     }
 
     fn read(&mut self, bytes: &[u8]) -> Vec<Wish> {
@@ -210,7 +234,10 @@ mod tests {
 
     fn shown(keys: &[&str]) -> String {
         let mut reader = Keys::new();
-        let wishes = keys.iter().flat_map(|keys| reader.read(keys.as_bytes())).collect::<Vec<_>>();
+        let wishes = keys
+            .iter()
+            .flat_map(|keys| reader.read(keys.as_bytes()))
+            .collect::<Vec<_>>();
         let one = |wish: &Wish| match wish {
             Wish::Typed(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             Wish::Leave => "LEAVE".into(),

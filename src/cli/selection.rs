@@ -45,7 +45,9 @@ impl Operator {
     fn split(text: &str) -> Option<(Operator, &str)> {
         match text.strip_prefix('.') {
             None => Some((Operator::Equal, text)),
-            Some(rest) => rest.split_once('.').and_then(|(name, value)| Some((Operator::parse(name)?, value))),
+            Some(rest) => rest
+                .split_once('.')
+                .and_then(|(name, value)| Some((Operator::parse(name)?, value))),
         }
     }
 
@@ -123,10 +125,16 @@ pub fn states(text: &str) -> Result<Vec<State>, Failure> {
 /// Reads `-l`: `res.op.value[,...]`; `res=value` means equal.
 pub fn resources(text: &str, known: &Resources) -> Result<Vec<Condition>, Failure> {
     let wrong = || Failure::usage(format!("illegal -l value\nresource_list: {text}"));
-    text.split(',').map(|part| resource(part.trim(), known, &wrong)).collect()
+    text.split(',')
+        .map(|part| resource(part.trim(), known, &wrong))
+        .collect()
 }
 
-fn resource(part: &str, known: &Resources, wrong: &impl Fn() -> Failure) -> Result<Condition, Failure> {
+fn resource(
+    part: &str,
+    known: &Resources,
+    wrong: &impl Fn() -> Failure,
+) -> Result<Condition, Failure> {
     let end = part.find(['.', '=']).ok_or_else(wrong)?;
     let (name, rest) = part.split_at(end);
     let (operator, value) = match rest.strip_prefix('=') {
@@ -136,9 +144,12 @@ fn resource(part: &str, known: &Resources, wrong: &impl Fn() -> Failure) -> Resu
     if name.is_empty() || value.is_empty() {
         return Err(wrong());
     }
-    let definition = known.get(name).ok_or_else(|| Refusal::unknown_resource(name))?;
+    let definition = known
+        .get(name)
+        .ok_or_else(|| Refusal::unknown_resource(name))?;
     let shown = format!("Resource_List.{name}");
-    let value = Value::parse(definition.kind, value).ok_or_else(|| Refusal::illegal_value(&shown))?;
+    let value =
+        Value::parse(definition.kind, value).ok_or_else(|| Refusal::illegal_value(&shown))?;
     Ok(Condition::Resource(name.to_string(), operator, value))
 }
 
@@ -152,13 +163,22 @@ pub fn priority(text: &str) -> Result<Condition, Failure> {
 /// Reads `-c`: `[.op.]n|s|c|w|u`, or an interval as `c=5`.
 pub fn checkpoint(text: &str) -> Result<Condition, Failure> {
     let (operator, value) = Operator::split(text).ok_or_else(|| illegal('c'))?;
-    let known = checkpoint_rank(value).is_some() || value.starts_with("c=") || value.starts_with("w=");
-    if known { Ok(Condition::Checkpoint(operator, value.to_string())) } else { Err(illegal('c')) }
+    let known =
+        checkpoint_rank(value).is_some() || value.starts_with("c=") || value.starts_with("w=");
+    if known {
+        Ok(Condition::Checkpoint(operator, value.to_string()))
+    } else {
+        Err(illegal('c'))
+    }
 }
 
 /// PBS's order: never, at shutdown, at an interval, unspecified.
 fn checkpoint_rank(value: &str) -> Option<u8> {
-    ["n", "s", "c", "w", "u"].iter().zip([5, 4, 3, 3, 0]).find(|(letter, _)| **letter == value).map(|(_, rank)| rank)
+    ["n", "s", "c", "w", "u"]
+        .iter()
+        .zip([5, 4, 3, 3, 0])
+        .find(|(letter, _)| **letter == value)
+        .map(|(_, rank)| rank)
 }
 
 /// Reads `-a`: `[.op.]date_time`.
@@ -174,7 +194,9 @@ pub fn moment(text: &str, now: Wall) -> Result<Condition, Failure> {
     let sub = text.chars().next().ok_or_else(wrong)?;
     let (operator, value) = Operator::split(&text[sub.len_utf8()..]).ok_or_else(wrong)?;
     if sub == 'g' {
-        return Span::parse(value).map(|span| Condition::Eligible(operator, span)).ok_or_else(wrong);
+        return Span::parse(value)
+            .map(|span| Condition::Eligible(operator, span))
+            .ok_or_else(wrong);
     }
     let moment = match sub {
         'a' => Moment::Begin,
@@ -186,7 +208,11 @@ pub fn moment(text: &str, now: Wall) -> Result<Condition, Failure> {
         't' => Moment::Promised,
         _ => return Err(wrong()),
     };
-    Ok(Condition::Moment(moment, operator, date(value, now).ok_or_else(wrong)?))
+    Ok(Condition::Moment(
+        moment,
+        operator,
+        date(value, now).ok_or_else(wrong)?,
+    ))
 }
 
 fn date(text: &str, now: Wall) -> Option<Wall> {
@@ -195,7 +221,9 @@ fn date(text: &str, now: Wall) -> Option<Wall> {
 
 /// Reads `-h`: letters of holds, or `n`.
 pub fn holds(text: &str) -> Result<Condition, Failure> {
-    Holds::parse(text).map(Condition::Holds).ok_or_else(|| illegal('h'))
+    Holds::parse(text)
+        .map(Condition::Holds)
+        .ok_or_else(|| illegal('h'))
 }
 
 /// Reads `-r`: `y` or `n`.
@@ -214,7 +242,11 @@ impl Condition {
         match self {
             Condition::Owner(owners) => owners.iter().any(|owner| owner.owns(record)),
             Condition::Resource(name, operator, wanted) => {
-                let has = spec.request.list.get(name).and_then(|value| compare(value, wanted));
+                let has = spec
+                    .request
+                    .list
+                    .get(name)
+                    .and_then(|value| compare(value, wanted));
                 has.is_some_and(|ordering| operator.holds(ordering))
             }
             Condition::Priority(operator, number) => operator.holds(spec.priority.cmp(number)),
@@ -222,9 +254,9 @@ impl Condition {
                 let has = spec.other.get("Checkpoint").map_or("u", String::as_str);
                 operator.holds(compare_checkpoints(has, wanted))
             }
-            Condition::Moment(moment, operator, wanted) => {
-                moment.of(record, &server.clock).is_some_and(|at| operator.holds(at.cmp(wanted)))
-            }
+            Condition::Moment(moment, operator, wanted) => moment
+                .of(record, &server.clock)
+                .is_some_and(|at| operator.holds(at.cmp(wanted))),
             Condition::Eligible(operator, wanted) => {
                 let has = job.life.eligibility.at(server.now);
                 operator.holds(has.as_seconds().cmp(&wanted.as_seconds()))

@@ -36,22 +36,37 @@ enum Form {
 }
 
 impl Sheet {
-    /// Begins with nothing on it. `section` is what JSON calls such things: `Jobs`, `Queue`, `Server`.
+    /// Begins with nothing on it. `section` is what JSON calls such things: `Jobs`, `Queue`,
+    /// `Server`.
     pub fn begin(section: &'static str, format: &Format, preamble: &Preamble) -> Sheet {
         let form = match format {
             Format::Text(lines) => Form::Text(*lines),
             Format::Dsv(delimiter) => Form::Dsv(delimiter.clone()),
             Format::Json => Form::Json(Document::begin(preamble)),
         };
-        Sheet { section, text: String::new(), form }
+        Sheet {
+            section,
+            text: String::new(),
+            form,
+        }
     }
 
     /// Adds a thing.
     pub fn add(&mut self, id: &str, attributes: &Attributes) {
-        let heading = if self.section == "Jobs" { "Job Id" } else { self.section };
+        let heading = if self.section == "Jobs" {
+            "Job Id"
+        } else {
+            self.section
+        };
         match &mut self.form {
             Form::Text(lines) => full::write(&mut self.text, heading, id, attributes, *lines),
-            Form::Dsv(delimiter) => dsv::write(&mut self.text, &format!("{heading}: "), id, attributes, delimiter),
+            Form::Dsv(delimiter) => dsv::write(
+                &mut self.text,
+                &format!("{heading}: "),
+                id,
+                attributes,
+                delimiter,
+            ),
             Form::Json(document) => document.thing(self.section, id, attributes),
         }
     }
@@ -75,14 +90,23 @@ impl Sheet {
 
 /// What a document begins with that this server answers.
 pub fn preamble(server: &ServerFacts, now: Wall) -> Preamble<'_> {
-    Preamble { timestamp: now, version: &server.version, server: &server.name }
+    Preamble {
+        timestamp: now,
+        version: &server.version,
+        server: &server.name,
+    }
 }
 
 /// What is shown where no server answers: in JSON a document all the same.
 pub fn without_server(format: &Format, now: Wall) -> Vec<u8> {
     let server = &source::name_of_silent();
     match format {
-        Format::Json => Document::begin(&Preamble { timestamp: now, version: env!("CARGO_PKG_VERSION"), server }).end(),
+        Format::Json => Document::begin(&Preamble {
+            timestamp: now,
+            version: env!("CARGO_PKG_VERSION"),
+            server,
+        })
+        .end(),
         Format::Text(_) | Format::Dsv(_) => Vec::new(),
     }
 }

@@ -73,7 +73,8 @@ pub struct Answers {
 impl From<ServerFacts> for Answers {
     fn from(server: ServerFacts) -> Answers {
         let (rows, jobs, queues, nodes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (reservations, events, tallies, entries) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (reservations, events, tallies, entries) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (longest, ahead, objects, cycles) = (None, Vec::new(), Vec::new(), Vec::new());
         Answers {
             server,
@@ -103,10 +104,14 @@ impl Source {
                 Ok(None) => {}
                 Err(error) => {
                     // On a full disk a reader may find no room for what it shares with the writer.
-                    let running =
-                        matches!(error, SpoolError::Sqlite(_) | SpoolError::Full).then(|| Client::reach(home));
-                    let client = running.and_then(Result::ok).map(|client| Source::Schedd(Box::new(client)));
-                    return client.ok_or(error).with_context(|| file.display().to_string());
+                    let running = matches!(error, SpoolError::Sqlite(_) | SpoolError::Full)
+                        .then(|| Client::reach(home));
+                    let client = running
+                        .and_then(Result::ok)
+                        .map(|client| Source::Schedd(Box::new(client)));
+                    return client
+                        .ok_or(error)
+                        .with_context(|| file.display().to_string());
                 }
             }
         }
@@ -126,9 +131,13 @@ impl Source {
         Ok(answers)
     }
 
-    /// Asks, and hands on the parts of the answer as they come, until `each` wants no more; the server's
-    /// facts are the first. While one part is dealt with, the next is read.
-    pub fn parts(&mut self, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> anyhow::Result<()> {
+    /// Asks, and hands on the parts of the answer as they come, until `each` wants no more; the
+    /// server's facts are the first. While one part is dealt with, the next is read.
+    pub fn parts(
+        &mut self,
+        question: &Question,
+        each: &mut dyn FnMut(Answer) -> More,
+    ) -> anyhow::Result<()> {
         thread::scope(|scope| {
             let ((sender, parts), (room, has_room)) = (mpsc::channel(), mpsc::channel());
             // Who has read all needs no more room.
@@ -142,13 +151,15 @@ impl Source {
                 make_room();
             }
             drop((parts, room));
-            reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            reading
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
-    /// Reads the answer to its end, or until nobody takes it. If its parts are taken slowly - somebody
-    /// reads them a page at a time - the spool must not be kept waiting: its log could not be emptied
-    /// meanwhile. Then the rest is asked for when it is wanted.
+    /// Reads the answer to its end, or until nobody takes it. If its parts are taken slowly -
+    /// somebody reads them a page at a time - the spool must not be kept waiting: its log could not
+    /// be emptied meanwhile. Then the rest is asked for when it is wanted.
     fn read(&mut self, question: &Question, way: &Way) -> anyhow::Result<()> {
         let mut rest = question.clone();
         loop {
@@ -159,7 +170,11 @@ impl Source {
                     return More::Wanted;
                 }
                 last = last_id(&part).or(last);
-                let patience = if last.is_some() && is_list(question) { A_WHILE } else { Duration::MAX };
+                let patience = if last.is_some() && is_list(question) {
+                    A_WHILE
+                } else {
+                    Duration::MAX
+                };
                 match way.hand_on(part, patience) {
                     Handed::Over => return More::Wanted,
                     Handed::Back(part) => left = Some(part),
@@ -179,24 +194,36 @@ impl Source {
         }
     }
 
-    /// Asks schedd where the spool cannot know the answer yet. A personal installation without a spool has no jobs,
-    /// but it has queues, and nodes as soon as schedd reaches its noded. Questions about jobs start nothing.
+    /// Asks schedd where the spool cannot know the answer yet. A personal installation without a
+    /// spool has no jobs, but it has queues, and nodes as soon as schedd reaches its noded.
+    /// Questions about jobs start nothing.
     fn prefer_schedd(&mut self, question: &Question) -> anyhow::Result<()> {
         let home = match self {
             Source::Nothing(home) if !is_about_jobs(question) => home,
-            Source::Spool(reader, home) if !home.system && *question == Question::Nodes && !reader.has_nodes()? => home,
+            Source::Spool(reader, home)
+                if !home.system && *question == Question::Nodes && !reader.has_nodes()? =>
+            {
+                home
+            }
             _ => return Ok(()),
         };
         *self = Source::Schedd(Box::new(Client::connect(home)?));
         Ok(())
     }
 
-    fn ask_once(&mut self, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> anyhow::Result<()> {
+    fn ask_once(
+        &mut self,
+        question: &Question,
+        each: &mut dyn FnMut(Answer) -> More,
+    ) -> anyhow::Result<()> {
         self.prefer_schedd(question)?;
         let mut enough = false;
         let answered = match self {
             Source::Nothing(home) => {
-                each(Answer::Server(Box::new(ServerFacts { name: name_to_be(home), ..Answers::empty().server })));
+                each(Answer::Server(Box::new(ServerFacts {
+                    name: name_to_be(home),
+                    ..Answers::empty().server
+                })));
                 return Ok(());
             }
             Source::Schedd(client) => return Ok(client.ask(question, each)?),
@@ -223,14 +250,19 @@ pub fn name_of_silent() -> String {
 /// The server's name by `lanai.toml`. What cannot be read there is told by who starts the server.
 fn name_to_be(home: &Home) -> String {
     let text = std::fs::read_to_string(&home.config).unwrap_or_default();
-    let named = Config::parse(&text).ok().and_then(|config| config.server.name);
+    let named = Config::parse(&text)
+        .ok()
+        .and_then(|config| config.server.name);
     named.unwrap_or_else(record::host)
 }
 
 /// Whether the answer is about jobs, or about the server's name alone.
 fn is_about_jobs(question: &Question) -> bool {
     match question {
-        Question::JobsById(..) | Question::Jobs(..) | Question::Elements(..) | Question::Trace(_) => true,
+        Question::JobsById(..)
+        | Question::Jobs(..)
+        | Question::Elements(..)
+        | Question::Trace(_) => true,
         Question::Accounts(..) | Question::Entries(..) | Question::Server => true,
         Question::Queues | Question::Nodes | Question::Reservations | Question::Objects => false,
         Question::Ahead(_) | Question::Cycles | Question::Offer { .. } => false,

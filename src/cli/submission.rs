@@ -55,26 +55,37 @@ impl Wanted {
 
     /// Whether the attribute is set.
     pub fn sets(&self, attribute: &str) -> bool {
-        self.settings.iter().any(|setting| setting.attribute.eq_ignore_ascii_case(attribute))
+        self.settings
+            .iter()
+            .any(|setting| setting.attribute.eq_ignore_ascii_case(attribute))
     }
 
     /// What the attribute is set to.
     pub fn value(&self, attribute: &str) -> Option<Cow<'_, str>> {
         let named = |setting: &&Setting| setting.attribute.eq_ignore_ascii_case(attribute);
-        self.settings.iter().find(named).map(|setting| setting.value.lossy())
+        self.settings
+            .iter()
+            .find(named)
+            .map(|setting| setting.value.lossy())
     }
 
     /// Whether the attribute is set to true.
     pub fn is_true(&self, attribute: &str) -> bool {
-        self.value(attribute).is_some_and(|value| check::boolean(&value) == Some(true))
+        self.value(attribute)
+            .is_some_and(|value| check::boolean(&value) == Some(true))
     }
 
     /// Takes in a further directive: the last counts, except that of a resource asked for twice
     /// the first does, as in PBS, and that dependencies add up.
     pub fn follow(&mut self, next: Wanted) {
         for setting in next.settings {
-            let again = setting.resource.is_some() && self.settings.iter().any(|old| same(old, &setting));
-            match self.settings.iter_mut().find(|old| old.attribute == "depend" && same(old, &setting)) {
+            let again =
+                setting.resource.is_some() && self.settings.iter().any(|old| same(old, &setting));
+            match self
+                .settings
+                .iter_mut()
+                .find(|old| old.attribute == "depend" && same(old, &setting))
+            {
                 Some(old) => old.value = Text([&old.value.0[..], &setting.value.0].join(&b',')),
                 None if again => {}
                 None => self.put(setting),
@@ -85,7 +96,9 @@ impl Wanted {
 
     /// Takes in what counts more than all so far.
     pub fn outweigh(&mut self, more: Wanted) {
-        more.settings.into_iter().for_each(|setting| self.put(setting));
+        more.settings
+            .into_iter()
+            .for_each(|setting| self.put(setting));
         self.words.follow(more.words);
     }
 }
@@ -95,22 +108,35 @@ impl Words {
     pub fn heed(&mut self, line: Line) {
         self.is_grid_engine |= line.is_grid_engine;
         self.remarks.extend(line.remarks);
-        self.arguments = Some(line.arguments).filter(|words| !words.is_empty()).or(self.arguments.take());
+        self.arguments = Some(line.arguments)
+            .filter(|words| !words.is_empty())
+            .or(self.arguments.take());
     }
 
     /// What counts as where qsub runs.
     pub fn base(&self, workdir: &Path) -> PathBuf {
-        self.base.as_ref().map_or_else(|| workdir.to_path_buf(), |base| plain(&workdir.join(base)))
+        self.base
+            .as_ref()
+            .map_or_else(|| workdir.to_path_buf(), |base| plain(&workdir.join(base)))
     }
 
     /// What it comes to in attributes.
     pub fn attributes(&self, workdir: &Path) -> Vec<(&'static str, Text)> {
-        let folder = self.folder.as_ref().map(|folder| plain(&workdir.join(folder)));
+        let folder = self
+            .folder
+            .as_ref()
+            .map(|folder| plain(&workdir.join(folder)));
         let folder = folder.or_else(|| self.base.as_ref().map(|_| self.base(workdir)));
-        let folder = folder.map(|folder| ("init_work_dir", Text(folder.into_os_string().into_vec())));
+        let folder =
+            folder.map(|folder| ("init_work_dir", Text(folder.into_os_string().into_vec())));
         let words = self.arguments.as_ref().filter(|words| !words.is_empty());
         let ended = |word: &OsString| [word.as_bytes(), b"\0"].concat();
-        let arguments = words.map(|words| ("job_arguments", Text(words.iter().flat_map(ended).collect())));
+        let arguments = words.map(|words| {
+            (
+                "job_arguments",
+                Text(words.iter().flat_map(ended).collect()),
+            )
+        });
         folder.into_iter().chain(arguments).collect()
     }
 

@@ -98,19 +98,28 @@ pub fn main() -> ExitCode {
             if failure.usage {
                 exit::print(exit::usage_text("tracejob", command()))?;
             }
-            Err(Failure { usage: false, code: FAILED, ..failure })
+            Err(Failure {
+                usage: false,
+                code: FAILED,
+                ..failure
+            })
         })
     })
 }
 
 fn run() -> Result<u8, Failure> {
-    let CommandLine::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let CommandLine::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
     let is_known = |word: &String| SORTS.contains(&word.as_str()) || word.parse::<u64>().is_ok();
-    if args.format.as_ref().is_some_and(|format| format != "json") || !args.filters.iter().all(is_known) {
+    if args.format.as_ref().is_some_and(|format| format != "json")
+        || !args.filters.iter().all(is_known)
+    {
         return Err(Failure::usage(""));
     }
     let mut source = ask::source(|why| ask::no_server(why, exit::NO_SERVER))?;
-    args.answer(&mut source, clock::wall())?.tell("tracejob", command)
+    args.answer(&mut source, clock::wall())?
+        .tell("tracejob", command)
 }
 
 /// What was found of one job.
@@ -126,36 +135,70 @@ impl Args {
         for word in &self.jobs {
             match self.trace(word, &server, ask, now) {
                 Ok(trace) => traces.push(trace),
-                Err(failure) => failures.push(Failure { code: FAILED, ..failure }),
+                Err(failure) => failures.push(Failure {
+                    code: FAILED,
+                    ..failure
+                }),
             }
         }
         let out = match self.format {
             Some(_) => document(&traces, &server, now),
-            None => traces.iter().map(|trace| self.shown(trace, &server)).collect::<String>().into_bytes(),
+            None => traces
+                .iter()
+                .map(|trace| self.shown(trace, &server))
+                .collect::<String>()
+                .into_bytes(),
         };
         Ok(ask::Said { out, failures })
     }
 
-    fn trace(&self, word: &OsString, server: &ServerFacts, ask: &mut Ask, now: Wall) -> Result<Trace, Failure> {
+    fn trace(
+        &self,
+        word: &OsString,
+        server: &ServerFacts,
+        ask: &mut Ask,
+        now: Wall,
+    ) -> Result<Trace, Failure> {
         let operand = Operand::parse(word)?;
         let missing = || {
-            Failure::new(FAILED, format!("Couldn't find Job Id {} in logs of past {}", operand.short(), self.past()))
+            Failure::new(
+                FAILED,
+                format!(
+                    "Couldn't find Job Id {} in logs of past {}",
+                    operand.short(),
+                    self.past()
+                ),
+            )
         };
         let id = operand.job(&server.name).ok_or_else(missing)?;
         let answers = ask(&Question::Trace(id))?;
         let record = answers.jobs.first().ok_or_else(missing)?;
         let now = server.clock.time(now);
-        let since = Time(now.0.saturating_sub(Span::seconds(86_400).0.saturating_mul(i64::from(self.days))));
+        let since = Time(
+            now.0
+                .saturating_sub(Span::seconds(86_400).0.saturating_mul(i64::from(self.days))),
+        );
         let mut lines = story::of(record, &answers.events, server, now);
         lines.retain(|line| line.at >= since && self.keeps(line));
         if !self.excessive {
             lines = self.thinned(lines);
         }
-        if lines.is_empty() { Err(missing()) } else { Ok(Trace { id: id.full(&server.name), lines }) }
+        if lines.is_empty() {
+            Err(missing())
+        } else {
+            Ok(Trace {
+                id: id.full(&server.name),
+                lines,
+            })
+        }
     }
 
     fn past(&self) -> String {
-        if self.days == 1 { "1 day".to_string() } else { format!("{} days", self.days) }
+        if self.days == 1 {
+            "1 day".to_string()
+        } else {
+            format!("{} days", self.days)
+        }
     }
 
     fn keeps(&self, line: &Line) -> bool {
@@ -171,13 +214,22 @@ impl Args {
     /// Without what is said more often than `-c` allows; the last one shown says so.
     fn thinned(&self, lines: Vec<Line>) -> Vec<Line> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        lines.iter().for_each(|line| *counts.entry(line.text.clone()).or_default() += 1);
+        lines
+            .iter()
+            .for_each(|line| *counts.entry(line.text.clone()).or_default() += 1);
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         let thin = |mut line: Line| {
-            let (all, so_far) = (counts[&line.text], seen.entry(line.text.clone()).or_default());
+            let (all, so_far) = (
+                counts[&line.text],
+                seen.entry(line.text.clone()).or_default(),
+            );
             *so_far += 1;
             if *so_far == self.count && all > self.count {
-                let _ = write!(line.text, " (and {} times more: -z shows them)", all - self.count);
+                let _ = write!(
+                    line.text,
+                    " (and {} times more: -z shows them)",
+                    all - self.count
+                );
             } else if *so_far > self.count {
                 return None;
             }
@@ -191,7 +243,9 @@ impl Args {
         for line in &trace.lines {
             let (at, letter) = (stamp(line.at, server), line.source.letter());
             let text = printable(&line.text);
-            let text = self.width.map_or(text.clone(), |width| wrapped(&text, width as usize).into());
+            let text = self
+                .width
+                .map_or(text.clone(), |width| wrapped(&text, width as usize).into());
             let _ = writeln!(out, "{at}  {letter}    {text}");
         }
         out
@@ -201,7 +255,9 @@ impl Args {
 /// `MM/DD/YYYY HH:MM:SS`, local time.
 fn stamp(at: Time, server: &ServerFacts) -> String {
     let wall = server.clock.wall(at);
-    when::local(wall).map_or(wall.0.to_string(), |at| at.format("%m/%d/%Y %H:%M:%S").to_string())
+    when::local(wall).map_or(wall.0.to_string(), |at| {
+        at.format("%m/%d/%Y %H:%M:%S").to_string()
+    })
 }
 
 /// The text with line breaks, so that it and the margin before it fit.
@@ -222,7 +278,11 @@ fn wrapped(text: &str, width: usize) -> String {
 }
 
 fn document(traces: &[Trace], server: &ServerFacts, now: Wall) -> Vec<u8> {
-    let preamble = Preamble { timestamp: now, version: &server.version, server: &server.name };
+    let preamble = Preamble {
+        timestamp: now,
+        version: &server.version,
+        server: &server.name,
+    };
     let mut document = Document::begin(&preamble);
     let event = |line: &Line| {
         serde_json::json!({
@@ -236,7 +296,10 @@ fn document(traces: &[Trace], server: &ServerFacts, now: Wall) -> Vec<u8> {
     };
     let thing = |trace: &Trace| {
         let mut attributes = Attributes::default();
-        attributes.add("events", Shown::Data(trace.lines.iter().map(event).collect()));
+        attributes.add(
+            "events",
+            Shown::Data(trace.lines.iter().map(event).collect()),
+        );
         (trace.id.clone(), attributes)
     };
     document.section("Jobs", traces.iter().map(thing));
@@ -252,25 +315,41 @@ mod tests {
 
     fn told(words: &str, events: Vec<(Time, Event)>) -> (String, Vec<String>) {
         let args: Args = parse(command, words).unwrap();
-        let system = System { jobs: vec![queued(1, "a", "ncpus=1")], nodes: vec![] };
+        let system = System {
+            jobs: vec![queued(1, "a", "ncpus=1")],
+            nodes: vec![],
+        };
         let mut source = system.ask();
         let mut ask = |question: &Question| {
             let answers = source(question)?;
-            Ok(Answers { events: events.clone(), ..answers })
+            Ok(Answers {
+                events: events.clone(),
+                ..answers
+            })
         };
         let said = args.answer(&mut ask, NOW).unwrap();
-        (String::from_utf8(said.out).unwrap(), said.failures.into_iter().map(|failure| failure.text).collect())
+        (
+            String::from_utf8(said.out).unwrap(),
+            said.failures
+                .into_iter()
+                .map(|failure| failure.text)
+                .collect(),
+        )
     }
 
     fn signals(count: usize) -> Vec<(Time, Event)> {
-        let signalled = Event::Signalled { by: "b@h".into(), signal: 10 };
+        let signalled = Event::Signalled {
+            by: "b@h".into(),
+            signal: 10,
+        };
         vec![(SUBMITTED, signalled); count]
     }
 
     #[test]
     fn lines_are_laid_out_as_pbs_lays_them_out() {
         let at = stamp(SUBMITTED, &super::super::example::server());
-        let wanted = format!("\nJob: 1.head\n\n{at}  S    Signal 10 (USR1) sent at request of b@h\n");
+        let wanted =
+            format!("\nJob: 1.head\n\n{at}  S    Signal 10 (USR1) sent at request of b@h\n");
         assert_eq!(told("-l 1", signals(1)).0, wanted);
         assert_eq!(at.len(), 19);
     }
@@ -278,17 +357,28 @@ mod tests {
     /// Words of one user are read on the terminal of another.
     #[test]
     fn a_line_commands_no_terminal() {
-        let signalled = Event::Signalled { by: "b\x1b[31m\n@h".into(), signal: 10 };
-        assert!(told("-l 1", vec![(SUBMITTED, signalled)]).0.ends_with("at request of b^[[31m\\n@h\n"));
+        let signalled = Event::Signalled {
+            by: "b\x1b[31m\n@h".into(),
+            signal: 10,
+        };
+        assert!(
+            told("-l 1", vec![(SUBMITTED, signalled)])
+                .0
+                .ends_with("at request of b^[[31m\\n@h\n")
+        );
     }
 
     #[test]
     fn what_is_not_there_is_told_in_pbss_words() {
-        let missing = |id: &str, past: &str| format!("Couldn't find Job Id {id} in logs of past {past}");
+        let missing =
+            |id: &str, past: &str| format!("Couldn't find Job Id {id} in logs of past {past}");
         assert_eq!(told("9", vec![]).1, [missing("9", "1 day")]);
         assert_eq!(told("-n 3 9", vec![]).1, [missing("9", "3 days")]);
         assert_eq!(told("-sal 1", signals(1)).1, [missing("1", "1 day")]);
-        let old = vec![(SUBMITTED + Span::seconds(-2 * 86_400), signals(1)[0].1.clone())];
+        let old = vec![(
+            SUBMITTED + Span::seconds(-2 * 86_400),
+            signals(1)[0].1.clone(),
+        )];
         assert_eq!(told("-l 1", old.clone()).1, [missing("1", "1 day")]);
         assert!(told("-l -n 3 1", old).0.contains("USR1"));
     }
@@ -297,7 +387,11 @@ mod tests {
     fn sorts_can_be_left_out_and_repetition_is_counted() {
         assert_eq!(told("-l -f admin 1", signals(1)).1.len(), 1);
         assert_eq!(told("-l 1", signals(20)).0.matches("USR1").count(), 15);
-        assert!(told("-l 1", signals(20)).0.ends_with("(and 5 times more: -z shows them)\n"));
+        assert!(
+            told("-l 1", signals(20))
+                .0
+                .ends_with("(and 5 times more: -z shows them)\n")
+        );
         assert_eq!(told("-lz 1", signals(20)).0.matches("USR1").count(), 20);
     }
 
@@ -309,10 +403,15 @@ mod tests {
 
     #[test]
     fn json_has_the_events_of_each_job() {
-        let document: serde_json::Value = serde_json::from_str(&told("-l -F json 1", signals(2)).0).unwrap();
+        let document: serde_json::Value =
+            serde_json::from_str(&told("-l -F json 1", signals(2)).0).unwrap();
         let events = document["Jobs"]["1.head"]["events"].as_array().unwrap();
         assert_eq!(
-            (events.len(), events[1]["event"].as_str(), events[1]["source"].as_str()),
+            (
+                events.len(),
+                events[1]["event"].as_str(),
+                events[1]["source"].as_str()
+            ),
             (2, Some("signalled"), Some("S"))
         );
     }

@@ -62,8 +62,22 @@ enum Stage {
 
 impl<'a> Waiting<'a> {
     /// Begins to wait for the job of this full id.
-    pub fn new(home: &'a Home, id: &'a str, job: JobId, client: Client, signals: &'a SignalFd) -> Waiting<'a> {
-        Waiting { home, id, job, client, signals, line: StatusLine::new(), seen: 0 }
+    pub fn new(
+        home: &'a Home,
+        id: &'a str,
+        job: JobId,
+        client: Client,
+        signals: &'a SignalFd,
+    ) -> Waiting<'a> {
+        Waiting {
+            home,
+            id,
+            job,
+            client,
+            signals,
+            line: StatusLine::new(),
+            seen: 0,
+        }
     }
 
     /// Waits until the job has its terminal, or will never have one.
@@ -81,13 +95,22 @@ impl<'a> Waiting<'a> {
     /// Waits for a change of the job; the exit status if a signal ends the wait.
     fn change(&mut self) -> Result<Option<u8>, Failure> {
         let of = Watched::Jobs(vec![self.job]);
-        let asked = self.client.begin(&Request::Watch { of, since: self.seen });
+        let asked = self.client.begin(&Request::Watch {
+            of,
+            since: self.seen,
+        });
         loop {
-            let Ok(()) = asked else { return self.reconnect() };
+            let Ok(()) = asked else {
+                return self.reconnect();
+            };
             if let Some(code) = self.heed_signals()? {
                 return Ok(Some(code));
             }
-            let patience = if self.line.is_due { PollTimeout::from(UNTOLD) } else { PollTimeout::NONE };
+            let patience = if self.line.is_due {
+                PollTimeout::from(UNTOLD)
+            } else {
+                PollTimeout::NONE
+            };
             if self.is_ready(self.client.stream().as_fd(), patience) {
                 match self.client.changed() {
                     Ok(now) => self.seen = now,
@@ -104,7 +127,10 @@ impl<'a> Waiting<'a> {
 
     /// Waits for this descriptor or a signal; whether the former can be read.
     fn is_ready(&self, fd: BorrowedFd, patience: PollTimeout) -> bool {
-        let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN), PollFd::new(fd, PollFlags::POLLIN)];
+        let mut fds = [
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(fd, PollFlags::POLLIN),
+        ];
         poll(&mut fds, patience).is_ok() && fds[1].any() == Some(true)
     }
 
@@ -119,7 +145,9 @@ impl<'a> Waiting<'a> {
                 }
                 Err(ClientError::Unreachable(why)) => {
                     self.line.clear();
-                    hint.take().iter().for_each(|hint| eprintln!("qsub: {hint}"));
+                    hint.take()
+                        .iter()
+                        .for_each(|hint| eprintln!("qsub: {hint}"));
                     self.line.show(&format!("waiting for schedd: {why}"));
                 }
                 Err(error) => return Err(error.into()),
@@ -133,7 +161,10 @@ impl<'a> Waiting<'a> {
     /// Before a schedd, or a node, that does not answer is tried again.
     fn pause(&mut self) -> Result<Option<u8>, Failure> {
         let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        let _ = poll(&mut fds, PollTimeout::try_from(again::PAUSE).unwrap_or(PollTimeout::MAX));
+        let _ = poll(
+            &mut fds,
+            PollTimeout::try_from(again::PAUSE).unwrap_or(PollTimeout::MAX),
+        );
         self.heed_signals()
     }
 
@@ -149,12 +180,16 @@ impl<'a> Waiting<'a> {
                 Ok(Stage::Runs) => {}
                 // It may go away while it is asked, too.
                 Err(_) => {
-                    let code = self.pause()?.map_or_else(|| self.reconnect(), |code| Ok(Some(code)))?;
+                    let code = self
+                        .pause()?
+                        .map_or_else(|| self.reconnect(), |code| Ok(Some(code)))?;
                     return Ok(code.map(Came::Away));
                 }
             }
             match self.client.call_for_descriptor(&Request::Attach(self.job)) {
-                Ok((Reply::Attached, Some(connection))) => return Ok(Some(Came::Seated(connection.into()))),
+                Ok((Reply::Attached, Some(connection))) => {
+                    return Ok(Some(Came::Seated(connection.into())));
+                }
                 Ok((Reply::Refused(why), _)) if !may_pass(&why) => return Err(why.into()),
                 Ok((Reply::Refused(why), _)) => self.line.show(&why.text),
                 Err(ClientError::Unreachable(_)) => return Ok(self.reconnect()?.map(Came::Away)),
@@ -170,9 +205,18 @@ impl<'a> Waiting<'a> {
     fn stage(&self) -> anyhow::Result<Stage> {
         let question = Question::JobsById(vec![self.job], Detail::Whole);
         let answers = Source::open(self.home).and_then(|mut source| source.ask(&question))?;
-        let Some(record) = answers.jobs.into_iter().next() else { return Ok(Stage::Over(None)) };
+        let Some(record) = answers.jobs.into_iter().next() else {
+            return Ok(Stage::Over(None));
+        };
         Ok(match record.job.life.state {
-            state if state.is_under_way() && record.job.life.open_run().is_some_and(|run| run.session.is_some()) => {
+            state
+                if state.is_under_way()
+                    && record
+                        .job
+                        .life
+                        .open_run()
+                        .is_some_and(|run| run.session.is_some()) =>
+            {
                 Stage::Runs
             }
             State::Finished => {
@@ -186,9 +230,12 @@ impl<'a> Waiting<'a> {
     /// The job was over before anybody sat down.
     fn vanished(&self, end: Option<(Exit, String)>) -> Failure {
         match end {
-            Some((exit, why)) if !exit.deleted => {
-                Failure::new(u8::try_from(exit.status.rem_euclid(256)).unwrap_or(GONE).max(GONE), why)
-            }
+            Some((exit, why)) if !exit.deleted => Failure::new(
+                u8::try_from(exit.status.rem_euclid(256))
+                    .unwrap_or(GONE)
+                    .max(GONE),
+                why,
+            ),
             _ => Failure::new(GONE, format!("job {} apparently deleted", self.id)),
         }
     }
@@ -206,7 +253,10 @@ impl<'a> Waiting<'a> {
                 }
                 _ => {
                     self.delete()?;
-                    let why = format!("wait for job {} interrupted by signal {}", self.id, signal.ssi_signo);
+                    let why = format!(
+                        "wait for job {} interrupted by signal {}",
+                        self.id, signal.ssi_signo
+                    );
                     return Err(Failure::new(INTERRUPTED, why));
                 }
             }
@@ -250,7 +300,9 @@ impl<'a> Waiting<'a> {
 }
 
 fn is_deadly(signal: u32) -> bool {
-    [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGQUIT].iter().any(|&deadly| deadly as u32 == signal)
+    [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGQUIT]
+        .iter()
+        .any(|&deadly| deadly as u32 == signal)
 }
 
 /// Whether waiting may help: the node is away for a moment, or the job has just changed.
@@ -261,10 +313,16 @@ fn may_pass(refusal: &Refusal) -> bool {
 /// Why the job waits and, where that is promised, until when; both within the width of a terminal.
 fn why(record: &Record, server: &ServerFacts) -> String {
     let why = comment::of(record, server);
-    let promise = record.promise.as_ref().filter(|_| record.job.life.state == State::Queued);
+    let promise = record
+        .promise
+        .as_ref()
+        .filter(|_| record.job.life.state == State::Queued);
     let booked = promise.map(|promise| server.clock.wall(promise.at));
     match booked.and_then(|start| when::start_column(start, wall())) {
-        Some(start) => format!("{}; starts by {start}", why.trim_start_matches("Not Running: ")),
+        Some(start) => format!(
+            "{}; starts by {start}",
+            why.trim_start_matches("Not Running: ")
+        ),
         None => why.into_owned(),
     }
 }
@@ -280,7 +338,12 @@ struct StatusLine {
 
 impl StatusLine {
     fn new() -> StatusLine {
-        StatusLine { is_terminal: stderr().is_terminal(), text: String::new(), is_shown: false, is_due: false }
+        StatusLine {
+            is_terminal: stderr().is_terminal(),
+            text: String::new(),
+            is_shown: false,
+            is_due: false,
+        }
     }
 
     fn show_soon(&mut self, text: &str) {
@@ -304,7 +367,12 @@ impl StatusLine {
             return;
         }
         let width = terminal::window(stderr()).unwrap_or(Window::USUAL).columns;
-        let fits: String = self.text.chars().filter(|c| !c.is_control()).take(usize::from(width) - 1).collect();
+        let fits: String = self
+            .text
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(usize::from(width) - 1)
+            .collect();
         let _ = write!(stderr(), "\r\x1b[K{fits}");
         self.is_shown = true;
     }

@@ -35,13 +35,19 @@ pub struct Watch {
 
 impl Watch {
     /// Shows and waits, until all the named jobs are over. `say` looks and makes the output.
-    pub fn run(&self, command: fn() -> clap::Command, say: impl Fn() -> Result<Said, Failure>) -> Result<u8, Failure> {
+    pub fn run(
+        &self,
+        command: fn() -> clap::Command,
+        say: impl Fn() -> Result<Said, Failure>,
+    ) -> Result<u8, Failure> {
         let home = Home::find()?;
         let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string()))?;
         let (mut seen, mut shown) = (0, None);
         loop {
             // Asked before it looks: what changes after that look is told.
-            let Some(now) = change(&mut client, &home, &self.of, seen)? else { return Ok(0) };
+            let Some(now) = change(&mut client, &home, &self.of, seen)? else {
+                return Ok(0);
+            };
             seen = now;
             // It may go away while it is asked, too: then the next one is asked anew.
             let Ok((over, said)) = self.look(&home, &say) else {
@@ -62,7 +68,11 @@ impl Watch {
     }
 
     /// Whether the named jobs are over, then what there is to show; an error if nobody answers.
-    fn look(&self, home: &Home, say: impl Fn() -> Result<Said, Failure>) -> Result<(bool, Said), Failure> {
+    fn look(
+        &self,
+        home: &Home,
+        say: impl Fn() -> Result<Said, Failure>,
+    ) -> Result<(bool, Said), Failure> {
         Ok((self.are_over(home)?, say()?))
     }
 
@@ -71,11 +81,18 @@ impl Watch {
             return Ok(false);
         }
         let question = Question::JobsById(self.until.iter().copied().collect(), Detail::Row);
-        let rows = Source::open(home).and_then(|mut source| source.ask(&question))?.rows;
+        let rows = Source::open(home)
+            .and_then(|mut source| source.ask(&question))?
+            .rows;
         Ok(rows.iter().all(|row| row.state == State::Finished))
     }
 
-    fn show(&self, said: Said, is_first: bool, command: fn() -> clap::Command) -> Result<u8, Failure> {
+    fn show(
+        &self,
+        said: Said,
+        is_first: bool,
+        command: fn() -> clap::Command,
+    ) -> Result<u8, Failure> {
         let Said { out, failures } = said;
         let out = match (self.json, stdout().is_terminal()) {
             (true, _) => on_one_line(out),
@@ -89,9 +106,17 @@ impl Watch {
 
 /// Waits for a change; None when nobody reads our output any more. A schedd that goes away is
 /// waited for.
-fn change(client: &mut Client, home: &Home, of: &Watched, seen: u64) -> Result<Option<u64>, Failure> {
+fn change(
+    client: &mut Client,
+    home: &Home,
+    of: &Watched,
+    seen: u64,
+) -> Result<Option<u64>, Failure> {
     loop {
-        let asked = client.begin(&Request::Watch { of: of.clone(), since: seen });
+        let asked = client.begin(&Request::Watch {
+            of: of.clone(),
+            since: seen,
+        });
         let changed = match asked {
             Ok(()) if !is_ready(client) => return Ok(None),
             Ok(()) => client.changed(),
@@ -109,8 +134,10 @@ fn change(client: &mut Client, home: &Home, of: &Watched, seen: u64) -> Result<O
 fn is_ready(client: &Client) -> bool {
     let out = stdout();
     loop {
-        let mut fds =
-            [PollFd::new(client.stream().as_fd(), PollFlags::POLLIN), PollFd::new(out.as_fd(), PollFlags::empty())];
+        let mut fds = [
+            PollFd::new(client.stream().as_fd(), PollFlags::POLLIN),
+            PollFd::new(out.as_fd(), PollFlags::empty()),
+        ];
         if poll(&mut fds, PollTimeout::NONE).is_ok() {
             return fds[0].any() == Some(true);
         }
@@ -120,7 +147,11 @@ fn is_ready(client: &Client) -> bool {
 /// What counts of an output: all but when it was made.
 fn gist(out: &[u8]) -> Vec<u8> {
     let lines = out.split_inclusive(|&byte| byte == b'\n');
-    lines.filter(|line| !line.starts_with(b"\t\"timestamp\":")).flatten().copied().collect()
+    lines
+        .filter(|line| !line.starts_with(b"\t\"timestamp\":"))
+        .flatten()
+        .copied()
+        .collect()
 }
 
 /// A JSON document without the blanks between its parts: within strings these are escaped.
@@ -133,13 +164,23 @@ fn on_one_line(mut out: Vec<u8>) -> Vec<u8> {
 /// A screen: cleared, a head line, then as many lines as there is room for.
 fn page(out: &[u8]) -> Vec<u8> {
     let window = terminal::window(stdout()).unwrap_or(Window::USUAL);
-    let words: Vec<String> = env::args().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let head = format!("qstat {}   {}   Ctrl-C ends", words.join(" "), when::ctime(clock::wall()));
+    let words: Vec<String> = env::args()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let head = format!(
+        "qstat {}   {}   Ctrl-C ends",
+        words.join(" "),
+        when::ctime(clock::wall())
+    );
     fit(&head, &String::from_utf8_lossy(out), window).into_bytes()
 }
 
 fn fit(head: &str, text: &str, window: Window) -> String {
-    let (mut room, width) = (usize::from(window.rows).saturating_sub(4).max(1), usize::from(window.columns));
+    let (mut room, width) = (
+        usize::from(window.rows).saturating_sub(4).max(1),
+        usize::from(window.columns),
+    );
     let head: String = head.chars().take(width).collect();
     let mut page = format!("\x1b[H\x1b[2J{head}\n\n");
     let rows = |line: &str| line.chars().count().div_ceil(width).max(1);
@@ -161,19 +202,39 @@ mod tests {
 
     #[test]
     fn only_the_time_of_a_document_does_not_count() {
-        let document = |time: &str, name: &str| format!("{{\n\t\"timestamp\":\t{time},\n\t\"name\":\t\"{name}\"\n}}\n");
-        assert_eq!(gist(document("1", "a").as_bytes()), gist(document("2", "a").as_bytes()));
-        assert_ne!(gist(document("1", "a").as_bytes()), gist(document("1", "b").as_bytes()));
+        let document = |time: &str, name: &str| {
+            format!("{{\n\t\"timestamp\":\t{time},\n\t\"name\":\t\"{name}\"\n}}\n")
+        };
+        assert_eq!(
+            gist(document("1", "a").as_bytes()),
+            gist(document("2", "a").as_bytes())
+        );
+        assert_ne!(
+            gist(document("1", "a").as_bytes()),
+            gist(document("1", "b").as_bytes())
+        );
         let line = String::from_utf8(on_one_line(document("1", "a\\tb").into_bytes())).unwrap();
         assert_eq!(line, "{\"timestamp\":1,\"name\":\"a\\tb\"}\n");
     }
 
     #[test]
     fn a_page_is_no_higher_than_the_window() {
-        let window = Window { rows: 6, columns: 5 };
-        assert_eq!(fit("qstat 12", "a\nb\nc\n", window), "\x1b[H\x1b[2Jqstat\n\na\nb\n(1 more lines)\n");
-        let window = Window { rows: 7, columns: 5 };
-        assert_eq!(fit("q", "wrapped\nb\nc\n", window), "\x1b[H\x1b[2Jq\n\nwrapped\nb\n(1 more lines)\n");
+        let window = Window {
+            rows: 6,
+            columns: 5,
+        };
+        assert_eq!(
+            fit("qstat 12", "a\nb\nc\n", window),
+            "\x1b[H\x1b[2Jqstat\n\na\nb\n(1 more lines)\n"
+        );
+        let window = Window {
+            rows: 7,
+            columns: 5,
+        };
+        assert_eq!(
+            fit("q", "wrapped\nb\nc\n", window),
+            "\x1b[H\x1b[2Jq\n\nwrapped\nb\n(1 more lines)\n"
+        );
         assert_eq!(fit("q", "", window), "\x1b[H\x1b[2Jq\n\n");
     }
 }

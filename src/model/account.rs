@@ -92,13 +92,29 @@ impl Target {
     /// Reads `25`, `25+`, `25-`, `25%` or `25^`; None for anything else, for numbers below 0, and
     /// for percents above 100.
     pub fn parse(text: &str) -> Option<Target> {
-        let signs =
-            [('+', Bound::Floor), ('-', Bound::Ceiling), ('%', Bound::Percent), ('^', Bound::Amount)].into_iter();
-        let signed = signs.filter_map(|(sign, bound)| Some((text.strip_suffix(sign)?, bound))).next();
+        let signs = [
+            ('+', Bound::Floor),
+            ('-', Bound::Ceiling),
+            ('%', Bound::Percent),
+            ('^', Bound::Amount),
+        ]
+        .into_iter();
+        let signed = signs
+            .filter_map(|(sign, bound)| Some((text.strip_suffix(sign)?, bound)))
+            .next();
         let (number, bound) = signed.unwrap_or((text, Bound::Target));
-        let value: f64 = number.parse().ok().filter(|_| number.starts_with(|c: char| c.is_ascii_digit()))?;
-        let largest = if bound == Bound::Amount { f64::MAX } else { 100.0 };
-        (0.0..=largest).contains(&value).then_some(Target { value, bound })
+        let value: f64 = number
+            .parse()
+            .ok()
+            .filter(|_| number.starts_with(|c: char| c.is_ascii_digit()))?;
+        let largest = if bound == Bound::Amount {
+            f64::MAX
+        } else {
+            100.0
+        };
+        (0.0..=largest)
+            .contains(&value)
+            .then_some(Target { value, bound })
     }
 }
 
@@ -141,14 +157,21 @@ pub enum Fault {
 /// Whether accounts of different names make a tree: the first that does not fit, by its place, and
 /// why.
 pub fn check(accounts: &[Account]) -> Result<(), (usize, Fault)> {
-    let parents: BTreeMap<&str, Option<&str>> =
-        accounts.iter().map(|account| (account.name.as_str(), account.parent.as_deref())).collect();
+    let parents: BTreeMap<&str, Option<&str>> = accounts
+        .iter()
+        .map(|account| (account.name.as_str(), account.parent.as_deref()))
+        .collect();
     let fault = |(place, account): (usize, &Account)| Some((place, fault_of(account, &parents)?));
-    accounts.iter().enumerate().find_map(fault).map_or(Ok(()), Err)
+    accounts
+        .iter()
+        .enumerate()
+        .find_map(fault)
+        .map_or(Ok(()), Err)
 }
 
 fn fault_of(account: &Account, parents: &BTreeMap<&str, Option<&str>>) -> Option<Fault> {
-    let is_bare = account.parent.is_none() && account.shares == Shares::default() && account.target.is_none();
+    let is_bare =
+        account.parent.is_none() && account.shares == Shares::default() && account.target.is_none();
     match account.name == ROOT_NAME {
         true => (!is_bare).then_some(Fault::Root),
         false => climb(&account.name, parents).err(),
@@ -162,7 +185,10 @@ fn climb(name: &str, parents: &BTreeMap<&str, Option<&str>>) -> Result<(), Fault
     let mut at = name;
     while let Some(Some(parent)) = parents.get(at).filter(|parent| **parent != Some(ROOT_NAME)) {
         if !parents.contains_key(parent) {
-            return Err(Fault::Orphan { name: at.to_string(), parent: parent.to_string() });
+            return Err(Fault::Orphan {
+                name: at.to_string(),
+                parent: parent.to_string(),
+            });
         }
         path.push(parent);
         if !seen.insert(parent) {
@@ -182,7 +208,11 @@ mod tests {
 
     fn account(name: &str, parent: &str) -> Account {
         let parent = Some(parent.to_string()).filter(|parent| !parent.is_empty());
-        Account { name: name.to_string(), parent, ..Account::default() }
+        Account {
+            name: name.to_string(),
+            parent,
+            ..Account::default()
+        }
     }
 
     fn fault(accounts: &[Account]) -> String {
@@ -192,22 +222,37 @@ mod tests {
 
     #[test]
     fn accounts_in_any_order_make_a_tree() {
-        assert_eq!(check(&[account("b", "a"), account("a", ""), account("c", "b")]), Ok(()));
+        assert_eq!(
+            check(&[account("b", "a"), account("a", ""), account("c", "b")]),
+            Ok(())
+        );
     }
 
     #[test]
     fn what_makes_no_tree_is_refused_with_the_place() {
         let said = fault(&[account("a", ""), account("b", "x")]);
-        assert_eq!(said, "1: there is no [[account]] named `x`: add one, or correct the parent of `b`");
+        assert_eq!(
+            said,
+            "1: there is no [[account]] named `x`: add one, or correct the parent of `b`"
+        );
         let said = fault(&[account("a", "b"), account("b", "a")]);
-        assert_eq!(said, "0: `a` is its own ancestor: remove one of the parents in a -> b -> a");
+        assert_eq!(
+            said,
+            "0: `a` is its own ancestor: remove one of the parents in a -> b -> a"
+        );
         assert!(fault(&[account("a", "a")]).contains("`a` is its own ancestor"));
-        assert!(fault(&[account("c", "a"), account("a", "b"), account("b", "a")]).contains("a -> b -> a"));
+        assert!(
+            fault(&[account("c", "a"), account("a", "b"), account("b", "a")])
+                .contains("a -> b -> a")
+        );
         let mut chain = vec![account("0", "")];
         chain.extend((1..DEEPEST).map(|n| account(&n.to_string(), &(n - 1).to_string())));
         assert_eq!(check(&chain), Ok(()));
         chain.push(account("64", "63"));
-        assert_eq!(fault(&chain), "64: `64` lies more than 64 accounts deep: hang it higher");
+        assert_eq!(
+            fault(&chain),
+            "64: `64` lies more than 64 accounts deep: hang it higher"
+        );
     }
 
     #[test]
@@ -216,7 +261,10 @@ mod tests {
         assert_eq!(check(&[account("a", "root")]), Ok(()));
         let said = "1: `root` is the whole: it has users, but no parent, shares or target";
         assert_eq!(fault(&[account("a", ""), account("root", "a")]), said);
-        let target = Account { target: Target::parse("5"), ..account("root", "") };
+        let target = Account {
+            target: Target::parse("5"),
+            ..account("root", "")
+        };
         assert_eq!(fault(&[account("a", ""), target]), said);
     }
 

@@ -1,7 +1,7 @@
 //! The accounts: what is kept of every attempt that is over, and what many of them come to.
 //!
-//! An entry stands for itself: who, where, when, what was asked for, had and used. It outlives the job, and
-//! its moments are those of the calendar, for people ask for months.
+//! An entry stands for itself: who, where, when, what was asked for, had and used. It outlives the
+//! job, and its moments are those of the calendar, for people ask for months.
 
 use super::charge::Held;
 use super::job::{Attempt, JobId, Usage};
@@ -103,13 +103,23 @@ impl Asked {
     /// What a request comes to.
     pub fn of(request: &Request) -> Asked {
         let amount = |name: &str| request.list.get(name).and_then(Value::amount);
-        let count = |name: &str| amount(name).and_then(|amount| u32::try_from(amount).ok()).unwrap_or(0);
+        let count = |name: &str| {
+            amount(name)
+                .and_then(|amount| u32::try_from(amount).ok())
+                .unwrap_or(0)
+        };
         Asked {
             select: request.select.text.clone(),
-            chunks: request.select.chunks.iter().fold(0, |sum: u32, chunk| sum.saturating_add(chunk.count)),
+            chunks: request
+                .select
+                .chunks
+                .iter()
+                .fold(0, |sum: u32, chunk| sum.saturating_add(chunk.count)),
             cores: count("ncpus"),
             gpus: count("ngpus"),
-            mem_kb: amount("mem").and_then(|bytes| u64::try_from(bytes / 1024).ok()).filter(|kb| *kb > 0),
+            mem_kb: amount("mem")
+                .and_then(|bytes| u64::try_from(bytes / 1024).ok())
+                .filter(|kb| *kb > 0),
             walltime: match request.list.get("walltime") {
                 Some(Value::Time(span)) => Some(*span),
                 _ => None,
@@ -148,8 +158,9 @@ pub enum Key {
     Queue,
     /// The quality of service.
     Qos,
-    /// The quarter of an hour in which they ended, by its first second since the epoch: days and months
-    /// begin with one in every time zone, and whose time zone counts is for the reader to say.
+    /// The quarter of an hour in which they ended, by its first second since the epoch: days and
+    /// months begin with one in every time zone, and whose time zone counts is for the reader to
+    /// say.
     Quarter,
 }
 
@@ -181,7 +192,8 @@ pub struct Sums {
     pub gpu_ms: i64,
     /// How long attempts ran, in milliseconds.
     pub walltime_ms: i64,
-    /// The most memory used times how long, in kilobytes and seconds: of those that asked for memory.
+    /// The most memory used times how long, in kilobytes and seconds: of those that asked for
+    /// memory.
     pub mem_used: f64,
     /// The memory these asked for times how long.
     pub mem_asked: f64,
@@ -264,22 +276,53 @@ mod tests {
     #[test]
     fn what_a_job_asked_for_is_told_over_all_its_chunks() {
         let asked = |list: &[(&str, &str)]| {
-            let list: Vec<_> = list.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+            let list: Vec<_> = list
+                .iter()
+                .map(|(name, text)| (name.to_string(), text.to_string()))
+                .collect();
             Asked::of(&Request::parse(&list, &Resources::builtin()).unwrap())
         };
-        let all = asked(&[("select", "2:ncpus=4:mem=2gb+1:ngpus=1:ncpus=1"), ("walltime", "1:00:00")]);
+        let all = asked(&[
+            ("select", "2:ncpus=4:mem=2gb+1:ngpus=1:ncpus=1"),
+            ("walltime", "1:00:00"),
+        ]);
         let of = (all.chunks, all.cores, all.gpus, all.mem_kb, all.walltime);
-        assert_eq!(of, (3, 9, 1, Some(4 << 20), Some(Span::seconds(3600))), "{all:?}");
+        assert_eq!(
+            of,
+            (3, 9, 1, Some(4 << 20), Some(Span::seconds(3600))),
+            "{all:?}"
+        );
         let silent = asked(&[("ncpus", "1")]);
         assert_eq!((silent.mem_kb, silent.walltime), (None, None));
     }
 
     #[test]
     fn a_part_of_nothing_is_no_part() {
-        let sums = Sums { cput_ms: 3, core_ms: 4, wait_ms: 3000, waits: 2, ..Sums::default() };
-        assert_eq!((sums.cpu_efficiency(), sums.mem_efficiency(), sums.mean_wait()), (Some(0.75), None, Some(1.5)));
-        let both = sums.and(Sums { mem_used: 1.0, mem_asked: 8.0, core_ms: 2, ..Sums::default() });
-        assert_eq!((both.cpu_efficiency(), both.mem_efficiency()), (Some(0.5), Some(0.125)));
+        let sums = Sums {
+            cput_ms: 3,
+            core_ms: 4,
+            wait_ms: 3000,
+            waits: 2,
+            ..Sums::default()
+        };
+        assert_eq!(
+            (
+                sums.cpu_efficiency(),
+                sums.mem_efficiency(),
+                sums.mean_wait()
+            ),
+            (Some(0.75), None, Some(1.5))
+        );
+        let both = sums.and(Sums {
+            mem_used: 1.0,
+            mem_asked: 8.0,
+            core_ms: 2,
+            ..Sums::default()
+        });
+        assert_eq!(
+            (both.cpu_efficiency(), both.mem_efficiency()),
+            (Some(0.5), Some(0.125))
+        );
     }
 
     #[test]
@@ -315,7 +358,8 @@ mod tests {
         assert_eq!(sums.and(sums), twice);
     }
 
-    /// Of an hour on two processors, half of it used, a quarter of the memory and a third of the time asked for.
+    /// Of an hour on two processors, half of it used, a quarter of the memory and a third of the
+    /// time asked for.
     fn entry() -> Entry {
         let hour = 3_600_000;
         Entry {
@@ -323,12 +367,30 @@ mod tests {
             attempt: 1,
             name: "wave".into(),
             of: Parties::default(),
-            stamps: Stamps { submitted: 0, eligible: Some(500), began: Some(2000), ended: 2000 + hour },
-            end: Some(End { status: 0, deleted: false }),
+            stamps: Stamps {
+                submitted: 0,
+                eligible: Some(500),
+                began: Some(2000),
+                ended: 2000 + hour,
+            },
+            end: Some(End {
+                status: 0,
+                deleted: false,
+            }),
             places: Vec::new(),
-            asked: Asked { mem_kb: Some(4000), walltime: Some(Span(3 * hour)), ..Asked::default() },
+            asked: Asked {
+                mem_kb: Some(4000),
+                walltime: Some(Span(3 * hour)),
+                ..Asked::default()
+            },
             held: Held::default(),
-            used: Usage { walltime: Span(hour), cput: Span(hour), mem_kb: 1000, vmem_kb: 0, ncpus: 2 },
+            used: Usage {
+                walltime: Span(hour),
+                cput: Span(hour),
+                mem_kb: 1000,
+                vmem_kb: 0,
+                ncpus: 2,
+            },
             core_ms: 2 * hour,
             factor: 1.0,
             made_way: None,
@@ -337,17 +399,54 @@ mod tests {
 
     #[test]
     fn an_attempt_is_held_against_what_it_had_and_what_was_asked_for() {
-        let parts = |entry: &Entry| [entry.cpu_efficiency(), entry.mem_efficiency(), entry.time_efficiency()];
+        let parts = |entry: &Entry| {
+            [
+                entry.cpu_efficiency(),
+                entry.mem_efficiency(),
+                entry.time_efficiency(),
+            ]
+        };
         assert_eq!(parts(&entry()), [Some(0.5), Some(0.25), Some(1.0 / 3.0)]);
-        assert_eq!(parts(&Entry { asked: Asked::default(), ..entry() }), [Some(0.5), None, None], "nothing was said");
-        let stamps = Stamps { began: None, ..entry().stamps };
-        assert_eq!(parts(&Entry { stamps, core_ms: 0, ..entry() }), [None; 3], "it has not run");
+        assert_eq!(
+            parts(&Entry {
+                asked: Asked::default(),
+                ..entry()
+            }),
+            [Some(0.5), None, None],
+            "nothing was said"
+        );
+        let stamps = Stamps {
+            began: None,
+            ..entry().stamps
+        };
+        assert_eq!(
+            parts(&Entry {
+                stamps,
+                core_ms: 0,
+                ..entry()
+            }),
+            [None; 3],
+            "it has not run"
+        );
     }
 
     #[test]
     fn an_attempt_waits_from_when_it_could_have_begun_until_it_did() {
-        let of = |eligible, began| Entry { stamps: Stamps { eligible, began, ..entry().stamps }, ..entry() }.wait_ms();
-        assert_eq!([of(Some(500), Some(2000)), of(Some(3000), Some(2000))], [Some(1500), Some(0)]);
+        let of = |eligible, began| {
+            Entry {
+                stamps: Stamps {
+                    eligible,
+                    began,
+                    ..entry().stamps
+                },
+                ..entry()
+            }
+            .wait_ms()
+        };
+        assert_eq!(
+            [of(Some(500), Some(2000)), of(Some(3000), Some(2000))],
+            [Some(1500), Some(0)]
+        );
         assert_eq!([of(None, Some(2000)), of(Some(500), None)], [None, None]);
     }
 }

@@ -1,8 +1,9 @@
 //! Eligible time: how long a job has waited for what is not its own doing (I6, I13, M17, X9).
 //!
-//! What a job accrues follows from how it stands, from the limit of its own that the last cycle found in
-//! its way, and from the policy. It is written down when it changes and never in between: a job that
-//! goes on waiting goes on accruing, on schedd's clock, whoever looks and whether schedd is there.
+//! What a job accrues follows from how it stands, from the limit of its own that the last cycle
+//! found in its way, and from the policy. It is written down when it changes and never in between:
+//! a job that goes on waiting goes on accruing, on schedd's clock, whoever looks and whether schedd
+//! is there.
 
 use super::excess::Excess;
 use super::job::Job;
@@ -44,7 +45,8 @@ impl Accrues {
     }
 }
 
-/// A limit of a job's own - of its array, its owner, his group or project - that keeps it from starting.
+/// A limit of a job's own - of its array, its owner, his group or project - that keeps it from
+/// starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
@@ -57,23 +59,32 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// The limit of a job's own that a reason speaks of, if any. Whatever else keeps a job waiting is
-    /// others' doing.
+    /// The limit of a job's own that a reason speaks of, if any. Whatever else keeps a job waiting
+    /// is others' doing.
     pub fn of(reason: &Reason) -> Option<Limit> {
         match reason {
             Reason::ArrayLimit { .. } => Some(Limit::Running),
             Reason::Limited(excess) => Limit::exceeded(excess),
             Reason::UnderThreshold { .. } => Some(Limit::Worth),
-            Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => None,
-            Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes => None,
+            Reason::NeverEnough { .. }
+            | Reason::NeverMatches { .. }
+            | Reason::NeverNodes { .. } => None,
+            Reason::Busy { .. }
+            | Reason::Scattered { .. }
+            | Reason::UsedOutside { .. }
+            | Reason::NoNodes => None,
             Reason::InUse(_) => None,
             Reason::Unsuitable { .. } | Reason::AwaitsChoice => None,
-            Reason::WouldDelayBooking { .. } | Reason::BackfillDepth { .. } | Reason::KeptForWider { .. } => None,
+            Reason::WouldDelayBooking { .. }
+            | Reason::BackfillDepth { .. }
+            | Reason::KeptForWider { .. } => None,
             Reason::NotContiguous | Reason::NoSet { .. } | Reason::Nowhere { .. } => None,
             Reason::Booked { .. } => None,
             Reason::NoWalltime | Reason::QueueStopped | Reason::Deferred { .. } => None,
             Reason::QueueRoutes | Reason::NestedQueue | Reason::NoBackfill => None,
-            Reason::Reserved { .. } | Reason::NotOpen { .. } | Reason::OutlastsWindow { .. } => None,
+            Reason::Reserved { .. } | Reason::NotOpen { .. } | Reason::OutlastsWindow { .. } => {
+                None
+            }
             Reason::DedicatedTime | Reason::CrossesDedicated { .. } => None,
             Reason::PrimeOnly | Reason::NonprimeOnly | Reason::CrossesPrime { .. } => None,
         }
@@ -170,13 +181,14 @@ impl Job {
         self.eligibility_within(before.limit.filter(|_| self.waits_for_its_turn()), moment)
     }
 
-    /// Brings what it accrues in line with how it stands. To be called whenever that may have changed.
+    /// Brings what it accrues in line with how it stands. To be called whenever that may have
+    /// changed.
     pub(super) fn accrue(&mut self, moment: Moment) {
         self.life.eligibility = self.eligibility(moment);
     }
 
-    /// What it accrues now that a cycle has found this limit of its own in its way, or none; None if
-    /// that is nothing new.
+    /// What it accrues now that a cycle has found this limit of its own in its way, or none; None
+    /// if that is nothing new.
     pub fn judged(&self, limit: Option<Limit>, moment: Moment) -> Option<Eligibility> {
         let limit = limit.filter(|limit| !moment.accrual.counts(limit.obstacle()));
         let is_news = self.waits_for_its_turn() && self.life.eligibility.limit != limit;
@@ -184,7 +196,10 @@ impl Job {
     }
 
     fn eligibility_within(&self, limit: Option<Limit>, moment: Moment) -> Eligibility {
-        let mut eligibility = Eligibility { limit, ..self.life.eligibility };
+        let mut eligibility = Eligibility {
+            limit,
+            ..self.life.eligibility
+        };
         eligibility.turn(self.accrues(limit, moment), moment.now);
         eligibility
     }
@@ -197,13 +212,21 @@ impl Job {
         match self.life.state {
             State::Running => Accrues::Running,
             // What is in the way of one that waits for room is others' doing.
-            State::Suspended if self.waits_to_go_on() || moment.accrual.counts(Obstacle::Stopped) => Accrues::Eligible,
+            State::Suspended
+                if self.waits_to_go_on() || moment.accrual.counts(Obstacle::Stopped) =>
+            {
+                Accrues::Eligible
+            }
             State::Suspended => Accrues::Ineligible,
             State::Expired | State::Finished => Accrues::Exiting,
             State::Queued | State::Begun | State::Held | State::Waiting => {
                 let mut obstacles = self.obstacles(moment).chain(limit.map(Limit::obstacle));
                 let counts = obstacles.all(|obstacle| moment.accrual.counts(obstacle));
-                if counts { Accrues::Eligible } else { Accrues::Ineligible }
+                if counts {
+                    Accrues::Eligible
+                } else {
+                    Accrues::Ineligible
+                }
             }
         }
     }
@@ -216,10 +239,21 @@ impl Job {
             (held([Holds::USER, Holds::PASSWORD]), Obstacle::OwnHold),
             (held([Holds::OPERATOR, Holds::SYSTEM]), Obstacle::OthersHold),
             (!life.bars.are_open(), Obstacle::Dependency),
-            (spec.begin.is_some_and(|begin| begin > moment.wall), Obstacle::BeginTime),
-            (self.elements.as_ref().is_some_and(|elements| elements.waiting().is_empty()), Obstacle::NothingLeft),
+            (
+                spec.begin.is_some_and(|begin| begin > moment.wall),
+                Obstacle::BeginTime,
+            ),
+            (
+                self.elements
+                    .as_ref()
+                    .is_some_and(|elements| elements.waiting().is_empty()),
+                Obstacle::NothingLeft,
+            ),
         ];
-        present.into_iter().filter(|(is_there, _)| *is_there).map(|(_, obstacle)| obstacle)
+        present
+            .into_iter()
+            .filter(|(is_there, _)| *is_there)
+            .map(|(_, obstacle)| obstacle)
     }
 }
 

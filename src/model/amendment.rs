@@ -1,6 +1,6 @@
-//! What `qmgr` has said, which stands above `lanai.toml`: objects made and taken away, attributes set and
-//! unset, in PBS's language. A file read anew is amended anew; what does not fit it then is kept, passed over
-//! and told of.
+//! What `qmgr` has said, which stands above `lanai.toml`: objects made and taken away, attributes
+//! set and unset, in PBS's language. A file read anew is amended anew; what does not fit it then is
+//! kept, passed over and told of.
 
 mod attributes;
 
@@ -66,7 +66,10 @@ impl Target {
     /// Its name; empty for the server and the scheduler.
     pub fn name(&self) -> &str {
         match self {
-            Target::Resource(name) | Target::Queue(name) | Target::Node(name) | Target::Hook(name) => name,
+            Target::Resource(name)
+            | Target::Queue(name)
+            | Target::Node(name)
+            | Target::Hook(name) => name,
             Target::Server | Target::Sched => "",
         }
     }
@@ -91,7 +94,10 @@ pub struct Key {
 impl Key {
     /// An attribute that is no list of resources.
     pub fn plain(attribute: &str) -> Key {
-        Key { attribute: attribute.to_string(), resource: None }
+        Key {
+            attribute: attribute.to_string(),
+            resource: None,
+        }
     }
 }
 
@@ -137,18 +143,24 @@ pub struct Amendments {
 impl Amendments {
     /// What was said of an object.
     pub fn of(&self, target: &Target) -> Option<&Amendment> {
-        self.all.iter().find(|(known, _)| known == target).map(|(_, amendment)| amendment)
+        self.all
+            .iter()
+            .find(|(known, _)| known == target)
+            .map(|(_, amendment)| amendment)
     }
 
     /// Whether a value was said.
     pub fn says(&self, target: &Target, key: &Key) -> bool {
-        self.of(target).is_some_and(|amendment| amendment.values.contains_key(key))
+        self.of(target)
+            .is_some_and(|amendment| amendment.values.contains_key(key))
     }
 
-    /// Whether an attribute has a value by them, whatever its letters' case; of a list, any resource.
+    /// Whether an attribute has a value by them, whatever its letters' case; of a list, any
+    /// resource.
     pub fn says_of(&self, target: &Target, attribute: &str) -> bool {
         let is_meant = |key: &Key| key.attribute.eq_ignore_ascii_case(attribute);
-        self.of(target).is_some_and(|amendment| amendment.values.keys().any(is_meant))
+        self.of(target)
+            .is_some_and(|amendment| amendment.values.keys().any(is_meant))
     }
 
     fn entry(&mut self, target: &Target) -> &mut Amendment {
@@ -178,7 +190,9 @@ mod pairs {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Values, D::Error> {
-        Ok(Vec::<(Key, Option<String>)>::deserialize(deserializer)?.into_iter().collect())
+        Ok(Vec::<(Key, Option<String>)>::deserialize(deserializer)?
+            .into_iter()
+            .collect())
     }
 }
 

@@ -32,7 +32,8 @@ impl Amount {
 
     /// Whether it is known before the host is.
     pub fn is_exact(self) -> bool {
-        matches!(self, Amount::Exactly(_)) || matches!(self, Amount::Between(least, most) if least == most)
+        matches!(self, Amount::Exactly(_))
+            || matches!(self, Amount::Between(least, most) if least == most)
     }
 
     /// Whether nothing else may be on the host.
@@ -75,7 +76,9 @@ impl FromStr for Amount {
     type Err = NotAmount;
 
     fn from_str(text: &str) -> Result<Amount, NotAmount> {
-        read(text).ok_or_else(|| NotAmount { found: text.to_string() })
+        read(text).ok_or_else(|| NotAmount {
+            found: text.to_string(),
+        })
     }
 }
 
@@ -122,12 +125,14 @@ impl From<Amount> for String {
 /// The chunks of a select: `2:ncpus=4+` and `1:ngpus=1` of `2:ncpus=4++1:ngpus=1`.
 ///
 /// A `+` between chunks has another chunk after it. One that follows a digit and is itself followed
-/// by `:`, `+` or the end would leave a chunk empty, which PBS refuses: that one belongs to an amount.
+/// by `:`, `+` or the end would leave a chunk empty, which PBS refuses: that one belongs to an
+/// amount.
 pub fn split_chunks(select: &str) -> impl Iterator<Item = &str> {
     let bytes = select.as_bytes();
     let is_of_amount = move |at: usize| {
         let before = at.checked_sub(1).and_then(|before| bytes.get(before));
-        before.is_some_and(u8::is_ascii_digit) && matches!(bytes.get(at + 1), None | Some(b':' | b'+'))
+        before.is_some_and(u8::is_ascii_digit)
+            && matches!(bytes.get(at + 1), None | Some(b':' | b'+'))
     };
     let mut at = 0;
     select.split(move |c: char| {
@@ -149,8 +154,22 @@ mod tests {
     /// Q22: a host of 8, of which 2 are used.
     #[test]
     fn an_amount_takes_what_it_may_of_what_is_open() {
-        let taken = ["1+", "1*", "all", "4-8", "7+", "6", "7", "1-3", "7-9"].map(|text| amount(text).take(6, false));
-        assert_eq!(taken, [Some(6), None, None, Some(6), None, Some(6), None, Some(3), None]);
+        let taken = ["1+", "1*", "all", "4-8", "7+", "6", "7", "1-3", "7-9"]
+            .map(|text| amount(text).take(6, false));
+        assert_eq!(
+            taken,
+            [
+                Some(6),
+                None,
+                None,
+                Some(6),
+                None,
+                Some(6),
+                None,
+                Some(3),
+                None
+            ]
+        );
     }
 
     #[test]
@@ -167,26 +186,53 @@ mod tests {
             assert_eq!(amount(text).to_string(), text);
         }
         assert_eq!(amount("all").to_string(), "1*");
-        for bad in
-            ["", "+", "*", "-", "4-", "-4", "8-4", "4++", "+4", "4 +", "4.5", "4gb", "All", "9223372036854775808"]
-        {
+        for bad in [
+            "",
+            "+",
+            "*",
+            "-",
+            "4-",
+            "-4",
+            "8-4",
+            "4++",
+            "+4",
+            "4 +",
+            "4.5",
+            "4gb",
+            "All",
+            "9223372036854775808",
+        ] {
             assert!(bad.parse::<Amount>().is_err(), "{bad:?}");
         }
-        assert!([amount("4"), amount("4-4")].into_iter().all(Amount::is_exact) && !amount("4+").is_exact());
+        assert!(
+            [amount("4"), amount("4-4")]
+                .into_iter()
+                .all(Amount::is_exact)
+                && !amount("4+").is_exact()
+        );
     }
 
     #[test]
     fn amounts_are_stored_as_their_text() {
         assert_eq!(serde_json::to_string(&amount("4+")).unwrap(), r#""4+""#);
-        assert_eq!(serde_json::from_str::<Amount>(r#""4-8""#).unwrap(), Amount::Between(4, 8));
+        assert_eq!(
+            serde_json::from_str::<Amount>(r#""4-8""#).unwrap(),
+            Amount::Between(4, 8)
+        );
     }
 
     #[test]
     fn a_plus_parts_chunks_unless_it_belongs_to_an_amount() {
         let chunks = |select| split_chunks(select).collect::<Vec<_>>();
         assert_eq!(chunks("2:ncpus=4+1:ngpus=1"), ["2:ncpus=4", "1:ngpus=1"]);
-        assert_eq!(chunks("2:ncpus=4+:mem=8gb+1:ngpus=1"), ["2:ncpus=4+:mem=8gb", "1:ngpus=1"]);
-        assert_eq!(chunks("2:ncpus=4++1:ngpus=1+"), ["2:ncpus=4+", "1:ngpus=1+"]);
+        assert_eq!(
+            chunks("2:ncpus=4+:mem=8gb+1:ngpus=1"),
+            ["2:ncpus=4+:mem=8gb", "1:ngpus=1"]
+        );
+        assert_eq!(
+            chunks("2:ncpus=4++1:ngpus=1+"),
+            ["2:ncpus=4+", "1:ngpus=1+"]
+        );
         assert_eq!(chunks("1:arch=linux++1"), ["1:arch=linux", "", "1"]);
         assert_eq!(chunks("ä+1"), ["ä", "1"]);
         assert_eq!(chunks(""), [""]);

@@ -58,7 +58,9 @@ impl Elements {
     /// One that waits at each of these positions, and none elsewhere.
     pub fn of(positions: &Spans) -> Elements {
         let mut elements = Elements::default();
-        positions.iter().for_each(|(first, last)| elements.mark(first, last, Standing::Waiting));
+        positions
+            .iter()
+            .for_each(|(first, last)| elements.mark(first, last, Standing::Waiting));
         elements
     }
 
@@ -73,16 +75,27 @@ impl Elements {
 
     /// How the element at this position stands; None if there is none.
     pub fn standing(&self, position: u32) -> Option<Standing> {
-        let sets = [(Standing::Waiting, &self.waiting), (Standing::Begun, &self.begun)];
-        let ended = self.ended.iter().map(|(&status, set)| (Standing::Ended(status), set));
-        sets.into_iter().chain(ended).find(|(_, set)| set.contains(position)).map(|(standing, _)| standing)
+        let sets = [
+            (Standing::Waiting, &self.waiting),
+            (Standing::Begun, &self.begun),
+        ];
+        let ended = self
+            .ended
+            .iter()
+            .map(|(&status, set)| (Standing::Ended(status), set));
+        sets.into_iter()
+            .chain(ended)
+            .find(|(_, set)| set.contains(position))
+            .map(|(standing, _)| standing)
     }
 
     /// From now on the elements from `first` to `last` stand so.
     pub fn mark(&mut self, first: u32, last: u32, standing: Standing) {
         self.waiting.remove(first, last);
         self.begun.remove(first, last);
-        self.ended.values_mut().for_each(|set| set.remove(first, last));
+        self.ended
+            .values_mut()
+            .for_each(|set| set.remove(first, last));
         self.ended.retain(|_, set| !set.is_empty());
         self.set(standing).insert(first, last);
         self.unwritten.push((first, last));
@@ -118,13 +131,19 @@ impl Elements {
 
     /// In how many runs they are kept.
     pub fn pieces(&self) -> usize {
-        self.waiting.runs() + self.begun.runs() + self.ended.values().map(Spans::runs).sum::<usize>()
+        self.waiting.runs()
+            + self.begun.runs()
+            + self.ended.values().map(Spans::runs).sum::<usize>()
     }
 
     /// How many stand how.
     pub fn counts(&self) -> Counts {
         let ended = self.ended.values().map(Spans::len).sum();
-        Counts { waiting: self.waiting.len(), begun: self.begun.len(), ended }
+        Counts {
+            waiting: self.waiting.len(),
+            begun: self.begun.len(),
+            ended,
+        }
     }
 
     /// Whether none waits or runs any more.
@@ -140,8 +159,12 @@ impl Elements {
     /// Those that ended otherwise than well, but for those that were deleted.
     pub fn failed(&self) -> Spans {
         let mut failed = Spans::default();
-        let sets = self.ended.iter().filter(|(status, _)| !matches!(**status, 0 | DELETED));
-        sets.flat_map(|(_, set)| set.iter()).for_each(|(first, last)| failed.insert(first, last));
+        let sets = self
+            .ended
+            .iter()
+            .filter(|(status, _)| !matches!(**status, 0 | DELETED));
+        sets.flat_map(|(_, set)| set.iter())
+            .for_each(|(first, last)| failed.insert(first, last));
         failed
     }
 
@@ -156,10 +179,18 @@ impl Elements {
     }
 
     fn runs_within(&self, first: u32, last: u32) -> Vec<Run> {
-        let sets = [(Standing::Waiting, &self.waiting), (Standing::Begun, &self.begun)];
-        let ended = self.ended.iter().map(|(&status, set)| (Standing::Ended(status), set));
+        let sets = [
+            (Standing::Waiting, &self.waiting),
+            (Standing::Begun, &self.begun),
+        ];
+        let ended = self
+            .ended
+            .iter()
+            .map(|(&status, set)| (Standing::Ended(status), set));
         let within = |(standing, set): (Standing, &Spans)| {
-            set.touching(first, last).map(|(first, last)| (first, last, standing)).collect::<Vec<_>>()
+            set.touching(first, last)
+                .map(|(first, last)| (first, last, standing))
+                .collect::<Vec<_>>()
         };
         let mut runs: Vec<Run> = sets.into_iter().chain(ended).flat_map(within).collect();
         runs.sort_unstable();
@@ -175,14 +206,22 @@ impl Elements {
         }
         if places.len() > self.pieces() / 4 {
             // So much is written sooner as a whole.
-            return Some(Rewrite { gone: vec![(0, u32::MAX)], runs: self.runs() });
+            return Some(Rewrite {
+                gone: vec![(0, u32::MAX)],
+                runs: self.runs(),
+            });
         }
-        let near = |&(first, last): &(u32, u32)| self.runs_within(first.saturating_sub(1), last.saturating_add(1));
+        let near = |&(first, last): &(u32, u32)| {
+            self.runs_within(first.saturating_sub(1), last.saturating_add(1))
+        };
         let mut runs: Vec<Run> = places.iter().flat_map(near).collect();
         runs.sort_unstable();
         runs.dedup();
         // The run that follows a place may have begun within it.
-        let gone = places.iter().map(|&(first, last)| (first, last.saturating_add(1))).collect();
+        let gone = places
+            .iter()
+            .map(|&(first, last)| (first, last.saturating_add(1)))
+            .collect();
         Some(Rewrite { gone, runs })
     }
 }
@@ -206,35 +245,55 @@ impl Job {
 
     /// How the element of this index stands; None if there is none.
     pub fn standing(&self, index: u32) -> Option<Standing> {
-        self.elements.as_ref()?.standing(self.indices()?.position(index)?)
+        self.elements
+            .as_ref()?
+            .standing(self.indices()?.position(index)?)
     }
 
-    /// An element of this array that has no record of its own: it has never started, or is to run once
-    /// more from the beginning. None if there is no such index.
+    /// An element of this array that has no record of its own: it has never started, or is to run
+    /// once more from the beginning. None if there is no such index.
     pub fn unrecorded(&self, index: u32) -> Option<Job> {
         let standing = self.standing(index)?;
         // One that runs once more has been counted already.
         let run_count = self.life.run_count.max(self.life.attempt);
-        let mut life = Life { comment: None, began: None, highest: 0, run_count, ..self.life.clone() };
+        let mut life = Life {
+            comment: None,
+            began: None,
+            highest: 0,
+            run_count,
+            ..self.life.clone()
+        };
         match standing {
             Standing::Ended(status) => {
                 life.state = State::Finished;
-                life.exit = Some(Exit { status, deleted: true });
+                life.exit = Some(Exit {
+                    status,
+                    deleted: true,
+                });
                 life.obittime = self.life.obittime.or(Some(self.life.mtime));
-                life.eligibility.turn(Accrues::Exiting, life.obittime.unwrap_or(life.mtime));
+                life.eligibility
+                    .turn(Accrues::Exiting, life.obittime.unwrap_or(life.mtime));
             }
             _ if self.life.state == State::Begun => life.state = State::Queued,
             _ => {}
         }
         let id = JobId::element(self.id.number, index);
-        Some(Job { id, owner: self.owner.clone(), spec: self.spec.clone(), life, elements: None })
+        Some(Job {
+            id,
+            owner: self.owner.clone(),
+            spec: self.spec.clone(),
+            life,
+            elements: None,
+        })
     }
 
     /// From now on one of its elements stands so; an array whose last element is over is over, well
     /// if all of them are.
     pub fn element_stands(&mut self, index: u32, standing: Standing, moment: Moment) {
         let position = self.indices().and_then(|indices| indices.position(index));
-        if let (Some(position), Some(elements)) = (position, self.elements.as_mut().map(Arc::make_mut)) {
+        if let (Some(position), Some(elements)) =
+            (position, self.elements.as_mut().map(Arc::make_mut))
+        {
             elements.mark(position, position, standing);
             if standing == Standing::Begun {
                 self.life.began.get_or_insert(moment.now);
@@ -248,7 +307,9 @@ impl Job {
     pub fn end_waiting(&mut self, first: u32, last: u32, moment: Moment) {
         if let Some(elements) = self.elements.as_mut().map(Arc::make_mut) {
             let waiting: Vec<(u32, u32)> = elements.waiting().within(first, last).collect();
-            waiting.into_iter().for_each(|(first, last)| elements.mark(first, last, Standing::Ended(DELETED)));
+            waiting
+                .into_iter()
+                .for_each(|(first, last)| elements.mark(first, last, Standing::Ended(DELETED)));
             self.life.mtime = moment.now;
             self.conclude(moment);
         }
@@ -257,7 +318,9 @@ impl Job {
     /// The elements of an array that have begun and are not over; none of what is no array.
     pub fn elements_begun(&self) -> Vec<JobId> {
         let array = self.indices().zip(self.elements.as_ref());
-        array.map_or(Vec::new(), |(indices, elements)| ids(self.id, elements.begun(), indices).collect())
+        array.map_or(Vec::new(), |(indices, elements)| {
+            ids(self.id, elements.begun(), indices).collect()
+        })
     }
 
     /// How it stands with its array, once it has begun.
@@ -269,7 +332,9 @@ impl Job {
     }
 
     fn conclude(&mut self, moment: Moment) {
-        let Some(elements) = self.elements.as_ref() else { return };
+        let Some(elements) = self.elements.as_ref() else {
+            return;
+        };
         match (&self.life.want, elements.are_over()) {
             (_, false) => self.settle(moment),
             (_, true) if self.life.state == State::Finished => {}
@@ -283,8 +348,15 @@ impl Job {
 
 /// The indices of positions, as PBS lists them: `1,3,5-9:2`; `-` for none.
 pub fn shown(set: &Spans, indices: Indices) -> String {
-    let spans: Vec<String> = set.iter().map(|(first, last)| indices.between(first, last).to_string()).collect();
-    if spans.is_empty() { "-".to_string() } else { spans.join(",") }
+    let spans: Vec<String> = set
+        .iter()
+        .map(|(first, last)| indices.between(first, last).to_string())
+        .collect();
+    if spans.is_empty() {
+        "-".to_string()
+    } else {
+        spans.join(",")
+    }
 }
 
 /// The ids of an array's elements at these positions.
@@ -307,7 +379,14 @@ mod tests {
         elements.mark(3, 3, Standing::Begun);
         assert_eq!(shown(elements.waiting(), indices), "5,9-19:2");
         assert_eq!(shown(&Spans::default(), indices), "-");
-        assert_eq!(elements.counts(), Counts { waiting: 7, begun: 1, ended: 2 });
+        assert_eq!(
+            elements.counts(),
+            Counts {
+                waiting: 7,
+                begun: 1,
+                ended: 2
+            }
+        );
         let begun: Vec<JobId> = ids(JobId::array(4), elements.begun(), indices).collect();
         assert_eq!(begun, [JobId::element(4, 7)]);
     }
@@ -329,7 +408,11 @@ mod tests {
     }
 
     fn standing() -> impl Strategy<Value = Standing> {
-        prop_oneof![Just(Standing::Waiting), Just(Standing::Begun), (0..3).prop_map(Standing::Ended)]
+        prop_oneof![
+            Just(Standing::Waiting),
+            Just(Standing::Begun),
+            (0..3).prop_map(Standing::Ended)
+        ]
     }
 
     proptest! {

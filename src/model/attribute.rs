@@ -40,12 +40,20 @@ pub struct Setting {
 impl Setting {
     /// Sets `attribute` to `value`.
     pub fn new(attribute: &str, value: impl Into<Text>) -> Setting {
-        Setting { attribute: attribute.into(), resource: None, value: value.into() }
+        Setting {
+            attribute: attribute.into(),
+            resource: None,
+            value: value.into(),
+        }
     }
 
     /// Asks for `value` of `resource`.
     pub fn resource(resource: &str, value: impl Into<Text>) -> Setting {
-        Setting { attribute: LIST.into(), resource: Some(resource.into()), value: value.into() }
+        Setting {
+            attribute: LIST.into(),
+            resource: Some(resource.into()),
+            value: value.into(),
+        }
     }
 }
 
@@ -150,7 +158,13 @@ const LIST: &str = "Resource_List";
 pub const DEFAULT_PROJECT: &str = "_pbs_project_default";
 
 /// The resources whose limits may change while the job runs.
-const RUNNING: [&str; 5] = ["walltime", "cput", "soft_walltime", "min_walltime", "max_walltime"];
+const RUNNING: [&str; 5] = [
+    "walltime",
+    "cput",
+    "soft_walltime",
+    "min_walltime",
+    "max_walltime",
+];
 
 /// A new job. `queue` names its destination, `queue@server` or `@server` too; whether that queue
 /// exists is for the caller to find out.
@@ -161,11 +175,19 @@ pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result
     for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
         match setting.attribute.as_str() {
             "queue" => draft.spec.queue = destination(&setting.value.lossy(), context.server)?,
-            name => apply(&mut draft, permitted(name, context)?, &setting.value, context)?,
+            name => apply(
+                &mut draft,
+                permitted(name, context)?,
+                &setting.value,
+                context,
+            )?,
         }
     }
     if draft.spec.queue.is_empty() {
-        draft.spec.queue = context.default_queue.ok_or_else(Refusal::no_default_queue)?.to_string();
+        draft.spec.queue = context
+            .default_queue
+            .ok_or_else(Refusal::no_default_queue)?
+            .to_string();
     }
     draft.spec.request = Arc::new(Request::parse(&asked(&settings)?, context.resources)?);
     suits_array(&draft.spec)?;
@@ -179,18 +201,30 @@ pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result
 fn with_wishes(settings: &[Setting]) -> Vec<Setting> {
     let wish = |setting: &Setting| {
         let attribute = wishes::by_resource(setting.resource.as_deref()?)?;
-        Some(Setting { attribute: attribute.into(), resource: None, ..setting.clone() })
+        Some(Setting {
+            attribute: attribute.into(),
+            resource: None,
+            ..setting.clone()
+        })
     };
-    settings.iter().map(|setting| wish(setting).unwrap_or_else(|| setting.clone())).collect()
+    settings
+        .iter()
+        .map(|setting| wish(setting).unwrap_or_else(|| setting.clone()))
+        .collect()
 }
 
 /// A geometry deals out the chunks of a request that has one kind of them.
 fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
-    let Some(geometry) = &spec.wishes.geometry else { return Ok(()) };
+    let Some(geometry) = &spec.wishes.geometry else {
+        return Ok(());
+    };
     match &spec.request.select.chunks[..] {
         [chunk] if chunk.count as usize == geometry.tasks() => Ok(()),
         _ => {
-            let why = format!("it deals out {} chunks of one kind: ask for so many", geometry.tasks());
+            let why = format!(
+                "it deals out {} chunks of one kind: ask for so many",
+                geometry.tasks()
+            );
             Err(Refusal::illegal_wish("geometry", &why))
         }
     }
@@ -201,7 +235,9 @@ fn suits_array(spec: &Spec) -> Result<(), Refusal> {
     let is_range = |name: &str| spec.request.list.contains_key(name);
     match spec.array {
         None if spec.max_run_subjobs.is_some() || spec.expand > 0 => Err(Refusal::not_an_array()),
-        Some(_) if is_range("min_walltime") || is_range("max_walltime") => Err(Refusal::walltime_range_of_array()),
+        Some(_) if is_range("min_walltime") || is_range("max_walltime") => {
+            Err(Refusal::walltime_range_of_array())
+        }
         _ => Ok(()),
     }
 }
@@ -224,7 +260,12 @@ pub fn alter(old: &Draft, settings: &[Setting], context: &Context) -> Result<Dra
     let changes = asked(settings)?;
     if !changes.is_empty() {
         draft.spec.request = Arc::new(old.spec.request.alter(&changes, context.resources)?);
-        check_running(&old.spec.request, &draft.spec.request, &changes, context.rights)?;
+        check_running(
+            &old.spec.request,
+            &draft.spec.request,
+            &changes,
+            context.rights,
+        )?;
     }
     suits_array(&draft.spec)?;
     suits_geometry(&draft.spec)?;
@@ -249,8 +290,11 @@ pub fn may_set(name: &str, privileged: bool) -> Result<(), Refusal> {
 /// Whether two names mean one server: alike in any case, or one is the other with its domain.
 pub fn same_server(a: &str, b: &str) -> bool {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-    let Some(head) = long.get(..short.len()) else { return false };
-    head.eq_ignore_ascii_case(short) && (long.len() == short.len() || long[short.len()..].starts_with('.'))
+    let Some(head) = long.get(..short.len()) else {
+        return false;
+    };
+    head.eq_ignore_ascii_case(short)
+        && (long.len() == short.len() || long[short.len()..].starts_with('.'))
 }
 
 fn blank(origin: Origin, priority: i32) -> Draft {
@@ -307,7 +351,11 @@ fn blank(origin: Origin, priority: i32) -> Draft {
 /// The queue of a destination; empty when it names only a server.
 pub fn destination(text: &str, ours: &str) -> Result<String, Refusal> {
     let (queue, server) = text.split_once('@').unwrap_or((text, ours));
-    if same_server(server, ours) { Ok(queue.to_string()) } else { Err(Refusal::other_server()) }
+    if same_server(server, ours) {
+        Ok(queue.to_string())
+    } else {
+        Err(Refusal::other_server())
+    }
 }
 
 /// Names and texts of the settings that ask for resources.
@@ -328,9 +376,17 @@ fn permitted(name: &str, context: &Context) -> Result<&'static Attribute, Refusa
 }
 
 fn find(name: &str, privileged: bool) -> Result<&'static Attribute, Refusal> {
-    let attribute = TABLE.iter().find(|attribute| attribute.name.eq_ignore_ascii_case(name));
-    let names = || TABLE.iter().map(|attribute| attribute.name).collect::<Vec<_>>();
-    let attribute = attribute.ok_or_else(|| Refusal::unknown_attribute(name, close(name, &names())))?;
+    let attribute = TABLE
+        .iter()
+        .find(|attribute| attribute.name.eq_ignore_ascii_case(name));
+    let names = || {
+        TABLE
+            .iter()
+            .map(|attribute| attribute.name)
+            .collect::<Vec<_>>()
+    };
+    let attribute =
+        attribute.ok_or_else(|| Refusal::unknown_attribute(name, close(name, &names())))?;
     match attribute.who {
         Who::Owner | Who::Submitter => Ok(attribute),
         Who::Operator if privileged => Ok(attribute),
@@ -338,25 +394,34 @@ fn find(name: &str, privileged: bool) -> Result<&'static Attribute, Refusal> {
     }
 }
 
-fn apply(draft: &mut Draft, attribute: &Attribute, value: &Text, context: &Context) -> Result<(), Refusal> {
+fn apply(
+    draft: &mut Draft,
+    attribute: &Attribute,
+    value: &Text,
+    context: &Context,
+) -> Result<(), Refusal> {
     let illegal = || Refusal::illegal_value(attribute.name);
     let text = || std::str::from_utf8(&value.0).map_err(|_| illegal());
     match attribute.effect {
         Effect::Spec(set) => set(&mut draft.spec, text()?).ok_or_else(illegal),
         Effect::Bytes(set) => set(&mut draft.spec, value).ok_or_else(illegal),
         Effect::Draft(set) => set(draft, text()?, context),
-        Effect::Kept(check) => {
-            keep(&mut draft.spec, attribute.name, text()?, |text| check(text).then_some(text)).ok_or_else(illegal)
-        }
+        Effect::Kept(check) => keep(&mut draft.spec, attribute.name, text()?, |text| {
+            check(text).then_some(text)
+        })
+        .ok_or_else(illegal),
         Effect::Claim => keep(&mut draft.spec, attribute.name, text()?, claim).ok_or_else(illegal),
         Effect::Wish => {
             let wishes = &mut draft.spec.wishes;
-            let set = wishes.set(attribute.name, text()?).and_then(|()| match &wishes.requirements {
-                Some(requirement) if attribute.name == "requirements" => {
-                    operands::check(requirement, context.resources)
-                }
-                _ => Ok(()),
-            });
+            let set =
+                wishes
+                    .set(attribute.name, text()?)
+                    .and_then(|()| match &wishes.requirements {
+                        Some(requirement) if attribute.name == "requirements" => {
+                            operands::check(requirement, context.resources)
+                        }
+                        _ => Ok(()),
+                    });
             set.map_err(|why| Refusal::illegal_wish(attribute.name, &why))
         }
         Effect::Never => Err(Refusal::read_only(attribute.name)),
@@ -364,7 +429,12 @@ fn apply(draft: &mut Draft, attribute: &Attribute, value: &Text, context: &Conte
 }
 
 /// Keeps the text of an attribute that decides nothing here; an empty one forgets it.
-fn keep<'a>(spec: &mut Spec, name: &str, text: &'a str, read: impl Fn(&'a str) -> Option<&'a str>) -> Option<()> {
+fn keep<'a>(
+    spec: &mut Spec,
+    name: &str,
+    text: &'a str,
+    read: impl Fn(&'a str) -> Option<&'a str>,
+) -> Option<()> {
     if text.is_empty() {
         spec.other.remove(name);
         return Some(());
@@ -375,11 +445,20 @@ fn keep<'a>(spec: &mut Spec, name: &str, text: &'a str, read: impl Fn(&'a str) -
 
 /// In the one way in which it is shown.
 fn claim(text: &str) -> Option<&str> {
-    Some(if super::check::boolean(text)? { "True" } else { "False" })
+    Some(if super::check::boolean(text)? {
+        "True"
+    } else {
+        "False"
+    })
 }
 
 /// While a job runs only limits on its time may change, and only an operator may raise them.
-fn check_running(old: &Request, new: &Request, changes: &[(String, String)], rights: Rights) -> Result<(), Refusal> {
+fn check_running(
+    old: &Request,
+    new: &Request,
+    changes: &[(String, String)],
+    rights: Rights,
+) -> Result<(), Refusal> {
     if !rights.running {
         return Ok(());
     }
@@ -387,7 +466,13 @@ fn check_running(old: &Request, new: &Request, changes: &[(String, String)], rig
         if !RUNNING.contains(&name.as_str()) {
             return Err(Refusal::running(&format!("{LIST}.{name}")));
         }
-        let limit = |request: &Request| request.list.get(name).and_then(Value::amount).unwrap_or(i64::MAX);
+        let limit = |request: &Request| {
+            request
+                .list
+                .get(name)
+                .and_then(Value::amount)
+                .unwrap_or(i64::MAX)
+        };
         if limit(new) > limit(old) && !rights.privileged {
             return Err(Refusal::unauthorized());
         }

@@ -1,8 +1,8 @@
 //! What ties jobs to one another does to them, wherever they are kept.
 //!
 //! Whoever keeps jobs notes every turn of a tied one ([`Ties::observe`]); [`pass_on`] judges its
-//! dependents, and theirs in turn, one after another from a list: a chain of any length falls at once,
-//! in linear time. A job without dependencies costs a look into an index.
+//! dependents, and theirs in turn, one after another from a list: a chain of any length falls at
+//! once, in linear time. A job without dependencies costs a look into an index.
 
 use super::depend::{Bars, Condition, Edge, Kind, Progress, Tie, Verdict, fate, judge};
 use super::event::Event;
@@ -95,7 +95,14 @@ fn answer_label(jobs: &mut impl Tied, id: JobId) {
     for (waiting, condition) in jobs.ties().awaiting(job) {
         if is_live(jobs, waiting) && judge(condition, progress) == Verdict::Met {
             jobs.ties_mut().stirred = true;
-            jobs.note(waiting, Event::LabelMet { condition, by: id, label: label_of(jobs, id) });
+            jobs.note(
+                waiting,
+                Event::LabelMet {
+                    condition,
+                    by: id,
+                    label: label_of(jobs, id),
+                },
+            );
         }
     }
 }
@@ -113,24 +120,36 @@ fn each_rival(jobs: &mut impl Tied, id: JobId, event: fn(JobId) -> Event) {
 }
 
 fn over(jobs: &mut impl Tied, id: JobId) {
-    let Some(job) = jobs.job(id).cloned() else { return };
+    let Some(job) = jobs.job(id).cloned() else {
+        return;
+    };
     let progress = Progress::of(&job);
     for (dependent, condition) in jobs.ties().dependents(id) {
         match judge(condition, progress) {
             Verdict::Met => meet(jobs, dependent, condition, id),
             Verdict::Impossible => {
-                let edge = Edge { kind: Kind::After(condition), job: id };
+                let edge = Edge {
+                    kind: Kind::After(condition),
+                    job: id,
+                };
                 break_off(jobs, dependent, edge, &fate(&job.life));
             }
             Verdict::Pending => {}
         }
     }
     if matches!(progress, Progress::Ended { began: true, .. }) {
-        let edge = Edge { kind: Kind::RunOne, job: id };
+        let edge = Edge {
+            kind: Kind::RunOne,
+            job: id,
+        };
         for rival in jobs.ties().rivals(id) {
             break_off(jobs, rival, edge, "and that one has run");
         }
-    } else if let Some(tie) = jobs.ties().membership(id).filter(|_| job.life.bars.rival.is_none()) {
+    } else if let Some(tie) = jobs
+        .ties()
+        .membership(id)
+        .filter(|_| job.life.bars.rival.is_none())
+    {
         // The others are left to choose among themselves.
         jobs.keep(tie, Standing::Met);
     }
@@ -140,7 +159,10 @@ fn over(jobs: &mut impl Tied, id: JobId) {
 
 /// Lets a job go on from a condition that is met.
 fn meet(jobs: &mut impl Tied, job: JobId, condition: Condition, other: JobId) {
-    let edge = Edge { kind: Kind::After(condition), job: other };
+    let edge = Edge {
+        kind: Kind::After(condition),
+        job: other,
+    };
     let tie = Tie { job, edge };
     if is_live(jobs, job) && jobs.ties_mut().remove(tie) {
         jobs.ties_mut().stirred = true;
@@ -151,7 +173,10 @@ fn meet(jobs: &mut impl Tied, job: JobId, condition: Condition, other: JobId) {
 
 fn break_off(jobs: &mut impl Tied, job: JobId, edge: Edge, how: &str) {
     let other = edge.job.full(jobs.server());
-    let why = format!("Job deleted as result of dependency on job {other}: {}, {how}", edge.kind.name());
+    let why = format!(
+        "Job deleted as result of dependency on job {other}: {}, {how}",
+        edge.kind.name()
+    );
     if is_live(jobs, job) {
         jobs.note(job, Event::DependencyBroken { edge, why });
     }
@@ -159,23 +184,49 @@ fn break_off(jobs: &mut impl Tied, job: JobId, edge: Edge, how: &str) {
 
 /// A job may have been ended a moment ago, by another of its bonds.
 fn is_live(jobs: &impl Tied, id: JobId) -> bool {
-    jobs.job(id).is_some_and(|job| job.life.state != State::Finished)
+    jobs.job(id)
+        .is_some_and(|job| job.life.state != State::Finished)
 }
 
 /// Sets up what was granted. A new job has its bars already; one that was altered gets them now.
 pub fn bind(jobs: &mut impl Tied, id: JobId, bonds: &Bonds, altered: bool) {
     for &(other, condition) in &bonds.conditions {
-        add(jobs, id, Edge { kind: Kind::After(condition), job: other });
+        add(
+            jobs,
+            id,
+            Edge {
+                kind: Kind::After(condition),
+                job: other,
+            },
+        );
     }
     for &(other, condition) in &bonds.before {
-        if add(jobs, other, Edge { kind: Kind::After(condition), job: id }) {
+        if add(
+            jobs,
+            other,
+            Edge {
+                kind: Kind::After(condition),
+                job: id,
+            },
+        ) {
             happen(jobs, other, Event::Named { by: id, condition });
             judge_at_once(jobs, other, condition, id);
         }
     }
     if altered {
-        let Bars { unmet, on, rival, .. } = bonds.bars();
-        happen(jobs, id, Event::Bound { unmet, on, rival, labels: bonds.labels.clone() });
+        let Bars {
+            unmet, on, rival, ..
+        } = bonds.bars();
+        happen(
+            jobs,
+            id,
+            Event::Bound {
+                unmet,
+                on,
+                rival,
+                labels: bonds.labels.clone(),
+            },
+        );
     }
     join(jobs, id, &bonds.mates);
     if let Some(rival) = bonds.rival {
@@ -204,7 +255,10 @@ fn add(jobs: &mut impl Tied, job: JobId, edge: Edge) -> bool {
 /// Those who have come into one set with a job that has begun wait for its end.
 fn confront(jobs: &mut impl Tied, rival: JobId) {
     for member in jobs.ties().rivals(rival) {
-        if jobs.job(member).is_some_and(|job| job.life.bars.rival.is_none()) {
+        if jobs
+            .job(member)
+            .is_some_and(|job| job.life.bars.rival.is_none())
+        {
             happen(jobs, member, Event::RivalBegan { job: rival });
         }
     }
@@ -213,7 +267,10 @@ fn confront(jobs: &mut impl Tied, rival: JobId) {
 /// Makes one `runone` set of a job and its mates, and of the sets they are in.
 fn join(jobs: &mut impl Tied, id: JobId, mates: &[JobId]) {
     let Some(&first) = mates.first() else { return };
-    let set = jobs.ties().membership(first).map_or(first, |tie| tie.edge.job);
+    let set = jobs
+        .ties()
+        .membership(first)
+        .map_or(first, |tie| tie.edge.job);
     for &one in mates.iter().chain([&id]) {
         let others = match jobs.ties().membership(one) {
             Some(tie) if tie.edge.job == set => continue,
@@ -225,7 +282,14 @@ fn join(jobs: &mut impl Tied, id: JobId, mates: &[JobId]) {
                 jobs.ties_mut().remove(old);
                 jobs.keep(old, Standing::Met);
             }
-            add(jobs, member, Edge { kind: Kind::RunOne, job: set });
+            add(
+                jobs,
+                member,
+                Edge {
+                    kind: Kind::RunOne,
+                    job: set,
+                },
+            );
         }
     }
 }

@@ -54,12 +54,20 @@ pub struct Times {
 impl Times {
     /// What a job asked for.
     pub fn of(spec: &Spec) -> Times {
-        let warning = spec.other.get(Warning::ATTRIBUTE).and_then(|text| Warning::parse(text));
-        Times { walltime: spec.walltime(), cput: time(&spec.request.list, "cput"), warning }
+        let warning = spec
+            .other
+            .get(Warning::ATTRIBUTE)
+            .and_then(|text| Warning::parse(text));
+        Times {
+            walltime: spec.walltime(),
+            cput: time(&spec.request.list, "cput"),
+            warning,
+        }
     }
 }
 
-/// `-W warn=USR1@120`: this signal to all processes of the job, so long before its walltime is over.
+/// `-W warn=USR1@120`: this signal to all processes of the job, so long before its walltime is
+/// over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     /// The signal's number.
@@ -76,7 +84,10 @@ impl Warning {
     pub fn parse(text: &str) -> Option<Warning> {
         let (name, before) = text.split_once('@')?;
         let signal = signal::parse(name).filter(|&number| number > 0)?;
-        Some(Warning { signal, before: Span::parse(before).filter(|before| before.0 > 0)? })
+        Some(Warning {
+            signal,
+            before: Span::parse(before).filter(|before| before.0 > 0)?,
+        })
     }
 }
 
@@ -141,14 +152,25 @@ impl Room {
     /// What its shares on a host come to.
     pub fn on(host: &str, shares: &[Share]) -> Room {
         let here = || shares.iter().filter(|share| share.host == host);
-        Room { mem: share_kb(here(), "mem"), vmem: share_kb(here(), "vmem") }
+        Room {
+            mem: share_kb(here(), "mem"),
+            vmem: share_kb(here(), "vmem"),
+        }
     }
 }
 
 /// What shares on one host come to of `mem` or `vmem`, in kilobytes; None when it was not asked for
 /// in all of them, so that no bound can be told.
 fn share_kb<'a>(shares: impl Iterator<Item = &'a Share>, name: &str) -> Option<u64> {
-    let of = |share: &Share| kilobytes(share.taken.iter().find(|(taken, _)| taken == name).map(|(_, value)| value));
+    let of = |share: &Share| {
+        kilobytes(
+            share
+                .taken
+                .iter()
+                .find(|(taken, _)| taken == name)
+                .map(|(_, value)| value),
+        )
+    };
     shares.map(of).sum::<Option<u64>>().filter(|&sum| sum > 0)
 }
 
@@ -177,7 +199,9 @@ mod tests {
         assert_eq!(read("USR1@120"), Some((10, Span::seconds(120))));
         assert_eq!(read("SIGTERM@1:00:00"), Some((15, Span::seconds(3600))));
         assert_eq!(read("2@0:30"), Some((2, Span::seconds(30))));
-        for bad in ["", "USR1", "@5", "USR1@", "USR1@x", "0@5", "NOSUCH@5", "USR1@-5", "USR1@0"] {
+        for bad in [
+            "", "USR1", "@5", "USR1@", "USR1@x", "0@5", "NOSUCH@5", "USR1@-5", "USR1@0",
+        ] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }
@@ -185,7 +209,8 @@ mod tests {
     #[test]
     fn what_a_host_may_take_is_the_sum_of_its_shares_if_all_say_how_much() {
         let share = |mem: Option<&str>| {
-            let taken = mem.map(|text| ("mem".to_string(), Value::Size(Size::parse(text).unwrap())));
+            let taken =
+                mem.map(|text| ("mem".to_string(), Value::Size(Size::parse(text).unwrap())));
             let taken = taken.into_iter().collect();
             Share {
                 node: "n".into(),
@@ -210,6 +235,9 @@ mod tests {
 
     #[test]
     fn figures_carry_their_units() {
-        assert_eq!((Bound::Mem.figure(600), Bound::Cput.figure(65_400)), ("600kb".into(), "65".into()));
+        assert_eq!(
+            (Bound::Mem.figure(600), Bound::Cput.figure(65_400)),
+            ("600kb".into(), "65".into())
+        );
     }
 }

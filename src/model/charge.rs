@@ -1,5 +1,6 @@
-//! What attempts are charged: who had how much of the cluster, from when to when. Charges are kept raw; by
-//! which weights and for how long they count is a matter of [`UsageRules`], which may change later.
+//! What attempts are charged: who had how much of the cluster, from when to when. Charges are kept
+//! raw; by which weights and for how long they count is a matter of [`UsageRules`], which may
+//! change later.
 
 use super::decay::{Decay, Stretch};
 use super::job::{Job, Run, Share};
@@ -26,21 +27,31 @@ impl Held {
     /// What shares come to.
     pub fn of(shares: &[Share]) -> Held {
         let taken = |name: &str| -> u64 {
-            let amounts = shares.iter().flat_map(|share| &share.taken).filter(|(taken, _)| taken == name);
+            let amounts = shares
+                .iter()
+                .flat_map(|share| &share.taken)
+                .filter(|(taken, _)| taken == name);
             let amounts = amounts.filter_map(|(_, value)| u64::try_from(value.amount()?).ok());
             amounts.fold(0, u64::saturating_add)
         };
         let count = |name: &str| u32::try_from(taken(name)).unwrap_or(u32::MAX);
         let nodes: BTreeSet<&str> = shares.iter().map(|share| share.node.as_str()).collect();
-        Held { nodes: nodes.len() as u32, cores: count("ncpus"), gpus: count("ngpus"), mem_kb: taken("mem") / 1024 }
+        Held {
+            nodes: nodes.len() as u32,
+            cores: count("ncpus"),
+            gpus: count("ngpus"),
+            mem_kb: taken("mem") / 1024,
+        }
     }
 }
 
-/// What shares come to of every consumable that [`Held`] does not count: sizes in gibibytes, all else as
-/// plain numbers.
+/// What shares come to of every consumable that [`Held`] does not count: sizes in gibibytes, all
+/// else as plain numbers.
 pub fn amounts(shares: &[Share]) -> BTreeMap<String, f64> {
     let mut amounts = BTreeMap::new();
-    let taken = shares.iter().flat_map(|share| share.taken.iter().chain(&share.pooled));
+    let taken = shares
+        .iter()
+        .flat_map(|share| share.taken.iter().chain(&share.pooled));
     for (name, value) in taken.filter(|(name, _)| !Weights::is_counted_by_another_name(name)) {
         let amount = match value {
             Value::Long(number) => *number as f64,
@@ -69,7 +80,8 @@ pub struct Charge {
     /// What it had of other consumables, see [`amounts`].
     #[serde(default)]
     pub amounts: BTreeMap<String, f64>,
-    /// How much of that counts: what its queue charges, times what its quality of service does (X24).
+    /// How much of that counts: what its queue charges, times what its quality of service does
+    /// (X24).
     #[serde(default = "whole")]
     pub factor: f64,
 }
@@ -79,17 +91,30 @@ fn whole() -> f64 {
 }
 
 impl Charge {
-    /// The charge for an attempt of a job that runs, of which so much counts: since its start, or since it
-    /// stood still last.
+    /// The charge for an attempt of a job that runs, of which so much counts: since its start, or
+    /// since it stood still last.
     pub fn of(job: &Job, run: &Run, factor: f64) -> Charge {
-        let member = Member { account: job.spec.account.clone().unwrap_or_default(), user: job.owner.user.clone() };
+        let member = Member {
+            account: job.spec.account.clone().unwrap_or_default(),
+            user: job.owner.user.clone(),
+        };
         let (held, amounts) = (Held::of(&run.shares), amounts(&run.shares));
-        Charge { member, from: run.counts_from(), to: None, held, amounts, factor }
+        Charge {
+            member,
+            from: run.counts_from(),
+            to: None,
+            held,
+            amounts,
+            factor,
+        }
     }
 
     /// The same when it is over.
     pub fn until(self, to: Time) -> Charge {
-        Charge { to: Some(to), ..self }
+        Charge {
+            to: Some(to),
+            ..self
+        }
     }
 
     /// Whether there is nothing to it: the attempt is over, and never began.
@@ -116,7 +141,13 @@ pub struct Weights {
 
 impl Default for Weights {
     fn default() -> Weights {
-        Weights { nodes: 0.0, cores: 1.0, gpus: 0.0, mem: 0.0, resources: BTreeMap::new() }
+        Weights {
+            nodes: 0.0,
+            cores: 1.0,
+            gpus: 0.0,
+            mem: 0.0,
+            resources: BTreeMap::new(),
+        }
     }
 }
 
@@ -132,7 +163,10 @@ impl Weights {
     /// What is charged for a second, in weighted resources (F22).
     pub fn rate(&self, held: &Held, amounts: &BTreeMap<String, f64>) -> f64 {
         let gibibytes = held.mem_kb as f64 / f64::from(1 << 20);
-        let of_others = self.resources.iter().map(|(name, weight)| amounts.get(name).unwrap_or(&0.0) * weight);
+        let of_others = self
+            .resources
+            .iter()
+            .map(|(name, weight)| amounts.get(name).unwrap_or(&0.0) * weight);
         f64::from(held.nodes) * self.nodes
             + f64::from(held.cores) * self.cores
             + f64::from(held.gpus) * self.gpus
@@ -146,8 +180,8 @@ impl Weights {
 pub struct UsageRules {
     /// How they are forgotten.
     pub decay: Decay,
-    /// What was used before the last end of such a period does not count; None for no such end. Periods
-    /// are counted from schedd's time 0.
+    /// What was used before the last end of such a period does not count; None for no such end.
+    /// Periods are counted from schedd's time 0.
     pub reset: Option<Span>,
     /// What resources count.
     pub weights: Weights,
@@ -157,7 +191,11 @@ impl UsageRules {
     /// What a charge comes to until `now`, as far as it counts.
     pub fn stretch(&self, charge: &Charge, now: Time) -> Stretch {
         let to = charge.to.unwrap_or(now).min(now);
-        Stretch { from: charge.from, to, rate: self.rate(charge) }
+        Stretch {
+            from: charge.from,
+            to,
+            rate: self.rate(charge),
+        }
     }
 
     /// What a charge adds in a second, in weighted resources (F22, X24).
@@ -167,18 +205,24 @@ impl UsageRules {
 
     /// What of a charge is left at `now`, in seconds of weighted resources.
     pub fn left(&self, charge: &Charge, now: Time) -> f64 {
-        self.decay.left(self.counted(self.stretch(charge, now), now), now)
+        self.decay
+            .left(self.counted(self.stretch(charge, now), now), now)
     }
 
     /// What of a stretch counts at `now`.
     pub fn counted(&self, stretch: Stretch, now: Time) -> Stretch {
-        Stretch { from: stretch.from.max(self.since(now)), ..stretch }
+        Stretch {
+            from: stretch.from.max(self.since(now)),
+            ..stretch
+        }
     }
 
     /// Nothing before this counts at `now` (F24).
     pub fn since(&self, now: Time) -> Time {
         let period = self.reset.map(|reset| reset.0.max(1));
-        period.map_or(Time(i64::MIN), |period| Time(now.0.div_euclid(period).saturating_mul(period)))
+        period.map_or(Time(i64::MIN), |period| {
+            Time(now.0.div_euclid(period).saturating_mul(period))
+        })
     }
 
     /// How long after its end a charge can still count; None for ever.
@@ -206,7 +250,9 @@ mod tests {
     use crate::model::resource::Kind;
 
     fn share(node: &str, taken: &[(&str, Kind, &str)]) -> Share {
-        let value = |&(name, kind, text): &(&str, Kind, &str)| (name.to_string(), Value::parse(kind, text).unwrap());
+        let value = |&(name, kind, text): &(&str, Kind, &str)| {
+            (name.to_string(), Value::parse(kind, text).unwrap())
+        };
         Share {
             node: node.into(),
             host: node.into(),
@@ -221,52 +267,140 @@ mod tests {
 
     #[test]
     fn what_shares_hold_is_counted_over_all_nodes() {
-        let chunk = [("ncpus", Kind::Long, "4"), ("mem", Kind::Size, "2gb"), ("ngpus", Kind::Long, "1")];
-        let held = Held::of(&[share("n1", &chunk), share("n1", &chunk), share("n2", &chunk[..1])]);
-        assert_eq!(held, Held { nodes: 2, cores: 12, gpus: 2, mem_kb: 4 << 20 });
+        let chunk = [
+            ("ncpus", Kind::Long, "4"),
+            ("mem", Kind::Size, "2gb"),
+            ("ngpus", Kind::Long, "1"),
+        ];
+        let held = Held::of(&[
+            share("n1", &chunk),
+            share("n1", &chunk),
+            share("n2", &chunk[..1]),
+        ]);
+        assert_eq!(
+            held,
+            Held {
+                nodes: 2,
+                cores: 12,
+                gpus: 2,
+                mem_kb: 4 << 20
+            }
+        );
     }
 
     #[test]
     fn f22_weights_say_what_resources_count() {
-        let held = Held { nodes: 1, cores: 8, gpus: 2, mem_kb: 3 << 20 };
+        let held = Held {
+            nodes: 1,
+            cores: 8,
+            gpus: 2,
+            mem_kb: 3 << 20,
+        };
         let none = BTreeMap::new();
         let of = |nodes, cores, gpus, mem| {
-            100.0 * Weights { nodes, cores, gpus, mem, resources: none.clone() }.rate(&held, &none)
+            100.0
+                * Weights {
+                    nodes,
+                    cores,
+                    gpus,
+                    mem,
+                    resources: none.clone(),
+                }
+                .rate(&held, &none)
         };
-        assert_eq!([of(1.0, 0.0, 0.0, 0.0), of(1.0, 1.0, 0.0, 0.0), of(1.0, 0.0, 10.0, 0.0)], [100.0, 900.0, 2100.0]);
+        assert_eq!(
+            [
+                of(1.0, 0.0, 0.0, 0.0),
+                of(1.0, 1.0, 0.0, 0.0),
+                of(1.0, 0.0, 10.0, 0.0)
+            ],
+            [100.0, 900.0, 2100.0]
+        );
         assert_eq!(of(0.0, 0.0, 0.0, 0.5), 150.0);
         assert_eq!(Weights::default().rate(&held, &none), 8.0);
     }
 
     #[test]
     fn f13_a_consumable_of_the_site_counts_by_its_weight() {
-        let chunk = [("ncpus", Kind::Long, "4"), ("power", Kind::Long, "300"), ("scratch", Kind::Size, "512mb")];
+        let chunk = [
+            ("ncpus", Kind::Long, "4"),
+            ("power", Kind::Long, "300"),
+            ("scratch", Kind::Size, "512mb"),
+        ];
         let shares = [share("n1", &chunk), share("n2", &chunk[..2])];
         let amounts = amounts(&shares);
         let expected = [("power".to_string(), 600.0), ("scratch".to_string(), 0.5)];
         assert_eq!(amounts, BTreeMap::from(expected));
         let resources = [("power".to_string(), 0.01), ("scratch".to_string(), 2.0)].into();
-        let weights = Weights { cores: 0.0, resources, ..Weights::default() };
+        let weights = Weights {
+            cores: 0.0,
+            resources,
+            ..Weights::default()
+        };
         assert_eq!(weights.rate(&Held::of(&shares), &amounts), 7.0);
     }
 
     #[test]
     fn f24_what_was_used_before_the_last_reset_does_not_count() {
         let week = Decay::WEEK;
-        let rules = UsageRules { decay: Decay::None, reset: Some(week), ..UsageRules::default() };
-        let held = Held { cores: 2, ..Held::default() };
+        let rules = UsageRules {
+            decay: Decay::None,
+            reset: Some(week),
+            ..UsageRules::default()
+        };
+        let held = Held {
+            cores: 2,
+            ..Held::default()
+        };
         let day = |day: i64| Time(0) + Span::seconds(day * 24 * 3600);
-        let charge =
-            Charge { member: Member::default(), from: day(6), to: None, held, amounts: BTreeMap::new(), factor: 1.0 };
+        let charge = Charge {
+            member: Member::default(),
+            from: day(6),
+            to: None,
+            held,
+            amounts: BTreeMap::new(),
+            factor: 1.0,
+        };
         let left = |charge: &Charge, now| rules.left(charge, day(now)) / (24.0 * 3600.0);
-        assert_eq!([left(&charge, 7), left(&charge, 8), left(&charge, 14)], [0.0, 2.0, 0.0]);
-        assert_eq!(left(&Charge { factor: 0.25, ..charge.clone() }, 8), 0.5, "X24");
+        assert_eq!(
+            [left(&charge, 7), left(&charge, 8), left(&charge, 14)],
+            [0.0, 2.0, 0.0]
+        );
+        assert_eq!(
+            left(
+                &Charge {
+                    factor: 0.25,
+                    ..charge.clone()
+                },
+                8
+            ),
+            0.5,
+            "X24"
+        );
         assert_eq!(left(&charge.clone().until(day(7)), 6), 0.0);
         assert_eq!(rules.counts_for(), Some(week));
-        assert_eq!(UsageRules { reset: None, ..rules.clone() }.counts_for(), None);
-        let steps =
-            |hours: i64| UsageRules { decay: Decay::Step { half_life: Span::seconds(hours * 3600) }, ..rules.clone() };
-        assert_eq!([1, 24].map(|hours| steps(hours).counts_for()), [Some(Span::seconds(64 * 3600)), Some(week)]);
-        assert!(!charge.is_empty() && charge.clone().until(day(6)).is_empty() && !charge.until(day(7)).is_empty());
+        assert_eq!(
+            UsageRules {
+                reset: None,
+                ..rules.clone()
+            }
+            .counts_for(),
+            None
+        );
+        let steps = |hours: i64| UsageRules {
+            decay: Decay::Step {
+                half_life: Span::seconds(hours * 3600),
+            },
+            ..rules.clone()
+        };
+        assert_eq!(
+            [1, 24].map(|hours| steps(hours).counts_for()),
+            [Some(Span::seconds(64 * 3600)), Some(week)]
+        );
+        assert!(
+            !charge.is_empty()
+                && charge.clone().until(day(6)).is_empty()
+                && !charge.until(day(7)).is_empty()
+        );
     }
 }

@@ -24,23 +24,34 @@ pub fn job_name(name: &str) -> Result<(), NameFault> {
         return Err(NameFault::TooLong);
     }
     let legal = |c: char| c.is_ascii_alphanumeric() || "-_+.".contains(c);
-    if name.is_empty() || !name.chars().all(legal) { Err(NameFault::Illegal) } else { Ok(()) }
+    if name.is_empty() || !name.chars().all(legal) {
+        Err(NameFault::Illegal)
+    } else {
+        Ok(())
+    }
 }
 
-/// A priority: from -1024, PBS's lowest, to 9999, Qube's last. The server alone knows which there are.
+/// A priority: from -1024, PBS's lowest, to 9999, Qube's last. The server alone knows which there
+/// are.
 pub fn priority(text: &str) -> Option<i32> {
-    text.parse().ok().filter(|priority| (-1024..=9999).contains(priority))
+    text.parse()
+        .ok()
+        .filter(|priority| (-1024..=9999).contains(priority))
 }
 
 /// A number from 0 to 1.
 pub fn fraction(text: &str) -> Option<f64> {
     let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    text.parse().ok().filter(|number| is_plain && (0.0..=1.0).contains(number))
+    text.parse()
+        .ok()
+        .filter(|number| is_plain && (0.0..=1.0).contains(number))
 }
 
 /// What an operator adds to the most that a job can be worth: 0 to 1000000.
 pub fn system_priority(text: &str) -> Option<i32> {
-    text.parse().ok().filter(|number| (0..=1_000_000).contains(number))
+    text.parse()
+        .ok()
+        .filter(|number| (0..=1_000_000).contains(number))
 }
 
 /// `oe`, `eo` or `n`.
@@ -75,13 +86,15 @@ fn letters(text: &str, allowed: &str) -> bool {
 /// `user[@host]` joined by commas, no host twice.
 pub fn user_list(text: &str) -> bool {
     let mut hosts = BTreeSet::new();
-    text.split(',').all(|entry| host_of(entry).is_some_and(|host| hosts.insert(host)))
+    text.split(',')
+        .all(|entry| host_of(entry).is_some_and(|host| hosts.insert(host)))
 }
 
 /// The host of `user[@host]`, empty when it names none; None if malformed.
 fn host_of(entry: &str) -> Option<&str> {
     let (user, host) = entry.split_once('@').unwrap_or((entry, ""));
-    let word = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '@');
+    let word =
+        |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '@');
     (word(user) && (!entry.contains('@') || word(host))).then_some(host)
 }
 
@@ -116,7 +129,8 @@ fn is_mail_word(text: &str, others: &str) -> bool {
 /// `path[@host]` joined by commas: absolute paths, at most one without a host.
 pub fn shell_list(text: &str) -> bool {
     let entries = || text.split(',');
-    entries().all(|entry| entry.starts_with('/')) && entries().filter(|entry| !entry.contains('@')).count() <= 1
+    entries().all(|entry| entry.starts_with('/'))
+        && entries().filter(|entry| !entry.contains('@')).count() <= 1
 }
 
 /// `n s c w`, or `c=MINUTES`, `w=MINUTES` (0 is refused by the server alone).
@@ -130,7 +144,8 @@ pub fn checkpoint(text: &str) -> bool {
 
 /// Whether a checkpoint interval is zero.
 pub fn checkpoint_never(text: &str) -> bool {
-    text.split_once('=').is_some_and(|(_, minutes)| minutes.bytes().all(|b| b == b'0'))
+    text.split_once('=')
+        .is_some_and(|(_, minutes)| minutes.bytes().all(|b| b == b'0'))
 }
 
 /// A project: anything printable without `/ [ ] " ; : | < > + , ? *`.
@@ -141,16 +156,21 @@ pub fn project(text: &str) -> bool {
 /// An octal umask, 0 to 777.
 pub fn umask(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    digits.then(|| u32::from_str_radix(text, 8).ok()).flatten().filter(|&mask| mask <= 0o777)
+    digits
+        .then(|| u32::from_str_radix(text, 8).ok())
+        .flatten()
+        .filter(|&mask| mask <= 0o777)
 }
 
 /// A count of starts.
 pub fn run_count(text: &str) -> Option<u32> {
-    text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
+    text.parse()
+        .ok()
+        .filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// How many elements of an array run at most where there is room (Q15): a number, 0 for none beyond its limit,
-/// -1 or `unlimited` for any number, which is the largest there is.
+/// How many elements of an array run at most where there is room (Q15): a number, 0 for none beyond
+/// its limit, -1 or `unlimited` for any number, which is the largest there is.
 pub fn expand(text: &str) -> Option<u32> {
     match text {
         "-1" | "unlimited" => Some(u32::MAX),
@@ -179,7 +199,8 @@ pub fn sandbox(text: &str) -> bool {
 
 /// The absolute path of a program, or nothing for none.
 pub fn program(text: &str) -> bool {
-    text.is_empty() || (text.starts_with('/') && text.len() <= 4096 && !text.contains(char::is_control))
+    text.is_empty()
+        || (text.starts_with('/') && text.len() <= 4096 && !text.contains(char::is_control))
 }
 
 /// `local@host:remote` joined by commas.
@@ -189,7 +210,11 @@ pub fn staging(text: &str) -> bool {
 
 /// `X-Y[:Z][%M]` with X below Y and Z at least 1.
 pub fn array_range(text: &str) -> bool {
-    let number = |text: &str| text.parse::<u64>().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
+    let number = |text: &str| {
+        text.parse::<u64>()
+            .ok()
+            .filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
+    };
     let range = text.split('%').next().unwrap_or_default();
     let (bounds, step) = range.split_once(':').unwrap_or((range, "1"));
     let (first, last) = bounds.split_once('-').unwrap_or_default();
@@ -203,8 +228,13 @@ pub fn array_range(text: &str) -> bool {
 pub fn array_list(text: &str) -> bool {
     let is_range = |range: &str| array_range(range) && !range.contains('%');
     let is_index = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let is_one = |range: &str| range.split_once('-').is_some_and(|(first, last)| first == last && is_index(first));
-    text.split(',').all(|range| is_range(range) || is_index(range) || is_one(range))
+    let is_one = |range: &str| {
+        range
+            .split_once('-')
+            .is_some_and(|(first, last)| first == last && is_index(first))
+    };
+    text.split(',')
+        .all(|range| is_range(range) || is_index(range) || is_one(range))
 }
 
 /// `all`, `job_start` or `none`.
@@ -243,24 +273,60 @@ mod tests {
     fn values_are_judged_as_pbs_judges_them() {
         let name = |text: &str| job_name(text) == Ok(());
         let cases: &[Case] = &[
-            (&name, &["1abc", "a+b.c-d_e", "+x", ".x"], &["", "a b", "a/b", "a:b", "a\"b", "ä", "a;b"]),
-            (&|t| priority(t).is_some(), &["-1024", "0", "1023", "9999"], &["10000", "-1025", "5.5", "", "abc"]),
+            (
+                &name,
+                &["1abc", "a+b.c-d_e", "+x", ".x"],
+                &["", "a b", "a/b", "a:b", "a\"b", "ä", "a;b"],
+            ),
+            (
+                &|t| priority(t).is_some(),
+                &["-1024", "0", "1023", "9999"],
+                &["10000", "-1025", "5.5", "", "abc"],
+            ),
             (
                 &|t| fraction(t).is_some(),
                 &["0", "1", ".2", "1.0", "0.25"],
                 &["1.5", "-0.1", "", ".", "nan", "1e-3", "-0"],
             ),
             (&|t| join(t).is_some(), &["oe", "eo", "n"], &["o", "xx", ""]),
-            (&keep_files, &["oe", "eo", "n", "od", "oed"], &["x", "no", "d", ""]),
+            (
+                &keep_files,
+                &["oe", "eo", "n", "od", "oed"],
+                &["x", "no", "d", ""],
+            ),
             (&remove_files, &["o", "oe", "eo", "oo"], &["x", ""]),
             (&mail_points, &["n", "abe", "aj"], &["x", "abn", ""]),
-            (&group_list, &["a@b,c", "a,b", "a\\b"], &["", "a b", "a@", ",a"]),
-            (&user_list, &["bob", "alice@head"], &["", "alice,bob", "a@h,b@h"]),
-            (&shell_list, &["/bin/sh", "/bin/sh@head,/bin/bash"], &["sh", "", "/bin/sh,/bin/bash"]),
-            (&checkpoint, &["n", "s", "c", "w", "c=5", "w=5", "c=0"], &["u", "x", "c=abc", "", "wd"]),
+            (
+                &group_list,
+                &["a@b,c", "a,b", "a\\b"],
+                &["", "a b", "a@", ",a"],
+            ),
+            (
+                &user_list,
+                &["bob", "alice@head"],
+                &["", "alice,bob", "a@h,b@h"],
+            ),
+            (
+                &shell_list,
+                &["/bin/sh", "/bin/sh@head,/bin/bash"],
+                &["sh", "", "/bin/sh,/bin/bash"],
+            ),
+            (
+                &checkpoint,
+                &["n", "s", "c", "w", "c=5", "w=5", "c=0"],
+                &["u", "x", "c=abc", "", "wd"],
+            ),
             (&project, &["", "a b", "ok_1"], &["a/b", "a:b", "a\nb"]),
-            (&|t| umask(t).is_some(), &["022", "0", "22", "777"], &["abc", "-1", "", "1777", "999"]),
-            (&|t| run_count(t).is_some(), &["0", "21"], &["-1", "+1", "x", ""]),
+            (
+                &|t| umask(t).is_some(),
+                &["022", "0", "22", "777"],
+                &["abc", "-1", "", "1777", "999"],
+            ),
+            (
+                &|t| run_count(t).is_some(),
+                &["0", "21"],
+                &["-1", "+1", "x", ""],
+            ),
             (
                 &array_range,
                 &["1-3", "1-10:20", "5-6%1", "01-03"],
@@ -271,15 +337,23 @@ mod tests {
             (&staging, &["a@head:b", "a@h:b,c@h:d"], &["x", "", "a@h:"]),
         ];
         for (number, (check, good, bad)) in cases.iter().enumerate() {
-            good.iter().for_each(|text| assert!(check(text), "case {number}: {text:?} should pass"));
-            bad.iter().for_each(|text| assert!(!check(text), "case {number}: {text:?} should fail"));
+            good.iter()
+                .for_each(|text| assert!(check(text), "case {number}: {text:?} should pass"));
+            bad.iter()
+                .for_each(|text| assert!(!check(text), "case {number}: {text:?} should fail"));
         }
         assert_eq!(job_name(&"a".repeat(231)), Err(NameFault::TooLong));
         assert_eq!(job_name(&"a".repeat(230)), Ok(()));
     }
     #[test]
     fn a_mail_address_is_plain() {
-        for text in ["a@b,c", "a,b", "ann.b+c-d_e@mail.far-away.org", "_svc", "jörg@bücher.example"] {
+        for text in [
+            "a@b,c",
+            "a,b",
+            "ann.b+c-d_e@mail.far-away.org",
+            "_svc",
+            "jörg@bücher.example",
+        ] {
             assert!(mail_users(text), "{text:?}");
         }
         for text in [

@@ -44,13 +44,16 @@ impl ClusterPath {
 
     /// The depth of the lowest place that both are within.
     fn common_depth(&self, other: &ClusterPath) -> usize {
-        self.labels().zip(other.labels()).take_while(|(own, others)| own == others).count()
+        self.labels()
+            .zip(other.labels())
+            .take_while(|(own, others)| own == others)
+            .count()
     }
 }
 
-/// Q17: how far a job is from a worker, 0 being its own. Going down to the job's cluster is free once
-/// the worker's has been left; each step up from the worker's costs one, and so does leaving it at
-/// all. A worker at the root is nobody's in particular: all jobs are at 0.
+/// Q17: how far a job is from a worker, 0 being its own. Going down to the job's cluster is free
+/// once the worker's has been left; each step up from the worker's costs one, and so does leaving
+/// it at all. A worker at the root is nobody's in particular: all jobs are at 0.
 pub fn distance(worker: &ClusterPath, job: &ClusterPath) -> usize {
     if worker.is_root() || worker == job {
         return 0;
@@ -74,13 +77,18 @@ pub struct NotCluster {
 
 impl NotCluster {
     fn path(found: &str) -> NotCluster {
-        NotCluster { found: found.to_string(), wanted: "cluster: one is `/` or labels as in `/film/shot3`" }
+        NotCluster {
+            found: found.to_string(),
+            wanted: "cluster: one is `/` or labels as in `/film/shot3`",
+        }
     }
 
     fn restriction(found: &str) -> NotCluster {
-        let wanted =
-            "restriction: one is clusters as `/a/b`, `/a/+` (with all below) or `/a/*` (all below), joined by ||";
-        NotCluster { found: found.to_string(), wanted }
+        let wanted = "restriction: one is clusters as `/a/b`, `/a/+` (with all below) or `/a/*` (all below), joined by ||";
+        NotCluster {
+            found: found.to_string(),
+            wanted,
+        }
     }
 }
 
@@ -94,9 +102,13 @@ impl FromStr for ClusterPath {
     type Err = NotCluster;
 
     fn from_str(text: &str) -> Result<ClusterPath, NotCluster> {
-        let labels = text.strip_prefix('/').ok_or_else(|| NotCluster::path(text))?;
+        let labels = text
+            .strip_prefix('/')
+            .ok_or_else(|| NotCluster::path(text))?;
         let is_path = labels.is_empty() || labels.split('/').all(is_label);
-        is_path.then(|| ClusterPath(text.to_string())).ok_or_else(|| NotCluster::path(text))
+        is_path
+            .then(|| ClusterPath(text.to_string()))
+            .ok_or_else(|| NotCluster::path(text))
     }
 }
 
@@ -158,10 +170,18 @@ impl Restriction {
 
 fn term(text: &str) -> Result<(ClusterPath, Reach), NotCluster> {
     let ends = [("/+", Reach::Within), ("/*", Reach::Below)];
-    let end = ends.into_iter().find_map(|(end, reach)| Some((text.strip_suffix(end)?, reach)));
+    let end = ends
+        .into_iter()
+        .find_map(|(end, reach)| Some((text.strip_suffix(end)?, reach)));
     let (path, reach) = end.unwrap_or((text, Reach::Exact));
-    let path = if path.is_empty() && reach != Reach::Exact { "/" } else { path };
-    path.parse().map(|path| (path, reach)).map_err(|_| NotCluster::restriction(text))
+    let path = if path.is_empty() && reach != Reach::Exact {
+        "/"
+    } else {
+        path
+    };
+    path.parse()
+        .map(|path| (path, reach))
+        .map_err(|_| NotCluster::restriction(text))
 }
 
 impl fmt::Display for Restriction {
@@ -216,7 +236,10 @@ mod tests {
         let from_worker = |job: &str| distance(&path("/A/B"), &path(job));
         let ranks = ["/A/B/C", "/A/B", "/A/D", "/X", "/A", "/"].map(from_worker);
         assert_eq!(ranks, [1, 0, 2, 3, 2, 3]);
-        assert_eq!(["/", "/A", "/A/B"].map(|job| distance(&path("/"), &path(job))), [0, 0, 0]);
+        assert_eq!(
+            ["/", "/A", "/A/B"].map(|job| distance(&path("/"), &path(job))),
+            [0, 0, 0]
+        );
     }
 
     /// Q19.
@@ -227,25 +250,60 @@ mod tests {
             paths.map(|text| restriction.accepts(&path(text)))
         };
         let promos = ["/post", "/post/x", "/promo", "/promo/y"];
-        assert_eq!(accepted("/post/+ || /promo", promos), [true, true, true, false]);
-        assert_eq!(accepted("/post/* or /promo/*", promos), [false, true, false, true]);
-        assert_eq!(accepted("/post||/promo/+", promos), [true, false, true, true]);
-        assert_eq!(accepted("/po/+", ["/post", "/po", "/po/st", "/"]), [false, true, true, false]);
-        assert_eq!(accepted("/*", ["/", "/a", "/a/b", "/b"]), [false, true, true, true]);
+        assert_eq!(
+            accepted("/post/+ || /promo", promos),
+            [true, true, true, false]
+        );
+        assert_eq!(
+            accepted("/post/* or /promo/*", promos),
+            [false, true, false, true]
+        );
+        assert_eq!(
+            accepted("/post||/promo/+", promos),
+            [true, false, true, true]
+        );
+        assert_eq!(
+            accepted("/po/+", ["/post", "/po", "/po/st", "/"]),
+            [false, true, true, false]
+        );
+        assert_eq!(
+            accepted("/*", ["/", "/a", "/a/b", "/b"]),
+            [false, true, true, true]
+        );
         assert_eq!(accepted("/+", ["/", "/a", "/a/b", "/b"]), [true; 4]);
-        assert_eq!(accepted("/", ["/", "/a", "/a/b", "/b"]), [true, false, false, false]);
+        assert_eq!(
+            accepted("/", ["/", "/a", "/a/b", "/b"]),
+            [true, false, false, false]
+        );
     }
 
     #[test]
     fn what_is_no_cluster_or_restriction_is_refused_by_name() {
-        for bad in ["", "a", "a/b", "//", "/a/", "/a//b", "/a b", "/+", "/a/*", "/a|b", "/a,b"] {
+        for bad in [
+            "", "a", "a/b", "//", "/a/", "/a//b", "/a b", "/+", "/a/*", "/a|b", "/a,b",
+        ] {
             assert!(bad.parse::<ClusterPath>().is_err(), "{bad:?}");
         }
-        for bad in ["", "||", "/a ||", "|| /a", "/a /b", "/a and /b", "/a/+/b", "/a || or /b", "+", "*", "a/+"] {
+        for bad in [
+            "",
+            "||",
+            "/a ||",
+            "|| /a",
+            "/a /b",
+            "/a and /b",
+            "/a/+/b",
+            "/a || or /b",
+            "+",
+            "*",
+            "a/+",
+        ] {
             assert!(Restriction::parse(bad).is_err(), "{bad:?}");
         }
         let told = Restriction::parse("/a || b/+").unwrap_err().to_string();
-        assert!(told.starts_with("`b/+` is no restriction: one is clusters as"), "{told}");
+        assert!(
+            told.starts_with("`b/+` is no restriction: one is clusters as"),
+            "{told}"
+        );
     }
 
     #[test]
@@ -253,7 +311,10 @@ mod tests {
         let restriction = Restriction::parse("/post/+ or /promo||/x/*").unwrap();
         let stored = serde_json::to_string(&restriction).unwrap();
         assert_eq!(stored, r#""/post/+ || /promo || /x/*""#);
-        assert_eq!(serde_json::from_str::<Restriction>(&stored).unwrap(), restriction);
+        assert_eq!(
+            serde_json::from_str::<Restriction>(&stored).unwrap(),
+            restriction
+        );
         assert_eq!(serde_json::to_string(&path("/a/b")).unwrap(), r#""/a/b""#);
         assert!(serde_json::from_str::<ClusterPath>(r#""a""#).is_err());
     }

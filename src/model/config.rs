@@ -21,7 +21,9 @@ use super::hook::Hook;
 use super::hook::rites::Scripts;
 use super::limit::{Limit, Limits};
 use super::node::Terms;
-use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preemption, Preset, Starvation};
+use super::policy::{
+    Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preemption, Preset, Starvation,
+};
 use super::pool::{Meter, Pool};
 use super::quality::Qualities;
 use super::queue::Queue;
@@ -104,7 +106,8 @@ pub struct ServerConfig {
     pub default_queue: String,
     /// Whether everybody sees everybody's jobs; operators do in any case.
     pub query_other_jobs: bool,
-    /// What counts as said to qsub where neither script nor command line says otherwise; empty for nothing.
+    /// What counts as said to qsub where neither script nor command line says otherwise; empty for
+    /// nothing.
     pub default_qsub_arguments: String,
     /// Who may act on others' jobs.
     pub operators: Vec<Person>,
@@ -195,7 +198,8 @@ pub struct LaunchConfig {
     pub grace: Span,
     /// How long a job may run on past its walltime before it is ended (M50).
     pub overrun: Span,
-    /// The most processes and threads of a job's script, or of a task, on one host; 0 for any number.
+    /// The most processes and threads of a job's script, or of a task, on one host; 0 for any
+    /// number.
     pub max_processes: u32,
     /// How long a node may take to say that a job has begun; None for ever. A job whose files are
     /// copied to it first is not held to it.
@@ -277,7 +281,8 @@ pub struct NodeConfig {
     pub available: ResourceList,
     /// On what terms jobs get it.
     pub terms: Terms,
-    /// Its GPUs by number, in the order in which jobs get them; None for those noded found, lowest first.
+    /// Its GPUs by number, in the order in which jobs get them; None for those noded found, lowest
+    /// first.
     pub gpus: Option<Vec<u16>>,
     /// GPUs that no job gets.
     pub exclude_gpus: Vec<u16>,
@@ -302,7 +307,10 @@ impl NodeConfig {
     /// The GPUs jobs may have, of those that were found.
     pub fn gpus(&self, found: &[u16]) -> Vec<u16> {
         let all = self.gpus.as_deref().unwrap_or(found);
-        all.iter().copied().filter(|number| !self.exclude_gpus.contains(number)).collect()
+        all.iter()
+            .copied()
+            .filter(|number| !self.exclude_gpus.contains(number))
+            .collect()
     }
 }
 
@@ -366,7 +374,12 @@ pub struct Reserving {
 impl Default for Reserving {
     fn default() -> Reserving {
         let users = Person::parse("*").into_iter().collect();
-        Reserving { users, number: 10, duration: Span::seconds(24 * 3600), share: 0.5 }
+        Reserving {
+            users,
+            number: 10,
+            duration: Span::seconds(24 * 3600),
+            share: 0.5,
+        }
     }
 }
 
@@ -380,14 +393,18 @@ pub struct Person {
 impl Person {
     /// Reads one; None for what names nobody.
     pub fn parse(text: &str) -> Option<Person> {
-        let is_name =
-            |name: &str| !name.is_empty() && !name.contains(|c: char| c == '@' || c == ',' || c.is_whitespace());
+        let is_name = |name: &str| {
+            !name.is_empty() && !name.contains(|c: char| c == '@' || c == ',' || c.is_whitespace())
+        };
         let (user, host) = match text.split_once('@') {
             Some((user, host)) => (user, Some(host)),
             None => (text, None),
         };
         let valid = is_name(user) && host.is_none_or(is_name);
-        valid.then(|| Person { user: user.to_string(), host: host.map(str::to_string) })
+        valid.then(|| Person {
+            user: user.to_string(),
+            host: host.map(str::to_string),
+        })
     }
 
     /// The name of the account that is meant; None for any account.
@@ -398,7 +415,11 @@ impl Person {
     /// Whether `user` at `host` is meant. Without a host, any host is.
     pub fn is(&self, user: &str, host: &str) -> bool {
         let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;
-        fits(&self.user, user) && self.host.as_deref().is_none_or(|pattern| fits(pattern, host))
+        fits(&self.user, user)
+            && self
+                .host
+                .as_deref()
+                .is_none_or(|pattern| fits(pattern, host))
     }
 }
 
@@ -434,8 +455,15 @@ impl Config {
 
     /// This without what is only shown.
     pub fn without_remarks(&self) -> Config {
-        let queues = self.queues.iter().map(|queue| Queue { comment: None, ..queue.clone() });
-        Config { queues: queues.collect(), kept: BTreeMap::new(), ..self.clone() }
+        let queues = self.queues.iter().map(|queue| Queue {
+            comment: None,
+            ..queue.clone()
+        });
+        Config {
+            queues: queues.collect(),
+            kept: BTreeMap::new(),
+            ..self.clone()
+        }
     }
 
     /// All limits, as they hold; those that a quality of service is exempt from stand last (M27).
@@ -446,12 +474,19 @@ impl Config {
     /// Who makes way, with what other sections say of it.
     fn preemption(&self) -> Preemption {
         let checkpoints = self.launch.checkpoint.program.is_some();
-        Preemption { checkpoints, releases: self.releases.0.clone(), ..self.preemption.clone() }
+        Preemption {
+            checkpoints,
+            releases: self.releases.0.clone(),
+            ..self.preemption.clone()
+        }
     }
 
     /// What becomes of jobs whose attempts go wrong, or that have made way.
     pub fn rules(&self) -> Rules {
-        Rules { boost: self.preemption.boost, ..self.launch.rules }
+        Rules {
+            boost: self.preemption.boost,
+            ..self.launch.rules
+        }
     }
 
     /// What the cycle goes by.
@@ -476,8 +511,8 @@ impl Config {
         self.kept.get(&(Target::Server, Key::plain("comment")))
     }
 
-    /// The queues in the order given; the default queue is always among them. What the server says of
-    /// resources holds where a queue does not say.
+    /// The queues in the order given; the default queue is always among them. What the server says
+    /// of resources holds where a queue does not say.
     pub fn queues(&self) -> Vec<Queue> {
         let mut queues = self.stated_queues();
         let server = &self.server;
@@ -492,7 +527,10 @@ impl Config {
     /// The same, with what is said of themselves alone.
     pub fn stated_queues(&self) -> Vec<Queue> {
         let mut queues = self.queues.clone();
-        if !queues.iter().any(|queue| queue.name == self.server.default_queue) {
+        if !queues
+            .iter()
+            .any(|queue| queue.name == self.server.default_queue)
+        {
             queues.push(Queue::named(&self.server.default_queue));
         }
         queues

@@ -1,7 +1,8 @@
 //! How usage is forgotten: what is left at a moment of what was used before it.
 //!
-//! Pure functions of raw stretches of usage, taken piece by piece where a stretch spans several periods.
-//! Periods and windows are counted from schedd's time 0, so that they lie where they lay before a restart.
+//! Pure functions of raw stretches of usage, taken piece by piece where a stretch spans several
+//! periods. Periods and windows are counted from schedd's time 0, so that they lie where they lay
+//! before a restart.
 
 use super::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -56,7 +57,9 @@ impl Decay {
 
 impl Default for Decay {
     fn default() -> Decay {
-        Decay::Continuous { half_life: Decay::WEEK }
+        Decay::Continuous {
+            half_life: Decay::WEEK,
+        }
     }
 }
 
@@ -90,18 +93,28 @@ impl Periods {
     /// Those that count at `now`.
     fn counted(self, now: Time) -> RangeInclusive<i64> {
         let current = self.of(now);
-        current.saturating_sub(i64::from(self.count)).saturating_add(1)..=current
+        current
+            .saturating_sub(i64::from(self.count))
+            .saturating_add(1)..=current
     }
 
     fn weight(self, period: i64, now: Time) -> f64 {
         let age = self.of(now).saturating_sub(period);
-        if age < 0 || age >= i64::from(self.count) { 0.0 } else { self.factor.powi(age as i32) }
+        if age < 0 || age >= i64::from(self.count) {
+            0.0
+        } else {
+            self.factor.powi(age as i32)
+        }
     }
 
     /// What a stretch is in each of the periods that count at `now`, none of it forgotten.
     fn pieces(self, stretch: Stretch, now: Time) -> impl Iterator<Item = (i64, f64)> {
         let first = self.of(stretch.from).max(*self.counted(now).start());
-        let last = if stretch.to > stretch.from { self.of(stretch.to) } else { first - 1 };
+        let last = if stretch.to > stretch.from {
+            self.of(stretch.to)
+        } else {
+            first - 1
+        };
         (first..=last).map(move |period| {
             let begin = Time(period.saturating_mul(self.length.0));
             let (from, to) = (stretch.from.max(begin), stretch.to.min(begin + self.length));
@@ -113,7 +126,10 @@ impl Periods {
 impl Decay {
     /// What is left at `now` of what was used before, in the unit of the rate times seconds.
     pub fn left(self, stretch: Stretch, now: Time) -> f64 {
-        let stretch = Stretch { to: stretch.to.min(now), ..stretch };
+        let stretch = Stretch {
+            to: stretch.to.min(now),
+            ..stretch
+        };
         let length = seconds(stretch.to.since(stretch.from));
         match self {
             Decay::None => stretch.rate * length,
@@ -126,19 +142,33 @@ impl Decay {
             Decay::Continuous { .. } => 0.0,
             Decay::Step { .. } | Decay::Window { .. } => {
                 let periods = self.periods();
-                total(periods.pieces(stretch, now).map(|(period, amount)| amount * periods.weight(period, now)))
+                total(
+                    periods
+                        .pieces(stretch, now)
+                        .map(|(period, amount)| amount * periods.weight(period, now)),
+                )
             }
         }
     }
 
-    /// The part of what was left `then` that is left at `now`; None where that hangs on when it was used.
+    /// The part of what was left `then` that is left at `now`; None where that hangs on when it was
+    /// used.
     pub fn part(self, then: Time, now: Time) -> Option<f64> {
         match self {
             Decay::None => Some(1.0),
-            Decay::Continuous { half_life } => Some((-LN_2 / seconds(half_life) * seconds(now.since(then))).exp()),
+            Decay::Continuous { half_life } => {
+                Some((-LN_2 / seconds(half_life) * seconds(now.since(then))).exp())
+            }
             Decay::Step { .. } => {
                 let periods = self.periods();
-                Some(periods.factor.powi(periods.of(now).saturating_sub(periods.of(then)).clamp(0, 9999) as i32))
+                Some(
+                    periods.factor.powi(
+                        periods
+                            .of(now)
+                            .saturating_sub(periods.of(then))
+                            .clamp(0, 9999) as i32,
+                    ),
+                )
             }
             Decay::Window { .. } => None,
         }
@@ -146,7 +176,13 @@ impl Decay {
 
     /// What was used in each window that counts at `now`, none of it forgotten.
     pub fn windows(self, stretch: Stretch, now: Time) -> impl Iterator<Item = (i64, f64)> {
-        self.periods().pieces(Stretch { to: stretch.to.min(now), ..stretch }, now)
+        self.periods().pieces(
+            Stretch {
+                to: stretch.to.min(now),
+                ..stretch
+            },
+            now,
+        )
     }
 
     /// What a window counts at `now`.
@@ -158,21 +194,40 @@ impl Decay {
     pub fn counts_for(self) -> Option<Span> {
         match self {
             Decay::None => None,
-            Decay::Step { half_life } | Decay::Continuous { half_life } => Some(times(half_life, HALVES)),
+            Decay::Step { half_life } | Decay::Continuous { half_life } => {
+                Some(times(half_life, HALVES))
+            }
             Decay::Window { length, count, .. } => Some(times(length, count)),
         }
     }
 
     fn periods(self) -> Periods {
         match self {
-            Decay::Step { half_life } => Periods { length: half_life, count: HALVES, factor: 0.5 },
-            Decay::Window { length, count, factor } => Periods { length, count, factor },
-            Decay::None | Decay::Continuous { .. } => Periods { length: Span(i64::MAX), count: u32::MAX, factor: 1.0 },
+            Decay::Step { half_life } => Periods {
+                length: half_life,
+                count: HALVES,
+                factor: 0.5,
+            },
+            Decay::Window {
+                length,
+                count,
+                factor,
+            } => Periods {
+                length,
+                count,
+                factor,
+            },
+            Decay::None | Decay::Continuous { .. } => Periods {
+                length: Span(i64::MAX),
+                count: u32::MAX,
+                factor: 1.0,
+            },
         }
     }
 }
 
-/// The sum of some amounts. Without any it is 0; `Iterator::sum` would give -0, which shows its sign as text.
+/// The sum of some amounts. Without any it is 0; `Iterator::sum` would give -0, which shows its
+/// sign as text.
 pub fn total(amounts: impl Iterator<Item = f64>) -> f64 {
     amounts.fold(0.0, |sum, amount| sum + amount)
 }
@@ -194,8 +249,19 @@ mod tests {
     /// A zero with a sign would be shown as -0.
     #[test]
     fn nothing_used_leaves_a_zero_without_a_sign() {
-        let window = Decay::Window { length: Span::seconds(HOUR), count: 2, factor: 0.5 };
-        for decay in [Decay::None, Decay::default(), Decay::Step { half_life: Decay::WEEK }, window] {
+        let window = Decay::Window {
+            length: Span::seconds(HOUR),
+            count: 2,
+            factor: 0.5,
+        };
+        for decay in [
+            Decay::None,
+            Decay::default(),
+            Decay::Step {
+                half_life: Decay::WEEK,
+            },
+            window,
+        ] {
             let left = decay.left(stretch(5, 5, 1.0), at(9));
             assert!(left == 0.0 && left.is_sign_positive(), "{decay:?}");
         }
@@ -204,7 +270,11 @@ mod tests {
 
     /// From second to second.
     fn stretch(from: i64, to: i64, rate: f64) -> Stretch {
-        Stretch { from: at(from), to: at(to), rate }
+        Stretch {
+            from: at(from),
+            to: at(to),
+            rate,
+        }
     }
 
     fn at(second: i64) -> Time {
@@ -217,84 +287,175 @@ mod tests {
 
     /// Usage of so much just before a moment.
     fn burst(second: i64, amount: f64) -> Stretch {
-        Stretch { from: Time(at(second).0 - 1), to: at(second), rate: amount * 1000.0 }
+        Stretch {
+            from: Time(at(second).0 - 1),
+            to: at(second),
+            rate: amount * 1000.0,
+        }
     }
 
     #[test]
     fn i4_usage_is_halved_every_168_hours_at_one_stroke() {
-        let step = Decay::Step { half_life: Decay::WEEK };
+        let step = Decay::Step {
+            half_life: Decay::WEEK,
+        };
         let usage = stretch(0, 3600, 6000.0 / 3600.0);
         let left = |hours: i64, seconds: i64| step.left(usage, at(hours * HOUR + seconds));
-        assert!(near(left(167, 3599), 6000.0) && near(left(168, 0), 3000.0) && near(left(336, 0), 1500.0));
+        assert!(
+            near(left(167, 3599), 6000.0)
+                && near(left(168, 0), 3000.0)
+                && near(left(336, 0), 1500.0)
+        );
         let steady = Decay::default();
-        assert_eq!(format!("{:.2}", steady.left(burst(0, 6000.0), at(84 * HOUR))), "4242.64");
-        assert!(near(Decay::None.left(stretch(0, 1800, 16.0), at(9 * HOUR)), 8.0 * 3600.0), "16 cores for 30 min");
+        assert_eq!(
+            format!("{:.2}", steady.left(burst(0, 6000.0), at(84 * HOUR))),
+            "4242.64"
+        );
+        assert!(
+            near(
+                Decay::None.left(stretch(0, 1800, 16.0), at(9 * HOUR)),
+                8.0 * 3600.0
+            ),
+            "16 cores for 30 min"
+        );
     }
 
     #[test]
     fn f13_two_half_lives_leave_a_quarter() {
         let now = at(14 * 24 * HOUR);
-        assert_eq!(format!("{:.2}", Decay::default().left(burst(0, 1000.0), now)), "250.00");
+        assert_eq!(
+            format!("{:.2}", Decay::default().left(burst(0, 1000.0), now)),
+            "250.00"
+        );
     }
 
     #[test]
     fn f13_bins_of_a_half_life_count_by_half_each() {
-        let step = Decay::Step { half_life: Span::seconds(100) };
+        let step = Decay::Step {
+            half_life: Span::seconds(100),
+        };
         let bins = [(250, 100.0), (150, 243.5), (50, 8.7)];
-        let left: f64 = bins.iter().map(|&(second, amount)| step.left(burst(second, amount), at(260))).sum();
+        let left: f64 = bins
+            .iter()
+            .map(|&(second, amount)| step.left(burst(second, amount), at(260)))
+            .sum();
         assert_eq!(format!("{left:.3}"), "223.925");
     }
 
     #[test]
     fn m13_windows_count_by_the_power_of_their_age() {
-        let window = Decay::Window { length: Span::seconds(24 * HOUR), count: 4, factor: 0.5 };
+        let window = Decay::Window {
+            length: Span::seconds(24 * HOUR),
+            count: 4,
+            factor: 0.5,
+        };
         let now = at(3 * 24 * HOUR + 12 * HOUR);
         let sum = |uses: [f64; 4]| -> f64 {
-            let used = |(age, amount): (usize, f64)| burst((3 - age as i64) * 24 * HOUR + HOUR, amount);
-            uses.into_iter().enumerate().map(used).map(|stretch| window.left(stretch, now)).sum()
+            let used =
+                |(age, amount): (usize, f64)| burst((3 - age as i64) * 24 * HOUR + HOUR, amount);
+            uses.into_iter()
+                .enumerate()
+                .map(used)
+                .map(|stretch| window.left(stretch, now))
+                .sum()
         };
-        let (john, total) = (sum([60.0, 0.0, 10.0, 50.0]), sum([110.0, 125.0, 100.0, 150.0]));
-        assert_eq!(format!("{john:.2}/{total:.2}={:.2}", john / total * 100.0), "68.75/216.25=31.79");
-        assert_eq!(window.left(burst(HOUR, 7.0), at(4 * 24 * HOUR)), 0.0, "the fifth window counts nothing");
+        let (john, total) = (
+            sum([60.0, 0.0, 10.0, 50.0]),
+            sum([110.0, 125.0, 100.0, 150.0]),
+        );
+        assert_eq!(
+            format!("{john:.2}/{total:.2}={:.2}", john / total * 100.0),
+            "68.75/216.25=31.79"
+        );
+        assert_eq!(
+            window.left(burst(HOUR, 7.0), at(4 * 24 * HOUR)),
+            0.0,
+            "the fifth window counts nothing"
+        );
     }
 
     #[test]
     fn what_spans_several_periods_is_taken_piece_by_piece() {
-        let step = Decay::Step { half_life: Span::seconds(100) };
+        let step = Decay::Step {
+            half_life: Span::seconds(100),
+        };
         // 50 s in the period before the last, 100 s in the last, 30 s in this one.
-        assert!(near(step.left(stretch(50, 230, 2.0), at(240)), 2.0 * (12.5 + 50.0 + 30.0)));
-        let steady = Decay::Continuous { half_life: Span::seconds(100) };
-        let pieces: f64 = (0..1000).map(|n| steady.left(stretch(n, n + 1, 2.0), at(1500))).sum();
+        assert!(near(
+            step.left(stretch(50, 230, 2.0), at(240)),
+            2.0 * (12.5 + 50.0 + 30.0)
+        ));
+        let steady = Decay::Continuous {
+            half_life: Span::seconds(100),
+        };
+        let pieces: f64 = (0..1000)
+            .map(|n| steady.left(stretch(n, n + 1, 2.0), at(1500)))
+            .sum();
         assert!(near(pieces, steady.left(stretch(0, 1000, 2.0), at(1500))));
     }
 
     #[test]
     fn what_lies_ahead_is_not_used_yet() {
-        for decay in [Decay::None, Decay::default(), Decay::Step { half_life: Decay::WEEK }] {
+        for decay in [
+            Decay::None,
+            Decay::default(),
+            Decay::Step {
+                half_life: Decay::WEEK,
+            },
+        ] {
             assert_eq!(decay.left(stretch(100, 200, 1.0), at(50)), 0.0, "{decay:?}");
-            assert!(near(decay.left(stretch(0, 200, 1.0), at(50)), decay.left(stretch(0, 50, 1.0), at(50))));
+            assert!(near(
+                decay.left(stretch(0, 200, 1.0), at(50)),
+                decay.left(stretch(0, 50, 1.0), at(50))
+            ));
         }
     }
 
     #[test]
     fn usage_counts_until_nothing_is_left_of_it() {
         let day = Span::seconds(24 * HOUR);
-        let window = Decay::Window { length: day, count: 3, factor: 0.5 };
-        let of = [Decay::None, Decay::Step { half_life: day }, Decay::Continuous { half_life: day }, window];
-        assert_eq!(of.map(|decay| decay.counts_for().map(|span| span.0 / day.0)), [None, Some(64), Some(64), Some(3)]);
+        let window = Decay::Window {
+            length: day,
+            count: 3,
+            factor: 0.5,
+        };
+        let of = [
+            Decay::None,
+            Decay::Step { half_life: day },
+            Decay::Continuous { half_life: day },
+            window,
+        ];
+        assert_eq!(
+            of.map(|decay| decay.counts_for().map(|span| span.0 / day.0)),
+            [None, Some(64), Some(64), Some(3)]
+        );
     }
 
     #[test]
     fn the_longest_times_there_are_do_no_harm() {
-        let longest = Stretch { from: Time(i64::MIN), to: Time::NEVER, rate: 1.0 };
+        let longest = Stretch {
+            from: Time(i64::MIN),
+            to: Time::NEVER,
+            rate: 1.0,
+        };
         for decay in [
             Decay::None,
-            Decay::Continuous { half_life: Span(i64::MAX) },
-            Decay::Step { half_life: Span(i64::MAX) },
+            Decay::Continuous {
+                half_life: Span(i64::MAX),
+            },
+            Decay::Step {
+                half_life: Span(i64::MAX),
+            },
             Decay::Step { half_life: Span(1) },
-            Decay::Window { length: Span(i64::MAX), count: u32::MAX, factor: 1.0 },
+            Decay::Window {
+                length: Span(i64::MAX),
+                count: u32::MAX,
+                factor: 1.0,
+            },
         ] {
-            assert!(decay.left(longest, Time(1_700_000_000_000)).is_finite(), "{decay:?}");
+            assert!(
+                decay.left(longest, Time(1_700_000_000_000)).is_finite(),
+                "{decay:?}"
+            );
             assert!(decay.counts_for().is_none_or(|span| span > Span(0)));
         }
     }

@@ -49,12 +49,18 @@ impl Kind {
 
     /// As it is written: `afterok`.
     pub fn name(self) -> &'static str {
-        Kind::NAMES.iter().find(|&&(kind, _)| kind == self).map_or("", |(_, name)| name)
+        Kind::NAMES
+            .iter()
+            .find(|&&(kind, _)| kind == self)
+            .map_or("", |(_, name)| name)
     }
 
     /// The kind of this name.
     pub fn from_name(name: &str) -> Option<Kind> {
-        Kind::NAMES.iter().find(|&&(_, known)| known == name).map(|&(kind, _)| kind)
+        Kind::NAMES
+            .iter()
+            .find(|&&(_, known)| known == name)
+            .map(|&(kind, _)| kind)
     }
 
     /// The same bond, seen from the other job.
@@ -167,7 +173,11 @@ impl Wish {
     }
 
     fn add_count(&mut self, text: &str) -> Result<(), Fault> {
-        let count = text.parse().ok().filter(|&count| count > 0).ok_or(Fault::Illegal)?;
+        let count = text
+            .parse()
+            .ok()
+            .filter(|&count| count > 0)
+            .ok_or(Fault::Illegal)?;
         self.on = self.on.checked_add(count).ok_or(Fault::Illegal)?;
         Ok(())
     }
@@ -178,7 +188,10 @@ impl Wish {
             match (operand.strip_prefix('@'), kind) {
                 (None, _) => {}
                 (Some(label), Kind::After(condition)) if !of_arrays && is_awaitable(label) => {
-                    self.labels.push(Awaited { condition, label: label.to_string() });
+                    self.labels.push(Awaited {
+                        condition,
+                        label: label.to_string(),
+                    });
                     continue;
                 }
                 (Some(_), _) => return Err(Fault::Malformed),
@@ -206,8 +219,8 @@ impl Wish {
     }
 }
 
-/// Qube's words for what is waited for by label (Q29): `done-job-sim` is `afterok:@sim`, and `done-frame-sim-3`, of
-/// one element of an array, `afterok:@sim[3]`.
+/// Qube's words for what is waited for by label (Q29): `done-job-sim` is `afterok:@sim`, and
+/// `done-frame-sim-3`, of one element of an array, `afterok:@sim[3]`.
 fn callback(clause: &str) -> Option<Awaited> {
     const OF_FRAMES: [(&str, Condition); 3] = [
         ("done-frame-", Condition::EndedOk),
@@ -226,7 +239,10 @@ fn callback(clause: &str) -> Option<Awaited> {
         return is_awaitable(&label).then_some(Awaited { condition, label });
     }
     let (label, condition) = WORDS.into_iter().find_map(label)?;
-    is_label(label).then(|| Awaited { condition, label: label.to_string() })
+    is_label(label).then(|| Awaited {
+        condition,
+        label: label.to_string(),
+    })
 }
 
 /// A kind by its name, or by TORQUE's for arrays alone: `afterokarray`, `afterstartarray`.
@@ -253,7 +269,9 @@ fn job_of(text: &str, server: Option<&str>) -> Result<JobId, Fault> {
         return Err(Fault::Malformed);
     }
     match (at.or(dot), server) {
-        (Some(named), Some(ours)) if !same_server(named, ours) => Err(Fault::Elsewhere(text.to_string())),
+        (Some(named), Some(ours)) if !same_server(named, ours) => {
+            Err(Fault::Elsewhere(text.to_string()))
+        }
         _ => Ok(job),
     }
 }
@@ -264,13 +282,17 @@ fn split_server(text: &str, separator: char) -> Result<(&str, Option<&str>), Fau
         Some((id, server)) => {
             let host = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             let good = !server.is_empty() && server.chars().all(host);
-            if good { Ok((id, Some(server))) } else { Err(Fault::Malformed) }
+            if good {
+                Ok((id, Some(server)))
+            } else {
+                Err(Fault::Malformed)
+            }
         }
     }
 }
 
-/// `on:1,afterok:12.head@head:13.head@head,beforeany:14.head@head,afterok:@sim`, as `qstat -f` shows it;
-/// None when there is nothing to show.
+/// `on:1,afterok:12.head@head:13.head@head,beforeany:14.head@head,afterok:@sim`, as `qstat -f`
+/// shows it; None when there is nothing to show.
 pub fn shown(on: u32, edges: &[Edge], labels: &[Awaited], server: &str) -> Option<String> {
     let mut kinds: Vec<Kind> = Vec::new();
     edges.iter().for_each(|edge| {
@@ -278,7 +300,11 @@ pub fn shown(on: u32, edges: &[Edge], labels: &[Awaited], server: &str) -> Optio
             kinds.push(edge.kind)
         }
     });
-    let mut text = if on > 0 { format!("on:{on}") } else { String::new() };
+    let mut text = if on > 0 {
+        format!("on:{on}")
+    } else {
+        String::new()
+    };
     for kind in kinds {
         let comma = if text.is_empty() { "" } else { "," };
         let _ = write!(text, "{comma}{}", kind.name());
@@ -314,9 +340,13 @@ impl Progress {
     pub fn of(job: &Job) -> Progress {
         let life = &job.life;
         // An array has no attempt of its own: one that was not deleted has run.
-        let began = life.attempt > 0 || job.has_begun() || life.exit.is_some_and(|exit| !exit.deleted);
+        let began =
+            life.attempt > 0 || job.has_begun() || life.exit.is_some_and(|exit| !exit.deleted);
         match life.state {
-            State::Finished => Progress::Ended { status: life.exit.map_or(LOST, |exit| exit.status), began },
+            State::Finished => Progress::Ended {
+                status: life.exit.map_or(LOST, |exit| exit.status),
+                began,
+            },
             _ if began => Progress::Begun,
             _ => Progress::Unbegun,
         }
@@ -337,13 +367,21 @@ pub enum Verdict {
 /// Judges a condition by the progress of the job it is on. One that ended without having begun has
 /// not ended well.
 pub fn judge(condition: Condition, progress: Progress) -> Verdict {
-    let decided = |met: bool| if met { Verdict::Met } else { Verdict::Impossible };
+    let decided = |met: bool| {
+        if met {
+            Verdict::Met
+        } else {
+            Verdict::Impossible
+        }
+    };
     match (condition, progress) {
         (Condition::Begun, Progress::Begun) => Verdict::Met,
         (_, Progress::Unbegun | Progress::Begun) => Verdict::Pending,
         (Condition::Begun, Progress::Ended { began, .. }) => decided(began),
         (Condition::EndedOk, Progress::Ended { status, began }) => decided(began && status == 0),
-        (Condition::EndedNotOk, Progress::Ended { status, began }) => decided(!began || status != 0),
+        (Condition::EndedNotOk, Progress::Ended { status, began }) => {
+            decided(!began || status != 0)
+        }
         (Condition::Ended, Progress::Ended { .. }) => Verdict::Met,
     }
 }
@@ -369,29 +407,56 @@ mod tests {
 
     fn edges(text: &str) -> Result<Vec<(&'static str, String)>, Fault> {
         let wish = Wish::parse(text, Some("head"))?;
-        Ok(wish.edges.iter().map(|edge| (edge.kind.name(), edge.job.to_string())).collect())
+        Ok(wish
+            .edges
+            .iter()
+            .map(|edge| (edge.kind.name(), edge.job.to_string()))
+            .collect())
     }
 
     #[test]
     fn every_spelling_of_a_dependency_is_read() {
         for (text, expected) in [
             ("afterok:1", &[("afterok", "1")][..]),
-            ("afterok:1:2,afternotok:3", &[("afterok", "1"), ("afterok", "2"), ("afternotok", "3")]),
-            ("after:1.head,afterany:2@head", &[("after", "1"), ("afterany", "2")]),
+            (
+                "afterok:1:2,afternotok:3",
+                &[("afterok", "1"), ("afterok", "2"), ("afternotok", "3")],
+            ),
+            (
+                "after:1.head,afterany:2@head",
+                &[("after", "1"), ("afterany", "2")],
+            ),
             ("afterok: 1.head@head:1", &[("afterok", "1")]),
             ("afterok:3[].head", &[("afterok", "3[]")]),
             (
                 "before:1,beforeok:2, beforenotok:3,beforeany:4",
-                &[("before", "1"), ("beforeok", "2"), ("beforenotok", "3"), ("beforeany", "4")],
+                &[
+                    ("before", "1"),
+                    ("beforeok", "2"),
+                    ("beforenotok", "3"),
+                    ("beforeany", "4"),
+                ],
             ),
             ("runone:7", &[("runone", "7")]),
-            ("afterokarray:3[],afterstartarray:4[]", &[("afterok", "3[]"), ("after", "4[]")]),
-            ("beforeanyarray:3[],beforestartarray:4[]", &[("beforeany", "3[]"), ("before", "4[]")]),
+            (
+                "afterokarray:3[],afterstartarray:4[]",
+                &[("afterok", "3[]"), ("after", "4[]")],
+            ),
+            (
+                "beforeanyarray:3[],beforestartarray:4[]",
+                &[("beforeany", "3[]"), ("before", "4[]")],
+            ),
         ] {
-            let expected: Vec<_> = expected.iter().map(|(kind, id)| (*kind, id.to_string())).collect();
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(kind, id)| (*kind, id.to_string()))
+                .collect();
             assert_eq!(edges(text), Ok(expected), "{text}");
         }
-        assert_eq!(Wish::parse("on:2,afterok:1", None).map(|wish| (wish.on, wish.edges.len())), Ok((2, 1)));
+        assert_eq!(
+            Wish::parse("on:2,afterok:1", None).map(|wish| (wish.on, wish.edges.len())),
+            Ok((2, 1))
+        );
     }
 
     /// Q29.
@@ -399,15 +464,32 @@ mod tests {
     fn labels_stand_where_jobs_do_or_in_the_words_of_callbacks() {
         let labels = |text: &str| {
             let wish = Wish::parse(text, None)?;
-            Ok(wish.labels.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+            Ok(wish
+                .labels
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(","))
         };
         for (text, expected) in [
             ("afterok:@sim", "afterok:@sim"),
-            ("afterok:1:@sim:@comp,after:@sim", "afterok:@sim,afterok:@comp,after:@sim"),
-            ("done-job-sim,failed-job-sim, complete-job-a.b", "afterok:@sim,afternotok:@sim,afterany:@a.b"),
+            (
+                "afterok:1:@sim:@comp,after:@sim",
+                "afterok:@sim,afterok:@comp,after:@sim",
+            ),
+            (
+                "done-job-sim,failed-job-sim, complete-job-a.b",
+                "afterok:@sim,afternotok:@sim,afterany:@a.b",
+            ),
             ("done-job-sim,afterok:@sim", "afterok:@sim"),
-            ("done-frame-a-b-3,failed-frame-sim-12", "afterok:@a-b[3],afternotok:@sim[12]"),
-            ("afterany:@sim[0]:@sim,complete-frame-sim-7", "afterany:@sim[0],afterany:@sim,afterany:@sim[7]"),
+            (
+                "done-frame-a-b-3,failed-frame-sim-12",
+                "afterok:@a-b[3],afternotok:@sim[12]",
+            ),
+            (
+                "afterany:@sim[0]:@sim,complete-frame-sim-7",
+                "afterany:@sim[0],afterany:@sim,afterany:@sim[7]",
+            ),
         ] {
             assert_eq!(labels(text).as_deref(), Ok(expected), "{text}");
         }
@@ -434,7 +516,11 @@ mod tests {
         let wish = Wish::parse("on:1,afterok:1,done-job-sim", None).unwrap();
         let text = shown(wish.on, &wish.edges, &wish.labels, "head").unwrap();
         assert_eq!(text, "on:1,afterok:1.head@head,afterok:@sim");
-        assert_eq!(Wish::parse(&text, Some("head")), Ok(wish), "what is shown can be given back");
+        assert_eq!(
+            Wish::parse(&text, Some("head")),
+            Ok(wish),
+            "what is shown can be given back"
+        );
     }
 
     #[test]
@@ -464,20 +550,40 @@ mod tests {
         ] {
             assert_eq!(Wish::parse(text, None), Err(Fault::Malformed), "{text}");
         }
-        for text in ["on:0", "on:x", "on:-1", "on:99999999999", "synccount:2", "syncwith:1"] {
+        for text in [
+            "on:0",
+            "on:x",
+            "on:-1",
+            "on:99999999999",
+            "synccount:2",
+            "syncwith:1",
+        ] {
             assert_eq!(Wish::parse(text, None), Err(Fault::Illegal), "{text}");
         }
-        assert_eq!(Wish::parse("afterok:1.other", Some("head")), Err(Fault::Elsewhere("1.other".into())));
-        assert!(Wish::parse("afterok:1.other", None).is_ok(), "a client does not know the server's name");
+        assert_eq!(
+            Wish::parse("afterok:1.other", Some("head")),
+            Err(Fault::Elsewhere("1.other".into()))
+        );
+        assert!(
+            Wish::parse("afterok:1.other", None).is_ok(),
+            "a client does not know the server's name"
+        );
     }
 
     #[test]
     fn dependencies_are_shown_kind_by_kind() {
         let wish = Wish::parse("on:1,afterok:1,afterany:2,afterok:3[]", None).unwrap();
         let text = shown(wish.on, &wish.edges, &[], "head").unwrap();
-        assert_eq!(text, "on:1,afterok:1.head@head:3[].head@head,afterany:2.head@head");
+        assert_eq!(
+            text,
+            "on:1,afterok:1.head@head:3[].head@head,afterany:2.head@head"
+        );
         let again = Wish::parse(&text, Some("head")).unwrap();
-        assert_eq!(shown(again.on, &again.edges, &[], "head"), Some(text), "what is shown can be given back");
+        assert_eq!(
+            shown(again.on, &again.edges, &[], "head"),
+            Some(text),
+            "what is shown can be given back"
+        );
         assert_eq!(shown(0, &[], &[], "head"), None);
     }
 
@@ -485,7 +591,12 @@ mod tests {
     fn a_condition_is_judged_by_how_far_the_other_job_got() {
         use Verdict::{Impossible, Met, Pending};
         let ended = |status, began| Progress::Ended { status, began };
-        let conditions = [Condition::Begun, Condition::EndedOk, Condition::EndedNotOk, Condition::Ended];
+        let conditions = [
+            Condition::Begun,
+            Condition::EndedOk,
+            Condition::EndedNotOk,
+            Condition::Ended,
+        ];
         for (progress, expected) in [
             (Progress::Unbegun, [Pending, Pending, Pending, Pending]),
             (Progress::Begun, [Met, Pending, Pending, Pending]),
@@ -494,7 +605,11 @@ mod tests {
             (ended(-29, true), [Met, Impossible, Met, Met]),
             (ended(271, false), [Impossible, Impossible, Met, Met]),
         ] {
-            assert_eq!(conditions.map(|condition| judge(condition, progress)), expected, "{progress:?}");
+            assert_eq!(
+                conditions.map(|condition| judge(condition, progress)),
+                expected,
+                "{progress:?}"
+            );
         }
     }
 }

@@ -59,7 +59,10 @@ mod tests {
         assert_eq!(bytes, digest.0);
         assert_eq!(postcard::from_bytes::<Digest>(&bytes).unwrap(), digest);
         for bad in ["", "12", &"g".repeat(64), &"é".repeat(32)] {
-            assert!(serde_json::from_str::<Digest>(&format!("\"{bad}\"")).is_err(), "{bad}");
+            assert!(
+                serde_json::from_str::<Digest>(&format!("\"{bad}\"")).is_err(),
+                "{bad}"
+            );
         }
     }
 }

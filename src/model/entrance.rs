@@ -1,7 +1,8 @@
-//! May a job come into a queue, and with what? One door for all ways in: submission, `qmove`, and routing.
+//! May a job come into a queue, and with what? One door for all ways in: submission, `qmove`, and
+//! routing.
 //!
-//! A queue is asked whether it is open, for whom, and for jobs of which size; then the job gets what goes without
-//! saying there. A routing queue keeps no job that one of its destinations takes.
+//! A queue is asked whether it is open, for whom, and for jobs of which size; then the job gets
+//! what goes without saying there. A routing queue keeps no job that one of its destinations takes.
 
 mod access;
 
@@ -34,7 +35,8 @@ pub struct Entrance<'a> {
     pub qualities: &'a Qualities,
     /// Who comes.
     pub visitor: Visitor<'a>,
-    /// Whether limits leave room for the job in the queue it names; what is to be said besides (I19).
+    /// Whether limits leave room for the job in the queue it names; what is to be said besides
+    /// (I19).
     pub room: &'a dyn Fn(&Spec) -> Result<Vec<String>, Refusal>,
 }
 
@@ -47,8 +49,8 @@ pub struct Entered {
     pub notes: Vec<String>,
 }
 
-/// What a job asks for that is to go into another queue: who leaves that of a reservation leaves the reservation;
-/// one asked for by name stays.
+/// What a job asks for that is to go into another queue: who leaves that of a reservation leaves
+/// the reservation; one asked for by name stays.
 pub fn elsewhere(spec: &Spec, queue: &str) -> Spec {
     let mut spec = spec.clone();
     if spec.queue != queue {
@@ -59,13 +61,16 @@ pub fn elsewhere(spec: &Spec, queue: &str) -> Spec {
 }
 
 impl Entrance<'_> {
-    /// Lets a job that will stand so into the queue that it names, or right on to where that routes it.
+    /// Lets a job that will stand so into the queue that it names, or right on to where that routes
+    /// it.
     pub fn enter(&self, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
         let queue = self.find(&spec.queue)?;
         let own = self.admit(spec, queue, false)?;
-        let Some(route) = &queue.route else { return self.settle(own) };
-        // A job that no destination could ever take is not let in, whether it is passed on now or not. Passed on
-        // is what it comes to here: as when it has waited.
+        let Some(route) = &queue.route else {
+            return self.settle(own);
+        };
+        // A job that no destination could ever take is not let in, whether it is passed on now or
+        // not. Passed on is what it comes to here: as when it has waited.
         match self.pass_on(&own, queue)? {
             Some(entered) if queue.started && route.passes(standing) => Ok(entered),
             _ => self.settle(own),
@@ -78,10 +83,14 @@ impl Entrance<'_> {
     }
 
     fn find(&self, name: &str) -> Result<&Queue, Refusal> {
-        self.queues.iter().find(|queue| queue.name == name).ok_or_else(Refusal::unknown_queue)
+        self.queues
+            .iter()
+            .find(|queue| queue.name == name)
+            .ok_or_else(Refusal::unknown_queue)
     }
 
-    /// What a job comes to in a queue, if that takes such jobs; `is_routed` if a routing queue hands it over.
+    /// What a job comes to in a queue, if that takes such jobs; `is_routed` if a routing queue
+    /// hands it over.
     fn admit(&self, spec: &Spec, queue: &Queue, is_routed: bool) -> Result<Spec, Refusal> {
         if !queue.enabled {
             return Err(Refusal::queue_disabled());
@@ -94,20 +103,31 @@ impl Entrance<'_> {
         if count.is_some_and(|count| queue.max_array_size.is_some_and(|most| count > most)) {
             return Err(Refusal::array_too_large());
         }
-        let mut spec = Spec { queue: queue.name.clone(), ..spec.clone() };
+        let mut spec = Spec {
+            queue: queue.name.clone(),
+            ..spec.clone()
+        };
         self.assign_quality(&mut spec);
         self.fit(&mut spec, queue)?;
         Ok(spec)
     }
 
-    /// Gives a job what goes without saying in its queue, and holds it against the queue's bounds: a quality
-    /// of service may be exempt from them (F4).
+    /// Gives a job what goes without saying in its queue, and holds it against the queue's bounds:
+    /// a quality of service may be exempt from them (F4).
     pub fn fit(&self, spec: &mut Spec, queue: &Queue) -> Result<(), Refusal> {
         let is_exempt = self.qualities.is_exempt(spec.qos.as_deref());
         let defaults = Defaults::new(queue.defaults.clone(), queue.chunk_defaults.clone());
-        let defaults = if is_exempt { defaults } else { defaults.bounded(&queue.most) };
+        let defaults = if is_exempt {
+            defaults
+        } else {
+            defaults.bounded(&queue.most)
+        };
         spec.request = Arc::new(spec.request.with(&defaults, self.resources)?);
-        if is_exempt { Ok(()) } else { bounds::check(queue, &spec.request, self.resources) }
+        if is_exempt {
+            Ok(())
+        } else {
+            bounds::check(queue, &spec.request, self.resources)
+        }
     }
 }
 

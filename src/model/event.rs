@@ -24,7 +24,8 @@ pub enum Event {
         /// Who set them.
         by: String,
     },
-    /// Moved to another instance, by `user@host`: to a nested one, or back to its parent. It is over here.
+    /// Moved to another instance, by `user@host`: to a nested one, or back to its parent. It is
+    /// over here.
     Taken {
         /// Who moved it.
         by: String,
@@ -143,7 +144,8 @@ pub enum Event {
         /// The highest attempt of any element so far.
         highest: Attempt,
     },
-    /// Over, and to run once more, by `user@host`: a job that failed or was deleted, or such elements of an array.
+    /// Over, and to run once more, by `user@host`: a job that failed or was deleted, or such
+    /// elements of an array.
     Retried {
         /// Who wants it.
         by: String,

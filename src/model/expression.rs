@@ -62,7 +62,10 @@ pub struct Expression {
 impl Expression {
     /// Reads an expression; the error says what is wrong at which column.
     pub fn parse(text: &str) -> Result<Expression, Syntax> {
-        Ok(Expression { text: text.to_string(), root: parser::parse(text)? })
+        Ok(Expression {
+            text: text.to_string(),
+            root: parser::parse(text)?,
+        })
     }
 
     /// As it was typed.
@@ -143,7 +146,10 @@ impl TryFrom<String> for Expression {
     type Error = Syntax;
 
     fn try_from(text: String) -> Result<Expression, Syntax> {
-        Ok(Expression { root: parser::parse(&text)?, text })
+        Ok(Expression {
+            root: parser::parse(&text)?,
+            text,
+        })
     }
 }
 

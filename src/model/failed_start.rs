@@ -6,8 +6,8 @@ use super::state::Holds;
 use super::time::{Span, Time};
 use std::collections::BTreeSet;
 
-/// How many other hosts a job tries before a pause for all hosts. A fault of all hosts at once, such as
-/// a file server that is away for a minute, must not use up all tries.
+/// How many other hosts a job tries before a pause for all hosts. A fault of all hosts at once,
+/// such as a file server that is away for a minute, must not use up all tries.
 const HOSTS_TO_TRY: u32 = 2;
 
 impl Life {
@@ -30,8 +30,9 @@ impl Life {
 }
 
 impl Job {
-    /// The host that was to run the script could not start it. The job tries up to [`HOSTS_TO_TRY`] other hosts
-    /// at once; all these failures count as one. It is held only after it has failed on every host.
+    /// The host that was to run the script could not start it. The job tries up to [`HOSTS_TO_TRY`]
+    /// other hosts at once; all these failures count as one. It is held only after it has failed on
+    /// every host.
     pub(super) fn failed_on_its_host(&mut self, moment: Moment) {
         let first = self.life.run.as_ref().and_then(|run| run.shares.first());
         let host = first.map(|share| share.host.clone());
@@ -43,13 +44,17 @@ impl Job {
             self.life.hosts_to_try = left;
             return self.requeue(moment);
         }
-        let most = if self.life.failed_hosts.len() < moment.hosts { u32::MAX } else { retries.most };
+        let most = if self.life.failed_hosts.len() < moment.hosts {
+            u32::MAX
+        } else {
+            retries.most
+        };
         self.fail(0, most, moment);
         self.life.hosts_to_try = HOSTS_TO_TRY;
     }
 
-    /// M10: the job is tried again after pauses that grow, and held in the end. The first `free` failures cost no
-    /// pause.
+    /// M10: the job is tried again after pauses that grow, and held in the end. The first `free`
+    /// failures cost no pause.
     pub(super) fn try_again(&mut self, free: u32, moment: Moment) {
         self.fail(free, moment.rules.retries.most, moment);
     }
@@ -67,8 +72,8 @@ impl Job {
         self.requeue(moment);
     }
 
-    /// Does not start the job for `wait`, and up to a sixty-fourth longer: jobs that are put off at about the same
-    /// time become one class, however many they are. The pause holds for all hosts.
+    /// Does not start the job for `wait`, and up to a sixty-fourth longer: jobs that are put off at
+    /// about the same time become one class, however many they are. The pause holds for all hosts.
     pub(super) fn put_off(&mut self, wait: Span, moment: Moment) {
         self.life.hosts_to_try = 0;
         let step = (wait.0 / 64).max(1);
@@ -89,14 +94,23 @@ mod tests {
 
     fn queued() -> Job {
         let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
-        job.spec = Arc::new(Spec { rerunnable: true, ..(*job.spec).clone() });
+        job.spec = Arc::new(Spec {
+            rerunnable: true,
+            ..(*job.spec).clone()
+        });
         job.apply(&Event::Submitted, fixture::moment(0));
         job
     }
 
     /// Starts the job on a host at that many hours; the attempt ends at once.
     fn try_on(host: &str, attempt: Attempt, how: How, job: &mut Job) {
-        try_at(fixture::moment(3600 * i64::from(attempt)), host, attempt, how, job);
+        try_at(
+            fixture::moment(3600 * i64::from(attempt)),
+            host,
+            attempt,
+            how,
+            job,
+        );
     }
 
     fn try_at(moment: Moment, host: &str, attempt: Attempt, how: How, job: &mut Job) {
@@ -110,9 +124,23 @@ mod tests {
             mpiprocs: 1,
             ranks: vec![],
         };
-        job.apply(&Event::Started { attempt, shares: vec![share], score: None, extra: false }, moment);
-        let outcome =
-            Outcome { how, sent: None, used: Default::default(), notes: Vec::new(), unfit: None, on_its_own: false };
+        job.apply(
+            &Event::Started {
+                attempt,
+                shares: vec![share],
+                score: None,
+                extra: false,
+            },
+            moment,
+        );
+        let outcome = Outcome {
+            how,
+            sent: None,
+            used: Default::default(),
+            notes: Vec::new(),
+            unfit: None,
+            on_its_own: false,
+        };
         job.apply(&Event::Ended { attempt, outcome }, moment);
     }
 
@@ -123,14 +151,31 @@ mod tests {
         for attempt in 1..=20 {
             let moment = fixture::moment(3600 * i64::from(attempt));
             try_on("n1", attempt, How::NodeFault("full".into()), &mut job);
-            let wait = job.life.not_before.filter(|_| attempt < 20).map_or(0, |until| until.since(moment.now).0 / 1000);
-            let least = [60, 120, 240, 480, 960, 1920, 3600].get(attempt as usize - 1).copied().unwrap_or(3600);
-            let state = if attempt < 20 { State::Queued } else { State::Held };
+            let wait = job
+                .life
+                .not_before
+                .filter(|_| attempt < 20)
+                .map_or(0, |until| until.since(moment.now).0 / 1000);
+            let least = [60, 120, 240, 480, 960, 1920, 3600]
+                .get(attempt as usize - 1)
+                .copied()
+                .unwrap_or(3600);
+            let state = if attempt < 20 {
+                State::Queued
+            } else {
+                State::Held
+            };
             assert_eq!(job.life.state, state, "attempt {attempt}");
-            assert!(attempt == 20 || (least..=least + least / 64).contains(&wait), "{attempt}: {wait}");
+            assert!(
+                attempt == 20 || (least..=least + least / 64).contains(&wait),
+                "{attempt}: {wait}"
+            );
         }
         assert!(job.life.holds.contains(Holds::SYSTEM));
-        assert_eq!(job.life.failed_starts, 0, "released, it has all its tries again");
+        assert_eq!(
+            job.life.failed_starts, 0,
+            "released, it has all its tries again"
+        );
     }
 
     /// M10.
@@ -139,28 +184,76 @@ mod tests {
         let mut job = queued();
         let mut avoided = |attempt: Attempt, host: &str, how: How| {
             try_on(host, attempt, how, &mut job);
-            let hosts = job.life.avoided_hosts().into_iter().flatten().cloned().collect::<Vec<_>>();
+            let hosts = job
+                .life
+                .avoided_hosts()
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect::<Vec<_>>();
             (hosts.join(","), job.life.failed_starts)
         };
         let fault = || How::NodeFault("no home directory".into());
         assert_eq!(avoided(1, "n1", fault()), ("n1".into(), 1));
-        assert_eq!(avoided(2, "n2", fault()), ("n1,n2".into(), 1), "the same try, on another host");
-        assert_eq!(avoided(3, "n3", fault()), (String::new(), 1), "the pause holds for all hosts");
-        assert_eq!(avoided(4, "n4", fault()), ("n1,n2,n3,n4".into(), 2), "the next try after the pause");
-        assert_eq!(avoided(5, "n1", fault()), ("n1,n2,n3,n4".into(), 3), "the pause was over, no other host free");
-        assert_eq!(avoided(6, "n5", How::ShepherdLost), (String::new(), 4), "a loss is no fault of its host");
+        assert_eq!(
+            avoided(2, "n2", fault()),
+            ("n1,n2".into(), 1),
+            "the same try, on another host"
+        );
+        assert_eq!(
+            avoided(3, "n3", fault()),
+            (String::new(), 1),
+            "the pause holds for all hosts"
+        );
+        assert_eq!(
+            avoided(4, "n4", fault()),
+            ("n1,n2,n3,n4".into(), 2),
+            "the next try after the pause"
+        );
+        assert_eq!(
+            avoided(5, "n1", fault()),
+            ("n1,n2,n3,n4".into(), 3),
+            "the pause was over, no other host free"
+        );
+        assert_eq!(
+            avoided(6, "n5", How::ShepherdLost),
+            (String::new(), 4),
+            "a loss is no fault of its host"
+        );
     }
 
     /// M10.
     #[test]
     fn a_pause_for_another_reason_holds_for_all_hosts() {
         let mut job = queued();
-        try_on("n1", 1, How::NodeFault("no home directory".into()), &mut job);
+        try_on(
+            "n1",
+            1,
+            How::NodeFault("no home directory".into()),
+            &mut job,
+        );
         let mut shoved = job.clone();
-        shoved.apply(&Event::Shoved { by: "root@head".into() }, fixture::moment(0));
-        assert_eq!((shoved.life.not_before, shoved.life.avoided_hosts()), (None, None));
-        job.apply(&Event::StartRefused { hook: "h".into(), why: "no".into() }, fixture::moment(0));
-        assert_eq!((job.life.not_before.is_some(), job.life.avoided_hosts()), (true, None));
+        shoved.apply(
+            &Event::Shoved {
+                by: "root@head".into(),
+            },
+            fixture::moment(0),
+        );
+        assert_eq!(
+            (shoved.life.not_before, shoved.life.avoided_hosts()),
+            (None, None)
+        );
+        job.apply(
+            &Event::StartRefused {
+                hook: "h".into(),
+                why: "no".into(),
+            },
+            fixture::moment(0),
+        );
+        assert_eq!(
+            (job.life.not_before.is_some(), job.life.avoided_hosts()),
+            (true, None)
+        );
     }
 
     /// M10.
@@ -168,14 +261,30 @@ mod tests {
     fn a_job_is_held_only_after_it_has_failed_on_every_host() {
         let mut job = queued();
         let mut fail_on = |host: &str, attempt: Attempt| {
-            let moment = Moment { hosts: 2, ..fixture::moment(3600 * i64::from(attempt)) };
-            try_at(moment, host, attempt, How::NodeFault("no home directory".into()), &mut job);
+            let moment = Moment {
+                hosts: 2,
+                ..fixture::moment(3600 * i64::from(attempt))
+            };
+            try_at(
+                moment,
+                host,
+                attempt,
+                How::NodeFault("no home directory".into()),
+                &mut job,
+            );
             job.life.state
         };
         for attempt in 1..=50 {
-            assert_eq!(fail_on("n1", attempt), State::Queued, "attempt {attempt}: n2 has not failed");
+            assert_eq!(
+                fail_on("n1", attempt),
+                State::Queued,
+                "attempt {attempt}: n2 has not failed"
+            );
         }
-        assert_eq!((fail_on("n2", 51), fail_on("n1", 52)), (State::Queued, State::Held));
+        assert_eq!(
+            (fail_on("n2", 51), fail_on("n1", 52)),
+            (State::Queued, State::Held)
+        );
     }
 
     #[test]
@@ -183,14 +292,28 @@ mod tests {
         let job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
         let put_off = |now: i64, wait: Span| {
             let mut job = job.clone();
-            job.put_off(wait, Moment { now: Time(now), ..fixture::moment(0) });
+            job.put_off(
+                wait,
+                Moment {
+                    now: Time(now),
+                    ..fixture::moment(0)
+                },
+            );
             let until = job.life.not_before.unwrap();
-            assert!(until >= Time(now) + wait && until.0 <= now + wait.0 + wait.0 / 64, "{until:?}");
+            assert!(
+                until >= Time(now) + wait && until.0 <= now + wait.0 + wait.0 / 64,
+                "{until:?}"
+            );
             until
         };
         let hour = Span::seconds(3600);
-        let moments: BTreeSet<Time> = (0..100_000).map(|n| put_off(1_700_000_000_000 + 36 * n, hour)).collect();
+        let moments: BTreeSet<Time> = (0..100_000)
+            .map(|n| put_off(1_700_000_000_000 + 36 * n, hour))
+            .collect();
         assert!(moments.len() <= 66, "{}", moments.len());
-        assert_eq!(put_off(1_700_000_000_001, Span(50)), Time(1_700_000_000_051));
+        assert_eq!(
+            put_off(1_700_000_000_001, Span(50)),
+            Time(1_700_000_000_051)
+        );
     }
 }

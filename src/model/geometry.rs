@@ -26,7 +26,9 @@ impl Geometry {
 
 /// Not a geometry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{found}` is no geometry: one names all tasks from 0 on, each once, node by node, as {{(0,3)(1,2)}}")]
+#[error(
+    "`{found}` is no geometry: one names all tasks from 0 on, each once, node by node, as {{(0,3)(1,2)}}"
+)]
 pub struct NotGeometry {
     found: String,
 }
@@ -35,18 +37,31 @@ impl FromStr for Geometry {
     type Err = NotGeometry;
 
     fn from_str(text: &str) -> Result<Geometry, NotGeometry> {
-        read(text).ok_or_else(|| NotGeometry { found: text.chars().take(60).collect() })
+        read(text).ok_or_else(|| NotGeometry {
+            found: text.chars().take(60).collect(),
+        })
     }
 }
 
 fn read(text: &str) -> Option<Geometry> {
     let inner: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let inner = inner.strip_prefix('{')?.strip_suffix('}')?.strip_prefix('(')?.strip_suffix(')')?;
-    let group = |text: &str| text.split(',').map(|number| number.parse().ok()).collect::<Option<Vec<u32>>>();
+    let inner = inner
+        .strip_prefix('{')?
+        .strip_suffix('}')?
+        .strip_prefix('(')?
+        .strip_suffix(')')?;
+    let group = |text: &str| {
+        text.split(',')
+            .map(|number| number.parse().ok())
+            .collect::<Option<Vec<u32>>>()
+    };
     let groups = inner.split(")(").map(group).collect::<Option<Vec<_>>>()?;
     let mut all: Vec<u32> = groups.iter().flatten().copied().collect();
     all.sort_unstable();
-    let is_each_once = all.iter().enumerate().all(|(place, task)| *task as usize == place);
+    let is_each_once = all
+        .iter()
+        .enumerate()
+        .all(|(place, task)| *task as usize == place);
     (is_each_once && all.len() <= MOST).then_some(Geometry(groups))
 }
 
@@ -83,9 +98,21 @@ mod tests {
     #[test]
     fn a_geometry_names_each_task_once() {
         let geometry: Geometry = "{(0,3)( 1,2)}".parse().unwrap();
-        assert_eq!((geometry.groups(), geometry.tasks()), (&[vec![0, 3], vec![1, 2]][..], 4));
+        assert_eq!(
+            (geometry.groups(), geometry.tasks()),
+            (&[vec![0, 3], vec![1, 2]][..], 4)
+        );
         assert_eq!(geometry.to_string(), "{(0,3)(1,2)}");
-        for bad in ["", "{}", "{()}", "(0)", "{(0,2)}", "{(0)(0)}", "{(0),(1)}", "{(-1)}"] {
+        for bad in [
+            "",
+            "{}",
+            "{()}",
+            "(0)",
+            "{(0,2)}",
+            "{(0)(0)}",
+            "{(0),(1)}",
+            "{(-1)}",
+        ] {
             assert!(bad.parse::<Geometry>().is_err(), "{bad}");
         }
     }

@@ -32,8 +32,12 @@ impl Grant {
         for share in shares {
             for (name, value) in &share.taken {
                 match (name.as_str(), value) {
-                    ("ncpus", Value::Long(count)) => grant.ncpus += u32::try_from(*count).unwrap_or(0),
-                    ("mem", Value::Size(size)) => *grant.mem_kb.get_or_insert(0) += size.bytes() / 1024,
+                    ("ncpus", Value::Long(count)) => {
+                        grant.ncpus += u32::try_from(*count).unwrap_or(0)
+                    }
+                    ("mem", Value::Size(size)) => {
+                        *grant.mem_kb.get_or_insert(0) += size.bytes() / 1024
+                    }
                     _ => {}
                 }
             }
@@ -52,7 +56,9 @@ impl Grant {
     pub fn parse(text: &str) -> Result<Grant, String> {
         let grant: Grant = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let bound = grant.cpus.is_empty() || grant.cpus.len() == grant.ncpus as usize;
-        bound.then_some(grant).ok_or_else(|| "it binds more or fewer processors than it has".to_string())
+        bound
+            .then_some(grant)
+            .ok_or_else(|| "it binds more or fewer processors than it has".to_string())
     }
 }
 
@@ -66,7 +72,10 @@ mod tests {
         Share {
             node: "n1".into(),
             host: "n1".into(),
-            taken: [("ncpus".to_string(), Value::Long(ncpus))].into_iter().chain(mem).collect(),
+            taken: [("ncpus".to_string(), Value::Long(ncpus))]
+                .into_iter()
+                .chain(mem)
+                .collect(),
             pooled: vec![],
             cpus: cpus.to_vec(),
             gpus: gpus.to_vec(),
@@ -77,17 +86,39 @@ mod tests {
 
     #[test]
     fn chunks_of_one_host_add_up() {
-        let shares = [share(2, Some("1gb"), &[0, 1], &[3]), share(1, Some("512mb"), &[4], &[])];
+        let shares = [
+            share(2, Some("1gb"), &[0, 1], &[3]),
+            share(1, Some("512mb"), &[4], &[]),
+        ];
         let grant = Grant::of(shares.iter());
-        assert_eq!(grant, Grant { ncpus: 3, mem_kb: Some(1_572_864), cpus: vec![0, 1, 4], gpus: vec![3] });
+        assert_eq!(
+            grant,
+            Grant {
+                ncpus: 3,
+                mem_kb: Some(1_572_864),
+                cpus: vec![0, 1, 4],
+                gpus: vec![3]
+            }
+        );
         assert_eq!(Grant::parse(&grant.text()), Ok(grant));
-        assert_eq!(Grant::of([share(2, None, &[], &[])].iter()).mem_kb, None, "memory that nobody asked for");
+        assert_eq!(
+            Grant::of([share(2, None, &[], &[])].iter()).mem_kb,
+            None,
+            "memory that nobody asked for"
+        );
     }
 
     #[test]
     fn a_text_that_is_no_grant_is_refused() {
         assert_eq!(Grant::parse("{\"ncpus\":2}").unwrap().ncpus, 2);
-        for bad in ["", "8", "{}", "{\"ncpus\":-1}", "{\"ncpus\":2,\"cpus\":[1]}", "{\"ncpus\":2,\"cores\":2}"] {
+        for bad in [
+            "",
+            "8",
+            "{}",
+            "{\"ncpus\":-1}",
+            "{\"ncpus\":2,\"cpus\":[1]}",
+            "{\"ncpus\":2,\"cores\":2}",
+        ] {
             assert!(Grant::parse(bad).is_err(), "{bad}");
         }
     }

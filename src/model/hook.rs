@@ -1,6 +1,6 @@
-//! `[[hook]]`: programs of the site that are asked when something is about to happen, and may let it,
-//! refuse it with a message, or have it otherwise. PBS's events (`spec`: hooks), told as JSON to any
-//! program instead of to Python within the daemon.
+//! `[[hook]]`: programs of the site that are asked when something is about to happen, and may let
+//! it, refuse it with a message, or have it otherwise. PBS's events (`spec`: hooks), told as JSON
+//! to any program instead of to Python within the daemon.
 
 mod answer;
 
@@ -48,17 +48,26 @@ impl Occasion {
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Occasion> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, occasion)| *occasion)
+        Self::ALL
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, occasion)| *occasion)
     }
 
     /// As it is written.
     pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, occasion)| *occasion == self).map_or("", |(name, _)| name)
+        Self::ALL
+            .iter()
+            .find(|(_, occasion)| *occasion == self)
+            .map_or("", |(name, _)| name)
     }
 
     /// Whether it is noded that asks, not schedd.
     pub fn is_on_nodes(self) -> bool {
-        !matches!(self, Occasion::QueueJob | Occasion::ModifyJob | Occasion::RunJob)
+        !matches!(
+            self,
+            Occasion::QueueJob | Occasion::ModifyJob | Occasion::RunJob
+        )
     }
 }
 
@@ -74,10 +83,12 @@ pub enum RunsAs {
 
 impl RunsAs {
     /// All of them, as PBS writes them.
-    pub const ALL: &'static [(&'static str, RunsAs)] = &[("pbsadmin", RunsAs::Daemon), ("pbsuser", RunsAs::Owner)];
+    pub const ALL: &'static [(&'static str, RunsAs)] =
+        &[("pbsadmin", RunsAs::Daemon), ("pbsuser", RunsAs::Owner)];
 }
 
-/// What is done on a node besides, when a hook fails: it cannot be run, takes too long, or says nonsense.
+/// What is done on a node besides, when a hook fails: it cannot be run, takes too long, or says
+/// nonsense.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailAction {
     /// Nothing besides.
@@ -89,8 +100,10 @@ pub enum FailAction {
 
 impl FailAction {
     /// All of them, as they are written.
-    pub const ALL: &'static [(&'static str, FailAction)] =
-        &[("none", FailAction::None), ("offline_vnodes", FailAction::OfflineVnodes)];
+    pub const ALL: &'static [(&'static str, FailAction)] = &[
+        ("none", FailAction::None),
+        ("offline_vnodes", FailAction::OfflineVnodes),
+    ];
 }
 
 /// The longest name of a hook, in bytes.
@@ -145,18 +158,25 @@ impl Hook {
     /// Whether this can be the name of one: it may be that of a file.
     pub fn is_name(name: &str) -> bool {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        (1..=LONGEST_NAME).contains(&name.len()) && !name.starts_with('.') && name.chars().all(is_plain)
+        (1..=LONGEST_NAME).contains(&name.len())
+            && !name.starts_with('.')
+            && name.chars().all(is_plain)
     }
 
     /// What is said to the user when a hook fails, in PBS's words (exit code 32).
     pub fn failure(&self) -> String {
-        format!("request rejected as filter hook '{}' encountered an exception. Please inform Admin", self.name)
+        format!(
+            "request rejected as filter hook '{}' encountered an exception. Please inform Admin",
+            self.name
+        )
     }
 }
 
 /// Those asked on an occasion, in their order.
 pub fn asked(hooks: &[Hook], occasion: Occasion) -> Vec<&Hook> {
-    let is_asked = |hook: &&Hook| hook.is_enabled && hook.occasions.contains(&occasion) && !hook.command.is_empty();
+    let is_asked = |hook: &&Hook| {
+        hook.is_enabled && hook.occasions.contains(&occasion) && !hook.command.is_empty()
+    };
     let mut asked: Vec<&Hook> = hooks.iter().filter(is_asked).collect();
     asked.sort_by_key(|hook| hook.order);
     asked
@@ -182,8 +202,18 @@ mod tests {
 
     #[test]
     fn hooks_are_asked_in_their_order_and_only_when_they_want() {
-        let hooks = [hook("c", 2, true), hook("off", 1, false), hook("a", 1, true), hook("b", 1, true)];
-        let names = |occasion| asked(&hooks, occasion).iter().map(|hook| hook.name.as_str()).collect::<Vec<_>>();
+        let hooks = [
+            hook("c", 2, true),
+            hook("off", 1, false),
+            hook("a", 1, true),
+            hook("b", 1, true),
+        ];
+        let names = |occasion| {
+            asked(&hooks, occasion)
+                .iter()
+                .map(|hook| hook.name.as_str())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(names(Occasion::QueueJob), ["a", "b", "c"]);
         assert!(names(Occasion::RunJob).is_empty());
     }

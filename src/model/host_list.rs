@@ -30,8 +30,8 @@ impl HostList {
         is_named && !self.omit_hosts.contains(host) && !any(&self.omit_groups)
     }
 
-    /// The same with one part (`hosts`, `groups`, `omit_hosts`, `omit_groups`) as `names` says: joined
-    /// by commas or `+`; an empty text names nobody.
+    /// The same with one part (`hosts`, `groups`, `omit_hosts`, `omit_groups`) as `names` says:
+    /// joined by commas or `+`; an empty text names nobody.
     pub fn with(&self, part: &str, names: &str) -> Result<HostList, NotHostList> {
         let mut list = self.clone();
         if let Some(place) = list.part(part) {
@@ -46,8 +46,20 @@ impl HostList {
 
     /// The parts that say something, with their names.
     pub fn shown(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let given = self.parts().into_iter().filter(|(_, names)| !names.is_empty());
-        given.map(|(part, names)| (part, names.iter().map(String::as_str).collect::<Vec<_>>().join(",")))
+        let given = self
+            .parts()
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty());
+        given.map(|(part, names)| {
+            (
+                part,
+                names
+                    .iter()
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .join(","),
+            )
+        })
     }
 
     /// Whether it names hosts, and not groups alone.
@@ -91,19 +103,29 @@ impl FromStr for HostList {
     fn from_str(text: &str) -> Result<HostList, NotHostList> {
         let mut list = HostList::default();
         for part in text.split_whitespace() {
-            add(&mut list, part).map_err(|why| NotHostList { found: part.to_string(), why })?;
+            add(&mut list, part).map_err(|why| NotHostList {
+                found: part.to_string(),
+                why,
+            })?;
         }
         Ok(list)
     }
 }
 
 fn add(list: &mut HostList, part: &str) -> Result<(), &'static str> {
-    let (name, names) = part.split_once('=').ok_or("is no part of a host list: parts are hosts=NAME,...")?;
-    let place = list.part(name).ok_or("is no part of a host list: there are hosts groups omit_hosts omit_groups")?;
+    let (name, names) = part
+        .split_once('=')
+        .ok_or("is no part of a host list: parts are hosts=NAME,...")?;
+    let place = list
+        .part(name)
+        .ok_or("is no part of a host list: there are hosts groups omit_hosts omit_groups")?;
     if !place.is_empty() {
         return Err("comes twice in the host list: name all in one part, with commas");
     }
-    if names.split(',').any(|name| name.is_empty() || name.contains('=')) {
+    if names
+        .split(',')
+        .any(|name| name.is_empty() || name.contains('='))
+    {
         return Err("holds what is no name: names stand between single commas");
     }
     place.extend(names.split(',').map(str::to_string));
@@ -112,7 +134,10 @@ fn add(list: &mut HostList, part: &str) -> Result<(), &'static str> {
 
 impl fmt::Display for HostList {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let given = self.parts().into_iter().filter(|(_, names)| !names.is_empty());
+        let given = self
+            .parts()
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty());
         for (position, (part, names)) in given.enumerate() {
             let between = if position == 0 { "" } else { " " };
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -143,7 +168,10 @@ mod tests {
 
     fn accepted(list: &str, hosts: &[(&str, &[&str])]) -> Vec<bool> {
         let list: HostList = list.parse().unwrap();
-        hosts.iter().map(|(host, groups)| list.accepts(host, groups)).collect()
+        hosts
+            .iter()
+            .map(|(host, groups)| list.accepts(host, groups))
+            .collect()
     }
 
     /// Q24.
@@ -153,7 +181,10 @@ mod tests {
         assert_eq!(accepted("hosts=n1,n2 omit=n2", hosts), [true, false, false]);
         assert_eq!(accepted("", hosts), [true, true, true]);
         assert_eq!(accepted("groups=gpu", hosts), [true, true, false]);
-        assert_eq!(accepted("groups=gpu omit_groups=old", hosts), [true, false, false]);
+        assert_eq!(
+            accepted("groups=gpu omit_groups=old", hosts),
+            [true, false, false]
+        );
         assert_eq!(accepted("hosts=n3 groups=old", hosts), [false, true, true]);
         assert_eq!(accepted("omit_hosts=n1", hosts), [false, true, true]);
         assert_eq!(accepted("omit_groups=gpu", hosts), [false, false, true]);
@@ -161,11 +192,25 @@ mod tests {
 
     #[test]
     fn a_faulty_list_is_refused_by_its_faulty_part() {
-        for bad in ["n1", "host=n1", "hosts=", "hosts=n1,,n2", "hosts=n1 hosts=n2", "hosts=n1=n2", "hosts=n1, n2"] {
+        for bad in [
+            "n1",
+            "host=n1",
+            "hosts=",
+            "hosts=n1,,n2",
+            "hosts=n1 hosts=n2",
+            "hosts=n1=n2",
+            "hosts=n1, n2",
+        ] {
             assert!(bad.parse::<HostList>().is_err(), "{bad:?}");
         }
-        let told = "hosts=n1 node=n2".parse::<HostList>().unwrap_err().to_string();
-        assert_eq!(told, "`node=n2` is no part of a host list: there are hosts groups omit_hosts omit_groups");
+        let told = "hosts=n1 node=n2"
+            .parse::<HostList>()
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            told,
+            "`node=n2` is no part of a host list: there are hosts groups omit_hosts omit_groups"
+        );
     }
 
     #[test]

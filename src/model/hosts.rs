@@ -8,7 +8,9 @@ pub fn for_host<'a>(list: &'a [u8], host: &str) -> Option<&'a [u8]> {
         let name = at(entry).map(|at| &entry[at + 1..]);
         name.is_some_and(|name| name.split(|&b| b == b'.').next() == Some(host.as_bytes()))
     };
-    let named = entries().find(names_host).map(|entry| &entry[..at(entry).unwrap_or(entry.len())]);
+    let named = entries()
+        .find(names_host)
+        .map(|entry| &entry[..at(entry).unwrap_or(entry.len())]);
     named.or_else(|| entries().find(|entry| at(entry).is_none()))
 }
 
@@ -18,8 +20,9 @@ mod tests {
 
     #[test]
     fn the_entry_for_a_host_counts_more_than_the_one_for_all() {
-        let found =
-            |list: &'static str| for_host(list.as_bytes(), "n1").map(|entry| std::str::from_utf8(entry).unwrap());
+        let found = |list: &'static str| {
+            for_host(list.as_bytes(), "n1").map(|entry| std::str::from_utf8(entry).unwrap())
+        };
         assert_eq!(found("a@n2,b,c@n1.some.where"), Some("c"));
         assert_eq!(found("a@n2,b"), Some("b"));
         assert_eq!(found("a@n2"), None);

@@ -42,7 +42,11 @@ impl Indices {
 
     /// One index alone.
     pub fn one(index: u32) -> Indices {
-        Indices { first: index, last: index, step: 1 }
+        Indices {
+            first: index,
+            last: index,
+            step: 1,
+        }
     }
 
     /// All above this one.
@@ -62,7 +66,11 @@ impl Indices {
 
     /// Those from one position to another.
     pub fn between(self, first: u32, last: u32) -> Indices {
-        Indices { first: self.at(first), last: self.at(last), ..self }
+        Indices {
+            first: self.at(first),
+            last: self.at(last),
+            ..self
+        }
     }
 
     /// Whether none is left out between the first and the last.
@@ -83,7 +91,11 @@ impl Indices {
 
     /// Those that are also among `others`; None if there are none.
     pub fn common(self, others: Indices) -> Option<Indices> {
-        let (coarse, fine) = if self.step >= others.step { (self, others) } else { (others, self) };
+        let (coarse, fine) = if self.step >= others.step {
+            (self, others)
+        } else {
+            (others, self)
+        };
         let wide = |index: u32| u64::from(index);
         let (low, high) = (self.first.max(others.first), self.last.min(others.last));
         let steps = wide(low - coarse.first).div_ceil(wide(coarse.step));
@@ -91,7 +103,8 @@ impl Indices {
         // What remains when divided by the finer step comes again after so many of the coarser.
         let candidates = (0..wide(fine.step)).map(|k| start + k * wide(coarse.step));
         let mut candidates = candidates.take_while(|&index| index <= wide(high));
-        let first = candidates.find(|&index| (index - wide(fine.first)).is_multiple_of(wide(fine.step)))?;
+        let first =
+            candidates.find(|&index| (index - wide(fine.first)).is_multiple_of(wide(fine.step)))?;
         let step = wide(coarse.step) / gcd(wide(coarse.step), wide(fine.step)) * wide(fine.step);
         // A step beyond the last index is as good as any.
         let step = u32::try_from(step).unwrap_or(u32::MAX);
@@ -102,7 +115,11 @@ impl Indices {
     pub fn positions(self, some: Indices) -> Option<Indices> {
         let common = self.common(some)?;
         let last = self.position(common.largest())?;
-        Some(Indices { first: self.position(common.first)?, last, step: (common.step / self.step).max(1) })
+        Some(Indices {
+            first: self.position(common.first)?,
+            last,
+            step: (common.step / self.step).max(1),
+        })
     }
 
     /// As `-J` writes them: always with both bounds.
@@ -144,7 +161,10 @@ impl FromStr for Indices {
     fn from_str(text: &str) -> Result<Indices, NotIndices> {
         let number = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            digits.then(|| text.parse().ok()).flatten().ok_or(NotIndices)
+            digits
+                .then(|| text.parse().ok())
+                .flatten()
+                .ok_or(NotIndices)
         };
         let (bounds, step) = text.split_once(':').unwrap_or((text, "1"));
         let (first, last) = bounds.split_once('-').unwrap_or((bounds, bounds));
@@ -160,11 +180,33 @@ mod tests {
     #[test]
     fn indices_are_read_counted_and_shown() {
         let odd: Indices = "1-10:2".parse().unwrap();
-        assert_eq!((odd.count(), odd.largest(), odd.to_string().as_str()), (5, 9, "1-10:2"));
+        assert_eq!(
+            (odd.count(), odd.largest(), odd.to_string().as_str()),
+            (5, 9, "1-10:2")
+        );
         assert_eq!(odd.iter().collect::<Vec<_>>(), [1, 3, 5, 7, 9]);
-        assert_eq!((odd.position(7), odd.position(8), odd.position(11), odd.position(0)), (Some(3), None, None, None));
+        assert_eq!(
+            (
+                odd.position(7),
+                odd.position(8),
+                odd.position(11),
+                odd.position(0)
+            ),
+            (Some(3), None, None, None)
+        );
         assert_eq!("7".parse::<Indices>().unwrap().to_string(), "7");
-        for bad in ["", "-", "1-", "-1", "3-1", "1-3:0", "1-3:", "+1-3", "1-3:2:1", "4294967295"] {
+        for bad in [
+            "",
+            "-",
+            "1-",
+            "-1",
+            "3-1",
+            "1-3:0",
+            "1-3:",
+            "+1-3",
+            "1-3:2:1",
+            "4294967295",
+        ] {
             assert!(bad.parse::<Indices>().is_err(), "{bad:?}");
         }
     }
@@ -181,16 +223,29 @@ mod tests {
     }
 
     fn range() -> impl Strategy<Value = Indices> {
-        (0u32..40, 0u32..60, 1u32..12).prop_map(|(first, more, step)| Indices::new(first, first + more, step).unwrap())
+        (0u32..40, 0u32..60, 1u32..12)
+            .prop_map(|(first, more, step)| Indices::new(first, first + more, step).unwrap())
     }
 
     #[test]
     fn numbers_of_a_message_that_are_no_range_are_refused() {
-        for (first, last, step) in [(1, 3, 0), (3, 1, 1), (0, u32::MAX, 1), (u32::MAX, u32::MAX, 2)] {
+        for (first, last, step) in [
+            (1, 3, 0),
+            (3, 1, 1),
+            (0, u32::MAX, 1),
+            (u32::MAX, u32::MAX, 2),
+        ] {
             let sent = postcard::to_stdvec(&(first, last, step)).unwrap();
-            assert!(postcard::from_bytes::<Indices>(&sent).is_err(), "{first}-{last}:{step}");
+            assert!(
+                postcard::from_bytes::<Indices>(&sent).is_err(),
+                "{first}-{last}:{step}"
+            );
         }
-        for indices in [Indices::one(u32::MAX), "0-4294967294".parse().unwrap(), "1-10:20".parse().unwrap()] {
+        for indices in [
+            Indices::one(u32::MAX),
+            "0-4294967294".parse().unwrap(),
+            "1-10:20".parse().unwrap(),
+        ] {
             let sent = postcard::to_stdvec(&indices).unwrap();
             assert_eq!(postcard::from_bytes::<Indices>(&sent).unwrap(), indices);
             let kept = serde_json::to_string(&indices).unwrap();
@@ -203,8 +258,18 @@ mod tests {
         let read = |text: &str| text.parse::<Indices>().unwrap();
         let (all, sparse) = (read("0-4294967294"), read("7-4294967294:65537"));
         assert_eq!(all.common(sparse).map(Indices::count), Some(sparse.count()));
-        assert_eq!(sparse.common(read("0-4294967294:65536")).unwrap().iter().next(), Some(4_294_574_080));
+        assert_eq!(
+            sparse
+                .common(read("0-4294967294:65536"))
+                .unwrap()
+                .iter()
+                .next(),
+            Some(4_294_574_080)
+        );
         assert_eq!(read("0-8:2").common(read("1-9:2")), None);
-        assert_eq!((read("1-10:20").submitted(), read("1-3").submitted()), ("1-10:20".into(), "1-3".into()));
+        assert_eq!(
+            (read("1-10:20").submitted(), read("1-3").submitted()),
+            ("1-10:20".into(), "1-3".into())
+        );
     }
 }

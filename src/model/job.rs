@@ -48,17 +48,26 @@ pub enum Part {
 impl JobId {
     /// A job that is no array.
     pub const fn job(number: u64) -> JobId {
-        JobId { number, part: Part::Whole }
+        JobId {
+            number,
+            part: Part::Whole,
+        }
     }
 
     /// An array of jobs.
     pub const fn array(number: u64) -> JobId {
-        JobId { number, part: Part::Array }
+        JobId {
+            number,
+            part: Part::Array,
+        }
     }
 
     /// An element of an array.
     pub const fn element(number: u64, index: u32) -> JobId {
-        JobId { number, part: Part::Element(index) }
+        JobId {
+            number,
+            part: Part::Element(index),
+        }
     }
 
     /// The array this is an element of.
@@ -116,10 +125,15 @@ impl FromStr for JobId {
 
     fn from_str(text: &str) -> Result<JobId, NotAJob> {
         let number = |text: &str| text.parse().map_err(|_| NotAJob);
-        let Some((job, rest)) = text.split_once('[') else { return Ok(JobId::job(number(text)?)) };
+        let Some((job, rest)) = text.split_once('[') else {
+            return Ok(JobId::job(number(text)?));
+        };
         match rest.strip_suffix(']').ok_or(NotAJob)? {
             "" => Ok(JobId::array(number(job)?)),
-            index => Ok(JobId::element(number(job)?, index.parse().map_err(|_| NotAJob)?)),
+            index => Ok(JobId::element(
+                number(job)?,
+                index.parse().map_err(|_| NotAJob)?,
+            )),
         }
     }
 }
@@ -144,10 +158,12 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Whether this user, whose name was looked up just now, is the owner of a job or a reservation.
+    /// Whether this user, whose name was looked up just now, is the owner of a job or a
+    /// reservation.
     ///
     /// Both the number and the name must be the same: a site may give either of them to another
-    /// person. A user whose name is unknown now is known by the number alone: no other account has it.
+    /// person. A user whose name is unknown now is known by the number alone: no other account has
+    /// it.
     pub fn is_same_account(&self, owner: &Owner) -> bool {
         self.uid == owner.uid && (self.user == owner.user || self.user == self.uid.to_string())
     }
@@ -178,12 +194,18 @@ impl Job {
 impl Job {
     /// Whether its owner wants it left alone by those who could have its place (Q9).
     pub fn is_protected(&self) -> bool {
-        self.spec.other.get("no_preempt").is_some_and(|text| text == "True")
+        self.spec
+            .other
+            .get("no_preempt")
+            .is_some_and(|text| text == "True")
     }
 
     /// Whether this attempt was preempted.
     pub fn makes_way(&self, run: &Run) -> bool {
-        self.life.yielding.as_ref().is_some_and(|told| told.concerns(run))
+        self.life
+            .yielding
+            .as_ref()
+            .is_some_and(|told| told.concerns(run))
     }
 
     /// The signal on which it writes down how far it has come and ends, if it does (Y17).
@@ -196,10 +218,14 @@ impl Job {
         self.interruption().is_some() && self.allows_checkpoints()
     }
 
-    /// Its place among the jobs that wait, the lowest first; ties go by the id. Who has made way may stand before
-    /// all others (X25).
+    /// Its place among the jobs that wait, the lowest first; ties go by the id. Who has made way
+    /// may stand before all others (X25).
     pub fn rank(&self) -> u64 {
-        if self.life.boosted { 0 } else { self.own_rank() }
+        if self.life.boosted {
+            0
+        } else {
+            self.own_rank()
+        }
     }
 
     /// The place that it has by its number, or has got by qorder.
@@ -214,7 +240,9 @@ pub struct Digest(pub [u8; 32]);
 
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.0[..4]
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -261,7 +289,8 @@ pub struct Spec {
     /// `--user-factor`, 0 to 1: what its owner leaves of its priority.
     #[serde(default = "one")]
     pub user_factor: f64,
-    /// `system_priority`: an operator says that it goes before all that have none, and before lower ones.
+    /// `system_priority`: an operator says that it goes before all that have none, and before lower
+    /// ones.
     #[serde(default)]
     pub system_priority: Option<i32>,
     /// `-r`: may be started again from the beginning.
@@ -289,8 +318,8 @@ pub struct Spec {
     /// `-J %M`, `-W max_run_subjobs=`: so many elements run at once at most; 0 for any number.
     #[serde(default)]
     pub max_run_subjobs: Option<u32>,
-    /// `--expand`, `-W expand=`: so many at most, where nobody else wants the room (Q15); `u32::MAX` for any
-    /// number, 0 for no more than the limit.
+    /// `--expand`, `-W expand=`: so many at most, where nobody else wants the room (Q15);
+    /// `u32::MAX` for any number, 0 for no more than the limit.
     #[serde(default)]
     pub expand: u32,
     /// `-W retry=`: how often a job that failed is run again.
@@ -342,23 +371,35 @@ impl Spec {
     /// The elements of the array that it is, none of them begun.
     pub fn elements(&self) -> Option<Elements> {
         let count = self.array?.count();
-        Some(self.array_list.as_ref().map_or_else(|| Elements::new(count), |list| Elements::of(&list.positions())))
+        Some(self.array_list.as_ref().map_or_else(
+            || Elements::new(count),
+            |list| Elements::of(&list.positions()),
+        ))
     }
 
     /// How many elements it has, if it is an array.
     pub fn element_count(&self) -> Option<u32> {
         let count = self.array?.count();
-        Some(self.array_list.as_ref().map_or(count, |list| list.positions().len()))
+        Some(
+            self.array_list
+                .as_ref()
+                .map_or(count, |list| list.positions().len()),
+        )
     }
 
     /// The limits of its running subjobs, if it is an array that has any.
     pub fn subjob_limit(&self) -> Option<SubjobLimit> {
-        let limit = self.max_run_subjobs.filter(|&limit| limit > 0 && self.array.is_some())?;
-        Some(SubjobLimit { limit, most: self.expands_to().unwrap_or(limit) })
+        let limit = self
+            .max_run_subjobs
+            .filter(|&limit| limit > 0 && self.array.is_some())?;
+        Some(SubjobLimit {
+            limit,
+            most: self.expands_to().unwrap_or(limit),
+        })
     }
 
-    /// How many of its elements run at once at most, however much room there is, if it is an array that takes
-    /// room beyond its limit (Q15).
+    /// How many of its elements run at once at most, however much room there is, if it is an array
+    /// that takes room beyond its limit (Q15).
     pub fn expands_to(&self) -> Option<u32> {
         let limit = self.max_run_subjobs.filter(|&limit| limit > 0)?;
         Some(self.expand).filter(|&most| most > limit)
@@ -384,7 +425,10 @@ pub struct SubjobLimit {
 
 impl SubjobLimit {
     /// That of an array that limits itself no more.
-    pub const NONE: SubjobLimit = SubjobLimit { limit: u32::MAX, most: u32::MAX };
+    pub const NONE: SubjobLimit = SubjobLimit {
+        limit: u32::MAX,
+        most: u32::MAX,
+    };
 }
 
 /// What became of a job so far.
@@ -426,7 +470,8 @@ pub struct Life {
     /// The hosts on which starts failed by the host's fault, until a start succeeds.
     #[serde(default)]
     pub failed_hosts: BTreeSet<String>,
-    /// How many other hosts may fail before the pause until `not_before` holds for all hosts. With 0 it does.
+    /// How many other hosts may fail before the pause until `not_before` holds for all hosts. With
+    /// 0 it does.
     #[serde(default)]
     pub hosts_to_try: u32,
     /// Ended.
@@ -475,8 +520,8 @@ pub struct Run {
     pub shares: Vec<Share>,
     /// When it was decided.
     pub started: Time,
-    /// What it was worth then (F9): the score stays as it was. None for one that was started out of turn,
-    /// or by an earlier version.
+    /// What it was worth then (F9): the score stays as it was. None for one that was started out of
+    /// turn, or by an earlier version.
     #[serde(default)]
     pub score: Option<f64>,
     /// The session the node reported; None until it did.
@@ -494,8 +539,8 @@ pub struct Run {
     /// What it has given back before its end (`pbs_release_nodes`).
     #[serde(default)]
     pub released: Vec<Released>,
-    /// Of an element: whether it started beyond what its array limits itself to, in room that nobody else
-    /// wanted (Q15).
+    /// Of an element: whether it started beyond what its array limits itself to, in room that
+    /// nobody else wanted (Q15).
     #[serde(default)]
     pub extra: bool,
     /// How it stands still, while it does.
@@ -507,8 +552,8 @@ pub struct Run {
     /// Whether it is to be written down how far it has come.
     #[serde(default)]
     pub checkpoint: Progress,
-    /// The identity of the state directory of the noded that is ordered to start it. None for an attempt of an
-    /// earlier version: it belongs to the state directory that its node had last.
+    /// The identity of the state directory of the noded that is ordered to start it. None for an
+    /// attempt of an earlier version: it belongs to the state directory that its node had last.
     #[serde(default)]
     pub directory: Option<String>,
 }
@@ -568,7 +613,11 @@ pub struct Usage {
 impl Usage {
     /// Processor time per elapsed time, in percent.
     pub fn cpupercent(&self) -> i64 {
-        self.cput.0.saturating_mul(100).checked_div(self.walltime.0).unwrap_or(0)
+        self.cput
+            .0
+            .saturating_mul(100)
+            .checked_div(self.walltime.0)
+            .unwrap_or(0)
     }
 }
 
@@ -638,22 +687,28 @@ pub enum How {
     Cancelled,
     /// The shepherd itself was killed; its exit status is not known.
     ShepherdLost,
-    /// Never started, because files to stage in are missing, which are named here: to be tried again.
+    /// Never started, because files to stage in are missing, which are named here: to be tried
+    /// again.
     AwaitsFiles(String),
 }
 
 impl How {
     /// Whether the job began.
     pub fn ran(&self) -> bool {
-        !matches!(self, How::CannotStart { .. } | How::NodeFault(_) | How::Cancelled | How::AwaitsFiles(_))
+        !matches!(
+            self,
+            How::CannotStart { .. } | How::NodeFault(_) | How::Cancelled | How::AwaitsFiles(_)
+        )
     }
 
     /// What is said of an end at a limit: `mem 600kb exceeded limit 500kb`. None for any other end.
     pub fn excess(&self) -> Option<String> {
         match self {
-            How::Overran { used, limit } => {
-                Some(format!("walltime {} exceeded limit {}", used.as_seconds(), limit.as_seconds()))
-            }
+            How::Overran { used, limit } => Some(format!(
+                "walltime {} exceeded limit {}",
+                used.as_seconds(),
+                limit.as_seconds()
+            )),
             How::Exceeded { bound, used, limit } => {
                 let (name, used, limit) = (bound.name(), bound.figure(*used), bound.figure(*limit));
                 Some(format!("{name} {used} exceeded limit {limit}"))

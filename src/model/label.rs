@@ -1,8 +1,8 @@
-//! Labels (Q29): a name that a job carries within a process group of its owner's, by which others wait for it
-//! before it has a number. Jobs without a group make up one of their own.
+//! Labels (Q29): a name that a job carries within a process group of its owner's, by which others
+//! wait for it before it has a number. Jobs without a group make up one of their own.
 //!
-//! Whoever waits for a label goes on as soon as any job of that label has come as far as it waits for. What
-//! ends otherwise decides nothing: another one may come, or the same once more.
+//! Whoever waits for a label goes on as soon as any job of that label has come as far as it waits
+//! for. What ends otherwise decides nothing: another one may come, or the same once more.
 
 pub mod circle;
 
@@ -35,7 +35,8 @@ pub fn is_label(text: &str) -> bool {
     (1..=LONGEST).contains(&text.len()) && text.chars().all(is_plain)
 }
 
-/// Whether a text names what may be waited for: a label, or one element of an array of that label, as `sim[3]`.
+/// Whether a text names what may be waited for: a label, or one element of an array of that label,
+/// as `sim[3]`.
 pub fn is_awaitable(text: &str) -> bool {
     match frame(text) {
         Some((label, _)) => is_label(label),
@@ -43,7 +44,8 @@ pub fn is_awaitable(text: &str) -> bool {
     }
 }
 
-/// The label and the index of `sim[3]`; None for a label alone, or an index that is not written as it is shown.
+/// The label and the index of `sim[3]`; None for a label alone, or an index that is not written as
+/// it is shown.
 fn frame(text: &str) -> Option<(&str, u32)> {
     let (label, index) = text.strip_suffix(']')?.rsplit_once('[')?;
     let number: u32 = index.parse().ok()?;
@@ -70,7 +72,10 @@ impl Mark {
 
     /// The mark of a label.
     pub fn new(uid: u32, group: Option<&str>, label: &str) -> Mark {
-        Mark { uid, text: format!("{}:{label}", group.unwrap_or_default()) }
+        Mark {
+            uid,
+            text: format!("{}:{label}", group.unwrap_or_default()),
+        }
     }
 
     /// The label alone.
@@ -90,7 +95,13 @@ impl Mark {
     /// Of the mark of an element, that of its array, and which it is.
     pub fn frame(&self) -> Option<(Mark, u32)> {
         let (text, index) = frame(&self.text)?;
-        Some((Mark { uid: self.uid, text: text.to_string() }, index))
+        Some((
+            Mark {
+                uid: self.uid,
+                text: text.to_string(),
+            },
+            index,
+        ))
     }
 }
 
@@ -120,13 +131,19 @@ impl Waiters {
             return;
         }
         self.wait_no_more(id);
-        self.waiting.extend(marks.iter().map(|(mark, condition)| (mark.clone(), id, *condition)));
+        self.waiting.extend(
+            marks
+                .iter()
+                .map(|(mark, condition)| (mark.clone(), id, *condition)),
+        );
         self.of.insert(id, marks);
     }
 
     fn note_label(&mut self, job: &Job) {
         // Elements come and go with their array.
-        if job.id.index().is_some() || job.spec.label.is_none() && !self.carried.contains_key(&job.id) {
+        if job.id.index().is_some()
+            || job.spec.label.is_none() && !self.carried.contains_key(&job.id)
+        {
             return;
         }
         let mark = Mark::carried_by(job).filter(|_| job.life.state != State::Finished);
@@ -155,7 +172,10 @@ impl Waiters {
     /// The jobs that carry a label and are not over.
     pub fn carriers(&self, mark: &Mark) -> impl Iterator<Item = JobId> {
         let from = (mark.clone(), JobId::job(0));
-        self.carriers.range(from..).take_while(move |(known, _)| known == mark).map(|(_, id)| *id)
+        self.carriers
+            .range(from..)
+            .take_while(move |(known, _)| known == mark)
+            .map(|(_, id)| *id)
     }
 
     /// The labels that a job waits for.
@@ -174,9 +194,14 @@ impl Waiters {
         if self.waiting.is_empty() {
             return Vec::new();
         }
-        let Some(mark) = Mark::carried_by(job) else { return Vec::new() };
+        let Some(mark) = Mark::carried_by(job) else {
+            return Vec::new();
+        };
         let from = (mark.clone(), JobId::job(0), Condition::Begun);
-        let those = self.waiting.range(from..).take_while(|(known, ..)| *known == mark);
+        let those = self
+            .waiting
+            .range(from..)
+            .take_while(|(known, ..)| *known == mark);
         those.map(|&(_, id, condition)| (id, condition)).collect()
     }
 }
@@ -191,8 +216,15 @@ mod tests {
     fn job(id: u64, label: Option<&str>, group: Option<&str>, awaits: &[&str]) -> Job {
         let mut job = cluster("").job(id, "select=1:ncpus=1");
         let [label, process_group] = [label, group].map(|text| text.map(str::to_string));
-        job.spec = Arc::new(Spec { label, process_group, ..Spec::clone(&job.spec) });
-        let awaited = |label: &&str| Awaited { condition: Condition::EndedOk, label: label.to_string() };
+        job.spec = Arc::new(Spec {
+            label,
+            process_group,
+            ..Spec::clone(&job.spec)
+        });
+        let awaited = |label: &&str| Awaited {
+            condition: Condition::EndedOk,
+            label: label.to_string(),
+        };
         job.life.awaits = awaits.iter().map(awaited).collect();
         job
     }
@@ -211,7 +243,8 @@ mod tests {
         others.owner.uid = 7;
         known.follow(&others);
         let sim = |group| job(1, Some("sim"), group, &[]);
-        let by_group = [Some("show1"), Some("show2"), None, Some("show3")].map(|group| waiters(&known, &sim(group)));
+        let by_group = [Some("show1"), Some("show2"), None, Some("show3")]
+            .map(|group| waiters(&known, &sim(group)));
         assert_eq!(by_group, [vec![2], vec![3], vec![4], vec![]]);
         assert_eq!(waiters(&known, &job(1, None, Some("show1"), &[])), [0; 0]);
     }
@@ -236,13 +269,28 @@ mod tests {
         let mut known = Waiters::default();
         known.follow(&job(2, None, None, &["sim"]));
         let mut array = cluster("").job(1, "array=1-3");
-        array.spec = Arc::new(Spec { label: Some("sim".to_string()), ..Spec::clone(&array.spec) });
-        assert_eq!((waiters(&known, &array), waiters(&known, &array.unrecorded(1).unwrap())), (vec![2], vec![]));
+        array.spec = Arc::new(Spec {
+            label: Some("sim".to_string()),
+            ..Spec::clone(&array.spec)
+        });
+        assert_eq!(
+            (
+                waiters(&known, &array),
+                waiters(&known, &array.unrecorded(1).unwrap())
+            ),
+            (vec![2], vec![])
+        );
         known.follow(&job(3, None, None, &["sim[1]"]));
         let element = |index| array.unrecorded(index).unwrap();
-        assert_eq!([element(1), element(2)].map(|element| waiters(&known, &element)), [vec![3], vec![]]);
+        assert_eq!(
+            [element(1), element(2)].map(|element| waiters(&known, &element)),
+            [vec![3], vec![]]
+        );
         assert_eq!(waiters(&known, &array), [2]);
         let mark = Mark::carried_by(&element(1)).unwrap();
-        assert_eq!((mark.label(), mark.frame()), ("sim[1]", Mark::carried_by(&array).map(|mark| (mark, 1))));
+        assert_eq!(
+            (mark.label(), mark.frame()),
+            ("sim[1]", Mark::carried_by(&array).map(|mark| (mark, 1)))
+        );
     }
 }

@@ -83,7 +83,11 @@ impl Life {
 
     /// The holds as they are shown: a dependency that bars a job looks like a system hold.
     pub fn shown_holds(&self) -> Holds {
-        if self.bars.are_open() { self.holds } else { self.holds.with(Holds::SYSTEM) }
+        if self.bars.are_open() {
+            self.holds
+        } else {
+            self.holds.with(Holds::SYSTEM)
+        }
     }
 
     /// The attempt that is not over yet.
@@ -133,18 +137,33 @@ impl Job {
                 }
                 self.settle(moment);
             }
-            Event::Started { attempt, shares, score, extra } => {
-                self.start(Run { score: *score, extra: *extra, ..Run::new(*attempt, shares.clone(), moment.now) });
+            Event::Started {
+                attempt,
+                shares,
+                score,
+                extra,
+            } => {
+                self.start(Run {
+                    score: *score,
+                    extra: *extra,
+                    ..Run::new(*attempt, shares.clone(), moment.now)
+                });
             }
             Event::StartRefused { .. } => self.put_off(moment.rules.retries.first, moment),
             Event::Shoved { .. } => self.life.start_anywhere_now(),
-            Event::Launched { attempt, session, boot } => self.launched(*attempt, *session, boot),
+            Event::Launched {
+                attempt,
+                session,
+                boot,
+            } => self.launched(*attempt, *session, boot),
             Event::StartTimedOut { attempt, .. } => self.give_up_start(*attempt),
             Event::SuspendWanted { .. }
             | Event::Suspended { .. }
             | Event::ResumeWanted { .. }
             | Event::Resumed { .. } => self.pause(event, moment.now),
-            Event::NodesReleased { attempt, division, .. } => self.give_back(*attempt, division, moment.now),
+            Event::NodesReleased {
+                attempt, division, ..
+            } => self.give_back(*attempt, division, moment.now),
             Event::ContactLost { .. } => self.hear_from_node(false),
             Event::ContactRegained => self.hear_from_node(true),
             Event::Ended { attempt, outcome } => self.ended(*attempt, outcome, moment),
@@ -153,7 +172,13 @@ impl Job {
             Event::RerunWanted { by } => self.put_back(by),
             Event::CheckpointWanted { attempt, by } => self.want_checkpoint(*attempt, by),
             Event::CheckpointFailed { attempt, .. } => self.go_on_without_checkpoint(*attempt),
-            Event::Preempted { attempt, to, cause, action, by } => {
+            Event::Preempted {
+                attempt,
+                to,
+                cause,
+                action,
+                by,
+            } => {
                 self.make_way(*attempt, (*to, *cause, *action), by, moment);
             }
             Event::Bound { .. }
@@ -167,7 +192,9 @@ impl Job {
             }
             Event::DependencyBroken { .. } => self.break_off(moment),
             Event::FailedRerun { highest, .. } => self.run_again(Again::Failed, *highest, moment),
-            Event::Retried { highest, only, .. } => self.run_again(Again::Unsuccessful(*only), *highest, moment),
+            Event::Retried { highest, only, .. } => {
+                self.run_again(Again::Unsuccessful(*only), *highest, moment)
+            }
             Event::Taken { to, .. } => self.move_away(to, moment),
             Event::Moved { .. } => self.life.qtime = moment.now,
             Event::Signalled { .. }
@@ -188,14 +215,17 @@ impl Job {
     }
 
     fn give_up_start(&mut self, attempt: Attempt) {
-        if self.run(attempt).is_some_and(|run| run.session.is_none()) && self.life.want == Want::Run {
+        if self.run(attempt).is_some_and(|run| run.session.is_none()) && self.life.want == Want::Run
+        {
             self.life.want = Want::Anew;
         }
     }
 
     fn put_back(&mut self, by: &str) {
         let is_waived = self.waives_checkpoint();
-        if self.life.open_run().is_some_and(Run::has_script) && (self.life.want == Want::Run || is_waived) {
+        if self.life.open_run().is_some_and(Run::has_script)
+            && (self.life.want == Want::Run || is_waived)
+        {
             self.life.want = Want::Requeue(by.to_string());
         }
     }
@@ -214,7 +244,10 @@ impl Job {
 
     /// The open attempt, if it is this one and its script is not over.
     pub(super) fn run(&mut self, attempt: Attempt) -> Option<&mut Run> {
-        self.life.run.as_mut().filter(|run| run.has_script() && run.attempt == attempt)
+        self.life
+            .run
+            .as_mut()
+            .filter(|run| run.has_script() && run.attempt == attempt)
     }
 
     /// Whoever ends anyway makes way so.
@@ -235,7 +268,13 @@ impl Job {
             Action::Requeue => self.life.want = Want::Requeue(by.to_string()),
             Action::Delete => self.delete(by, false, moment),
         }
-        let yielding = Yielding { attempt: Some(attempt), to, cause, action, at: moment.now };
+        let yielding = Yielding {
+            attempt: Some(attempt),
+            to,
+            cause,
+            action,
+            at: moment.now,
+        };
         self.life.yielding = Some(Box::new(yielding));
     }
 
@@ -248,7 +287,12 @@ impl Job {
     fn bar(&mut self, event: &Event) {
         let bars = &mut self.life.bars;
         match event {
-            Event::Bound { unmet, on, rival, labels } => {
+            Event::Bound {
+                unmet,
+                on,
+                rival,
+                labels,
+            } => {
                 self.life.awaits.extend(labels.iter().cloned());
                 bars.unmet = bars.unmet.saturating_add(*unmet);
                 bars.on = bars.on.saturating_add(*on);
@@ -259,8 +303,12 @@ impl Job {
                 bars.unmet = bars.unmet.saturating_add(1);
             }
             Event::DependencyMet { .. } => bars.unmet = bars.unmet.saturating_sub(1),
-            Event::LabelMet { condition, label, .. } => {
-                let is_met = |awaited: &mut Awaited| awaited.condition == *condition && awaited.label == *label;
+            Event::LabelMet {
+                condition, label, ..
+            } => {
+                let is_met = |awaited: &mut Awaited| {
+                    awaited.condition == *condition && awaited.label == *label
+                };
                 let met = self.life.awaits.extract_if(.., is_met).count();
                 bars.unmet = bars.unmet.saturating_sub(met as u32);
             }
@@ -270,8 +318,8 @@ impl Job {
         }
     }
 
-    /// Ends a job that can never start, and of an array what has not. One that runs was released from
-    /// its dependencies.
+    /// Ends a job that can never start, and of an array what has not. One that runs was released
+    /// from its dependencies.
     fn break_off(&mut self, moment: Moment) {
         if self.life.state.is_under_way() || self.life.state == State::Finished {
             return;
@@ -325,15 +373,21 @@ impl Job {
         match (&outcome.how, self.life.want.clone()) {
             // The order to end it came too late.
             (_, Want::Gone(_)) if outcome.on_its_own => self.ended_before_deletion(outcome, moment),
-            (how, Want::Requeue(_)) if outcome.on_its_own => self.over_by_itself(how, outcome, moment),
+            (how, Want::Requeue(_)) if outcome.on_its_own => {
+                self.over_by_itself(how, outcome, moment)
+            }
             (_, Want::Gone(_)) => self.finish(DELETED, true, moment),
             (How::NodeFault(_), _) => self.failed_on_its_host(moment),
             (How::AwaitsFiles(_), _) => self.await_files(moment),
             (How::ShepherdLost, _) if !self.spec.rerunnable => self.finish(LOST, false, moment),
             // Y17: what has come to its end in time is done.
-            (How::Exited(0), Want::Requeue(_)) if self.was_interrupted() => self.finish(0, false, moment),
+            (How::Exited(0), Want::Requeue(_)) if self.was_interrupted() => {
+                self.finish(0, false, moment)
+            }
             // Nothing was written down of it, and nobody else has ended it.
-            (how, Want::Requeue(_)) if self.ended_unchecked(outcome) => self.over_by_itself(how, outcome, moment),
+            (how, Want::Requeue(_)) if self.ended_unchecked(outcome) => {
+                self.over_by_itself(how, outcome, moment)
+            }
             (_, Want::Requeue(_)) => {
                 self.life.forget_failed_starts();
                 self.requeue(moment);
@@ -363,13 +417,15 @@ impl Job {
 
     /// Whether its latest attempt was told to write down how far it has come.
     fn was_interrupted(&self) -> bool {
-        let is_told =
-            |run: &Run| run.checkpoint == Progress::Wanted || self.interruption().is_some() && self.makes_way(run);
+        let is_told = |run: &Run| {
+            run.checkpoint == Progress::Wanted
+                || self.interruption().is_some() && self.makes_way(run)
+        };
         self.life.run.as_ref().is_some_and(is_told)
     }
 
-    /// One that failed is run again as often as its owner said; one that was over a limit would be so
-    /// again.
+    /// One that failed is run again as often as its owner said; one that was over a limit would be
+    /// so again.
     fn ended_by_itself(&mut self, status: i32, moment: Moment) {
         if status <= 0 || self.life.retries >= self.spec.retry {
             return self.finish(status, false, moment);
@@ -402,7 +458,11 @@ impl Job {
         }
         let runs = self.life.open_run().is_some_and(Run::has_script);
         if force || !runs {
-            let status = if runs && self.id.index().is_none() { FORCED } else { DELETED };
+            let status = if runs && self.id.index().is_none() {
+                FORCED
+            } else {
+                DELETED
+            };
             self.finish(status, true, moment);
         }
     }
@@ -432,7 +492,12 @@ impl Job {
     pub(super) fn requeue(&mut self, moment: Moment) {
         self.life.state = State::Queued;
         self.life.want = Want::Run;
-        self.life.boosted = moment.rules.boost && self.life.run.as_ref().is_some_and(|run| self.makes_way(run));
+        self.life.boosted = moment.rules.boost
+            && self
+                .life
+                .run
+                .as_ref()
+                .is_some_and(|run| self.makes_way(run));
         self.settle(moment);
     }
 

@@ -1,9 +1,9 @@
 //! Limits: how much may run, or wait, on somebody's behalf (M22 to M26, I19, Y24).
 //!
 //! A limit says whose jobs count together ([`Scope`]), which of them ([`Stage`]), what of them
-//! ([`Quantity`]), and how much of that there may be, softly and at most. What one says that names somebody
-//! stands in the place of what the one for each of the same kind says; all others that concern a job hold
-//! together.
+//! ([`Quantity`]), and how much of that there may be, softly and at most. What one says that names
+//! somebody stands in the place of what the one for each of the same kind says; all others that
+//! concern a job hold together.
 
 pub mod directory;
 pub mod pbs;
@@ -57,12 +57,19 @@ pub enum Stage {
 
 impl Stage {
     /// With their names in `[[limit]]`.
-    pub const ALL: [(&str, Stage); 4] =
-        [("running", Stage::Running), ("idle", Stage::Idle), ("queued", Stage::Queued), ("waiting", Stage::Waiting)];
+    pub const ALL: [(&str, Stage); 4] = [
+        ("running", Stage::Running),
+        ("idle", Stage::Idle),
+        ("queued", Stage::Queued),
+        ("waiting", Stage::Waiting),
+    ];
 
     /// As `[[limit]]` has it.
     pub fn name(self) -> &'static str {
-        Stage::ALL.iter().find(|(_, stage)| *stage == self).map_or("", |(name, _)| name)
+        Stage::ALL
+            .iter()
+            .find(|(_, stage)| *stage == self)
+            .map_or("", |(name, _)| name)
     }
 }
 
@@ -98,14 +105,20 @@ impl Quantity {
     pub fn name(&self) -> &str {
         match self {
             Quantity::Resource(name) => name,
-            other => Quantity::NAMED.iter().find(|(_, known)| known == other).map_or("", |(name, _)| name),
+            other => Quantity::NAMED
+                .iter()
+                .find(|(_, known)| known == other)
+                .map_or("", |(name, _)| name),
         }
     }
 }
 
 impl From<String> for Quantity {
     fn from(name: String) -> Quantity {
-        let known = Quantity::NAMED.into_iter().find(|(known, _)| *known == name).map(|(_, quantity)| quantity);
+        let known = Quantity::NAMED
+            .into_iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, quantity)| quantity);
         known.unwrap_or(Quantity::Resource(name))
     }
 }
@@ -127,10 +140,11 @@ pub struct Limit {
     pub quantity: Quantity,
     /// So much only when all others within theirs have started or are promised a start (M23).
     pub soft: Option<i64>,
-    /// Never more than this. Of resources as [`super::resource::Value::amount`] counts: sizes in bytes.
+    /// Never more than this. Of resources as [`super::resource::Value::amount`] counts: sizes in
+    /// bytes.
     pub hard: Option<i64>,
-    /// For its quality of service it stands in the place of all limits on the same quantity that do not name
-    /// one (M26).
+    /// For its quality of service it stands in the place of all limits on the same quantity that do
+    /// not name one (M26).
     pub overrides: bool,
 }
 
@@ -151,21 +165,33 @@ impl Bounds {
 
     /// What is left of them where others stand in their place, each for what it says itself (X16).
     fn replaced(self, other: Bounds) -> Bounds {
-        Bounds { soft: self.soft.filter(|_| other.soft.is_none()), hard: self.hard.filter(|_| other.hard.is_none()) }
+        Bounds {
+            soft: self.soft.filter(|_| other.soft.is_none()),
+            hard: self.hard.filter(|_| other.hard.is_none()),
+        }
     }
 }
 
 impl Limit {
     /// What it says.
     pub fn bounds(&self) -> Bounds {
-        Bounds { soft: self.soft, hard: self.hard }
+        Bounds {
+            soft: self.soft,
+            hard: self.hard,
+        }
     }
 
-    /// Whether what it says stands in the place of what another one says for somebody both concern: the same
-    /// kinds of credentials matter to both, and this one names where the other means each.
+    /// Whether what it says stands in the place of what another one says for somebody both concern:
+    /// the same kinds of credentials matter to both, and this one names where the other means each.
     fn outranks(&self, other: &Limit) -> bool {
-        let pairs = || self.scope.selectors().into_iter().zip(other.scope.selectors());
-        let names_more = pairs().any(|(own, others)| matches!((own, others), (Selector::Named(_), Selector::Each)));
+        let pairs = || {
+            self.scope
+                .selectors()
+                .into_iter()
+                .zip(other.scope.selectors())
+        };
+        let names_more = pairs()
+            .any(|(own, others)| matches!((own, others), (Selector::Named(_), Selector::Each)));
         let is_finer = pairs().all(|(own, others)| match (own, others) {
             (Selector::All, Selector::All) | (Selector::Named(_), Selector::Each) => true,
             (own, others) => own == others && *own != Selector::All,
@@ -173,10 +199,13 @@ impl Limit {
         self.counts_as(other) && names_more && is_finer
     }
 
-    /// Whether it stands in the place of all that another one says for jobs of the quality of service it names
-    /// (M26).
+    /// Whether it stands in the place of all that another one says for jobs of the quality of
+    /// service it names (M26).
     fn overrides(&self, other: &Limit) -> bool {
-        self.overrides && !other.overrides && other.scope.qos == Selector::All && self.counts_as(other)
+        self.overrides
+            && !other.overrides
+            && other.scope.qos == Selector::All
+            && self.counts_as(other)
     }
 
     fn counts_as(&self, other: &Limit) -> bool {
@@ -187,12 +216,19 @@ impl Limit {
 impl Scope {
     /// The selectors: queue, user, group, project, account, quality of service.
     pub fn selectors(&self) -> [&Selector; 6] {
-        [&self.queue, &self.user, &self.group, &self.project, &self.account, &self.qos]
+        [
+            &self.queue,
+            &self.user,
+            &self.group,
+            &self.project,
+            &self.account,
+            &self.qos,
+        ]
     }
 }
 
-/// The names by which limits know a job, in the order of [`Scope::selectors`]: one or none of each, but of an
-/// account all above it too, the own one first.
+/// The names by which limits know a job, in the order of [`Scope::selectors`]: one or none of each,
+/// but of an account all above it too, the own one first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subject {
     /// Its names.
@@ -202,9 +238,19 @@ pub struct Subject {
 impl Subject {
     /// That of credentials; its accounts, the own one first, and the name of its group are told.
     pub fn new(who: &Credentials, group: String, accounts: Vec<String>) -> Subject {
-        let qos = who.qos.clone().unwrap_or_else(|| super::quality::Qualities::NORMAL.to_string());
+        let qos = who
+            .qos
+            .clone()
+            .unwrap_or_else(|| super::quality::Qualities::NORMAL.to_string());
         let one = |name: &str| vec![name.to_string()];
-        let names = [one(&who.queue), one(&who.user), vec![group], one(&who.project), accounts, vec![qos]];
+        let names = [
+            one(&who.queue),
+            one(&who.user),
+            vec![group],
+            one(&who.project),
+            accounts,
+            vec![qos],
+        ];
         Subject { names }
     }
 }
@@ -236,17 +282,24 @@ pub struct Limits {
 impl Limits {
     /// Takes note of the numbers of the groups that are named: jobs know theirs by number.
     pub fn number_groups(&mut self, number: impl Fn(&str) -> Option<u32>) {
-        let named = self.all.iter().filter_map(|limit| match &limit.scope.group {
-            Selector::Named(name) => Some((number(name)?, name.clone())),
-            Selector::All | Selector::Each => None,
-        });
+        let named = self
+            .all
+            .iter()
+            .filter_map(|limit| match &limit.scope.group {
+                Selector::Named(name) => Some((number(name)?, name.clone())),
+                Selector::All | Selector::Each => None,
+            });
         self.groups = named.collect();
     }
 
-    /// The names by which limits know the jobs of somebody, whose accounts are these, the own one first. A
-    /// group that no limit names goes by its number.
+    /// The names by which limits know the jobs of somebody, whose accounts are these, the own one
+    /// first. A group that no limit names goes by its number.
     pub fn subject(&self, who: &Credentials, accounts: Vec<String>) -> Subject {
-        let group = self.groups.get(&who.gid).cloned().unwrap_or_else(|| who.gid.to_string());
+        let group = self
+            .groups
+            .get(&who.gid)
+            .cloned()
+            .unwrap_or_else(|| who.gid.to_string());
         Subject::new(who, group, accounts)
     }
 
@@ -255,25 +308,39 @@ impl Limits {
         self.all.iter().any(|limit| limit.stage == stage)
     }
 
-    /// Those of a directory that concern a subject, in their order; a limit for each account counts it for
-    /// several.
+    /// Those of a directory that concern a subject, in their order; a limit for each account counts
+    /// it for several.
     pub fn concerning(&self, subject: &Subject, directory: &Directory) -> Vec<Concern> {
         let of = |place: usize| {
             let limit = &self.all[place];
-            keys(&limit.scope, subject).into_iter().map(move |whom| Concern { place, whom, bounds: limit.bounds() })
+            keys(&limit.scope, subject)
+                .into_iter()
+                .map(move |whom| Concern {
+                    place,
+                    whom,
+                    bounds: limit.bounds(),
+                })
         };
         let found: Vec<Concern> = directory.of(subject).into_iter().flat_map(of).collect();
-        let left = found.iter().map(|one| Concern { bounds: self.left(one, &found), ..one.clone() });
+        let left = found.iter().map(|one| Concern {
+            bounds: self.left(one, &found),
+            ..one.clone()
+        });
         left.filter(|one| one.bounds != Bounds::default()).collect()
     }
 
     /// What a limit says where no other one of those found stands in its place.
     fn left(&self, one: &Concern, found: &[Concern]) -> Bounds {
         let limit = &self.all[one.place];
-        if found.iter().any(|other| self.all[other.place].overrides(limit)) {
+        if found
+            .iter()
+            .any(|other| self.all[other.place].overrides(limit))
+        {
             return Bounds::default();
         }
-        let own = found.iter().filter(|other| other.whom == one.whom && self.all[other.place].outranks(limit));
+        let own = found
+            .iter()
+            .filter(|other| other.whom == one.whom && self.all[other.place].outranks(limit));
         own.fold(one.bounds, |left, own| left.replaced(own.bounds))
     }
 }
@@ -282,7 +349,12 @@ impl Limits {
 fn keys(scope: &Scope, subject: &Subject) -> Vec<Key> {
     // Where many are named by many limits, most limits are for somebody else.
     let is_else = |(selector, names): (&Selector, &Vec<String>)| matches!(selector, Selector::Named(name) if !names.contains(name));
-    if scope.selectors().into_iter().zip(&subject.names).any(is_else) {
+    if scope
+        .selectors()
+        .into_iter()
+        .zip(&subject.names)
+        .any(is_else)
+    {
         return Vec::new();
     }
     let mut keys: Vec<Key> = vec![Vec::new()];
@@ -293,7 +365,10 @@ fn keys(scope: &Scope, subject: &Subject) -> Vec<Key> {
             Selector::Named(name) => names.iter().filter(|known| *known == name).collect(),
         };
         let with = |key: &Key, name: &String| key.iter().chain([name]).cloned().collect();
-        keys = keys.iter().flat_map(|key| meant.iter().map(move |name| with(key, name))).collect();
+        keys = keys
+            .iter()
+            .flat_map(|key| meant.iter().map(move |name| with(key, name)))
+            .collect();
     }
     keys
 }
@@ -303,13 +378,29 @@ mod tests {
     use super::*;
 
     fn subject(user: &str, qos: &str) -> Subject {
-        let names = [vec!["batch"], vec![user], vec!["staff"], vec!["none"], vec!["dev", "root"], vec![qos]];
-        Subject { names: names.map(|names| names.into_iter().map(str::to_string).collect()) }
+        let names = [
+            vec!["batch"],
+            vec![user],
+            vec!["staff"],
+            vec!["none"],
+            vec!["dev", "root"],
+            vec![qos],
+        ];
+        Subject {
+            names: names.map(|names| names.into_iter().map(str::to_string).collect()),
+        }
     }
 
     fn jobs(scope: Scope, hard: i64) -> Limit {
         let (stage, quantity) = (Stage::Running, Quantity::Jobs);
-        Limit { scope, stage, quantity, soft: None, hard: Some(hard), overrides: false }
+        Limit {
+            scope,
+            stage,
+            quantity,
+            soft: None,
+            hard: Some(hard),
+            overrides: false,
+        }
     }
 
     fn named(name: &str) -> Selector {
@@ -318,39 +409,106 @@ mod tests {
 
     fn found(limits: &Limits, user: &str, qos: &str) -> Vec<(i64, String)> {
         let found = limits.concerning(&subject(user, qos), &Directory::new(limits, Stage::Running));
-        found.iter().map(|found| (found.bounds.hard.unwrap(), found.whom.join("/"))).collect()
+        found
+            .iter()
+            .map(|found| (found.bounds.hard.unwrap(), found.whom.join("/")))
+            .collect()
     }
 
     #[test]
     fn a_limit_on_something_else_or_elsewhere_stands_in_nobodys_place() {
-        let each = || Scope { user: Selector::Each, ..Scope::default() };
-        let own = || Scope { user: named("ann"), ..Scope::default() };
+        let each = || Scope {
+            user: Selector::Each,
+            ..Scope::default()
+        };
+        let own = || Scope {
+            user: named("ann"),
+            ..Scope::default()
+        };
         let both = |other: Limit| {
-            found(&Limits { all: vec![jobs(each(), 2), other], ..Limits::default() }, "ann", "normal").len()
+            found(
+                &Limits {
+                    all: vec![jobs(each(), 2), other],
+                    ..Limits::default()
+                },
+                "ann",
+                "normal",
+            )
+            .len()
         };
         assert_eq!(both(jobs(own(), 5)), 1);
-        assert_eq!(both(Limit { quantity: Quantity::Nodes, ..jobs(own(), 5) }), 2);
-        assert_eq!(both(jobs(Scope { queue: named("batch"), ..own() }, 5)), 2);
+        assert_eq!(
+            both(Limit {
+                quantity: Quantity::Nodes,
+                ..jobs(own(), 5)
+            }),
+            2
+        );
+        assert_eq!(
+            both(jobs(
+                Scope {
+                    queue: named("batch"),
+                    ..own()
+                },
+                5
+            )),
+            2
+        );
     }
 
     /// M22.
     #[test]
     fn who_is_named_has_a_limit_of_his_own_in_place_of_that_of_each() {
-        let each = jobs(Scope { user: Selector::Each, ..Scope::default() }, 4);
-        let john = jobs(Scope { user: named("john"), ..Scope::default() }, 8);
+        let each = jobs(
+            Scope {
+                user: Selector::Each,
+                ..Scope::default()
+            },
+            4,
+        );
+        let john = jobs(
+            Scope {
+                user: named("john"),
+                ..Scope::default()
+            },
+            8,
+        );
         let everybody = jobs(Scope::default(), 100);
-        let limits = Limits { all: vec![each, john, everybody], ..Limits::default() };
-        assert_eq!(found(&limits, "john", "normal"), [(8, "john".into()), (100, String::new())]);
-        assert_eq!(found(&limits, "ann", "normal"), [(4, "ann".into()), (100, String::new())]);
-        assert_eq!(limits.concerning(&subject("ann", "normal"), &Directory::new(&limits, Stage::Idle)), []);
+        let limits = Limits {
+            all: vec![each, john, everybody],
+            ..Limits::default()
+        };
+        assert_eq!(
+            found(&limits, "john", "normal"),
+            [(8, "john".into()), (100, String::new())]
+        );
+        assert_eq!(
+            found(&limits, "ann", "normal"),
+            [(4, "ann".into()), (100, String::new())]
+        );
+        assert_eq!(
+            limits.concerning(
+                &subject("ann", "normal"),
+                &Directory::new(&limits, Stage::Idle)
+            ),
+            []
+        );
     }
 
     /// M25.
     #[test]
     fn a_limit_may_be_one_of_each_user_in_a_queue() {
-        let scope = |queue: Selector| Scope { queue, user: Selector::Each, ..Scope::default() };
+        let scope = |queue: Selector| Scope {
+            queue,
+            user: Selector::Each,
+            ..Scope::default()
+        };
         let limits = Limits {
-            all: vec![jobs(scope(named("batch")), 3), jobs(scope(named("fast")), 5), jobs(scope(Selector::Each), 7)],
+            all: vec![
+                jobs(scope(named("batch")), 3),
+                jobs(scope(named("fast")), 5),
+                jobs(scope(Selector::Each), 7),
+            ],
             ..Limits::default()
         };
         assert_eq!(found(&limits, "ann", "normal"), [(3, "batch/ann".into())]);
@@ -359,9 +517,27 @@ mod tests {
     /// M26.
     #[test]
     fn a_quality_of_service_may_have_its_limit_in_place_of_all_others() {
-        let steve = jobs(Scope { user: named("steve"), ..Scope::default() }, 30);
-        let high = Limit { overrides: true, ..jobs(Scope { qos: named("high"), ..Scope::default() }, 64) };
-        let limits = Limits { all: vec![steve, high], ..Limits::default() };
+        let steve = jobs(
+            Scope {
+                user: named("steve"),
+                ..Scope::default()
+            },
+            30,
+        );
+        let high = Limit {
+            overrides: true,
+            ..jobs(
+                Scope {
+                    qos: named("high"),
+                    ..Scope::default()
+                },
+                64,
+            )
+        };
+        let limits = Limits {
+            all: vec![steve, high],
+            ..Limits::default()
+        };
         assert_eq!(found(&limits, "steve", "high"), [(64, "high".into())]);
         assert_eq!(found(&limits, "steve", "normal"), [(30, "steve".into())]);
     }
@@ -369,51 +545,133 @@ mod tests {
     /// I19: `g:staff` is a name, and jobs know their group by number.
     #[test]
     fn a_group_that_is_named_is_known_by_its_number() {
-        let staff = jobs(Scope { group: named("staff"), ..Scope::default() }, 2);
-        let each = jobs(Scope { group: Selector::Each, ..Scope::default() }, 4);
-        let mut limits = Limits { all: vec![staff, each], ..Limits::default() };
+        let staff = jobs(
+            Scope {
+                group: named("staff"),
+                ..Scope::default()
+            },
+            2,
+        );
+        let each = jobs(
+            Scope {
+                group: Selector::Each,
+                ..Scope::default()
+            },
+            4,
+        );
+        let mut limits = Limits {
+            all: vec![staff, each],
+            ..Limits::default()
+        };
         limits.number_groups(|name| (name == "staff").then_some(50));
         let who = |gid| {
             let names = ["ann", "none", "batch"].map(str::to_string);
             let [user, project, queue] = names;
-            Credentials { user, gid, project, account: None, qos: None, queue }
+            Credentials {
+                user,
+                gid,
+                project,
+                account: None,
+                qos: None,
+                queue,
+            }
         };
         let hard = |gid| {
             let subject = limits.subject(&who(gid), Vec::new());
             let found = limits.concerning(&subject, &Directory::new(&limits, Stage::Running));
-            found.into_iter().map(|found| (found.bounds.hard.unwrap(), found.whom.join("/"))).collect::<Vec<_>>()
+            found
+                .into_iter()
+                .map(|found| (found.bounds.hard.unwrap(), found.whom.join("/")))
+                .collect::<Vec<_>>()
         };
-        assert_eq!((hard(50), hard(51)), (vec![(2, "staff".to_string())], vec![(4, "51".to_string())]));
+        assert_eq!(
+            (hard(50), hard(51)),
+            (vec![(2, "staff".to_string())], vec![(4, "51".to_string())])
+        );
     }
 
     /// X16: in PBS `max_run` and `max_run_soft` name whom they are for, each by itself.
     #[test]
     fn what_a_limit_does_not_say_of_who_is_named_the_one_of_each_says() {
-        let user = |user| Scope { user, ..Scope::default() };
-        let of = |scope, soft, hard| Limit { soft, hard, ..jobs(scope, 0) };
+        let user = |user| Scope {
+            user,
+            ..Scope::default()
+        };
+        let of = |scope, soft, hard| Limit {
+            soft,
+            hard,
+            ..jobs(scope, 0)
+        };
         let ann = || user(named("ann"));
         let found = |all: Vec<Limit>| {
-            let limits = Limits { all, ..Limits::default() };
-            let found = limits.concerning(&subject("ann", "high"), &Directory::new(&limits, Stage::Running));
-            found.iter().map(|one| (one.place, one.bounds.soft, one.bounds.hard)).collect::<Vec<_>>()
+            let limits = Limits {
+                all,
+                ..Limits::default()
+            };
+            let found = limits.concerning(
+                &subject("ann", "high"),
+                &Directory::new(&limits, Stage::Running),
+            );
+            found
+                .iter()
+                .map(|one| (one.place, one.bounds.soft, one.bounds.hard))
+                .collect::<Vec<_>>()
         };
         let each = || of(user(Selector::Each), Some(3), Some(4));
-        assert_eq!(found(vec![each(), of(ann(), Some(2), None)]), [(0, None, Some(4)), (1, Some(2), None)]);
-        assert_eq!(found(vec![each(), of(ann(), None, Some(9))]), [(0, Some(3), None), (1, None, Some(9))]);
+        assert_eq!(
+            found(vec![each(), of(ann(), Some(2), None)]),
+            [(0, None, Some(4)), (1, Some(2), None)]
+        );
+        assert_eq!(
+            found(vec![each(), of(ann(), None, Some(9))]),
+            [(0, Some(3), None), (1, None, Some(9))]
+        );
         let halves = vec![of(ann(), Some(2), None), each(), of(ann(), None, Some(9))];
         assert_eq!(found(halves), [(0, Some(2), None), (2, None, Some(9))]);
-        let high = Limit { overrides: true, ..of(Scope { qos: named("high"), ..Scope::default() }, Some(1), None) };
-        assert_eq!(found(vec![each(), high]), [(1, Some(1), None)], "one that overrides replaces all there is");
+        let high = Limit {
+            overrides: true,
+            ..of(
+                Scope {
+                    qos: named("high"),
+                    ..Scope::default()
+                },
+                Some(1),
+                None,
+            )
+        };
+        assert_eq!(
+            found(vec![each(), high]),
+            [(1, Some(1), None)],
+            "one that overrides replaces all there is"
+        );
     }
 
     /// Of a limit that names several credentials any one may be somebody else's.
     #[test]
     fn a_limit_is_found_by_whichever_of_its_names_is_told_apart_most() {
-        let both = |user: &str, queue: &str| Scope { user: named(user), queue: named(queue), ..Scope::default() };
-        let all = [both("ann", "batch"), both("bob", "batch"), both("ann", "fast")].map(|scope| jobs(scope, 1));
-        let limits = Limits { all: all.to_vec(), ..Limits::default() };
-        assert_eq!(Directory::new(&limits, Stage::Running).of(&subject("ann", "normal")), [0, 2]);
-        assert_eq!(found(&limits, "ann", "normal"), [(1, "batch/ann".to_string())]);
+        let both = |user: &str, queue: &str| Scope {
+            user: named(user),
+            queue: named(queue),
+            ..Scope::default()
+        };
+        let all = [
+            both("ann", "batch"),
+            both("bob", "batch"),
+            both("ann", "fast"),
+        ]
+        .map(|scope| jobs(scope, 1));
+        let limits = Limits {
+            all: all.to_vec(),
+            ..Limits::default()
+        };
+        assert_eq!(
+            Directory::new(&limits, Stage::Running).of(&subject("ann", "normal")),
+            [0, 2]
+        );
+        assert_eq!(
+            found(&limits, "ann", "normal"),
+            [(1, "batch/ann".to_string())]
+        );
     }
 
     /// Recordings of cycles have limits as text.
@@ -421,25 +679,49 @@ mod tests {
     fn a_quantity_is_the_same_again_when_it_was_written() {
         let quantities = Quantity::NAMED.map(|(_, quantity)| quantity).into_iter();
         for quantity in quantities.chain([Quantity::Resource("mem".to_string())]) {
-            let limit = Limit { quantity, ..jobs(Scope::default(), 1) };
+            let limit = Limit {
+                quantity,
+                ..jobs(Scope::default(), 1)
+            };
             let text = serde_json::to_string(&limit).unwrap();
-            assert_eq!(serde_json::from_str::<Limit>(&text).unwrap(), limit, "{text}");
+            assert_eq!(
+                serde_json::from_str::<Limit>(&text).unwrap(),
+                limit,
+                "{text}"
+            );
         }
     }
 
     /// Y24.
     #[test]
     fn a_limit_of_each_account_counts_for_all_above_it() {
-        let each = jobs(Scope { account: Selector::Each, ..Scope::default() }, 8);
-        let limits = Limits { all: vec![each], ..Limits::default() };
-        assert_eq!(found(&limits, "ann", "normal"), [(8, "dev".into()), (8, "root".into())]);
+        let each = jobs(
+            Scope {
+                account: Selector::Each,
+                ..Scope::default()
+            },
+            8,
+        );
+        let limits = Limits {
+            all: vec![each],
+            ..Limits::default()
+        };
+        assert_eq!(
+            found(&limits, "ann", "normal"),
+            [(8, "dev".into()), (8, "root".into())]
+        );
     }
 
     #[test]
     fn a_soft_limit_above_the_hard_one_is_the_hard_one() {
         let of = |soft, hard| Bounds { soft, hard }.softly();
         assert_eq!(
-            [of(Some(2), Some(8)), of(Some(9), Some(8)), of(None, Some(8)), of(Some(2), None)],
+            [
+                of(Some(2), Some(8)),
+                of(Some(9), Some(8)),
+                of(None, Some(8)),
+                of(Some(2), None)
+            ],
             [Some(2), Some(8), Some(8), Some(2)]
         );
     }

@@ -29,15 +29,15 @@ pub struct LimitUse {
     pub soft: Option<Figure>,
     /// Its hard limit, if it has one.
     pub hard: Option<Figure>,
-    /// Jobs that use it, by number; at most [`LimitUse::MOST`]. Of arrays each element that runs, and the
-    /// array once for those that wait.
+    /// Jobs that use it, by number; at most [`LimitUse::MOST`]. Of arrays each element that runs,
+    /// and the array once for those that wait.
     pub by: Vec<JobId>,
     /// How many more use it.
     pub more: u64,
     /// How many of those it concerns wait to be considered.
     pub waiting: u64,
-    /// How many of these it keeps waiting, each looked at for itself: with it, the hard limit would be
-    /// exceeded, or the soft one.
+    /// How many of these it keeps waiting, each looked at for itself: with it, the hard limit would
+    /// be exceeded, or the soft one.
     pub barred: u64,
 }
 

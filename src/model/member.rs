@@ -15,7 +15,10 @@ pub struct Member {
 impl Member {
     /// `user` under `account`.
     pub fn new(account: &str, user: &str) -> Member {
-        Member { account: account.to_string(), user: user.to_string() }
+        Member {
+            account: account.to_string(),
+            user: user.to_string(),
+        }
     }
 }
 

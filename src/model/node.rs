@@ -27,8 +27,8 @@ pub struct NodeFacts {
     /// Those of them that processes outside the queue use now: no job gets them.
     #[serde(default)]
     pub gpus_outside: Vec<u16>,
-    /// What is really in use of `ncpus`, `mem` and `swap`, by jobs and by everybody else (M6). `ncpus`
-    /// is the load in whole processors, rounded up. Empty where nobody measures.
+    /// What is really in use of `ncpus`, `mem` and `swap`, by jobs and by everybody else (M6).
+    /// `ncpus` is the load in whole processors, rounded up. Empty where nobody measures.
     #[serde(default)]
     pub utilized: ResourceList,
     /// The load average over one minute, in thousandths: 1000 keeps one processor busy.
@@ -87,8 +87,12 @@ impl NodeSharing {
     pub fn resolve(self, asked: Sharing) -> Sharing {
         match (self, asked) {
             (NodeSharing::IgnoreExcl, _) => Sharing::Shared,
-            (NodeSharing::ForceExclhost, _) | (NodeSharing::ForceExcl, Sharing::Exclhost) => Sharing::Exclhost,
-            (NodeSharing::ForceExcl, _) | (NodeSharing::DefaultExcl, Sharing::Default) => Sharing::Excl,
+            (NodeSharing::ForceExclhost, _) | (NodeSharing::ForceExcl, Sharing::Exclhost) => {
+                Sharing::Exclhost
+            }
+            (NodeSharing::ForceExcl, _) | (NodeSharing::DefaultExcl, Sharing::Default) => {
+                Sharing::Excl
+            }
             (NodeSharing::DefaultExclhost, Sharing::Default) => Sharing::Exclhost,
             (NodeSharing::DefaultShared, Sharing::Default) => Sharing::Shared,
             (_, said) => said,
@@ -109,7 +113,11 @@ named! {
 impl NodeFacts {
     /// These, with what changes all the time as in `other`.
     pub fn as_measured_in(&self, other: &NodeFacts) -> NodeFacts {
-        NodeFacts { utilized: other.utilized.clone(), load: other.load, ..self.clone() }
+        NodeFacts {
+            utilized: other.utilized.clone(),
+            load: other.load,
+            ..self.clone()
+        }
     }
 }
 
@@ -143,11 +151,12 @@ pub struct Node {
     pub changed: Time,
     /// When a job last ended on it.
     pub used: Option<Time>,
-    /// The jobs that are suspended so that it can be maintained (`maintenance_jobs`): accepts no new jobs.
+    /// The jobs that are suspended so that it can be maintained (`maintenance_jobs`): accepts no
+    /// new jobs.
     #[serde(default)]
     pub maintenance: Vec<JobId>,
-    /// The identity of the state directory of the noded that was admitted last. None before the first one, and
-    /// after the host was declared gone.
+    /// The identity of the state directory of the noded that was admitted last. None before the
+    /// first one, and after the host was declared gone.
     #[serde(default)]
     pub directory: Option<String>,
     /// Why the noded that presented it last was refused; None once one is admitted.

@@ -1,5 +1,5 @@
-//! The names that a requirement may ask for (Q20). One that means nothing would be undefined on every
-//! node, and the job would wait for ever: it is refused when it is given.
+//! The names that a requirement may ask for (Q20). One that means nothing would be undefined on
+//! every node, and the job would wait for ever: it is refused when it is given.
 
 use super::config::table::nearest;
 use super::expression::Expression;
@@ -53,13 +53,24 @@ pub const MAUI: &[&str] = &[
 /// `host.` nor `job.` and have a dot are left alone: they may be names of hosts.
 pub fn check(expression: &Expression, resources: &Resources) -> Result<(), String> {
     let owned = known(resources);
-    let known: Vec<&str> = owned.iter().map(String::as_str).chain(FIXED.iter().chain(MAUI).copied()).collect();
-    let is_ours = |name: &str| name.starts_with("host.") || name.starts_with("job.") || !name.contains('.');
-    match expression.names().into_iter().find(|name| is_ours(name) && !known.contains(name)) {
+    let known: Vec<&str> = owned
+        .iter()
+        .map(String::as_str)
+        .chain(FIXED.iter().chain(MAUI).copied())
+        .collect();
+    let is_ours =
+        |name: &str| name.starts_with("host.") || name.starts_with("job.") || !name.contains('.');
+    match expression
+        .names()
+        .into_iter()
+        .find(|name| is_ours(name) && !known.contains(name))
+    {
         None => Ok(()),
         Some(name) => {
             let near = nearest(name, &known).unwrap_or_default();
-            Err(format!("`{name}` is nothing to ask for; the nearest known one is `{near}`; text stands in quotes"))
+            Err(format!(
+                "`{name}` is nothing to ask for; the nearest known one is `{near}`; text stands in quotes"
+            ))
         }
     }
 }
@@ -87,7 +98,12 @@ mod tests {
 
     fn said(text: &str) -> Result<(), String> {
         let mut resources = Resources::builtin();
-        let flag = Definition { kind: Kind::Boolean, host_level: true, consumable: false, requestable: true };
+        let flag = Definition {
+            kind: Kind::Boolean,
+            host_level: true,
+            consumable: false,
+            requestable: true,
+        };
         resources.define("big", flag);
         check(&Expression::parse(text).unwrap(), &resources)
     }
@@ -111,7 +127,9 @@ mod tests {
             ("SPEDE > 2", "SPEED"),
         ] {
             assert!(
-                said(bad).unwrap_err().contains(&format!("nearest known one is `{near}`")),
+                said(bad)
+                    .unwrap_err()
+                    .contains(&format!("nearest known one is `{near}`")),
                 "{bad}: {:?}",
                 said(bad)
             );

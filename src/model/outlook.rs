@@ -142,7 +142,8 @@ pub struct Rank {
     pub before: Option<u64>,
     /// How many wait in all, itself included.
     pub waiting: u64,
-    /// Its cluster, where the order goes by clusters: on the nodes of that cluster it precedes the jobs of all others.
+    /// Its cluster, where the order goes by clusters: on the nodes of that cluster it precedes the
+    /// jobs of all others.
     #[serde(default)]
     pub cluster: Option<String>,
 }
@@ -178,7 +179,8 @@ pub struct Explanation {
     pub overtakers: Vec<Overtaker>,
     /// Whether others could make way for it; None where nobody does.
     pub way: Option<Way>,
-    /// What its operation is owed now, and has, where who has less for too long has others make way.
+    /// What its operation is owed now, and has, where who has less for too long has others make
+    /// way.
     pub owed: Option<Owed>,
 }
 
@@ -201,7 +203,10 @@ impl Way {
     pub fn code(&self) -> &'static str {
         match self {
             Way::Made(_) => "awaiting_victims",
-            Way::Barred { candidates: 0, protected: 0 } => "no_victims",
+            Way::Barred {
+                candidates: 0,
+                protected: 0,
+            } => "no_victims",
             Way::Barred { candidates: 0, .. } => "protected_victims",
             Way::Barred { .. } => "futile",
         }

@@ -1,5 +1,5 @@
-//! What a pool or an operation is owed of the cluster, what it has of it now, and what having less has made of it
-//! (Y1, Y2).
+//! What a pool or an operation is owed of the cluster, what it has of it now, and what having less
+//! has made of it (Y1, Y2).
 
 use super::job::JobId;
 use super::time::Time;
@@ -39,7 +39,8 @@ pub struct Owed {
     pub pools: Vec<String>,
     /// The fair share, as a part of the cluster.
     pub fair: f64,
-    /// What it has, with what is kept for it and without what it is about to lose: as a part of the cluster.
+    /// What it has, with what is kept for it and without what it is about to lose: as a part of the
+    /// cluster.
     pub used: f64,
     /// The resource of which it has the largest part, or, having nothing, would have.
     pub resource: Option<String>,

@@ -80,8 +80,13 @@ pub struct Policy {
 impl Policy {
     /// Whether the priority of a queue has any effect: on the order of jobs, or on who preempts.
     pub fn uses_queue_priority(&self, queue: &str) -> bool {
-        let Preemption { triggers, levels, .. } = &self.preemption;
-        let has_express = levels.iter().flatten().any(|condition| *condition == preemption::Condition::Express);
+        let Preemption {
+            triggers, levels, ..
+        } = &self.preemption;
+        let has_express = levels
+            .iter()
+            .flatten()
+            .any(|condition| *condition == preemption::Condition::Express);
         let preempts = triggers.contains(&preemption::Trigger::Levels) && has_express;
         preempts || self.precedence.uses_queue_priority(queue)
     }

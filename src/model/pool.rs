@@ -14,7 +14,8 @@ pub struct Pool {
     pub missing: i64,
     /// How much is in use where we do not see.
     pub elsewhere: i64,
-    /// Counted once for each host of a job, however many chunks are there, and not once for the job.
+    /// Counted once for each host of a job, however many chunks are there, and not once for the
+    /// job.
     pub per_host: bool,
     /// The hosts on which it can be used.
     pub scope: HostList,
@@ -23,9 +24,18 @@ pub struct Pool {
 impl Pool {
     /// The same with what was last told of it.
     pub fn as_told(&self, telling: Option<&Telling>) -> Pool {
-        let Some(Telling { total, elsewhere, .. }) = telling else { return self.clone() };
+        let Some(Telling {
+            total, elsewhere, ..
+        }) = telling
+        else {
+            return self.clone();
+        };
         let missing = total.map_or(0, |total| (self.total - total).clamp(0, self.total.max(0)));
-        Pool { missing, elsewhere: (*elsewhere).max(0), ..self.clone() }
+        Pool {
+            missing,
+            elsewhere: (*elsewhere).max(0),
+            ..self.clone()
+        }
     }
 }
 
@@ -52,8 +62,8 @@ impl Telling {
     }
 }
 
-/// How it is found out what there is of a resource: a program that prints how much is there, and how much of
-/// that is used by others, if it is.
+/// How it is found out what there is of a resource: a program that prints how much is there, and
+/// how much of that is used by others, if it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meter {
     /// The program, absolute, and its arguments.
@@ -70,18 +80,23 @@ impl Meter {
     /// As long as it may take where nothing else is said.
     pub const TIMEOUT: Span = Span::seconds(10);
 
-    /// What it has printed: how much is there, and how much of that is in use elsewhere; a number alone is
-    /// how much is there. The error is for the log.
+    /// What it has printed: how much is there, and how much of that is in use elsewhere; a number
+    /// alone is how much is there. The error is for the log.
     pub fn read(kind: Kind, said: &str) -> Result<(i64, i64), String> {
         let amount = |word: &str| {
-            let amount = Value::parse(kind, word).and_then(|value| value.amount()).filter(|amount| *amount >= 0);
+            let amount = Value::parse(kind, word)
+                .and_then(|value| value.amount())
+                .filter(|amount| *amount >= 0);
             amount.ok_or_else(|| format!("`{}` is no amount", word.escape_debug()))
         };
         let words: Vec<&str> = said.split_whitespace().collect();
         match words[..] {
             [total] => Ok((amount(total)?, 0)),
             [total, elsewhere] => Ok((amount(total)?, amount(elsewhere)?)),
-            _ => Err(format!("it prints {} words, not how much is there and how much is used elsewhere", words.len())),
+            _ => Err(format!(
+                "it prints {} words, not how much is there and how much is used elsewhere",
+                words.len()
+            )),
         }
     }
 }
@@ -130,17 +145,33 @@ mod tests {
     use super::*;
 
     fn told(total: Option<i64>, elsewhere: i64) -> (i64, i64) {
-        let telling = Telling { total, elsewhere, at: Time(0), by: String::new() };
-        let pool = Pool { total: 50, ..Pool::default() }.as_told(Some(&telling));
+        let telling = Telling {
+            total,
+            elsewhere,
+            at: Time(0),
+            by: String::new(),
+        };
+        let pool = Pool {
+            total: 50,
+            ..Pool::default()
+        }
+        .as_told(Some(&telling));
         (pool.missing + pool.elsewhere, pool.total)
     }
 
     /// Q21: in use is what is used and what is not there.
     #[test]
     fn q21_what_is_not_there_counts_as_in_use_and_nothing_is_ever_below_zero() {
-        assert_eq!([told(Some(50), 10), told(Some(40), 10)], [(10, 50), (20, 50)]);
+        assert_eq!(
+            [told(Some(50), 10), told(Some(40), 10)],
+            [(10, 50), (20, 50)]
+        );
         assert_eq!(told(None, 3), (3, 50));
-        assert_eq!(told(Some(60), 0), (0, 50), "no more is given than is configured");
+        assert_eq!(
+            told(Some(60), 0),
+            (0, 50),
+            "no more is given than is configured"
+        );
         assert_eq!(told(Some(-5), -7), (50, 50));
     }
 

@@ -32,7 +32,8 @@ named! {
         Level = "levels",
         /// Another has been below its fair share for too long (Y2).
         Starvation = "starvation",
-        /// Another has been for so long that it takes what is not beyond the other's fair share, too (Y9).
+        /// Another has been for so long that it takes what is not beyond the other's fair share,
+        /// too (Y9).
         AggressiveStarvation = "aggressive_starvation",
         /// It runs on room that was lent to it, which another is promised (M34).
         Promise = "promise",
@@ -57,7 +58,10 @@ impl Action {
 
     /// The one of this letter.
     pub fn from_letter(letter: char) -> Option<Action> {
-        Action::ALL.iter().map(|(_, action)| *action).find(|action| action.letter() == Some(letter))
+        Action::ALL
+            .iter()
+            .map(|(_, action)| *action)
+            .find(|action| action.letter() == Some(letter))
     }
 }
 
@@ -78,7 +82,9 @@ impl<'a> Target<'a> {
         let is = |text: &str, name: &str| text.eq_ignore_ascii_case(name);
         match word.trim().split_once('=') {
             None if is(word.trim(), "none") => Some(Target::Nobody),
-            Some((kind, name)) if is(kind, "queue") && !name.is_empty() => Some(Target::Queue(name)),
+            Some((kind, name)) if is(kind, "queue") && !name.is_empty() => {
+                Some(Target::Queue(name))
+            }
             Some((kind, value)) if !value.is_empty() => {
                 let (list, name) = kind.split_once('.').filter(|(_, name)| !name.is_empty())?;
                 is(list, "resource_list").then_some(Target::Resource(name, value))
@@ -105,10 +111,11 @@ pub struct Yielding {
 }
 
 impl Yielding {
-    /// Whether this attempt was preempted, and not an earlier one. A job can start again at the instant of its
-    /// preemption, so the time decides only where the attempt is unknown.
+    /// Whether this attempt was preempted, and not an earlier one. A job can start again at the
+    /// instant of its preemption, so the time decides only where the attempt is unknown.
     pub fn concerns(&self, run: &Run) -> bool {
-        self.attempt.map_or(self.at >= run.started, |attempt| attempt == run.attempt)
+        self.attempt
+            .map_or(self.at >= run.started, |attempt| attempt == run.attempt)
     }
 
     /// In words, as the comment of the job that makes way has it; `id` shows a job's id.
@@ -146,7 +153,9 @@ impl fmt::Display for Cause {
             Cause::Quality => "its quality of service preempts",
             Cause::Level => "it is of a higher preemption level",
             Cause::Starvation => "it has been below its fair share for too long",
-            Cause::AggressiveStarvation => "it has been below its fair share for so long that it takes of others' own",
+            Cause::AggressiveStarvation => {
+                "it has been below its fair share for so long that it takes of others' own"
+            }
             Cause::Promise => "it is promised that room",
             Cause::Overcommit => "the node has less than its jobs have",
             Cause::Limit => "a limit is lower than what runs",
@@ -163,8 +172,15 @@ mod tests {
     fn a_preemption_concerns_one_attempt() {
         let run = |attempt, started| Run::new(attempt, Vec::new(), Time(started));
         let (cause, action) = (Cause::Rank, Action::Requeue);
-        let told = Yielding { attempt: Some(1), to: None, cause, action, at: Time(5) };
-        let concerns = |told: &Yielding| [run(1, 0), run(2, 5), run(2, 6)].map(|run| told.concerns(&run));
+        let told = Yielding {
+            attempt: Some(1),
+            to: None,
+            cause,
+            action,
+            at: Time(5),
+        };
+        let concerns =
+            |told: &Yielding| [run(1, 0), run(2, 5), run(2, 6)].map(|run| told.concerns(&run));
         assert_eq!(concerns(&told), [true, false, false]);
         let text = r#"{"to":null,"cause":"qube","action":"requeue","at":5}"#;
         let old: Yielding = serde_json::from_str(text).unwrap();
@@ -173,8 +189,16 @@ mod tests {
 
     #[test]
     fn a_victim_is_told_for_whom_it_makes_way_and_why() {
-        let told =
-            |to, cause, action| Yielding { attempt: None, to, cause, action, at: Time(0) }.told(|job| job.full("head"));
+        let told = |to, cause, action| {
+            Yielding {
+                attempt: None,
+                to,
+                cause,
+                action,
+                at: Time(0),
+            }
+            .told(|job| job.full("head"))
+        };
         assert_eq!(
             told(Some(JobId::job(7)), Cause::Level, Action::Suspend),
             "suspended for job 7.head (it is of a higher preemption level)"
@@ -188,24 +212,45 @@ mod tests {
     #[test]
     fn targets_are_queues_resources_or_nobody() {
         assert_eq!(Target::parse("QUEUE=a"), Some(Target::Queue("a")));
-        assert_eq!(Target::parse(" Resource_List.mem=2gb"), Some(Target::Resource("mem", "2gb")));
+        assert_eq!(
+            Target::parse(" Resource_List.mem=2gb"),
+            Some(Target::Resource("mem", "2gb"))
+        );
         assert_eq!(Target::parse("NONE"), Some(Target::Nobody));
-        for wrong in ["", "a", "queue=", "server=x", "Resource_List.=1", "Resource_List=1", "Resource_List.mem="] {
+        for wrong in [
+            "",
+            "a",
+            "queue=",
+            "server=x",
+            "Resource_List.=1",
+            "Resource_List=1",
+            "Resource_List.mem=",
+        ] {
             assert_eq!(Target::parse(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn of_many_jobs_the_first_ten_are_named() {
-        let shown = |count: u64| shown_some(&(1..=count).map(JobId::job).collect::<Vec<_>>(), |job| job.to_string());
-        assert_eq!((shown(1).as_str(), shown(2).as_str()), ("job 1", "jobs 1, 2"));
+        let shown = |count: u64| {
+            shown_some(&(1..=count).map(JobId::job).collect::<Vec<_>>(), |job| {
+                job.to_string()
+            })
+        };
+        assert_eq!(
+            (shown(1).as_str(), shown(2).as_str()),
+            ("job 1", "jobs 1, 2")
+        );
         assert_eq!(shown(10), "jobs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10");
         assert_eq!(shown(12), "jobs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more");
     }
 
     #[test]
     fn letters_are_those_of_pbs() {
-        let letters: String = Action::ALL.iter().filter_map(|(_, action)| action.letter()).collect();
+        let letters: String = Action::ALL
+            .iter()
+            .filter_map(|(_, action)| action.letter())
+            .collect();
         assert_eq!(letters, "SCRD");
         assert_eq!(Action::from_letter('R'), Some(Action::Requeue));
         assert_eq!(Action::from_letter('x'), None);

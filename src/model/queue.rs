@@ -1,4 +1,5 @@
-//! Queues: what one takes from whom, and what becomes of it. What it says is held against a job in [`entrance`].
+//! Queues: what one takes from whom, and what becomes of it. What it says is held against a job in
+//! [`entrance`].
 //!
 //! [`entrance`]: super::entrance
 
@@ -22,10 +23,12 @@ pub struct Queue {
     pub enabled: bool,
     /// Its jobs may start; of a routing queue, its jobs are passed on.
     pub started: bool,
-    /// How many of its blocked jobs are promised a start; None: they share the promises of the policy.
+    /// How many of its blocked jobs are promised a start; None: they share the promises of the
+    /// policy.
     #[serde(default)]
     pub backfill_depth: Option<u32>,
-    /// How much of what its jobs use is charged to their owners: 1 for all, 0 for nothing (I5, X24).
+    /// How much of what its jobs use is charged to their owners: 1 for all, 0 for nothing (I5,
+    /// X24).
     #[serde(default = "whole", deserialize_with = "charged")]
     pub charge: f64,
     /// Where it passes its jobs on to, if that is what it does.
@@ -90,8 +93,9 @@ impl Route {
     }
 }
 
-/// Who may submit to a queue: a list for users, groups and hosts, each in force if it is there. An entry that
-/// begins with `-` keeps out whom it names, the first that matches decides, and who is not named is kept out.
+/// Who may submit to a queue: a list for users, groups and hosts, each in force if it is there. An
+/// entry that begins with `-` keeps out whom it names, the first that matches decides, and who is
+/// not named is kept out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
     /// `user`, `user@host`, `+user`, `-user`, `+`, `-` (`acl_users`).
@@ -137,30 +141,36 @@ impl Queue {
     /// The bound of [`Queue::priority`]: priorities go from -1024 to 1023.
     pub const PRIORITY_SCALE: f64 = 1024.0;
 
-    /// Whether its jobs may start: those of a routing queue start in others, those of a nested queue in nested
-    /// instances.
+    /// Whether its jobs may start: those of a routing queue start in others, those of a nested
+    /// queue in nested instances.
     pub fn runs_jobs(&self) -> bool {
         self.started && self.route.is_none() && !self.nested
     }
 
-    /// Whether a nested instance of its owner may take this job from here, if no other job refers to it. A job to which
-    /// a client or a reservation refers stays where it is, and so does an array.
+    /// Whether a nested instance of its owner may take this job from here, if no other job refers
+    /// to it. A job to which a client or a reservation refers stays where it is, and so does an
+    /// array.
     pub fn passes_on(&self, job: &Job) -> bool {
         let spec = &job.spec;
-        let waits = spec.queue == self.name && self.nested && self.started && job.life.state == State::Queued;
+        let waits = spec.queue == self.name
+            && self.nested
+            && self.started
+            && job.life.state == State::Queued;
         let is_plain = spec.array.is_none() && !spec.interactive && !spec.block;
         waits && is_plain && spec.reservation.is_none() && spec.label.is_none()
     }
 
-    /// Whether a job that stands so may leave by routing: because it is passed on, or has waited too long for that.
+    /// Whether a job that stands so may leave by routing: because it is passed on, or has waited
+    /// too long for that.
     pub fn routes(&self, standing: State) -> bool {
         let waits = matches!(standing, State::Queued | State::Held | State::Waiting);
-        self.route
-            .as_ref()
-            .is_some_and(|route| self.started && route.passes(standing) || waits && route.lifetime.is_some())
+        self.route.as_ref().is_some_and(|route| {
+            self.started && route.passes(standing) || waits && route.lifetime.is_some()
+        })
     }
 
-    /// Whether a queue can have this name: a letter or digit, then letters, digits, `-`, `_` and `.`.
+    /// Whether a queue can have this name: a letter or digit, then letters, digits, `-`, `_` and
+    /// `.`.
     pub fn is_name(name: &str) -> bool {
         let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
         begins && name.len() <= LONGEST_NAME && name.chars().all(is_plain)
@@ -195,29 +205,57 @@ mod tests {
     use super::*;
 
     fn routing(held_jobs: bool, waiting_jobs: bool, lifetime: Option<Span>) -> Queue {
-        let route = Route { held_jobs, waiting_jobs, lifetime, ..Route::default() };
-        Queue { route: Some(route), ..Queue::named("in") }
+        let route = Route {
+            held_jobs,
+            waiting_jobs,
+            lifetime,
+            ..Route::default()
+        };
+        Queue {
+            route: Some(route),
+            ..Queue::named("in")
+        }
     }
 
     /// As queued, held, waiting and running jobs fare.
     fn leave(queue: &Queue) -> [bool; 4] {
-        [State::Queued, State::Held, State::Waiting, State::Running].map(|standing| queue.routes(standing))
+        [State::Queued, State::Held, State::Waiting, State::Running]
+            .map(|standing| queue.routes(standing))
     }
 
     #[test]
     fn who_leaves_a_routing_queue_is_as_it_says() {
         assert_eq!(leave(&Queue::named("run")), [false; 4]);
-        assert_eq!(leave(&routing(false, false, None)), [true, false, false, false]);
-        assert_eq!(leave(&routing(true, false, None)), [true, true, false, false]);
-        assert_eq!(leave(&routing(false, true, None)), [true, false, true, false]);
-        let stopped = |lifetime| Queue { started: false, ..routing(true, true, lifetime) };
+        assert_eq!(
+            leave(&routing(false, false, None)),
+            [true, false, false, false]
+        );
+        assert_eq!(
+            leave(&routing(true, false, None)),
+            [true, true, false, false]
+        );
+        assert_eq!(
+            leave(&routing(false, true, None)),
+            [true, false, true, false]
+        );
+        let stopped = |lifetime| Queue {
+            started: false,
+            ..routing(true, true, lifetime)
+        };
         assert_eq!(leave(&stopped(None)), [false; 4]);
-        assert_eq!(leave(&stopped(Some(Span::seconds(60)))), [true, true, true, false], "its time runs out");
+        assert_eq!(
+            leave(&stopped(Some(Span::seconds(60)))),
+            [true, true, true, false],
+            "its time runs out"
+        );
     }
 
     #[test]
     fn a_queue_comes_over_the_wire_as_it_is_and_an_older_spool_is_understood() {
-        let queue = Queue { charge: 0.25, ..Queue::named("cheap") };
+        let queue = Queue {
+            charge: 0.25,
+            ..Queue::named("cheap")
+        };
         let frame = postcard::to_stdvec(&queue).unwrap();
         assert_eq!(postcard::from_bytes::<Queue>(&frame).unwrap(), queue);
         let charge = |text: &str| charged(&mut serde_json::Deserializer::from_str(text)).unwrap();

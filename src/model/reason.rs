@@ -47,7 +47,9 @@ impl Bar {
 
 /// Under which number the reason is kept that is for one job alone: others are kept by class.
 pub fn own_name(job: JobId) -> u64 {
-    let part = job.index().map_or(u64::from(job.is_array()), |index| u64::from(index) + 2);
+    let part = job
+        .index()
+        .map_or(u64::from(job.is_array()), |index| u64::from(index) + 2);
     // Spread out (splitmix64), so that it is no other's name.
     let mixed = (job.number ^ part.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -104,7 +106,8 @@ pub enum Reason {
     ArrayLimit {
         /// So many.
         limit: u32,
-        /// So many where there is room that nobody else wants, if it takes that (Q15): `u32::MAX` for any number.
+        /// So many where there is room that nobody else wants, if it takes that (Q15): `u32::MAX`
+        /// for any number.
         #[serde(default)]
         expand: Option<u32>,
     },
@@ -142,8 +145,8 @@ pub enum Reason {
         /// Nodes needed.
         needed: u64,
     },
-    /// No node that could take a chunk takes it now, all for the same reason. Found out where somebody
-    /// asks, not by a cycle.
+    /// No node that could take a chunk takes it now, all for the same reason. Found out where
+    /// somebody asks, not by a cycle.
     Nowhere {
         /// The reason, by its stable name.
         code: String,
@@ -196,7 +199,8 @@ pub enum Reason {
         /// Used from outside.
         outside: i64,
     },
-    /// Too little is free now, and what is in use on nodes beyond what their jobs were given would do.
+    /// Too little is free now, and what is in use on nodes beyond what their jobs were given would
+    /// do.
     InUse(Box<OutsideUse>),
     /// No node answers, or all are offline.
     NoNodes,
@@ -269,7 +273,10 @@ impl Reason {
     /// Whether the job waits for room: such a job is promised some.
     pub fn is_blocked(&self) -> bool {
         match self {
-            Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes => true,
+            Reason::Busy { .. }
+            | Reason::Scattered { .. }
+            | Reason::UsedOutside { .. }
+            | Reason::NoNodes => true,
             Reason::InUse(_) => true,
             Reason::NotContiguous | Reason::NoSet { .. } | Reason::Nowhere { .. } => true,
             Reason::WouldDelayBooking { .. } | Reason::Reserved { .. } => true,
@@ -278,18 +285,21 @@ impl Reason {
         }
     }
 
-    /// Whether it is that too many others are considered: of jobs of one class it may hold for some only, and
-    /// what holds for the others is kept by [`own_name`] (M24).
+    /// Whether it is that too many others are considered: of jobs of one class it may hold for some
+    /// only, and what holds for the others is kept by [`own_name`] (M24).
     pub fn is_of_list(&self) -> bool {
         matches!(self, Reason::Limited(excess) if excess.stage == limit::Stage::Idle)
     }
 
-    /// As it is kept: without who uses a limit, which changes all the time and is found out on demand.
+    /// As it is kept: without who uses a limit, which changes all the time and is found out on
+    /// demand.
     pub fn kept(&self) -> Reason {
         match self {
-            Reason::Limited(excess) => {
-                Reason::Limited(Box::new(Excess { by: Vec::new(), more: 0, ..Excess::clone(excess) }))
-            }
+            Reason::Limited(excess) => Reason::Limited(Box::new(Excess {
+                by: Vec::new(),
+                more: 0,
+                ..Excess::clone(excess)
+            })),
             other => other.clone(),
         }
     }
@@ -302,11 +312,19 @@ impl Reason {
     /// A stable name, for scripts and scenarios: one of [`CODES`], or `amount.` and the resource.
     pub fn code(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
-            Reason::Busy { resource, pooled: false, .. } => return Cow::Owned(codes::amount(resource)),
+            Reason::Busy {
+                resource,
+                pooled: false,
+                ..
+            } => return Cow::Owned(codes::amount(resource)),
             Reason::Nowhere { code, .. } => Code::find(code).map_or("fragmented", |code| code.name),
             Reason::Busy { pooled: true, .. } => "licence_wait",
-            Reason::Unsuitable { bar, never: false, .. } => bar.name(),
-            Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => "unsatisfiable",
+            Reason::Unsuitable {
+                bar, never: false, ..
+            } => bar.name(),
+            Reason::NeverEnough { .. }
+            | Reason::NeverMatches { .. }
+            | Reason::NeverNodes { .. } => "unsatisfiable",
             Reason::Unsuitable { never: true, .. } => "unsatisfiable",
             Reason::QueueStopped => "queue_stopped",
             Reason::QueueRoutes => "queue_routes",
@@ -345,7 +363,12 @@ impl Reason {
     pub fn is_never(&self) -> bool {
         let is_unsuitable = matches!(self, Reason::Unsuitable { never: true, .. });
         is_unsuitable
-            || matches!(self, Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. })
+            || matches!(
+                self,
+                Reason::NeverEnough { .. }
+                    | Reason::NeverMatches { .. }
+                    | Reason::NeverNodes { .. }
+            )
     }
 }
 
@@ -356,7 +379,11 @@ pub(crate) mod tests {
     /// One of each kind.
     pub fn all() -> Vec<Reason> {
         let (text, at) = (|| "x".to_string(), Time(5));
-        let unsuitable = |bar, never| Reason::Unsuitable { bar, said: text(), never };
+        let unsuitable = |bar, never| Reason::Unsuitable {
+            bar,
+            said: text(),
+            never,
+        };
         let busy = |pooled| Reason::Busy {
             resource: "mem".to_string(),
             requested: text(),
@@ -366,22 +393,55 @@ pub(crate) mod tests {
             pooled,
         };
         let mut all = vec![
-            Reason::NeverEnough { resource: text(), requested: text(), available: text(), total: text() },
-            Reason::NeverMatches { resource: text(), requested: text(), found: text() },
-            Reason::NeverNodes { requested: 2, total: 1 },
-            Reason::ArrayLimit { limit: 2, expand: None },
-            Reason::ArrayLimit { limit: 2, expand: Some(5) },
+            Reason::NeverEnough {
+                resource: text(),
+                requested: text(),
+                available: text(),
+                total: text(),
+            },
+            Reason::NeverMatches {
+                resource: text(),
+                requested: text(),
+                found: text(),
+            },
+            Reason::NeverNodes {
+                requested: 2,
+                total: 1,
+            },
+            Reason::ArrayLimit {
+                limit: 2,
+                expand: None,
+            },
+            Reason::ArrayLimit {
+                limit: 2,
+                expand: Some(5),
+            },
             busy(false),
             busy(true),
             unsuitable(Bar::Requirement, true),
-            Reason::Scattered { fitting: 1, needed: 2 },
+            Reason::Scattered {
+                fitting: 1,
+                needed: 2,
+            },
             Reason::NoSet { by: text() },
-            Reason::Nowhere { code: "node_state".to_string(), said: text(), nodes: 3 },
+            Reason::Nowhere {
+                code: "node_state".to_string(),
+                said: text(),
+                nodes: 3,
+            },
             Reason::Booked { at },
-            Reason::WouldDelayBooking { holder: JobId::job(1), at },
+            Reason::WouldDelayBooking {
+                holder: JobId::job(1),
+                at,
+            },
             Reason::BackfillDepth { limit: 2 },
             Reason::KeptForWider { size: 2, until: at },
-            Reason::UsedOutside { requested: text(), available: text(), total: text(), outside: 1 },
+            Reason::UsedOutside {
+                requested: text(),
+                available: text(),
+                total: text(),
+                outside: 1,
+            },
             Reason::InUse(Box::new(OutsideUse {
                 resource: text(),
                 requested: text(),
@@ -391,23 +451,54 @@ pub(crate) mod tests {
                 node: text(),
                 load: text(),
             })),
-            Reason::Reserved { window: text(), from: at },
+            Reason::Reserved {
+                window: text(),
+                from: at,
+            },
             Reason::NotOpen { window: text() },
-            Reason::OutlastsWindow { requested: text(), left: text() },
+            Reason::OutlastsWindow {
+                requested: text(),
+                left: text(),
+            },
             Reason::CrossesDedicated { at },
-            Reason::CrossesPrime { into_prime: true, at },
+            Reason::CrossesPrime {
+                into_prime: true,
+                at,
+            },
             Reason::Deferred { until: at },
         ];
         all.extend([Reason::QueueRoutes, Reason::NestedQueue, Reason::NoBackfill]);
         let of_user = super::super::excess::tests::of_user;
         all.push(Reason::Limited(Box::new(of_user())));
-        all.push(Reason::Limited(Box::new(Excess { soft: true, ..of_user() })));
-        all.push(Reason::Limited(Box::new(Excess { stage: limit::Stage::Idle, ..of_user() })));
-        all.extend([Reason::QueueStopped, Reason::NoWalltime, Reason::NoNodes, Reason::DedicatedTime]);
-        all.extend([Reason::PrimeOnly, Reason::NonprimeOnly, Reason::AwaitsChoice, Reason::NotContiguous]);
+        all.push(Reason::Limited(Box::new(Excess {
+            soft: true,
+            ..of_user()
+        })));
+        all.push(Reason::Limited(Box::new(Excess {
+            stage: limit::Stage::Idle,
+            ..of_user()
+        })));
+        all.extend([
+            Reason::QueueStopped,
+            Reason::NoWalltime,
+            Reason::NoNodes,
+            Reason::DedicatedTime,
+        ]);
+        all.extend([
+            Reason::PrimeOnly,
+            Reason::NonprimeOnly,
+            Reason::AwaitsChoice,
+            Reason::NotContiguous,
+        ]);
         all.extend(
-            [Bar::Requirement, Bar::Restriction, Bar::Hosts, Bar::Veto, Bar::FailedStart]
-                .map(|bar| unsuitable(bar, false)),
+            [
+                Bar::Requirement,
+                Bar::Restriction,
+                Bar::Hosts,
+                Bar::Veto,
+                Bar::FailedStart,
+            ]
+            .map(|bar| unsuitable(bar, false)),
         );
         all
     }
@@ -418,23 +509,47 @@ pub(crate) mod tests {
             let code = Code::find(&reason.code()).unwrap_or_else(|| panic!("{reason:?}"));
             assert_eq!(code.stage, reason.stage(), "{reason:?}");
         }
-        assert_eq!(Stage::ALL.map(Stage::name), Stage::ALL.map(|stage| format!("{stage:?}").to_lowercase()));
+        assert_eq!(
+            Stage::ALL.map(Stage::name),
+            Stage::ALL.map(|stage| format!("{stage:?}").to_lowercase())
+        );
     }
 
     /// X3: who can never start is promised nothing, and shuts nobody out.
     #[test]
     fn who_waits_for_room_is_blocked_and_who_can_never_start_is_not() {
         let names = |is_blocked| {
-            let reasons = all().into_iter().filter(move |reason| reason.is_blocked() == is_blocked);
-            reasons.map(|reason| reason.code().into_owned()).collect::<Vec<_>>()
+            let reasons = all()
+                .into_iter()
+                .filter(move |reason| reason.is_blocked() == is_blocked);
+            reasons
+                .map(|reason| reason.code().into_owned())
+                .collect::<Vec<_>>()
         };
         let blocked = names(true);
-        for code in ["amount.mem", "licence_wait", "fragmented", "nodeset", "contiguity", "window_acl", "node_state"] {
+        for code in [
+            "amount.mem",
+            "licence_wait",
+            "fragmented",
+            "nodeset",
+            "contiguity",
+            "window_acl",
+            "node_state",
+        ] {
             assert!(blocked.contains(&code.to_string()), "{code}");
         }
-        assert!(names(false).contains(&"unsatisfiable".to_string()) && !blocked.contains(&"unsatisfiable".to_string()));
-        assert!(!blocked.iter().any(|code| code.contains("limit")), "who has had enough is promised nothing");
-        assert!(!blocked.contains(&"booked_at".to_string()) && !blocked.contains(&"queue_stopped".to_string()));
+        assert!(
+            names(false).contains(&"unsatisfiable".to_string())
+                && !blocked.contains(&"unsatisfiable".to_string())
+        );
+        assert!(
+            !blocked.iter().any(|code| code.contains("limit")),
+            "who has had enough is promised nothing"
+        );
+        assert!(
+            !blocked.contains(&"booked_at".to_string())
+                && !blocked.contains(&"queue_stopped".to_string())
+        );
     }
 
     /// M24.
@@ -442,11 +557,16 @@ pub(crate) mod tests {
     fn every_job_has_a_name_of_its_own_for_reasons() {
         let ids = (1..200).flat_map(|number| {
             let elements = (0..50).map(move |index| JobId::element(number, index));
-            [JobId::job(number), JobId::array(number)].into_iter().chain(elements)
+            [JobId::job(number), JobId::array(number)]
+                .into_iter()
+                .chain(elements)
         });
         let names: std::collections::BTreeSet<u64> = ids.map(own_name).collect();
         assert_eq!(names.len(), 199 * 52);
-        let is_of_list = all().into_iter().filter(Reason::is_of_list).map(|reason| reason.code().into_owned());
+        let is_of_list = all()
+            .into_iter()
+            .filter(Reason::is_of_list)
+            .map(|reason| reason.code().into_owned());
         assert_eq!(is_of_list.collect::<Vec<_>>(), ["idle_limit"]);
     }
 
@@ -455,7 +575,10 @@ pub(crate) mod tests {
         for reason in all() {
             let is_same = reason.kept() == reason;
             assert_eq!(is_same, !matches!(reason, Reason::Limited(_)), "{reason:?}");
-            assert_eq!((reason.kept().to_string(), reason.kept().code()), (reason.to_string(), reason.code()));
+            assert_eq!(
+                (reason.kept().to_string(), reason.kept().code()),
+                (reason.to_string(), reason.code())
+            );
         }
     }
 

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// A time zone, given from outside.
 pub trait Zone {
-    /// The moment at which watches show this; of two the first, and an hour on of one that is skipped.
+    /// The moment at which watches show this; of two the first, and an hour on of one that is
+    /// skipped.
     fn wall(&self, civil: NaiveDateTime) -> Wall;
     /// What watches show at a moment; None where no calendar reaches.
     fn civil(&self, wall: Wall) -> Option<NaiveDateTime>;
@@ -48,7 +49,9 @@ enum Until {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleFault {
     /// A part nobody knows, or with a value that is none.
-    #[error("`{0}` is not understood: FREQ=HOURLY, DAILY or WEEKLY, INTERVAL, BYDAY=MO,..., COUNT and UNTIL are")]
+    #[error(
+        "`{0}` is not understood: FREQ=HOURLY, DAILY or WEEKLY, INTERVAL, BYDAY=MO,..., COUNT and UNTIL are"
+    )]
     Part(String),
     /// It says not how often.
     #[error("FREQ=HOURLY, DAILY or WEEKLY is missing")]
@@ -77,21 +80,49 @@ impl Rule {
             let (name, value) = part.split_once('=').ok_or_else(wrong)?;
             match name.to_ascii_uppercase().as_str() {
                 "FREQ" => step = Some(Step::parse(value).ok_or_else(wrong)?),
-                "INTERVAL" => interval = value.parse().ok().filter(|n| (1..=1000).contains(n)).ok_or_else(wrong)?,
-                "BYDAY" => days = value.split(',').map(weekday).collect::<Option<_>>().ok_or_else(wrong)?,
-                "COUNT" => until = Some(Until::Count(value.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?)),
+                "INTERVAL" => {
+                    interval = value
+                        .parse()
+                        .ok()
+                        .filter(|n| (1..=1000).contains(n))
+                        .ok_or_else(wrong)?
+                }
+                "BYDAY" => {
+                    days = value
+                        .split(',')
+                        .map(weekday)
+                        .collect::<Option<_>>()
+                        .ok_or_else(wrong)?
+                }
+                "COUNT" => {
+                    until = Some(Until::Count(
+                        value.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?,
+                    ))
+                }
                 "UNTIL" => until = Some(Until::Moment(moment(value).ok_or_else(wrong)?)),
                 _ => return Err(wrong()),
             }
         }
         let step = step.ok_or(RuleFault::NoFrequency)?;
-        Ok(Rule { step, interval, days, until: until.ok_or(RuleFault::Endless)? })
+        Ok(Rule {
+            step,
+            interval,
+            days,
+            until: until.ok_or(RuleFault::Endless)?,
+        })
     }
 
     /// All its occurrences from `first` on, each so long.
-    pub fn occurrences(&self, first: NaiveDateTime, length: Span) -> Result<Vec<NaiveDateTime>, RuleFault> {
+    pub fn occurrences(
+        &self,
+        first: NaiveDateTime,
+        length: Span,
+    ) -> Result<Vec<NaiveDateTime>, RuleFault> {
         let mut starts = Vec::new();
-        for start in self.candidates(first).filter(|start| self.falls_on(start.weekday())) {
+        for start in self
+            .candidates(first)
+            .filter(|start| self.falls_on(start.weekday()))
+        {
             let is_last = match self.until {
                 Until::Count(count) => starts.len() >= count,
                 Until::Moment(until) => start > until,
@@ -124,7 +155,9 @@ impl Rule {
         match self.step {
             Step::Hour => Box::new(each.map_while(hours)),
             Step::Day => Box::new(each.map_while(days)),
-            Step::Week if self.days.is_empty() => Box::new(each.map_while(move |n| days(n.checked_mul(7)?))),
+            Step::Week if self.days.is_empty() => {
+                Box::new(each.map_while(move |n| days(n.checked_mul(7)?)))
+            }
             // Weeks begin on Mondays; of each that counts, every day is looked at.
             Step::Week => {
                 let since_monday = first.weekday().num_days_from_monday();
@@ -148,17 +181,33 @@ impl Step {
 
 /// `MO`, or any longer beginning of the English name.
 pub fn weekday(text: &str) -> Option<Weekday> {
-    let names = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    let names = [
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+    ];
     let text = text.trim().to_ascii_lowercase();
-    let found = names.iter().position(|name| text.len() >= 2 && name.starts_with(&text))?;
+    let found = names
+        .iter()
+        .position(|name| text.len() >= 2 && name.starts_with(&text))?;
     Weekday::try_from(u8::try_from(found).ok()?).ok()
 }
 
 /// `20261231T235900`, with a `Z` or without, or a day, which is meant to its end.
 fn moment(text: &str) -> Option<NaiveDateTime> {
     let text = text.strip_suffix('Z').unwrap_or(text);
-    let end_of_day = || NaiveDate::parse_from_str(text, "%Y%m%d").ok()?.and_hms_opt(23, 59, 59);
-    NaiveDateTime::parse_from_str(text, "%Y%m%dT%H%M%S").ok().or_else(end_of_day)
+    let end_of_day = || {
+        NaiveDate::parse_from_str(text, "%Y%m%d")
+            .ok()?
+            .and_hms_opt(23, 59, 59)
+    };
+    NaiveDateTime::parse_from_str(text, "%Y%m%dT%H%M%S")
+        .ok()
+        .or_else(end_of_day)
 }
 
 /// How often a standing window of the configuration comes: Maui's `PERIOD`.
@@ -215,14 +264,25 @@ impl Standing {
     /// The next instances that are not over at `now`, as many as its depth says.
     pub fn instances(&self, now: NaiveDateTime) -> Vec<Instance> {
         let (first, step) = match self.period {
-            Period::Infinity => return vec![Instance { number: 0, from: NaiveDateTime::MIN, to: None }],
+            Period::Infinity => {
+                return vec![Instance {
+                    number: 0,
+                    from: NaiveDateTime::MIN,
+                    to: None,
+                }];
+            }
             Period::Day => (now.date() - Days::new(1), 1),
-            Period::Week => (now.date() - Days::new(u64::from(now.weekday().num_days_from_sunday()) + 7), 7),
+            Period::Week => (
+                now.date() - Days::new(u64::from(now.weekday().num_days_from_sunday()) + 7),
+                7,
+            ),
         };
         // With depth bounded by what a year holds, four years' days are enough.
         let dates = (0..1500).map_while(|n| first.checked_add_days(Days::new(n * step)));
         let meant = dates.filter(|date| self.falls_on(date.weekday()));
-        let open = meant.filter_map(|date| self.of(date)).filter(|instance| instance.to.is_some_and(|to| to > now));
+        let open = meant
+            .filter_map(|date| self.of(date))
+            .filter(|instance| instance.to.is_some_and(|to| to > now));
         open.take(self.depth.min(MOST as u32) as usize).collect()
     }
 
@@ -233,11 +293,19 @@ impl Standing {
     fn of(&self, date: NaiveDate) -> Option<Instance> {
         let period = if self.period == Period::Week { 7 } else { 1 };
         let whole = Span::seconds(period * 86_400);
-        let end = if self.end > self.start { self.end } else { self.end + whole };
+        let end = if self.end > self.start {
+            self.end
+        } else {
+            self.end + whole
+        };
         let midnight = date.and_time(NaiveTime::MIN);
         let at = |span: Span| midnight.checked_add_signed(TimeDelta::milliseconds(span.0));
         let number = date.year().unsigned_abs() * 10_000 + date.month() * 100 + date.day();
-        Some(Instance { number, from: at(self.start)?, to: Some(at(end)?) })
+        Some(Instance {
+            number,
+            from: at(self.start)?,
+            to: Some(at(end)?),
+        })
     }
 }
 
@@ -252,23 +320,48 @@ mod tests {
     /// From Friday 20 November 2026, 10:00, an hour each.
     fn starts(rule: &str) -> Result<Vec<String>, RuleFault> {
         let found = Rule::parse(rule)?.occurrences(at("2026-11-20 10:00"), Span::seconds(3600))?;
-        Ok(found.into_iter().map(|start| start.format("%a %d %H:%M").to_string()).collect())
+        Ok(found
+            .into_iter()
+            .map(|start| start.format("%a %d %H:%M").to_string())
+            .collect())
     }
 
     #[test]
     fn rules_mean_what_icalendar_means_by_them() {
         for (rule, expected) in [
-            ("FREQ=DAILY;COUNT=3", "Fri 20 10:00, Sat 21 10:00, Sun 22 10:00"),
-            ("FREQ=DAILY;INTERVAL=2;COUNT=2", "Fri 20 10:00, Sun 22 10:00"),
-            ("FREQ=DAILY;BYDAY=MO,TU;COUNT=3", "Mon 23 10:00, Tue 24 10:00, Mon 30 10:00"),
+            (
+                "FREQ=DAILY;COUNT=3",
+                "Fri 20 10:00, Sat 21 10:00, Sun 22 10:00",
+            ),
+            (
+                "FREQ=DAILY;INTERVAL=2;COUNT=2",
+                "Fri 20 10:00, Sun 22 10:00",
+            ),
+            (
+                "FREQ=DAILY;BYDAY=MO,TU;COUNT=3",
+                "Mon 23 10:00, Tue 24 10:00, Mon 30 10:00",
+            ),
             ("FREQ=WEEKLY;COUNT=2", "Fri 20 10:00, Fri 27 10:00"),
-            ("FREQ=WEEKLY;BYDAY=FR,MO;COUNT=3", "Fri 20 10:00, Mon 23 10:00, Fri 27 10:00"),
-            ("FREQ=WEEKLY;INTERVAL=2;BYDAY=FR,SU;COUNT=3", "Fri 20 10:00, Sun 22 10:00, Fri 04 10:00"),
+            (
+                "FREQ=WEEKLY;BYDAY=FR,MO;COUNT=3",
+                "Fri 20 10:00, Mon 23 10:00, Fri 27 10:00",
+            ),
+            (
+                "FREQ=WEEKLY;INTERVAL=2;BYDAY=FR,SU;COUNT=3",
+                "Fri 20 10:00, Sun 22 10:00, Fri 04 10:00",
+            ),
             ("FREQ=HOURLY;COUNT=2", "Fri 20 10:00, Fri 20 11:00"),
-            ("RRULE:freq=DAILY;UNTIL=20261121T100000Z", "Fri 20 10:00, Sat 21 10:00"),
+            (
+                "RRULE:freq=DAILY;UNTIL=20261121T100000Z",
+                "Fri 20 10:00, Sat 21 10:00",
+            ),
             ("FREQ=DAILY;UNTIL=20261121", "Fri 20 10:00, Sat 21 10:00"),
         ] {
-            assert_eq!(starts(rule).map(|starts| starts.join(", ")), Ok(expected.to_string()), "{rule}");
+            assert_eq!(
+                starts(rule).map(|starts| starts.join(", ")),
+                Ok(expected.to_string()),
+                "{rule}"
+            );
         }
     }
 
@@ -279,29 +372,59 @@ mod tests {
         assert_eq!(starts("FREQ=DAILY;COUNT=1000"), Err(RuleFault::TooOften));
         assert_eq!(starts("FREQ=DAILY;UNTIL=20261119"), Err(RuleFault::Never));
         let hourly = Rule::parse("FREQ=HOURLY;COUNT=2").unwrap();
-        assert_eq!(hourly.occurrences(at("2026-11-20 10:00"), Span::seconds(3601)), Err(RuleFault::Overlaps));
-        for bad in ["FREQ=YEARLY;COUNT=1", "FREQ=DAILY;COUNT=0", "FREQ=DAILY;BYDAY=XX;COUNT=1", "FOO=1", "x"] {
+        assert_eq!(
+            hourly.occurrences(at("2026-11-20 10:00"), Span::seconds(3601)),
+            Err(RuleFault::Overlaps)
+        );
+        for bad in [
+            "FREQ=YEARLY;COUNT=1",
+            "FREQ=DAILY;COUNT=0",
+            "FREQ=DAILY;BYDAY=XX;COUNT=1",
+            "FOO=1",
+            "x",
+        ] {
             assert!(matches!(starts(bad), Err(RuleFault::Part(_))), "{bad}");
         }
     }
 
     fn office() -> Standing {
-        let days = vec![Weekday::Mon, Weekday::Tue, Weekday::Wed, Weekday::Thu, Weekday::Fri];
+        let days = vec![
+            Weekday::Mon,
+            Weekday::Tue,
+            Weekday::Wed,
+            Weekday::Thu,
+            Weekday::Fri,
+        ];
         let (start, end) = (Span::seconds(8 * 3600), Span::seconds(17 * 3600));
-        Standing { period: Period::Day, start, end, days, depth: 2 }
+        Standing {
+            period: Period::Day,
+            start,
+            end,
+            days,
+            depth: 2,
+        }
     }
 
     fn instances(standing: &Standing, now: &str) -> Vec<String> {
         let shown = |instance: Instance| {
-            let to = instance.to.map_or("ever".to_string(), |to| to.format("%d %H:%M").to_string());
-            format!("{} {} to {to}", instance.number, instance.from.format("%d %H:%M"))
+            let to = instance
+                .to
+                .map_or("ever".to_string(), |to| to.format("%d %H:%M").to_string());
+            format!(
+                "{} {} to {to}",
+                instance.number,
+                instance.from.format("%d %H:%M")
+            )
         };
         standing.instances(at(now)).into_iter().map(shown).collect()
     }
 
     #[test]
     fn m40_on_friday_evening_the_next_are_monday_and_tuesday() {
-        let (monday, tuesday) = ("20261123 23 08:00 to 23 17:00", "20261124 24 08:00 to 24 17:00");
+        let (monday, tuesday) = (
+            "20261123 23 08:00 to 23 17:00",
+            "20261124 24 08:00 to 24 17:00",
+        );
         assert_eq!(instances(&office(), "2026-11-20 18:00"), [monday, tuesday]);
         assert_eq!(instances(&office(), "2026-11-23 16:59"), [monday, tuesday]);
         assert_eq!(instances(&office(), "2026-11-23 17:00")[0], tuesday);
@@ -309,13 +432,31 @@ mod tests {
 
     #[test]
     fn m40_a_window_may_last_into_the_next_day_come_weekly_or_stay() {
-        let night = Standing { start: Span::seconds(20 * 3600), end: Span::seconds(6 * 3600), depth: 1, ..office() };
-        assert_eq!(instances(&night, "2026-11-24 05:00"), ["20261123 23 20:00 to 24 06:00"]);
-        let week =
-            Standing { period: Period::Week, start: Span::seconds(86_400), end: Span::seconds(90_000), ..office() };
-        let expected = ["20261122 23 00:00 to 23 01:00", "20261129 30 00:00 to 30 01:00"];
+        let night = Standing {
+            start: Span::seconds(20 * 3600),
+            end: Span::seconds(6 * 3600),
+            depth: 1,
+            ..office()
+        };
+        assert_eq!(
+            instances(&night, "2026-11-24 05:00"),
+            ["20261123 23 20:00 to 24 06:00"]
+        );
+        let week = Standing {
+            period: Period::Week,
+            start: Span::seconds(86_400),
+            end: Span::seconds(90_000),
+            ..office()
+        };
+        let expected = [
+            "20261122 23 00:00 to 23 01:00",
+            "20261129 30 00:00 to 30 01:00",
+        ];
         assert_eq!(instances(&week, "2026-11-22 12:00"), expected);
-        let ever = Standing { period: Period::Infinity, ..office() };
+        let ever = Standing {
+            period: Period::Infinity,
+            ..office()
+        };
         assert_eq!(ever.instances(at("2026-11-22 12:00"))[0].to, None);
     }
 }

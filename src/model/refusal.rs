@@ -24,12 +24,17 @@ impl fmt::Display for Refusal {
 impl Refusal {
     /// The job is in another instance now.
     pub fn moved(to: &str) -> Refusal {
-        Refusal::new(Refusal::finished().code, format!("Job was moved to {to}: use its id in that instance"))
+        Refusal::new(
+            Refusal::finished().code,
+            format!("Job was moved to {to}: use its id in that instance"),
+        )
     }
 
     /// The queue hands no jobs to nested instances.
     pub fn not_nested(queue: &str) -> Refusal {
-        let why = format!("queue {queue} is not for nested instances: set queue {queue} nested = True (qmgr)");
+        let why = format!(
+            "queue {queue} is not for nested instances: set queue {queue} nested = True (qmgr)"
+        );
         Refusal::new(Refusal::invalid_request().code, why)
     }
 
@@ -49,7 +54,10 @@ impl Refusal {
     }
 
     fn new(code: u16, text: impl Into<String>) -> Refusal {
-        Refusal { code, text: text.into() }
+        Refusal {
+            code,
+            text: text.into(),
+        }
     }
 }
 
@@ -153,7 +161,9 @@ refusals! {
 impl Refusal {
     /// An attribute that does not exist, and one that may be meant.
     pub fn unknown_attribute(name: &str, near: Option<&str>) -> Refusal {
-        let remedy = near.map(|near| format!("; the nearest known one is `{near}`")).unwrap_or_default();
+        let remedy = near
+            .map(|near| format!("; the nearest known one is `{near}`"))
+            .unwrap_or_default();
         Refusal::new(15002, format!("Undefined attribute  {name}{remedy}"))
     }
 
@@ -165,10 +175,14 @@ impl Refusal {
 
     /// An attribute that stays as it is once the job runs.
     pub fn running(name: &str) -> Refusal {
-        Refusal::new(15015, format!("Cannot modify attribute while job running  {name}"))
+        Refusal::new(
+            15015,
+            format!("Cannot modify attribute while job running  {name}"),
+        )
     }
 
-    /// A value of the wrong type or form; `name` as PBS shows it, `Resource_List.ncpus`; may be empty.
+    /// A value of the wrong type or form; `name` as PBS shows it, `Resource_List.ncpus`; may be
+    /// empty.
     pub fn illegal_value(name: &str) -> Refusal {
         let text = format!("Illegal attribute or resource value {name}");
         Refusal::new(15014, text.trim_end())
@@ -176,19 +190,29 @@ impl Refusal {
 
     /// A question about more jobs than one may name.
     pub fn too_many_jobs(most: usize) -> Refusal {
-        Refusal::new(15004, format!("Invalid request: more than {most} jobs at once; name none to be told of all"))
+        Refusal::new(
+            15004,
+            format!("Invalid request: more than {most} jobs at once; name none to be told of all"),
+        )
     }
 
     /// A user would have more reservations than allowed.
     pub fn too_many_reservations(most: usize, has: usize, more: usize) -> Refusal {
         let each = "each occurrence of a standing reservation counts";
-        let text = format!("Maximum number of reservations of a user: {most}; {has} exist, {more} requested ({each})");
+        let text = format!(
+            "Maximum number of reservations of a user: {most}; {has} exist, {more} requested ({each})"
+        );
         Refusal::new(15046, text)
     }
 
     /// A reservation that lasts longer than users may reserve.
     pub fn reservation_too_long(most: Span, asked: Span) -> Refusal {
-        Refusal::new(15046, format!("Maximum duration of a reservation (resv_max_duration): {most}; {asked} requested"))
+        Refusal::new(
+            15046,
+            format!(
+                "Maximum duration of a reservation (resv_max_duration): {most}; {asked} requested"
+            ),
+        )
     }
 
     /// The reservations of a user would have more processors at a time than allowed.
@@ -210,7 +234,10 @@ impl Refusal {
 
     /// A rule of a standing reservation that is none.
     pub fn bad_rule(why: &str) -> Refusal {
-        Refusal::new(15014, format!("Illegal attribute or resource value reserve_rrule: {why}"))
+        Refusal::new(
+            15014,
+            format!("Illegal attribute or resource value reserve_rrule: {why}"),
+        )
     }
 
     /// A time zone in which this server cannot count.
@@ -218,7 +245,9 @@ impl Refusal {
         let remedy = format!("this server counts in {own}: set PBS_TZID={own} or PBS_TZID=UTC");
         Refusal::new(
             15014,
-            format!("Illegal attribute or resource value PBS_TZID: {named} is another time zone; {remedy}"),
+            format!(
+                "Illegal attribute or resource value PBS_TZID: {named} is another time zone; {remedy}"
+            ),
         )
     }
 
@@ -239,7 +268,10 @@ impl Refusal {
 
     /// A job-wide resource inside a select.
     pub fn invalid_in_select(name: &str) -> Refusal {
-        Refusal::new(15108, format!("Resource invalid in \"select\" specification: {name}"))
+        Refusal::new(
+            15108,
+            format!("Resource invalid in \"select\" specification: {name}"),
+        )
     }
 
     /// A host-level resource beside a select.
@@ -256,17 +288,26 @@ impl Refusal {
 
     /// Nodes to be released that are none of the job's, by their names.
     pub fn not_of_the_job(nodes: &str) -> Refusal {
-        Refusal::new(15010, format!("node(s) requested to be released not part of the job: {nodes}"))
+        Refusal::new(
+            15010,
+            format!("node(s) requested to be released not part of the job: {nodes}"),
+        )
     }
 
     /// A node to be released on which the job's script runs.
     pub fn of_the_script(node: &str) -> Refusal {
-        Refusal::new(15010, format!("Can't free '{node}' since it's on a primary execution host"))
+        Refusal::new(
+            15010,
+            format!("Can't free '{node}' since it's on a primary execution host"),
+        )
     }
 
     /// A chunk to be kept that the job has not, or not so often.
     pub fn too_much_to_keep(chunk: &Chunk) -> Refusal {
-        let resources = chunk.resources.iter().map(|(name, value)| format!("{name}={value}"));
+        let resources = chunk
+            .resources
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
         let text = resources.collect::<Vec<_>>().join(":");
         Refusal::new(15010, format!("could not satisfy select chunk ({text})"))
     }
@@ -293,34 +334,57 @@ impl Refusal {
 
     /// A dependency on a job that is over and can never meet it; which, and how that job ended.
     pub fn unmet_dependency(which: &str) -> Refusal {
-        Refusal::new(15229, format!("Finished job did not satisfy dependency: {which}"))
+        Refusal::new(
+            15229,
+            format!("Finished job did not satisfy dependency: {which}"),
+        )
     }
 
     /// Files to be copied from or to a host that is not of this cluster.
     pub fn other_host(attribute: &str, host: &str) -> Refusal {
-        let why = format!("{host} is no host of this cluster, and files are copied within a host only");
-        Refusal::new(15014, format!("Illegal attribute or resource value {attribute}: {why}"))
+        let why =
+            format!("{host} is no host of this cluster, and files are copied within a host only");
+        Refusal::new(
+            15014,
+            format!("Illegal attribute or resource value {attribute}: {why}"),
+        )
     }
 
     /// A wish on where to run that makes no sense; which, and why.
     pub fn illegal_wish(name: &str, why: &str) -> Refusal {
-        Refusal::new(15014, format!("Illegal attribute or resource value {name}: {why}"))
+        Refusal::new(
+            15014,
+            format!("Illegal attribute or resource value {name}: {why}"),
+        )
     }
 
-    /// A quality of service that is not for who asks; for whom it is, and which ones are open to who asks.
+    /// A quality of service that is not for who asks; for whom it is, and which ones are open to
+    /// who asks.
     pub fn quality_denied(name: &str, whose: &str, open: &str) -> Refusal {
-        let text = format!("qos_denied: quality of service `{name}` is for {whose}; ask for one of {open}");
-        Refusal::new(Refusal::unauthorized().code, format!("{}{text}", Refusal::unauthorized().text))
+        let text = format!(
+            "qos_denied: quality of service `{name}` is for {whose}; ask for one of {open}"
+        );
+        Refusal::new(
+            Refusal::unauthorized().code,
+            format!("{}{text}", Refusal::unauthorized().text),
+        )
     }
 
     /// A quality of service that there is not, and which there are.
     pub fn unknown_quality(name: &str, open: &str) -> Refusal {
-        Refusal::illegal_wish("qos", &format!("there is no quality of service `{name}`; ask for one of {open}"))
+        Refusal::illegal_wish(
+            "qos",
+            &format!("there is no quality of service `{name}`; ask for one of {open}"),
+        )
     }
 
-    /// A job that asks for less or more than its queue takes, or than there is; which, and what to do.
+    /// A job that asks for less or more than its queue takes, or than there is; which, and what to
+    /// do.
     pub fn out_of_bounds(why: &str) -> Refusal {
-        Refusal::new(15036, format!("Job violates queue and/or server resource limits: {why}"))
+        Refusal::new(
+            15036,
+            format!("Job violates queue and/or server resource limits: {why}"),
+        )
     }
 
     /// Somebody has as many jobs as they may have; in PBS's words, and how many.
@@ -335,11 +399,14 @@ impl Refusal {
 
     /// The same with a detail behind PBS's words.
     pub fn because(self, why: &str) -> Refusal {
-        Refusal { text: format!("{}: {why}", self.text.trim_end()), ..self }
+        Refusal {
+            text: format!("{}: {why}", self.text.trim_end()),
+            ..self
+        }
     }
 
-    /// Whether the same request may be granted later, though nothing of it is changed: a queue may be opened,
-    /// others' jobs may end.
+    /// Whether the same request may be granted later, though nothing of it is changed: a queue may
+    /// be opened, others' jobs may end.
     pub fn may_pass(&self) -> bool {
         [15021, 15142, 15143].contains(&self.code)
     }
@@ -349,12 +416,18 @@ impl Refusal {
 
     /// Larger than a job may be; `what` and its bound in bytes.
     pub fn too_large(what: &str, most: usize) -> Refusal {
-        Refusal::new(15014, format!("Illegal attribute or resource value: {what} of more than {most} bytes"))
+        Refusal::new(
+            15014,
+            format!("Illegal attribute or resource value: {what} of more than {most} bytes"),
+        )
     }
 
     /// There would be more of something than there may be.
     pub fn more_than(most: usize, what: &str) -> Refusal {
-        Refusal::new(15014, format!("Illegal attribute or resource value: more than {most} {what}"))
+        Refusal::new(
+            15014,
+            format!("Illegal attribute or resource value: more than {most} {what}"),
+        )
     }
 
     /// The terminal of a running job cannot be reached now.
@@ -390,7 +463,10 @@ impl Refusal {
     /// A range with a step names more elements than can be deleted at once.
     pub fn too_scattered(most: u32) -> Refusal {
         let text = "elements that lie apart; name fewer at once, or a range without a step";
-        Refusal::new(15014, format!("Illegal attribute or resource value: more than {most} {text}"))
+        Refusal::new(
+            15014,
+            format!("Illegal attribute or resource value: more than {most} {text}"),
+        )
     }
 
     /// Refused by a hook of the site, in its words or for its failure.
@@ -405,12 +481,16 @@ impl Refusal {
 
     /// A hook of this name is there already.
     pub fn hook_exists(name: &str) -> Refusal {
-        Refusal::hook(format!("hook name \"{name}\" already exists, try a different name"))
+        Refusal::hook(format!(
+            "hook name \"{name}\" already exists, try a different name"
+        ))
     }
 
     /// Hooks are no matter of this person's; `who` as `user@host`.
     pub fn not_for_hooks(who: &str, server: &str) -> Refusal {
-        Refusal::hook(format!("{who} is unauthorized to access hooks data from server {server}"))
+        Refusal::hook(format!(
+            "{who} is unauthorized to access hooks data from server {server}"
+        ))
     }
 
     /// Whether a hook of the site, or its failure, is why.

@@ -36,7 +36,11 @@ impl Request {
     }
 
     /// The same where some things go without saying; [`Request::asked`] stays what was asked.
-    fn parse_with(asked: &[(String, String)], defaults: &Defaults, resources: &Resources) -> Result<Request, Refusal> {
+    fn parse_with(
+        asked: &[(String, String)],
+        defaults: &Defaults,
+        resources: &Resources,
+    ) -> Result<Request, Refusal> {
         let asked = unglue(asked, resources);
         if asked.len() > MAX_NAMES {
             return Err(Refusal::illegal_value("Resource_List"));
@@ -52,14 +56,19 @@ impl Request {
         Ok(request)
     }
 
-    /// What was asked, where these things go without saying: what went without saying before does not any more.
+    /// What was asked, where these things go without saying: what went without saying before does
+    /// not any more.
     pub fn with(&self, defaults: &Defaults, resources: &Resources) -> Result<Request, Refusal> {
         Request::parse_with(&self.asked, defaults, resources)
     }
 
     /// The same request with some names asked anew. A new `select` or `nodes` replaces all that
     /// shaped the chunks before; the place stays unless it is asked anew too.
-    pub fn alter(&self, changes: &[(String, String)], resources: &Resources) -> Result<Request, Refusal> {
+    pub fn alter(
+        &self,
+        changes: &[(String, String)],
+        resources: &Resources,
+    ) -> Result<Request, Refusal> {
         let changed = |name: &str| changes.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
         let mut asked = self.asked.clone();
         let selected = asked.iter().any(|(name, _)| name == "select");
@@ -84,13 +93,18 @@ pub fn spelled(chunks: &[Chunk]) -> String {
 
 /// Whether `-l name=` decides what the chunks are.
 fn shapes_chunks(name: &str, resources: &Resources) -> bool {
-    ["select", "place", "nodes"].contains(&name) || resources.get(name).is_some_and(|d| d.host_level)
+    ["select", "place", "nodes"].contains(&name)
+        || resources.get(name).is_some_and(|d| d.host_level)
 }
 
 /// The definition of `name` with the name's own spelling; names match in any case.
 fn find<'a>(name: &str, resources: &'a Resources) -> Option<(&'a str, &'a Definition)> {
     let exact = resources.iter().find(|(known, _)| *known == name);
-    exact.or_else(|| resources.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)))
+    exact.or_else(|| {
+        resources
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+    })
 }
 
 /// `ncpus=2:mem=64mb`, which some clients send for a chunk, taken apart into its resources.
@@ -104,7 +118,10 @@ fn unglue(asked: &[(String, String)], resources: &Resources) -> Asked {
         match rest {
             Some(rest) if host_level && !rest.is_empty() => {
                 plain.push((name.clone(), first.to_string()));
-                plain.extend(rest.iter().map(|(name, text)| (name.to_string(), text.to_string())));
+                plain.extend(
+                    rest.iter()
+                        .map(|(name, text)| (name.to_string(), text.to_string())),
+                );
             }
             _ => plain.push((name.clone(), text.clone())),
         }
@@ -159,7 +176,9 @@ fn values(asked: &Asked, resources: &Resources) -> Result<ResourceList, Refusal>
 
 fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
 /// Nothing is asked for less than nothing, `nice` aside, nor beyond all measure.
@@ -183,8 +202,18 @@ fn check_walltimes(values: &ResourceList) -> Result<(), Refusal> {
 }
 
 /// Chunks and place, by one of the three ways.
-fn shape(asked: &Asked, values: ResourceList, each: &ResourceList, resources: &Resources) -> Result<Request, Refusal> {
-    let text = |name: &str| asked.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str());
+fn shape(
+    asked: &Asked,
+    values: ResourceList,
+    each: &ResourceList,
+    resources: &Resources,
+) -> Result<Request, Refusal> {
+    let text = |name: &str| {
+        asked
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, text)| text.as_str())
+    };
     match (text("select"), text("nodes"), text("place")) {
         (Some(_), Some(_), _) | (None, Some(_), Some(_)) => Err(Refusal::nodes_with_select()),
         (None, Some(nodes), None) => of_nodes(nodes, values, each, resources),
@@ -213,7 +242,12 @@ fn of_select(
     beside_select(&values, resources)?;
     let select = chunk::parse(select, each, resources)?;
     let place = place::parse(place.unwrap_or("free"), resources)?;
-    Ok(Request { list: values, select, place, asked: Asked::new() })
+    Ok(Request {
+        list: values,
+        select,
+        place,
+        asked: Asked::new(),
+    })
 }
 
 fn of_nodes(
@@ -225,7 +259,12 @@ fn of_nodes(
     let (select, place) = nodes::as_select(text, &values, resources)?;
     let select = chunk::parse(&select, each, resources)?;
     values.insert("nodes".into(), Value::String(text.to_string()));
-    Ok(Request { list: values, select, place: place::parse(place, resources)?, asked: Asked::new() })
+    Ok(Request {
+        list: values,
+        select,
+        place: place::parse(place, resources)?,
+        asked: Asked::new(),
+    })
 }
 
 /// One chunk of every host-level resource named, in alphabetical order.
@@ -238,17 +277,33 @@ fn of_values(mut values: ResourceList, each: &ResourceList, resources: &Resource
     let taken = values.iter().filter(|(name, _)| host_level(name));
     let chunk = Chunk {
         count: 1,
-        resources: taken.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        resources: taken
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
         growing: Vec::new(),
     };
-    let text = chunk.resources.iter().fold("1".to_string(), |text, (name, value)| format!("{text}:{name}={value}"));
-    Request { list: values, select: Select { chunks: vec![chunk], text }, place: place::pack(), asked: Asked::new() }
+    let text = chunk
+        .resources
+        .iter()
+        .fold("1".to_string(), |text, (name, value)| {
+            format!("{text}:{name}={value}")
+        });
+    Request {
+        list: values,
+        select: Select {
+            chunks: vec![chunk],
+            text,
+        },
+        place: place::pack(),
+        asked: Asked::new(),
+    }
 }
 
 /// Writes the totals over the chunks, and the texts of select and place, into the list.
 fn total(request: &mut Request, resources: &Resources) -> Result<(), Refusal> {
     let mut totals = ResourceList::new();
-    let summed = |name: &str| name == "mpiprocs" || resources.get(name).is_some_and(|d| d.consumable);
+    let summed =
+        |name: &str| name == "mpiprocs" || resources.get(name).is_some_and(|d| d.consumable);
     for chunk in &request.select.chunks {
         for (name, value) in chunk.resources.iter().filter(|(name, _)| summed(name)) {
             let sum = times(value, chunk.count).and_then(|value| match totals.get(name) {
@@ -260,11 +315,20 @@ fn total(request: &mut Request, resources: &Resources) -> Result<(), Refusal> {
             totals.insert(name.clone(), sum.ok_or_else(too_much)?);
         }
     }
-    let nodect = request.select.chunks.iter().map(|chunk| i64::from(chunk.count)).sum();
+    let nodect = request
+        .select
+        .chunks
+        .iter()
+        .map(|chunk| i64::from(chunk.count))
+        .sum();
     request.list.extend(totals);
     request.list.insert("nodect".into(), Value::Long(nodect));
-    request.list.insert("select".into(), Value::String(request.select.text.clone()));
-    request.list.insert("place".into(), Value::String(request.place.text.clone()));
+    request
+        .list
+        .insert("select".into(), Value::String(request.select.text.clone()));
+    request
+        .list
+        .insert("place".into(), Value::String(request.place.text.clone()));
     Ok(())
 }
 

@@ -214,7 +214,10 @@ impl Reservation {
 
     /// Whether nothing comes of it any more, and only its jobs have still to go.
     pub fn is_over(&self) -> bool {
-        matches!(self.state, State::Finished | State::DeletingJobs | State::Deleted)
+        matches!(
+            self.state,
+            State::Finished | State::DeletingJobs | State::Deleted
+        )
     }
 
     /// Whether it comes again.
@@ -231,7 +234,10 @@ impl Reservation {
     pub fn queue(&self) -> Option<Queue> {
         let has_one = self.has_queue() && !self.is_over() && self.state != State::Unconfirmed;
         let started = self.state == State::Running;
-        has_one.then(|| Queue { started, ..Queue::named(&self.id) })
+        has_one.then(|| Queue {
+            started,
+            ..Queue::named(&self.id)
+        })
     }
 
     /// The occurrence that is on or comes next.
@@ -248,23 +254,32 @@ impl Reservation {
         }
     }
 
-    /// What the scheduler sees of it: a window for each occurrence that is not over. `clock` tells when
-    /// by schedd's clock watches show what.
+    /// What the scheduler sees of it: a window for each occurrence that is not over. `clock` tells
+    /// when by schedd's clock watches show what.
     pub fn windows(&self, clock: &ClockTable) -> Vec<Window> {
         if self.is_over() || self.state == State::Unconfirmed {
             return Vec::new();
         }
         let left = self.occurrences.iter().enumerate().skip(self.current);
-        left.map(|(index, occurrence)| self.window(index, occurrence, clock)).collect()
+        left.map(|(index, occurrence)| self.window(index, occurrence, clock))
+            .collect()
     }
 
     fn window(&self, index: usize, occurrence: &Occurrence, clock: &ClockTable) -> Window {
         let begun = index == self.current && self.state == State::Running;
-        let site = self.terms.access.clone().unwrap_or_else(|| self.through_its_queue());
+        let site = self
+            .terms
+            .access
+            .clone()
+            .unwrap_or_else(|| self.through_its_queue());
         Window {
             id: self.window_id(index),
             // One that has begun stays so if the clock is set back.
-            from: if begun { Time(0) } else { moment(clock, occurrence.from) },
+            from: if begun {
+                Time(0)
+            } else {
+                moment(clock, occurrence.from)
+            },
             to: moment(clock, occurrence.to),
             shares: occurrence.shares.clone(),
             whole: self.terms.whole,
@@ -276,14 +291,29 @@ impl Reservation {
 
     /// Whoever is in the queue was let in there.
     fn through_its_queue(&self) -> SiteAccess {
-        let queues = if self.has_queue() { vec![self.id.clone()] } else { Vec::new() };
+        let queues = if self.has_queue() {
+            vec![self.id.clone()]
+        } else {
+            Vec::new()
+        };
         let by_name = self.has_queue();
-        SiteAccess { access: Access { queues, ..Access::default() }, by_name, owner_preempts: false }
+        SiteAccess {
+            access: Access {
+                queues,
+                ..Access::default()
+            },
+            by_name,
+            owner_preempts: false,
+        }
     }
 
     /// The id of the window of an occurrence: `S12.2` for the second of a standing one.
     pub fn window_id(&self, index: usize) -> String {
-        if self.is_standing() { format!("{}.{}", self.id, index + 1) } else { self.id.clone() }
+        if self.is_standing() {
+            format!("{}.{}", self.id, index + 1)
+        } else {
+            self.id.clone()
+        }
     }
 
     /// The number of the state among PBS's: one that lacks nodes is degraded until it begins.
@@ -306,7 +336,11 @@ impl Reservation {
 
     /// `reserve_substate`: as the state, and for one that runs without all its nodes, degraded.
     pub fn substate(&self) -> i64 {
-        if self.lost.is_empty() { self.number() as i64 } else { DEGRADED as i64 }
+        if self.lost.is_empty() {
+            self.number() as i64
+        } else {
+            DEGRADED as i64
+        }
     }
 
     /// Whether its owner, or one the lists name, asks at `host`.
@@ -317,7 +351,8 @@ impl Reservation {
                 None => (false, entry.strip_prefix('+').unwrap_or(entry)),
             };
             let (name, at) = entry.split_once('@').unwrap_or((entry, "*"));
-            let fits = (name == "*" || name == asker.user) && (at == "*" || at.eq_ignore_ascii_case(host));
+            let fits =
+                (name == "*" || name == asker.user) && (at == "*" || at.eq_ignore_ascii_case(host));
             fits.then_some(!denied)
         };
         if asker.is_same_account(&self.owner) {
@@ -329,7 +364,11 @@ impl Reservation {
 }
 
 fn moment(clock: &ClockTable, wall: Wall) -> Time {
-    if wall.0 == i64::MAX { Time::NEVER } else { clock.time(wall) }
+    if wall.0 == i64::MAX {
+        Time::NEVER
+    } else {
+        clock.time(wall)
+    }
 }
 
 #[cfg(test)]
@@ -338,12 +377,22 @@ pub(crate) mod tests {
 
     /// A reservation that comes so many times, an hour each, a day apart.
     pub(crate) fn reservation(times: usize) -> Reservation {
-        let rule = Repetition { rule: format!("FREQ=DAILY;COUNT={times}"), zone: "UTC".into() };
-        let occurrence =
-            |n: i64| Occurrence { from: Wall(n * 86_400), to: Wall(n * 86_400 + 3600), shares: Vec::new() };
+        let rule = Repetition {
+            rule: format!("FREQ=DAILY;COUNT={times}"),
+            zone: "UTC".into(),
+        };
+        let occurrence = |n: i64| Occurrence {
+            from: Wall(n * 86_400),
+            to: Wall(n * 86_400 + 3600),
+            shares: Vec::new(),
+        };
         Reservation {
             id: "R12".into(),
-            owner: Owner { user: "alice".into(), uid: 1000, gid: 100 },
+            owner: Owner {
+                user: "alice".into(),
+                uid: 1000,
+                gid: 100,
+            },
             submit_host: "head".into(),
             terms: Terms {
                 name: None,
@@ -369,7 +418,9 @@ pub(crate) mod tests {
 
     fn after(times: usize, facts: &[Happened]) -> Reservation {
         let mut reservation = reservation(times);
-        facts.iter().for_each(|fact| reservation.apply(fact, Time(5)));
+        facts
+            .iter()
+            .for_each(|fact| reservation.apply(fact, Time(5)));
         reservation
     }
 
@@ -378,11 +429,24 @@ pub(crate) mod tests {
         use Happened::{Began, Confirmed, Ended, Lost};
         assert_eq!(reservation(1).short_state(), "UN");
         let confirmed = after(1, &[Confirmed(vec![vec![]])]);
-        assert_eq!((confirmed.short_state(), confirmed.next_turn()), ("CO", Some(Wall(86_400))));
+        assert_eq!(
+            (confirmed.short_state(), confirmed.next_turn()),
+            ("CO", Some(Wall(86_400)))
+        );
         let running = after(1, &[Confirmed(vec![]), Began]);
-        assert_eq!((running.long_state(), running.next_turn()), ("RESV_RUNNING", Some(Wall(90_000))));
+        assert_eq!(
+            (running.long_state(), running.next_turn()),
+            ("RESV_RUNNING", Some(Wall(90_000)))
+        );
         let over = after(1, &[Confirmed(vec![]), Began, Ended]);
-        assert_eq!((over.short_state(), over.next_turn(), over.windows(&ClockTable::default()).len()), ("FN", None, 0));
+        assert_eq!(
+            (
+                over.short_state(),
+                over.next_turn(),
+                over.windows(&ClockTable::default()).len()
+            ),
+            ("FN", None, 0)
+        );
         let degraded = after(1, &[Confirmed(vec![]), Lost(vec!["n1".into()])]);
         assert_eq!((degraded.short_state(), degraded.substate()), ("DG", 10));
     }
@@ -392,8 +456,15 @@ pub(crate) mod tests {
         use Happened::{Began, Confirmed, Ended};
         let once = [Confirmed(vec![]), Began, Ended];
         let waiting = after(2, &once);
-        assert_eq!((waiting.current, waiting.short_state(), waiting.next_turn()), (1, "CO", Some(Wall(2 * 86_400))));
-        let ids: Vec<String> = waiting.windows(&ClockTable::default()).into_iter().map(|window| window.id).collect();
+        assert_eq!(
+            (waiting.current, waiting.short_state(), waiting.next_turn()),
+            (1, "CO", Some(Wall(2 * 86_400)))
+        );
+        let ids: Vec<String> = waiting
+            .windows(&ClockTable::default())
+            .into_iter()
+            .map(|window| window.id)
+            .collect();
         assert_eq!(ids, ["R12.2"]);
         assert!(after(2, &[&once[..], &[Began, Ended]].concat()).is_over());
     }
@@ -401,28 +472,57 @@ pub(crate) mod tests {
     #[test]
     fn nothing_comes_of_one_that_was_denied_or_deleted() {
         use Happened::{Began, Confirmed, DeleteWanted, Denied, Emptied, Ended};
-        assert_eq!(after(1, &[Denied("busy".into()), Confirmed(vec![]), Began]).state, State::Deleted);
-        let deleted = [Confirmed(vec![]), Began, DeleteWanted("a@h".into()), Ended, Began];
+        assert_eq!(
+            after(1, &[Denied("busy".into()), Confirmed(vec![]), Began]).state,
+            State::Deleted
+        );
+        let deleted = [
+            Confirmed(vec![]),
+            Began,
+            DeleteWanted("a@h".into()),
+            Ended,
+            Began,
+        ];
         assert_eq!(after(1, &deleted).short_state(), "DJ");
-        assert_eq!(after(1, &[&deleted[..], &[Emptied]].concat()).short_state(), "DE");
+        assert_eq!(
+            after(1, &[&deleted[..], &[Emptied]].concat()).short_state(),
+            "DE"
+        );
         assert_eq!(after(1, &[Confirmed(vec![]), Emptied]).short_state(), "CO");
     }
 
     #[test]
     fn its_owner_and_those_named_are_let_in() {
         let reservation = reservation(1);
-        let asker = |uid, user: &str| Owner { user: user.into(), uid, gid: uid };
-        let lets_in =
-            |uid, user, groups: &[&str]| reservation.lets_in(&asker(uid, user), "head", |name| groups.contains(&name));
-        assert!(lets_in(1000, "alice", &[]) && lets_in(1001, "bob", &[]) && lets_in(1002, "dave", &["staff"]));
+        let asker = |uid, user: &str| Owner {
+            user: user.into(),
+            uid,
+            gid: uid,
+        };
+        let lets_in = |uid, user, groups: &[&str]| {
+            reservation.lets_in(&asker(uid, user), "head", |name| groups.contains(&name))
+        };
+        assert!(
+            lets_in(1000, "alice", &[])
+                && lets_in(1001, "bob", &[])
+                && lets_in(1002, "dave", &["staff"])
+        );
         assert!(!lets_in(1003, "carol", &["staff"]) && !lets_in(1004, "eve", &[]));
         assert!(!reservation.lets_in(&asker(1001, "bob"), "elsewhere", |_| false));
     }
 
     #[test]
     fn its_window_admits_who_is_in_its_queue() {
-        let window = after(1, &[Happened::Confirmed(vec![])]).windows(&ClockTable::default()).remove(0);
-        assert_eq!((window.id.as_str(), window.by_name, window.access.queues), ("R12", true, vec!["R12".to_string()]));
-        assert_eq!((window.from, window.to), (Time(86_400_000), Time(90_000_000)));
+        let window = after(1, &[Happened::Confirmed(vec![])])
+            .windows(&ClockTable::default())
+            .remove(0);
+        assert_eq!(
+            (window.id.as_str(), window.by_name, window.access.queues),
+            ("R12", true, vec!["R12".to_string()])
+        );
+        assert_eq!(
+            (window.from, window.to),
+            (Time(86_400_000), Time(90_000_000))
+        );
     }
 }

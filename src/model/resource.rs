@@ -69,8 +69,8 @@ impl Value {
         }
     }
 
-    /// The value as the scheduler counts it: bytes, milliseconds, a plain number, or thousandths of a fraction;
-    /// None for text and booleans.
+    /// The value as the scheduler counts it: bytes, milliseconds, a plain number, or thousandths of
+    /// a fraction; None for text and booleans.
     pub fn amount(&self) -> Option<i64> {
         match self {
             Value::Time(span) => Some(span.0),
@@ -130,26 +130,40 @@ impl Size {
 
     /// So many times 1024 bytes.
     pub fn kilobytes(count: u64) -> Size {
-        Size { count, scale: 1, words: false }
+        Size {
+            count,
+            scale: 1,
+            words: false,
+        }
     }
 
     /// So many times 1024 kilobytes.
     pub fn megabytes(count: u64) -> Size {
-        Size { count, scale: 2, words: false }
+        Size {
+            count,
+            scale: 2,
+            words: false,
+        }
     }
 
     /// So many bytes, in the largest unit of which there is a whole number.
     pub fn exactly(bytes: u64) -> Size {
         let fits = |scale: &u8| bytes > 0 && bytes.is_multiple_of(1024u64.pow(u32::from(*scale)));
         let scale = (0..=5).rev().find(fits).unwrap_or(0);
-        Size { count: bytes / 1024u64.pow(u32::from(scale)), scale, words: false }
+        Size {
+            count: bytes / 1024u64.pow(u32::from(scale)),
+            scale,
+            words: false,
+        }
     }
 
     /// Reads an integer, then one of `k m g t p` or none, then `b`, `w` or nothing; any case.
     /// None for anything else, and for what no 64-bit number of bytes holds.
     pub fn parse(text: &str) -> Option<Size> {
         let text = text.to_ascii_lowercase();
-        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let end = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
         let count = text[..end].parse().ok()?;
         let suffix = &text[end..];
         let (scale, words) = match (suffix.strip_suffix('w'), suffix.strip_suffix('b')) {
@@ -158,7 +172,11 @@ impl Size {
             (None, None) => (suffix, false),
         };
         let scale = Size::SCALES.iter().position(|&s| s == scale)? as u8;
-        let size = Size { count, scale, words };
+        let size = Size {
+            count,
+            scale,
+            words,
+        };
         size.checked_bytes().map(|_| size)
     }
 
@@ -174,7 +192,10 @@ impl Size {
 
     /// `count` times this, in the same unit; None when that is more than a size holds.
     pub fn times(self, count: u64) -> Option<Size> {
-        let size = Size { count: self.count.checked_mul(count)?, ..self };
+        let size = Size {
+            count: self.count.checked_mul(count)?,
+            ..self
+        };
         size.checked_bytes().map(|_| size)
     }
 
@@ -182,15 +203,26 @@ impl Size {
     pub fn plus(self, other: Size) -> Option<Size> {
         let bytes = self.checked_bytes()?.checked_add(other.checked_bytes()?)?;
         let larger = self.scale.max(other.scale);
-        let scale = (0..=larger).rev().find(|&s| bytes % 1024u64.pow(u32::from(s)) == 0)?;
-        Some(Size { count: bytes / 1024u64.pow(u32::from(scale)), scale, words: false })
+        let scale = (0..=larger)
+            .rev()
+            .find(|&s| bytes % 1024u64.pow(u32::from(s)) == 0)?;
+        Some(Size {
+            count: bytes / 1024u64.pow(u32::from(scale)),
+            scale,
+            words: false,
+        })
     }
 }
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let unit = if self.words { "w" } else { "b" };
-        write!(f, "{}{}{unit}", self.count, Size::SCALES[usize::from(self.scale)])
+        write!(
+            f,
+            "{}{}{unit}",
+            self.count,
+            Size::SCALES[usize::from(self.scale)]
+        )
     }
 }
 
@@ -227,7 +259,9 @@ impl Default for Resources {
 impl Resources {
     /// PBS's own resources, and `ngpus`, which every site adds.
     pub fn builtin() -> Resources {
-        let mut resources = Resources { definitions: BTreeMap::new() };
+        let mut resources = Resources {
+            definitions: BTreeMap::new(),
+        };
         for (names, kind, host_level, consumable, requestable) in BUILTIN {
             for name in names.split_whitespace() {
                 let definition = Definition {
@@ -260,23 +294,34 @@ impl Resources {
 
     /// All of them, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Definition)> {
-        self.definitions.iter().map(|(name, definition)| (name.as_str(), definition))
+        self.definitions
+            .iter()
+            .map(|(name, definition)| (name.as_str(), definition))
     }
 
     /// The names of the resources that a job takes from a node while it runs, in alphabetical
     /// order: a name's place here is its index in the scheduler's arrays.
     pub fn consumables(&self) -> Vec<&str> {
-        self.iter().filter(|(_, d)| d.consumable && d.host_level).map(|(name, _)| name).collect()
+        self.iter()
+            .filter(|(_, d)| d.consumable && d.host_level)
+            .map(|(name, _)| name)
+            .collect()
     }
 
-    /// The names of the resources that the whole system has and jobs take (Q21), in alphabetical order.
+    /// The names of the resources that the whole system has and jobs take (Q21), in alphabetical
+    /// order.
     pub fn pooled(&self) -> Vec<&str> {
-        self.iter().filter(|(_, d)| d.consumable && !d.host_level).map(|(name, _)| name).collect()
+        self.iter()
+            .filter(|(_, d)| d.consumable && !d.host_level)
+            .map(|(name, _)| name)
+            .collect()
     }
 
     /// Reads a value for `-l name=text`.
     pub fn parse(&self, name: &str, text: &str) -> Result<Value, Refusal> {
-        let definition = self.get(name).ok_or_else(|| Refusal::unknown_resource(name))?;
+        let definition = self
+            .get(name)
+            .ok_or_else(|| Refusal::unknown_resource(name))?;
         let shown = format!("Resource_List.{name}");
         if !definition.requestable {
             return Err(Refusal::read_only(&shown));
@@ -287,16 +332,40 @@ impl Resources {
 
 /// Names, kind, host-level, consumable, requestable (`spec` 1.6, built-in resources).
 const BUILTIN: &[(&str, Kind, bool, bool, bool)] = &[
-    ("walltime cput pcput min_walltime max_walltime", Kind::Time, false, false, true),
+    (
+        "walltime cput pcput min_walltime max_walltime",
+        Kind::Time,
+        false,
+        false,
+        true,
+    ),
     ("soft_walltime", Kind::Time, false, false, false),
-    ("mem vmem hbmem accelerator_memory", Kind::Size, true, true, true),
+    (
+        "mem vmem hbmem accelerator_memory",
+        Kind::Size,
+        true,
+        true,
+        true,
+    ),
     ("pmem pvmem file", Kind::Size, false, false, true),
     ("ncpus naccelerators ngpus", Kind::Long, true, true, true),
     ("mpiprocs ompthreads", Kind::Long, true, false, true),
     ("nodect cpupercent", Kind::Long, false, false, false),
     ("nchunk nice", Kind::Long, false, false, true),
-    ("arch host vnode vntype accelerator_model", Kind::String, true, false, true),
-    ("software site nodes select place preempt_targets", Kind::String, false, false, true),
+    (
+        "arch host vnode vntype accelerator_model",
+        Kind::String,
+        true,
+        false,
+        true,
+    ),
+    (
+        "software site nodes select place preempt_targets",
+        Kind::String,
+        false,
+        false,
+        true,
+    ),
     ("aoe eoe", Kind::String, true, false, true),
     ("energy", Kind::Float, false, false, false),
     ("accelerator", Kind::Boolean, true, false, true),
@@ -326,6 +395,9 @@ mod tests {
         let size = |text| Size::parse(text).unwrap();
         assert_eq!(size("512mb").times(3).unwrap().to_string(), "1536mb");
         assert_eq!(size("1gb").plus(size("1gb")).unwrap().to_string(), "2gb");
-        assert_eq!(size("1gb").plus(size("512mb")).unwrap().to_string(), "1536mb");
+        assert_eq!(
+            size("1gb").plus(size("512mb")).unwrap().to_string(),
+            "1536mb"
+        );
     }
 }

@@ -43,7 +43,10 @@ pub struct StageIn {
 
 impl Default for StageIn {
     fn default() -> StageIn {
-        StageIn { missing: Missing::Fail, retry: Span::seconds(60) }
+        StageIn {
+            missing: Missing::Fail,
+            retry: Span::seconds(60),
+        }
     }
 }
 
@@ -70,19 +73,32 @@ pub struct Retries {
 
 impl Default for Retries {
     fn default() -> Retries {
-        Retries { most: 20, first: Span::seconds(60), longest: Span::seconds(3600) }
+        Retries {
+            most: 20,
+            first: Span::seconds(60),
+            longest: Span::seconds(3600),
+        }
     }
 }
 
 impl Retries {
     /// Maui's: an hour each time, and held after a day.
-    pub const MAUI: Retries = Retries { most: 24, first: Span::seconds(3600), longest: Span::seconds(3600) };
+    pub const MAUI: Retries = Retries {
+        most: 24,
+        first: Span::seconds(3600),
+        longest: Span::seconds(3600),
+    };
 
     /// The wait after this many failed starts, from 1.
     pub fn wait(&self, failed: u32) -> Span {
         let doublings = failed.saturating_sub(1).min(40);
         // A first wait that is longer than the longest stands.
-        Span(self.first.0.saturating_mul(1 << doublings).min(self.longest.0.max(self.first.0)))
+        Span(
+            self.first
+                .0
+                .saturating_mul(1 << doublings)
+                .min(self.longest.0.max(self.first.0)),
+        )
     }
 }
 
@@ -110,7 +126,10 @@ impl Action {
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Action> {
-        Action::ALL.iter().find(|(known, _)| *known == name).map(|(_, action)| *action)
+        Action::ALL
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, action)| *action)
     }
 }
 
@@ -166,22 +185,55 @@ mod tests {
 
     #[test]
     fn the_wait_doubles_up_to_the_longest() {
-        let waits = (1..=8).map(|failed| seconds(Retries::default(), failed)).collect::<Vec<_>>();
+        let waits = (1..=8)
+            .map(|failed| seconds(Retries::default(), failed))
+            .collect::<Vec<_>>();
         assert_eq!(waits, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
         assert_eq!(seconds(Retries::default(), u32::MAX), 3600);
-        assert_eq!((seconds(Retries::MAUI, 1), seconds(Retries::MAUI, 23)), (3600, 3600));
-        let slow = Retries { first: Span::seconds(7200), ..Retries::default() };
+        assert_eq!(
+            (seconds(Retries::MAUI, 1), seconds(Retries::MAUI, 23)),
+            (3600, 3600)
+        );
+        let slow = Retries {
+            first: Span::seconds(7200),
+            ..Retries::default()
+        };
         assert_eq!(seconds(slow, 3), 7200);
     }
 
     #[test]
     fn each_limit_has_its_own_action() {
-        let requeue = Response { action: Action::Requeue, after: Span(0) };
-        let rules = Rules { limits: Responses { cput: requeue, ..Responses::default() }, ..Rules::default() };
-        let over = |bound| How::Exceeded { bound, used: 2, limit: 1 };
+        let requeue = Response {
+            action: Action::Requeue,
+            after: Span(0),
+        };
+        let rules = Rules {
+            limits: Responses {
+                cput: requeue,
+                ..Responses::default()
+            },
+            ..Rules::default()
+        };
+        let over = |bound| How::Exceeded {
+            bound,
+            used: 2,
+            limit: 1,
+        };
         assert!(rules.requeues(&over(Bound::Cput)) && !rules.requeues(&over(Bound::Mem)));
-        assert!(!rules.requeues(&How::Overran { used: Span(2), limit: Span(1) }));
-        assert!(Rules { walltime: Action::Requeue, ..rules }.requeues(&How::Overran { used: Span(2), limit: Span(1) }));
+        assert!(!rules.requeues(&How::Overran {
+            used: Span(2),
+            limit: Span(1)
+        }));
+        assert!(
+            Rules {
+                walltime: Action::Requeue,
+                ..rules
+            }
+            .requeues(&How::Overran {
+                used: Span(2),
+                limit: Span(1)
+            })
+        );
         assert!(!rules.requeues(&How::Exited(1)));
     }
 }

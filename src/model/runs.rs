@@ -29,13 +29,17 @@ impl Runs {
     /// The last that begins at this number or before.
     pub fn last_up_to(&self, number: u32) -> Option<(u32, u32)> {
         let mut sheets = self.sheets.range(..=number / WIDTH).rev();
-        sheets.find_map(|(_, sheet)| sheet.range(..=number).next_back()).map(|(&first, &last)| (first, last))
+        sheets
+            .find_map(|(_, sheet)| sheet.range(..=number).next_back())
+            .map(|(&first, &last)| (first, last))
     }
 
     /// Those that begin at this number or later, in order.
     pub fn from(&self, number: u32) -> impl Iterator<Item = (u32, u32)> {
         let sheets = self.sheets.range(number / WIDTH..);
-        sheets.flat_map(move |(_, sheet)| sheet.range(number..)).map(|(&first, &last)| (first, last))
+        sheets
+            .flat_map(move |(_, sheet)| sheet.range(number..))
+            .map(|(&first, &last)| (first, last))
     }
 
     /// The last number of the run that begins here.
@@ -51,7 +55,11 @@ impl Runs {
 
     /// Takes out the run that begins here.
     pub fn remove(&mut self, first: u32) {
-        let Some(sheet) = self.sheets.get_mut(&(first / WIDTH)).filter(|sheet| sheet.contains_key(&first)) else {
+        let Some(sheet) = self
+            .sheets
+            .get_mut(&(first / WIDTH))
+            .filter(|sheet| sheet.contains_key(&first))
+        else {
             return;
         };
         let sheet = Arc::make_mut(sheet);
@@ -66,7 +74,8 @@ impl Runs {
 impl From<Sheet> for Runs {
     fn from(runs: Sheet) -> Runs {
         let mut all = Runs::default();
-        runs.into_iter().for_each(|(first, last)| all.insert(first, last));
+        runs.into_iter()
+            .for_each(|(first, last)| all.insert(first, last));
         all
     }
 }
@@ -84,25 +93,42 @@ mod tests {
     #[test]
     fn a_copy_shares_what_was_not_changed() {
         let mut runs = Runs::default();
-        (0..100_000).step_by(2).for_each(|number| runs.insert(number, number));
+        (0..100_000)
+            .step_by(2)
+            .for_each(|number| runs.insert(number, number));
         let before = runs.clone();
         runs.remove(50_000);
-        let shared = runs.sheets.values().zip(before.sheets.values()).filter(|(new, old)| Arc::ptr_eq(new, old));
+        let shared = runs
+            .sheets
+            .values()
+            .zip(before.sheets.values())
+            .filter(|(new, old)| Arc::ptr_eq(new, old));
         assert_eq!(shared.count(), runs.sheets.len() - 1);
-        assert_eq!((runs.len(), runs.get(50_000), before.get(50_000)), (49_999, None, Some(50_000)));
+        assert_eq!(
+            (runs.len(), runs.get(50_000), before.get(50_000)),
+            (49_999, None, Some(50_000))
+        );
     }
 
     #[test]
     fn what_is_found_does_not_depend_on_the_sheets() {
         let mut runs = Runs::default();
-        [(5, 9), (WIDTH - 1, WIDTH), (9 * WIDTH, 9 * WIDTH)].iter().for_each(|&(first, last)| runs.insert(first, last));
+        [(5, 9), (WIDTH - 1, WIDTH), (9 * WIDTH, 9 * WIDTH)]
+            .iter()
+            .for_each(|&(first, last)| runs.insert(first, last));
         assert_eq!(runs.last_up_to(4), None);
         assert_eq!(runs.last_up_to(WIDTH - 2), Some((5, 9)));
         assert_eq!(runs.last_up_to(8 * WIDTH), Some((WIDTH - 1, WIDTH)));
-        assert_eq!(runs.from(6).collect::<Vec<_>>(), [(WIDTH - 1, WIDTH), (9 * WIDTH, 9 * WIDTH)]);
+        assert_eq!(
+            runs.from(6).collect::<Vec<_>>(),
+            [(WIDTH - 1, WIDTH), (9 * WIDTH, 9 * WIDTH)]
+        );
         runs.remove(WIDTH - 1);
         runs.remove(7);
-        assert_eq!((runs.last_up_to(8 * WIDTH), runs.sheets.len(), runs.len()), (Some((5, 9)), 2, 2));
+        assert_eq!(
+            (runs.last_up_to(8 * WIDTH), runs.sheets.len(), runs.len()),
+            (Some((5, 9)), 2, 2)
+        );
         let text = serde_json::to_string(&runs).unwrap();
         assert_eq!(serde_json::from_str::<Runs>(&text).unwrap(), runs);
     }

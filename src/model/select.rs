@@ -28,7 +28,10 @@ pub struct Chunk {
 impl Chunk {
     /// The value of resource `name`.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.resources.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+        self.resources
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, value)| value)
     }
 
     /// The whole number asked of resource `name`; 0 when it is not named.
@@ -38,7 +41,9 @@ impl Chunk {
 }
 
 /// How the chunks lie on the nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub enum Arrangement {
     /// Anywhere, several on one node if they fit.
     #[default]
@@ -52,7 +57,9 @@ pub enum Arrangement {
 }
 
 /// Whether others may use the nodes too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub enum Sharing {
     /// As the node says.
     #[default]

@@ -10,19 +10,24 @@ pub fn parse(text: &str) -> Option<i32> {
     if name == "NULL" {
         return Some(0);
     }
-    NAMES.iter().position(|&known| known == name).map(|index| index as i32 + 1)
+    NAMES
+        .iter()
+        .position(|&known| known == name)
+        .map(|index| index as i32 + 1)
 }
 
 /// A signal as people know it: `10 (USR1)`.
 pub fn shown(number: i32) -> String {
-    let name = usize::try_from(number - 1).ok().and_then(|index| NAMES.get(index));
+    let name = usize::try_from(number - 1)
+        .ok()
+        .and_then(|index| NAMES.get(index));
     name.map_or(number.to_string(), |name| format!("{number} ({name})"))
 }
 
 const NAMES: [&str; 31] = [
-    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",
-    "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO",
-    "PWR", "SYS",
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
+    "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
+    "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
 #[cfg(test)]
@@ -31,7 +36,14 @@ mod tests {
 
     #[test]
     fn names_and_numbers_are_the_same_signals() {
-        for (text, number) in [("SIGTERM", 15), ("TERM", 15), ("9", 9), ("USR1", 10), ("NULL", 0), ("SIGSYS", 31)] {
+        for (text, number) in [
+            ("SIGTERM", 15),
+            ("TERM", 15),
+            ("9", 9),
+            ("USR1", 10),
+            ("NULL", 0),
+            ("SIGSYS", 31),
+        ] {
             assert_eq!(parse(text), Some(number), "{text}");
         }
         for bad in ["", "SIG", "term", "65", "-1", "NOSUCH"] {

@@ -1,8 +1,8 @@
 //! Times of which everybody knows beforehand (I23): dedicated time, in which only jobs of dedicated
 //! queues run, and prime time, the hours of some weekdays.
 //!
-//! As in PBS, a queue says by its name what it is for: `ded...` for dedicated time, `p_...` for prime
-//! time, `np_...` for the rest of the day.
+//! As in PBS, a queue says by its name what it is for: `ded...` for dedicated time, `p_...` for
+//! prime time, `np_...` for the rest of the day.
 
 use super::reason::Reason;
 use super::time::{Span, Time};
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 /// What the scheduler knows of the calendar at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteTime {
-    /// Dedicated times that are not over, soonest first; None where there is no such thing, and the name
-    /// of a queue says nothing.
+    /// Dedicated times that are not over, soonest first; None where there is no such thing, and the
+    /// name of a queue says nothing.
     pub dedicated: Option<Vec<(Time, Time)>>,
     /// Prime time, if there is such a thing.
     pub prime: Option<Prime>,
@@ -51,9 +51,15 @@ impl SiteTime {
     }
 
     fn admits_dedicated(&self, is_dedicated: bool, start: Time, end: Time) -> Result<(), Reason> {
-        let Some(dedicated) = &self.dedicated else { return Ok(()) };
-        let now = dedicated.iter().find(|(from, to)| *from <= start && start < *to);
-        let next = dedicated.iter().find(|(from, _)| start < *from && *from < end);
+        let Some(dedicated) = &self.dedicated else {
+            return Ok(());
+        };
+        let now = dedicated
+            .iter()
+            .find(|(from, to)| *from <= start && start < *to);
+        let next = dedicated
+            .iter()
+            .find(|(from, _)| start < *from && *from < end);
         match (is_dedicated, now, next) {
             (true, None, _) | (false, Some(_), _) => Err(Reason::DedicatedTime),
             (true, Some((_, to)), _) if end > *to => Err(Reason::CrossesDedicated { at: *to }),
@@ -64,8 +70,15 @@ impl SiteTime {
 
     /// When a job that must wait for the calendar could start: the next moment at which it changes.
     pub fn next_change(&self, now: Time) -> Option<Time> {
-        let dedicated = self.dedicated.iter().flatten().flat_map(|(from, to)| [*from, *to]);
-        dedicated.chain(self.prime.map(|prime| prime.until)).filter(|moment| *moment > now).min()
+        let dedicated = self
+            .dedicated
+            .iter()
+            .flatten()
+            .flat_map(|(from, to)| [*from, *to]);
+        dedicated
+            .chain(self.prime.map(|prime| prime.until))
+            .filter(|moment| *moment > now)
+            .min()
     }
 }
 
@@ -79,7 +92,10 @@ impl Prime {
         }
         match self.may_cross || end <= self.until {
             true => Ok(()),
-            false => Err(Reason::CrossesPrime { into_prime: !self.is_on, at: self.until }),
+            false => Err(Reason::CrossesPrime {
+                into_prime: !self.is_on,
+                at: self.until,
+            }),
         }
     }
 }
@@ -90,11 +106,17 @@ impl PrimeHours {
         let yesterday = now.date() - Days::new(1);
         let dates = (0..16).filter_map(|n| yesterday.checked_add_days(Days::new(n)));
         let midnight = |span: Span| move |at: NaiveDateTime| at + TimeDelta::milliseconds(span.0);
-        let hours = dates.filter(|date| self.days.contains(&date.weekday())).map(|date| date.and_time(NaiveTime::MIN));
-        let mut hours: Vec<(NaiveDateTime, NaiveDateTime)> =
-            hours.map(|at| (midnight(self.from)(at), midnight(self.to)(at))).filter(|(_, to)| *to > now).collect();
+        let hours = dates
+            .filter(|date| self.days.contains(&date.weekday()))
+            .map(|date| date.and_time(NaiveTime::MIN));
+        let mut hours: Vec<(NaiveDateTime, NaiveDateTime)> = hours
+            .map(|at| (midnight(self.from)(at), midnight(self.to)(at)))
+            .filter(|(_, to)| *to > now)
+            .collect();
         hours.sort();
-        let Some(&(from, mut until)) = hours.first() else { return (false, now + TimeDelta::days(14)) };
+        let Some(&(from, mut until)) = hours.first() else {
+            return (false, now + TimeDelta::days(14));
+        };
         if from > now {
             return (false, from);
         }
@@ -119,7 +141,10 @@ mod tests {
 
     #[test]
     fn i23_a_job_must_not_cross_into_dedicated_time() {
-        let site_time = SiteTime { dedicated: Some(vec![(Time(12 * HOUR), Time(14 * HOUR))]), prime: None };
+        let site_time = SiteTime {
+            dedicated: Some(vec![(Time(12 * HOUR), Time(14 * HOUR))]),
+            prime: None,
+        };
         assert_eq!(code(&site_time, "workq", 11, 13), "crosses_dedicated");
         assert_eq!(code(&site_time, "workq", 10, 12), "");
         assert_eq!(code(&site_time, "workq", 12, 13), "dedicated_time");
@@ -127,14 +152,21 @@ mod tests {
         assert_eq!(code(&site_time, "dedq", 12, 14), "");
         assert_eq!(code(&site_time, "dedq", 12, 15), "crosses_dedicated");
         assert_eq!(code(&site_time, "dedq", 11, 12), "dedicated_time");
-        assert_eq!(site_time.next_change(Time(12 * HOUR)), Some(Time(14 * HOUR)));
+        assert_eq!(
+            site_time.next_change(Time(12 * HOUR)),
+            Some(Time(14 * HOUR))
+        );
         assert_eq!(code(&SiteTime::default(), "dedq", 0, 1000), "");
     }
 
     #[test]
     fn i23_prime_time_is_for_its_queues_and_may_be_a_border() {
         let prime = |is_on, may_cross| SiteTime {
-            prime: Some(Prime { is_on, until: Time(17 * HOUR), may_cross }),
+            prime: Some(Prime {
+                is_on,
+                until: Time(17 * HOUR),
+                may_cross,
+            }),
             ..SiteTime::default()
         };
         assert_eq!(code(&prime(true, true), "np_q", 8, 9), "nonprime_only");
@@ -142,19 +174,45 @@ mod tests {
         assert_eq!(code(&prime(true, true), "workq", 8, 20), "");
         assert_eq!(code(&prime(true, false), "workq", 8, 20), "crosses_prime");
         assert_eq!(code(&prime(true, false), "workq", 8, 17), "");
-        let crossing = prime(false, false).admits("workq", Time(0), Time(18 * HOUR)).unwrap_err();
-        assert_eq!(crossing.to_string(), "Not Running: Job will cross into primetime");
+        let crossing = prime(false, false)
+            .admits("workq", Time(0), Time(18 * HOUR))
+            .unwrap_err();
+        assert_eq!(
+            crossing.to_string(),
+            "Not Running: Job will cross into primetime"
+        );
     }
 
     #[test]
     fn prime_time_lasts_to_its_hour_and_over_days_that_join() {
         let at = |text: &str| NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap();
         let days = vec![Weekday::Mon, Weekday::Tue];
-        let hours = PrimeHours { days, from: Span::seconds(6 * 3600), to: Span::seconds(18 * 3600), may_cross: true };
-        assert_eq!(hours.at(at("2026-11-23 12:00")), (true, at("2026-11-23 18:00")));
-        assert_eq!(hours.at(at("2026-11-23 18:00")), (false, at("2026-11-24 06:00")));
-        assert_eq!(hours.at(at("2026-11-24 20:00")), (false, at("2026-11-30 06:00")));
-        let whole = PrimeHours { from: Span(0), to: Span::seconds(86_400), ..hours };
-        assert_eq!(whole.at(at("2026-11-23 12:00")), (true, at("2026-11-25 00:00")));
+        let hours = PrimeHours {
+            days,
+            from: Span::seconds(6 * 3600),
+            to: Span::seconds(18 * 3600),
+            may_cross: true,
+        };
+        assert_eq!(
+            hours.at(at("2026-11-23 12:00")),
+            (true, at("2026-11-23 18:00"))
+        );
+        assert_eq!(
+            hours.at(at("2026-11-23 18:00")),
+            (false, at("2026-11-24 06:00"))
+        );
+        assert_eq!(
+            hours.at(at("2026-11-24 20:00")),
+            (false, at("2026-11-30 06:00"))
+        );
+        let whole = PrimeHours {
+            from: Span(0),
+            to: Span::seconds(86_400),
+            ..hours
+        };
+        assert_eq!(
+            whole.at(at("2026-11-23 12:00")),
+            (true, at("2026-11-25 00:00"))
+        );
     }
 }

@@ -33,7 +33,9 @@ impl Spans {
 
     /// The run that holds this number.
     fn run_at(&self, number: u32) -> Option<(u32, u32)> {
-        self.runs.last_up_to(number).filter(|&(_, last)| number <= last)
+        self.runs
+            .last_up_to(number)
+            .filter(|&(_, last)| number <= last)
     }
 
     /// The smallest number in it that is not below `from`.
@@ -52,12 +54,15 @@ impl Spans {
     /// Its runs that have a number from `first` to `last`, whole.
     pub fn touching(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
         let from = self.run_at(first).map_or(first, |(start, _)| start);
-        self.runs.from(from).take_while(move |&(start, _)| start <= last.max(from))
+        self.runs
+            .from(from)
+            .take_while(move |&(start, _)| start <= last.max(from))
     }
 
     /// Its runs cut to the numbers from `first` to `last`.
     pub fn within(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
-        self.touching(first, last).map(move |(start, end)| (start.max(first), end.min(last)))
+        self.touching(first, last)
+            .map(move |(start, end)| (start.max(first), end.min(last)))
     }
 
     /// Puts the numbers from `first` to `last` in.

@@ -1,5 +1,6 @@
 //! Files around a job: what is copied before and after it (`-W stagein`, `stageout`), where it
-//! works (`-W sandbox`), and which of its output is removed (`-R`) or written at its place at once (`-k`).
+//! works (`-W sandbox`), and which of its output is removed (`-R`) or written at its place at once
+//! (`-k`).
 
 use super::job::JobId;
 use super::placeholder;
@@ -24,7 +25,11 @@ pub fn transfers(text: &str) -> Option<Vec<Transfer>> {
         let (local, remote) = entry.split_once('@')?;
         let (host, remote) = remote.split_once(':')?;
         let whole = !local.is_empty() && !host.is_empty() && !remote.is_empty();
-        whole.then(|| Transfer { local: local.into(), host: host.into(), remote: remote.into() })
+        whole.then(|| Transfer {
+            local: local.into(),
+            host: host.into(),
+            remote: remote.into(),
+        })
     };
     text.split(',').map(entry).collect()
 }
@@ -44,7 +49,8 @@ pub struct Files {
     pub remove_output: bool,
     /// Its error file is removed if it ends with status 0.
     pub remove_error: bool,
-    /// Its output file is written at its place while it runs, instead of brought there when it is over.
+    /// Its output file is written at its place while it runs, instead of brought there when it is
+    /// over.
     pub direct_output: bool,
     /// So is its error file.
     pub direct_error: bool,
@@ -70,7 +76,9 @@ impl Files {
 
     /// The same with all in the paths that is known of the job: each subjob has files of its own.
     pub fn filled(mut self, id: JobId, name: &str) -> Files {
-        let fill = |path: &str| String::from_utf8_lossy(&placeholder::filled(path.as_bytes(), id, name)).into_owned();
+        let fill = |path: &str| {
+            String::from_utf8_lossy(&placeholder::filled(path.as_bytes(), id, name)).into_owned()
+        };
         for transfer in self.before.iter_mut().chain(&mut self.after) {
             transfer.local = fill(&transfer.local);
             transfer.remote = fill(&transfer.remote);
@@ -123,7 +131,9 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
         [b'?', ..] => Some(1),
         [b'\\', escaped, ..] => (*escaped == byte).then_some(2),
         [b'[', rest @ ..] => match set(rest) {
-            Some((negated, members, length)) => (holds(members, byte) != negated).then_some(1 + length),
+            Some((negated, members, length)) => {
+                (holds(members, byte) != negated).then_some(1 + length)
+            }
             None => (byte == b'[').then_some(1),
         },
         [plain, ..] => (*plain == byte).then_some(1),
@@ -173,7 +183,10 @@ mod tests {
     fn transfers_have_three_parts_each() {
         let read = transfers("in.dat@head:/data/x,sub/y@localhost:y").unwrap();
         assert_eq!(read.len(), 2);
-        assert_eq!((&*read[1].local, &*read[1].host, &*read[1].remote), ("sub/y", "localhost", "y"));
+        assert_eq!(
+            (&*read[1].local, &*read[1].host, &*read[1].remote),
+            ("sub/y", "localhost", "y")
+        );
         for bad in ["", "x", "a@h:", "@h:b", "a@:b", "a@h:b,"] {
             assert_eq!(transfers(bad), None, "{bad}");
         }
@@ -198,19 +211,39 @@ mod tests {
             ("*a*b*", "xaybz", true),
             ("**", "", true),
         ] {
-            assert_eq!(fits(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
+            assert_eq!(
+                fits(pattern.as_bytes(), name.as_bytes()),
+                expected,
+                "{pattern} {name}"
+            );
         }
     }
 
     #[test]
     fn each_subjob_copies_files_of_its_own() {
-        let asked = BTreeMap::from([("stageout".into(), "out.^array_index^@head:^job_name^/^array_index^".into())]);
+        let asked = BTreeMap::from([(
+            "stageout".into(),
+            "out.^array_index^@head:^job_name^/^array_index^".into(),
+        )]);
         let paths = |id| {
             let files = Files::of(&asked).filled(id, "name");
-            files.after.into_iter().map(|transfer| (transfer.local, transfer.remote)).collect::<Vec<_>>()
+            files
+                .after
+                .into_iter()
+                .map(|transfer| (transfer.local, transfer.remote))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(paths(JobId::element(12, 7)), [("out.7".to_string(), "name/7".to_string())]);
-        assert_eq!(paths(JobId::job(12)), [("out.^array_index^".to_string(), "name/^array_index^".to_string())]);
+        assert_eq!(
+            paths(JobId::element(12, 7)),
+            [("out.7".to_string(), "name/7".to_string())]
+        );
+        assert_eq!(
+            paths(JobId::job(12)),
+            [(
+                "out.^array_index^".to_string(),
+                "name/^array_index^".to_string()
+            )]
+        );
     }
 
     #[test]
@@ -218,7 +251,9 @@ mod tests {
         let files = Files::of(&BTreeMap::new());
         assert!(!files.come_first() && !files.come_last());
         let files = Files::of(&BTreeMap::from([("Remove_Files".into(), "e".into())]));
-        assert!(!files.come_first() && files.come_last() && files.remove_error && !files.remove_output);
+        assert!(
+            !files.come_first() && files.come_last() && files.remove_error && !files.remove_output
+        );
         let files = Files::of(&BTreeMap::from([("Keep_Files".into(), "od".into())]));
         assert!(files.direct_output && !files.direct_error && !files.come_last());
     }

@@ -29,8 +29,8 @@ pub struct Stake {
     pub used: f64,
     /// What the method holds against the shares, from 0 to 1.
     pub effective: f64,
-    /// What the method goes by before it scales, where that is something else; infinite by `fairtree` for
-    /// who has used nothing.
+    /// What the method goes by before it scales, where that is something else; infinite by
+    /// `fairtree` for who has used nothing.
     pub level: Option<f64>,
     /// From 0 (served too much) to 1 (not at all).
     pub factor: f64,
@@ -42,8 +42,8 @@ pub struct Stake {
     pub balance: Balance,
 }
 
-/// How long somebody must use nothing, while everybody else goes on as now, until they have had no more than
-/// what is theirs.
+/// How long somebody must use nothing, while everybody else goes on as now, until they have had no
+/// more than what is theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Balance {
     /// They have had no more as it is.

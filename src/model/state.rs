@@ -53,7 +53,10 @@ impl State {
 
     /// Whether such a job may go on without anybody's doing: it waits or runs.
     pub fn is_live(self) -> bool {
-        matches!(self, State::Queued | State::Waiting | State::Running | State::Suspended | State::Begun)
+        matches!(
+            self,
+            State::Queued | State::Waiting | State::Running | State::Suspended | State::Begun
+        )
     }
 
     /// Whether such a job has its allocation: it runs, or stands still in the middle of that.
@@ -63,7 +66,9 @@ impl State {
 
     /// The state of a letter, if it is one of ours.
     pub fn from_letter(letter: char) -> Option<State> {
-        State::ALL.into_iter().find(|state| state.letter() == letter)
+        State::ALL
+            .into_iter()
+            .find(|state| state.letter() == letter)
     }
 }
 
@@ -98,8 +103,12 @@ impl Holds {
     }
 
     /// PBS shows them in this order.
-    const LETTERS: [(char, Holds); 4] =
-        [('s', Holds::SYSTEM), ('o', Holds::OPERATOR), ('u', Holds::USER), ('p', Holds::PASSWORD)];
+    const LETTERS: [(char, Holds); 4] = [
+        ('s', Holds::SYSTEM),
+        ('o', Holds::OPERATOR),
+        ('u', Holds::USER),
+        ('p', Holds::PASSWORD),
+    ];
 
     /// Whether there is none.
     pub fn is_none(self) -> bool {
@@ -145,6 +154,9 @@ mod tests {
         assert_eq!(Holds::parse("uos").unwrap().to_string(), "sou");
         assert_eq!(Holds::parse("n").unwrap().to_string(), "n");
         assert_eq!(Holds::parse("x"), None);
-        assert_eq!(Holds::parse("us").unwrap().without(Holds::SYSTEM), Holds::USER);
+        assert_eq!(
+            Holds::parse("us").unwrap().without(Holds::SYSTEM),
+            Holds::USER
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Standing still in the middle of a run (`qsig -s suspend`, preemption), and going on.
 //!
-//! What is wanted comes first: from then on the job is shown suspended, and its nodes are told until they have
-//! said that all its processes are stopped. Only then is anything given up. It goes on by one event, which gives
-//! everything back to it; that its processes run again its nodes are told until they say so.
+//! What is wanted comes first: from then on the job is shown suspended, and its nodes are told
+//! until they have said that all its processes are stopped. Only then is anything given up. It goes
+//! on by one event, which gives everything back to it; that its processes run again its nodes are
+//! told until they say so.
 
 use super::event::Event;
 use super::job::{Attempt, Job, JobId, Run, Share, TaskNumber, Want};
@@ -87,13 +88,19 @@ pub struct Pauses {
     pub total: Span,
     /// Since when it runs again; None for one that was never stopped.
     pub resumed: Option<Time>,
-    /// What of it was stopped and has not said yet that it goes on: 0 is the script, others are tasks.
+    /// What of it was stopped and has not said yet that it goes on: 0 is the script, others are
+    /// tasks.
     #[serde(default)]
     pub waking: BTreeSet<TaskNumber>,
 }
 
 /// Of an attempt that was never stopped.
-static NONE: Pauses = Pauses { count: 0, total: Span(0), resumed: None, waking: BTreeSet::new() };
+static NONE: Pauses = Pauses {
+    count: 0,
+    total: Span(0),
+    resumed: None,
+    waking: BTreeSet::new(),
+};
 
 impl Run {
     /// How often and for how long it has stood still before.
@@ -113,18 +120,27 @@ impl Run {
 
     /// Whether its processes are stopped, and what it gives up others may have.
     pub fn is_still(&self) -> bool {
-        self.suspension.as_ref().is_some_and(|suspension| suspension.still.is_some())
+        self.suspension
+            .as_ref()
+            .is_some_and(|suspension| suspension.still.is_some())
     }
 
     /// How long it has stood still in all until `now`.
     pub fn stood_still(&self, now: Time) -> Span {
-        let still = self.suspension.as_ref().and_then(|suspension| suspension.still);
+        let still = self
+            .suspension
+            .as_ref()
+            .and_then(|suspension| suspension.still);
         self.pauses().total + still.map_or(Span(0), |still| now.since(still).max(Span(0)))
     }
 
-    /// The names of the resources that others may have of it until it goes on; none unless it stands still.
+    /// The names of the resources that others may have of it until it goes on; none unless it
+    /// stands still.
     pub fn releases(&self) -> &[String] {
-        let suspension = self.suspension.as_ref().filter(|suspension| suspension.still.is_some());
+        let suspension = self
+            .suspension
+            .as_ref()
+            .filter(|suspension| suspension.still.is_some());
         suspension.map_or(&[][..], |suspension| suspension.manner.releases())
     }
 
@@ -141,7 +157,9 @@ impl Run {
     /// Whether it gives up nothing that it would have to be given again.
     pub fn has_all(&self) -> bool {
         let is_kept = |(name, _): &(String, Value)| !self.gives_up(name);
-        self.shares.iter().all(|share| share.taken.iter().chain(&share.pooled).all(is_kept))
+        self.shares
+            .iter()
+            .all(|share| share.taken.iter().chain(&share.pooled).all(is_kept))
     }
 
     fn gives_up(&self, name: &str) -> bool {
@@ -150,7 +168,9 @@ impl Run {
 
     /// Whether all of it that is not over is stopped: its script and each of its tasks.
     fn is_all_stopped(&self) -> bool {
-        let Some(suspension) = &self.suspension else { return false };
+        let Some(suspension) = &self.suspension else {
+            return false;
+        };
         let mut tasks = self.tasks().open().map(|(number, _)| number);
         suspension.stopped.contains(&0) && tasks.all(|number| suspension.stopped.contains(&number))
     }
@@ -158,7 +178,9 @@ impl Run {
     /// Its pause is over, whatever comes now.
     fn end_pause(&mut self, now: Time) {
         let total = self.stood_still(now);
-        let Some(suspension) = self.suspension.take() else { return };
+        let Some(suspension) = self.suspension.take() else {
+            return;
+        };
         // Those that have not said that they are stopped may have been told to be.
         let tasks = self.tasks().open().map(|(number, _)| number);
         let waking = tasks.chain([0]).collect();
@@ -174,10 +196,28 @@ impl Run {
 impl Share {
     /// The resources of it of which that is true, with the numbers of processors and GPUs.
     pub fn part(&self, is_meant: impl Fn(&str) -> bool) -> Share {
-        let of = |amounts: &[(String, Value)]| amounts.iter().filter(|(name, _)| is_meant(name)).cloned().collect();
-        let numbers = |name: &str, all: &[u16]| if is_meant(name) { all.to_vec() } else { Vec::new() };
+        let of = |amounts: &[(String, Value)]| {
+            amounts
+                .iter()
+                .filter(|(name, _)| is_meant(name))
+                .cloned()
+                .collect()
+        };
+        let numbers = |name: &str, all: &[u16]| {
+            if is_meant(name) {
+                all.to_vec()
+            } else {
+                Vec::new()
+            }
+        };
         let (cpus, gpus) = (numbers("ncpus", &self.cpus), numbers("ngpus", &self.gpus));
-        Share { taken: of(&self.taken), pooled: of(&self.pooled), cpus, gpus, ..self.clone() }
+        Share {
+            taken: of(&self.taken),
+            pooled: of(&self.pooled),
+            cpus,
+            gpus,
+            ..self.clone()
+        }
     }
 }
 
@@ -211,23 +251,38 @@ impl Turn {
         let run = job.life.open_run().ok_or_else(Refusal::bad_state)?;
         let (by, attempt) = (by.to_string(), run.attempt);
         let manner = match self {
-            Turn::Suspend => Manner::UntilTold { releases: releases.to_vec() },
+            Turn::Suspend => Manner::UntilTold {
+                releases: releases.to_vec(),
+            },
             Turn::AdminSuspend => Manner::Maintenance,
             Turn::Resume | Turn::AdminResume => {
                 self.suits(job)?;
-                let at_once = run.has_all().then(|| Event::Resumed { attempt, shares: run.shares.clone() });
-                return Ok([Event::ResumeWanted { by }].into_iter().chain(at_once).collect());
+                let at_once = run.has_all().then(|| Event::Resumed {
+                    attempt,
+                    shares: run.shares.clone(),
+                });
+                return Ok([Event::ResumeWanted { by }]
+                    .into_iter()
+                    .chain(at_once)
+                    .collect());
             }
         };
         match job.can_be_suspended() {
-            true => Ok(vec![Event::SuspendWanted { by, attempt, manner }]),
+            true => Ok(vec![Event::SuspendWanted {
+                by,
+                attempt,
+                manner,
+            }]),
             false => Err(Refusal::bad_state()),
         }
     }
 
     /// Whether a job is suspended in the way that it is to be resumed.
     fn suits(self, job: &Job) -> Result<(), Refusal> {
-        let suspension = job.suspension().filter(|_| job.life.want == Want::Run).ok_or_else(Refusal::bad_state)?;
+        let suspension = job
+            .suspension()
+            .filter(|_| job.life.want == Want::Run)
+            .ok_or_else(Refusal::bad_state)?;
         match (self, &suspension.manner) {
             (Turn::AdminResume, Manner::Maintenance) => Ok(()),
             (Turn::Resume, Manner::UntilTold { .. } | Manner::For { .. }) => Ok(()),
@@ -244,24 +299,33 @@ impl Job {
 
     /// Whether it is suspended so that its nodes can be maintained.
     pub fn is_maintained_under(&self) -> bool {
-        self.suspension().is_some_and(|suspension| suspension.manner == Manner::Maintenance)
+        self.suspension()
+            .is_some_and(|suspension| suspension.manner == Manner::Maintenance)
     }
 
     /// Whether it stands still, and only the scheduler has to make room for it to go on.
     pub fn waits_to_go_on(&self) -> bool {
-        self.life.state == State::Suspended && self.suspension().is_some_and(|suspension| suspension.waits)
+        self.life.state == State::Suspended
+            && self.suspension().is_some_and(|suspension| suspension.waits)
     }
 
-    /// Whether it can be told to stand still: it runs, its node has said so, and nobody wants it ended.
+    /// Whether it can be told to stand still: it runs, its node has said so, and nobody wants it
+    /// ended.
     pub fn can_be_suspended(&self) -> bool {
         let has_begun = |run: &Run| run.has_script() && run.session.is_some();
-        self.life.state == State::Running && self.life.want == Want::Run && self.life.open_run().is_some_and(has_begun)
+        self.life.state == State::Running
+            && self.life.want == Want::Run
+            && self.life.open_run().is_some_and(has_begun)
     }
 
     /// Takes note of an event about standing still or going on; any other changes nothing.
     pub(super) fn pause(&mut self, event: &Event, now: Time) {
         match event {
-            Event::SuspendWanted { by, attempt, manner } => self.suspend(by, *attempt, manner, now),
+            Event::SuspendWanted {
+                by,
+                attempt,
+                manner,
+            } => self.suspend(by, *attempt, manner, now),
             Event::Suspended { attempt } => self.stand_still(*attempt, now),
             Event::ResumeWanted { .. } => self.wait_for_room(),
             Event::Resumed { attempt, shares } => self.resume(*attempt, shares, now),
@@ -276,19 +340,34 @@ impl Job {
         let waits = matches!(manner, Manner::For { .. });
         let (by, manner, stopped) = (by.to_string(), manner.clone(), BTreeSet::new());
         if let Some(run) = self.run(attempt) {
-            run.suspension = Some(Box::new(Suspension { by, since: now, manner, still: None, stopped, waits }));
+            run.suspension = Some(Box::new(Suspension {
+                by,
+                since: now,
+                manner,
+                still: None,
+                stopped,
+                waits,
+            }));
             self.life.state = State::Suspended;
         }
     }
 
     fn stand_still(&mut self, attempt: Attempt, now: Time) {
         let suspension = self.run(attempt).and_then(|run| run.suspension.as_mut());
-        suspension.into_iter().for_each(|suspension| suspension.still = suspension.still.or(Some(now)));
+        suspension
+            .into_iter()
+            .for_each(|suspension| suspension.still = suspension.still.or(Some(now)));
     }
 
     fn wait_for_room(&mut self) {
-        let suspension = self.life.run.as_mut().and_then(|run| run.suspension.as_mut());
-        suspension.into_iter().for_each(|suspension| suspension.waits = true);
+        let suspension = self
+            .life
+            .run
+            .as_mut()
+            .and_then(|run| run.suspension.as_mut());
+        suspension
+            .into_iter()
+            .for_each(|suspension| suspension.waits = true);
     }
 
     fn resume(&mut self, attempt: Attempt, shares: &[Share], now: Time) {
@@ -325,7 +404,10 @@ impl Job {
 
     /// Whether the last of it that was not stopped is over, and that has not been said.
     pub fn is_newly_still(&self) -> bool {
-        let run = self.life.open_run().filter(|_| self.life.state == State::Suspended);
+        let run = self
+            .life
+            .open_run()
+            .filter(|_| self.life.state == State::Suspended);
         run.is_some_and(|run| !run.is_still() && run.is_all_stopped())
     }
 }
@@ -354,8 +436,25 @@ mod tests {
     /// A job that runs since second 0.
     fn running() -> Job {
         let mut job = cluster("").job(1, "select=1:ncpus=2");
-        at(&mut job, 0, Event::Started { attempt: 1, shares: vec![share()], score: Some(3.0), extra: false });
-        at(&mut job, 0, Event::Launched { attempt: 1, session: 4, boot: "b".into() });
+        at(
+            &mut job,
+            0,
+            Event::Started {
+                attempt: 1,
+                shares: vec![share()],
+                score: Some(3.0),
+                extra: false,
+            },
+        );
+        at(
+            &mut job,
+            0,
+            Event::Launched {
+                attempt: 1,
+                session: 4,
+                boot: "b".into(),
+            },
+        );
         job
     }
 
@@ -364,7 +463,13 @@ mod tests {
     }
 
     fn wanted(attempt: Attempt) -> Event {
-        Event::SuspendWanted { by: "op@head".into(), attempt, manner: Manner::UntilTold { releases: releases() } }
+        Event::SuspendWanted {
+            by: "op@head".into(),
+            attempt,
+            manner: Manner::UntilTold {
+                releases: releases(),
+            },
+        }
     }
 
     fn run(job: &Job) -> &Run {
@@ -375,20 +480,54 @@ mod tests {
     fn it_gives_up_nothing_before_it_stands_still_and_has_all_again_when_it_goes_on() {
         let mut job = running();
         at(&mut job, 10, wanted(1));
-        assert_eq!((job.life.state, run(&job).has_all(), job.held().len()), (State::Suspended, true, 1));
+        assert_eq!(
+            (job.life.state, run(&job).has_all(), job.held().len()),
+            (State::Suspended, true, 1)
+        );
         at(&mut job, 12, Event::Suspended { attempt: 1 });
         let (kept, given_up) = (run(&job).kept(&share()), run(&job).given_up(&share()));
-        assert_eq!((kept.taken.len(), kept.pooled.len(), kept.cpus.len(), kept.gpus), (1, 0, 0, vec![7]));
-        assert_eq!((given_up.taken, given_up.cpus, given_up.gpus), (share().taken[..1].to_vec(), vec![0, 1], vec![]));
+        assert_eq!(
+            (
+                kept.taken.len(),
+                kept.pooled.len(),
+                kept.cpus.len(),
+                kept.gpus
+            ),
+            (1, 0, 0, vec![7])
+        );
+        assert_eq!(
+            (given_up.taken, given_up.cpus, given_up.gpus),
+            (share().taken[..1].to_vec(), vec![0, 1], vec![])
+        );
         assert_eq!(given_up.pooled, share().pooled);
-        at(&mut job, 20, Event::Resumed { attempt: 1, shares: vec![Share { cpus: vec![4, 5], ..share() }] });
+        at(
+            &mut job,
+            20,
+            Event::Resumed {
+                attempt: 1,
+                shares: vec![Share {
+                    cpus: vec![4, 5],
+                    ..share()
+                }],
+            },
+        );
         let (pauses, shares) = (run(&job).pauses(), &run(&job).shares);
         assert_eq!(
-            (job.life.state, shares[0].cpus.as_slice(), run(&job).has_all()),
+            (
+                job.life.state,
+                shares[0].cpus.as_slice(),
+                run(&job).has_all()
+            ),
             (State::Running, &[4, 5][..], true)
         );
-        assert_eq!((pauses.count, pauses.total, run(&job).counts_from()), (1, Span::seconds(8), Time(20_000)));
-        assert_eq!(run(&job).until(Span::seconds(100), Time(30_000)), Time(108_000));
+        assert_eq!(
+            (pauses.count, pauses.total, run(&job).counts_from()),
+            (1, Span::seconds(8), Time(20_000))
+        );
+        assert_eq!(
+            run(&job).until(Span::seconds(100), Time(30_000)),
+            Time(108_000)
+        );
     }
 
     #[test]
@@ -398,14 +537,27 @@ mod tests {
         at(
             &mut job,
             10,
-            Event::SuspendWanted { by: "op@head".into(), attempt: 1, manner: Manner::UntilTold { releases } },
+            Event::SuspendWanted {
+                by: "op@head".into(),
+                attempt: 1,
+                manner: Manner::UntilTold { releases },
+            },
         );
         at(&mut job, 12, Event::Suspended { attempt: 1 });
         let other = ("other_lic".to_string(), Value::Long(1));
-        let share = Share { pooled: vec![other.clone(), share().pooled[0].clone()], ..share() };
+        let share = Share {
+            pooled: vec![other.clone(), share().pooled[0].clone()],
+            ..share()
+        };
         let (kept, given_up) = (run(&job).kept(&share), run(&job).given_up(&share));
-        assert_eq!((kept.cpus, kept.gpus, kept.pooled), (vec![0, 1], vec![], vec![other]));
-        assert_eq!((given_up.cpus, given_up.gpus, given_up.pooled), (vec![], vec![7], share.pooled[1..].to_vec()));
+        assert_eq!(
+            (kept.cpus, kept.gpus, kept.pooled),
+            (vec![0, 1], vec![], vec![other])
+        );
+        assert_eq!(
+            (given_up.cpus, given_up.gpus, given_up.pooled),
+            (vec![], vec![7], share.pooled[1..].to_vec())
+        );
     }
 
     #[test]
@@ -414,22 +566,75 @@ mod tests {
         let others = |job: &mut Job| {
             at(job, 1, wanted(2));
             at(job, 1, Event::Suspended { attempt: 1 });
-            at(job, 1, Event::ResumeWanted { by: "op@head".into() });
-            at(job, 1, Event::Resumed { attempt: 1, shares: vec![] });
+            at(
+                job,
+                1,
+                Event::ResumeWanted {
+                    by: "op@head".into(),
+                },
+            );
+            at(
+                job,
+                1,
+                Event::Resumed {
+                    attempt: 1,
+                    shares: vec![],
+                },
+            );
         };
         let before = job.life.clone();
         others(&mut job);
-        assert_eq!(Life { mtime: before.mtime, ..job.life.clone() }, before);
+        assert_eq!(
+            Life {
+                mtime: before.mtime,
+                ..job.life.clone()
+            },
+            before
+        );
         at(&mut job, 2, wanted(1));
         at(&mut job, 3, wanted(1));
-        assert_eq!(job.suspension().map(|suspension| suspension.since), Some(Time(2000)));
-        at(&mut job, 4, Event::DeleteWanted { by: "ann@head".into(), force: false });
-        at(&mut job, 5, Event::Resumed { attempt: 1, shares: vec![] });
-        assert_eq!((job.life.state, job.held().len()), (State::Suspended, 1), "it is being ended");
+        assert_eq!(
+            job.suspension().map(|suspension| suspension.since),
+            Some(Time(2000))
+        );
+        at(
+            &mut job,
+            4,
+            Event::DeleteWanted {
+                by: "ann@head".into(),
+                force: false,
+            },
+        );
+        at(
+            &mut job,
+            5,
+            Event::Resumed {
+                attempt: 1,
+                shares: vec![],
+            },
+        );
+        assert_eq!(
+            (job.life.state, job.held().len()),
+            (State::Suspended, 1),
+            "it is being ended"
+        );
         let mut early = cluster("").job(1, "select=1");
-        at(&mut early, 0, Event::Started { attempt: 1, shares: vec![share()], score: None, extra: false });
+        at(
+            &mut early,
+            0,
+            Event::Started {
+                attempt: 1,
+                shares: vec![share()],
+                score: None,
+                extra: false,
+            },
+        );
         at(&mut early, 1, wanted(1));
-        assert_eq!(early.life.state, State::Running, "nobody knows that it has begun");
+        assert_eq!(
+            early.life.state,
+            State::Running,
+            "nobody knows that it has begun"
+        );
     }
 
     #[test]
@@ -443,15 +648,30 @@ mod tests {
             on_its_own: false,
         };
         let ends = [
-            (Event::Ended { attempt: 1, outcome }, State::Finished),
-            (Event::Vanished { attempt: 1, why: "rebooted".into() }, State::Queued),
+            (
+                Event::Ended {
+                    attempt: 1,
+                    outcome,
+                },
+                State::Finished,
+            ),
+            (
+                Event::Vanished {
+                    attempt: 1,
+                    why: "rebooted".into(),
+                },
+                State::Queued,
+            ),
         ];
         for (end, state) in ends {
             let mut job = running();
             at(&mut job, 10, wanted(1));
             at(&mut job, 12, Event::Suspended { attempt: 1 });
             at(&mut job, 20, end);
-            assert_eq!((job.life.state, run(&job).suspension.is_some()), (state, false));
+            assert_eq!(
+                (job.life.state, run(&job).suspension.is_some()),
+                (state, false)
+            );
             assert_eq!(run(&job).stood_still(Time(90_000)), Span::seconds(8));
         }
     }
@@ -474,7 +694,14 @@ mod tests {
         assert!(over.is_newly_still() && newly(&mut job, 1));
         at(&mut job, 2, Event::Suspended { attempt: 1 });
         assert!(!job.is_newly_still());
-        at(&mut job, 3, Event::Resumed { attempt: 1, shares: vec![share()] });
+        at(
+            &mut job,
+            3,
+            Event::Resumed {
+                attempt: 1,
+                shares: vec![share()],
+            },
+        );
         assert_eq!(run(&job).pauses().waking, [0, 1, 2].into());
         job.note_going_on(1);
         assert_eq!(run(&job).pauses().waking, [0, 2].into());
@@ -485,23 +712,54 @@ mod tests {
         let turn = |turn: Turn, job: &Job| turn.of(job, "op@head", &releases());
         let (bad, wrong) = (Err(Refusal::bad_state()), Err(Refusal::wrong_resume()));
         let mut job = running();
-        assert_eq!([turn(Turn::Resume, &job), turn(Turn::AdminResume, &job)], [bad.clone(), bad.clone()]);
+        assert_eq!(
+            [turn(Turn::Resume, &job), turn(Turn::AdminResume, &job)],
+            [bad.clone(), bad.clone()]
+        );
         let wanted = turn(Turn::Suspend, &job).unwrap().remove(0);
         at(&mut job, 1, wanted);
-        assert_eq!([Turn::Suspend, Turn::AdminSuspend].map(|it| turn(it, &job)), [bad.clone(), bad.clone()]);
+        assert_eq!(
+            [Turn::Suspend, Turn::AdminSuspend].map(|it| turn(it, &job)),
+            [bad.clone(), bad.clone()]
+        );
         assert_eq!(turn(Turn::AdminResume, &job), wrong);
         let resumed = turn(Turn::Resume, &job).unwrap();
-        assert!(matches!(resumed[..], [Event::ResumeWanted { .. }, Event::Resumed { .. }]), "it has given up nothing");
+        assert!(
+            matches!(
+                resumed[..],
+                [Event::ResumeWanted { .. }, Event::Resumed { .. }]
+            ),
+            "it has given up nothing"
+        );
         at(&mut job, 2, Event::Suspended { attempt: 1 });
-        assert!(matches!(turn(Turn::Resume, &job).unwrap()[..], [Event::ResumeWanted { .. }]));
-        at(&mut job, 3, Event::ResumeWanted { by: "op@head".into() });
+        assert!(matches!(
+            turn(Turn::Resume, &job).unwrap()[..],
+            [Event::ResumeWanted { .. }]
+        ));
+        at(
+            &mut job,
+            3,
+            Event::ResumeWanted {
+                by: "op@head".into(),
+            },
+        );
         assert!(job.waits_to_go_on());
         let mut job = running();
         let wanted = turn(Turn::AdminSuspend, &job).unwrap().remove(0);
         at(&mut job, 1, wanted);
         at(&mut job, 2, Event::Suspended { attempt: 1 });
         assert!(job.is_maintained_under() && run(&job).has_all());
-        assert_eq!((turn(Turn::Resume, &job), turn(Turn::AdminResume, &job).unwrap().len()), (wrong, 2));
-        assert_eq!(turn(Turn::Suspend, &cluster("").job(1, "select=1")), bad, "it has never run");
+        assert_eq!(
+            (
+                turn(Turn::Resume, &job),
+                turn(Turn::AdminResume, &job).unwrap().len()
+            ),
+            (wrong, 2)
+        );
+        assert_eq!(
+            turn(Turn::Suspend, &cluster("").job(1, "select=1")),
+            bad,
+            "it has never run"
+        );
     }
 }

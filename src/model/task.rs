@@ -1,8 +1,9 @@
 //! The tasks of a job: processes that the job itself starts on its nodes, besides its script.
 //!
-//! A task belongs to an attempt and never outlives it. An attempt whose script is over is *closing*:
-//! its tasks are being ended, it holds each node until the last of them is gone there, and only when
-//! none is left may the job be started again. The script's exit status does not wait for that.
+//! A task belongs to an attempt and never outlives it. An attempt whose script is over is
+//! *closing*: its tasks are being ended, it holds each node until the last of them is gone there,
+//! and only when none is left may the job be started again. The script's exit status does not wait
+//! for that.
 
 use super::job::{Job, Run, Share, TaskNumber, Usage};
 use super::time::Span;
@@ -71,21 +72,35 @@ impl Task {
 impl Tasks {
     /// Those that are not over.
     pub fn open(&self) -> impl Iterator<Item = (TaskNumber, &Task)> {
-        self.known.iter().filter(|(_, task)| task.is_open()).map(|(&number, task)| (number, task))
+        self.known
+            .iter()
+            .filter(|(_, task)| task.is_open())
+            .map(|(&number, task)| (number, task))
     }
 
     /// Adds one.
     pub fn make(&mut self, token: Token, slot: u32, asker: TaskNumber) -> TaskNumber {
         self.made += 1;
-        let task = Task { token, slot, asker, stage: Stage::Ordered, ending: false, used: Usage::default() };
+        let task = Task {
+            token,
+            slot,
+            asker,
+            stage: Stage::Ordered,
+            ending: false,
+            used: Usage::default(),
+        };
         self.known.insert(self.made, task);
         self.made
     }
 
     /// Forgets the oldest ends beyond [`MOST`].
     fn bound(&mut self) {
-        let over: Vec<TaskNumber> =
-            self.known.iter().filter(|(_, task)| !task.is_open()).map(|(&number, _)| number).collect();
+        let over: Vec<TaskNumber> = self
+            .known
+            .iter()
+            .filter(|(_, task)| !task.is_open())
+            .map(|(&number, _)| number)
+            .collect();
         for number in &over[..over.len().saturating_sub(MOST)] {
             self.known.remove(number);
         }
@@ -100,7 +115,11 @@ impl Tasks {
             sum.mem_kb = sum.mem_kb.saturating_add(task.used.mem_kb);
             sum.vmem_kb = sum.vmem_kb.saturating_add(task.used.vmem_kb);
         }
-        Usage { mem_kb: sum.mem_kb.max(before.mem_kb), vmem_kb: sum.vmem_kb.max(before.vmem_kb), ..sum }
+        Usage {
+            mem_kb: sum.mem_kb.max(before.mem_kb),
+            vmem_kb: sum.vmem_kb.max(before.vmem_kb),
+            ..sum
+        }
     }
 }
 
@@ -108,24 +127,38 @@ impl Tasks {
 static NONE: Tasks = Tasks {
     made: 0,
     known: BTreeMap::new(),
-    script: Usage { walltime: Span(0), cput: Span(0), mem_kb: 0, vmem_kb: 0, ncpus: 0 },
+    script: Usage {
+        walltime: Span(0),
+        cput: Span(0),
+        mem_kb: 0,
+        vmem_kb: 0,
+        ncpus: 0,
+    },
     past: Span(0),
     closing: false,
 };
 
 /// The text of the node file: one line for each MPI process, in the order of the chunks.
 pub fn node_file(shares: &[Share]) -> String {
-    slots(shares).into_iter().flat_map(|share| [share.host.as_str(), "\n"]).collect()
+    slots(shares)
+        .into_iter()
+        .flat_map(|share| [share.host.as_str(), "\n"])
+        .collect()
 }
 
 /// The share of each line of the node file: those it was dealt (M9), else those next to each other.
 fn slots(shares: &[Share]) -> Vec<&Share> {
     let all = |share: &'_ Share| share.ranks.len() == share.mpiprocs as usize;
     if !shares.iter().all(all) {
-        return shares.iter().flat_map(|share| std::iter::repeat_n(share, share.mpiprocs as usize)).collect();
+        return shares
+            .iter()
+            .flat_map(|share| std::iter::repeat_n(share, share.mpiprocs as usize))
+            .collect();
     }
-    let mut slots: Vec<(u32, &Share)> =
-        shares.iter().flat_map(|share| share.ranks.iter().map(move |&rank| (rank, share))).collect();
+    let mut slots: Vec<(u32, &Share)> = shares
+        .iter()
+        .flat_map(|share| share.ranks.iter().map(move |&rank| (rank, share)))
+        .collect();
     slots.sort_by_key(|&(rank, _)| rank);
     slots.into_iter().map(|(_, share)| share).collect()
 }
@@ -152,11 +185,14 @@ impl Run {
             return Some(dealt);
         }
         let mut left = slot;
-        self.shares.iter().filter(|share| share.ranks.is_empty()).find(|share| {
-            let here = left < share.mpiprocs;
-            left = left.saturating_sub(share.mpiprocs);
-            here
-        })
+        self.shares
+            .iter()
+            .filter(|share| share.ranks.is_empty())
+            .find(|share| {
+                let here = left < share.mpiprocs;
+                left = left.saturating_sub(share.mpiprocs);
+                here
+            })
     }
 
     /// The share on which a task runs; the first for the script.
@@ -166,24 +202,32 @@ impl Run {
             _ => {
                 let slot = self.tasks().known.get(&number)?.slot;
                 let mut past = self.released.iter().map(|released| &released.share);
-                self.share_of_slot(slot).or_else(|| past.find(|share| share.ranks.contains(&slot)))
+                self.share_of_slot(slot)
+                    .or_else(|| past.find(|share| share.ranks.contains(&slot)))
             }
         }
     }
 
     /// The lines of the node file.
     pub fn slots(&self) -> u32 {
-        self.shares.iter().fold(0, |sum, share| sum.saturating_add(share.mpiprocs))
+        self.shares
+            .iter()
+            .fold(0, |sum, share| sum.saturating_add(share.mpiprocs))
     }
 
-    /// The numbers by which tasks know the places that are left, in the order of the node file: what is given back
-    /// takes lines out of the file, and no task's number changes by it. None while all lines are there, and each is
-    /// its number.
+    /// The numbers by which tasks know the places that are left, in the order of the node file:
+    /// what is given back takes lines out of the file, and no task's number changes by it. None
+    /// while all lines are there, and each is its number.
     pub fn places(&self) -> Option<Vec<u32>> {
         if self.released.is_empty() {
             return None;
         }
-        let mut numbers: Vec<u32> = self.shares.iter().flat_map(|share| &share.ranks).copied().collect();
+        let mut numbers: Vec<u32> = self
+            .shares
+            .iter()
+            .flat_map(|share| &share.ranks)
+            .copied()
+            .collect();
         numbers.sort_unstable();
         Some(numbers)
     }
@@ -204,20 +248,33 @@ impl Job {
     /// What the open attempt holds: all of its shares while the job runs, else those on nodes where
     /// something of it is not known to be over. Of what it has given back, the same.
     pub fn held(&self) -> Vec<Share> {
-        let Some(run) = self.life.open_run() else { return Vec::new() };
+        let Some(run) = self.life.open_run() else {
+            return Vec::new();
+        };
         if self.life.state.is_under_way() {
             return run.shares.iter().chain(run.lingering()).cloned().collect();
         }
         let script = run.shares.first().filter(|_| run.has_script());
-        let tasks = run.tasks().open().filter_map(|(number, _)| run.share_of_task(number));
-        let busy: BTreeSet<&str> = tasks.chain(script).map(|share| share.node.as_str()).collect();
-        let kept = run.shares.iter().filter(|share| busy.contains(share.node.as_str()));
+        let tasks = run
+            .tasks()
+            .open()
+            .filter_map(|(number, _)| run.share_of_task(number));
+        let busy: BTreeSet<&str> = tasks
+            .chain(script)
+            .map(|share| share.node.as_str())
+            .collect();
+        let kept = run
+            .shares
+            .iter()
+            .filter(|share| busy.contains(share.node.as_str()));
         kept.chain(run.lingering()).cloned().collect()
     }
 
     /// Takes note of what the script (0) or a task has used so far.
     pub fn task_used(&mut self, number: TaskNumber, used: Usage) {
-        let Some(run) = self.life.run.as_mut().filter(|run| run.open) else { return };
+        let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
+            return;
+        };
         let tasks = run.tasks_mut();
         match (number, tasks.known.get_mut(&number)) {
             // What the script used is final when it is over.
@@ -232,9 +289,13 @@ impl Job {
     /// A task of the open attempt is over; with the last one after the script, so is the attempt.
     pub fn task_over(&mut self, number: TaskNumber, status: i32, used: Usage) {
         self.task_used(number, used);
-        let Some(run) = self.life.run.as_mut().filter(|run| run.open) else { return };
+        let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
+            return;
+        };
         let tasks = run.tasks_mut();
-        let Some(task) = tasks.known.get_mut(&number).filter(|task| task.is_open()) else { return };
+        let Some(task) = tasks.known.get_mut(&number).filter(|task| task.is_open()) else {
+            return;
+        };
         tasks.past = tasks.past + task.used.cput;
         (task.stage, task.used) = (Stage::Over(status), Usage::default());
         if task.token == 0 || tasks.closing {
@@ -246,7 +307,9 @@ impl Job {
 
     /// The script of the open attempt is over: nobody asks any more how its tasks ended.
     pub(super) fn close_run(&mut self, used: Option<Usage>) {
-        let Some(run) = self.life.run.as_mut() else { return };
+        let Some(run) = self.life.run.as_mut() else {
+            return;
+        };
         run.open = false;
         self.life.used = used.unwrap_or(self.life.used);
         if let Some(tasks) = &mut run.tasks {
@@ -264,12 +327,19 @@ mod tests {
     use super::*;
 
     fn used(cput: i64, mem_kb: u64) -> Usage {
-        Usage { cput: Span(cput), mem_kb, ..Usage::default() }
+        Usage {
+            cput: Span(cput),
+            mem_kb,
+            ..Usage::default()
+        }
     }
 
     #[test]
     fn usage_adds_up_and_memory_counts_what_was_there_at_one_time() {
-        let mut tasks = Tasks { script: used(10, 100), ..Tasks::default() };
+        let mut tasks = Tasks {
+            script: used(10, 100),
+            ..Tasks::default()
+        };
         let (one, two) = (tasks.make(1, 0, 0), tasks.make(2, 1, 0));
         tasks.known.get_mut(&one).unwrap().used = used(5, 50);
         tasks.known.get_mut(&two).unwrap().used = used(6, 60);
@@ -278,7 +348,11 @@ mod tests {
         tasks.past = Span(5);
         tasks.known.get_mut(&one).unwrap().stage = Stage::Over(0);
         let later = tasks.total(&both);
-        assert_eq!((later.cput, later.mem_kb), (Span(21), 210), "nothing is counted twice");
+        assert_eq!(
+            (later.cput, later.mem_kb),
+            (Span(21), 210),
+            "nothing is counted twice"
+        );
     }
 
     #[test]
@@ -306,6 +380,10 @@ mod tests {
         let open = tasks.make(1 << 40, 0, 0);
         tasks.bound();
         assert_eq!(tasks.known.len(), MOST + 1);
-        assert!(tasks.known.contains_key(&open) && !tasks.known.contains_key(&10) && tasks.known.contains_key(&11));
+        assert!(
+            tasks.known.contains_key(&open)
+                && !tasks.known.contains_key(&10)
+                && tasks.known.contains_key(&11)
+        );
     }
 }

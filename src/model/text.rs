@@ -118,7 +118,11 @@ mod tests {
 
     #[test]
     fn every_byte_survives_json_and_the_wire() {
-        for bytes in [b"plain".to_vec(), "smörgås".into(), vec![0xff, 0, b'x', 0x80]] {
+        for bytes in [
+            b"plain".to_vec(),
+            "smörgås".into(),
+            vec![0xff, 0, b'x', 0x80],
+        ] {
             let text = Text(bytes);
             let json = serde_json::to_string(&text).unwrap();
             assert_eq!(serde_json::from_str::<Text>(&json).unwrap(), text, "{json}");

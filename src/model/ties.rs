@@ -39,8 +39,14 @@ pub struct Ties {
 }
 
 /// The first and the last id there could be: bounds for ranges over the second of two ids.
-const FIRST: JobId = JobId { number: 0, part: Part::Whole };
-const LAST: JobId = JobId { number: u64::MAX, part: Part::Element(u32::MAX) };
+const FIRST: JobId = JobId {
+    number: 0,
+    part: Part::Whole,
+};
+const LAST: JobId = JobId {
+    number: u64::MAX,
+    part: Part::Element(u32::MAX),
+};
 
 impl Ties {
     /// The bonds that the spool held.
@@ -71,7 +77,13 @@ impl Ties {
     /// Forgets what a job waits for, and its set.
     pub fn forget(&mut self, id: JobId) {
         for (other, condition) in self.conditions(id) {
-            self.remove(Tie { job: id, edge: Edge { kind: Kind::After(condition), job: other } });
+            self.remove(Tie {
+                job: id,
+                edge: Edge {
+                    kind: Kind::After(condition),
+                    job: other,
+                },
+            });
         }
         if let Some(tie) = self.membership(id) {
             self.remove(tie);
@@ -79,7 +91,10 @@ impl Ties {
     }
 
     fn put(&mut self, tie: Tie) -> bool {
-        let Tie { job, edge: Edge { kind, job: other } } = tie;
+        let Tie {
+            job,
+            edge: Edge { kind, job: other },
+        } = tie;
         match kind {
             Kind::After(condition) => {
                 self.dependents.insert((other, job, condition));
@@ -95,7 +110,10 @@ impl Ties {
     }
 
     fn take(&mut self, tie: Tie) -> bool {
-        let Tie { job, edge: Edge { kind, job: other } } = tie;
+        let Tie {
+            job,
+            edge: Edge { kind, job: other },
+        } = tie;
         match kind {
             Kind::After(condition) => {
                 self.dependents.remove(&(other, job, condition));
@@ -127,7 +145,9 @@ impl Ties {
     /// Whether this bond is there.
     pub fn holds(&self, tie: Tie) -> bool {
         match tie.edge.kind {
-            Kind::After(condition) => self.conditions.contains(&(tie.job, tie.edge.job, condition)),
+            Kind::After(condition) => self
+                .conditions
+                .contains(&(tie.job, tie.edge.job, condition)),
             Kind::RunOne => self.sets.get(&tie.job) == Some(&tie.edge.job),
             Kind::Before(_) => false,
         }
@@ -135,17 +155,29 @@ impl Ties {
 
     /// The bond of a job to its `runone` set.
     pub fn membership(&self, id: JobId) -> Option<Tie> {
-        self.sets.get(&id).map(|&set| Tie { job: id, edge: Edge { kind: Kind::RunOne, job: set } })
+        self.sets.get(&id).map(|&set| Tie {
+            job: id,
+            edge: Edge {
+                kind: Kind::RunOne,
+                job: set,
+            },
+        })
     }
 
     /// The members of a `runone` set.
     pub fn members(&self, set: JobId) -> Vec<JobId> {
-        self.members.range((set, FIRST)..=(set, LAST)).map(|&(_, member)| member).collect()
+        self.members
+            .range((set, FIRST)..=(set, LAST))
+            .map(|&(_, member)| member)
+            .collect()
     }
 
     /// The other members of a job's `runone` set.
     pub fn rivals(&self, id: JobId) -> Vec<JobId> {
-        let set = self.sets.get(&id).map_or(Vec::new(), |&set| self.members(set));
+        let set = self
+            .sets
+            .get(&id)
+            .map_or(Vec::new(), |&set| self.members(set));
         set.into_iter().filter(|&member| member != id).collect()
     }
 
@@ -176,7 +208,10 @@ impl Ties {
     fn is_tied(&self, job: &Job) -> bool {
         let id = job.id;
         let waits = || range(&self.conditions, id).next().is_some();
-        self.has_dependents(id) || waits() || self.sets.contains_key(&id) || !self.waiters.of(job).is_empty()
+        self.has_dependents(id)
+            || waits()
+            || self.sets.contains_key(&id)
+            || !self.waiters.of(job).is_empty()
     }
 
     /// Takes note of what a job waits for by label: it is new here, or as it was before.
@@ -231,9 +266,13 @@ impl Ties {
     }
 }
 
-fn range(set: &BTreeSet<(JobId, JobId, Condition)>, id: JobId) -> impl Iterator<Item = (JobId, Condition)> + use<'_> {
+fn range(
+    set: &BTreeSet<(JobId, JobId, Condition)>,
+    id: JobId,
+) -> impl Iterator<Item = (JobId, Condition)> + use<'_> {
     let all = (id, FIRST, Condition::Begun)..=(id, LAST, Condition::Ended);
-    set.range(all).map(|&(_, other, condition)| (other, condition))
+    set.range(all)
+        .map(|&(_, other, condition)| (other, condition))
 }
 
 #[cfg(test)]
@@ -241,31 +280,57 @@ mod tests {
     use super::*;
 
     fn tie(job: u64, name: &str, other: u64) -> Tie {
-        Tie { job: JobId::job(job), edge: Edge { kind: Kind::from_name(name).unwrap(), job: JobId::job(other) } }
+        Tie {
+            job: JobId::job(job),
+            edge: Edge {
+                kind: Kind::from_name(name).unwrap(),
+                job: JobId::job(other),
+            },
+        }
     }
 
     #[test]
     fn a_bond_is_found_from_both_ends_until_it_is_removed() {
         let mut ties = Ties::default();
-        assert!(ties.add(tie(2, "afterok", 1)) && ties.add(tie(3, "after", 1)) && !ties.add(tie(3, "after", 1)));
+        assert!(
+            ties.add(tie(2, "afterok", 1))
+                && ties.add(tie(3, "after", 1))
+                && !ties.add(tie(3, "after", 1))
+        );
         let two = (JobId::job(2), Condition::EndedOk);
-        assert_eq!(ties.dependents(JobId::job(1)), [two, (JobId::job(3), Condition::Begun)]);
-        assert_eq!(ties.conditions(JobId::job(3)), [(JobId::job(1), Condition::Begun)]);
+        assert_eq!(
+            ties.dependents(JobId::job(1)),
+            [two, (JobId::job(3), Condition::Begun)]
+        );
+        assert_eq!(
+            ties.conditions(JobId::job(3)),
+            [(JobId::job(1), Condition::Begun)]
+        );
         ties.forget(JobId::job(3));
         assert_eq!(ties.dependents(JobId::job(1)), [two]);
-        assert!(!ties.has_dependents(JobId::array(1)), "an array is not the job of its number");
+        assert!(
+            !ties.has_dependents(JobId::array(1)),
+            "an array is not the job of its number"
+        );
     }
 
     #[test]
     fn a_tick_that_is_taken_back_leaves_no_trace() {
         let mut ties = Ties::default();
-        ties.load(vec![tie(2, "afterok", 1), tie(5, "runone", 4), tie(4, "runone", 4)]);
+        ties.load(vec![
+            tie(2, "afterok", 1),
+            tie(5, "runone", 4),
+            tie(4, "runone", 4),
+        ]);
         ties.remove(tie(2, "afterok", 1));
         ties.remove(tie(5, "runone", 4));
         ties.add(tie(5, "runone", 6));
         ties.add(tie(3, "after", 1));
         ties.roll_back();
-        assert_eq!(ties.dependents(JobId::job(1)), [(JobId::job(2), Condition::EndedOk)]);
+        assert_eq!(
+            ties.dependents(JobId::job(1)),
+            [(JobId::job(2), Condition::EndedOk)]
+        );
         assert_eq!(ties.rivals(JobId::job(5)), [JobId::job(4)]);
         assert!(ties.members(JobId::job(6)).is_empty());
     }

@@ -11,15 +11,21 @@ use std::ops::{Add, Sub};
 
 /// A moment on schedd's clock, in milliseconds. Its zero is the Unix epoch as the wall clock
 /// stood when the spool was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Time(pub i64);
 
 /// A length of time, in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Span(pub i64);
 
 /// A moment on the wall clock, in seconds since the Unix epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Wall(pub i64);
 
 impl Time {
@@ -97,7 +103,8 @@ impl Sub<Span> for Time {
     }
 }
 
-/// Where schedd's clock stood when the spool was last written, so that a restart goes on from there.
+/// Where schedd's clock stood when the spool was last written, so that a restart goes on from
+/// there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     /// schedd's clock.

@@ -1,5 +1,5 @@
-//! Why the scheduler looks (Q1, X2): what has happened since it looked last. Several things that came
-//! together are one cycle, which names them all.
+//! Why the scheduler looks (Q1, X2): what has happened since it looked last. Several things that
+//! came together are one cycle, which names them all.
 
 use super::event::Event;
 use super::job::{Job, JobId, Run, Share};
@@ -38,7 +38,8 @@ pub enum Trigger {
     Begin,
     /// An operator has asked for it.
     Asked,
-    /// Nothing is known to have happened: it looks once in a while, should that have been lost (Q30).
+    /// Nothing is known to have happened: it looks once in a while, should that have been lost
+    /// (Q30).
     Poll,
 }
 
@@ -68,8 +69,8 @@ pub enum Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
-    /// That at which the last cycle wanted to look again: a promise is due, a window opens, somebody is no
-    /// longer put off, it is others' turn.
+    /// That at which the last cycle wanted to look again: a promise is due, a window opens,
+    /// somebody is no longer put off, it is others' turn.
     Plan,
     /// Another part of the calendar: prime time, dedicated time.
     Calendar,
@@ -125,12 +126,16 @@ impl Trigger {
     pub fn about(&self) -> Option<(&'static str, String)> {
         Some(match self {
             Trigger::SlotFree(host) => ("host", host.clone()),
-            Trigger::ResourceFree(resource) | Trigger::Resource(resource) => ("resource", resource.clone()),
+            Trigger::ResourceFree(resource) | Trigger::Resource(resource) => {
+                ("resource", resource.clone())
+            }
             Trigger::Job(_, job) => ("job", job.to_string()),
             Trigger::Node(node) => ("node", node.clone()),
             Trigger::Reservation(id) => ("reservation", id.clone()),
             Trigger::Timer(moment) => ("for", moment.word().to_string()),
-            Trigger::Answer | Trigger::Config | Trigger::Begin | Trigger::Asked | Trigger::Poll => return None,
+            Trigger::Answer | Trigger::Config | Trigger::Begin | Trigger::Asked | Trigger::Poll => {
+                return None;
+            }
         })
     }
 }
@@ -174,18 +179,23 @@ impl Triggers {
         self.first.contains(&Trigger::Poll)
     }
 
-    /// What an event of a job comes to, once it has happened; `closed` is the attempt that is over by it.
-    /// What the scheduler does itself is no reason for it to look.
+    /// What an event of a job comes to, once it has happened; `closed` is the attempt that is over
+    /// by it. What the scheduler does itself is no reason for it to look.
     pub fn note_event(&mut self, event: &Event, job: &Job, closed: Option<&Run>) {
-        closed.into_iter().for_each(|run| self.note_freed(run.shares.iter()));
+        closed
+            .into_iter()
+            .for_each(|run| self.note_freed(run.shares.iter()));
         let turn = match event {
             Event::Submitted => Turn::Submit,
             Event::Released { .. } => Turn::Release,
-            Event::Due | Event::DependencyMet { .. } | Event::LabelMet { .. } | Event::RivalReturned { .. } => {
-                Turn::Unblock
-            }
+            Event::Due
+            | Event::DependencyMet { .. }
+            | Event::LabelMet { .. }
+            | Event::RivalReturned { .. } => Turn::Unblock,
             Event::FailedRerun { .. } | Event::Retried { .. } => Turn::Retry,
-            Event::Ended { .. } | Event::Vanished { .. } if is_back(job) && closed.is_some() => Turn::Retry,
+            Event::Ended { .. } | Event::Vanished { .. } if is_back(job) && closed.is_some() => {
+                Turn::Retry
+            }
             Event::Shoved { .. } => Turn::Shove,
             Event::Held { .. }
             | Event::Altered { .. }
@@ -196,9 +206,15 @@ impl Triggers {
             | Event::RivalBegan { .. }
             | Event::StartRefused { .. } => Turn::Alter,
             Event::Launched { .. } => Turn::Launch,
-            Event::DeleteWanted { .. } if closed.is_none() && job.life.state == State::Finished => Turn::Delete,
-            Event::Taken { .. } | Event::DependencyBroken { .. } | Event::ElementsDeleted { .. } => Turn::Delete,
-            Event::Suspended { .. } => return self.note_freed(job.life.run.iter().flat_map(|run| &run.shares)),
+            Event::DeleteWanted { .. } if closed.is_none() && job.life.state == State::Finished => {
+                Turn::Delete
+            }
+            Event::Taken { .. }
+            | Event::DependencyBroken { .. }
+            | Event::ElementsDeleted { .. } => Turn::Delete,
+            Event::Suspended { .. } => {
+                return self.note_freed(job.life.run.iter().flat_map(|run| &run.shares));
+            }
             Event::ResumeWanted { .. } => Turn::Release,
             Event::NodesReleased { division, .. } => {
                 return self.note_freed(division.released.iter());
@@ -232,8 +248,12 @@ impl Triggers {
             hosts.insert(share.host.as_str());
             resources.extend(share.pooled.iter().map(|(resource, _)| resource.as_str()));
         }
-        hosts.into_iter().for_each(|host| self.note(Trigger::SlotFree(host.to_string())));
-        resources.into_iter().for_each(|resource| self.note(Trigger::ResourceFree(resource.to_string())));
+        hosts
+            .into_iter()
+            .for_each(|host| self.note(Trigger::SlotFree(host.to_string())));
+        resources
+            .into_iter()
+            .for_each(|resource| self.note(Trigger::ResourceFree(resource.to_string())));
     }
 }
 
@@ -298,7 +318,10 @@ mod tests {
         }
         (5..100).for_each(|job| triggers.note(Trigger::Job(Turn::Submit, JobId::job(job))));
         assert_eq!((triggers.first.len(), triggers.more), (16, 81));
-        assert!(triggers.to_string().ends_with("submit:18 and 81 more"), "{triggers}");
+        assert!(
+            triggers.to_string().ends_with("submit:18 and 81 more"),
+            "{triggers}"
+        );
     }
 
     #[test]
@@ -314,6 +337,9 @@ mod tests {
         all.into_iter().for_each(|trigger| triggers.note(trigger));
         let text = serde_json::to_string(&triggers).unwrap();
         assert_eq!(serde_json::from_str::<Triggers>(&text).unwrap(), triggers);
-        assert_eq!(triggers.to_string(), "slot_free:n1, resource_free:nuke, shove:3[7], timer:plan, poll");
+        assert_eq!(
+            triggers.to_string(),
+            "slot_free:n1, resource_free:nuke, shove:3[7], timer:plan, poll"
+        );
     }
 }

@@ -14,7 +14,8 @@ pub struct Turn {
     pub account: Option<String>,
     /// Its queue.
     pub queue: String,
-    /// Whether it asks for a reservation: such jobs come before all others, and take nothing from them (M1).
+    /// Whether it asks for a reservation: such jobs come before all others, and take nothing from
+    /// them (M1).
     pub is_reserved: bool,
     /// Its cluster, where jobs go first on the nodes of their own clusters, whatever their scores.
     #[serde(default)]
@@ -56,8 +57,8 @@ pub enum Difference {
 }
 
 impl Turn {
-    /// Why one goes before or after another: what differs between them, that which decides first, then
-    /// what adds most to the difference of their scores.
+    /// Why one goes before or after another: what differs between them, that which decides first,
+    /// then what adds most to the difference of their scores.
     pub fn differences(&self, other: &Turn) -> Vec<Difference> {
         let mut all = Vec::new();
         all.extend((self.is_reserved != other.is_reserved).then_some(Difference::Reserved));
@@ -75,16 +76,22 @@ impl Turn {
         for part in &self.worth.parts {
             let same = other.worth.parts.iter().find(|same| same.name == part.name);
             let apart = |same: &&Part| part.counts() != same.counts();
-            parts.extend(
-                same.filter(apart)
-                    .map(|same| ((part.counts() - same.counts()).abs(), Difference::Part(part.clone(), same.clone()))),
-            );
+            parts.extend(same.filter(apart).map(|same| {
+                (
+                    (part.counts() - same.counts()).abs(),
+                    Difference::Part(part.clone(), same.clone()),
+                )
+            }));
         }
         parts.sort_by(|a, b| b.0.total_cmp(&a.0));
         all.extend(parts.into_iter().map(|(_, part)| part));
         if all.is_empty() {
             let (own, theirs) = (self.worth.score, other.worth.score);
-            all.push(if own == theirs { Difference::Place } else { Difference::Score(own, theirs) });
+            all.push(if own == theirs {
+                Difference::Place
+            } else {
+                Difference::Score(own, theirs)
+            });
         }
         all
     }
@@ -103,7 +110,9 @@ mod tests {
     use crate::model::job::JobId;
 
     fn turn(tier: i64, parts: &[(&str, f64, f64)]) -> Turn {
-        let part = |&(name, factor, weight): &(&str, f64, f64)| Part::weighed(name, String::new(), factor, weight);
+        let part = |&(name, factor, weight): &(&str, f64, f64)| {
+            Part::weighed(name, String::new(), factor, weight)
+        };
         let parts: Vec<Part> = parts.iter().map(part).collect();
         let score = parts.iter().filter_map(Part::product).sum();
         Turn {
@@ -113,14 +122,25 @@ mod tests {
             queue: "workq".into(),
             is_reserved: false,
             cluster: None,
-            precedence: if tier == 0 { String::new() } else { format!("queue priority {tier}") },
-            worth: Worth { job: JobId::job(1), tier, score, parts },
+            precedence: if tier == 0 {
+                String::new()
+            } else {
+                format!("queue priority {tier}")
+            },
+            worth: Worth {
+                job: JobId::job(1),
+                tier,
+                score,
+                parts,
+            },
         }
     }
 
     fn told(one: &Turn, other: &Turn) -> Vec<String> {
         let name = |difference: Difference| match difference {
-            Difference::Part(one, other) => format!("{} {} {}", one.name, one.counts(), other.counts()),
+            Difference::Part(one, other) => {
+                format!("{} {} {}", one.name, one.counts(), other.counts())
+            }
             other => format!("{other:?}"),
         };
         one.differences(other).into_iter().map(name).collect()
@@ -128,15 +148,42 @@ mod tests {
 
     #[test]
     fn what_differs_most_is_told_first_and_what_counts_nothing_not_at_all() {
-        let one = turn(0, &[("wait_time", 0.5, 100.0), ("fair_share", 0.25, 1000.0), ("queue", 1.0, 0.0)]);
-        let other = turn(0, &[("wait_time", 1.0, 100.0), ("fair_share", 0.5, 1000.0), ("queue", 0.0, 0.0)]);
-        assert_eq!(told(&one, &other), ["fair_share 250 500", "wait_time 50 100"]);
+        let one = turn(
+            0,
+            &[
+                ("wait_time", 0.5, 100.0),
+                ("fair_share", 0.25, 1000.0),
+                ("queue", 1.0, 0.0),
+            ],
+        );
+        let other = turn(
+            0,
+            &[
+                ("wait_time", 1.0, 100.0),
+                ("fair_share", 0.5, 1000.0),
+                ("queue", 0.0, 0.0),
+            ],
+        );
+        assert_eq!(
+            told(&one, &other),
+            ["fair_share 250 500", "wait_time 50 100"]
+        );
         let low = turn(0, &[("queue", 0.75, 100.0), ("wait_time", 0.0, 100.0)]);
         let high = turn(0, &[("queue", 1.0, 100.0), ("wait_time", 0.5, 100.0)]);
-        assert_eq!(told(&low, &high), ["wait_time 0 50", "queue 75 100"], "what is large for both says less");
-        let above = turn(7, &[("wait_time", 0.5, 100.0), ("fair_share", 0.25, 1000.0)]);
+        assert_eq!(
+            told(&low, &high),
+            ["wait_time 0 50", "queue 75 100"],
+            "what is large for both says less"
+        );
+        let above = turn(
+            7,
+            &[("wait_time", 0.5, 100.0), ("fair_share", 0.25, 1000.0)],
+        );
         assert_eq!(told(&above, &one), [r#"Tier("queue priority 7", "")"#]);
-        let reserved = Turn { is_reserved: true, ..one.clone() };
+        let reserved = Turn {
+            is_reserved: true,
+            ..one.clone()
+        };
         assert_eq!(told(&reserved, &one), ["Reserved"]);
     }
 
@@ -147,14 +194,22 @@ mod tests {
         ordered.worth.parts = vec![Part::named(Worth::SYSTEM_PRIORITY, 5.0)];
         ordered.worth.score = 1e9 + 5.0;
         assert_eq!(told(&one, &ordered), ["SystemPriority(None, Some(5.0))"]);
-        let with = |score| Turn { worth: Worth { score, ..turn(0, &[]).worth }, ..turn(0, &[]) };
+        let with = |score| Turn {
+            worth: Worth {
+                score,
+                ..turn(0, &[]).worth
+            },
+            ..turn(0, &[])
+        };
         assert_eq!(told(&with(-1.0), &with(-0.5)), ["Score(-1.0, -0.5)"]);
     }
 
     #[test]
     fn the_cluster_is_the_first_criterion() {
-        let of =
-            |cluster: &str, score| Turn { cluster: Some(cluster.into()), ..turn(0, &[("job_priority", score, 1.0)]) };
+        let of = |cluster: &str, score| Turn {
+            cluster: Some(cluster.into()),
+            ..turn(0, &[("job_priority", score, 1.0)])
+        };
         let expected = [r#"Cluster("/a", "/b")"#, "job_priority 1 5"];
         assert_eq!(told(&of("/a", 1.0), &of("/b", 5.0)), expected);
         assert_eq!(told(&of("/a", 1.0), &of("/a", 5.0)), expected[1..]);

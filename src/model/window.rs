@@ -22,10 +22,11 @@ pub struct Window {
     pub from: Time,
     /// When it closes; `Time::NEVER` for one without an end.
     pub to: Time,
-    /// What it sets aside, task by task. A task is as much of one node; how the jobs inside use what
-    /// lies on a node together is not bound to the tasks' shape (M38).
+    /// What it sets aside, task by task. A task is as much of one node; how the jobs inside use
+    /// what lies on a node together is not bound to the tasks' shape (M38).
     pub shares: Vec<Share>,
-    /// Its nodes belong to it as a whole, whatever its shares say: who is kept out gets nothing of them.
+    /// Its nodes belong to it as a whole, whatever its shares say: who is kept out gets nothing of
+    /// them.
     pub whole: bool,
     /// Who may use it.
     pub access: Access,
@@ -145,8 +146,11 @@ impl Window {
 impl Access {
     /// Whether one of the entries fits; the time limit is none of them.
     pub fn grants(&self, who: &Credentials, walltime: Span) -> bool {
-        let named = |list: &[String], name: &str| list.iter().any(|entry| entry == ANY || entry == name);
-        let held = |list: &[String], name: &Option<String>| name.as_ref().is_some_and(|name| named(list, name));
+        let named =
+            |list: &[String], name: &str| list.iter().any(|entry| entry == ANY || entry == name);
+        let held = |list: &[String], name: &Option<String>| {
+            name.as_ref().is_some_and(|name| named(list, name))
+        };
         named(&self.users, &who.user)
             || self.groups.contains(&who.gid)
             || named(&self.projects, &who.project)
@@ -167,7 +171,14 @@ mod tests {
     const STAFF: u32 = 50;
 
     fn who(user: &str, gid: u32) -> Credentials {
-        Credentials { user: user.into(), gid, project: "p".into(), account: None, qos: None, queue: "workq".into() }
+        Credentials {
+            user: user.into(),
+            gid,
+            project: "p".into(),
+            account: None,
+            qos: None,
+            queue: "workq".into(),
+        }
     }
 
     fn window(access: Access) -> Window {
@@ -184,55 +195,106 @@ mod tests {
     }
 
     fn for_john() -> Access {
-        Access { users: vec!["john".into()], ..Access::default() }
+        Access {
+            users: vec!["john".into()],
+            ..Access::default()
+        }
     }
 
     #[test]
     fn m37_one_entry_that_fits_grants_access() {
-        let access = Access { groups: vec![STAFF], duration: Some(Span::seconds(60)), ..for_john() };
+        let access = Access {
+            groups: vec![STAFF],
+            duration: Some(Span::seconds(60)),
+            ..for_john()
+        };
         let window = window(access);
         let admits = |user, group, walltime| window.admits(&who(user, group), None, walltime);
         assert_eq!(admits("john", USERS, HOUR), Admission::Inside);
         assert_eq!(admits("mary", STAFF, HOUR), Admission::Inside);
         assert_eq!(admits("mary", USERS, Span::seconds(60)), Admission::Inside);
         assert_eq!(admits("mary", USERS, HOUR), Admission::KeptOut);
-        let in_queue = Access { queues: vec!["R12".into()], accounts: vec![ANY.into()], ..Access::default() };
-        let own = Credentials { queue: "R12".into(), ..who("mary", USERS) };
+        let in_queue = Access {
+            queues: vec!["R12".into()],
+            accounts: vec![ANY.into()],
+            ..Access::default()
+        };
+        let own = Credentials {
+            queue: "R12".into(),
+            ..who("mary", USERS)
+        };
         assert!(in_queue.grants(&own, HOUR) && !in_queue.grants(&who("mary", USERS), HOUR));
     }
 
     #[test]
     fn m39_where_windows_are_stacked_all_must_admit() {
-        let stack = [window(for_john()), window(Access { groups: vec![STAFF], ..Access::default() })];
-        let admitted = |group| stack.iter().all(|w| w.admits(&who("john", group), None, HOUR) == Admission::Inside);
+        let stack = [
+            window(for_john()),
+            window(Access {
+                groups: vec![STAFF],
+                ..Access::default()
+            }),
+        ];
+        let admitted = |group| {
+            stack
+                .iter()
+                .all(|w| w.admits(&who("john", group), None, HOUR) == Admission::Inside)
+        };
         assert!(admitted(STAFF) && !admitted(USERS));
     }
 
     #[test]
     fn m41_a_time_limit_lets_short_overlaps_pass() {
-        let limit = Some(TimeLimit { most: HOUR, binds_all: false });
-        let mut window = Window { to: Time::NEVER, ..window(Access { limit, ..for_john() }) };
+        let limit = Some(TimeLimit {
+            most: HOUR,
+            binds_all: false,
+        });
+        let mut window = Window {
+            to: Time::NEVER,
+            ..window(Access {
+                limit,
+                ..for_john()
+            })
+        };
         let admission = window.admits(&who("mary", USERS), None, HOUR);
         assert_eq!(admission, Admission::For(HOUR));
         let start = window.from;
         assert!(admission.permits(&window, start, start + Span::seconds(50 * 60)));
         assert!(!admission.permits(&window, start, start + Span::seconds(70 * 60)));
-        assert_eq!(window.admits(&who("john", USERS), None, HOUR), Admission::Inside);
-        window.access.limit = Some(TimeLimit { most: HOUR, binds_all: true });
-        assert_eq!(window.admits(&who("mary", USERS), None, HOUR), Admission::KeptOut);
-        assert_eq!(window.admits(&who("john", USERS), None, HOUR), Admission::For(HOUR));
+        assert_eq!(
+            window.admits(&who("john", USERS), None, HOUR),
+            Admission::Inside
+        );
+        window.access.limit = Some(TimeLimit {
+            most: HOUR,
+            binds_all: true,
+        });
+        assert_eq!(
+            window.admits(&who("mary", USERS), None, HOUR),
+            Admission::KeptOut
+        );
+        assert_eq!(
+            window.admits(&who("john", USERS), None, HOUR),
+            Admission::For(HOUR)
+        );
     }
 
     #[test]
     fn m42_one_that_must_be_asked_for_admits_nobody_else() {
-        let window = Window { by_name: true, ..window(for_john()) };
+        let window = Window {
+            by_name: true,
+            ..window(for_john())
+        };
         let admits = |asked| window.admits(&who("john", USERS), asked, HOUR);
         assert_eq!(admits(None), Admission::KeptOut);
         assert_eq!(admits(Some("ann")), Admission::KeptOut);
         for asked in ["john.1", "john", ANY] {
             assert_eq!(admits(Some(asked)), Admission::Inside, "{asked}");
         }
-        assert_eq!(window.admits(&who("mary", USERS), Some("john.1"), HOUR), Admission::KeptOut);
+        assert_eq!(
+            window.admits(&who("mary", USERS), Some("john.1"), HOUR),
+            Admission::KeptOut
+        );
     }
 
     #[test]

@@ -45,12 +45,19 @@ pub const ATTRIBUTES: [&str; 11] = [
 ];
 
 /// What `-l` calls them, in Maui's and Qube's way.
-const AS_RESOURCES: [(&str, &str); 4] =
-    [("nallocpolicy", "nalloc"), ("naccesspolicy", "naccess"), ("requirements", "requirements"), ("qos", "qos")];
+const AS_RESOURCES: [(&str, &str); 4] = [
+    ("nallocpolicy", "nalloc"),
+    ("naccesspolicy", "naccess"),
+    ("requirements", "requirements"),
+    ("qos", "qos"),
+];
 
 /// The attribute that `-l name=` means.
 pub fn by_resource(name: &str) -> Option<&'static str> {
-    AS_RESOURCES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, attribute)| *attribute)
+    AS_RESOURCES
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(name))
+        .map(|(_, attribute)| *attribute)
 }
 
 impl Wishes {
@@ -65,7 +72,12 @@ impl Wishes {
             "requirements" => self.requirements = read(text)?,
             "restrictions" => self.restrictions = read(text)?,
             "cluster" => self.cluster = read(text)?,
-            _ => self.hosts = self.hosts.with(name, text).map_err(|error| error.to_string())?,
+            _ => {
+                self.hosts = self
+                    .hosts
+                    .with(name, text)
+                    .map_err(|error| error.to_string())?
+            }
         }
         Ok(())
     }
@@ -74,13 +86,34 @@ impl Wishes {
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         let text = |wish: Option<String>| wish.unwrap_or_default();
         let mut shown = vec![
-            ("nalloc", text(self.allocation.map(|choice| choice.name().into()))),
-            ("naccess", text(self.access.map(|choice| choice.name().into()))),
-            ("distribution", text(self.distribution.map(|choice| choice.name().into()))),
-            ("geometry", text(self.geometry.as_ref().map(ToString::to_string))),
-            ("requirements", text(self.requirements.as_ref().map(|wish| wish.text().into()))),
-            ("restrictions", text(self.restrictions.as_ref().map(ToString::to_string))),
-            ("cluster", text(self.cluster.as_ref().map(ToString::to_string))),
+            (
+                "nalloc",
+                text(self.allocation.map(|choice| choice.name().into())),
+            ),
+            (
+                "naccess",
+                text(self.access.map(|choice| choice.name().into())),
+            ),
+            (
+                "distribution",
+                text(self.distribution.map(|choice| choice.name().into())),
+            ),
+            (
+                "geometry",
+                text(self.geometry.as_ref().map(ToString::to_string)),
+            ),
+            (
+                "requirements",
+                text(self.requirements.as_ref().map(|wish| wish.text().into())),
+            ),
+            (
+                "restrictions",
+                text(self.restrictions.as_ref().map(ToString::to_string)),
+            ),
+            (
+                "cluster",
+                text(self.cluster.as_ref().map(ToString::to_string)),
+            ),
         ];
         shown.extend(self.hosts.shown());
         shown.retain(|(_, text)| !text.is_empty());
@@ -92,13 +125,29 @@ fn choice<T: Copy>(text: &str, all: &[(&str, T)]) -> Result<Option<T>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let found = all.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value);
-    let names = || all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    found.map(Some).ok_or_else(|| format!("`{text}` is none of {}", names()))
+    let found = all
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(text))
+        .map(|(_, value)| *value);
+    let names = || {
+        all.iter()
+            .map(|(name, _)| *name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    found
+        .map(Some)
+        .ok_or_else(|| format!("`{text}` is none of {}", names()))
 }
 
 fn read<T: FromStr<Err: ToString>>(text: &str) -> Result<Option<T>, String> {
-    if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(|error: T::Err| error.to_string()) }
+    if text.is_empty() {
+        Ok(None)
+    } else {
+        text.parse()
+            .map(Some)
+            .map_err(|error: T::Err| error.to_string())
+    }
 }
 
 #[cfg(test)]
@@ -123,7 +172,14 @@ mod tests {
             wishes.set(name, text).unwrap();
         }
         let shown: Vec<(&str, &str)> = given.to_vec();
-        assert_eq!(wishes.shown().iter().map(|(name, text)| (*name, text.as_str())).collect::<Vec<_>>(), shown);
+        assert_eq!(
+            wishes
+                .shown()
+                .iter()
+                .map(|(name, text)| (*name, text.as_str()))
+                .collect::<Vec<_>>(),
+            shown
+        );
         let stored = serde_json::to_string(&wishes).unwrap();
         assert_eq!(serde_json::from_str::<Wishes>(&stored).unwrap(), wishes);
         for (name, _) in given {

@@ -1,5 +1,5 @@
-//! What a job is worth under the order of the policy, part by part: what went in, what it counts for, what
-//! comes of it.
+//! What a job is worth under the order of the policy, part by part: what went in, what it counts
+//! for, what comes of it.
 
 use super::job::JobId;
 use serde::{Deserialize, Serialize};
@@ -20,12 +20,22 @@ pub struct Part {
 impl Part {
     /// A part of a weighted sum.
     pub fn weighed(name: &str, input: String, factor: f64, weight: f64) -> Part {
-        Part { name: name.to_string(), input, factor, weight: Some(weight) }
+        Part {
+            name: name.to_string(),
+            input,
+            factor,
+            weight: Some(weight),
+        }
     }
 
     /// Something that a formula asks for.
     pub fn named(name: &str, value: f64) -> Part {
-        Part { name: name.to_string(), input: format!("{value}"), factor: value, weight: None }
+        Part {
+            name: name.to_string(),
+            input: format!("{value}"),
+            factor: value,
+            weight: None,
+        }
     }
 
     /// What it adds to the sum; None where it stands in a formula.
@@ -53,6 +63,9 @@ impl Worth {
 
     /// What an operator says of the job, if one does.
     pub fn system_priority(&self) -> Option<f64> {
-        self.parts.iter().find(|part| part.name == Worth::SYSTEM_PRIORITY).map(|part| part.factor)
+        self.parts
+            .iter()
+            .find(|part| part.name == Worth::SYSTEM_PRIORITY)
+            .map(|part| part.factor)
     }
 }

@@ -67,7 +67,11 @@ fn look(site: &Site, folder: &Folder) -> io::Result<Found> {
     if let Some(ended) = shepherd(site, &identity)? {
         let trace = folder.trace().ok().flatten();
         let stopped = trace.as_ref().is_some_and(|trace| trace.stopped);
-        return Ok(Found::Alive { ended, session: trace.and_then(|trace| trace.session()), stopped });
+        return Ok(Found::Alive {
+            ended,
+            session: trace.and_then(|trace| trace.session()),
+            stopped,
+        });
     }
     // It may have written its record and left between the two looks.
     Ok(recorded(folder)?.map_or(Found::Lost, Found::Ended))
@@ -97,15 +101,18 @@ fn shepherd(site: &Site, identity: &Identity) -> io::Result<Option<OwnedFd>> {
         other => other?,
     };
     // Only now: the number cannot change hands any more.
-    let same = procfs::look(identity.pid)?.is_some_and(|p| p.started == identity.started && p.lives());
+    let same =
+        procfs::look(identity.pid)?.is_some_and(|p| p.started == identity.started && p.lives());
     Ok(same.then_some(ended))
 }
 
-/// Kills the shepherd of an attempt with all its descendants. They are stopped first, so that none starts
-/// another one unseen.
+/// Kills the shepherd of an attempt with all its descendants. They are stopped first, so that none
+/// starts another one unseen.
 pub fn kill(site: &Site, folder: &Folder) -> io::Result<()> {
     let identity = folder.identity()?;
-    let Some(shepherd) = shepherd(site, &identity)? else { return Ok(()) };
+    let Some(shepherd) = shepherd(site, &identity)? else {
+        return Ok(());
+    };
     process::send_to(&shepherd, Signal::SIGSTOP)?;
     let mut frozen = Frozen::new();
     for _ in 0..MOST_PASSES {
@@ -125,11 +132,17 @@ fn gone(error: &io::Error) -> bool {
 /// Ends what a lost shepherd left of its job, and clears up after it.
 pub fn clear_up(site: &Site, folder: &Folder) {
     let trace = folder.trace().ok().flatten();
-    if let Some(identity) = folder.identity().ok().filter(|identity| identity.boot == site.boot) {
+    if let Some(identity) = folder
+        .identity()
+        .ok()
+        .filter(|identity| identity.boot == site.boot)
+    {
         end_rest(&identity, trace.as_ref());
     }
     let tmpdir = trace.map(|trace| PathBuf::from(OsStr::from_bytes(&trace.tmpdir.0)));
-    if let Some(tmpdir) = tmpdir.filter(|tmpdir| !tmpdir.as_os_str().is_empty() && !tmpdir::remove_empty(tmpdir)) {
+    if let Some(tmpdir) =
+        tmpdir.filter(|tmpdir| !tmpdir.as_os_str().is_empty() && !tmpdir::remove_empty(tmpdir))
+    {
         remove_beside(&tmpdir);
     }
 }
@@ -159,10 +172,16 @@ fn end_rest(identity: &Identity, trace: Option<&Trace>) {
         group.wait_until_empty(PATIENCE);
         group.remove();
     }
-    // The session's number is worth something only while its first process is there to vouch for it.
-    let session = trace.filter(|trace| vouched(trace.session, trace.started)).map(|trace| trace.session);
+    // The session's number is worth something only while its first process is there to vouch for
+    // it.
+    let session = trace
+        .filter(|trace| vouched(trace.session, trace.started))
+        .map(|trace| trace.session);
     let ended = freeze_and_kill(identity, session);
-    warn!("job {}: its shepherd was killed; {ended} processes of it ended", identity.name);
+    warn!(
+        "job {}: its shepherd was killed; {ended} processes of it ended",
+        identity.name
+    );
 }
 
 fn vouched(session: i32, started: u64) -> bool {
@@ -179,7 +198,10 @@ fn freeze_and_kill(identity: &Identity, session: Option<i32>) -> usize {
     for _ in 0..MOST_PASSES {
         let all = procfs::all();
         let mut family: BTreeSet<i32> = all.iter().filter(|p| belongs(p)).map(|p| p.pid).collect();
-        while all.iter().any(|p| p.lives() && family.contains(&p.parent) && family.insert(p.pid)) {}
+        while all
+            .iter()
+            .any(|p| p.lives() && family.contains(&p.parent) && family.insert(p.pid))
+        {}
         family.remove(&nix::unistd::getpid().as_raw());
         if !sweep::freeze(all.iter().filter(|p| family.contains(&p.pid)), &mut frozen) {
             break;

@@ -27,12 +27,13 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16))]
     pub ngpus: Option<u16>,
 
-    /// The node's name, or with --nodes what their names begin with; the host's short name if not given
+    /// The node's name, or with --nodes what their names begin with; the host's short name if not
+    /// given
     #[arg(long, value_name = "NAME", value_parser = node_name)]
     pub name: Option<String>,
 
-    /// Only pretend to run jobs: each ends with exit status 0 after HOLLOW_RUNTIME seconds, if that is set
-    /// in its environment, else after its walltime, else at once
+    /// Only pretend to run jobs: each ends with exit status 0 after HOLLOW_RUNTIME seconds, if that
+    /// is set in its environment, else after its walltime, else at once
     #[arg(long)]
     pub hollow: bool,
 
@@ -52,12 +53,13 @@ pub struct Args {
     #[arg(long, value_name = "UID")]
     pub schedd_uid: Option<u32>,
 
-    /// Many users share this installation: never run root's jobs (implied by /etc/lanai/lanai.toml, and by
-    /// shared = true in another lanai.toml)
+    /// Many users share this installation: never run root's jobs (implied by /etc/lanai/lanai.toml,
+    /// and by shared = true in another lanai.toml)
     #[arg(long)]
     pub shared: bool,
 
-    /// Do without control groups: find a job's processes by their parents, even where groups could be made
+    /// Do without control groups: find a job's processes by their parents, even where groups could
+    /// be made
     #[arg(long)]
     pub no_cgroups: bool,
 
@@ -71,7 +73,8 @@ pub struct Args {
 }
 
 fn size(text: &str) -> Result<Size, String> {
-    Size::parse(text).ok_or_else(|| "a size is a whole number and a unit, as in 512mb or 8gb".into())
+    Size::parse(text)
+        .ok_or_else(|| "a size is a whole number and a unit, as in 512mb or 8gb".into())
 }
 
 fn node_name(text: &str) -> Result<String, String> {
@@ -91,8 +94,15 @@ mod tests {
     fn the_command_line_is_sound() {
         Args::command().debug_assert();
         let args = Args::try_parse_from(["noded", "--nodes", "4", "--mem", "8gb"]).unwrap();
-        assert_eq!((args.nodes, args.mem.unwrap().to_string()), (4, "8gb".into()));
-        for bad in [["noded", "--nodes", "0"], ["noded", "--mem", "much"], ["noded", "--name", "a b"]] {
+        assert_eq!(
+            (args.nodes, args.mem.unwrap().to_string()),
+            (4, "8gb".into())
+        );
+        for bad in [
+            ["noded", "--nodes", "0"],
+            ["noded", "--mem", "much"],
+            ["noded", "--name", "a b"],
+        ] {
             assert!(Args::try_parse_from(bad).is_err(), "{bad:?}");
         }
     }

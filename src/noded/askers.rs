@@ -23,9 +23,11 @@ use tracing::{debug, warn};
 /// How many may be connected, and how many of one user.
 const MOST: usize = 512;
 const MOST_OF_ONE: usize = 64;
-/// How long one may take to say who it is; and how long its wish may go unanswered before the next is heard.
+/// How long one may take to say who it is; and how long its wish may go unanswered before the next
+/// is heard.
 const PATIENCE: Span = Span::seconds(10);
-/// What one that has not said who it is may send, and one that has: a wish, and the names of its tasks.
+/// What one that has not said who it is may send, and one that has: a wish, and the names of its
+/// tasks.
 const FIRST_WORDS: usize = 4 << 10;
 const MOST_WORDS: usize = LARGEST + (256 << 10);
 /// What one that does not listen may leave unread.
@@ -60,12 +62,24 @@ struct Asker {
 
 impl Askers {
     /// Listens in noded's state folder; with `others`, to other users' processes too.
-    pub fn open(state: &Path, path: &Path, others: bool, poller: &mut Poller) -> io::Result<Askers> {
+    pub fn open(
+        state: &Path,
+        path: &Path,
+        others: bool,
+        poller: &mut Poller,
+    ) -> io::Result<Askers> {
         let mode = if others { 0o666 } else { 0o600 };
         let listener = socket::bind(path, mode)?;
         poller.add(&listener, Source::AskerListener)?;
         let (path, state) = (path.to_path_buf(), state.to_path_buf());
-        Ok(Askers { listener, path, mode, state, connected: BTreeMap::new(), said: Vec::new() })
+        Ok(Askers {
+            listener,
+            path,
+            mode,
+            state,
+            connected: BTreeMap::new(),
+            said: Vec::new(),
+        })
     }
 
     /// Lets in who knocks.
@@ -79,15 +93,29 @@ impl Askers {
 
     fn take_in(&mut self, stream: UnixStream, poller: &mut Poller) -> io::Result<()> {
         let uid = peer::of(&stream)?.uid();
-        let of_one = self.connected.values().filter(|asker| asker.uid == uid).count();
+        let of_one = self
+            .connected
+            .values()
+            .filter(|asker| asker.uid == uid)
+            .count();
         if self.connected.len() >= MOST || of_one >= MOST_OF_ONE {
-            return Err(io::Error::other(format!("too many connections of user {uid}, or of all")));
+            return Err(io::Error::other(format!(
+                "too many connections of user {uid}, or of all"
+            )));
         }
         let link = Link::new(stream)?;
         let number = poller.number();
         poller.add(&link, Source::Asker(number))?;
         let since = clock::monotonic();
-        let asker = Asker { link, uid, since, name: None, tokens: BTreeSet::new(), writing: false, waits: None };
+        let asker = Asker {
+            link,
+            uid,
+            since,
+            name: None,
+            tokens: BTreeSet::new(),
+            writing: false,
+            waits: None,
+        };
         self.connected.insert(number, asker);
         Ok(())
     }
@@ -95,9 +123,15 @@ impl Askers {
     /// Hears one of them. `reachable`: there is a schedd to pass its wish on to.
     pub fn hear(&mut self, number: u64, reachable: bool, poller: &mut Poller) {
         while let Some(asker) = self.connected.get_mut(&number) {
-            let heard = asker.link.flush().map_err(FrameError::from).and_then(|()| asker.hear());
+            let heard = asker
+                .link
+                .flush()
+                .map_err(FrameError::from)
+                .and_then(|()| asker.hear());
             match heard {
-                Ok(pleas) => pleas.into_iter().for_each(|plea| self.take(number, plea, reachable, poller)),
+                Ok(pleas) => pleas
+                    .into_iter()
+                    .for_each(|plea| self.take(number, plea, reachable, poller)),
                 Err(e) => return self.close(number, &e, poller),
             }
             if !self.connected.get(&number).is_some_and(Asker::may_go_on) {
@@ -109,7 +143,9 @@ impl Askers {
 
     /// Its wish has been answered, or is given up: what it has said behind it is heard.
     fn go_on(&mut self, number: u64, poller: &mut Poller) {
-        self.connected.entry(number).and_modify(|asker| asker.waits = None);
+        self.connected
+            .entry(number)
+            .and_modify(|asker| asker.waits = None);
         match self.connected.get(&number).is_some_and(Asker::may_go_on) {
             true => self.hear(number, true, poller),
             false => self.watch(number, poller),
@@ -117,18 +153,27 @@ impl Askers {
     }
 
     fn take(&mut self, number: u64, plea: Plea, reachable: bool, poller: &mut Poller) {
-        let Some(asker) = self.connected.get_mut(&number) else { return };
+        let Some(asker) = self.connected.get_mut(&number) else {
+            return;
+        };
         match plea {
-            Plea::Hello { job, attempt, task, cookie } => {
+            Plea::Hello {
+                job,
+                attempt,
+                task,
+                cookie,
+            } => {
                 let name = Name { job, attempt, task };
                 match asker.name.is_none() && proved(&self.state, name, &cookie, asker.uid) {
                     true => {
                         asker.name = Some(name);
                         self.say(number, &News::Welcome, poller);
                     }
-                    false => {
-                        self.dismiss(number, format!("this process is not part of job {job} on this node"), poller)
-                    }
+                    false => self.dismiss(
+                        number,
+                        format!("this process is not part of job {job} on this node"),
+                        poller,
+                    ),
                 }
             }
             Plea::Wish(wish) => match asker.name {
@@ -139,7 +184,13 @@ impl Askers {
                     asker.note(&wish);
                     asker.waits = Some(clock::monotonic());
                     let Name { job, attempt, task } = name;
-                    self.said.push(Report::Wish(Box::new(Asked { job, attempt, task, asker: number, wish })));
+                    self.said.push(Report::Wish(Box::new(Asked {
+                        job,
+                        attempt,
+                        task,
+                        asker: number,
+                        wish,
+                    })));
                 }
             },
         }
@@ -152,8 +203,18 @@ impl Askers {
     }
 
     /// Passes on what schedd tells the processes of an attempt.
-    pub fn tell(&mut self, whose: (JobId, Attempt), asker: Option<u64>, news: &News, poller: &mut Poller) {
-        let of_it = |known: &Asker| known.name.is_some_and(|name| (name.job, name.attempt) == whose);
+    pub fn tell(
+        &mut self,
+        whose: (JobId, Attempt),
+        asker: Option<u64>,
+        news: &News,
+        poller: &mut Poller,
+    ) {
+        let of_it = |known: &Asker| {
+            known
+                .name
+                .is_some_and(|name| (name.job, name.attempt) == whose)
+        };
         if let Some(number) = asker {
             if self.connected.get(&number).is_some_and(of_it) {
                 self.say(number, news, poller);
@@ -167,7 +228,8 @@ impl Askers {
             .filter(|(_, asker)| of_it(asker))
             .filter_map(|(&number, asker)| Some((number, asker.part_of(news)?)))
             .collect();
-        told.into_iter().for_each(|(number, news)| self.say(number, &news, poller));
+        told.into_iter()
+            .for_each(|(number, news)| self.say(number, &news, poller));
     }
 
     /// Whatever was on its way to a schedd that is gone, or from it, may be lost.
@@ -179,14 +241,25 @@ impl Askers {
         }
     }
 
-    /// Lets go of those that do not say who they are, and no longer waits for answers that do not come.
+    /// Lets go of those that do not say who they are, and no longer waits for answers that do not
+    /// come.
     pub fn expire(&mut self, poller: &mut Poller) {
         let long_ago = Span(clock::monotonic().0 - PATIENCE.0);
-        let slow = self.connected.iter().filter(|(_, asker)| asker.name.is_none() && asker.since <= long_ago);
+        let slow = self
+            .connected
+            .iter()
+            .filter(|(_, asker)| asker.name.is_none() && asker.since <= long_ago);
         for number in slow.map(|(&number, _)| number).collect::<Vec<_>>() {
-            self.close(number, &FrameError::Io(io::Error::other("it did not say who it is")), poller);
+            self.close(
+                number,
+                &FrameError::Io(io::Error::other("it did not say who it is")),
+                poller,
+            );
         }
-        let waiting = self.connected.iter().filter(|(_, asker)| asker.waits.is_some_and(|since| since <= long_ago));
+        let waiting = self
+            .connected
+            .iter()
+            .filter(|(_, asker)| asker.waits.is_some_and(|since| since <= long_ago));
         for number in waiting.map(|(&number, _)| number).collect::<Vec<_>>() {
             self.go_on(number, poller);
         }
@@ -194,10 +267,13 @@ impl Askers {
 
     /// When [`Askers::expire`] next has something to do.
     pub fn next(&self) -> Option<Span> {
-        let since = self.connected.values().filter_map(|asker| match asker.name {
-            None => Some(asker.since),
-            Some(_) => asker.waits,
-        });
+        let since = self
+            .connected
+            .values()
+            .filter_map(|asker| match asker.name {
+                None => Some(asker.since),
+                Some(_) => asker.waits,
+            });
         since.min().map(|since| Span(since.0 + PATIENCE.0))
     }
 
@@ -222,12 +298,16 @@ impl Askers {
     }
 
     fn say(&mut self, number: u64, news: &News, poller: &mut Poller) {
-        let Some(asker) = self.connected.get_mut(&number) else { return };
+        let Some(asker) = self.connected.get_mut(&number) else {
+            return;
+        };
         let sent = asker.link.send(news);
         let backlog = asker.link.backlog();
         match sent {
             Err(e) => self.close(number, &e, poller),
-            Ok(()) if backlog > BACKLOG => self.close(number, &FrameError::TooLarge(backlog), poller),
+            Ok(()) if backlog > BACKLOG => {
+                self.close(number, &FrameError::TooLarge(backlog), poller)
+            }
             Ok(()) => self.watch(number, poller),
         }
     }
@@ -235,7 +315,9 @@ impl Askers {
     /// Waits for room to write where there is something to; what one says whose wish is with schedd
     /// stays where it is.
     fn watch(&mut self, number: u64, poller: &mut Poller) {
-        let Some(asker) = self.connected.get_mut(&number) else { return };
+        let Some(asker) = self.connected.get_mut(&number) else {
+            return;
+        };
         let source = Source::Asker(number);
         if !poller.watches(source) {
             if asker.waits.is_none() && poller.add(&asker.link, source).is_ok() {
@@ -251,13 +333,22 @@ impl Askers {
     }
 
     fn close(&mut self, number: u64, why: &FrameError, poller: &mut Poller) {
-        let Some(mut asker) = self.connected.remove(&number) else { return };
+        let Some(mut asker) = self.connected.remove(&number) else {
+            return;
+        };
         match why {
             FrameError::Closed => {}
             // It did not wait for an answer.
-            FrameError::Io(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
+            FrameError::Io(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+                ) => {}
             FrameError::Version { .. } => asker.link.send_version(),
-            _ => warn!("a process of user {} that wants tasks is cut off: {why}", asker.uid),
+            _ => warn!(
+                "a process of user {} that wants tasks is cut off: {why}",
+                asker.uid
+            ),
         }
         if poller.watches(Source::Asker(number)) {
             poller.remove(&asker.link, Source::Asker(number));
@@ -269,7 +360,11 @@ impl Asker {
     /// The next thing it says, if that has fully arrived.
     fn hear(&mut self) -> Result<Vec<Plea>, FrameError> {
         let pleas = self.link.receive_some(1)?;
-        let most = if self.name.is_some() { MOST_WORDS } else { FIRST_WORDS };
+        let most = if self.name.is_some() {
+            MOST_WORDS
+        } else {
+            FIRST_WORDS
+        };
         // What has arrived behind it belongs to the next; a full gulp may come with it.
         match self.link.partial() {
             partial if pleas.is_empty() && partial > most => Err(FrameError::TooLarge(partial)),
@@ -285,7 +380,9 @@ impl Asker {
     /// Remembers which tasks it waits for.
     fn note(&mut self, wish: &Wish) {
         match wish {
-            Wish::Start(program) => self.tokens.extend(program.tasks.iter().map(|&(token, _)| token)),
+            Wish::Start(program) => self
+                .tokens
+                .extend(program.tasks.iter().map(|&(token, _)| token)),
             Wish::Ask(tokens) => self.tokens.extend(tokens),
             Wish::Release(tokens) => self.tokens.retain(|token| !tokens.contains(token)),
             Wish::End(_) => {}
@@ -297,16 +394,25 @@ impl Asker {
 
     /// What of it concerns tasks it waits for.
     fn part_of(&self, news: &News) -> Option<News> {
-        let News::Stages(stages) = news else { return Some(news.clone()) };
-        let own: Vec<_> = stages.iter().filter(|(token, _)| self.tokens.contains(token)).copied().collect();
+        let News::Stages(stages) = news else {
+            return Some(news.clone());
+        };
+        let own: Vec<_> = stages
+            .iter()
+            .filter(|(token, _)| self.tokens.contains(token))
+            .copied()
+            .collect();
         (!own.is_empty()).then_some(News::Stages(own))
     }
 }
 
-/// Whether a process of user `uid` that knows this cookie belongs to what runs here under that name.
+/// Whether a process of user `uid` that knows this cookie belongs to what runs here under that
+/// name.
 fn proved(state: &Path, name: Name, cookie: &str, uid: u32) -> bool {
     let folder = Folder::of(state, name);
-    let same = folder.identity().is_ok_and(|identity| identity.uid == uid && identity.cookie == cookie);
+    let same = folder
+        .identity()
+        .is_ok_and(|identity| identity.uid == uid && identity.cookie == cookie);
     same && matches!(folder.outcome(), Ok(None))
 }
 
@@ -319,9 +425,23 @@ mod tests {
     fn one_hears_of_the_tasks_it_has_asked_for_until_it_lets_them_go() {
         let (near, _far) = UnixStream::pair().unwrap();
         let link = Link::new(near).unwrap();
-        let mut asker =
-            Asker { link, uid: 1, since: Span(0), name: None, tokens: BTreeSet::new(), writing: false, waits: None };
-        let stages = |tokens: &[Token]| News::Stages(tokens.iter().map(|&token| (token, Stage::Running)).collect());
+        let mut asker = Asker {
+            link,
+            uid: 1,
+            since: Span(0),
+            name: None,
+            tokens: BTreeSet::new(),
+            writing: false,
+            waits: None,
+        };
+        let stages = |tokens: &[Token]| {
+            News::Stages(
+                tokens
+                    .iter()
+                    .map(|&token| (token, Stage::Running))
+                    .collect(),
+            )
+        };
         assert_eq!(asker.part_of(&stages(&[1])), None);
         asker.note(&Wish::Ask(vec![1, 2]));
         assert_eq!(asker.part_of(&stages(&[3, 2])), Some(stages(&[2])));

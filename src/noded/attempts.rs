@@ -40,9 +40,11 @@ pub struct Attempts {
     entries: BTreeMap<Name, Entry>,
     /// Launches that the spawner has still to be given, in the order they came.
     unsent: VecDeque<Name>,
-    /// Launches that a spawner was given before it was killed, until it is known whether they began.
+    /// Launches that a spawner was given before it was killed, until it is known whether they
+    /// began.
     in_doubt: BTreeMap<u64, Vec<Name>>,
-    /// When to look what has become of orders to stand still or to go on, and for how long was waited before.
+    /// When to look what has become of orders to stand still or to go on, and for how long was
+    /// waited before.
     look: Option<(Span, Span)>,
     /// Whether the poller waits for the spawner to have room.
     waits: bool,
@@ -132,13 +134,22 @@ impl Attempts {
         }
         for name in folder::names(&folder::tombstones(&self.site.state))? {
             match self.entries.get(&name) {
-                None => drop(self.entries.insert(name, Entry::new(Standing::Ended(never(How::Cancelled))))),
+                None => drop(
+                    self.entries
+                        .insert(name, Entry::new(Standing::Ended(never(How::Cancelled)))),
+                ),
                 // noded may have died between the mark and the word to the shepherd.
-                Some(_) => self.cancel(name, folder::buried(&self.site.state, name).unwrap_or_default()),
+                Some(_) => self.cancel(
+                    name,
+                    folder::buried(&self.site.state, name).unwrap_or_default(),
+                ),
             }
         }
         let running = self.entries.values().filter(|entry| !entry.over()).count();
-        info!("{} attempts found, {running} of them running", self.entries.len());
+        info!(
+            "{} attempts found, {running} of them running",
+            self.entries.len()
+        );
         self.said.clear();
         Ok(())
     }
@@ -185,7 +196,9 @@ impl Attempts {
             error!("the cancel of attempt {name} cannot be recorded: {e}");
         }
         if let Runner::Hollow(hollow) = &mut self.runner {
-            let ended = hollow.cancel(name, clock::monotonic()).unwrap_or_else(|| never(How::Cancelled));
+            let ended = hollow
+                .cancel(name, clock::monotonic())
+                .unwrap_or_else(|| never(How::Cancelled));
             return self.end(name, ended);
         }
         let unsent = self.unsent.len();
@@ -195,14 +208,18 @@ impl Attempts {
         }
         if cancel.is_forced() {
             let kill_at = clock::monotonic() + FORCE_PATIENCE;
-            self.entry(name, |entry| entry.kill_at = entry.kill_at.or(Some(kill_at)));
+            self.entry(name, |entry| {
+                entry.kill_at = entry.kill_at.or(Some(kill_at))
+            });
         }
         self.tell(name, Control::Cancel(cancel));
     }
 
     /// Hands an order on to the shepherd of an attempt that is not over.
     pub fn tell(&mut self, name: Name, order: Control) {
-        let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else { return };
+        let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else {
+            return;
+        };
         match Folder::of(&self.site.state, name).order(&order) {
             Ok(()) => {}
             Err(_) if entry.kept.len() < KEPT => entry.kept.push(order),
@@ -212,7 +229,9 @@ impl Attempts {
 
     /// Puts another node file in the place of an attempt's, if that is not over.
     pub fn replace_nodes(&mut self, name: Name, nodes: &str) {
-        if self.entries.get(&name).is_none_or(Entry::over) || matches!(self.runner, Runner::Hollow(_)) {
+        if self.entries.get(&name).is_none_or(Entry::over)
+            || matches!(self.runner, Runner::Hollow(_))
+        {
             return;
         }
         if let Err(e) = Folder::of(&self.site.state, name).replace_nodes(nodes) {
@@ -224,7 +243,10 @@ impl Attempts {
     pub fn door(&self, name: Name) -> io::Result<Door> {
         match self.entries.get(&name).map(Entry::over) {
             Some(false) => Door::knock(&Folder::of(&self.site.state, name)),
-            _ => Err(io::Error::new(io::ErrorKind::NotFound, format!("attempt {name} does not run"))),
+            _ => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("attempt {name} does not run"),
+            )),
         }
     }
 
@@ -242,7 +264,9 @@ impl Attempts {
     /// The shepherds of the attempts that are not over.
     pub fn shepherds(&self) -> BTreeSet<i32> {
         let running = self.entries.iter().filter(|(_, entry)| !entry.over());
-        running.filter_map(|(&name, _)| Some(Folder::of(&self.site.state, name).identity().ok()?.pid)).collect()
+        running
+            .filter_map(|(&name, _)| Some(Folder::of(&self.site.state, name).identity().ok()?.pid))
+            .collect()
     }
 
     /// schedd has the end on disk: forgets the attempt.
@@ -263,7 +287,9 @@ impl Attempts {
     /// Hears what the spawner and its shepherds say.
     pub fn hear(&mut self, poller: &mut Poller) {
         while let Runner::Spawner(spawner, _) = &self.runner {
-            let Some((word, passed)) = spawner.receive() else { break };
+            let Some((word, passed)) = spawner.receive() else {
+                break;
+            };
             self.heard(word, passed, poller);
         }
         self.send(poller);
@@ -292,7 +318,9 @@ impl Attempts {
             }
             Word::Stopped(name, session, stopped) => self.note_stopped(name, session, stopped),
             Word::StagingOut(name) => self.said.push(Report::StagingOut(name.job, name.attempt)),
-            Word::Failed(name, why) if self.starting(name) => self.end(name, never(How::NodeFault(why))),
+            Word::Failed(name, why) if self.starting(name) => {
+                self.end(name, never(How::NodeFault(why)))
+            }
             Word::Over(name) => self.examine(name, poller),
             Word::Unrecorded(name, outcome, why) => self.keep_outcome(name, outcome, &why),
             Word::LeftBehind(name, why) => warn!("attempt {name}: {why}"),
@@ -305,18 +333,25 @@ impl Attempts {
         if self.entries.get(&name).is_none_or(Entry::over) {
             return;
         }
-        error!("attempt {name}: its outcome cannot be recorded ({why}) and is reported without a record: {outcome:?}");
+        error!(
+            "attempt {name}: its outcome cannot be recorded ({why}) and is reported without a record: {outcome:?}"
+        );
         self.end(name, outcome);
     }
 
     fn starting(&self, name: Name) -> bool {
-        self.entries.get(&name).is_some_and(|entry| entry.standing == Standing::Starting)
+        self.entries
+            .get(&name)
+            .is_some_and(|entry| entry.standing == Standing::Starting)
     }
 
     /// A shepherd of this attempt has ended.
     pub fn shepherd_ended(&mut self, name: Name, source: Source, poller: &mut Poller) {
         poller.forget(source);
-        let watched = self.entries.get_mut(&name).and_then(|entry| entry.watched.take_if(|known| *known == source));
+        let watched = self
+            .entries
+            .get_mut(&name)
+            .and_then(|entry| entry.watched.take_if(|known| *known == source));
         // What it said last comes before its end.
         self.hear(poller);
         // The end of one whose launch has been sent again means nothing.
@@ -337,10 +372,16 @@ impl Attempts {
         }
         match adopt::find(&self.site, &folder) {
             Found::Ended(outcome) => self.end(name, outcome),
-            Found::Alive { ended, session, stopped } => {
+            Found::Alive {
+                ended,
+                session,
+                stopped,
+            } => {
                 self.watch_shepherd(name, ended, poller);
                 match session {
-                    Some(session) if self.starting(name) && !stopped => self.stand(name, Standing::Running(session)),
+                    Some(session) if self.starting(name) && !stopped => {
+                        self.stand(name, Standing::Running(session))
+                    }
                     Some(session) => self.note_stopped(name, session, stopped),
                     None => {}
                 }
@@ -366,7 +407,11 @@ impl Attempts {
 
     fn watch_shepherd(&mut self, name: Name, ended: OwnedFd, poller: &mut Poller) {
         let source = Source::Shepherd(name, poller.number());
-        if let Some(entry) = self.entries.get_mut(&name).filter(|entry| entry.watched.is_none()) {
+        if let Some(entry) = self
+            .entries
+            .get_mut(&name)
+            .filter(|entry| entry.watched.is_none())
+        {
             match poller.keep(ended, source) {
                 Ok(()) => entry.watched = Some(source),
                 Err(e) => error!("the shepherd of attempt {name} cannot be watched: {e}"),
@@ -377,32 +422,50 @@ impl Attempts {
 
     /// What becomes of the shepherd it had no longer matters.
     fn unwatch(&mut self, name: Name, poller: &mut Poller) {
-        if let Some(source) = self.entries.get_mut(&name).and_then(|entry| entry.watched.take()) {
+        if let Some(source) = self
+            .entries
+            .get_mut(&name)
+            .and_then(|entry| entry.watched.take())
+        {
             poller.forget(source);
         }
     }
 
     /// Hands over what was ordered before the shepherd listened.
     fn hand_over(&mut self, name: Name) {
-        let kept = self.entries.get_mut(&name).map(|entry| std::mem::take(&mut entry.kept));
-        kept.into_iter().flatten().for_each(|order| self.tell(name, order));
+        let kept = self
+            .entries
+            .get_mut(&name)
+            .map(|entry| std::mem::take(&mut entry.kept));
+        kept.into_iter()
+            .flatten()
+            .for_each(|order| self.tell(name, order));
     }
 
     /// Looks at those whose end nobody would tell.
     fn examine_unwatched(&mut self, poller: &mut Poller) {
-        let unwatched = self.entries.iter().filter(|(_, entry)| !entry.over() && entry.watched.is_none());
+        let unwatched = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| !entry.over() && entry.watched.is_none());
         let begun = |name: &Name| Folder::of(&self.site.state, *name).exists();
         let names: Vec<Name> = unwatched.map(|(&name, _)| name).filter(begun).collect();
-        names.into_iter().for_each(|name| self.examine(name, poller));
+        names
+            .into_iter()
+            .for_each(|name| self.examine(name, poller));
     }
 
     // ------------------------------------------------------------------------------- time
 
     /// Ends pretended jobs whose time has come.
     pub fn pretend(&mut self) {
-        let Runner::Hollow(hollow) = &mut self.runner else { return };
+        let Runner::Hollow(hollow) = &mut self.runner else {
+            return;
+        };
         let ended = hollow.end(clock::monotonic());
-        ended.into_iter().for_each(|(name, outcome)| self.end(name, outcome));
+        ended
+            .into_iter()
+            .for_each(|(name, outcome)| self.end(name, outcome));
     }
 
     /// When the next pretended job ends.
@@ -425,7 +488,11 @@ impl Attempts {
                 entry.used = used;
                 changed.push((name.job, name.attempt, name.task, used));
             }
-            let begun = || folder.trace().is_ok_and(|trace| trace.and_then(|trace| trace.session()).is_some());
+            let begun = || {
+                folder
+                    .trace()
+                    .is_ok_and(|trace| trace.and_then(|trace| trace.session()).is_some())
+            };
             if entry.standing == Standing::Starting && begun() {
                 silent.push(name);
             }
@@ -437,20 +504,27 @@ impl Attempts {
             self.said.push(Report::Usage(changed));
         }
         untold.into_iter().for_each(|name| self.hand_over(name));
-        silent.into_iter().for_each(|name| self.examine(name, poller));
+        silent
+            .into_iter()
+            .for_each(|name| self.examine(name, poller));
         self.examine_unwatched(poller);
         self.kill_overdue();
     }
 
-    /// Kills the shepherds that have not ended in time although their jobs were deleted by force: one may
-    /// wait for a process that its user has stopped, or for a disk. Their ends are noticed like any other.
+    /// Kills the shepherds that have not ended in time although their jobs were deleted by force:
+    /// one may wait for a process that its user has stopped, or for a disk. Their ends are noticed
+    /// like any other.
     fn kill_overdue(&mut self) {
         let now = clock::monotonic();
         let is_overdue = |entry: &Entry| !entry.over() && entry.kill_at.is_some_and(|at| at <= now);
         for (&name, _) in self.entries.iter().filter(|(_, entry)| is_overdue(entry)) {
             match adopt::kill(&self.site, &Folder::of(&self.site.state, name)) {
-                Ok(()) => warn!("attempt {name}: deleted by force, but its shepherd did not end and was killed"),
-                Err(e) => warn!("attempt {name}: deleted by force, but its shepherd cannot be killed: {e}"),
+                Ok(()) => warn!(
+                    "attempt {name}: deleted by force, but its shepherd did not end and was killed"
+                ),
+                Err(e) => warn!(
+                    "attempt {name}: deleted by force, but its shepherd cannot be killed: {e}"
+                ),
             }
         }
     }
@@ -459,12 +533,20 @@ impl Attempts {
 
     /// Every attempt not yet confirmed.
     pub fn standings(&self) -> Vec<(JobId, Attempt, TaskNumber, Standing)> {
-        self.entries.iter().map(|(name, entry)| (name.job, name.attempt, name.task, entry.standing.clone())).collect()
+        self.entries
+            .iter()
+            .map(|(name, entry)| (name.job, name.attempt, name.task, entry.standing.clone()))
+            .collect()
     }
 
     /// Says again what is over and not yet confirmed.
     pub fn repeat(&mut self) {
-        let over: Vec<Name> = self.entries.iter().filter(|(_, e)| e.over()).map(|(&name, _)| name).collect();
+        let over: Vec<Name> = self
+            .entries
+            .iter()
+            .filter(|(_, e)| e.over())
+            .map(|(&name, _)| name)
+            .collect();
         over.into_iter().for_each(|name| self.report(name));
     }
 
@@ -483,7 +565,10 @@ impl Attempts {
     }
 
     fn stand(&mut self, name: Name, standing: Standing) {
-        let entry = self.entries.entry(name).or_insert_with(|| Entry::new(Standing::Starting));
+        let entry = self
+            .entries
+            .entry(name)
+            .or_insert_with(|| Entry::new(Standing::Starting));
         entry.standing = standing;
         entry.launch = None;
         self.report(name);
@@ -491,7 +576,12 @@ impl Attempts {
 
     fn report(&mut self, name: Name) {
         if let Some(entry) = self.entries.get(&name) {
-            self.said.push(Report::Attempt(name.job, name.attempt, name.task, entry.standing.clone()));
+            self.said.push(Report::Attempt(
+                name.job,
+                name.attempt,
+                name.task,
+                entry.standing.clone(),
+            ));
         }
     }
 
@@ -501,7 +591,11 @@ impl Attempts {
 
     /// The highest known attempt of the same job above this one.
     fn above(&self, name: Name) -> Option<Attempt> {
-        let highest = Name { attempt: Attempt::MAX, task: TaskNumber::MAX, ..name };
+        let highest = Name {
+            attempt: Attempt::MAX,
+            task: TaskNumber::MAX,
+            ..name
+        };
         let known = self.entries.range(name..=highest).next_back()?;
         Some(known.0.attempt).filter(|&attempt| attempt > name.attempt)
     }

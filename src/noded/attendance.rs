@@ -1,8 +1,8 @@
-//! What the site has done around a job: hooks and scripts, run by the job's shepherd on the first of
-//! the job's nodes, each bounded in time and ended with all it has started.
+//! What the site has done around a job: hooks and scripts, run by the job's shepherd on the first
+//! of the job's nodes, each bounded in time and ended with all it has started.
 //!
-//! What comes before the job may keep it from running, and a cancel ends it; what comes after it may
-//! not, and runs to its end whoever has no more patience: it is the site that tidies up.
+//! What comes before the job may keep it from running, and a cancel ends it; what comes after it
+//! may not, and runs to its end whoever has no more patience: it is the site that tidies up.
 
 mod told;
 
@@ -60,8 +60,8 @@ enum Ran {
 }
 
 impl Attendance<'_> {
-    /// Asks the hooks of an occasion before the job, which may change its environment; the outcome, if
-    /// it is not to run.
+    /// Asks the hooks of an occasion before the job, which may change its environment; the outcome,
+    /// if it is not to run.
     pub fn before(&self, occasion: Occasion, launch: &mut Launch) -> Option<Outcome> {
         for hook in asked(&self.rites.hooks, occasion) {
             let question = self.question(hook, occasion, launch, None);
@@ -76,10 +76,19 @@ impl Attendance<'_> {
             });
             match changed {
                 Ok(Ok(set)) => launch.environ = environment::changed(&launch.environ, &set),
-                Ok(Err(why)) => return Some(put_back(format!("{} hook '{}': {why}", occasion.name(), hook.name))),
+                Ok(Err(why)) => {
+                    return Some(put_back(format!(
+                        "{} hook '{}': {why}",
+                        occasion.name(),
+                        hook.name
+                    )));
+                }
                 Err(why) => {
                     let why = failure(hook, occasion, &why);
-                    return Some(Outcome { unfit: unfit(hook, &why), ..put_back(why) });
+                    return Some(Outcome {
+                        unfit: unfit(hook, &why),
+                        ..put_back(why)
+                    });
                 }
             }
         }
@@ -98,8 +107,12 @@ impl Attendance<'_> {
             };
             match answer {
                 Ok(Answer::Accept(set)) if set.is_empty() => {}
-                Ok(Answer::Accept(_)) => notes.push(failure(hook, occasion, "nothing can be set after a job")),
-                Ok(Answer::Reject(why)) => notes.push(format!("{} hook '{}': {why}", occasion.name(), hook.name)),
+                Ok(Answer::Accept(_)) => {
+                    notes.push(failure(hook, occasion, "nothing can be set after a job"))
+                }
+                Ok(Answer::Reject(why)) => {
+                    notes.push(format!("{} hook '{}': {why}", occasion.name(), hook.name))
+                }
                 Err(why) => {
                     let why = failure(hook, occasion, &why);
                     outcome.unfit = outcome.unfit.take().or(unfit(hook, &why));
@@ -118,10 +131,23 @@ impl Attendance<'_> {
         let why = match self.run_script(script, self.prologue_arguments(launch), true) {
             Ran::Cancelled => return Some(never(How::Cancelled)),
             Ran::Failed(why) => why,
-            Ran::Said(Said { status: Some(0), .. }, _) => return None,
-            Ran::Said(Said { status: Some(1), .. }, called) => {
+            Ran::Said(
+                Said {
+                    status: Some(0), ..
+                },
+                _,
+            ) => return None,
+            Ran::Said(
+                Said {
+                    status: Some(1), ..
+                },
+                called,
+            ) => {
                 let why = called.blame("the site's prologue ended with status 1".to_string());
-                return Some(never(How::CannotStart { status: REFUSED, why }));
+                return Some(never(How::CannotStart {
+                    status: REFUSED,
+                    why,
+                }));
             }
             Ran::Said(said, called) => called.blame(ended(&said)),
         };
@@ -130,20 +156,44 @@ impl Attendance<'_> {
 
     /// Runs the site's epilogue. What goes wrong is said in the outcome.
     pub fn epilogue(&self, launch: &Launch, outcome: &mut Outcome) {
-        let Some(script) = &self.rites.scripts.epilogue else { return };
+        let Some(script) = &self.rites.scripts.epilogue else {
+            return;
+        };
         let why = match self.run_script(script, self.epilogue_arguments(launch, outcome), false) {
-            Ran::Said(Said { status: Some(0), .. }, _) | Ran::Cancelled => return,
+            Ran::Said(
+                Said {
+                    status: Some(0), ..
+                },
+                _,
+            )
+            | Ran::Cancelled => return,
             Ran::Said(said, called) => called.blame(ended(&said)),
             Ran::Failed(why) => why,
         };
-        outcome.notes.push(shortened(format!("epilogue {}: {why}", script.display()), LONGEST));
+        outcome.notes.push(shortened(
+            format!("epilogue {}: {why}", script.display()),
+            LONGEST,
+        ));
     }
 
-    fn ask(&self, hook: &Hook, occasion: Occasion, launch: &Launch, question: &[u8], heeds: bool) -> Ran {
-        let becomes = self.groups.as_deref().filter(|_| hook.runs_as == RunsAs::Owner);
+    fn ask(
+        &self,
+        hook: &Hook,
+        occasion: Occasion,
+        launch: &Launch,
+        question: &[u8],
+        heeds: bool,
+    ) -> Ran {
+        let becomes = self
+            .groups
+            .as_deref()
+            .filter(|_| hook.runs_as == RunsAs::Owner);
         let call = Call {
             words: &hook.command,
-            environment: &[("PBS_HOOK_EVENT", occasion.name()), ("PBS_JOBID", &launch.full_id)],
+            environment: &[
+                ("PBS_HOOK_EVENT", occasion.name()),
+                ("PBS_JOBID", &launch.full_id),
+            ],
             input: question,
             identity: becomes.map(|groups| (&self.account, groups)),
         };
@@ -151,8 +201,16 @@ impl Attendance<'_> {
     }
 
     fn run_script(&self, script: &Path, arguments: Vec<String>, heeds: bool) -> Ran {
-        let words: Vec<String> = [script.display().to_string()].into_iter().chain(arguments).collect();
-        let call = Call { words: &words, environment: &[], input: b"", identity: None };
+        let words: Vec<String> = [script.display().to_string()]
+            .into_iter()
+            .chain(arguments)
+            .collect();
+        let call = Call {
+            words: &words,
+            environment: &[],
+            input: b"",
+            identity: None,
+        };
         self.run(&call, self.rites.scripts.timeout, heeds)
     }
 
@@ -167,7 +225,10 @@ impl Attendance<'_> {
         }
         let ran = match call.start() {
             Ok(called) => attend(called, alarm, orders.as_mut()),
-            Err(e) => Ran::Failed(format!("{} cannot be run: {e}", call.words.first().map_or("", String::as_str))),
+            Err(e) => Ran::Failed(format!(
+                "{} cannot be run: {e}",
+                call.words.first().map_or("", String::as_str)
+            )),
         };
         if let Some(orders) = orders.filter(|_| !matches!(ran, Ran::Cancelled)) {
             orders.pass_on();
@@ -195,7 +256,10 @@ fn attend(mut called: Called, alarm: Span, mut orders: Option<&mut Orders>) -> R
             given_up = if orders.as_deref_mut().is_some_and(Orders::cancel) {
                 Some((now + LAST, Ran::Cancelled))
             } else if now >= until {
-                Some((now + LAST, Ran::Failed(format!("it took longer than {} s", alarm.as_seconds()))))
+                Some((
+                    now + LAST,
+                    Ran::Failed(format!("it took longer than {} s", alarm.as_seconds())),
+                ))
             } else {
                 None
             };
@@ -209,8 +273,12 @@ fn attend(mut called: Called, alarm: Span, mut orders: Option<&mut Orders>) -> R
 }
 
 fn wait(called: &Called, orders: Option<&Orders>, left: Span) {
-    let watched = called.watched().chain(orders.map(|orders| orders.signals.as_fd()));
-    let mut fds: Vec<PollFd> = watched.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+    let watched = called
+        .watched()
+        .chain(orders.map(|orders| orders.signals.as_fd()));
+    let mut fds: Vec<PollFd> = watched
+        .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+        .collect();
     let left = PollTimeout::try_from(left.0.clamp(0, 3_600_000)).unwrap_or(PollTimeout::MAX);
     let _ = poll(&mut fds, left);
 }
@@ -226,14 +294,23 @@ struct Orders<'a> {
 impl Orders<'_> {
     fn open(folder: &Folder) -> std::io::Result<Orders<'_>> {
         let signals = process::signals(&[Signal::SIGUSR1, Signal::SIGUSR2])?;
-        Ok(Orders { folder, signals, seen: 0, is_ordered: false })
+        Ok(Orders {
+            folder,
+            signals,
+            seen: 0,
+            is_ordered: false,
+        })
     }
 
     /// Whether a cancel has come.
     fn cancel(&mut self) -> bool {
         let bare = bare_cancel(&self.signals);
         let before = self.seen;
-        let cancelled = self.folder.orders(&mut self.seen).iter().any(|order| matches!(order, Control::Cancel(..)));
+        let cancelled = self
+            .folder
+            .orders(&mut self.seen)
+            .iter()
+            .any(|order| matches!(order, Control::Cancel(..)));
         self.is_ordered |= self.seen > before;
         bare || cancelled
     }
@@ -252,7 +329,10 @@ fn put_back(why: String) -> Outcome {
 }
 
 fn failure(hook: &Hook, occasion: Occasion, why: &str) -> String {
-    shortened(format!("{} hook '{}' failed: {why}", occasion.name(), hook.name), LONGEST / 2)
+    shortened(
+        format!("{} hook '{}' failed: {why}", occasion.name(), hook.name),
+        LONGEST / 2,
+    )
 }
 
 fn unfit(hook: &Hook, why: &str) -> Option<String> {
@@ -260,23 +340,36 @@ fn unfit(hook: &Hook, why: &str) -> Option<String> {
 }
 
 fn ended(said: &Said) -> String {
-    said.status.map_or("a signal ended it".to_string(), |status| format!("it ended with status {status}"))
+    said.status
+        .map_or("a signal ended it".to_string(), |status| {
+            format!("it ended with status {status}")
+        })
 }
 
 /// The variables a hook wants changed; it may change nothing else before a job.
 fn variables(set: Vec<(String, Option<String>)>) -> Result<Vec<(String, Option<String>)>, String> {
     let variable = |(name, value): (String, Option<String>)| match name.strip_prefix(VARIABLE) {
-        Some(known) if !known.is_empty() && !known.contains(['=', '\0']) && !value.iter().any(|v| v.contains('\0')) => {
+        Some(known)
+            if !known.is_empty()
+                && !known.contains(['=', '\0'])
+                && !value.iter().any(|v| v.contains('\0')) =>
+        {
             Ok((known.to_string(), value))
         }
-        _ => Err(format!("before a job a hook sets {VARIABLE}NAME and nothing else, not `{name}`")),
+        _ => Err(format!(
+            "before a job a hook sets {VARIABLE}NAME and nothing else, not `{name}`"
+        )),
     };
     set.into_iter().map(variable).collect()
 }
 
 /// All groups of an owner whom a process must become: the group it asked for, and all it had. None
 /// where we are the owner.
-pub fn groups(site: &Site, account: &Account, launch: &Launch) -> std::io::Result<Option<Vec<Gid>>> {
+pub fn groups(
+    site: &Site,
+    account: &Account,
+    launch: &Launch,
+) -> std::io::Result<Option<Vec<Gid>>> {
     if account.uid == site.own.uid {
         return Ok(None);
     }
@@ -302,8 +395,16 @@ mod tests {
     #[test]
     fn before_a_job_only_its_environment_can_be_changed() {
         let set = |name: &str| variables(vec![(name.to_string(), Some("x".into()))]);
-        assert_eq!(set("Variable_List.A"), Ok(vec![("A".into(), Some("x".into()))]));
-        for name in ["Resource_List.walltime", "Variable_List.", "Variable_List.A=B", "queue"] {
+        assert_eq!(
+            set("Variable_List.A"),
+            Ok(vec![("A".into(), Some("x".into()))])
+        );
+        for name in [
+            "Resource_List.walltime",
+            "Variable_List.",
+            "Variable_List.A=B",
+            "queue",
+        ] {
             assert!(set(name).unwrap_err().contains(name), "{name}");
         }
     }

@@ -32,10 +32,20 @@ fn detach(state: &Path, far: &OwnedFd) -> Result<()> {
     nix::unistd::setsid()?;
     process::close_all_but(&[far.as_fd()]);
     process::silence()?;
-    std::fs::DirBuilder::new().recursive(true).create(state).with_context(|| state.display().to_string())?;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .create(state)
+        .with_context(|| state.display().to_string())?;
     let path = state.join("noded.log");
-    let log = File::options().append(true).create(true).mode(0o600).open(&path);
-    Ok(process::as_standard(log.with_context(|| path.display().to_string())?, true)?)
+    let log = File::options()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(&path);
+    Ok(process::as_standard(
+        log.with_context(|| path.display().to_string())?,
+        true,
+    )?)
 }
 
 fn wait(mut near: File) -> ! {

@@ -1,6 +1,6 @@
-//! The site's command that writes down how far a job has come: run by noded's loop, which never waits for it.
-//! Where it succeeds the job is ended at once, before it comes any farther; where it fails the job goes on, and
-//! schedd is told.
+//! The site's command that writes down how far a job has come: run by noded's loop, which never
+//! waits for it. Where it succeeds the job is ended at once, before it comes any farther; where it
+//! fails the job goes on, and schedd is told.
 //!
 //! A noded that ends takes its commands along. schedd tells the next one the same again.
 
@@ -25,7 +25,11 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 500;
 
 /// How a job ends of which it is written down how far it has come.
-const CHECKPOINTED: Cancel = Cancel { grace: Span(0), signal: Some(SIGKILL), again: true };
+const CHECKPOINTED: Cancel = Cancel {
+    grace: Span(0),
+    signal: Some(SIGKILL),
+    again: true,
+};
 
 /// The commands that run.
 #[derive(Debug)]
@@ -71,11 +75,18 @@ enum Heard {
 impl Stage {
     fn hear(&mut self) -> Option<Heard> {
         match self {
-            Stage::Folder(chore) => Some(chore.hear()?.map_or_else(Heard::Failed, |()| Heard::Folder)),
+            Stage::Folder(chore) => {
+                Some(chore.hear()?.map_or_else(Heard::Failed, |()| Heard::Folder))
+            }
             Stage::Called(called) => {
                 let failure = match called.hear()? {
-                    Ok(Said { status: Some(0), .. }) => return Some(Heard::Written),
-                    Ok(Said { status: Some(status), .. }) => format!("it ended with status {status}"),
+                    Ok(Said {
+                        status: Some(0), ..
+                    }) => return Some(Heard::Written),
+                    Ok(Said {
+                        status: Some(status),
+                        ..
+                    }) => format!("it ended with status {status}"),
                     Ok(_) => "a signal ended it".into(),
                     Err(error) => error.to_string(),
                 };
@@ -95,12 +106,21 @@ impl Stage {
 impl Checkpoints {
     /// None run. `uid`: who we are.
     pub fn new(state: PathBuf, uid: u32) -> Checkpoints {
-        Checkpoints { state, uid, entries: Vec::new(), said: Vec::new() }
+        Checkpoints {
+            state,
+            uid,
+            entries: Vec::new(),
+            said: Vec::new(),
+        }
     }
 
     /// Runs the command for a job, unless it runs already.
     pub fn begin(&mut self, order: &Checkpoint, poller: &mut Poller) {
-        let name = Name { job: order.job, attempt: order.attempt, task: 0 };
+        let name = Name {
+            job: order.job,
+            attempt: order.attempt,
+            task: 0,
+        };
         match self.entries.iter().find(|entry| entry.name == name) {
             // Whoever asks again has not heard it.
             Some(entry) if entry.is_late => return self.said.push(late(entry)),
@@ -110,8 +130,19 @@ impl Checkpoints {
         let folder = folder(&self.state, &order.folders, &order.full_id);
         match self.prepare(&folder, order, poller) {
             Ok((stage, sources)) => {
-                let (until, order) = (Span(clock::monotonic().0.saturating_add(order.timeout.0)), order.clone());
-                self.entries.push(Entry { name, order, folder, stage, until, is_late: false, sources });
+                let (until, order) = (
+                    Span(clock::monotonic().0.saturating_add(order.timeout.0)),
+                    order.clone(),
+                );
+                self.entries.push(Entry {
+                    name,
+                    order,
+                    folder,
+                    stage,
+                    until,
+                    is_late: false,
+                    sources,
+                });
             }
             Err(error) => self.fail(name, &error.to_string()),
         }
@@ -127,12 +158,20 @@ impl Checkpoints {
 
     /// When the first of them has taken too long.
     pub fn due(&self) -> Option<Span> {
-        self.entries.iter().filter(|entry| !entry.is_late).map(|entry| entry.until).min()
+        self.entries
+            .iter()
+            .filter(|entry| !entry.is_late)
+            .map(|entry| entry.until)
+            .min()
     }
 
     /// Ends those that take too long.
     pub fn keep_time(&mut self, now: Span) {
-        for entry in self.entries.iter_mut().filter(|entry| entry.until <= now && !entry.is_late) {
+        for entry in self
+            .entries
+            .iter_mut()
+            .filter(|entry| entry.until <= now && !entry.is_late)
+        {
             entry.is_late = true;
             entry.stage.kill();
             tracing::warn!("attempt {} is not checkpointed in time", entry.name);
@@ -147,8 +186,13 @@ impl Checkpoints {
                 self.entries.push(entry);
                 continue;
             };
-            entry.sources.drain(..).for_each(|source| poller.overlook(source));
-            let Some(session) = attempts.session(entry.name).filter(|_| !entry.is_late) else { continue };
+            entry
+                .sources
+                .drain(..)
+                .for_each(|source| poller.overlook(source));
+            let Some(session) = attempts.session(entry.name).filter(|_| !entry.is_late) else {
+                continue;
+            };
             match heard {
                 Heard::Folder => self.call(entry, session, poller),
                 // Before it comes any farther than what is written down.
@@ -160,7 +204,11 @@ impl Checkpoints {
 
     fn call(&mut self, entry: Entry, session: u32, poller: &mut Poller) {
         match call(&entry.order, session, &entry.folder, poller) {
-            Ok((called, sources)) => self.entries.push(Entry { stage: Stage::Called(called), sources, ..entry }),
+            Ok((called, sources)) => self.entries.push(Entry {
+                stage: Stage::Called(called),
+                sources,
+                ..entry
+            }),
             Err(error) => self.fail(entry.name, &error.to_string()),
         }
     }
@@ -175,9 +223,14 @@ impl Checkpoints {
         self.said.push(failed(name, why));
     }
 
-    /// Begins to make a folder that only the owner of the job may read. It is ours: the owner cannot put
-    /// links there that the command would follow.
-    fn prepare(&self, folder: &Path, order: &Checkpoint, poller: &mut Poller) -> io::Result<(Stage, Vec<Source>)> {
+    /// Begins to make a folder that only the owner of the job may read. It is ours: the owner
+    /// cannot put links there that the command would follow.
+    fn prepare(
+        &self,
+        folder: &Path,
+        order: &Checkpoint,
+        poller: &mut Poller,
+    ) -> io::Result<(Stage, Vec<Source>)> {
         let reader = self.reader(&order.owner);
         let named = |error| io::Error::other(format!("{}: {error}", folder.display()));
         let chore = Chore::begin(|| filesystem::make_own(folder, reader).map_err(named))?;
@@ -195,25 +248,54 @@ impl Checkpoints {
 fn late(entry: &Entry) -> Report {
     let why = match &entry.stage {
         Stage::Folder(_) => format!("{} could not be made in time", entry.folder.display()),
-        Stage::Called(called) => called.blame(format!("it took longer than {} s", entry.order.timeout.as_seconds())),
+        Stage::Called(called) => called.blame(format!(
+            "it took longer than {} s",
+            entry.order.timeout.as_seconds()
+        )),
     };
     failed(entry.name, &why)
 }
 
 fn failed(name: Name, why: &str) -> Report {
-    Report::NotCheckpointed { job: name.job, attempt: name.attempt, why: shortened(why.to_string(), LONGEST) }
+    Report::NotCheckpointed {
+        job: name.job,
+        attempt: name.attempt,
+        why: shortened(why.to_string(), LONGEST),
+    }
 }
 
 /// Its arguments: job id, session, folder.
-fn call(order: &Checkpoint, session: u32, folder: &Path, poller: &mut Poller) -> io::Result<(Called, Vec<Source>)> {
+fn call(
+    order: &Checkpoint,
+    session: u32,
+    folder: &Path,
+    poller: &mut Poller,
+) -> io::Result<(Called, Vec<Source>)> {
     let program = order.program.display().to_string();
     let path = folder.display().to_string();
-    let words = [program.clone(), order.full_id.clone(), session.to_string(), path.clone()];
-    let environment =
-        [("PBS_JOBID", order.full_id.as_str()), ("LANAI_CHECKPOINT", &path), ("LOGNAME", &order.owner.user)];
-    let call = Call { words: &words, environment: &environment, input: b"", identity: None };
-    let called = call.start().map_err(|e| io::Error::other(format!("{program} cannot be run: {e}")))?;
-    let sources = poller.add_all(called.watched(), Source::Checkpoint).inspect_err(|_| called.kill())?;
+    let words = [
+        program.clone(),
+        order.full_id.clone(),
+        session.to_string(),
+        path.clone(),
+    ];
+    let environment = [
+        ("PBS_JOBID", order.full_id.as_str()),
+        ("LANAI_CHECKPOINT", &path),
+        ("LOGNAME", &order.owner.user),
+    ];
+    let call = Call {
+        words: &words,
+        environment: &environment,
+        input: b"",
+        identity: None,
+    };
+    let called = call
+        .start()
+        .map_err(|e| io::Error::other(format!("{program} cannot be run: {e}")))?;
+    let sources = poller
+        .add_all(called.watched(), Source::Checkpoint)
+        .inspect_err(|_| called.kill())?;
     Ok((called, sources))
 }
 
@@ -227,7 +309,11 @@ mod tests {
             job: JobId::job(job.into()),
             attempt: 1,
             full_id: format!("{job}.here"),
-            owner: Owner { user: "ann".into(), uid: 1000, gid: 100 },
+            owner: Owner {
+                user: "ann".into(),
+                uid: 1000,
+                gid: 100,
+            },
             program: "/bin/cat".into(),
             timeout: Span::seconds(timeout),
             folders: "checkpoints".into(),
@@ -235,7 +321,11 @@ mod tests {
     }
 
     fn name(order: &Checkpoint) -> Name {
-        Name { job: order.job, attempt: order.attempt, task: 0 }
+        Name {
+            job: order.job,
+            attempt: order.attempt,
+            task: 0,
+        }
     }
 
     /// Commands that have begun at the time 0, and say nothing.
@@ -243,9 +333,16 @@ mod tests {
         let mut checkpoints = Checkpoints::new("/no/such/folder".into(), 0);
         for order in orders {
             let words = ["/bin/sleep", "300"].map(String::from);
-            let call = Call { words: &words, environment: &[], input: b"", identity: None };
+            let call = Call {
+                words: &words,
+                environment: &[],
+                input: b"",
+                identity: None,
+            };
             let called = call.start().unwrap();
-            let sources = poller.add_all(called.watched(), Source::Checkpoint).unwrap();
+            let sources = poller
+                .add_all(called.watched(), Source::Checkpoint)
+                .unwrap();
             let (stage, folder) = (Stage::Called(called), "/no/such/folder".into());
             let entry = Entry {
                 name: name(order),
@@ -276,23 +373,46 @@ mod tests {
         let (mut poller, order) = (Poller::new().unwrap(), order(1, 60));
         let mut checkpoints = running(std::slice::from_ref(&order), &mut poller);
         checkpoints.begin(&order, &mut poller);
-        assert_eq!((told(&mut checkpoints).len(), checkpoints.due()), (0, Some(Span::seconds(60))));
+        assert_eq!(
+            (told(&mut checkpoints).len(), checkpoints.due()),
+            (0, Some(Span::seconds(60)))
+        );
         checkpoints.keep_time(Span::seconds(60));
         assert_eq!(told(&mut checkpoints), ["it took longer than 60 s"]);
-        assert_eq!(checkpoints.due(), None, "it has been ended, and is not ended again");
+        assert_eq!(
+            checkpoints.due(),
+            None,
+            "it has been ended, and is not ended again"
+        );
         checkpoints.begin(&order, &mut poller);
-        assert_eq!((told(&mut checkpoints), checkpoints.entries.len()), (vec!["it took longer than 60 s".into()], 1));
+        assert_eq!(
+            (told(&mut checkpoints), checkpoints.entries.len()),
+            (vec!["it took longer than 60 s".into()], 1)
+        );
     }
 
     #[test]
     fn who_is_to_end_anyway_is_given_up_and_nobody_else() {
-        let (mut poller, orders) = (Poller::new().unwrap(), [1, 2].map(|job| order(job, 10 * i64::from(job))));
+        let (mut poller, orders) = (
+            Poller::new().unwrap(),
+            [1, 2].map(|job| order(job, 10 * i64::from(job))),
+        );
         let mut checkpoints = running(&orders, &mut poller);
         assert_eq!(checkpoints.due(), Some(Span::seconds(10)));
         checkpoints.give_up(name(&orders[0]));
-        assert_eq!((checkpoints.due(), told(&mut checkpoints).len()), (Some(Span::seconds(20)), 0));
-        checkpoints.give_up(Name { attempt: 2, ..name(&orders[1]) });
-        assert_eq!(checkpoints.due(), Some(Span::seconds(20)), "another attempt of it");
+        assert_eq!(
+            (checkpoints.due(), told(&mut checkpoints).len()),
+            (Some(Span::seconds(20)), 0)
+        );
+        checkpoints.give_up(Name {
+            attempt: 2,
+            ..name(&orders[1])
+        });
+        assert_eq!(
+            checkpoints.due(),
+            Some(Span::seconds(20)),
+            "another attempt of it"
+        );
     }
 
     #[test]

@@ -61,8 +61,8 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// What failed on a path. A home directory that is not there is this node's fault: another node may have it
-    /// mounted. What is missing below one that is there is the owner's.
+    /// What failed on a path. A home directory that is not there is this node's fault: another node
+    /// may have it mounted. What is missing below one that is there is the owner's.
     fn fault(&self, what: &str, on: &Path, error: Errno) -> Fault {
         let is_below_home = on.starts_with(&self.account.home) && is_gone(error);
         match Fault::of(what, on, error) {
@@ -77,7 +77,9 @@ impl Plan<'_> {
     /// The host on which the job was submitted, if it is another one.
     fn submit_host(&self) -> Option<String> {
         let mut entries = self.launch.environ.split(|&byte| byte == 0);
-        let host = String::from_utf8_lossy(entries.find_map(|entry| entry.strip_prefix(b"PBS_O_HOST="))?).into_owned();
+        let host =
+            String::from_utf8_lossy(entries.find_map(|entry| entry.strip_prefix(b"PBS_O_HOST="))?)
+                .into_owned();
         (!host.is_empty() && !same_server(&host, self.host)).then_some(host)
     }
 }
@@ -86,16 +88,21 @@ impl Plan<'_> {
 pub fn find_home(account: &Account, host: &str) -> Result<(), String> {
     let Account { name, home, .. } = account;
     match std::fs::metadata(home).map_err(errno) {
-        Err(error) if is_gone(error) => {
-            Err(format!("the home directory {} of {name} is missing on {host}", home.display()))
-        }
+        Err(error) if is_gone(error) => Err(format!(
+            "the home directory {} of {name} is missing on {host}",
+            home.display()
+        )),
         _ => Ok(()),
     }
 }
 
 /// Whether a path leads nowhere: nothing is there, or the server that has it does not respond.
 fn is_gone(error: Errno) -> bool {
-    is_missing(error) || matches!(error, Errno::ESTALE | Errno::ETIMEDOUT | Errno::EHOSTDOWN | Errno::ENOTCONN)
+    is_missing(error)
+        || matches!(
+            error,
+            Errno::ESTALE | Errno::ETIMEDOUT | Errno::EHOSTDOWN | Errno::ENOTCONN
+        )
 }
 
 /// What the child tells its shepherd.
@@ -126,9 +133,12 @@ impl Fault {
     fn of(what: &str, on: &Path, error: Errno) -> Fault {
         let text = format!("{what}: {}: {}", on.display(), error.desc());
         match error {
-            Errno::ENOMEM | Errno::EAGAIN | Errno::EMFILE | Errno::ENFILE | Errno::EIO | Errno::ENOSPC => {
-                Fault::Node(text)
-            }
+            Errno::ENOMEM
+            | Errno::EAGAIN
+            | Errno::EMFILE
+            | Errno::ENFILE
+            | Errno::EIO
+            | Errno::ENOSPC => Fault::Node(text),
             _ => Fault::Owner(text),
         }
     }
@@ -163,8 +173,12 @@ fn become_job(plan: &Plan, start: BorrowedFd) -> Result<Infallible, Fault> {
         user::become_user(plan.account, groups).map_err(Fault::node("identity"))?;
         stay_under(plan.shepherd)?;
     }
-    plan.group.map_or(Ok(()), user::take_group).map_err(Fault::node("group"))?;
-    umask(Mode::from_bits_truncate(plan.launch.umask.unwrap_or(UMASK) & 0o777));
+    plan.group
+        .map_or(Ok(()), user::take_group)
+        .map_err(Fault::node("group"))?;
+    umask(Mode::from_bits_truncate(
+        plan.launch.umask.unwrap_or(UMASK) & 0o777,
+    ));
     match plan.screen {
         Some(screen) => terminal::sit_down(screen).map_err(Fault::node("terminal"))?,
         None => open_outputs(plan, start)?,
@@ -221,7 +235,11 @@ fn bind(processors: &[u16]) -> io::Result<()> {
 
 fn open_outputs(plan: &Plan, start: BorrowedFd) -> Result<(), Fault> {
     let launch = plan.launch;
-    let mut streams = Streams { plan, start, begun: Vec::new() };
+    let mut streams = Streams {
+        plan,
+        start,
+        begun: Vec::new(),
+    };
     // Errors first, so that what fails from here on can be read there.
     let errors = match launch.join {
         Join::Output => None,
@@ -263,7 +281,10 @@ impl Streams<'_> {
         let path = delivery::place(&path.0, home, &launch.full_id, ending);
         let fault = match delivery::open(&path, launch, direct, &self.begun) {
             Ok(opened) => {
-                opened.stream.clone().map_or(Ok(()), |stream| self.say(&Word::Beside(stream)))?;
+                opened
+                    .stream
+                    .clone()
+                    .map_or(Ok(()), |stream| self.say(&Word::Beside(stream)))?;
                 self.begun.extend(opened.stream);
                 return Ok(opened.file);
             }
@@ -271,7 +292,10 @@ impl Streams<'_> {
         };
         let place = home.join(launch.job.output_file(&launch.name, letter));
         // A task adds to what the script has begun.
-        match (fault, delivery::open_at_place(&place, launch.place.task == 0)) {
+        match (
+            fault,
+            delivery::open_at_place(&place, launch.place.task == 0),
+        ) {
             (Fault::Owner(why), Ok(file)) => {
                 let note = format!("{why}; it is left in {}", place.display());
                 self.say(&Word::Note(shortened(note, LONGEST_NOTE)))?;
@@ -300,10 +324,12 @@ fn enter(plan: &Plan) -> Result<(), Fault> {
     };
     chdir(path).map_err(|e| match plan.fault("working directory", path, e) {
         // It was there when the job was submitted, on that host.
-        Fault::Owner(why) if is_missing(e) && !path.starts_with(&plan.account.home) => match plan.submit_host() {
-            Some(host) => Fault::Node(format!("{why}; the job was submitted on {host}")),
-            None => Fault::Owner(why),
-        },
+        Fault::Owner(why) if is_missing(e) && !path.starts_with(&plan.account.home) => {
+            match plan.submit_host() {
+                Some(host) => Fault::Node(format!("{why}; the job was submitted on {host}")),
+                None => Fault::Owner(why),
+            }
+        }
         fault => fault,
     })
 }
@@ -326,7 +352,9 @@ fn execute(plan: &Plan) -> Result<Infallible, Fault> {
     let what = program.needs.last().map_or("command", |(what, _)| *what);
     let mut error = Errno::ENOENT;
     for file in candidates(&program.file, &plan.environment) {
-        let Ok(path) = CString::new(file.as_os_str().as_bytes()) else { continue };
+        let Ok(path) = CString::new(file.as_os_str().as_bytes()) else {
+            continue;
+        };
         match execve(&path, &program.arguments, &environment) {
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
             Err(Errno::EACCES) => error = Errno::EACCES,
@@ -346,8 +374,16 @@ fn candidates(file: &Path, environment: &Environment) -> Vec<PathBuf> {
         return Vec::new();
     }
     let path = environment.get(&b"PATH"[..]).map_or(&[][..], Vec::as_slice);
-    let folder = |entry: &[u8]| if entry.is_empty() { PathBuf::from(".") } else { OsStr::from_bytes(entry).into() };
-    path.split(|&b| b == b':').map(|entry| folder(entry).join(file)).collect()
+    let folder = |entry: &[u8]| {
+        if entry.is_empty() {
+            PathBuf::from(".")
+        } else {
+            OsStr::from_bytes(entry).into()
+        }
+    };
+    path.split(|&b| b == b':')
+        .map(|entry| folder(entry).join(file))
+        .collect()
 }
 
 #[cfg(test)]
@@ -358,7 +394,10 @@ mod tests {
     fn a_command_is_searched_for_along_the_jobs_path() {
         let environment = Environment::from([(b"PATH".to_vec(), b"/a::/b".to_vec())]);
         let shown = |file| candidates(Path::new(file), &environment);
-        assert_eq!(shown("x"), [Path::new("/a/x"), Path::new("./x"), Path::new("/b/x")]);
+        assert_eq!(
+            shown("x"),
+            [Path::new("/a/x"), Path::new("./x"), Path::new("/b/x")]
+        );
         assert_eq!(shown("./x"), [Path::new("./x")]);
         assert!(shown("").is_empty());
     }
@@ -366,7 +405,13 @@ mod tests {
     #[test]
     fn a_fault_names_what_failed_on_what_and_why() {
         let fault = Fault::of("interpreter", Path::new("/no/such"), Errno::ENOENT);
-        assert_eq!(fault, Fault::Owner("interpreter: /no/such: No such file or directory".into()));
-        assert!(matches!(Fault::of("output file", Path::new("/x"), Errno::ENOSPC), Fault::Node(_)));
+        assert_eq!(
+            fault,
+            Fault::Owner("interpreter: /no/such: No such file or directory".into())
+        );
+        assert!(matches!(
+            Fault::of("output file", Path::new("/x"), Errno::ENOSPC),
+            Fault::Node(_)
+        ));
     }
 }

@@ -1,4 +1,5 @@
-//! Work on a disk that may hang, done by a process of its own: noded's loop hears of its end and never waits.
+//! Work on a disk that may hang, done by a process of its own: noded's loop hears of its end and
+//! never waits.
 
 use crate::sys::process::{self, End, Fork, Reaped};
 use nix::fcntl::OFlag;
@@ -28,13 +29,21 @@ impl Chore {
             Fork::Child => {
                 let _ = prctl::set_pdeathsig(Signal::SIGKILL);
                 process::close_all_but(&[far.as_fd()]);
-                let text = work().err().map(|error| error.to_string()).unwrap_or_default();
+                let text = work()
+                    .err()
+                    .map(|error| error.to_string())
+                    .unwrap_or_default();
                 let _ = File::from(far).write_all(text.as_bytes());
                 process::leave(i32::from(!text.is_empty()))
             }
             Fork::Parent(worker) => {
-                let ended = process::pidfd(worker).inspect_err(|_| process::end(worker.as_raw()))?;
-                Ok(Chore { worker, ended, said: File::from(near) })
+                let ended =
+                    process::pidfd(worker).inspect_err(|_| process::end(worker.as_raw()))?;
+                Ok(Chore {
+                    worker,
+                    ended,
+                    said: File::from(near),
+                })
             }
         }
     }
@@ -53,7 +62,11 @@ impl Chore {
         }
         let mut said = Vec::new();
         let _ = (&self.said).take(LONGEST).read_to_end(&mut said);
-        let text = if said.is_empty() { "it was killed".into() } else { String::from_utf8_lossy(&said) };
+        let text = if said.is_empty() {
+            "it was killed".into()
+        } else {
+            String::from_utf8_lossy(&said)
+        };
         Some(Err(text.into_owned()))
     }
 

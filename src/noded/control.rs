@@ -44,16 +44,22 @@ pub struct Cancel {
 const AGAIN: i32 = 1 << 8;
 
 impl Cancel {
-    /// `10000`, `10000 10`, `+10000 10`. The sign says that its job is to run again; a shepherd of an earlier
-    /// version, which does not know of that, reads the same number.
+    /// `10000`, `10000 10`, `+10000 10`. The sign says that its job is to run again; a shepherd of
+    /// an earlier version, which does not know of that, reads the same number.
     pub fn words(self) -> String {
         let sign = if self.again { "+" } else { "" };
-        let signal = self.signal.map_or(String::new(), |signal| format!(" {signal}"));
+        let signal = self
+            .signal
+            .map_or(String::new(), |signal| format!(" {signal}"));
         format!("{sign}{}{signal}", self.grace.0)
     }
 
     /// Ends an attempt by force: its processes are killed at once, and its shepherd after a while.
-    pub const FORCED: Cancel = Cancel { grace: Span(0), signal: Some(SIGKILL), again: false };
+    pub const FORCED: Cancel = Cancel {
+        grace: Span(0),
+        signal: Some(SIGKILL),
+        again: false,
+    };
 
     /// Whether its job was deleted by force.
     pub fn is_forced(self) -> bool {
@@ -62,9 +68,15 @@ impl Cancel {
 
     /// Reads those words.
     pub fn parse(words: &str) -> Option<Cancel> {
-        let (grace, signal) = words.split_once(' ').map_or((words, None), |(grace, signal)| (grace, Some(signal)));
+        let (grace, signal) = words
+            .split_once(' ')
+            .map_or((words, None), |(grace, signal)| (grace, Some(signal)));
         let signal = signal.map(str::parse).transpose().ok()?;
-        Some(Cancel { grace: Span(grace.parse().ok()?), signal, again: grace.starts_with('+') })
+        Some(Cancel {
+            grace: Span(grace.parse().ok()?),
+            signal,
+            again: grace.starts_with('+'),
+        })
     }
 
     /// What of it can come with a bare signal: all but the grace.
@@ -72,10 +84,15 @@ impl Cancel {
         self.signal.unwrap_or(0) & (AGAIN - 1) | if self.again { AGAIN } else { 0 }
     }
 
-    /// What came with a bare signal, with this grace. A noded of an earlier version sends nothing with it.
+    /// What came with a bare signal, with this grace. A noded of an earlier version sends nothing
+    /// with it.
     pub fn of_value(value: i32, grace: Span) -> Cancel {
         let signal = Some(value & (AGAIN - 1)).filter(|signal| *signal > 0);
-        Cancel { grace, signal, again: value & AGAIN != 0 }
+        Cancel {
+            grace,
+            signal,
+            again: value & AGAIN != 0,
+        }
     }
 }
 
@@ -87,14 +104,27 @@ impl Control {
             Control::Signal(number) => format!("signal {number}"),
             Control::Suspend => "suspend all".to_string(),
             Control::Resume(cpus) => format!("resume {}", words(cpus)),
-            Control::Times(Times { walltime, cput, warning }) => {
-                let span = |span: Option<Span>| span.map_or("none".to_string(), |span| span.0.to_string());
-                let warning = warning.map_or("none".to_string(), |w| format!("{}@{}", w.signal, w.before.0));
+            Control::Times(Times {
+                walltime,
+                cput,
+                warning,
+            }) => {
+                let span =
+                    |span: Option<Span>| span.map_or("none".to_string(), |span| span.0.to_string());
+                let warning = warning.map_or("none".to_string(), |w| {
+                    format!("{}@{}", w.signal, w.before.0)
+                });
                 format!("times {} {} {warning}", span(*walltime), span(*cput))
             }
             // In digits: the text may hold anything, newlines too.
-            Control::Message { output, errors, text } => {
-                let files = [("o", *output), ("e", *errors)].map(|(letter, is)| if is { letter } else { "" }).concat();
+            Control::Message {
+                output,
+                errors,
+                text,
+            } => {
+                let files = [("o", *output), ("e", *errors)]
+                    .map(|(letter, is)| if is { letter } else { "" })
+                    .concat();
                 let digits: String = text.0.iter().map(|byte| format!("{byte:02x}")).collect();
                 format!("message {files}:{digits}")
             }
@@ -111,8 +141,18 @@ impl Control {
             ("times", times) => parse_times(times).map(Control::Times),
             ("message", rest) => {
                 let (files, digits) = rest.split_once(':')?;
-                let text = Text(digits.as_bytes().chunks(2).map(byte).collect::<Option<_>>()?);
-                Some(Control::Message { output: files.contains('o'), errors: files.contains('e'), text })
+                let text = Text(
+                    digits
+                        .as_bytes()
+                        .chunks(2)
+                        .map(byte)
+                        .collect::<Option<_>>()?,
+                );
+                Some(Control::Message {
+                    output: files.contains('o'),
+                    errors: files.contains('e'),
+                    text,
+                })
             }
             _ => None,
         }
@@ -122,23 +162,38 @@ impl Control {
 /// `0,2,3`, or `any` where there are none.
 fn words(cpus: &[u16]) -> String {
     let numbers: Vec<String> = cpus.iter().map(u16::to_string).collect();
-    if numbers.is_empty() { "any".to_string() } else { numbers.join(",") }
+    if numbers.is_empty() {
+        "any".to_string()
+    } else {
+        numbers.join(",")
+    }
 }
 
 fn parse_words(text: &str) -> Option<Vec<u16>> {
     match text {
         "any" => Some(Vec::new()),
-        numbers => numbers.split(',').map(|number| number.parse().ok()).collect(),
+        numbers => numbers
+            .split(',')
+            .map(|number| number.parse().ok())
+            .collect(),
     }
 }
 
 fn parse_times(text: &str) -> Option<Times> {
-    let words: Vec<Option<&str>> = text.split(' ').map(|word| Some(word).filter(|word| *word != "none")).collect();
-    let [walltime, cput, warning] = words[..] else { return None };
+    let words: Vec<Option<&str>> = text
+        .split(' ')
+        .map(|word| Some(word).filter(|word| *word != "none"))
+        .collect();
+    let [walltime, cput, warning] = words[..] else {
+        return None;
+    };
     let span = |word: Option<&str>| word.map(|word| word.parse().map(Span)).transpose().ok();
     let warning = warning.map(|word| {
         let (signal, before) = word.split_once('@')?;
-        Some(Warning { signal: signal.parse().ok()?, before: Span(before.parse().ok()?) })
+        Some(Warning {
+            signal: signal.parse().ok()?,
+            before: Span(before.parse().ok()?),
+        })
     });
     // One that is there and cannot be read makes nothing of the whole.
     let warning = match warning {
@@ -146,7 +201,11 @@ fn parse_times(text: &str) -> Option<Times> {
         Some(warning) => warning,
         None => None,
     };
-    Some(Times { walltime: span(walltime)?, cput: span(cput)?, warning })
+    Some(Times {
+        walltime: span(walltime)?,
+        cput: span(cput)?,
+        warning,
+    })
 }
 
 /// The byte that two digits stand for.
@@ -162,23 +221,50 @@ mod tests {
     #[test]
     fn an_order_survives_its_line() {
         for order in [
-            Control::Cancel(Cancel { grace: Span(10_000), ..Cancel::default() }),
-            Control::Cancel(Cancel { signal: Some(2), ..Cancel::default() }),
-            Control::Cancel(Cancel { again: true, ..Cancel::default() }),
-            Control::Cancel(Cancel { grace: Span(7), signal: Some(10), again: true }),
+            Control::Cancel(Cancel {
+                grace: Span(10_000),
+                ..Cancel::default()
+            }),
+            Control::Cancel(Cancel {
+                signal: Some(2),
+                ..Cancel::default()
+            }),
+            Control::Cancel(Cancel {
+                again: true,
+                ..Cancel::default()
+            }),
+            Control::Cancel(Cancel {
+                grace: Span(7),
+                signal: Some(10),
+                again: true,
+            }),
             Control::Signal(10),
             Control::Suspend,
             Control::Resume(vec![]),
             Control::Resume(vec![0, 2, 17]),
             Control::Times(Times::default()),
-            Control::Times(Times { walltime: Some(Span(1)), ..Times::default() }),
             Control::Times(Times {
-                cput: Some(Span(7)),
-                warning: Some(Warning { signal: 10, before: Span(5) }),
+                walltime: Some(Span(1)),
                 ..Times::default()
             }),
-            Control::Message { output: true, errors: false, text: Text(b"a\n\xff:".to_vec()) },
-            Control::Message { output: true, errors: true, text: Text::default() },
+            Control::Times(Times {
+                cput: Some(Span(7)),
+                warning: Some(Warning {
+                    signal: 10,
+                    before: Span(5),
+                }),
+                ..Times::default()
+            }),
+            Control::Message {
+                output: true,
+                errors: false,
+                text: Text(b"a\n\xff:".to_vec()),
+            },
+            Control::Message {
+                output: true,
+                errors: true,
+                text: Text::default(),
+            },
         ] {
             assert_eq!(Control::parse(&order.line()), Some(order));
         }
@@ -206,16 +292,39 @@ mod tests {
 
     #[test]
     fn an_earlier_version_reads_the_same_grace() {
-        let cancel = Cancel { grace: Span(10_000), signal: None, again: true };
-        assert_eq!((cancel.words().as_str(), cancel.words().parse()), ("+10000", Ok(10_000)));
+        let cancel = Cancel {
+            grace: Span(10_000),
+            signal: None,
+            again: true,
+        };
+        assert_eq!(
+            (cancel.words().as_str(), cancel.words().parse()),
+            ("+10000", Ok(10_000))
+        );
     }
 
     #[test]
     fn all_but_the_grace_comes_with_a_bare_signal() {
-        for (signal, again) in [(None, false), (Some(9), true), (Some(64), false), (None, true)] {
-            let cancel = Cancel { grace: Span(5), signal, again };
+        for (signal, again) in [
+            (None, false),
+            (Some(9), true),
+            (Some(64), false),
+            (None, true),
+        ] {
+            let cancel = Cancel {
+                grace: Span(5),
+                signal,
+                again,
+            };
             assert_eq!(Cancel::of_value(cancel.value(), Span(5)), cancel);
         }
-        assert_eq!(Cancel::of_value(0, Span(5)), Cancel { grace: Span(5), ..Cancel::default() }, "as from kill(1)");
+        assert_eq!(
+            Cancel::of_value(0, Span(5)),
+            Cancel {
+                grace: Span(5),
+                ..Cancel::default()
+            },
+            "as from kill(1)"
+        );
     }
 }

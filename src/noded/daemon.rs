@@ -41,12 +41,18 @@ const REPEAT: Span = Span::seconds(30);
 /// Runs noded until it is told to leave.
 pub fn main(args: Args) -> Result<()> {
     let home = Home::find()?;
-    let absolute = |given: &Option<PathBuf>, usual: PathBuf| std::path::absolute(given.clone().unwrap_or(usual));
+    let absolute = |given: &Option<PathBuf>, usual: PathBuf| {
+        std::path::absolute(given.clone().unwrap_or(usual))
+    };
     let state = absolute(&args.state, home.node())?;
     let path = absolute(&args.socket, home.runtime.join("noded.sock"))?;
     // Others pass through some of our folders; what they must not see is closed one by one.
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
-    let ready = if args.foreground { None } else { Some(super::background::enter(&state)?) };
+    let ready = if args.foreground {
+        None
+    } else {
+        Some(super::background::enter(&state)?)
+    };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(false)
@@ -136,23 +142,43 @@ impl Daemon {
             Source::Spawner => self.attempts.hear(&mut self.poller),
             Source::OldSpawner(_) => self.attempts.hear_old(source, &mut self.poller),
             Source::OldBuilders(number) => self.attempts.settle(number, &mut self.poller),
-            Source::SpawnerEnded => self.attempts.spawner_ended(&mut self.poller).context("the spawner")?,
-            Source::Shepherd(name, _) => self.attempts.shepherd_ended(name, source, &mut self.poller),
+            Source::SpawnerEnded => self
+                .attempts
+                .spawner_ended(&mut self.poller)
+                .context("the spawner")?,
+            Source::Shepherd(name, _) => {
+                self.attempts.shepherd_ended(name, source, &mut self.poller)
+            }
             Source::Listener => self.admit(),
-            Source::Signals => self.leaving = self.signals.read_signal().is_ok_and(|signal| signal.is_some()),
+            Source::Signals => {
+                self.leaving = self
+                    .signals
+                    .read_signal()
+                    .is_ok_and(|signal| signal.is_some())
+            }
             Source::Guest(number) => self.listen_to(number),
             Source::GpuTool => {
                 let attempts = &self.attempts;
-                self.gpus.hear(clock::monotonic(), &mut self.poller, || attempts.shepherds());
+                self.gpus.hear(clock::monotonic(), &mut self.poller, || {
+                    attempts.shepherds()
+                });
             }
-            Source::Hook(_) => self.periodic.iter_mut().for_each(|periodic| periodic.hear(&mut self.poller)),
+            Source::Hook(_) => self
+                .periodic
+                .iter_mut()
+                .for_each(|periodic| periodic.hear(&mut self.poller)),
             Source::Checkpoint(_) => {
                 let (attempts, poller) = (&mut self.attempts, &mut self.poller);
-                self.checkpoints.iter_mut().for_each(|checkpoints| checkpoints.hear(attempts, poller));
+                self.checkpoints
+                    .iter_mut()
+                    .for_each(|checkpoints| checkpoints.hear(attempts, poller));
             }
             Source::Notification(_) => self.notifications.hear(&mut self.poller),
             Source::AskerListener => self.askers.admit(&mut self.poller),
-            Source::Asker(number) => self.askers.hear(number, self.schedd_listens(), &mut self.poller),
+            Source::Asker(number) => {
+                self.askers
+                    .hear(number, self.schedd_listens(), &mut self.poller)
+            }
         }
         Ok(())
     }
@@ -169,10 +195,19 @@ impl Daemon {
 
     fn take_in(&mut self, stream: UnixStream) -> Result<()> {
         let peer = peer::of(&stream)?;
-        anyhow::ensure!(self.welcome.contains(&peer.uid()), "user {} is not schedd's", peer.uid());
+        anyhow::ensure!(
+            self.welcome.contains(&peer.uid()),
+            "user {} is not schedd's",
+            peer.uid()
+        );
         anyhow::ensure!(self.guests.len() <= MOST_GUESTS, "too many connections");
-        let guest =
-            Guest { link: Link::new(stream)?, uid: peer.uid(), since: clock::monotonic(), writing: false, deaf: None };
+        let guest = Guest {
+            link: Link::new(stream)?,
+            uid: peer.uid(),
+            since: clock::monotonic(),
+            writing: false,
+            deaf: None,
+        };
         let number = self.poller.number();
         self.poller.add(&guest.link, Source::Guest(number))?;
         self.guests.insert(number, guest);
@@ -180,7 +215,9 @@ impl Daemon {
     }
 
     fn listen_to(&mut self, number: u64) {
-        let Some(guest) = self.guests.get_mut(&number) else { return };
+        let Some(guest) = self.guests.get_mut(&number) else {
+            return;
+        };
         guest.flush();
         let orders = match guest.link.receive::<Order>() {
             Ok(orders) => orders,
@@ -196,7 +233,9 @@ impl Daemon {
     }
 
     fn close(&mut self, number: u64, why: &FrameError) {
-        let Some(guest) = self.guests.get_mut(&number) else { return };
+        let Some(guest) = self.guests.get_mut(&number) else {
+            return;
+        };
         match why {
             FrameError::Closed if self.refused.is_some() => {}
             FrameError::Closed => info!("a connection of user {} was closed", guest.uid),
@@ -210,7 +249,9 @@ impl Daemon {
     }
 
     fn let_go(&mut self, number: u64) {
-        let Some(guest) = self.guests.remove(&number) else { return };
+        let Some(guest) = self.guests.remove(&number) else {
+            return;
+        };
         self.poller.remove(&guest.link, Source::Guest(number));
         if self.schedd == Some(number) {
             self.schedd = None;
@@ -219,7 +260,13 @@ impl Daemon {
     }
 
     fn send(&mut self, number: u64, report: &Report) {
-        let Some(guest) = self.guests.get_mut(&number).filter(|guest| guest.deaf.is_none()) else { return };
+        let Some(guest) = self
+            .guests
+            .get_mut(&number)
+            .filter(|guest| guest.deaf.is_none())
+        else {
+            return;
+        };
         guest.deaf = guest.link.send(report).err();
         let backlog = guest.link.backlog();
         if backlog > BACKLOG {
@@ -230,13 +277,16 @@ impl Daemon {
     /// Lets go of a guest that can be told nothing more; of another, waits for room to write where
     /// there is something to.
     fn settle(&mut self, number: u64) {
-        let Some(guest) = self.guests.get_mut(&number) else { return };
+        let Some(guest) = self.guests.get_mut(&number) else {
+            return;
+        };
         if let Some(why) = guest.deaf.take() {
             return self.close(number, &why);
         }
         if guest.writing != guest.link.wants_write() {
             guest.writing = guest.link.wants_write();
-            self.poller.want_write(&guest.link, Source::Guest(number), guest.writing);
+            self.poller
+                .want_write(&guest.link, Source::Guest(number), guest.writing);
         }
     }
 
@@ -252,8 +302,21 @@ impl Daemon {
         if let Order::Hello { epoch } = order {
             return self.greet(number, epoch);
         }
-        if let Order::Attach { epoch, job, attempt } = order {
-            return self.attach(number, epoch, Name { job, attempt, task: 0 });
+        if let Order::Attach {
+            epoch,
+            job,
+            attempt,
+        } = order
+        {
+            return self.attach(
+                number,
+                epoch,
+                Name {
+                    job,
+                    attempt,
+                    task: 0,
+                },
+            );
         }
         if self.schedd != Some(number) {
             let unsaid = std::io::Error::other("an order before a greeting");
@@ -263,27 +326,92 @@ impl Daemon {
         match order {
             Order::Hello { .. } | Order::Attach { .. } => {}
             Order::Start(launch) => attempts.start(&launch, &mut self.poller),
-            Order::Cancel { job, attempt, task, grace, signal, again } => {
+            Order::Cancel {
+                job,
+                attempt,
+                task,
+                grace,
+                signal,
+                again,
+            } => {
                 let name = Name { job, attempt, task };
-                self.checkpoints.iter_mut().for_each(|checkpoints| checkpoints.give_up(name));
-                attempts.cancel(name, Cancel { grace, signal, again });
+                self.checkpoints
+                    .iter_mut()
+                    .for_each(|checkpoints| checkpoints.give_up(name));
+                attempts.cancel(
+                    name,
+                    Cancel {
+                        grace,
+                        signal,
+                        again,
+                    },
+                );
             }
             Order::Checkpoint(order) => self.checkpoint(&order),
-            Order::Signal { job, attempt, task, signal } => {
+            Order::Signal {
+                job,
+                attempt,
+                task,
+                signal,
+            } => {
                 attempts.tell(Name { job, attempt, task }, Control::Signal(signal));
             }
-            Order::Walltime { job, attempt, times } => {
-                attempts.tell(Name { job, attempt, task: 0 }, Control::Times(times));
+            Order::Walltime {
+                job,
+                attempt,
+                times,
+            } => {
+                attempts.tell(
+                    Name {
+                        job,
+                        attempt,
+                        task: 0,
+                    },
+                    Control::Times(times),
+                );
             }
-            Order::Message { job, attempt, output, errors, text } => {
-                attempts.tell(Name { job, attempt, task: 0 }, Control::Message { output, errors, text });
+            Order::Message {
+                job,
+                attempt,
+                output,
+                errors,
+                text,
+            } => {
+                attempts.tell(
+                    Name {
+                        job,
+                        attempt,
+                        task: 0,
+                    },
+                    Control::Message {
+                        output,
+                        errors,
+                        text,
+                    },
+                );
             }
-            Order::Places { job, attempt, task, nodes } => attempts.replace_nodes(Name { job, attempt, task }, &nodes),
+            Order::Places {
+                job,
+                attempt,
+                task,
+                nodes,
+            } => attempts.replace_nodes(Name { job, attempt, task }, &nodes),
             Order::Suspend { job, attempt, task } => attempts.suspend(Name { job, attempt, task }),
-            Order::Resume { job, attempt, task, cpus } => attempts.resume(Name { job, attempt, task }, cpus),
+            Order::Resume {
+                job,
+                attempt,
+                task,
+                cpus,
+            } => attempts.resume(Name { job, attempt, task }, cpus),
             Order::Confirm { job, attempt, task } => attempts.confirm(Name { job, attempt, task }),
-            Order::Tell { job, attempt, asker, news } => {
-                self.askers.tell((job, attempt), asker, &news, &mut self.poller);
+            Order::Tell {
+                job,
+                attempt,
+                asker,
+                news,
+            } => {
+                self.askers
+                    .tell((job, attempt), asker, &news, &mut self.poller);
             }
             Order::Attend { server, hooks } => {
                 // What every noded is told that is admitted.
@@ -291,11 +419,15 @@ impl Daemon {
                     info!("following a schedd of epoch {}", self.epoch);
                 }
                 let now = clock::monotonic();
-                self.periodic.iter_mut().for_each(|periodic| periodic.attend(server.clone(), hooks.clone(), now));
+                self.periodic
+                    .iter_mut()
+                    .for_each(|periodic| periodic.attend(server.clone(), hooks.clone(), now));
             }
             Order::Ping => self.send(number, &Report::Pong),
             Order::Leave => self.leaving = true,
-            Order::Notify(notification) => self.notifications.begin(&notification, &mut self.poller),
+            Order::Notify(notification) => {
+                self.notifications.begin(&notification, &mut self.poller)
+            }
             Order::Refuse { why } => self.be_refused(number, why),
         }
     }
@@ -311,13 +443,23 @@ impl Daemon {
 
     /// Has it written down how far a running job has come, and then ends the job.
     fn checkpoint(&mut self, order: &Checkpoint) {
-        let name = Name { job: order.job, attempt: order.attempt, task: 0 };
+        let name = Name {
+            job: order.job,
+            attempt: order.attempt,
+            task: 0,
+        };
         if self.attempts.session(name).is_none() {
             return;
         }
         match &mut self.checkpoints {
             Some(checkpoints) => checkpoints.begin(order, &mut self.poller),
-            None => self.attempts.cancel(name, Cancel { again: true, ..Cancel::default() }),
+            None => self.attempts.cancel(
+                name,
+                Cancel {
+                    again: true,
+                    ..Cancel::default()
+                },
+            ),
         }
     }
 
@@ -344,7 +486,15 @@ impl Daemon {
         self.attempts.said();
         let (boot, directory) = (self.boot.clone(), self.directory.clone());
         let (nodes, attempts) = (self.nodes.clone(), self.attempts.standings());
-        self.send(number, &Report::Hello { boot, directory, nodes, attempts });
+        self.send(
+            number,
+            &Report::Hello {
+                boot,
+                directory,
+                nodes,
+                attempts,
+            },
+        );
         self.askers.said();
         self.askers.again(&mut self.poller);
     }
@@ -361,7 +511,9 @@ impl Daemon {
             Err(e) => return self.close(number, &FrameError::Io(e)),
         };
         self.send(number, &Report::Attached);
-        let Some(guest) = self.guests.remove(&number) else { return };
+        let Some(guest) = self.guests.remove(&number) else {
+            return;
+        };
         self.poller.remove(&guest.link, Source::Guest(number));
         if let Err(e) = door.hand_in(guest.link.as_fd()) {
             warn!("the terminal of attempt {name} cannot be handed its connection: {e}");
@@ -388,19 +540,43 @@ impl Daemon {
 
     fn timeout(&self) -> i64 {
         let now = clock::monotonic().0;
-        let guest = self.guests.iter().filter(|(number, _)| self.schedd != Some(**number));
+        let guest = self
+            .guests
+            .iter()
+            .filter(|(number, _)| self.schedd != Some(**number));
         let guest = guest.map(|(_, guest)| guest.since.0 + PATIENCE.0).min();
-        let idle = self.idle_limit.filter(|_| self.idle()).map(|limit| self.idle_since.0 + limit.0);
+        let idle = self
+            .idle_limit
+            .filter(|_| self.idle())
+            .map(|limit| self.idle_since.0 + limit.0);
         let ends = self.attempts.next_end().map(|end| end.0);
         let gpus = self.gpus.due().map(|due| due.0);
         let askers = self.askers.next().map(|next| next.0);
-        let hooks = self.periodic.as_ref().and_then(Periodic::due).map(|due| due.0);
-        let checkpoints = self.checkpoints.as_ref().and_then(Checkpoints::due).map(|due| due.0);
+        let hooks = self
+            .periodic
+            .as_ref()
+            .and_then(Periodic::due)
+            .map(|due| due.0);
+        let checkpoints = self
+            .checkpoints
+            .as_ref()
+            .and_then(Checkpoints::due)
+            .map(|due| due.0);
         let stops = self.attempts.next_look().map(|next| next.0);
-        let next = [guest, idle, ends, gpus, askers, hooks, checkpoints, stops, Some(self.next_round.0)]
-            .into_iter()
-            .flatten()
-            .min();
+        let next = [
+            guest,
+            idle,
+            ends,
+            gpus,
+            askers,
+            hooks,
+            checkpoints,
+            stops,
+            Some(self.next_round.0),
+        ]
+        .into_iter()
+        .flatten()
+        .min();
         next.unwrap_or(now).saturating_sub(now).max(0)
     }
 
@@ -415,19 +591,26 @@ impl Daemon {
         if !self.idle() {
             self.idle_since = now;
         }
-        self.leaving |= self.idle_limit.is_some_and(|limit| self.idle() && now.0 - self.idle_since.0 >= limit.0);
+        self.leaving |= self
+            .idle_limit
+            .is_some_and(|limit| self.idle() && now.0 - self.idle_since.0 >= limit.0);
         let slow = |(number, guest): (&u64, &Guest)| {
             (self.schedd != Some(*number) && now.0 - guest.since.0 >= PATIENCE.0).then_some(*number)
         };
         let slow: Vec<u64> = self.guests.iter().filter_map(slow).collect();
         for number in slow {
-            self.close(number, &FrameError::Io(std::io::Error::other("it did not say who it is")));
+            self.close(
+                number,
+                &FrameError::Io(std::io::Error::other("it did not say who it is")),
+            );
         }
         self.gpus.keep_time(now, &mut self.poller);
         self.tell_of_gpus();
         self.askers.expire(&mut self.poller);
         self.ask_hooks(now);
-        self.checkpoints.iter_mut().for_each(|checkpoints| checkpoints.keep_time(now));
+        self.checkpoints
+            .iter_mut()
+            .for_each(|checkpoints| checkpoints.keep_time(now));
         if now >= self.next_round {
             self.next_round = Span(now.0 + ROUND.0);
             self.attempts.look_round(&mut self.poller);
@@ -445,7 +628,9 @@ impl Daemon {
 
     /// Tells schedd when GPUs have come into use from outside, or are free of it again.
     fn tell_of_gpus(&mut self) {
-        let Some(used) = self.gpus.take_news() else { return };
+        let Some(used) = self.gpus.take_news() else {
+            return;
+        };
         let before = self.nodes.clone();
         for node in &mut self.nodes {
             // Which GPUs a node has that names none is for schedd to say.
@@ -459,18 +644,27 @@ impl Daemon {
 
     /// Asks the hooks that are due; what they have failed at since, schedd is told.
     fn ask_hooks(&mut self, now: Span) {
-        let Some(periodic) = &mut self.periodic else { return };
+        let Some(periodic) = &mut self.periodic else {
+            return;
+        };
         periodic.keep_time(now, &self.host, &self.nodes, &mut self.poller);
         // Without a schedd it is dropped here: what fails again is said again.
         let unfit = periodic.take_unfit();
-        for (number, why) in self.schedd.into_iter().flat_map(|number| unfit.iter().map(move |why| (number, why))) {
+        for (number, why) in self
+            .schedd
+            .into_iter()
+            .flat_map(|number| unfit.iter().map(move |why| (number, why)))
+        {
             self.send(number, &Report::Unfit { why: why.clone() });
         }
     }
 
     /// Measures what is in use of the host; whether that is worth telling.
     fn measure(&mut self) -> bool {
-        let measured = self.gauge.as_mut().and_then(|gauge| Measured::now().filter(|now| gauge.is_news(*now)));
+        let measured = self
+            .gauge
+            .as_mut()
+            .and_then(|gauge| Measured::now().filter(|now| gauge.is_news(*now)));
         if let Some(measured) = measured {
             gauge::note(&mut self.nodes, measured);
         }
@@ -489,7 +683,10 @@ impl Daemon {
         if self.path.exists() {
             return;
         }
-        warn!("the socket {} has vanished: making it again", self.path.display());
+        warn!(
+            "the socket {} has vanished: making it again",
+            self.path.display()
+        );
         match listen(&self.path, self.socket_mode) {
             Ok(listener) => {
                 self.poller.remove(&self.listener, Source::Listener);
@@ -504,7 +701,12 @@ impl Daemon {
 }
 
 fn listen(path: &Path, mode: u32) -> Result<UnixListener> {
-    let place = || format!("listening at {}: give another place with --socket", path.display());
+    let place = || {
+        format!(
+            "listening at {}: give another place with --socket",
+            path.display()
+        )
+    };
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         crate::sys::filesystem::make_private(folder).with_context(place)?;
     }

@@ -5,9 +5,9 @@
 //! takes its place in one step at the end. What was there before stays until then. Of jobs that are
 //! to write the same file each writes its own, and who ends last has it.
 //!
-//! Each attempt of a job makes a file of its own and takes the name from the one before it, which may
-//! run on unseen on another host of a shared disk: that one has lost its file then, and brings nothing
-//! to the place.
+//! Each attempt of a job makes a file of its own and takes the name from the one before it, which
+//! may run on unseen on another host of a shared disk: that one has lost its file then, and brings
+//! nothing to the place.
 //!
 //! All of this runs as the owner.
 
@@ -46,7 +46,10 @@ pub struct Stream {
 impl Stream {
     fn new(place: &Path, file: &File) -> io::Result<Stream> {
         let found = file.metadata()?;
-        Ok(Stream { place: Text(place.as_os_str().as_bytes().to_vec()), file: (found.dev(), found.ino()) })
+        Ok(Stream {
+            place: Text(place.as_os_str().as_bytes().to_vec()),
+            file: (found.dev(), found.ino()),
+        })
     }
 
     /// Where it is to be in the end.
@@ -64,8 +67,8 @@ impl Stream {
     }
 }
 
-/// Opens a stream of a process that is to be at `path` in the end; `direct`: from the start. `begun`: what
-/// the process has open already.
+/// Opens a stream of a process that is to be at `path` in the end; `direct`: from the start.
+/// `begun`: what the process has open already.
 pub fn open(path: &Path, launch: &Launch, direct: bool, begun: &[Stream]) -> Result<Opened, Errno> {
     let is_script = launch.place.task == 0;
     let opened = match is_script {
@@ -75,31 +78,48 @@ pub fn open(path: &Path, launch: &Launch, direct: bool, begun: &[Stream]) -> Res
     };
     match opened {
         Some(opened) => Ok(opened),
-        None => Ok(Opened { file: open_at_place(path, is_script)?, stream: None }),
+        None => Ok(Opened {
+            file: open_at_place(path, is_script)?,
+            stream: None,
+        }),
     }
 }
 
 /// Opens a file where it is to stay. `anew`: without what is in it.
 pub fn open_at_place(path: &Path, anew: bool) -> Result<File, Errno> {
-    appending(File::options().create(true).truncate(anew).mode(0o666), 0, path)
+    appending(
+        File::options().create(true).truncate(anew).mode(0o666),
+        0,
+        path,
+    )
 }
 
-/// Brings a stream to its place; an error says what is left where. What is no longer beside its place has been
-/// brought there with the other stream, or removed by somebody who may; unless the folder is gone with it.
+/// Brings a stream to its place; an error says what is left where. What is no longer beside its
+/// place has been brought there with the other stream, or removed by somebody who may; unless the
+/// folder is gone with it.
 pub fn deliver(stream: &Stream, launch: &Launch) -> Result<(), String> {
     let place = stream.place();
-    let Some(part) = beside(place, launch) else { return Ok(()) };
+    let Some(part) = beside(place, launch) else {
+        return Ok(());
+    };
     let brought = fs::symlink_metadata(&part).and_then(|found| match stream.is(&found) {
         true => fs::rename(&part, place).map(|()| true),
         false => Ok(stream.is_at_place()),
     });
     match brought.map_err(errno) {
         Ok(true) => Ok(()),
-        Ok(false) => {
-            Err(format!("{}: not brought there: {} is another attempt's by now", place.display(), part.display()))
-        }
+        Ok(false) => Err(format!(
+            "{}: not brought there: {} is another attempt's by now",
+            place.display(),
+            part.display()
+        )),
         Err(Errno::ENOENT) if place.parent().is_some_and(Path::is_dir) => Ok(()),
-        Err(e) => Err(format!("{}: {}; it is left in {}", place.display(), e.desc(), part.display())),
+        Err(e) => Err(format!(
+            "{}: {}; it is left in {}",
+            place.display(),
+            e.desc(),
+            part.display()
+        )),
     }
 }
 
@@ -107,12 +127,16 @@ pub fn deliver(stream: &Stream, launch: &Launch) -> Result<(), String> {
 pub fn not_delivered(stream: &Stream, launch: &Launch, why: &str) -> String {
     let place = stream.place();
     let part = beside(place, launch).unwrap_or_else(|| place.to_path_buf());
-    format!("{}: not delivered: {why}; it is in {}", place.display(), part.display())
+    format!(
+        "{}: not delivered: {why}; it is in {}",
+        place.display(),
+        part.display()
+    )
 }
 
-/// The file that a script's stream is written to until the job is over. None if it must be written at
-/// its place: what is there is no plain file, or could not be replaced without somebody noticing, or
-/// nothing can be made beside it.
+/// The file that a script's stream is written to until the job is over. None if it must be written
+/// at its place: what is there is no plain file, or could not be replaced without somebody
+/// noticing, or nothing can be made beside it.
 fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
     let place = end_of_links(path)?;
     let part = beside(&place, launch)?;
@@ -134,7 +158,10 @@ fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
         file.set_permissions(old.permissions()).ok()?;
     }
     let stream = Stream::new(&place, &file).ok()?;
-    Some(Opened { file, stream: Some(stream) })
+    Some(Opened {
+        file,
+        stream: Some(stream),
+    })
 }
 
 /// The file beside a place, if it belongs to a stream that this process has open already.
@@ -145,26 +172,31 @@ fn begun_at(part: &Path, begun: &[Stream]) -> Option<Opened> {
     let file = left_beside(part)?;
     let found = file.metadata().ok()?;
     let stream = begun.iter().find(|stream| stream.is(&found))?;
-    Some(Opened { file, stream: Some(stream.clone()) })
+    Some(Opened {
+        file,
+        stream: Some(stream.clone()),
+    })
 }
 
 fn make(part: &Path) -> Result<File, Errno> {
     appending(File::options().create_new(true).mode(0o666), 0, part)
 }
 
-/// A new file in the place of the one that an attempt before this one has left. It is there before that one goes,
-/// so that no disk gives it the same inode.
+/// A new file in the place of the one that an attempt before this one has left. It is there before
+/// that one goes, so that no disk gives it the same inode.
 fn take_name(part: &Path, launch: &Launch) -> Option<File> {
     left_beside(part)?;
     let mut own = part.as_os_str().to_os_string();
     own.push(format!(".{}", launch.attempt));
     let file = make(Path::new(&own)).ok()?;
-    fs::rename(&own, part).inspect_err(|_| drop(fs::remove_file(&own))).ok()?;
+    fs::rename(&own, part)
+        .inspect_err(|_| drop(fs::remove_file(&own)))
+        .ok()?;
     Some(file)
 }
 
-/// The file that the script's stream is written to at this moment, for a task to add to. Where its host
-/// does not share the script's files there is none, and nobody would bring it to its place.
+/// The file that the script's stream is written to at this moment, for a task to add to. Where its
+/// host does not share the script's files there is none, and nobody would bring it to its place.
 fn join_in(path: &Path, launch: &Launch) -> Option<Opened> {
     let file = left_beside(&beside(&end_of_links(path)?, launch)?)?;
     Some(Opened { file, stream: None })
@@ -175,43 +207,57 @@ fn is_replaceable(found: &Metadata, place: &Path) -> bool {
     own && eaccess(place, AccessFlags::W_OK).is_ok()
 }
 
-/// The file beside a place, begun by another process of the job or by an attempt before this one, unless
-/// it is somebody else's doing.
+/// The file beside a place, begun by another process of the job or by an attempt before this one,
+/// unless it is somebody else's doing.
 fn left_beside(part: &Path) -> Option<File> {
     let file = appending(&mut File::options(), libc::O_NOFOLLOW, part).ok()?;
     let found = file.metadata().ok()?;
     (found.is_file() && found.uid() == geteuid().as_raw() && found.nlink() == 1).then_some(file)
 }
 
-/// Opens a file for output: always at its end, so that joined streams, and the tasks of a job, do not
-/// overwrite each other.
+/// Opens a file for output: always at its end, so that joined streams, and the tasks of a job, do
+/// not overwrite each other.
 fn appending(options: &mut OpenOptions, flags: i32, path: &Path) -> Result<File, Errno> {
     // A FIFO that nobody reads is an error, not something to wait for.
     let flags = flags | libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK;
-    let file = options.write(true).custom_flags(flags).open(path).map_err(errno)?;
+    let file = options
+        .write(true)
+        .custom_flags(flags)
+        .open(path)
+        .map_err(errno)?;
     fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
     Ok(file)
 }
 
 /// The file that a path leads to, which need not exist: a link is not replaced, and nothing can be
 /// renamed from beside it to another file system. The kernel follows the links, since it may refuse
-/// to: in /tmp, `fs.protected_symlinks` keeps users from following links of others. None if it does.
+/// to: in /tmp, `fs.protected_symlinks` keeps users from following links of others. None if it
+/// does.
 fn end_of_links(path: &Path) -> Option<PathBuf> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
         return Some(path.to_path_buf());
     }
-    match File::options().read(true).custom_flags(libc::O_PATH).open(path) {
+    match File::options()
+        .read(true)
+        .custom_flags(libc::O_PATH)
+        .open(path)
+    {
         Ok(file) => real_path(&file),
         Err(e) if e.kind() == io::ErrorKind::NotFound => end_of_dangling(path),
         Err(_) => None,
     }
 }
 
-/// The file that a link would create. Only creating it shows whether the kernel follows the link; it
-/// is removed at once, because it must not stand at its place before it is complete.
+/// The file that a link would create. Only creating it shows whether the kernel follows the link;
+/// it is removed at once, because it must not stand at its place before it is complete.
 fn end_of_dangling(path: &Path) -> Option<PathBuf> {
     let flags = libc::O_NOCTTY | libc::O_NONBLOCK;
-    let file = File::options().write(true).create(true).custom_flags(flags).open(path).ok()?;
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .custom_flags(flags)
+        .open(path)
+        .ok()?;
     let place = real_path(&file)?;
     let found = file.metadata().ok()?;
     if found.is_file() && found.len() == 0 {
@@ -233,7 +279,10 @@ fn beside(place: &Path, launch: &Launch) -> Option<PathBuf> {
     let name = place.file_name()?;
     let own = ['o', 'e'].map(|letter| launch.job.output_file(&launch.name, letter));
     let in_folder = ["OU", "ER"].map(|ending| format!("{}.{ending}", launch.full_id));
-    let is_own = own.iter().chain(&in_folder).any(|own| name == OsStr::new(own));
+    let is_own = own
+        .iter()
+        .chain(&in_folder)
+        .any(|own| name == OsStr::new(own));
     let mut part = OsString::from(name);
     match (is_own, launch.job.index()) {
         (true, _) => {}
@@ -276,7 +325,10 @@ mod tests {
 
     impl Writing {
         fn of(job: JobId) -> Writing {
-            Writing { folder: tempfile::tempdir().unwrap(), launch: Launch { job, ..launch() } }
+            Writing {
+                folder: tempfile::tempdir().unwrap(),
+                launch: Launch { job, ..launch() },
+            }
         }
 
         fn path(&self, name: &str) -> PathBuf {
@@ -289,7 +341,9 @@ mod tests {
 
         fn names(&self) -> Vec<String> {
             let entries = fs::read_dir(self.folder.path()).unwrap();
-            let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            let mut names: Vec<_> = entries
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
             names.sort();
             names
         }
@@ -310,10 +364,16 @@ mod tests {
     fn a_stream_is_beside_its_place_until_it_is_brought_there() {
         let at = Writing::of(JobId::job(12));
         let place = at.write("job.o12", "new").unwrap();
-        assert_eq!((at.names(), place.place()), (vec!["job.o12.part".to_string()], &*at.path("job.o12")));
+        assert_eq!(
+            (at.names(), place.place()),
+            (vec!["job.o12.part".to_string()], &*at.path("job.o12"))
+        );
         assert!(!place.is_at_place());
         assert_eq!(deliver(&place, &at.launch), Ok(()));
-        assert_eq!((at.names(), at.read("job.o12")), (vec!["job.o12".to_string()], Some("new".into())));
+        assert_eq!(
+            (at.names(), at.read("job.o12")),
+            (vec!["job.o12".to_string()], Some("new".into()))
+        );
         assert!(place.is_at_place());
         assert_eq!(deliver(&place, &at.launch), Ok(()), "once more");
     }
@@ -325,7 +385,10 @@ mod tests {
         let place = at.write("here/job.o12", "new").unwrap();
         fs::rename(at.path("here"), at.path("there")).unwrap();
         let told = deliver(&place, &at.launch).unwrap_err();
-        assert!(told.contains("job.o12: No such file") && told.contains("job.o12.part"), "{told}");
+        assert!(
+            told.contains("job.o12: No such file") && told.contains("job.o12.part"),
+            "{told}"
+        );
     }
 
     #[test]
@@ -345,14 +408,23 @@ mod tests {
     #[test]
     fn jobs_with_one_file_write_one_each_and_the_last_to_end_has_it() {
         let at = Writing::of(JobId::job(12));
-        let other = Launch { job: JobId::job(13), ..launch() };
+        let other = Launch {
+            job: JobId::job(13),
+            ..launch()
+        };
         let place = at.write("log", "12").unwrap();
         let others = at.write_as(&other, "log", "13").unwrap();
-        assert_eq!((at.read("log.12.part"), at.read("log.13.part")), (Some("12".into()), Some("13".into())));
+        assert_eq!(
+            (at.read("log.12.part"), at.read("log.13.part")),
+            (Some("12".into()), Some("13".into()))
+        );
         deliver(&others, &other).unwrap();
         assert_eq!(at.read("log"), Some("13".into()));
         deliver(&place, &at.launch).unwrap();
-        assert_eq!((at.names(), at.read("log")), (vec!["log".to_string()], Some("12".into())));
+        assert_eq!(
+            (at.names(), at.read("log")),
+            (vec!["log".to_string()], Some("12".into()))
+        );
     }
 
     #[test]
@@ -382,7 +454,11 @@ mod tests {
         assert_eq!(at.read("log"), Some("old".into()));
         for name in ["log.12.part", "log"] {
             let found = fs::metadata(at.path(name)).unwrap();
-            assert_eq!((found.mode() & 0o777, found.gid()), (0o624, group), "{name}");
+            assert_eq!(
+                (found.mode() & 0o777, found.gid()),
+                (0o624, group),
+                "{name}"
+            );
             deliver(&place, &at.launch).unwrap();
         }
         assert_eq!(at.read("log"), Some("new".into()));
@@ -393,20 +469,41 @@ mod tests {
         let at = Writing::of(JobId::job(12));
         at.write("log", "the first attempt").unwrap();
         at.write("log", "second").unwrap();
-        assert_eq!((at.names(), at.read("log.12.part")), (vec!["log.12.part".to_string()], Some("second".into())));
+        assert_eq!(
+            (at.names(), at.read("log.12.part")),
+            (vec!["log.12.part".to_string()], Some("second".into()))
+        );
     }
 
     #[test]
     fn an_attempt_that_runs_on_unseen_writes_and_brings_nothing_of_the_next_one() {
         let at = Writing::of(JobId::job(12));
         let mut unseen = open(&at.path("log"), &at.launch, false, &[]).unwrap();
-        let next = at.write_as(&Launch { attempt: 2, ..at.launch.clone() }, "log", "next").unwrap();
+        let next = at
+            .write_as(
+                &Launch {
+                    attempt: 2,
+                    ..at.launch.clone()
+                },
+                "log",
+                "next",
+            )
+            .unwrap();
         unseen.file.write_all(b"unseen").unwrap();
         let told = deliver(&unseen.stream.unwrap(), &at.launch).unwrap_err();
-        assert!(told.contains("log: not brought there: ") && told.contains("log.12.part is another"), "{told}");
-        assert_eq!((at.names(), at.read("log.12.part")), (vec!["log.12.part".to_string()], Some("next".into())));
+        assert!(
+            told.contains("log: not brought there: ") && told.contains("log.12.part is another"),
+            "{told}"
+        );
+        assert_eq!(
+            (at.names(), at.read("log.12.part")),
+            (vec!["log.12.part".to_string()], Some("next".into()))
+        );
         assert_eq!(deliver(&next, &at.launch), Ok(()));
-        assert_eq!((at.names(), at.read("log")), (vec!["log".to_string()], Some("next".into())));
+        assert_eq!(
+            (at.names(), at.read("log")),
+            (vec!["log".to_string()], Some("next".into()))
+        );
     }
 
     #[test]
@@ -417,22 +514,44 @@ mod tests {
         symlink("d/to", at.path("link")).unwrap();
         symlink("log", at.path("d/to")).unwrap();
         let place = at.write("link", "new").unwrap();
-        assert_eq!((at.read("d/log"), at.read("d/log.12.part")), (Some("old".into()), Some("new".into())));
+        assert_eq!(
+            (at.read("d/log"), at.read("d/log.12.part")),
+            (Some("old".into()), Some("new".into()))
+        );
         deliver(&place, &at.launch).unwrap();
-        assert_eq!((at.read("link"), at.read("d/log")), (Some("new".into()), Some("new".into())));
-        assert_eq!((at.names().len(), fs::read_link(at.path("link")).unwrap()), (2, PathBuf::from("d/to")));
+        assert_eq!(
+            (at.read("link"), at.read("d/log")),
+            (Some("new".into()), Some("new".into()))
+        );
+        assert_eq!(
+            (at.names().len(), fs::read_link(at.path("link")).unwrap()),
+            (2, PathBuf::from("d/to"))
+        );
         symlink("not/yet", at.path("dangling")).unwrap();
-        assert!(open(&at.path("dangling"), &at.launch, false, &[]).is_err_and(|e| e == Errno::ENOENT));
+        assert!(
+            open(&at.path("dangling"), &at.launch, false, &[]).is_err_and(|e| e == Errno::ENOENT)
+        );
         fs::create_dir(at.path("not")).unwrap();
-        assert_eq!(at.write("dangling", "").unwrap().place(), at.path("not/yet"));
+        assert_eq!(
+            at.write("dangling", "").unwrap().place(),
+            at.path("not/yet")
+        );
     }
 
     #[test]
     fn what_cannot_be_replaced_unseen_is_written_where_it_is() {
         let at = Writing::of(JobId::job(12));
-        assert!(open(Path::new("/dev/null"), &at.launch, false, &[]).unwrap().stream.is_none());
+        assert!(
+            open(Path::new("/dev/null"), &at.launch, false, &[])
+                .unwrap()
+                .stream
+                .is_none()
+        );
         nix::unistd::mkfifo(&at.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(open(&at.path("fifo"), &at.launch, false, &[]).unwrap_err(), Errno::ENXIO);
+        assert_eq!(
+            open(&at.path("fifo"), &at.launch, false, &[]).unwrap_err(),
+            Errno::ENXIO
+        );
         fs::write(at.path("one"), "old").unwrap();
         fs::hard_link(at.path("one"), at.path("two")).unwrap();
         assert_eq!(at.write("one", "x"), None);
@@ -446,15 +565,30 @@ mod tests {
     fn nothing_beside_a_place_is_written_that_somebody_has_put_there() {
         let at = Writing::of(JobId::job(12));
         let files = ["diary", "letter"];
-        files.iter().for_each(|name| fs::write(at.path(name), "kept").unwrap());
+        files
+            .iter()
+            .for_each(|name| fs::write(at.path(name), "kept").unwrap());
         symlink("diary", at.path("log.12.part")).unwrap();
         fs::create_dir(at.path("out.12.part")).unwrap();
         fs::hard_link(at.path("letter"), at.path("err.12.part")).unwrap();
-        let task = Launch { place: TaskPlace { task: 1, ..TaskPlace::default() }, ..at.launch.clone() };
+        let task = Launch {
+            place: TaskPlace {
+                task: 1,
+                ..TaskPlace::default()
+            },
+            ..at.launch.clone()
+        };
         for name in ["log", "out", "err"] {
-            assert_eq!((at.write(name, "script, "), at.write_as(&task, name, "task")), (None, None));
+            assert_eq!(
+                (at.write(name, "script, "), at.write_as(&task, name, "task")),
+                (None, None)
+            );
             assert_eq!(at.read(name), Some("script, task".into()));
-            assert_eq!(files.map(|name| at.read(name)), files.map(|_| Some("kept".into())), "{name}");
+            assert_eq!(
+                files.map(|name| at.read(name)),
+                files.map(|_| Some("kept".into())),
+                "{name}"
+            );
         }
     }
 
@@ -466,20 +600,36 @@ mod tests {
         assert_eq!(at("log"), home.path().join("log"));
         assert_eq!(at("/var/log"), Path::new("/var/log/12.here.OU"));
         assert_eq!(at("logs"), home.path().join("logs/12.here.OU"));
-        assert_eq!(at("none/"), home.path().join("none/12.here.OU"), "a folder that is not there");
+        assert_eq!(
+            at("none/"),
+            home.path().join("none/12.here.OU"),
+            "a folder that is not there"
+        );
     }
 
     #[test]
     fn a_task_adds_to_what_its_script_writes_and_else_to_the_place() {
         let at = Writing::of(JobId::job(12));
-        let task = Launch { place: TaskPlace { task: 1, ..TaskPlace::default() }, ..at.launch.clone() };
-        assert_eq!((at.write_as(&task, "log", "elsewhere"), at.names()), (None, vec!["log".to_string()]));
+        let task = Launch {
+            place: TaskPlace {
+                task: 1,
+                ..TaskPlace::default()
+            },
+            ..at.launch.clone()
+        };
+        assert_eq!(
+            (at.write_as(&task, "log", "elsewhere"), at.names()),
+            (None, vec!["log".to_string()])
+        );
         let place = at.write("log", "script, ").unwrap();
         assert_eq!(at.write_as(&task, "log", "task"), None);
         assert_eq!(at.read("log"), Some("elsewhere".into()));
         deliver(&place, &at.launch).unwrap();
         assert_eq!(at.write_as(&task, "log", ", late"), None);
-        assert_eq!((at.read("log"), at.names().len()), (Some("script, task, late".into()), 1));
+        assert_eq!(
+            (at.read("log"), at.names().len()),
+            (Some("script, task, late".into()), 1)
+        );
     }
 
     #[test]
@@ -489,7 +639,10 @@ mod tests {
         fs::create_dir(at.path("log")).unwrap();
         let said = deliver(&place, &at.launch).unwrap_err();
         let (place, part) = (place.place().display(), at.path("log.12.part"));
-        assert_eq!(said, format!("{place}: Is a directory; it is left in {}", part.display()));
+        assert_eq!(
+            said,
+            format!("{place}: Is a directory; it is left in {}", part.display())
+        );
         assert_eq!(at.read("log.12.part"), Some("text".into()));
     }
 }

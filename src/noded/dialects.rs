@@ -1,7 +1,7 @@
 //! What scripts written for TORQUE and for Grid Engine find set, beside PBS's own.
 //!
-//! TORQUE's variables are set for every job. Grid Engine's have names that others use too (`JOB_ID`,
-//! `QUEUE`), and are set for jobs that were submitted in its words: qsub marks these by
+//! TORQUE's variables are set for every job. Grid Engine's have names that others use too
+//! (`JOB_ID`, `QUEUE`), and are set for jobs that were submitted in its words: qsub marks these by
 //! `SGE_O_WORKDIR`.
 
 use super::environment::{Environment, here};
@@ -39,7 +39,14 @@ pub fn tell(environment: &mut Environment, launch: &Launch, nodes: &Path) {
     if let Some(walltime) = launch.walltime {
         set("PBS_WALLTIME", walltime.as_seconds().to_string());
     }
-    set("PBS_O_SERVER", launch.full_id.split_once('.').map_or("", |(_, server)| server).to_string());
+    set(
+        "PBS_O_SERVER",
+        launch
+            .full_id
+            .split_once('.')
+            .map_or("", |(_, server)| server)
+            .to_string(),
+    );
     if here(&launch.shares).any(|share| !share.gpus.is_empty()) {
         environment.insert("PBS_GPUFILE".into(), beside(nodes, GPU_FILE));
     }
@@ -49,9 +56,16 @@ pub fn tell(environment: &mut Environment, launch: &Launch, nodes: &Path) {
 }
 
 fn tell_grid_engine(environment: &mut Environment, launch: &Launch, nodes: &Path) {
-    let hosts: BTreeSet<&str> = launch.shares.iter().map(|share| share.host.as_str()).collect();
+    let hosts: BTreeSet<&str> = launch
+        .shares
+        .iter()
+        .map(|share| share.host.as_str())
+        .collect();
     let slots: u64 = launch.shares.iter().map(processors).sum();
-    let task = launch.job.index().map_or("undefined".into(), |index| index.to_string());
+    let task = launch
+        .job
+        .index()
+        .map_or("undefined".into(), |index| index.to_string());
     let restarted = u8::from(launch.attempt > 1);
     for (name, value) in [
         ("JOB_ID", launch.job.number.to_string()),
@@ -67,7 +81,9 @@ fn tell_grid_engine(environment: &mut Environment, launch: &Launch, nodes: &Path
         environment.insert(name.into(), value.into_bytes());
     }
     for name in ["SGE_TASK_FIRST", "SGE_TASK_LAST", "SGE_TASK_STEPSIZE"] {
-        environment.entry(name.into()).or_insert_with(|| b"undefined".to_vec());
+        environment
+            .entry(name.into())
+            .or_insert_with(|| b"undefined".to_vec());
     }
     environment.insert("PE_HOSTFILE".into(), beside(nodes, HOST_FILE));
 }
@@ -83,17 +99,27 @@ fn beside(nodes: &Path, name: &str) -> Vec<u8> {
 
 /// The slots that a share is.
 fn processors(share: &Share) -> u64 {
-    let given = share.taken.iter().find(|(name, _)| name == "ncpus").and_then(|(_, value)| value.amount());
-    given.and_then(|given| u64::try_from(given).ok()).unwrap_or(0)
+    let given = share
+        .taken
+        .iter()
+        .find(|(name, _)| name == "ncpus")
+        .and_then(|(_, value)| value.amount());
+    given
+        .and_then(|given| u64::try_from(given).ok())
+        .unwrap_or(0)
 }
 
 /// A line for each GPU, in TORQUE's form.
 fn gpu_file(shares: &[Share]) -> String {
     let line = |share: &Share, gpu: &u16| format!("{}-gpu{gpu}\n", share.host);
-    shares.iter().flat_map(|share| share.gpus.iter().map(move |gpu| line(share, gpu))).collect()
+    shares
+        .iter()
+        .flat_map(|share| share.gpus.iter().map(move |gpu| line(share, gpu)))
+        .collect()
 }
 
-/// A line for each host, in Grid Engine's form: host, slots, queue and host, and no processors in particular.
+/// A line for each host, in Grid Engine's form: host, slots, queue and host, and no processors in
+/// particular.
 fn host_file(launch: &Launch) -> String {
     let mut hosts: Vec<(&str, u64)> = Vec::new();
     for share in &launch.shares {
@@ -102,7 +128,10 @@ fn host_file(launch: &Launch) -> String {
             None => hosts.push((&share.host, processors(share))),
         }
     }
-    hosts.iter().map(|(host, slots)| format!("{host} {slots} {}@{host} UNDEFINED\n", launch.queue)).collect()
+    hosts
+        .iter()
+        .map(|(host, slots)| format!("{host} {slots} {}@{host} UNDEFINED\n", launch.queue))
+        .collect()
 }
 
 #[cfg(test)]
@@ -120,7 +149,9 @@ mod tests {
     }
 
     fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
-        environment.get(name.as_bytes()).map(|value| std::str::from_utf8(value).unwrap())
+        environment
+            .get(name.as_bytes())
+            .map(|value| std::str::from_utf8(value).unwrap())
     }
 
     #[test]
@@ -130,10 +161,17 @@ mod tests {
         let plain = told(&launch);
         let found = |name| value(&plain, name);
         assert_eq!(
-            (found("PBS_ARRAYID"), found("PBS_WALLTIME"), found("PBS_O_SERVER")),
+            (
+                found("PBS_ARRAYID"),
+                found("PBS_WALLTIME"),
+                found("PBS_O_SERVER")
+            ),
             (Some("3"), Some("90"), Some("here"))
         );
-        assert_eq!((found("JOB_ID"), found("NSLOTS"), found("PBS_GPUFILE")), (None, None, None));
+        assert_eq!(
+            (found("JOB_ID"), found("NSLOTS"), found("PBS_GPUFILE")),
+            (None, None, None)
+        );
         assert!(files(&launch).is_empty());
     }
 
@@ -141,8 +179,14 @@ mod tests {
     fn a_job_in_grid_engines_words_knows_its_slots_and_hosts() {
         let mut launch = launch();
         launch.environ = b"SGE_O_WORKDIR=/w\0SGE_TASK_LAST=9\0JOB_ID=x\0".to_vec();
-        launch.shares[0].taken.push(("ncpus".into(), Value::Long(2)));
-        launch.shares.push(Share { host: "n2".into(), gpus: vec![1], ..launch.shares[0].clone() });
+        launch.shares[0]
+            .taken
+            .push(("ncpus".into(), Value::Long(2)));
+        launch.shares.push(Share {
+            host: "n2".into(),
+            gpus: vec![1],
+            ..launch.shares[0].clone()
+        });
         launch.shares.push(launch.shares[0].clone());
         let environment = told(&launch);
         for (name, expected) in [
@@ -156,7 +200,16 @@ mod tests {
         ] {
             assert_eq!(value(&environment, name), Some(expected), "{name}");
         }
-        let expected = [("gpus", "n2-gpu1\n"), ("hosts", "n1 4 workq@n1 UNDEFINED\nn2 2 workq@n2 UNDEFINED\n")];
-        assert_eq!(files(&launch), expected.map(|(name, text)| (name, text.to_string())));
+        let expected = [
+            ("gpus", "n2-gpu1\n"),
+            (
+                "hosts",
+                "n1 4 workq@n1 UNDEFINED\nn2 2 workq@n2 UNDEFINED\n",
+            ),
+        ];
+        assert_eq!(
+            files(&launch),
+            expected.map(|(name, text)| (name, text.to_string()))
+        );
     }
 }

@@ -57,7 +57,9 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
 /// Appends a directory to `PATH`, where it hides no program of the user's.
 fn append_to_path(environment: &mut Environment, folder: &Path) {
     let folder = folder.as_os_str().as_bytes();
-    let path = environment.entry("PATH".into()).or_insert_with(|| PATH.into());
+    let path = environment
+        .entry("PATH".into())
+        .or_insert_with(|| PATH.into());
     if path.split(|&b| b == b':').all(|entry| entry != folder) {
         path.push(b':');
         path.extend(folder);
@@ -80,7 +82,10 @@ fn of_script(launch: &Launch, around: &Surroundings) -> Environment {
     }
     set("PBS_JOBID", launch.full_id.as_bytes());
     if let Some((array, index)) = launch.job.parent().zip(launch.job.index()) {
-        let server = launch.full_id.split_once('.').map_or("", |(_, server)| server);
+        let server = launch
+            .full_id
+            .split_once('.')
+            .map_or("", |(_, server)| server);
         set("PBS_ARRAY_ID", array.full(server).as_bytes());
         set("PBS_ARRAY_INDEX", index.to_string().as_bytes());
     }
@@ -91,7 +96,8 @@ fn of_script(launch: &Launch, around: &Surroundings) -> Environment {
     set("PBS_VNODENUM", b"0");
     set("PBS_TASKNUM", b"1");
     set("LANAI_TASKS", around.tasks.as_os_str().as_bytes());
-    // Counted from 1 over all starts of the job: what a script leaves behind can be told apart by it.
+    // Counted from 1 over all starts of the job: what a script leaves behind can be told apart by
+    // it.
     set("LANAI_ATTEMPT", launch.attempt.to_string().as_bytes());
     if let Some(folder) = around.checkpoint {
         set("LANAI_CHECKPOINT", folder.as_os_str().as_bytes());
@@ -113,7 +119,9 @@ fn of_script(launch: &Launch, around: &Surroundings) -> Environment {
     tell_grant(&mut environment, &launch.shares);
     set_gpus(&mut environment, launch, around);
     super::dialects::tell(&mut environment, launch, around.nodes);
-    environment.entry("PATH".into()).or_insert_with(|| PATH.into());
+    environment
+        .entry("PATH".into())
+        .or_insert_with(|| PATH.into());
     environment
 }
 
@@ -135,13 +143,18 @@ pub fn changed(environ: &[u8], changes: &[(String, Option<String>)]) -> Vec<u8> 
             None => variables.remove(name.as_bytes()),
         };
     }
-    variables.iter().flat_map(|(name, value)| [name, &b"="[..], value, b"\0"].concat()).collect()
+    variables
+        .iter()
+        .flat_map(|(name, value)| [name, &b"="[..], value, b"\0"].concat())
+        .collect()
 }
 
 /// TORQUE's words for the size of a job: hosts, lines in the node file, lines of the first host.
 fn count_nodes(environment: &mut Environment, shares: &[Share]) {
     let hosts: BTreeSet<&str> = shares.iter().map(|share| share.host.as_str()).collect();
-    let lines = |shares: &mut dyn Iterator<Item = &Share>| shares.map(|share| u64::from(share.mpiprocs)).sum::<u64>();
+    let lines = |shares: &mut dyn Iterator<Item = &Share>| {
+        shares.map(|share| u64::from(share.mpiprocs)).sum::<u64>()
+    };
     for (name, value) in [
         ("PBS_NUM_NODES", hosts.len() as u64),
         ("PBS_NP", lines(&mut shares.iter())),
@@ -153,7 +166,10 @@ fn count_nodes(environment: &mut Environment, shares: &[Share]) {
 
 /// What the job has of this host, for a Lanai within it.
 pub fn tell_grant(environment: &mut Environment, shares: &[Share]) {
-    environment.insert(grant::VARIABLE.into(), Grant::of(here(shares)).text().into_bytes());
+    environment.insert(
+        grant::VARIABLE.into(),
+        Grant::of(here(shares)).text().into_bytes(),
+    );
 }
 
 /// A job sees the GPUs it was given and no others.
@@ -162,16 +178,33 @@ pub fn tell_grant(environment: &mut Environment, shares: &[Share]) {
 /// both set, most of what was given would be hidden.
 pub fn set_gpus(environment: &mut Environment, launch: &Launch, around: &Surroundings) {
     let asked = launch.shares.iter().flat_map(|share| &share.taken);
-    let asked = asked.filter(|(name, _)| name == "ngpus").any(|(_, value)| value.amount().unwrap_or(0) > 0);
-    let numbers: Vec<String> = here(&launch.shares).flat_map(|share| &share.gpus).map(u16::to_string).collect();
+    let asked = asked
+        .filter(|(name, _)| name == "ngpus")
+        .any(|(_, value)| value.amount().unwrap_or(0) > 0);
+    let numbers: Vec<String> = here(&launch.shares)
+        .flat_map(|share| &share.gpus)
+        .map(u16::to_string)
+        .collect();
     // One that asked and got no numbers is on a node that binds nobody.
-    if if asked { numbers.is_empty() } else { !around.gpus } {
+    if if asked {
+        numbers.is_empty()
+    } else {
+        !around.gpus
+    } {
         return;
     }
-    for name in ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"] {
+    for name in [
+        "CUDA_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+    ] {
         environment.remove(name.as_bytes());
     }
-    let seen = if around.amd { "ROCR_VISIBLE_DEVICES" } else { "CUDA_VISIBLE_DEVICES" };
+    let seen = if around.amd {
+        "ROCR_VISIBLE_DEVICES"
+    } else {
+        "CUDA_VISIBLE_DEVICES"
+    };
     environment.insert(seen.into(), numbers.join(",").into_bytes());
     if !around.amd {
         // So that numbers mean what the vendor's tool means by them.
@@ -186,7 +219,8 @@ pub fn here(shares: &[Share]) -> impl Iterator<Item = &Share> {
 
 /// As an exec wants it. An entry with a zero byte cannot be and is left out.
 pub fn entries(environment: &Environment) -> Vec<CString> {
-    let entry = |(name, value): (&Vec<u8>, &Vec<u8>)| CString::new([name, &b"="[..], value].concat()).ok();
+    let entry =
+        |(name, value): (&Vec<u8>, &Vec<u8>)| CString::new([name, &b"="[..], value].concat()).ok();
     environment.iter().filter_map(entry).collect()
 }
 
@@ -201,7 +235,13 @@ mod tests {
     }
 
     fn made(launch: &Launch, gpus: bool, amd: bool) -> Environment {
-        let account = Account { name: "ann".into(), uid: 1, gid: 1, home: "/h".into(), shell: "/bin/sh".into() };
+        let account = Account {
+            name: "ann".into(),
+            uid: 1,
+            gid: 1,
+            home: "/h".into(),
+            shell: "/bin/sh".into(),
+        };
         let (nodes, tmpdir) = (Path::new("/n"), Path::new("/t"));
         let (jobdir, tasks) = (Path::new("/j"), Path::new("/s"));
         let home = Some(Path::new("/l"));
@@ -224,14 +264,18 @@ mod tests {
     }
 
     fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
-        environment.get(name.as_bytes()).map(|value| std::str::from_utf8(value).unwrap())
+        environment
+            .get(name.as_bytes())
+            .map(|value| std::str::from_utf8(value).unwrap())
     }
 
     #[test]
     fn what_the_submitter_hands_on_is_kept_but_cannot_forge_what_the_node_says() {
         let mut launch = launch();
         launch.attempt = 3;
-        launch.environ = b"A=b=c\0LANAI_ATTEMPT=9\0PBS_JOBID=9\0PBS_ACCOUNT=x\0=y\0junk\0PBS_O_PATH=/p\0".to_vec();
+        launch.environ =
+            b"A=b=c\0LANAI_ATTEMPT=9\0PBS_JOBID=9\0PBS_ACCOUNT=x\0=y\0junk\0PBS_O_PATH=/p\0"
+                .to_vec();
         let environment = built(&launch, false);
         assert_eq!(value(&environment, "A"), Some("b=c"));
         assert_eq!(value(&environment, "PBS_JOBID"), Some("1.here"));
@@ -255,31 +299,65 @@ mod tests {
         assert_eq!(path("/l/bin:/b").as_deref(), Some("/l/bin:/b"));
         let mut none = Environment::new();
         append_to_path(&mut none, Path::new("/l/bin"));
-        assert_eq!(value(&none, "PATH"), Some("/usr/local/bin:/usr/bin:/bin:/l/bin"));
+        assert_eq!(
+            value(&none, "PATH"),
+            Some("/usr/local/bin:/usr/bin:/bin:/l/bin")
+        );
     }
 
     #[test]
     fn variables_are_changed_and_taken_out() {
-        let changes = [("A".into(), Some("2=".into())), ("B".into(), None), ("C".into(), Some(String::new()))];
-        assert_eq!(changed(b"A=1\0B=x\0Z=\xff\0", &changes), b"A=2=\0C=\0Z=\xff\0");
+        let changes = [
+            ("A".into(), Some("2=".into())),
+            ("B".into(), None),
+            ("C".into(), Some(String::new())),
+        ];
+        assert_eq!(
+            changed(b"A=1\0B=x\0Z=\xff\0", &changes),
+            b"A=2=\0C=\0Z=\xff\0"
+        );
     }
 
     #[test]
     fn a_job_sees_its_gpus_on_this_host_and_no_others() {
         let mut launch = launch();
-        assert_eq!(value(&built(&launch, true), "CUDA_VISIBLE_DEVICES"), Some(""));
-        launch.shares[0].taken.push(("ngpus".into(), Value::Long(1)));
+        assert_eq!(
+            value(&built(&launch, true), "CUDA_VISIBLE_DEVICES"),
+            Some("")
+        );
+        launch.shares[0]
+            .taken
+            .push(("ngpus".into(), Value::Long(1)));
         launch.shares[0].gpus = vec![2];
-        launch.shares.push(Share { gpus: vec![3], ..launch.shares[0].clone() });
-        launch.shares.push(Share { gpus: vec![7], host: "other".into(), ..launch.shares[0].clone() });
-        assert_eq!(value(&built(&launch, true), "CUDA_VISIBLE_DEVICES"), Some("2,3"));
-        assert_eq!(value(&built(&launch, true), "CUDA_DEVICE_ORDER"), Some("PCI_BUS_ID"));
+        launch.shares.push(Share {
+            gpus: vec![3],
+            ..launch.shares[0].clone()
+        });
+        launch.shares.push(Share {
+            gpus: vec![7],
+            host: "other".into(),
+            ..launch.shares[0].clone()
+        });
+        assert_eq!(
+            value(&built(&launch, true), "CUDA_VISIBLE_DEVICES"),
+            Some("2,3")
+        );
+        assert_eq!(
+            value(&built(&launch, true), "CUDA_DEVICE_ORDER"),
+            Some("PCI_BUS_ID")
+        );
         assert_eq!(value(&built(&launch, true), "ROCR_VISIBLE_DEVICES"), None);
         let grant = Grant::parse(value(&built(&launch, true), grant::VARIABLE).unwrap()).unwrap();
         assert_eq!(grant.gpus, [2, 3], "of this host alone");
         launch.environ = b"CUDA_VISIBLE_DEVICES=9\0HIP_VISIBLE_DEVICES=9\0".to_vec();
         let amd = made(&launch, true, true);
         assert_eq!(value(&amd, "ROCR_VISIBLE_DEVICES"), Some("2,3"));
-        assert_eq!((value(&amd, "CUDA_VISIBLE_DEVICES"), value(&amd, "HIP_VISIBLE_DEVICES")), (None, None));
+        assert_eq!(
+            (
+                value(&amd, "CUDA_VISIBLE_DEVICES"),
+                value(&amd, "HIP_VISIBLE_DEVICES")
+            ),
+            (None, None)
+        );
     }
 }

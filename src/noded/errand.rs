@@ -78,7 +78,11 @@ struct Worker {
 impl Worker {
     fn new(pid: Pid, said: OwnedFd) -> io::Result<Worker> {
         let ended = process::pidfd(pid).inspect_err(|_| process::end(pid.as_raw()))?;
-        Ok(Worker { pid, ended, said: File::from(said) })
+        Ok(Worker {
+            pid,
+            ended,
+            said: File::from(said),
+        })
     }
 
     /// KILL also ends a stopped process.
@@ -86,12 +90,16 @@ impl Worker {
         let _ = process::send_to(&self.ended, Signal::SIGKILL);
     }
 
-    /// Waits until it has ended, there are signals to read, or the moment `until` has come: whether it
-    /// has ended, and whether there are signals.
+    /// Waits until it has ended, there are signals to read, or the moment `until` has come: whether
+    /// it has ended, and whether there are signals.
     fn wait(&self, signals: &SignalFd, until: Span) -> (bool, bool) {
-        let mut fds = [self.ended.as_fd(), signals.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let mut fds =
+            [self.ended.as_fd(), signals.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let left = until.0.saturating_sub(clock::monotonic().0).max(0);
-        let _ = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+        let _ = poll(
+            &mut fds,
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
+        );
         let [has_ended, has_signals] = fds.map(|fd| fd.any() == Some(true));
         (has_ended, has_signals)
     }
@@ -120,8 +128,10 @@ impl Errand<'_> {
         let shepherd = getpid();
         match process::fork()? {
             Fork::Child => {
-                let said =
-                    self.become_owner(&far, shepherd).map_err(|e| format!("identity: {e}")).and_then(|()| work());
+                let said = self
+                    .become_owner(&far, shepherd)
+                    .map_err(|e| format!("identity: {e}"))
+                    .and_then(|()| work());
                 let text = said.err().unwrap_or_default();
                 let _ = File::from(far).write_all(text.as_bytes());
                 process::leave(i32::from(!text.is_empty()))
@@ -161,7 +171,11 @@ impl Errand<'_> {
                 break;
             }
             if killed.is_none() && (cancelled || is_due) {
-                killed = Some(if cancelled { Done::Cancelled } else { Done::Late });
+                killed = Some(if cancelled {
+                    Done::Cancelled
+                } else {
+                    Done::Late
+                });
                 worker.kill();
                 until = clock::monotonic() + LAST_WAIT;
             }
@@ -189,7 +203,11 @@ impl Errand<'_> {
 
     fn is_cancelled(&self, seen: &mut u64) -> bool {
         self.cancels != Cancels::None
-            && self.folder.orders(seen).iter().any(|order| matches!(order, Control::Cancel(..)))
+            && self
+                .folder
+                .orders(seen)
+                .iter()
+                .any(|order| matches!(order, Control::Cancel(..)))
     }
 }
 
@@ -205,7 +223,11 @@ pub(super) fn bare_cancel(signals: &SignalFd) -> bool {
 /// Joins the failures of several steps, all of which were taken.
 pub fn together(steps: impl IntoIterator<Item = Result<(), String>>) -> Result<(), String> {
     let faults: Vec<String> = steps.into_iter().filter_map(Result::err).collect();
-    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(faults.join("; "))
+    }
 }
 
 /// Why not all of the work was done.

@@ -38,7 +38,8 @@ use std::str::FromStr;
 /// The version of the records. A shepherd may outlive a change of noded.
 pub const VERSION: u16 = 1;
 
-/// Where the parts of a record begin: identity, trace, outcome; and its size before the last is there.
+/// Where the parts of a record begin: identity, trace, outcome; and its size before the last is
+/// there.
 const IDENTITY: usize = 0;
 const TRACE: usize = 512;
 const OUTCOME: usize = 2048;
@@ -62,7 +63,11 @@ pub struct Name {
 impl Name {
     /// What an order starts.
     pub fn of(launch: &Launch) -> Name {
-        Name { job: launch.job, attempt: launch.attempt, task: launch.place.task }
+        Name {
+            job: launch.job,
+            attempt: launch.attempt,
+            task: launch.place.task,
+        }
     }
 }
 
@@ -82,7 +87,11 @@ impl FromStr for Name {
         let (job, rest) = text.split_once('.').ok_or(NotAJob)?;
         let (attempt, task) = rest.split_once('.').unwrap_or((rest, "0"));
         let number = |text: &str| text.parse().map_err(|_| NotAJob);
-        Ok(Name { job: job.parse()?, attempt: number(attempt)?, task: number(task)? })
+        Ok(Name {
+            job: job.parse()?,
+            attempt: number(attempt)?,
+            task: number(task)?,
+        })
     }
 }
 
@@ -129,7 +138,9 @@ pub struct Trace {
 impl Trace {
     /// The job's session, once it is forked.
     pub fn session(&self) -> Option<u32> {
-        u32::try_from(self.session).ok().filter(|&session| session > 0)
+        u32::try_from(self.session)
+            .ok()
+            .filter(|&session| session > 0)
     }
 }
 
@@ -152,7 +163,9 @@ pub fn tombstones(state: &Path) -> PathBuf {
 impl Folder {
     /// The folder of an attempt, whether it is there or not.
     pub fn of(state: &Path, name: Name) -> Folder {
-        Folder { path: attempts(state).join(name.to_string()) }
+        Folder {
+            path: attempts(state).join(name.to_string()),
+        }
     }
 
     /// Whether it is there, or may be.
@@ -164,8 +177,17 @@ impl Folder {
     pub fn kin(&self, own: Name) -> Vec<Identity> {
         let place = self.path.parent().unwrap_or(&self.path);
         let others = names(place).unwrap_or_default().into_iter();
-        let others = others.filter(|name| (name.job, name.attempt) == (own.job, own.attempt) && *name != own);
-        others.filter_map(|name| Folder { path: place.join(name.to_string()) }.identity().ok()).collect()
+        let others = others
+            .filter(|name| (name.job, name.attempt) == (own.job, own.attempt) && *name != own);
+        others
+            .filter_map(|name| {
+                Folder {
+                    path: place.join(name.to_string()),
+                }
+                .identity()
+                .ok()
+            })
+            .collect()
     }
 
     /// The job's script.
@@ -178,7 +200,8 @@ impl Folder {
         self.path.join("nodes")
     }
 
-    /// Puts another node file in the place of the one that is there, in one step and of the same owner.
+    /// Puts another node file in the place of the one that is there, in one step and of the same
+    /// owner.
     pub fn replace_nodes(&self, text: &str) -> io::Result<()> {
         let old = fs::metadata(self.nodes())?;
         let others = old.uid() != nix::unistd::geteuid().as_raw();
@@ -200,11 +223,17 @@ impl Folder {
     /// Who its shepherd is.
     pub fn identity(&self) -> io::Result<Identity> {
         // The version first: of another one nothing else need be as we know it.
-        let Versioned { version } = self.part(IDENTITY, TRACE)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let Versioned { version } = self
+            .part(IDENTITY, TRACE)?
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
         if version != VERSION {
-            return Err(io::Error::other(format!("a record of version {version}, this program knows {VERSION}")));
+            return Err(io::Error::other(format!(
+                "a record of version {version}, this program knows {VERSION}"
+            )));
         }
-        Ok(self.part(IDENTITY, TRACE)?.ok_or(io::ErrorKind::UnexpectedEof)?)
+        Ok(self
+            .part(IDENTITY, TRACE)?
+            .ok_or(io::ErrorKind::UnexpectedEof)?)
     }
 
     /// How to find its job and what that leaves; None before there is anything to find.
@@ -220,7 +249,10 @@ impl Folder {
 
     fn part<T: DeserializeOwned>(&self, from: usize, to: usize) -> io::Result<Option<T>> {
         let record = fs::read(self.path.join("record"))?;
-        let part = record.get(from..to.min(record.len())).unwrap_or_default().trim_ascii();
+        let part = record
+            .get(from..to.min(record.len()))
+            .unwrap_or_default()
+            .trim_ascii();
         if part.is_empty() {
             return Ok(None);
         }
@@ -235,14 +267,18 @@ impl Folder {
     /// Writes down what it has used so far; a full disk loses it, which does no harm.
     pub fn write_usage(&self, usage: &Usage) {
         if let Ok(text) = serde_json::to_vec(usage) {
-            let file =
-                File::options().write(true).create(true).truncate(true).mode(0o600).open(self.path.join("usage"));
+            let file = File::options()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(self.path.join("usage"));
             let _ = file.and_then(|mut file| file.write_all(&text));
         }
     }
 
-    /// Hands the shepherd one order; an error when it no longer listens. A cancel for which the disk
-    /// has no room is sent as a bare signal, which has room for all but its grace.
+    /// Hands the shepherd one order; an error when it no longer listens. A cancel for which the
+    /// disk has no room is sent as a bare signal, which has room for all but its grace.
     pub fn order(&self, order: &Control) -> io::Result<()> {
         let identity = self.identity()?;
         let shepherd = process::pidfd(Pid::from_raw(identity.pid))?;
@@ -251,33 +287,47 @@ impl Folder {
         }
         match (self.append(order), order) {
             (Ok(()), _) => process::send_to(&shepherd, Signal::SIGUSR1),
-            (Err(_), Control::Cancel(cancel)) => process::send_value_to(&shepherd, Signal::SIGUSR2, cancel.value()),
+            (Err(_), Control::Cancel(cancel)) => {
+                process::send_value_to(&shepherd, Signal::SIGUSR2, cancel.value())
+            }
             (Err(e), _) => Err(e),
         }
     }
 
     fn append(&self, order: &Control) -> io::Result<()> {
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(self.path.join("orders"))?;
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(self.path.join("orders"))?;
         let before = file.metadata()?.len();
         if before > MOST_MESSAGES && matches!(order, Control::Message { .. }) {
             return Err(io::Error::other("it has been sent too many messages"));
         }
         // On a line of its own whatever was left before it.
-        file.write_all(format!("\n{}\n", order.line()).as_bytes()).inspect_err(|_| {
-            // Half an order may read as another one.
-            let _ = file.set_len(before);
-        })
+        file.write_all(format!("\n{}\n", order.line()).as_bytes())
+            .inspect_err(|_| {
+                // Half an order may read as another one.
+                let _ = file.set_len(before);
+            })
     }
 
     /// The orders handed over since `seen` bytes of them were read; `seen` moves on.
     pub fn orders(&self, seen: &mut u64) -> Vec<Control> {
         let mut text = vec![0; 4096];
-        let read = File::open(self.path.join("orders")).and_then(|file| file.read_at(&mut text, *seen));
+        let read =
+            File::open(self.path.join("orders")).and_then(|file| file.read_at(&mut text, *seen));
         text.truncate(read.unwrap_or(0));
         // What has no end yet is read with the next signal.
-        let whole = text.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
+        let whole = text
+            .iter()
+            .rposition(|&b| b == b'\n')
+            .map_or(0, |end| end + 1);
         *seen += whole as u64;
-        String::from_utf8_lossy(&text[..whole]).lines().filter_map(Control::parse).collect()
+        String::from_utf8_lossy(&text[..whole])
+            .lines()
+            .filter_map(Control::parse)
+            .collect()
     }
 
     /// Removes it and all in it.
@@ -324,7 +374,8 @@ pub fn build(state: &Path, contents: &Contents) -> io::Result<Option<Built>> {
     if fs::symlink_metadata(&beside).is_ok() {
         fs::remove_dir_all(&beside)?;
     }
-    let built = fill(&beside, contents).and_then(|built| publish(state, &beside, contents.identity.name, built));
+    let built = fill(&beside, contents)
+        .and_then(|built| publish(state, &beside, contents.identity.name, built));
     if !matches!(built, Ok(Some(_))) {
         let _ = fs::remove_dir_all(&beside);
     }
@@ -346,11 +397,20 @@ fn fill(beside: &Path, contents: &Contents) -> io::Result<Built> {
     if let Some(script) = contents.script {
         create(beside, "script", 0o500, contents.owner)?.write_all(script)?;
     }
-    Ok(Built { folder: Folder { path: beside.to_path_buf() }, record })
+    Ok(Built {
+        folder: Folder {
+            path: beside.to_path_buf(),
+        },
+        record,
+    })
 }
 
 fn create(folder: &Path, name: &str, mode: u32, owner: Option<(u32, u32)>) -> io::Result<File> {
-    let file = File::options().write(true).create_new(true).mode(mode).open(folder.join(name))?;
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(folder.join(name))?;
     if let Some((uid, gid)) = owner {
         std::os::unix::fs::fchown(&file, Some(uid), Some(gid))?;
     }
@@ -359,7 +419,13 @@ fn create(folder: &Path, name: &str, mode: u32, owner: Option<(u32, u32)>) -> io
 
 fn publish(state: &Path, beside: &Path, name: Name, built: Built) -> io::Result<Option<Built>> {
     let folder = Folder::of(state, name);
-    match renameat2(AT_FDCWD, beside, AT_FDCWD, &folder.path, RenameFlags::RENAME_NOREPLACE) {
+    match renameat2(
+        AT_FDCWD,
+        beside,
+        AT_FDCWD,
+        &folder.path,
+        RenameFlags::RENAME_NOREPLACE,
+    ) {
         Ok(()) => Ok(Some(Built { folder, ..built })),
         Err(nix::Error::EEXIST) => Ok(None),
         // A file system without that flag: rename onto a folder succeeds only if it is empty,
@@ -396,15 +462,21 @@ impl Built {
     /// Records how it ended.
     pub fn write_outcome(&self, outcome: &Outcome) -> io::Result<()> {
         fault::point("attempt.exit")?;
-        self.record.write_all_at(&serde_json::to_vec(outcome)?, OUTCOME as u64)
+        self.record
+            .write_all_at(&serde_json::to_vec(outcome)?, OUTCOME as u64)
     }
 }
 
-/// Marks an attempt as cancelled. A mark that is there is written over where it is: on a disk that is full, too.
+/// Marks an attempt as cancelled. A mark that is there is written over where it is: on a disk that
+/// is full, too.
 pub fn bury(state: &Path, name: Name, cancel: Cancel) -> io::Result<()> {
     fault::point("attempt.tombstone")?;
     let path = tombstones(state).join(name.to_string());
-    let mark = File::options().write(true).create(true).truncate(false).open(path)?;
+    let mark = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
     let text = format!("{}\n", cancel.words());
     mark.write_all_at(text.as_bytes(), 0)?;
     mark.set_len(text.len() as u64)
@@ -413,7 +485,12 @@ pub fn bury(state: &Path, name: Name, cancel: Cancel) -> io::Result<()> {
 /// Whether an attempt is marked as cancelled, and how; from a mark that cannot be read: at once.
 pub fn buried(state: &Path, name: Name) -> Option<Cancel> {
     let text = fs::read_to_string(tombstones(state).join(name.to_string())).ok()?;
-    Some(text.lines().next().and_then(Cancel::parse).unwrap_or_default())
+    Some(
+        text.lines()
+            .next()
+            .and_then(Cancel::parse)
+            .unwrap_or_default(),
+    )
 }
 
 /// Removes the mark.
@@ -425,7 +502,12 @@ pub fn unbury(state: &Path, name: Name) {
 pub fn names(folder: &Path) -> io::Result<Vec<Name>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
-        names.extend(entry?.file_name().to_str().and_then(|name| name.parse::<Name>().ok()));
+        names.extend(
+            entry?
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<Name>().ok()),
+        );
     }
     names.sort_unstable();
     Ok(names)
@@ -439,8 +521,20 @@ mod tests {
     use crate::model::time::Span;
 
     fn identity(pid: i32) -> Identity {
-        let name = Name { job: JobId::job(7), attempt: 2, task: 0 };
-        Identity { version: VERSION, name, pid, started: 5, boot: "b".into(), uid: 0, cookie: "c".into() }
+        let name = Name {
+            job: JobId::job(7),
+            attempt: 2,
+            task: 0,
+        };
+        Identity {
+            version: VERSION,
+            name,
+            pid,
+            started: 5,
+            boot: "b".into(),
+            uid: 0,
+            cookie: "c".into(),
+        }
     }
 
     fn state() -> tempfile::TempDir {
@@ -454,8 +548,13 @@ mod tests {
     fn the_second_to_build_an_attempt_finds_the_first_and_leaves_nothing_behind() {
         let state = state();
         let (one, two) = (identity(1), identity(2));
-        let contents =
-            |identity| Contents { identity, script: Some(b"#!/bin/sh\n"), nodes: "a\na\n", more: &[], owner: None };
+        let contents = |identity| Contents {
+            identity,
+            script: Some(b"#!/bin/sh\n"),
+            nodes: "a\na\n",
+            more: &[],
+            owner: None,
+        };
         let first = build(state.path(), &contents(&one)).unwrap();
         assert!(first.is_some());
         assert!(build(state.path(), &contents(&two)).unwrap().is_none());
@@ -469,7 +568,13 @@ mod tests {
     #[test]
     fn an_outcome_is_read_as_it_was_written() {
         let state = state();
-        let contents = Contents { identity: &identity(1), script: None, nodes: "", more: &[], owner: None };
+        let contents = Contents {
+            identity: &identity(1),
+            script: None,
+            nodes: "",
+            more: &[],
+            owner: None,
+        };
         let built = build(state.path(), &contents).unwrap().unwrap();
         assert_eq!(built.folder.outcome().unwrap(), None);
         let outcome = Outcome {
@@ -491,7 +596,13 @@ mod tests {
         };
         built.write_trace(&early).unwrap();
         assert_eq!(built.folder.trace().unwrap().unwrap().session(), None);
-        let trace = Trace { session: 4, started: 9, cgroup: None, tmpdir: Text(vec![0xff]), stopped: false };
+        let trace = Trace {
+            session: 4,
+            started: 9,
+            cgroup: None,
+            tmpdir: Text(vec![0xff]),
+            stopped: false,
+        };
         built.write_trace(&trace).unwrap();
         assert_eq!(built.folder.trace().unwrap(), Some(trace));
         assert!(built.folder.outcome().unwrap().is_some());
@@ -500,13 +611,22 @@ mod tests {
     #[test]
     fn half_an_order_left_before_another_spoils_nothing() {
         let state = state();
-        let contents = Contents { identity: &identity(1), script: None, nodes: "", more: &[], owner: None };
+        let contents = Contents {
+            identity: &identity(1),
+            script: None,
+            nodes: "",
+            more: &[],
+            owner: None,
+        };
         let folder = build(state.path(), &contents).unwrap().unwrap().folder;
         fs::write(folder.path.join("orders"), "canc").unwrap();
         folder.append(&Control::Signal(10)).unwrap();
         folder.append(&Control::Times(Times::default())).unwrap();
         let mut seen = 0;
-        assert_eq!(folder.orders(&mut seen), [Control::Signal(10), Control::Times(Times::default())]);
+        assert_eq!(
+            folder.orders(&mut seen),
+            [Control::Signal(10), Control::Times(Times::default())]
+        );
         assert!(folder.orders(&mut seen).is_empty());
     }
 
@@ -517,15 +637,25 @@ mod tests {
             fs::write(tombstones(state.path()).join(name), "5").unwrap();
         }
         let listed = names(&tombstones(state.path())).unwrap();
-        assert_eq!(listed.iter().map(Name::to_string).collect::<Vec<_>>(), ["3.2", "12.1", "12.1.4"]);
-        assert_eq!(buried(state.path(), listed[0]).map(|cancel| cancel.grace), Some(Span(5)));
+        assert_eq!(
+            listed.iter().map(Name::to_string).collect::<Vec<_>>(),
+            ["3.2", "12.1", "12.1.4"]
+        );
+        assert_eq!(
+            buried(state.path(), listed[0]).map(|cancel| cancel.grace),
+            Some(Span(5))
+        );
     }
 
     #[test]
     fn the_last_mark_is_read_whatever_was_there() {
         let (state, name) = (state(), identity(1).name);
         assert_eq!(buried(state.path(), name), None);
-        let long = Cancel { grace: Span(10_000), signal: Some(10), again: true };
+        let long = Cancel {
+            grace: Span(10_000),
+            signal: Some(10),
+            again: true,
+        };
         for cancel in [long, Cancel::default(), long] {
             bury(state.path(), name, cancel).unwrap();
             assert_eq!(buried(state.path(), name), Some(cancel));

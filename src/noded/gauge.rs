@@ -11,7 +11,8 @@ const LEAST_LOAD: u32 = 250;
 const LOAD_STEPS: u32 = 50;
 /// Below a sixty-fourth of the memory a change of what is in use is none.
 const MEMORY_STEPS: u64 = 64;
-/// What a processor may do besides without counting as used, in thousandths: no host is ever quite idle.
+/// What a processor may do besides without counting as used, in thousandths: no host is ever quite
+/// idle.
 const IDLE: u32 = 100;
 
 /// What was measured of the host at one moment.
@@ -29,7 +30,11 @@ impl Measured {
     /// Looks; None where the kernel does not tell.
     pub fn now() -> Option<Measured> {
         let (load, mem_kb) = (sensors::load()?, sensors::memory_in_use_kb()?);
-        Some(Measured { load, mem_kb, swap_kb: sensors::swap_in_use_kb().unwrap_or(0) })
+        Some(Measured {
+            load,
+            mem_kb,
+            swap_kb: sensors::swap_in_use_kb().unwrap_or(0),
+        })
     }
 }
 
@@ -45,7 +50,11 @@ impl Gauge {
     /// For this host; nothing has been told yet.
     pub fn new(hardware: &Hardware) -> Gauge {
         let (processors, memory_kb) = (hardware.host_processors, hardware.memory_kb);
-        Gauge { told: Measured::default(), processors, memory_kb }
+        Gauge {
+            told: Measured::default(),
+            processors,
+            memory_kb,
+        }
     }
 
     /// Notes what was measured. True if it is worth telling; it counts as told then.
@@ -88,17 +97,27 @@ mod tests {
     use super::*;
 
     fn gauge() -> Gauge {
-        Gauge { told: Measured::default(), processors: 4, memory_kb: 64_000 }
+        Gauge {
+            told: Measured::default(),
+            processors: 4,
+            memory_kb: 64_000,
+        }
     }
 
     fn measured(load: u32, mem_kb: u64) -> Measured {
-        Measured { load, mem_kb, swap_kb: 0 }
+        Measured {
+            load,
+            mem_kb,
+            swap_kb: 0,
+        }
     }
 
     #[test]
     fn a_load_counts_in_whole_processors_and_next_to_none_as_none() {
         // M7: at a load of 1.6 of 4 two more processors are in use, at 2.4 and 2.8 three.
-        let counted: Vec<i64> = [0, 100, 101, 1000, 1100, 1600, 2400, 2800].map(processors).to_vec();
+        let counted: Vec<i64> = [0, 100, 101, 1000, 1100, 1600, 2400, 2800]
+            .map(processors)
+            .to_vec();
         assert_eq!(counted, [0, 0, 1, 1, 1, 2, 3, 3]);
     }
 
@@ -110,14 +129,23 @@ mod tests {
             assert!(!gauge.is_news(measured(load, mem_kb)), "{load} {mem_kb}");
         }
         assert!(gauge.is_news(measured(1250, 10_000)));
-        assert!(!gauge.is_news(measured(1200, 10_000)), "told is what counts, not what was measured before");
+        assert!(
+            !gauge.is_news(measured(1200, 10_000)),
+            "told is what counts, not what was measured before"
+        );
         assert!(gauge.is_news(measured(1200, 11_001)));
-        assert!(gauge.is_news(Measured { swap_kb: 1001, ..measured(1200, 11_001) }));
+        assert!(gauge.is_news(Measured {
+            swap_kb: 1001,
+            ..measured(1200, 11_001)
+        }));
     }
 
     #[test]
     fn many_processors_are_not_told_of_for_a_quarter_of_one() {
-        let mut gauge = Gauge { processors: 256, ..gauge() };
+        let mut gauge = Gauge {
+            processors: 256,
+            ..gauge()
+        };
         assert!(!gauge.is_news(measured(5119, 0)));
         assert!(gauge.is_news(measured(5120, 0)));
     }
@@ -125,8 +153,21 @@ mod tests {
     #[test]
     fn several_nodes_of_one_host_share_what_is_in_use() {
         let mut nodes = vec![NodeFacts::default(); 2];
-        note(&mut nodes, Measured { load: 3000, mem_kb: 1001, swap_kb: 0 });
-        assert_eq!((nodes[0].load, &nodes[0].utilized["ncpus"]), (1500, &Value::Long(2)));
-        assert_eq!((nodes[1].utilized["mem"].to_string(), nodes[1].load), ("501kb".to_string(), 1500));
+        note(
+            &mut nodes,
+            Measured {
+                load: 3000,
+                mem_kb: 1001,
+                swap_kb: 0,
+            },
+        );
+        assert_eq!(
+            (nodes[0].load, &nodes[0].utilized["ncpus"]),
+            (1500, &Value::Long(2))
+        );
+        assert_eq!(
+            (nodes[1].utilized["mem"].to_string(), nodes[1].load),
+            ("501kb".to_string(), 1500)
+        );
     }
 }

@@ -22,7 +22,10 @@ const MOST_PARENTS: usize = 1000;
 /// What the tool is asked, in this order.
 const QUESTIONS: [&[&str]; 2] = [
     &["--query-gpu=index,uuid", "--format=csv,noheader"],
-    &["--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader"],
+    &[
+        "--query-compute-apps=gpu_uuid,pid,used_memory",
+        "--format=csv,noheader",
+    ],
 ];
 
 /// Watches the GPUs.
@@ -72,7 +75,11 @@ impl Watcher {
 
     /// When there is next something to do.
     pub fn due(&self) -> Option<Span> {
-        self.tool.as_ref().map(|_| self.asked.as_ref().map_or(self.next, |(_, tool)| tool.until))
+        self.tool.as_ref().map(|_| {
+            self.asked
+                .as_ref()
+                .map_or(self.next, |(_, tool)| tool.until)
+        })
     }
 
     /// Asks when it is time, and gives up on a tool that takes too long.
@@ -108,7 +115,10 @@ impl Watcher {
                 }
             },
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                info!("there is no {}: use of GPUs outside the queue goes unseen", program.display());
+                info!(
+                    "there is no {}: use of GPUs outside the queue goes unseen",
+                    program.display()
+                );
                 self.tool = None;
                 self.settle(BTreeSet::new());
             }
@@ -116,11 +126,20 @@ impl Watcher {
         }
     }
 
-    /// Takes in what the tool says. Once all is said, the GPUs used by processes that stem from none
-    /// of the shepherds are news.
-    pub fn hear(&mut self, now: Span, poller: &mut Poller, shepherds: impl FnOnce() -> BTreeSet<i32>) {
-        let Some((question, tool)) = self.asked.as_mut() else { return };
-        let (question, Some(said)) = (*question, tool.hear()) else { return };
+    /// Takes in what the tool says. Once all is said, the GPUs used by processes that stem from
+    /// none of the shepherds are news.
+    pub fn hear(
+        &mut self,
+        now: Span,
+        poller: &mut Poller,
+        shepherds: impl FnOnce() -> BTreeSet<i32>,
+    ) {
+        let Some((question, tool)) = self.asked.as_mut() else {
+            return;
+        };
+        let (question, Some(said)) = (*question, tool.hear()) else {
+            return;
+        };
         self.put_away(poller);
         match (said, question) {
             (Err(error), _) => self.fail(&error.to_string()),
@@ -141,10 +160,22 @@ impl Watcher {
 
     fn used_outside(&self, said: &str, shepherds: impl FnOnce() -> BTreeSet<i32>) -> BTreeSet<u16> {
         let users: Vec<(&str, i32)> = said.lines().filter_map(user).collect();
-        let ours = if users.is_empty() { BTreeSet::new() } else { shepherds() };
-        let parent = |pid: i32| procfs::process(pid).filter(|process| process.lives()).map(|process| process.parent);
-        let outside = users.into_iter().filter(|&(_, pid)| is_outside(pid, &ours, parent));
-        outside.filter_map(|(uuid, _)| self.numbers.get(uuid).copied()).collect()
+        let ours = if users.is_empty() {
+            BTreeSet::new()
+        } else {
+            shepherds()
+        };
+        let parent = |pid: i32| {
+            procfs::process(pid)
+                .filter(|process| process.lives())
+                .map(|process| process.parent)
+        };
+        let outside = users
+            .into_iter()
+            .filter(|&(_, pid)| is_outside(pid, &ours, parent));
+        outside
+            .filter_map(|(uuid, _)| self.numbers.get(uuid).copied())
+            .collect()
     }
 
     fn put_away(&mut self, poller: &mut Poller) {
@@ -185,7 +216,9 @@ fn user(line: &str) -> Option<(&str, i32)> {
 
 /// Whether a process lives and stems from none of these; `parent` tells a living process's parent.
 fn is_outside(pid: i32, shepherds: &BTreeSet<i32>, parent: impl Fn(i32) -> Option<i32>) -> bool {
-    let Some(first) = parent(pid) else { return false };
+    let Some(first) = parent(pid) else {
+        return false;
+    };
     let mut line = std::iter::successors(Some(first), |&pid| parent(pid)).take(MOST_PARENTS);
     !shepherds.contains(&pid) && !line.any(|pid| shepherds.contains(&pid))
 }
@@ -209,9 +242,16 @@ mod tests {
         let parents = BTreeMap::from([(10, 1), (11, 10), (12, 11), (20, 1), (30, 31), (31, 30)]);
         let parent = |pid: i32| parents.get(&pid).copied();
         let shepherds = BTreeSet::from([10]);
-        assert!([10, 11, 12].iter().all(|&pid| !is_outside(pid, &shepherds, parent)));
+        assert!(
+            [10, 11, 12]
+                .iter()
+                .all(|&pid| !is_outside(pid, &shepherds, parent))
+        );
         assert!(is_outside(20, &shepherds, parent));
-        assert!(!is_outside(99, &shepherds, parent), "one that is gone uses nothing");
+        assert!(
+            !is_outside(99, &shepherds, parent),
+            "one that is gone uses nothing"
+        );
         assert!(is_outside(30, &shepherds, parent), "a loop ends");
     }
 }

@@ -13,7 +13,10 @@ pub fn read(home: &Home) -> Result<Option<Grant>> {
     match std::fs::read_to_string(&path) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         // To offer the whole host instead would take what is other jobs'.
-        text => Grant::parse(&text.with_context(place)?).map(Some).map_err(|why| anyhow!(why)).with_context(place),
+        text => Grant::parse(&text.with_context(place)?)
+            .map(Some)
+            .map_err(|why| anyhow!(why))
+            .with_context(place),
     }
 }
 
@@ -23,7 +26,9 @@ impl Hardware {
         let bound = !grant.cpus.is_empty();
         let processors = match bound {
             true => grant.cpus.clone(),
-            false => (0..grant.ncpus).filter_map(|number| u16::try_from(number).ok()).collect(),
+            false => (0..grant.ncpus)
+                .filter_map(|number| u16::try_from(number).ok())
+                .collect(),
         };
         Hardware {
             processors,
@@ -53,22 +58,43 @@ mod tests {
             memory_kb: 4000,
             gpus: vec![0, 1],
         };
-        probe::nodes(&Args::try_parse_from(["noded"]).unwrap(), &hardware.within(grant)).remove(0)
+        probe::nodes(
+            &Args::try_parse_from(["noded"]).unwrap(),
+            &hardware.within(grant),
+        )
+        .remove(0)
     }
 
     #[test]
     fn what_the_job_was_given_is_what_there_is() {
-        let node = offered(&Grant { ncpus: 2, mem_kb: Some(1000), cpus: vec![1, 3], gpus: vec![1] });
-        assert_eq!((&node.available["ncpus"], &node.available["ngpus"]), (&Value::Long(2), &Value::Long(1)));
+        let node = offered(&Grant {
+            ncpus: 2,
+            mem_kb: Some(1000),
+            cpus: vec![1, 3],
+            gpus: vec![1],
+        });
+        assert_eq!(
+            (&node.available["ncpus"], &node.available["ngpus"]),
+            (&Value::Long(2), &Value::Long(1))
+        );
         assert_eq!(node.available["mem"].to_string(), "1000kb");
         assert_eq!((node.cpus, node.gpus), (vec![1, 3], vec![1]));
     }
 
     #[test]
     fn a_job_bound_to_nothing_binds_nothing() {
-        let node = offered(&Grant { ncpus: 6, ..Grant::default() });
+        let node = offered(&Grant {
+            ncpus: 6,
+            ..Grant::default()
+        });
         assert_eq!(node.available["ncpus"], Value::Long(6));
-        assert_eq!(node.available["mem"].to_string(), "4000kb", "a job held to no memory may have the host's");
-        assert!(node.cpus.is_empty() && node.gpus.is_empty() && !node.available.contains_key("ngpus"));
+        assert_eq!(
+            node.available["mem"].to_string(),
+            "4000kb",
+            "a job held to no memory may have the host's"
+        );
+        assert!(
+            node.cpus.is_empty() && node.gpus.is_empty() && !node.available.contains_key("ngpus")
+        );
     }
 }

@@ -40,7 +40,9 @@ impl Hollow {
 
     /// One stands still, or goes on.
     pub fn turn(&mut self, name: Name, stop: bool, now: Span) {
-        let Some(&(began, end)) = self.began.get(&name) else { return };
+        let Some(&(began, end)) = self.began.get(&name) else {
+            return;
+        };
         if stop {
             self.ends.remove(&(end, name));
             self.stopped.entry(name).or_insert(now);
@@ -53,10 +55,23 @@ impl Hollow {
 
     /// Ends those whose time has come.
     pub fn end(&mut self, now: Span) -> Vec<(Name, Outcome)> {
-        let due: Vec<Name> = self.ends.iter().take_while(|(end, _)| *end <= now).map(|&(_, name)| name).collect();
-        let outcome =
-            |used| Outcome { how: How::Exited(0), sent: None, used, notes: Vec::new(), unfit: None, on_its_own: true };
-        due.into_iter().filter_map(|name| Some((name, outcome(self.forget(name, now)?)))).collect()
+        let due: Vec<Name> = self
+            .ends
+            .iter()
+            .take_while(|(end, _)| *end <= now)
+            .map(|&(_, name)| name)
+            .collect();
+        let outcome = |used| Outcome {
+            how: How::Exited(0),
+            sent: None,
+            used,
+            notes: Vec::new(),
+            unfit: None,
+            on_its_own: true,
+        };
+        due.into_iter()
+            .filter_map(|name| Some((name, outcome(self.forget(name, now)?))))
+            .collect()
     }
 
     /// When the next one ends.
@@ -68,7 +83,10 @@ impl Hollow {
         let (began, end) = self.began.remove(&name)?;
         self.ends.remove(&(end, name));
         let now = self.stopped.remove(&name).unwrap_or(now);
-        Some(Usage { walltime: Span(now.0 - began.0), ..Usage::default() })
+        Some(Usage {
+            walltime: Span(now.0 - began.0),
+            ..Usage::default()
+        })
     }
 }
 
@@ -76,7 +94,9 @@ fn runtime(launch: &Launch) -> Span {
     let mut entries = launch.environ.split(|&b| b == 0);
     let asked = entries.find_map(|entry| entry.strip_prefix(b"HOLLOW_RUNTIME="));
     let seconds = asked.and_then(|text| std::str::from_utf8(text).ok()?.parse::<f64>().ok());
-    let asked = seconds.filter(|s| *s >= 0.0 && *s < 1e12).map(|s| Span((s * 1000.0) as i64));
+    let asked = seconds
+        .filter(|s| *s >= 0.0 && *s < 1e12)
+        .map(|s| Span((s * 1000.0) as i64));
     asked.or(launch.walltime).unwrap_or_default()
 }
 
@@ -101,7 +121,10 @@ mod tests {
         assert_eq!((ended[0].0.attempt, &ended[0].1.how), (1, &How::Exited(0)));
         assert_eq!(hollow.next(), Some(Span(61_000)));
         let outcome = hollow.cancel(Name::of(&launch), Span(3000)).unwrap();
-        assert_eq!((outcome.sent, outcome.used.walltime), (Some(15), Span(2000)));
+        assert_eq!(
+            (outcome.sent, outcome.used.walltime),
+            (Some(15), Span(2000))
+        );
         assert_eq!(hollow.next(), None);
     }
 
@@ -122,16 +145,26 @@ mod tests {
         assert_eq!(hollow.end(Span(30_000))[0].1.used.walltime, Span(10_000));
         hollow.start(&launch, Span(0));
         hollow.turn(name, true, Span(4000));
-        assert_eq!(hollow.cancel(name, Span(9000)).unwrap().used.walltime, Span(4000));
+        assert_eq!(
+            hollow.cancel(name, Span(9000)).unwrap().used.walltime,
+            Span(4000)
+        );
     }
 
     #[test]
     fn a_pretended_job_lasts_its_walltime_where_what_it_asks_for_is_no_time() {
         let lasts = |asked: &str| {
             let environ = format!("PATH=/bin\0HOLLOW_RUNTIME={asked}\0").into_bytes();
-            runtime(&Launch { environ, walltime: Some(Span::seconds(60)), ..launch() })
+            runtime(&Launch {
+                environ,
+                walltime: Some(Span::seconds(60)),
+                ..launch()
+            })
         };
-        assert_eq!(["0", "0.25", "7"].map(lasts), [Span(0), Span(250), Span::seconds(7)]);
+        assert_eq!(
+            ["0", "0.25", "7"].map(lasts),
+            [Span(0), Span(250), Span::seconds(7)]
+        );
         for asked in ["-1", "1e12", "1e300", "nan", "soon", ""] {
             assert_eq!(lasts(asked), Span::seconds(60), "{asked}");
         }

@@ -51,7 +51,9 @@ pub struct Fence {
 /// Has the kernel limit a job's memory and processes, where it can. A limit on memory that may be
 /// exceeded for a while is left to the shepherd.
 pub fn fence(launch: &Launch, cgroup: &Cgroup, processes: Option<u64>) -> Fence {
-    let memory = room(launch).mem.filter(|_| launch.responses.mem.ends_at_once());
+    let memory = room(launch)
+        .mem
+        .filter(|_| launch.responses.mem.ends_at_once());
     Fence {
         memory: memory.is_some_and(|most| cgroup.bound_memory(most)),
         processes: processes.is_some_and(|most| cgroup.bound_processes(most)),
@@ -99,7 +101,16 @@ impl Guard {
         let last = (began, Reading::default(), FIRST);
         let (responses, over) = (launch.responses, BTreeMap::new());
         let threads = processes.filter(|_| !fence.processes);
-        let mut guard = Guard { room, pmem: pmem_kb, cput, threads, responses, over, next: None, last };
+        let mut guard = Guard {
+            room,
+            pmem: pmem_kb,
+            cput,
+            threads,
+            responses,
+            over,
+            next: None,
+            last,
+        };
         guard.next = guard.pause().map(|_| later(began, FIRST));
         guard
     }
@@ -117,15 +128,18 @@ impl Guard {
         }
     }
 
-    /// The job has stood still for so long: that was neither time over a limit nor time between two looks.
+    /// The job has stood still for so long: that was neither time over a limit nor time between two
+    /// looks.
     pub fn pass_over(&mut self, length: Span) {
-        self.over.values_mut().for_each(|since| *since = later(*since, length));
+        self.over
+            .values_mut()
+            .for_each(|since| *since = later(*since, length));
         self.last.0 = later(self.last.0, length);
         self.next = self.next.map(|next| later(next, length));
     }
 
-    /// Looks; how the job is to end if it is over one of its limits. `kin`: the processes that the same
-    /// attempt runs here under other shepherds.
+    /// Looks; how the job is to end if it is over one of its limits. `kin`: the processes that the
+    /// same attempt runs here under other shepherds.
     pub fn look(
         &mut self,
         meter: &mut Meter,
@@ -134,8 +148,18 @@ impl Guard {
         elapsed: Span,
     ) -> Option<How> {
         let before = clock::monotonic();
-        let suspect = self.room.mem.into_iter().chain(self.pmem).min().unwrap_or(u64::MAX);
-        let kin = if self.room == Room::default() { Vec::new() } else { kin() };
+        let suspect = self
+            .room
+            .mem
+            .into_iter()
+            .chain(self.pmem)
+            .min()
+            .unwrap_or(u64::MAX);
+        let kin = if self.room == Room::default() {
+            Vec::new()
+        } else {
+            kin()
+        };
         let reading = meter.look(cgroup, &kin, elapsed, suspect);
         let now = clock::monotonic();
         let pause = self.pause_after(&reading, Span(now.0 - self.last.0.0));
@@ -151,7 +175,8 @@ impl Guard {
     /// The first limit that it has been over for longer than it may.
     fn overdue(&mut self, reading: &Reading, now: Span) -> Option<How> {
         let excesses = self.excesses(reading);
-        self.over.retain(|bound, _| excesses.iter().any(|(over, _)| over == bound));
+        self.over
+            .retain(|bound, _| excesses.iter().any(|(over, _)| over == bound));
         let due = |(bound, how): (Bound, How)| {
             let since = *self.over.entry(bound).or_insert(now);
             (now >= later(since, self.responses.of(bound).after)).then_some(how)
@@ -161,24 +186,35 @@ impl Guard {
 
     /// Not after the moment at which its patience is over.
     fn soonest(&self, next: Span, now: Span) -> Span {
-        let ends = self.over.iter().map(|(&bound, &since)| later(since, self.responses.of(bound).after));
-        ends.filter(|&end| end > now).chain([next]).min().unwrap_or(next)
+        let ends = self
+            .over
+            .iter()
+            .map(|(&bound, &since)| later(since, self.responses.of(bound).after));
+        ends.filter(|&end| end > now)
+            .chain([next])
+            .min()
+            .unwrap_or(next)
     }
 
     /// All limits that it is over.
     fn excesses(&self, reading: &Reading) -> Vec<(Bound, How)> {
         let memory = |bound, used: u64, limit: Option<u64>| {
-            limit.filter(|&limit| used > limit).map(|limit| (bound, exceeded(bound, kb(used), kb(limit))))
+            limit
+                .filter(|&limit| used > limit)
+                .map(|limit| (bound, exceeded(bound, kb(used), kb(limit))))
         };
         let over_cput = self.cput.filter(|&limit| reading.cput > limit);
-        let cput = over_cput.map(|limit| (Bound::Cput, exceeded(Bound::Cput, reading.cput.0, limit.0)));
+        let cput =
+            over_cput.map(|limit| (Bound::Cput, exceeded(Bound::Cput, reading.cput.0, limit.0)));
         [
             memory(Bound::Mem, reading.mem_kb, self.room.mem),
             memory(Bound::Pmem, reading.largest_kb, self.pmem),
-            self.threads.filter(|&most| reading.threads > most).map(|most| {
-                let how = exceeded(Bound::Processes, kb(reading.threads), kb(most));
-                (Bound::Processes, how)
-            }),
+            self.threads
+                .filter(|&most| reading.threads > most)
+                .map(|most| {
+                    let how = exceeded(Bound::Processes, kb(reading.threads), kb(most));
+                    (Bound::Processes, how)
+                }),
             memory(Bound::Vmem, reading.vmem_kb, self.room.vmem),
             cput,
         ]
@@ -202,20 +238,29 @@ impl Guard {
             let grown = kb(now.saturating_sub(before)).max(1);
             // Half the time that it takes to the limit at the pace of late.
             let left = kb(limit?.saturating_sub(now)).saturating_mul(since.0.max(1)) / grown / 2;
-            Some(left.min(paused.0.saturating_mul(2)).clamp(SHORTEST.0, LONGEST.0))
+            Some(
+                left.min(paused.0.saturating_mul(2))
+                    .clamp(SHORTEST.0, LONGEST.0),
+            )
         };
         let time = self.cput.map(|limit| {
             if reading.cput > limit && self.over.contains_key(&Bound::Cput) {
                 return LONGEST.0;
             }
-            let left = limit.0.saturating_sub(reading.cput.0).max(0) / i64::from(sensors::host_processors().max(1));
+            let left = limit.0.saturating_sub(reading.cput.0).max(0)
+                / i64::from(sensors::host_processors().max(1));
             left.clamp(SHORTEST.0, LONGEST_CPUT.0)
         });
         [
             memory(Bound::Mem, self.room.mem, reading.mem_kb, last.mem_kb),
             memory(Bound::Pmem, self.pmem, reading.largest_kb, last.largest_kb),
             memory(Bound::Vmem, self.room.vmem, reading.vmem_kb, last.vmem_kb),
-            memory(Bound::Processes, self.threads, reading.threads, last.threads),
+            memory(
+                Bound::Processes,
+                self.threads,
+                reading.threads,
+                last.threads,
+            ),
             time,
         ]
         .into_iter()
@@ -227,14 +272,18 @@ impl Guard {
 
 /// Has the kernel hold this process, and those it will start, to what it bounds of each.
 pub fn impose(limits: &Bounds) -> io::Result<()> {
-    let seconds = limits.pcput.map(|span| span.as_seconds().max(1).unsigned_abs());
+    let seconds = limits
+        .pcput
+        .map(|span| span.as_seconds().max(1).unsigned_abs());
     let bytes = |kb: Option<u64>| kb.map(|kb| kb.saturating_mul(1024));
     for (resource, most) in [
         (Resource::RLIMIT_CPU, seconds),
         (Resource::RLIMIT_AS, bytes(limits.pvmem_kb)),
         (Resource::RLIMIT_FSIZE, bytes(limits.file_kb)),
     ] {
-        let Some(most) = most.filter(|&most| most < RLIM_INFINITY) else { continue };
+        let Some(most) = most.filter(|&most| most < RLIM_INFINITY) else {
+            continue;
+        };
         let (_, hard) = getrlimit(resource)?;
         setrlimit(resource, most.min(hard), most.min(hard))?;
     }
@@ -268,7 +317,10 @@ mod tests {
     }
 
     fn reading(mem_kb: u64) -> Reading {
-        Reading { mem_kb, ..Reading::default() }
+        Reading {
+            mem_kb,
+            ..Reading::default()
+        }
     }
 
     #[test]
@@ -294,10 +346,21 @@ mod tests {
     fn being_at_a_limit_is_not_being_over_it() {
         let mut guard = guard(Some(1000), Some(Span::seconds(2)));
         assert_eq!(guard.overdue(&reading(1000), Span(0)), None);
-        let over = How::Exceeded { bound: Bound::Mem, used: 1001, limit: 1000 };
+        let over = How::Exceeded {
+            bound: Bound::Mem,
+            used: 1001,
+            limit: 1000,
+        };
         assert_eq!(guard.overdue(&reading(1001), Span(0)), Some(over));
-        let busy = Reading { cput: Span(2001), ..Reading::default() };
-        let over = How::Exceeded { bound: Bound::Cput, used: 2001, limit: 2000 };
+        let busy = Reading {
+            cput: Span(2001),
+            ..Reading::default()
+        };
+        let over = How::Exceeded {
+            bound: Bound::Cput,
+            used: 2001,
+            limit: 2000,
+        };
         assert_eq!(guard.overdue(&busy, Span(0)), Some(over));
     }
 
@@ -305,12 +368,26 @@ mod tests {
     fn processes_are_counted_unless_the_kernel_does() {
         let launch = launch();
         let made = |fence: Fence| Guard::new(&launch, Some(10), fence, Span(0));
-        assert_eq!(made(Fence { processes: true, memory: false }).next(), None);
+        assert_eq!(
+            made(Fence {
+                processes: true,
+                memory: false
+            })
+            .next(),
+            None
+        );
         let mut guard = made(Fence::default());
         assert_eq!(guard.next(), Some(FIRST));
-        let reading = |threads| Reading { threads, ..Reading::default() };
+        let reading = |threads| Reading {
+            threads,
+            ..Reading::default()
+        };
         assert_eq!(guard.overdue(&reading(10), Span(0)), None);
-        let over = How::Exceeded { bound: Bound::Processes, used: 11, limit: 10 };
+        let over = How::Exceeded {
+            bound: Bound::Processes,
+            used: 11,
+            limit: 10,
+        };
         assert_eq!(guard.overdue(&reading(11), Span(0)), Some(over));
     }
 
@@ -323,10 +400,18 @@ mod tests {
         assert_eq!(guard.overdue(&reading(1001), minute(1)), None);
         assert_eq!(guard.soonest(minute(30), minute(1)), minute(6));
         assert_eq!(guard.overdue(&reading(900), minute(5)), None);
-        assert_eq!(guard.overdue(&reading(2000), minute(7)), None, "it was below in between");
+        assert_eq!(
+            guard.overdue(&reading(2000), minute(7)),
+            None,
+            "it was below in between"
+        );
         assert_eq!(guard.pause_after(&reading(2000), Span(100)), Some(LONGEST));
         assert_eq!(guard.overdue(&reading(3000), minute(11)), None);
-        let over = How::Exceeded { bound: Bound::Mem, used: 1500, limit: 1000 };
+        let over = How::Exceeded {
+            bound: Bound::Mem,
+            used: 1500,
+            limit: 1000,
+        };
         assert_eq!(guard.overdue(&reading(1500), minute(12)), Some(over));
     }
 }

@@ -33,9 +33,18 @@ pub struct Reading {
 impl Meter {
     /// For a job that holds these. `files`: its files in shared memory, if they count.
     pub fn new(shares: &[Share], files: Option<SharedMemory>) -> Meter {
-        let taken = shares.iter().flat_map(|share| &share.taken).filter(|(name, _)| name == "ncpus");
+        let taken = shares
+            .iter()
+            .flat_map(|share| &share.taken)
+            .filter(|(name, _)| name == "ncpus");
         let ncpus = taken.filter_map(|(_, value)| value.amount()).sum::<i64>();
-        Meter { so_far: Usage { ncpus: u32::try_from(ncpus).unwrap_or(0), ..Usage::default() }, files }
+        Meter {
+            so_far: Usage {
+                ncpus: u32::try_from(ncpus).unwrap_or(0),
+                ..Usage::default()
+            },
+            files,
+        }
     }
 
     /// Looks at the job's living processes; what has been used so far.
@@ -44,12 +53,23 @@ impl Meter {
         self.so_far
     }
 
-    /// Looks at the job's living processes, and at its kin: what belongs to the same job but is counted
-    /// elsewhere. Memory that seems to be more than `suspect` kilobytes is measured again with what
-    /// processes share counted once and without pages of files, which takes the kernel longer.
-    pub fn look(&mut self, cgroup: Option<&Cgroup>, kin: &[Process], walltime: Span, suspect: u64) -> Reading {
+    /// Looks at the job's living processes, and at its kin: what belongs to the same job but is
+    /// counted elsewhere. Memory that seems to be more than `suspect` kilobytes is measured again
+    /// with what processes share counted once and without pages of files, which takes the kernel
+    /// longer.
+    pub fn look(
+        &mut self,
+        cgroup: Option<&Cgroup>,
+        kin: &[Process],
+        walltime: Span,
+        suspect: u64,
+    ) -> Reading {
         let alive: Vec<Process> = match cgroup {
-            Some(group) => group.processes().into_iter().filter_map(procfs::process).collect(),
+            Some(group) => group
+                .processes()
+                .into_iter()
+                .filter_map(procfs::process)
+                .collect(),
             None => procfs::family(nix::unistd::getpid().as_raw()),
         };
         let is_sample = suspect == u64::MAX;
@@ -61,7 +81,11 @@ impl Meter {
         self.so_far.vmem_kb = self.so_far.vmem_kb.max(own.vmem_kb);
         let threads = alive.iter().map(|p| p.threads).sum();
         let running = Span(alive.iter().map(|p| p.cput).sum());
-        Reading { cput: self.note(cgroup, running, walltime).cput, threads, ..all }
+        Reading {
+            cput: self.note(cgroup, running, walltime).cput,
+            threads,
+            ..all
+        }
     }
 
     /// Notes what somebody else has measured: the largest resident memory, in kilobytes.
@@ -76,9 +100,12 @@ impl Meter {
 
     fn note(&mut self, cgroup: Option<&Cgroup>, running: Span, walltime: Span) -> Usage {
         let (reaped, largest_kb) = reaped();
-        let cput = cgroup.and_then(Cgroup::cput).unwrap_or(Span(reaped.0 + running.0));
+        let cput = cgroup
+            .and_then(Cgroup::cput)
+            .unwrap_or(Span(reaped.0 + running.0));
         let so_far = &mut self.so_far;
-        // A process that ends unseen by a parent that ignores it takes its time with it: never back.
+        // A process that ends unseen by a parent that ignores it takes its time with it: never
+        // back.
         so_far.cput = so_far.cput.max(cput);
         so_far.mem_kb = so_far.mem_kb.max(largest_kb);
         so_far.walltime = walltime;
@@ -93,13 +120,26 @@ fn weigh(alive: &[Process], kin: &[Process], suspect: u64, files_kb: u64) -> (Re
     let resident: u64 = own.iter().chain(&kin).map(|p| p.mem_kb).sum();
     let is_suspect = resident.saturating_add(files_kb) > suspect;
     let weight = |p: &&Process| {
-        if is_suspect { procfs::proportional_kb(p) } else { (0, p.mem_kb) }
+        if is_suspect {
+            procfs::proportional_kb(p)
+        } else {
+            (0, p.mem_kb)
+        }
     };
     let own_weights: Vec<(u64, u64)> = own.iter().map(weight).collect();
     let kin_weights: Vec<(u64, u64)> = kin.iter().map(weight).collect();
     let vmem_kb = own.iter().map(|p| p.vmem_kb).sum();
-    let largest_kb = own_weights.iter().map(|(own, shared)| own + shared).max().unwrap_or(0);
-    let own = Reading { mem_kb: sum(own_weights.iter(), files_kb), largest_kb, vmem_kb, ..Reading::default() };
+    let largest_kb = own_weights
+        .iter()
+        .map(|(own, shared)| own + shared)
+        .max()
+        .unwrap_or(0);
+    let own = Reading {
+        mem_kb: sum(own_weights.iter(), files_kb),
+        largest_kb,
+        vmem_kb,
+        ..Reading::default()
+    };
     let all = Reading {
         mem_kb: sum(own_weights.iter().chain(&kin_weights), files_kb),
         vmem_kb: vmem_kb + kin.iter().map(|p| p.vmem_kb).sum::<u64>(),
@@ -117,7 +157,9 @@ fn sum<'a>(weights: impl Iterator<Item = &'a (u64, u64)>, files_kb: u64) -> u64 
 
 /// Processor time of all that this process has waited for, and the largest of them in kilobytes.
 fn reaped() -> (Span, u64) {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return (Span(0), 0) };
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else {
+        return (Span(0), 0);
+    };
     let (user, system) = (usage.user_time(), usage.system_time());
     let micros = (user.tv_sec() + system.tv_sec()) * 1_000_000 + user.tv_usec() + system.tv_usec();
     (Span(micros / 1000), usage.max_rss().max(0) as u64)
@@ -129,31 +171,66 @@ mod tests {
 
     /// A process that is gone by now: measured again it has nothing.
     fn gone(mem_kb: u64) -> Process {
-        Process { pid: i32::MAX, parent: 0, mem_kb, vmem_kb: 10 * mem_kb, ..procfs::own().unwrap() }
+        Process {
+            pid: i32::MAX,
+            parent: 0,
+            mem_kb,
+            vmem_kb: 10 * mem_kb,
+            ..procfs::own().unwrap()
+        }
     }
 
     #[test]
     fn memory_is_measured_again_only_where_it_seems_too_much_with_that_of_kin() {
         let (alive, kin) = ([gone(500), gone(300)], [gone(200)]);
-        let own = Reading { mem_kb: 800, largest_kb: 500, vmem_kb: 8000, ..Reading::default() };
-        let all = Reading { mem_kb: 1000, vmem_kb: 10_000, ..own };
+        let own = Reading {
+            mem_kb: 800,
+            largest_kb: 500,
+            vmem_kb: 8000,
+            ..Reading::default()
+        };
+        let all = Reading {
+            mem_kb: 1000,
+            vmem_kb: 10_000,
+            ..own
+        };
         assert_eq!(weigh(&alive, &kin, 1000, 0), (own, all));
-        let nothing = |of: Reading| Reading { mem_kb: 0, largest_kb: 0, ..of };
+        let nothing = |of: Reading| Reading {
+            mem_kb: 0,
+            largest_kb: 0,
+            ..of
+        };
         assert_eq!(weigh(&alive, &kin, 999, 0), (nothing(own), nothing(all)));
-        let with_files = |of: Reading| Reading { mem_kb: 300, largest_kb: 0, ..of };
-        assert_eq!(weigh(&alive, &kin, 1000, 300), (with_files(own), with_files(all)));
+        let with_files = |of: Reading| Reading {
+            mem_kb: 300,
+            largest_kb: 0,
+            ..of
+        };
+        assert_eq!(
+            weigh(&alive, &kin, 1000, 300),
+            (with_files(own), with_files(all))
+        );
     }
 
     #[test]
     fn files_that_are_mapped_count_once() {
         let weights = [(100, 30), (50, 20)];
-        assert_eq!([0, 40, 80].map(|files| sum(weights.iter(), files)), [200, 200, 230]);
+        assert_eq!(
+            [0, 40, 80].map(|files| sum(weights.iter(), files)),
+            [200, 200, 230]
+        );
     }
 
     #[test]
     fn memory_that_a_process_borrows_is_counted_once() {
         let me = procfs::own().unwrap();
-        let family = [me, Process { parent: me.pid, ..me }];
+        let family = [
+            me,
+            Process {
+                parent: me.pid,
+                ..me
+            },
+        ];
         let (own, all) = weigh(&family, &family, u64::MAX, 0);
         assert_eq!((own.mem_kb, all.mem_kb), (me.mem_kb, 2 * me.mem_kb));
     }

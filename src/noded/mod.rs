@@ -134,7 +134,11 @@ fn launch_for_tests() -> crate::wire::order::Launch {
         name: "job".into(),
         queue: "workq".into(),
         account: None,
-        owner: Owner { user: "ann".into(), uid: 1, gid: 1 },
+        owner: Owner {
+            user: "ann".into(),
+            uid: 1,
+            gid: 1,
+        },
         payload: crate::wire::message::Payload::Script(b"#!/bin/sh\n".to_vec()),
         arguments: Default::default(),
         shell: None,

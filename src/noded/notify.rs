@@ -1,5 +1,6 @@
-//! Programs of users that are notified of their jobs (`qsub -W notify=PATH`). Each runs under two processes of
-//! its own: one starts it, the other limits the time of both, ends all that they have started, and outlives noded.
+//! Programs of users that are notified of their jobs (`qsub -W notify=PATH`). Each runs under two
+//! processes of its own: one starts it, the other limits the time of both, ends all that they have
+//! started, and outlives noded.
 
 use super::child::Fault;
 use super::chore::Chore;
@@ -26,7 +27,8 @@ use std::io;
 const LIMIT: Span = Span::seconds(30);
 /// Programs that run at once.
 const MOST: usize = 64;
-/// Programs of one user that run at once. schedd sends one at a time, but a new schedd knows of none.
+/// Programs of one user that run at once. schedd sends one at a time, but a new schedd knows of
+/// none.
 const MOST_OF_USER: usize = 4;
 /// The memory of a program: of all its processes in a control group, else of each, in kilobytes.
 const MEMORY_KB: u64 = 1 << 20;
@@ -58,29 +60,60 @@ struct Running {
 impl Notifications {
     /// No program runs.
     pub fn new(site: Site) -> Notifications {
-        Notifications { site, running: Vec::new(), reports: Vec::new() }
+        Notifications {
+            site,
+            running: Vec::new(),
+            reports: Vec::new(),
+        }
     }
 
     /// Runs a program.
     pub fn begin(&mut self, notification: &Notification, poller: &mut Poller) {
-        let name = format!("{} of {}", notification.program.display(), notification.owner.user);
+        let name = format!(
+            "{} of {}",
+            notification.program.display(),
+            notification.owner.user
+        );
         match self.start(notification, poller) {
             Ok((supervisor, sources)) => {
                 let (token, uid) = (notification.token, notification.owner.uid);
-                self.running.push(Running { token, uid, name, supervisor, sources });
+                self.running.push(Running {
+                    token,
+                    uid,
+                    name,
+                    supervisor,
+                    sources,
+                });
             }
-            Err(error) => self.report(notification.token, &name, Err(not_started(error).to_string())),
+            Err(error) => self.report(
+                notification.token,
+                &name,
+                Err(not_started(error).to_string()),
+            ),
         }
     }
 
-    fn start(&self, notification: &Notification, poller: &mut Poller) -> io::Result<(Chore, Vec<Source>)> {
+    fn start(
+        &self,
+        notification: &Notification,
+        poller: &mut Poller,
+    ) -> io::Result<(Chore, Vec<Source>)> {
         if self.running.len() >= MOST {
             return Err(io::Error::other(format!("{MOST} programs run already")));
         }
-        if self.running.iter().filter(|running| running.uid == notification.owner.uid).count() >= MOST_OF_USER {
-            return Err(io::Error::other(format!("{MOST_OF_USER} programs of this user run already")));
+        if self
+            .running
+            .iter()
+            .filter(|running| running.uid == notification.owner.uid)
+            .count()
+            >= MOST_OF_USER
+        {
+            return Err(io::Error::other(format!(
+                "{MOST_OF_USER} programs of this user run already"
+            )));
         }
-        let supervisor = Chore::begin(|| supervise(&self.site, notification).map_err(io::Error::other))?;
+        let supervisor =
+            Chore::begin(|| supervise(&self.site, notification).map_err(io::Error::other))?;
         let sources = poller.add_all([supervisor.watched()].into_iter(), Source::Notification);
         let sources = sources.inspect_err(|_| supervisor.kill())?;
         Ok((supervisor, sources))
@@ -93,7 +126,10 @@ impl Notifications {
                 self.running.push(running);
                 continue;
             };
-            running.sources.drain(..).for_each(|source| poller.overlook(source));
+            running
+                .sources
+                .drain(..)
+                .for_each(|source| poller.overlook(source));
             self.report(running.token, &running.name, result);
         }
     }
@@ -104,7 +140,9 @@ impl Notifications {
     }
 
     fn report(&mut self, token: u64, name: &str, result: Result<(), String>) {
-        let why = result.err().map(|why| shortened(format!("{name}: {why}"), LONGEST));
+        let why = result
+            .err()
+            .map(|why| shortened(format!("{name}: {why}"), LONGEST));
         self.reports.push(Report::Notified { token, why });
     }
 }
@@ -113,14 +151,16 @@ fn not_started(error: io::Error) -> io::Error {
     io::Error::other(format!("it was not started: {error}"))
 }
 
-/// Has a process run the program, ends all processes within [`LIMIT`], and returns why the program failed.
-/// Only that process looks the user up and opens the program's file: both can hang.
+/// Has a process run the program, ends all processes within [`LIMIT`], and returns why the program
+/// failed. Only that process looks the user up and opens the program's file: both can hang.
 fn supervise(site: &Site, notification: &Notification) -> Result<(), String> {
     let until = clock::monotonic() + LIMIT;
     let children = detach().map_err(|error| not_started(error).to_string())?;
     let cgroup = cgroup(site);
     let runner = Chore::begin(|| run(site, notification, cgroup.as_ref()));
-    let result = runner.map_err(|error| not_started(error).to_string()).and_then(|runner| wait(runner, until));
+    let result = runner
+        .map_err(|error| not_started(error).to_string())
+        .and_then(|runner| wait(runner, until));
     sweep::end(cgroup.as_ref(), &children);
     result
 }
@@ -136,12 +176,15 @@ fn wait(mut runner: Chore, until: Span) -> Result<(), String> {
             return Err(format!("it took longer than {} s", LIMIT.as_seconds()));
         }
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        let _ = poll(&mut [PollFd::new(runner.watched(), PollFlags::POLLIN)], timeout);
+        let _ = poll(
+            &mut [PollFd::new(runner.watched(), PollFlags::POLLIN)],
+            timeout,
+        );
     }
 }
 
-/// Separates this process from noded and makes it the parent of every orphan of the program. Returns where it
-/// reads that a child has ended.
+/// Separates this process from noded and makes it the parent of every orphan of the program.
+/// Returns where it reads that a child has ended.
 fn detach() -> io::Result<nix::sys::signalfd::SignalFd> {
     process::set_name(c"lanai-notify");
     // Only this process can end what the program starts, so it must outlive noded.
@@ -161,7 +204,8 @@ fn cgroup(site: &Site) -> Option<Cgroup> {
 
 fn start(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> io::Result<Called> {
     let admitted = site.admit(&notification.owner);
-    let account = admitted.map_err(|(Fault::Owner(why) | Fault::Node(why))| io::Error::other(why))?;
+    let account =
+        admitted.map_err(|(Fault::Owner(why) | Fault::Node(why))| io::Error::other(why))?;
     let groups = user::groups(&account)?;
     let is_other = account.uid != site.own.uid;
     let words = [notification.program.display().to_string()];
@@ -171,11 +215,14 @@ fn start(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> i
         input: &notification.document,
         identity: is_other.then_some((&account, groups.as_slice())),
     };
-    call.start_within(Confinement { cgroup, limits: limits(&account, cgroup) })
+    call.start_within(Confinement {
+        cgroup,
+        limits: limits(&account, cgroup),
+    })
 }
 
-/// The limits of each process. The kernel counts all processes of the user for the last one, so it is set only
-/// where the control group limits those of the program.
+/// The limits of each process. The kernel counts all processes of the user for the last one, so it
+/// is set only where the control group limits those of the program.
 fn limits(account: &Account, cgroup: Option<&Cgroup>) -> Vec<(Resource, u64)> {
     let mut limits = vec![
         (Resource::RLIMIT_CORE, 0),
@@ -193,7 +240,11 @@ fn limits(account: &Account, cgroup: Option<&Cgroup>) -> Vec<(Resource, u64)> {
 
 /// The threads of all processes of a user.
 fn threads_of(uid: u32) -> u64 {
-    procfs::owned_by(uid).into_iter().filter_map(procfs::process).map(|process| process.threads).sum()
+    procfs::owned_by(uid)
+        .into_iter()
+        .filter_map(procfs::process)
+        .map(|process| process.threads)
+        .sum()
 }
 
 /// Runs the program to its end; the error says why it failed.
@@ -203,12 +254,19 @@ fn run(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> io:
         if let Some(ended) = called.hear() {
             break ended?;
         }
-        let mut fds: Vec<PollFd> = called.watched().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let mut fds: Vec<PollFd> = called
+            .watched()
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
         let _ = poll(&mut fds, PollTimeout::NONE);
     };
     if said.status == Some(0) {
         return Ok(());
     }
-    let status = said.status.map_or("a signal".to_string(), |status| format!("status {status}"));
-    Err(io::Error::other(called.blame(format!("it ended with {status}"))))
+    let status = said
+        .status
+        .map_or("a signal".to_string(), |status| format!("status {status}"));
+    Err(io::Error::other(
+        called.blame(format!("it ended with {status}")),
+    ))
 }

@@ -1,8 +1,9 @@
 //! Standing still: all processes of a job are stopped, stay so, and go on where they were.
 //!
-//! A control group is frozen by the kernel, with all that is forked in it. Without one every process is sent
-//! STOP, again and again until there is none that is new and none that runs; whoever wakes one of them finds it
-//! stopped again at the next look. What the job had stopped itself stays stopped when the rest goes on.
+//! A control group is frozen by the kernel, with all that is forked in it. Without one every
+//! process is sent STOP, again and again until there is none that is new and none that runs;
+//! whoever wakes one of them finds it stopped again at the next look. What the job had stopped
+//! itself stays stopped when the rest goes on.
 
 use super::sweep::Frozen;
 use crate::model::time::Span;
@@ -35,7 +36,13 @@ pub struct Pause {
 impl Pause {
     /// It is to begin.
     pub fn new(now: Span) -> Pause {
-        Pause { since: now, next: now, is_still: false, frozen: Frozen::new(), by_kernel: false }
+        Pause {
+            since: now,
+            next: now,
+            is_still: false,
+            frozen: Frozen::new(),
+            by_kernel: false,
+        }
     }
 
     /// Stops what is not stopped; whether with that all of it is for the first time.
@@ -54,7 +61,10 @@ impl Pause {
     fn stop(&mut self, cgroup: Option<&Cgroup>) -> bool {
         for _ in 0..PASSES {
             let before = self.frozen.len();
-            for process in family(cgroup).iter().filter(|process| !process.is_stopped()) {
+            for process in family(cgroup)
+                .iter()
+                .filter(|process| !process.is_stopped())
+            {
                 self.frozen.insert((process.pid, process.started));
                 process::send_signal(process.pid, SIGSTOP);
             }
@@ -65,16 +75,19 @@ impl Pause {
         family(cgroup).iter().all(|process| self.is_still(process))
     }
 
-    /// Stopped, or bound to be before it does anything: a shell hears no signal while a child that it has just
-    /// forked is stopped short of its exec.
+    /// Stopped, or bound to be before it does anything: a shell hears no signal while a child that
+    /// it has just forked is stopped short of its exec.
     fn is_still(&self, process: &Process) -> bool {
-        process.is_stopped() || (process.state == b'D' && self.frozen.contains(&(process.pid, process.started)))
+        process.is_stopped()
+            || (process.state == b'D' && self.frozen.contains(&(process.pid, process.started)))
     }
 
-    /// Lets all go on that was stopped here. Children first: a shell that waits for one need not see that it had
-    /// been stopped.
+    /// Lets all go on that was stopped here. Children first: a shell that waits for one need not
+    /// see that it had been stopped.
     pub fn end(self, cgroup: Option<&Cgroup>) {
-        let thawed = cgroup.filter(|_| self.by_kernel).map(|group| group.freeze(false));
+        let thawed = cgroup
+            .filter(|_| self.by_kernel)
+            .map(|group| group.freeze(false));
         if thawed.is_some_and(|thawed| thawed.is_ok()) && self.frozen.is_empty() {
             return;
         }
@@ -92,7 +105,10 @@ pub fn bind(cgroup: Option<&Cgroup>, cpus: &[u16]) {
     if cpus.is_empty() || cpus.iter().any(|&cpu| set.set(cpu.into()).is_err()) {
         return;
     }
-    for thread in family(cgroup).iter().flat_map(|process| procfs::threads(process.pid)) {
+    for thread in family(cgroup)
+        .iter()
+        .flat_map(|process| procfs::threads(process.pid))
+    {
         // One that has just ended need not be bound.
         let _ = sched_setaffinity(Pid::from_raw(thread), &set);
     }
@@ -101,7 +117,12 @@ pub fn bind(cgroup: Option<&Cgroup>, cpus: &[u16]) {
 /// The living processes of the job whose shepherd this process is.
 fn family(cgroup: Option<&Cgroup>) -> Vec<Process> {
     match cgroup {
-        Some(group) => group.processes().into_iter().filter_map(procfs::process).filter(Process::lives).collect(),
+        Some(group) => group
+            .processes()
+            .into_iter()
+            .filter_map(procfs::process)
+            .filter(Process::lives)
+            .collect(),
         None => procfs::descendants(nix::unistd::getpid().as_raw()),
     }
 }
@@ -115,12 +136,23 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    /// A process, and a folder that says as a control group does that it is in it, but freezes nothing.
+    /// A process, and a folder that says as a control group does that it is in it, but freezes
+    /// nothing.
     fn member(folder: &Path) -> (Called, i32) {
         let pid_file = folder.join("pid");
-        let script = format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 300", pid_file.display());
+        let script = format!(
+            "echo $$ >{0}.new; mv {0}.new {0}; exec sleep 300",
+            pid_file.display()
+        );
         let words = ["/bin/sh".into(), "-c".into(), script];
-        let called = Call { words: &words, environment: &[], input: b"", identity: None }.start().unwrap();
+        let called = Call {
+            words: &words,
+            environment: &[],
+            input: b"",
+            identity: None,
+        }
+        .start()
+        .unwrap();
         let pid = soon(|| fs::read_to_string(&pid_file).ok());
         fs::write(folder.join("cgroup.procs"), &pid).unwrap();
         (called, pid.trim().parse().unwrap())
@@ -144,7 +176,10 @@ mod tests {
     fn stilled(group: &Cgroup) -> Pause {
         let mut pause = Pause::new(Span(0));
         let firsts = soon(|| Some(pause.look(Some(group), Span(1))).filter(|_| pause.is_still));
-        assert!(firsts && !pause.look(Some(group), Span(1)), "it is told of once");
+        assert!(
+            firsts && !pause.look(Some(group), Span(1)),
+            "it is told of once"
+        );
         pause
     }
 
@@ -154,13 +189,17 @@ mod tests {
         let (called, pid) = member(folder.path());
         let group = Cgroup::at(folder.path());
         let pause = stilled(&group);
-        assert_eq!((is_stopped(pid), pause.next), (true, Span(1 + NOW_AND_THEN.0)));
+        assert_eq!(
+            (is_stopped(pid), pause.next),
+            (true, Span(1 + NOW_AND_THEN.0))
+        );
         pause.end(Some(&group));
         soon(|| (!is_stopped(pid)).then_some(()));
         called.kill();
     }
 
-    /// The kernel may freeze a group only at a later look: by then its processes have been stopped one by one.
+    /// The kernel may freeze a group only at a later look: by then its processes have been stopped
+    /// one by one.
     #[test]
     fn what_was_stopped_by_a_signal_goes_on_though_the_kernel_has_frozen_it_meanwhile() {
         let folder = tempfile::tempdir().unwrap();
@@ -169,9 +208,15 @@ mod tests {
         let mut pause = stilled(&group);
         fs::write(folder.path().join("cgroup.freeze"), "0").unwrap();
         pause.look(Some(&group), Span(2));
-        assert_eq!(fs::read_to_string(folder.path().join("cgroup.freeze")).unwrap(), "1");
+        assert_eq!(
+            fs::read_to_string(folder.path().join("cgroup.freeze")).unwrap(),
+            "1"
+        );
         pause.end(Some(&group));
-        assert_eq!(fs::read_to_string(folder.path().join("cgroup.freeze")).unwrap(), "0");
+        assert_eq!(
+            fs::read_to_string(folder.path().join("cgroup.freeze")).unwrap(),
+            "0"
+        );
         soon(|| (!is_stopped(pid)).then_some(()));
         called.kill();
     }
@@ -181,8 +226,17 @@ mod tests {
         let mut pause = Pause::new(Span(0));
         pause.frozen.insert((7, 70));
         let is_still = |state: u8, started: u64| {
-            let process =
-                Process { pid: 7, state, parent: 1, session: 1, started, cput: 0, vmem_kb: 0, mem_kb: 0, threads: 1 };
+            let process = Process {
+                pid: 7,
+                state,
+                parent: 1,
+                session: 1,
+                started,
+                cput: 0,
+                vmem_kb: 0,
+                mem_kb: 0,
+                threads: 1,
+            };
             pause.is_still(&process)
         };
         assert!(is_still(b'T', 70) && is_still(b'T', 71) && is_still(b'D', 70));

@@ -1,5 +1,5 @@
-//! Hooks of `exechost_periodic`: asked again and again on this host, by noded's loop, which never waits
-//! for them. One that still runs when it is due again is not run beside itself.
+//! Hooks of `exechost_periodic`: asked again and again on this host, by noded's loop, which never
+//! waits for them. One that still runs when it is due again is not run beside itself.
 
 use super::poller::{Poller, Source};
 use crate::model::hook::{Answer, FailAction, Hook, Occasion};
@@ -44,10 +44,16 @@ impl Periodic {
         for entry in &mut self.entries {
             entry.is_dismissed = !hooks.contains(&entry.hook);
         }
-        self.entries.retain(|entry| !entry.is_dismissed || entry.asked.is_some());
+        self.entries
+            .retain(|entry| !entry.is_dismissed || entry.asked.is_some());
         for hook in hooks {
             if !self.entries.iter().any(|entry| entry.hook == hook) {
-                self.entries.push(Entry { hook, next: now, asked: None, is_dismissed: false });
+                self.entries.push(Entry {
+                    hook,
+                    next: now,
+                    asked: None,
+                    is_dismissed: false,
+                });
             }
         }
         self.entries.sort_by_key(|entry| entry.hook.order);
@@ -84,7 +90,10 @@ impl Periodic {
                         Ok(asked) => entry.asked = Some(asked),
                         Err(error) => {
                             let program = entry.hook.command.first().map_or("", String::as_str);
-                            self.unfit.extend(fail(&entry.hook, &format!("{program} cannot be run: {error}")));
+                            self.unfit.extend(fail(
+                                &entry.hook,
+                                &format!("{program} cannot be run: {error}"),
+                            ));
                         }
                     }
                 }
@@ -96,14 +105,24 @@ impl Periodic {
     /// Takes in what they say.
     pub fn hear(&mut self, poller: &mut Poller) {
         for entry in &mut self.entries {
-            let Some(asked) = &mut entry.asked else { continue };
-            let Some(heard) = asked.called.hear() else { continue };
+            let Some(asked) = &mut entry.asked else {
+                continue;
+            };
+            let Some(heard) = asked.called.hear() else {
+                continue;
+            };
             let answer = match heard {
-                _ if asked.is_late => Err(format!("it took longer than {} s", entry.hook.alarm.as_seconds())),
+                _ if asked.is_late => Err(format!(
+                    "it took longer than {} s",
+                    entry.hook.alarm.as_seconds()
+                )),
                 Ok(said) => Answer::read(&said).map_err(|why| asked.called.blame(why)),
                 Err(error) => Err(error.to_string()),
             };
-            asked.sources.drain(..).for_each(|source| poller.overlook(source));
+            asked
+                .sources
+                .drain(..)
+                .for_each(|source| poller.overlook(source));
             entry.asked = None;
             match answer {
                 Ok(Answer::Accept(set)) if set.is_empty() => {}
@@ -111,20 +130,35 @@ impl Periodic {
                     let why = "it sets something: what nodes have is said in lanai.toml or to qmgr";
                     self.unfit.extend(fail(&entry.hook, why));
                 }
-                Ok(Answer::Reject(why)) => warn!("exechost_periodic hook '{}': {why}", entry.hook.name),
+                Ok(Answer::Reject(why)) => {
+                    warn!("exechost_periodic hook '{}': {why}", entry.hook.name)
+                }
                 Err(why) => self.unfit.extend(fail(&entry.hook, &why)),
             }
         }
-        self.entries.retain(|entry| !entry.is_dismissed || entry.asked.is_some());
+        self.entries
+            .retain(|entry| !entry.is_dismissed || entry.asked.is_some());
     }
 }
 
 fn ask(hook: &Hook, question: &[u8], now: Span, poller: &mut Poller) -> std::io::Result<Asked> {
     let environment = [("PBS_HOOK_EVENT", Occasion::ExechostPeriodic.name())];
-    let call = Call { words: &hook.command, environment: &environment, input: question, identity: None };
+    let call = Call {
+        words: &hook.command,
+        environment: &environment,
+        input: question,
+        identity: None,
+    };
     let called = call.start()?;
-    let sources = poller.add_all(called.watched(), Source::Hook).inspect_err(|_| called.kill())?;
-    Ok(Asked { called, until: Span(now.0.saturating_add(hook.alarm.0)), is_late: false, sources })
+    let sources = poller
+        .add_all(called.watched(), Source::Hook)
+        .inspect_err(|_| called.kill())?;
+    Ok(Asked {
+        called,
+        until: Span(now.0.saturating_add(hook.alarm.0)),
+        is_late: false,
+        sources,
+    })
 }
 
 fn question(server: &str, hook: &Hook, host: &str, nodes: &[NodeFacts]) -> Vec<u8> {
@@ -134,10 +168,15 @@ fn question(server: &str, hook: &Hook, host: &str, nodes: &[NodeFacts]) -> Vec<u
             Value::Float(number) => (*number).into(),
             other => other.to_string().into(),
         };
-        node.available.iter().map(|(name, known)| (name.clone(), value(known))).collect()
+        node.available
+            .iter()
+            .map(|(name, known)| (name.clone(), value(known)))
+            .collect()
     };
-    let nodes: Vec<_> =
-        nodes.iter().map(|node| json!({ "name": node.name, "resources_available": available(node) })).collect();
+    let nodes: Vec<_> = nodes
+        .iter()
+        .map(|node| json!({ "name": node.name, "resources_available": available(node) }))
+        .collect();
     let document = json!({
         "event": Occasion::ExechostPeriodic.name(),
         "hook": hook.name,
@@ -175,20 +214,33 @@ mod tests {
     }
 
     fn are_asked(periodic: &Periodic) -> Vec<bool> {
-        periodic.entries.iter().map(|entry| entry.asked.is_some()).collect()
+        periodic
+            .entries
+            .iter()
+            .map(|entry| entry.asked.is_some())
+            .collect()
     }
 
     #[test]
     fn hooks_keep_their_pace_when_they_are_told_of_again() {
         let (mut periodic, mut poller) = (Periodic::default(), Poller::new().unwrap());
         attend(&mut periodic, &hooks(), 100);
-        assert_eq!((periodic.entries.len(), periodic.due()), (2, Some(Span::seconds(100))));
+        assert_eq!(
+            (periodic.entries.len(), periodic.due()),
+            (2, Some(Span::seconds(100)))
+        );
         periodic.keep_time(Span(99_999), "n1", &[], &mut poller);
         assert_eq!(are_asked(&periodic), [false, false], "before its time");
         attend(&mut periodic, &hooks(), 101);
-        assert_eq!((periodic.entries.len(), periodic.due()), (2, Some(Span::seconds(100))));
+        assert_eq!(
+            (periodic.entries.len(), periodic.due()),
+            (2, Some(Span::seconds(100)))
+        );
         attend(&mut periodic, &hooks()[..1], 102);
-        assert_eq!((periodic.entries.len(), periodic.due()), (1, Some(Span::seconds(100))));
+        assert_eq!(
+            (periodic.entries.len(), periodic.due()),
+            (1, Some(Span::seconds(100)))
+        );
         attend(&mut periodic, &[], 103);
         assert_eq!((periodic.entries.len(), periodic.due()), (0, None));
     }
@@ -198,11 +250,22 @@ mod tests {
         let (mut periodic, mut poller) = (Periodic::default(), Poller::new().unwrap());
         attend(&mut periodic, &hooks()[..1], 100);
         periodic.keep_time(Span::seconds(100), "n1", &[], &mut poller);
-        assert_eq!((are_asked(&periodic), periodic.due()), (vec![true], Some(Span::seconds(105))));
+        assert_eq!(
+            (are_asked(&periodic), periodic.due()),
+            (vec![true], Some(Span::seconds(105)))
+        );
         attend(&mut periodic, &[], 101);
-        assert_eq!((are_asked(&periodic), periodic.due()), (vec![true], Some(Span::seconds(105))), "it still runs");
+        assert_eq!(
+            (are_asked(&periodic), periodic.due()),
+            (vec![true], Some(Span::seconds(105))),
+            "it still runs"
+        );
         periodic.keep_time(Span::seconds(105), "n1", &[], &mut poller);
-        assert_eq!(periodic.due(), None, "nothing is to be done before it has ended");
+        assert_eq!(
+            periodic.due(),
+            None,
+            "nothing is to be done before it has ended"
+        );
         while !periodic.entries.is_empty() {
             assert_ne!(poller.wait(10_000), [], "its end is heard");
             periodic.hear(&mut poller);

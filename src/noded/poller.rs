@@ -54,7 +54,13 @@ impl Poller {
     /// An empty list.
     pub fn new() -> io::Result<Poller> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        Ok(Poller { epoll, sources: BTreeMap::new(), tokens: BTreeMap::new(), kept: BTreeMap::new(), next: 0 })
+        Ok(Poller {
+            epoll,
+            sources: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            next: 0,
+        })
     }
 
     /// A number no other caller has got.
@@ -66,13 +72,15 @@ impl Poller {
     /// Waits for `fd` to be readable.
     pub fn add(&mut self, fd: impl AsFd, source: Source) -> io::Result<()> {
         let token = self.number();
-        self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, token))?;
+        self.epoll
+            .add(fd, EpollEvent::new(EpollFlags::EPOLLIN, token))?;
         self.sources.insert(token, source);
         self.tokens.insert(source, token);
         Ok(())
     }
 
-    /// Waits for any of these, each as a source of its own; an error leaves none of them waited for.
+    /// Waits for any of these, each as a source of its own; an error leaves none of them waited
+    /// for.
     pub fn add_all<'f>(
         &mut self,
         fds: impl Iterator<Item = BorrowedFd<'f>>,
@@ -109,8 +117,14 @@ impl Poller {
 
     /// Waits for room to write, too, or no longer.
     pub fn want_write(&mut self, fd: impl AsFd, source: Source, want: bool) {
-        let Some(&token) = self.tokens.get(&source) else { return };
-        let flags = if want { EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
+        let Some(&token) = self.tokens.get(&source) else {
+            return;
+        };
+        let flags = if want {
+            EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT
+        } else {
+            EpollFlags::EPOLLIN
+        };
         let _ = self.epoll.modify(fd, &mut EpollEvent::new(flags, token));
     }
 
@@ -140,10 +154,13 @@ impl Poller {
     /// what shepherds say is heard before their end is.
     pub fn wait(&mut self, milliseconds: i64) -> Vec<Source> {
         let mut events = [EpollEvent::empty(); 256];
-        let timeout = EpollTimeout::try_from(milliseconds.clamp(0, 3_600_000)).unwrap_or(EpollTimeout::ZERO);
+        let timeout =
+            EpollTimeout::try_from(milliseconds.clamp(0, 3_600_000)).unwrap_or(EpollTimeout::ZERO);
         let count = self.epoll.wait(&mut events, timeout).unwrap_or(0);
-        let mut ready: Vec<Source> =
-            events[..count].iter().filter_map(|event| self.sources.get(&event.data()).copied()).collect();
+        let mut ready: Vec<Source> = events[..count]
+            .iter()
+            .filter_map(|event| self.sources.get(&event.data()).copied())
+            .collect();
         ready.sort_unstable();
         ready
     }
@@ -171,7 +188,8 @@ mod tests {
 
     #[test]
     fn who_has_something_to_say_is_told_in_order() {
-        let (mut poller, [one, two, silent]) = (poller(), [spoken(), spoken(), UnixStream::pair().unwrap()]);
+        let (mut poller, [one, two, silent]) =
+            (poller(), [spoken(), spoken(), UnixStream::pair().unwrap()]);
         poller.add(&two.0, TWO).unwrap();
         poller.add(&one.0, ONE).unwrap();
         poller.add(&silent.0, Source::GpuTool).unwrap();
@@ -185,7 +203,10 @@ mod tests {
     fn each_number_is_new() {
         let mut poller = poller();
         let numbers = [0; 3].map(|_| poller.number());
-        assert!(numbers[0] != numbers[1] && numbers[1] != numbers[2] && numbers[0] != numbers[2], "{numbers:?}");
+        assert!(
+            numbers[0] != numbers[1] && numbers[1] != numbers[2] && numbers[0] != numbers[2],
+            "{numbers:?}"
+        );
     }
 
     #[test]
@@ -225,21 +246,43 @@ mod tests {
     fn what_is_kept_is_open_until_it_is_forgotten() {
         let (mut poller, (near, mut far)) = (poller(), spoken());
         poller.keep(near.into(), ONE).unwrap();
-        assert_eq!((poller.wait(0), poller.kept(ONE).is_some(), poller.kept(TWO).is_some()), (vec![ONE], true, false));
+        assert_eq!(
+            (
+                poller.wait(0),
+                poller.kept(ONE).is_some(),
+                poller.kept(TWO).is_some()
+            ),
+            (vec![ONE], true, false)
+        );
         far.write_all(b"y").unwrap();
         poller.forget(ONE);
-        assert_eq!((poller.wait(0), poller.kept(ONE).is_some(), poller.watches(ONE)), (vec![], false, false));
+        assert_eq!(
+            (
+                poller.wait(0),
+                poller.kept(ONE).is_some(),
+                poller.watches(ONE)
+            ),
+            (vec![], false, false)
+        );
         assert!(far.write_all(b"z").is_err(), "nobody has the other end");
     }
 
     #[test]
     fn of_several_all_are_waited_for_or_none() {
         let (mut poller, [one, two]) = (poller(), [spoken(), spoken()]);
-        let sources = poller.add_all([one.0.as_fd(), two.0.as_fd()].into_iter(), Source::Hook).unwrap();
+        let sources = poller
+            .add_all([one.0.as_fd(), two.0.as_fd()].into_iter(), Source::Hook)
+            .unwrap();
         assert_eq!((poller.wait(0), sources.len()), (sources.clone(), 2));
-        sources.into_iter().for_each(|source| poller.overlook(source));
+        sources
+            .into_iter()
+            .for_each(|source| poller.overlook(source));
         let again = spoken();
-        assert!(poller.add_all([again.0.as_fd(), one.0.as_fd()].into_iter(), Source::Hook).is_err());
+        assert!(
+            poller
+                .add_all([again.0.as_fd(), one.0.as_fd()].into_iter(), Source::Hook)
+                .is_err()
+        );
         assert_eq!((poller.wait(0), poller.sources.len()), (vec![], 0));
     }
 }

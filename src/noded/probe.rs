@@ -48,27 +48,47 @@ pub fn nodes(args: &Args, hardware: &Hardware) -> Vec<NodeFacts> {
     if args.nodes == 1 {
         return vec![node(base.clone(), args, hardware)];
     }
-    (1..=args.nodes).map(|number| node(format!("{base}{number}"), args, hardware)).collect()
+    (1..=args.nodes)
+        .map(|number| node(format!("{base}{number}"), args, hardware))
+        .collect()
 }
 
 fn node(name: String, args: &Args, hardware: &Hardware) -> NodeFacts {
     let alone = args.nodes == 1;
-    let ncpus = args.ncpus.unwrap_or((hardware.usable() / args.nodes).max(1));
-    let memory = args.mem.unwrap_or(Size::kilobytes(hardware.memory_kb / u64::from(args.nodes)));
+    let ncpus = args
+        .ncpus
+        .unwrap_or((hardware.usable() / args.nodes).max(1));
+    let memory = args
+        .mem
+        .unwrap_or(Size::kilobytes(hardware.memory_kb / u64::from(args.nodes)));
     let gpus: Vec<u16> = match args.ngpus {
         // Those there are first, so that what is pretended comes last.
-        Some(count) => hardware.gpus.iter().copied().chain(0..).take(usize::from(count)).collect(),
+        Some(count) => hardware
+            .gpus
+            .iter()
+            .copied()
+            .chain(0..)
+            .take(usize::from(count))
+            .collect(),
         None if alone => hardware.gpus.clone(),
         None => Vec::new(),
     };
     // Numbers are promised only where the processors are really there and this node's alone, and
     // where no quota makes fewer of them worth more.
     let bound = alone && hardware.quota.is_none() && ncpus as usize <= hardware.processors.len();
-    let cpus = if bound { hardware.processors[..ncpus as usize].to_vec() } else { Vec::new() };
+    let cpus = if bound {
+        hardware.processors[..ncpus as usize].to_vec()
+    } else {
+        Vec::new()
+    };
     NodeFacts {
         host: name.clone(),
         available: available(&name, ncpus, memory, gpus.len()),
-        pcpus: if alone { hardware.host_processors } else { ncpus },
+        pcpus: if alone {
+            hardware.host_processors
+        } else {
+            ncpus
+        },
         name,
         cpus,
         gpus,
@@ -105,7 +125,10 @@ mod tests {
             memory_kb: 4000,
             gpus: vec![0, 1],
         };
-        nodes(&Args::try_parse_from([&["noded"], options].concat()).unwrap(), &hardware)
+        nodes(
+            &Args::try_parse_from([&["noded"], options].concat()).unwrap(),
+            &hardware,
+        )
     }
 
     #[test]
@@ -127,7 +150,12 @@ mod tests {
 
     #[test]
     fn several_nodes_are_several_hosts() {
-        let nodes = presented(&["--nodes", "3", "--ncpus", "8", "--mem", "1gb", "--name", "n"], None);
+        let nodes = presented(
+            &[
+                "--nodes", "3", "--ncpus", "8", "--mem", "1gb", "--name", "n",
+            ],
+            None,
+        );
         let hosts: Vec<&str> = nodes.iter().map(|node| node.host.as_str()).collect();
         assert_eq!(hosts, ["n1", "n2", "n3"]);
         assert_eq!(nodes[2].available["host"], Value::String("n3".into()));

@@ -25,7 +25,9 @@ pub struct Program {
 }
 
 /// Shells that understand `exec` and `"$PATH"`, by the names of their files.
-const SHELLS: [&str; 12] = ["sh", "ash", "bash", "csh", "dash", "fish", "ksh", "ksh93", "mksh", "tcsh", "yash", "zsh"];
+const SHELLS: [&str; 12] = [
+    "sh", "ash", "bash", "csh", "dash", "fish", "ksh", "ksh93", "mksh", "tcsh", "yash", "zsh",
+];
 
 /// Whether a login shell reads its profile before the job's program starts. The profile may set
 /// `PATH` anew.
@@ -44,22 +46,35 @@ pub fn of(
 ) -> io::Result<Program> {
     match &launch.payload {
         Payload::Command(words) => command(words),
-        Payload::Script(_) if launch.interactive => {
-            shell(interpreter(launch.shell.as_ref(), host, b"", account), launch.login, commands)
-        }
+        Payload::Script(_) if launch.interactive => shell(
+            interpreter(launch.shell.as_ref(), host, b"", account),
+            launch.login,
+            commands,
+        ),
         Payload::Script(text) => {
             let mut words = interpreter(launch.shell.as_ref(), host, text, account);
             words.push(script.as_os_str().to_os_string());
             words.extend(given(&launch.arguments));
-            if launch.login { under_login_shell(&words, account, commands) } else { directly(words) }
+            if launch.login {
+                under_login_shell(&words, account, commands)
+            } else {
+                directly(words)
+            }
         }
     }
 }
 
 fn command(words: &[Text]) -> io::Result<Program> {
-    let words: Vec<OsString> = words.iter().map(|word| OsString::from_vec(word.0.clone())).collect();
+    let words: Vec<OsString> = words
+        .iter()
+        .map(|word| OsString::from_vec(word.0.clone()))
+        .collect();
     let file = PathBuf::from(words.first().cloned().unwrap_or_default());
-    Ok(Program { file, arguments: strings(words)?, needs: Vec::new() })
+    Ok(Program {
+        file,
+        arguments: strings(words)?,
+        needs: Vec::new(),
+    })
 }
 
 /// The words of arguments that a zero byte ends each.
@@ -73,13 +88,20 @@ fn given(arguments: &Text) -> impl Iterator<Item = OsString> {
 /// shell that keeps its environment.
 fn shell(mut words: Vec<OsString>, login: bool, commands: Option<&Path>) -> io::Result<Program> {
     let file = PathBuf::from(words[0].clone());
-    let is_known = file.file_name().and_then(OsStr::to_str).is_some_and(|name| SHELLS.contains(&name));
+    let is_known = file
+        .file_name()
+        .and_then(OsStr::to_str)
+        .is_some_and(|name| SHELLS.contains(&name));
     if login && commands.is_some() && is_known {
         words = vec![as_login(&file), "-c".into(), replacing(&words, commands)];
     } else if login {
         words[0] = as_login(&file);
     }
-    Ok(Program { needs: vec![("shell", file.clone())], file, arguments: strings(words)? })
+    Ok(Program {
+        needs: vec![("shell", file.clone())],
+        file,
+        arguments: strings(words)?,
+    })
 }
 
 /// The name under which a shell knows that it is a login shell.
@@ -91,7 +113,11 @@ fn as_login(shell: &Path) -> OsString {
 
 fn directly(words: Vec<OsString>) -> io::Result<Program> {
     let file = PathBuf::from(words[0].clone());
-    Ok(Program { needs: vec![("interpreter", file.clone())], file, arguments: strings(words)? })
+    Ok(Program {
+        needs: vec![("interpreter", file.clone())],
+        file,
+        arguments: strings(words)?,
+    })
 }
 
 /// The command line on which a shell replaces itself with a program. Bourne shells, C shells and
@@ -109,33 +135,61 @@ fn replacing(words: &[OsString], commands: Option<&Path>) -> OsString {
     line
 }
 
-fn under_login_shell(words: &[OsString], account: &Account, commands: Option<&Path>) -> io::Result<Program> {
+fn under_login_shell(
+    words: &[OsString],
+    account: &Account,
+    commands: Option<&Path>,
+) -> io::Result<Program> {
     let line = replacing(words, commands);
     Ok(Program {
         file: account.shell.clone(),
         arguments: strings(vec![as_login(&account.shell), "-c".into(), line])?,
-        needs: vec![("interpreter", PathBuf::from(words[0].clone())), ("login shell", account.shell.clone())],
+        needs: vec![
+            ("interpreter", PathBuf::from(words[0].clone())),
+            ("login shell", account.shell.clone()),
+        ],
     })
 }
 
 fn strings(words: Vec<OsString>) -> io::Result<Vec<CString>> {
-    Ok(words.into_iter().map(|word| CString::new(word.into_vec())).collect::<Result<_, _>>()?)
+    Ok(words
+        .into_iter()
+        .map(|word| CString::new(word.into_vec()))
+        .collect::<Result<_, _>>()?)
 }
 
 /// The interpreter and the argument it is given before the script: `-S`, else the script's first
 /// line, else the owner's login shell.
-fn interpreter(shell: Option<&Text>, host: &str, script: &[u8], account: &Account) -> Vec<OsString> {
-    let asked = shell.and_then(|list| for_host(&list.0, host)).map(|path| vec![OsString::from_vec(path.to_vec())]);
-    asked.or_else(|| first_line(script)).unwrap_or_else(|| vec![account.shell.clone().into()])
+fn interpreter(
+    shell: Option<&Text>,
+    host: &str,
+    script: &[u8],
+    account: &Account,
+) -> Vec<OsString> {
+    let asked = shell
+        .and_then(|list| for_host(&list.0, host))
+        .map(|path| vec![OsString::from_vec(path.to_vec())]);
+    asked
+        .or_else(|| first_line(script))
+        .unwrap_or_else(|| vec![account.shell.clone().into()])
 }
 
 /// What the kernel would make of `#! path argument`: all after the path is one argument.
 fn first_line(script: &[u8]) -> Option<Vec<OsString>> {
-    let line = script.strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?.trim_ascii();
-    let end = line.iter().position(|b| matches!(b, b' ' | b'\t')).unwrap_or(line.len());
+    let line = script
+        .strip_prefix(b"#!")?
+        .split(|&b| b == b'\n')
+        .next()?
+        .trim_ascii();
+    let end = line
+        .iter()
+        .position(|b| matches!(b, b' ' | b'\t'))
+        .unwrap_or(line.len());
     let (path, argument) = (&line[..end], line[end..].trim_ascii());
     let words = [path, argument].into_iter().filter(|word| !word.is_empty());
-    let words: Vec<OsString> = words.map(|word| OsString::from_vec(word.to_vec())).collect();
+    let words: Vec<OsString> = words
+        .map(|word| OsString::from_vec(word.to_vec()))
+        .collect();
     (!words.is_empty() && !line.contains(&0)).then_some(words)
 }
 
@@ -163,7 +217,13 @@ mod tests {
     use super::*;
 
     fn account() -> Account {
-        Account { name: "ann".into(), uid: 1, gid: 1, home: "/h".into(), shell: "/bin/zsh".into() }
+        Account {
+            name: "ann".into(),
+            uid: 1,
+            gid: 1,
+            home: "/h".into(),
+            shell: "/bin/zsh".into(),
+        }
     }
 
     fn arguments(launch: &Launch) -> Vec<String> {
@@ -172,7 +232,11 @@ mod tests {
 
     fn arguments_with(launch: &Launch, commands: Option<&Path>) -> Vec<String> {
         let program = of(launch, &account(), "n1", Path::new("/s p/script"), commands).unwrap();
-        program.arguments.iter().map(|word| word.to_str().unwrap().to_string()).collect()
+        program
+            .arguments
+            .iter()
+            .map(|word| word.to_str().unwrap().to_string())
+            .collect()
     }
 
     #[test]
@@ -180,9 +244,15 @@ mod tests {
         let mut launch = launch();
         launch.payload = Payload::Script(b"#!/usr/bin/env python3 -u\nprint()\n".to_vec());
         launch.login = true;
-        assert_eq!(arguments(&launch), ["-zsh", "-c", "exec /usr/bin/env 'python3 -u' '/s p/script'"]);
+        assert_eq!(
+            arguments(&launch),
+            ["-zsh", "-c", "exec /usr/bin/env 'python3 -u' '/s p/script'"]
+        );
         launch.login = false;
-        assert_eq!(arguments(&launch), ["/usr/bin/env", "python3 -u", "/s p/script"]);
+        assert_eq!(
+            arguments(&launch),
+            ["/usr/bin/env", "python3 -u", "/s p/script"]
+        );
         launch.arguments = "a b\0\0-x\0".into();
         assert_eq!(arguments(&launch)[3..], ["a b", "", "-x"]);
     }
@@ -250,23 +320,48 @@ mod tests {
         let folder = Path::new("/no such/bin");
         let words = ["/bin/sh", "-c", "echo \"$PATH\""].map(OsString::from);
         let line = replacing(&words, Some(folder));
-        for shell in SHELLS.map(|name| Path::new("/bin").join(name)).iter().filter(|shell| shell.exists()) {
+        for shell in SHELLS
+            .map(|name| Path::new("/bin").join(name))
+            .iter()
+            .filter(|shell| shell.exists())
+        {
             #[allow(clippy::disallowed_methods, reason = "asks a real shell")]
             let mut command = std::process::Command::new(shell);
-            let output = command.arg("-c").arg(&line).env_clear().env("PATH", "/usr/bin:/bin").output().unwrap();
+            let output = command
+                .arg("-c")
+                .arg(&line)
+                .env_clear()
+                .env("PATH", "/usr/bin:/bin")
+                .output()
+                .unwrap();
             let path = String::from_utf8(output.stdout).unwrap();
-            assert!(path.starts_with("/usr/bin:/bin:/no such/bin"), "{shell:?}: {path}");
+            assert!(
+                path.starts_with("/usr/bin:/bin:/no such/bin"),
+                "{shell:?}: {path}"
+            );
         }
     }
 
     #[test]
     fn quoting_survives_a_real_shell() {
         use std::os::unix::process::CommandExt;
-        for word in ["plain", "", "a b", "it's", "$HOME `x` \"y\" \\ !*", "new\nline"] {
+        for word in [
+            "plain",
+            "",
+            "a b",
+            "it's",
+            "$HOME `x` \"y\" \\ !*",
+            "new\nline",
+        ] {
             let mut line = OsString::from("printf %s ");
             line.push(quoted(OsStr::new(word)));
             #[allow(clippy::disallowed_methods, reason = "asks a real shell")]
-            let output = std::process::Command::new("/bin/sh").arg0("sh").arg("-c").arg(line).output().unwrap();
+            let output = std::process::Command::new("/bin/sh")
+                .arg0("sh")
+                .arg("-c")
+                .arg(line)
+                .output()
+                .unwrap();
             assert_eq!(output.stdout, word.as_bytes(), "{word}");
         }
     }

@@ -33,8 +33,15 @@ impl Rules {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
             other => other.with_context(place)?,
         };
-        let Config { server, launch, nodes, .. } = Config::parse(&text).with_context(place)?;
-        let named = nodes.into_iter().filter(|node| node.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty()));
+        let Config {
+            server,
+            launch,
+            nodes,
+            ..
+        } = Config::parse(&text).with_context(place)?;
+        let named = nodes
+            .into_iter()
+            .filter(|node| node.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty()));
         let shared = args.shared || home.system || server.shared;
         Ok(Rules {
             shared,
@@ -76,15 +83,25 @@ mod tests {
             system: false,
         };
         fs::write(&home.config, config).unwrap();
-        Rules::of(&Args::try_parse_from([&["noded"], arguments].concat()).unwrap(), &home).unwrap()
+        Rules::of(
+            &Args::try_parse_from([&["noded"], arguments].concat()).unwrap(),
+            &home,
+        )
+        .unwrap()
     }
 
     #[test]
     fn the_command_line_stands_above_the_file() {
         let file = "[server]\nshared = true\nmin_uid = 500\n";
-        assert_eq!((rules(&[], file).shared, rules(&[], file).min_uid), (true, 500));
+        assert_eq!(
+            (rules(&[], file).shared, rules(&[], file).min_uid),
+            (true, 500)
+        );
         assert_eq!(rules(&["--min-uid", "7"], file).min_uid, 7);
-        assert_eq!((rules(&[], "").shared, rules(&[], "").min_uid), (false, 1000));
+        assert_eq!(
+            (rules(&[], "").shared, rules(&[], "").min_uid),
+            (false, 1000)
+        );
         assert!(rules(&["--shared"], "").shared);
     }
 
@@ -95,8 +112,14 @@ mod tests {
         let state = folder.path().join("node");
         fs::create_dir_all(folder::attempts(&state)).unwrap();
         let shared = rules(&["--shared"], "");
-        let error = shared.scripts_can_be_reached(&state).unwrap_err().to_string();
-        assert!(error.contains(&format!("{} is closed", folder.path().display())), "{error}");
+        let error = shared
+            .scripts_can_be_reached(&state)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(&format!("{} is closed", folder.path().display())),
+            "{error}"
+        );
         assert!(rules(&[], "").scripts_can_be_reached(&state).is_ok());
         fs::set_permissions(folder.path(), Permissions::from_mode(0o711)).unwrap();
         assert!(shared.scripts_can_be_reached(&state).is_ok());

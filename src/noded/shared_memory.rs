@@ -90,7 +90,9 @@ impl SharedMemory {
         }
         let of = |pid: &i32| open_files(*pid, &self.folder);
         let job: BTreeSet<u64> = pids.iter().flat_map(of).collect();
-        let outside = procfs::owned_by(self.uid).into_iter().filter(|pid| !pids.contains(pid));
+        let outside = procfs::owned_by(self.uid)
+            .into_iter()
+            .filter(|pid| !pids.contains(pid));
         let others: BTreeSet<u64> = outside.collect::<Vec<_>>().iter().flat_map(of).collect();
         let is_job_only = |inode: &&u64| job.contains(inode) && !others.contains(inode);
         self.undecided.iter().filter(is_job_only).copied().collect()
@@ -100,7 +102,9 @@ impl SharedMemory {
 fn surroundings(uid: u32, job: &BTreeSet<i32>, attempts: &Path) -> Surroundings {
     Surroundings {
         is_alone: procfs::owned_by(uid).iter().all(|pid| job.contains(pid)),
-        attempts_changed: fs::metadata(attempts).and_then(|found| found.modified()).ok(),
+        attempts_changed: fs::metadata(attempts)
+            .and_then(|found| found.modified())
+            .ok(),
     }
 }
 
@@ -108,7 +112,9 @@ fn surroundings(uid: u32, job: &BTreeSet<i32>, attempts: &Path) -> Surroundings 
 /// followed, nor are other file systems entered.
 fn files(folder: &Path, uid: u32) -> BTreeMap<u64, u64> {
     let mut found = BTreeMap::new();
-    let Ok(top) = fs::metadata(folder) else { return found };
+    let Ok(top) = fs::metadata(folder) else {
+        return found;
+    };
     let is_here = |metadata: &Metadata| metadata.dev() == top.dev();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -116,7 +122,9 @@ fn files(folder: &Path, uid: u32) -> BTreeMap<u64, u64> {
             if found.len() + folders.len() > MOST {
                 return found;
             }
-            let Ok(metadata) = entry.metadata() else { continue };
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
             if metadata.is_dir() && is_here(&metadata) {
                 folders.push(entry.path());
             } else if metadata.is_file() && metadata.uid() == uid {
@@ -129,10 +137,16 @@ fn files(folder: &Path, uid: u32) -> BTreeMap<u64, u64> {
 
 /// The files below a folder that a process has open or mapped, by inode number.
 fn open_files(pid: i32, folder: &Path) -> Vec<u64> {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let is_inside = |link: &PathBuf| fs::read_link(link).is_ok_and(|target| target.starts_with(folder));
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let is_inside =
+        |link: &PathBuf| fs::read_link(link).is_ok_and(|target| target.starts_with(folder));
     let open = descriptors.map(|entry| entry.path()).filter(is_inside);
-    let mut inodes: Vec<u64> = open.filter_map(|link| Some(fs::metadata(link).ok()?.ino())).collect();
+    let mut inodes: Vec<u64> = open
+        .filter_map(|link| Some(fs::metadata(link).ok()?.ino()))
+        .collect();
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let maps = String::from_utf8_lossy(&maps);
     inodes.extend(maps.lines().filter_map(|line| mapped(line, folder)));
@@ -143,7 +157,10 @@ fn open_files(pid: i32, folder: &Path) -> Vec<u64> {
 fn mapped(line: &str, folder: &Path) -> Option<u64> {
     let mut fields = line.split_ascii_whitespace();
     let inode = fields.nth(4)?.parse().ok()?;
-    fields.next().filter(|path| Path::new(path).starts_with(folder)).map(|_| inode)
+    fields
+        .next()
+        .filter(|path| Path::new(path).starts_with(folder))
+        .map(|_| inode)
 }
 
 #[cfg(test)]
@@ -168,7 +185,11 @@ mod tests {
         let (folder, attempts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let before = write(folder.path(), "before");
         let me = procfs::own().unwrap();
-        let mut memory = memory(folder.path(), crate::sys::user::effective(), attempts.path());
+        let mut memory = memory(
+            folder.path(),
+            crate::sys::user::effective(),
+            attempts.path(),
+        );
         drop(write(folder.path(), "closed"));
         let open = write(folder.path(), "open");
         let size = open.metadata().unwrap().blocks().div_ceil(2);
@@ -186,7 +207,10 @@ mod tests {
         let mut memory = memory(folder.path(), ABSENT, attempts.path());
         memory.uid = crate::sys::user::effective();
         drop(write(folder.path(), "new"));
-        let all: Vec<Process> = procfs::owned_by(memory.uid).into_iter().filter_map(procfs::process).collect();
+        let all: Vec<Process> = procfs::owned_by(memory.uid)
+            .into_iter()
+            .filter_map(procfs::process)
+            .collect();
         let all: Vec<&Process> = all.iter().collect();
         // Whoever starts here meanwhile makes a look uncertain, which never counts too much.
         let size = memory.look(&all);
@@ -198,10 +222,12 @@ mod tests {
     #[test]
     fn an_attempt_that_begins_or_ends_makes_new_files_uncertain() {
         let (folder, attempts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let state = |memory: &SharedMemory| surroundings(ABSENT, &BTreeSet::new(), &memory.attempts);
+        let state =
+            |memory: &SharedMemory| surroundings(ABSENT, &BTreeSet::new(), &memory.attempts);
         let memory = memory(folder.path(), ABSENT, attempts.path());
         assert!(memory.last.is_alone && state(&memory) == memory.last);
-        // Directory times come from the kernel's tick: an attempt made within the same tick looks like none.
+        // Directory times come from the kernel's tick: an attempt made within the same tick looks
+        // like none.
         crate::sys::clock::sleep(std::time::Duration::from_millis(20));
         fs::create_dir(attempts.path().join("2.1")).unwrap();
         assert_ne!(state(&memory), memory.last);
@@ -212,6 +238,9 @@ mod tests {
         let line = "7f0-7f1 rw-s 00000000 00:19 77                         /dev/shm/x";
         assert_eq!(mapped(line, Path::new("/dev/shm")), Some(77));
         assert_eq!(mapped(line, Path::new("/tmp")), None);
-        assert_eq!(mapped("7f0-7f1 rw-p 00000000 00:00 0 ", Path::new("/dev/shm")), None);
+        assert_eq!(
+            mapped("7f0-7f1 rw-p 00000000 00:00 0 ", Path::new("/dev/shm")),
+            None
+        );
     }
 }

@@ -46,8 +46,9 @@ use std::time::Duration;
 const STAGE_IN_FAILED: i32 = -1;
 /// The most that is said of files, in characters: a record has not room for much more.
 const LONGEST_NOTE: usize = 600;
-/// The longest that work on a job's files may take that copies nothing: output is renamed to its place.
-/// A user who stops the process that does it, or an unresponsive disk, must not keep the job on its node.
+/// The longest that work on a job's files may take that copies nothing: output is renamed to its
+/// place. A user who stops the process that does it, or an unresponsive disk, must not keep the job
+/// on its node.
 const DELIVERY_LIMIT: Span = Span::seconds(60);
 /// How often it is tried to write an outcome, a second apart, before noded is told instead; and how
 /// often after that, while no noded listens.
@@ -58,17 +59,30 @@ pub const UMASK: u32 = 0o077;
 
 /// Runs one attempt, in the process just forked for it.
 pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> ! {
-    let Seat { socket: noded, building, builder } = seat;
+    let Seat {
+        socket: noded,
+        building,
+        builder,
+    } = seat;
     settle();
     let begun = launch.and_then(|bytes| {
         let launch: Launch = postcard::from_bytes(&bytes).map_err(io::Error::other)?;
         let account = site.admit(&launch.owner);
         let account = account.and_then(|account| site.in_group(account, launch.groups.as_deref()));
-        Ok((record(site, &launch, account.as_ref().ok())?, launch, account))
+        Ok((
+            record(site, &launch, account.as_ref().ok())?,
+            launch,
+            account,
+        ))
     });
     match begun {
         Err(e) => {
-            say(&noded, &Word::Failed(name, format!("attempt {name} cannot be recorded: {e}")), None, true);
+            say(
+                &noded,
+                &Word::Failed(name, format!("attempt {name} cannot be recorded: {e}")),
+                None,
+                true,
+            );
         }
         Ok((None, ..)) => {}
         Ok((Some((built, cookie)), launch, account)) => {
@@ -76,15 +90,25 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
             drop((building, builder));
             let mut terminal = None;
             let checkpoint = checkpoint_folder(site, &launch);
-            let (outcome, tmpdir) = herd(site, launch, account, &built, &cookie, (&noded, &mut terminal));
-            // What goes well is not begun again, unless it was told to end; the mark goes when the end is known.
-            let is_done = outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
+            let (outcome, tmpdir) = herd(
+                site,
+                launch,
+                account,
+                &built,
+                &cookie,
+                (&noded, &mut terminal),
+            );
+            // What goes well is not begun again, unless it was told to end; the mark goes when the
+            // end is known.
+            let is_done =
+                outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
             write_outcome(&noded, &built, name, &outcome);
             if let Some(terminal) = terminal {
                 say(&noded, &Word::Over(name), None, false);
                 terminal.say_farewell(life::exit_status(&outcome).unwrap_or(life::LOST));
             }
-            // Only now: whatever becomes of the removal, and however long it takes, the status is safe.
+            // Only now: whatever becomes of the removal, and however long it takes, the status is
+            // safe.
             if let Some(tmpdir) = tmpdir.filter(|tmpdir| !tmpdir::remove_empty(tmpdir)) {
                 say(&noded, &Word::Over(name), None, false);
                 remove(&noded, name, &tmpdir);
@@ -108,9 +132,16 @@ fn settle() {
 }
 
 /// Makes the attempt's folder; None if this attempt has been started before.
-fn record(site: &Site, launch: &Launch, account: Option<&Account>) -> io::Result<Option<(Built, String)>> {
+fn record(
+    site: &Site,
+    launch: &Launch,
+    account: Option<&Account>,
+) -> io::Result<Option<(Built, String)>> {
     let own = procfs::own().ok_or_else(|| io::Error::other("/proc/self/stat cannot be read"))?;
-    let cookie: String = process::random()?.iter().map(|byte| format!("{byte:02x}")).collect();
+    let cookie: String = process::random()?
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let identity = Identity {
         version: folder::VERSION,
         name: Name::of(launch),
@@ -125,9 +156,19 @@ fn record(site: &Site, launch: &Launch, account: Option<&Account>) -> io::Result
         Payload::Command(_) => None,
     };
     let owner = account.and_then(|account| other_owner(site, account));
-    let nodes = launch.place.nodes.clone().unwrap_or_else(|| node_file(&launch.shares));
+    let nodes = launch
+        .place
+        .nodes
+        .clone()
+        .unwrap_or_else(|| node_file(&launch.shares));
     let more = dialects::files(launch);
-    let contents = Contents { identity: &identity, script, nodes: &nodes, more: &more, owner };
+    let contents = Contents {
+        identity: &identity,
+        script,
+        nodes: &nodes,
+        more: &more,
+        owner,
+    };
     let built = folder::build(&site.state, &contents)?;
     Ok(built.map(|built| (built, cookie)))
 }
@@ -150,15 +191,28 @@ fn herd(
     if folder::buried(&site.state, Name::of(&launch)).is_some() {
         return (never(How::Cancelled), None);
     }
-    let admitted = account.and_then(|account| Ok((attendance(site, &mut launch, &account, &built.folder)?, account)));
+    let admitted = account.and_then(|account| {
+        Ok((
+            attendance(site, &mut launch, &account, &built.folder)?,
+            account,
+        ))
+    });
     let (attendance, account) = match &admitted {
         Ok((attendance, account)) => (attendance.as_ref(), account),
         Err(fault) => return (never(unable(&launch, fault.clone())), None),
     };
-    let begun = attendance.and_then(|attendance| attendance.before(Occasion::ExecjobBegin, &mut launch));
+    let begun =
+        attendance.and_then(|attendance| attendance.before(Occasion::ExecjobBegin, &mut launch));
     let (mut outcome, tmpdir) = match begun {
         Some(outcome) => (outcome, None),
-        None => Household { site, built, account, cookie, attendance }.run(&mut launch, noded, terminal),
+        None => Household {
+            site,
+            built,
+            account,
+            cookie,
+            attendance,
+        }
+        .run(&mut launch, noded, terminal),
     };
     // Also of a job that did not run: what was made for it goes.
     if let Some(attendance) = attendance {
@@ -174,9 +228,18 @@ fn attendance<'a>(
     account: &Account,
     folder: &'a Folder,
 ) -> Result<Option<Attendance<'a>>, Fault> {
-    let Some(rites) = launch.rites.take() else { return Ok(None) };
-    let groups = attendance::groups(site, account, launch).map_err(|e| Fault::Node(format!("groups: {e}")))?;
-    Ok(Some(Attendance { site, account: account.clone(), groups, folder, rites: *rites }))
+    let Some(rites) = launch.rites.take() else {
+        return Ok(None);
+    };
+    let groups = attendance::groups(site, account, launch)
+        .map_err(|e| Fault::Node(format!("groups: {e}")))?;
+    Ok(Some(Attendance {
+        site,
+        account: account.clone(),
+        groups,
+        folder,
+        rites: *rites,
+    }))
 }
 
 /// Who a job is run for, and where.
@@ -190,23 +253,66 @@ struct Household<'a> {
 
 impl Household<'_> {
     /// Makes what the job finds around it, and runs it.
-    fn run(&self, launch: &mut Launch, noded: &OwnedFd, terminal: &mut Option<Terminal>) -> (Outcome, Option<PathBuf>) {
-        let Household { site, built, account, cookie, attendance } = *self;
+    fn run(
+        &self,
+        launch: &mut Launch,
+        noded: &OwnedFd,
+        terminal: &mut Option<Terminal>,
+    ) -> (Outcome, Option<PathBuf>) {
+        let Household {
+            site,
+            built,
+            account,
+            cookie,
+            attendance,
+        } = *self;
         let lent = task::script_tmpdir(site, launch);
         let own = lent.is_none();
-        let make = || tmpdir::make(&site.tmp, &launch.full_id, cookie, other_owner(site, account));
+        let make = || {
+            tmpdir::make(
+                &site.tmp,
+                &launch.full_id,
+                cookie,
+                other_owner(site, account),
+            )
+        };
         let tmpdir = match lent.map_or_else(make, Ok) {
             Ok(tmpdir) => tmpdir,
-            Err(e) => return (never(How::NodeFault(format!("TMPDIR under {}: {e}", site.tmp.display()))), None),
+            Err(e) => {
+                return (
+                    never(How::NodeFault(format!(
+                        "TMPDIR under {}: {e}",
+                        site.tmp.display()
+                    ))),
+                    None,
+                );
+            }
         };
         if launch.interactive {
-            match Terminal::open(&built.folder, other_owner(site, account).map(|(uid, _)| uid)) {
+            match Terminal::open(
+                &built.folder,
+                other_owner(site, account).map(|(uid, _)| uid),
+            ) {
                 Ok(made) => *terminal = Some(made),
-                Err(e) => return (never(How::NodeFault(format!("terminal: {e}"))), Some(tmpdir)),
+                Err(e) => {
+                    return (
+                        never(How::NodeFault(format!("terminal: {e}"))),
+                        Some(tmpdir),
+                    );
+                }
             }
         }
         let jobdir = jobdir(launch, account, cookie);
-        let mut around = Around { site, launch, built, account, cookie, tmpdir: &tmpdir, jobdir: &jobdir, own };
+        let mut around = Around {
+            site,
+            launch,
+            built,
+            account,
+            cookie,
+            tmpdir: &tmpdir,
+            jobdir: &jobdir,
+            own,
+        };
         let ran = around.run_with_files(noded, terminal.as_mut(), attendance);
         let outcome = ran.unwrap_or_else(|e| never(unable(around.launch, not_started(&e))));
         (outcome, Some(tmpdir).filter(|_| own))
@@ -217,7 +323,11 @@ impl Household<'_> {
 /// nobody else's can be.
 fn jobdir(launch: &Launch, account: &Account, cookie: &str) -> PathBuf {
     match launch.files.private {
-        true => account.home.join(format!("pbs.{}.{}", launch.full_id, cookie.get(..6).unwrap_or(cookie))),
+        true => account.home.join(format!(
+            "pbs.{}.{}",
+            launch.full_id,
+            cookie.get(..6).unwrap_or(cookie)
+        )),
         false => account.home.clone(),
     }
 }
@@ -231,7 +341,10 @@ fn not_started(error: &io::Error) -> Fault {
 
 /// Where it is written down how far a job has come, if the site does that.
 fn checkpoint_folder(site: &Site, launch: &Launch) -> Option<PathBuf> {
-    let folders = launch.checkpoints.as_deref().filter(|_| launch.place.task == 0)?;
+    let folders = launch
+        .checkpoints
+        .as_deref()
+        .filter(|_| launch.place.task == 0)?;
     Some(checkpoint::folder(&site.state, folders, &launch.full_id))
 }
 
@@ -250,7 +363,14 @@ pub fn unable(launch: &Launch, fault: Fault) -> How {
 
 /// The outcome of a job that never ran.
 pub fn never(how: How) -> Outcome {
-    Outcome { how, sent: None, used: Default::default(), notes: Vec::new(), unfit: None, on_its_own: false }
+    Outcome {
+        how,
+        sent: None,
+        used: Default::default(),
+        notes: Vec::new(),
+        unfit: None,
+        on_its_own: false,
+    }
 }
 
 /// Everything around the job that is ready before it is forked.
@@ -300,7 +420,9 @@ impl Around<'_> {
             return Ok(None);
         }
         self.write_trace(None);
-        if let Some(outcome) = self.look(|staging| staging.find_home(self.account), How::NodeFault)? {
+        if let Some(outcome) =
+            self.look(|staging| staging.find_home(self.account), How::NodeFault)?
+        {
             return Ok(Some(outcome));
         }
         if let Some(outcome) = self.awaited()? {
@@ -309,12 +431,21 @@ impl Around<'_> {
         let limit = self.launch.staging_timeout;
         match self.errand(Cancels::All, limit, |staging| staging.before())? {
             Done::Well => Ok(None),
-            Done::Failed(why) => Ok(Some(never(How::CannotStart { status: STAGE_IN_FAILED, why }))),
+            Done::Failed(why) => Ok(Some(never(How::CannotStart {
+                status: STAGE_IN_FAILED,
+                why,
+            }))),
             Done::Cancelled => self.discard().map(|()| Some(never(How::Cancelled))),
             Done::Late => {
                 self.discard_private()?;
-                let why = format!("stage-in failed: it took longer than {} s", limit.as_seconds());
-                Ok(Some(never(How::CannotStart { status: STAGE_IN_FAILED, why })))
+                let why = format!(
+                    "stage-in failed: it took longer than {} s",
+                    limit.as_seconds()
+                );
+                Ok(Some(never(How::CannotStart {
+                    status: STAGE_IN_FAILED,
+                    why,
+                })))
             }
         }
     }
@@ -349,44 +480,76 @@ impl Around<'_> {
     /// Asks the site once more; the outcome, if the job is not to run.
     fn prologue(&mut self, attendance: &Attendance) -> Option<Outcome> {
         self.write_trace(None);
-        attendance.before(Occasion::ExecjobPrologue, self.launch).or_else(|| attendance.prologue(self.launch))
+        attendance
+            .before(Occasion::ExecjobPrologue, self.launch)
+            .or_else(|| attendance.prologue(self.launch))
     }
 
-    /// Brings its output to its place, then copies and removes files; what cannot be is said in the outcome.
-    fn after(&self, noded: &OwnedFd, Watched { mut outcome, mut streams, runs_again }: Watched) -> Outcome {
+    /// Brings its output to its place, then copies and removes files; what cannot be is said in the
+    /// outcome.
+    fn after(
+        &self,
+        noded: &OwnedFd,
+        Watched {
+            mut outcome,
+            mut streams,
+            runs_again,
+        }: Watched,
+    ) -> Outcome {
         let is_removed = outcome.how == How::Exited(0) && !runs_again;
         streams.retain(|_| !runs_again);
         let files = &self.launch.files;
         let note = if files.come_last() && outcome.how.ran() {
-            if self.launch.shares.iter().any(|share| share.host != self.launch.shares[0].host) {
+            if self
+                .launch
+                .shares
+                .iter()
+                .any(|share| share.host != self.launch.shares[0].host)
+            {
                 say(noded, &Word::StagingOut(Name::of(self.launch)), None, false);
             }
-            let unwanted = if is_removed { self.unwanted() } else { Vec::new() };
+            let unwanted = if is_removed {
+                self.unwanted()
+            } else {
+                Vec::new()
+            };
             let work = |staging: &Staging| {
                 let delivered = self.deliver(&streams);
                 // What lies at the place of what was not brought there is none of this job's.
-                let is_own =
-                    |path: &&PathBuf| streams.iter().filter(|stream| stream.place() == *path).all(Stream::is_at_place);
+                let is_own = |path: &&PathBuf| {
+                    streams
+                        .iter()
+                        .filter(|stream| stream.place() == *path)
+                        .all(Stream::is_at_place)
+                };
                 let unwanted: Vec<PathBuf> = unwanted.iter().filter(is_own).cloned().collect();
                 together([delivered, staging.after(&unwanted)])
             };
             let limit = self.launch.staging_timeout;
             match self.errand(Cancels::New, limit, work) {
                 // Whoever would not wait for copies wants to know all the same what the job said.
-                Ok(Done::Cancelled) => {
-                    together([self.deliver_as_owner(&streams), Err("stage-out was cancelled".into())])
-                }
+                Ok(Done::Cancelled) => together([
+                    self.deliver_as_owner(&streams),
+                    Err("stage-out was cancelled".into()),
+                ]),
                 Ok(Done::Late) => {
-                    let late =
-                        format!("stage-out took longer than {} s: not all files were copied", limit.as_seconds());
+                    let late = format!(
+                        "stage-out took longer than {} s: not all files were copied",
+                        limit.as_seconds()
+                    );
                     together([self.deliver_as_owner(&streams), Err(late)])
                 }
                 done => all_of(done),
             }
         } else {
-            together([self.deliver_as_owner(&streams), self.discard_private().map_err(not_delivered)])
+            together([
+                self.deliver_as_owner(&streams),
+                self.discard_private().map_err(not_delivered),
+            ])
         };
-        outcome.notes.extend(note.err().map(|note| shortened(note, LONGEST_NOTE)));
+        outcome
+            .notes
+            .extend(note.err().map(|note| shortened(note, LONGEST_NOTE)));
         outcome
     }
 
@@ -404,18 +567,30 @@ impl Around<'_> {
         match self.errand(Cancels::None, limit, |_| self.deliver(streams)) {
             Ok(Done::Late) => {
                 let why = format!("it took longer than {} s", limit.as_seconds());
-                together(streams.iter().map(|stream| Err(delivery::not_delivered(stream, self.launch, &why))))
+                together(
+                    streams
+                        .iter()
+                        .map(|stream| Err(delivery::not_delivered(stream, self.launch, &why))),
+                )
             }
             done => all_of(done),
         }
     }
 
     fn deliver(&self, streams: &[Stream]) -> Result<(), String> {
-        together(streams.iter().map(|stream| delivery::deliver(stream, self.launch)))
+        together(
+            streams
+                .iter()
+                .map(|stream| delivery::deliver(stream, self.launch)),
+        )
     }
 
     fn discard_private(&self) -> io::Result<()> {
-        if self.launch.files.private { self.discard() } else { Ok(()) }
+        if self.launch.files.private {
+            self.discard()
+        } else {
+            Ok(())
+        }
     }
 
     fn discard(&self) -> io::Result<()> {
@@ -428,8 +603,16 @@ impl Around<'_> {
 
     /// The output that nobody wants of a job that went well.
     fn unwanted(&self) -> Vec<PathBuf> {
-        let Launch { files, output, error, join, full_id, .. } = &*self.launch;
-        let place = |path: &Text, ending| delivery::place(&path.0, &self.account.home, full_id, ending);
+        let Launch {
+            files,
+            output,
+            error,
+            join,
+            full_id,
+            ..
+        } = &*self.launch;
+        let place =
+            |path: &Text, ending| delivery::place(&path.0, &self.account.home, full_id, ending);
         // What lies at the place of a stream that was joined to the other is none of this job's.
         let output = (files.remove_output && *join != Join::Error).then(|| place(output, "OU"));
         let error = (files.remove_error && *join != Join::Output).then(|| place(error, "ER"));
@@ -453,7 +636,12 @@ impl Around<'_> {
             limit,
         };
         let home = &self.account.home;
-        let staging = Staging { files: &self.launch.files, home, folder: self.jobdir, host: &self.site.host };
+        let staging = Staging {
+            files: &self.launch.files,
+            home,
+            folder: self.jobdir,
+            host: &self.site.host,
+        };
         errand.run(|| work(&staging))
     }
 
@@ -464,7 +652,11 @@ impl Around<'_> {
 
     /// The group to take without becoming anybody.
     fn group(&self) -> Option<u32> {
-        let asked = self.launch.groups.as_ref().and_then(|list| for_host(list.as_bytes(), &self.site.host));
+        let asked = self
+            .launch
+            .groups
+            .as_ref()
+            .and_then(|list| for_host(list.as_bytes(), &self.site.host));
         asked.map(|_| self.account.gid)
     }
 
@@ -475,7 +667,8 @@ impl Around<'_> {
         let (near, far) = packet::pair()?;
         let began = clock::monotonic();
         let counts_files = limits::bounds_memory(self.launch);
-        let files = counts_files.then(|| SharedMemory::begin(self.account.uid, folder::attempts(&self.site.state)));
+        let files = counts_files
+            .then(|| SharedMemory::begin(self.account.uid, folder::attempts(&self.site.state)));
         let (forked, cgroup, fence) = self.fork()?;
         let session = match forked {
             Fork::Child => child::run(&plan, far.as_fd()),
@@ -509,7 +702,8 @@ impl Around<'_> {
             checkpoint: checkpoint.as_deref(),
             commands: commands.filter(|_| !program::reads_profile(self.launch)),
         };
-        let processors = environment::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());
+        let processors =
+            environment::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());
         Ok(Plan {
             launch: self.launch,
             account: self.account,
@@ -517,7 +711,13 @@ impl Around<'_> {
             groups: attendance::groups(self.site, self.account, self.launch)?,
             group: self.group(),
             jobdir: self.launch.files.private.then_some(self.jobdir),
-            program: program::of(self.launch, self.account, &self.site.host, &folder.script(), commands)?,
+            program: program::of(
+                self.launch,
+                self.account,
+                &self.site.host,
+                &folder.script(),
+                commands,
+            )?,
             environment: environment::of(self.launch, &surroundings),
             processors: processors.collect(),
             shepherd: nix::unistd::getpid(),
@@ -529,10 +729,17 @@ impl Around<'_> {
     /// the limits that the kernel enforces on the group.
     fn fork(&self) -> io::Result<(Fork, Option<Cgroup>, Fence)> {
         let name = format!("lanai-{}-{}", Name::of(self.launch), std::process::id());
-        let made = self.site.cgroup.as_ref().and_then(|parent| Cgroup::create(parent, &name).ok());
+        let made = self
+            .site
+            .cgroup
+            .as_ref()
+            .and_then(|parent| Cgroup::create(parent, &name).ok());
         if let Some(group) = made {
             let fence = limits::fence(self.launch, &group, self.site.max_processes);
-            if let Ok(forked) = group.open().and_then(|folder| process::fork_into(folder.as_fd())) {
+            if let Ok(forked) = group
+                .open()
+                .and_then(|folder| process::fork_into(folder.as_fd()))
+            {
                 return Ok((forked, Some(group), fence));
             }
             group.remove();
@@ -547,10 +754,16 @@ impl Around<'_> {
         let cgroup = job.and_then(|(_, cgroup)| cgroup);
         let trace = Trace {
             session,
-            started: procfs::process(session).filter(|_| session > 0).map_or(0, |process| process.started),
+            started: procfs::process(session)
+                .filter(|_| session > 0)
+                .map_or(0, |process| process.started),
             cgroup: cgroup.map(|group| Text(group.folder().as_os_str().as_bytes().to_vec())),
             stopped: false,
-            tmpdir: if self.own { Text(self.tmpdir.as_os_str().as_bytes().to_vec()) } else { Text::default() },
+            tmpdir: if self.own {
+                Text(self.tmpdir.as_os_str().as_bytes().to_vec())
+            } else {
+                Text::default()
+            },
         };
         // Without it a lost shepherd's job is still found by its cookie.
         let _ = self.built.write_trace(&trace);
@@ -562,7 +775,9 @@ impl Around<'_> {
 /// else knows the exit status.
 fn write_outcome(noded: &OwnedFd, built: &Built, name: Name, outcome: &Outcome) {
     for failures in 0..PATIENT_TRIES + LAST_TRIES {
-        let Err(error) = built.write_outcome(outcome) else { return };
+        let Err(error) = built.write_outcome(outcome) else {
+            return;
+        };
         if !built.folder.exists() {
             return;
         }

@@ -21,8 +21,8 @@ pub struct Site {
     pub boot: String,
     /// Where each job's `TMPDIR` is made.
     pub tmp: PathBuf,
-    /// What jobs find as `LANAI_HOME`, so that commands within them use the installation that runs them: where
-    /// it lives within a job, and a personal one beside which a shared one may appear.
+    /// What jobs find as `LANAI_HOME`, so that commands within them use the installation that runs
+    /// them: where it lives within a job, and a personal one beside which a shared one may appear.
     pub home: Option<PathBuf>,
     /// The directory of Lanai's commands, unless every `PATH` has it.
     pub commands: Option<PathBuf>,
@@ -45,10 +45,15 @@ pub struct Site {
 }
 
 impl Site {
-    /// The same within a job of another Lanai: all that is made goes when that job goes, and no process
-    /// leaves the control group by which that job is measured and ended.
+    /// The same within a job of another Lanai: all that is made goes when that job goes, and no
+    /// process leaves the control group by which that job is measured and ended.
     pub fn within_a_job(self, home: &Home) -> Site {
-        Site { tmp: home.state.clone(), home: Some(home.state.clone()), cgroup: None, ..self }
+        Site {
+            tmp: home.state.clone(),
+            home: Some(home.state.clone()),
+            cgroup: None,
+            ..self
+        }
     }
 
     /// Where processes of jobs ask for tasks.
@@ -67,18 +72,29 @@ impl Site {
         }
         let (user, uid) = (&owner.user, owner.uid);
         if self.own.uid != 0 {
-            let why = format!("noded on {} runs as {} and only its jobs, not {user}'s", self.host, self.own.name);
+            let why = format!(
+                "noded on {} runs as {} and only its jobs, not {user}'s",
+                self.host, self.own.name
+            );
             return Err(Fault::Node(why));
         }
         if uid < self.min_uid {
-            let why = format!("user {user} ({uid}) is below the lowest user number run here, {}", self.min_uid);
+            let why = format!(
+                "user {user} ({uid}) is below the lowest user number run here, {}",
+                self.min_uid
+            );
             return Err(Fault::Owner(why));
         }
-        // A name service that is down may say either; another node, or this one later, may know better.
+        // A name service that is down may say either; another node, or this one later, may know
+        // better.
         let account = user::named(user).map_err(|e| Fault::Node(format!("user {user}: {e}")))?;
-        let account = account.ok_or_else(|| Fault::Node(format!("user {user} is not known on {}", self.host)))?;
+        let account = account
+            .ok_or_else(|| Fault::Node(format!("user {user} is not known on {}", self.host)))?;
         if account.uid != uid {
-            let why = format!("user {user} has number {} on {}, not {uid}", account.uid, self.host);
+            let why = format!(
+                "user {user} has number {} on {}, not {uid}",
+                account.uid, self.host
+            );
             return Err(Fault::Node(why));
         }
         self.refuse_closed(&account)?;
@@ -90,15 +106,28 @@ impl Site {
     /// no account, since its user may log in by key.
     fn refuse_closed(&self, account: &Account) -> Result<(), Fault> {
         let Account { name, shell, .. } = account;
-        let expiry = user::expiry(name).map_err(|e| Fault::Node(format!("expiry of user {name}: {e}")))?;
+        let expiry =
+            user::expiry(name).map_err(|e| Fault::Node(format!("expiry of user {name}: {e}")))?;
         let today = clock::wall().0.div_euclid(SECONDS_A_DAY);
         if let Some(day) = expiry.filter(|&day| has_expired(day, today)) {
-            let why = format!("the account of user {name} on {} expired{}", self.host, on_day(day));
-            return Err(Fault::Owner(format!("{why}: ask your administrator to extend it")));
+            let why = format!(
+                "the account of user {name} on {} expired{}",
+                self.host,
+                on_day(day)
+            );
+            return Err(Fault::Owner(format!(
+                "{why}: ask your administrator to extend it"
+            )));
         }
         if let Some(fault) = user::shell_fault(shell) {
-            let why = format!("user {name} may not log in on {}: the login shell {}", self.host, shell.display());
-            return Err(Fault::Owner(format!("{why} {fault}; ask your administrator to change it")));
+            let why = format!(
+                "user {name} may not log in on {}: the login shell {}",
+                self.host,
+                shell.display()
+            );
+            return Err(Fault::Owner(format!(
+                "{why} {fault}; ask your administrator to change it"
+            )));
         }
         Ok(())
     }
@@ -106,13 +135,21 @@ impl Site {
     /// The account with the group that a list, `group[@host],...`, names for this host.
     pub fn in_group(&self, account: Account, list: Option<&str>) -> Result<Account, Fault> {
         let name = list.and_then(|list| for_host(list.as_bytes(), &self.host));
-        let Some(name) = name.map(String::from_utf8_lossy) else { return Ok(account) };
+        let Some(name) = name.map(String::from_utf8_lossy) else {
+            return Ok(account);
+        };
         let (user, host) = (&account.name, &self.host);
-        let found = user::group_of(&account, &name).map_err(|e| Fault::Node(format!("group {name}: {e}")))?;
-        let gid =
-            found.ok_or_else(|| Fault::Owner(format!("user {user} is not a member of group {name} on {host}")))?;
+        let found = user::group_of(&account, &name)
+            .map_err(|e| Fault::Node(format!("group {name}: {e}")))?;
+        let gid = found.ok_or_else(|| {
+            Fault::Owner(format!(
+                "user {user} is not a member of group {name} on {host}"
+            ))
+        })?;
         if account.uid == self.own.uid && !user::may_take_group(gid) {
-            return Err(Fault::Owner(format!("only root's noded can give a job the group {name}")));
+            return Err(Fault::Owner(format!(
+                "only root's noded can give a job the group {name}"
+            )));
         }
         Ok(Account { gid, ..account })
     }
@@ -121,7 +158,8 @@ impl Site {
 /// A day since 1970, as part of a sentence; nothing where the calendar does not reach.
 fn on_day(day: i64) -> String {
     let date = DateTime::from_timestamp(day.saturating_mul(SECONDS_A_DAY), 0);
-    date.map(|date| format!(" on {}", date.format("%Y-%m-%d"))).unwrap_or_default()
+    date.map(|date| format!(" on {}", date.format("%Y-%m-%d")))
+        .unwrap_or_default()
 }
 
 /// Whether an account whose shadow entry names this day has expired today, as `pam_unix` decides.
@@ -134,7 +172,13 @@ pub(super) mod tests {
     use super::*;
 
     pub fn site(uid: u32, shared: bool) -> Site {
-        let own = Account { name: "me".into(), uid, gid: uid, home: "/home/me".into(), shell: "/bin/bash".into() };
+        let own = Account {
+            name: "me".into(),
+            uid,
+            gid: uid,
+            home: "/home/me".into(),
+            shell: "/bin/bash".into(),
+        };
         Site {
             state: "/state".into(),
             boot: "boot".into(),
@@ -154,11 +198,18 @@ pub(super) mod tests {
 
     #[test]
     fn only_those_who_may_run_here_do() {
-        let owner = |user: &str, uid| Owner { user: user.into(), uid, gid: uid };
+        let owner = |user: &str, uid| Owner {
+            user: user.into(),
+            uid,
+            gid: uid,
+        };
         assert!(site(0, false).admit(&owner("root", 0)).is_ok());
         let refused = |site: Site, user: &str, uid: u32, text: &str| {
             let fault = site.admit(&owner(user, uid)).unwrap_err();
-            assert!(matches!(&fault, Fault::Owner(why) if why.contains(text)), "{fault:?}");
+            assert!(
+                matches!(&fault, Fault::Owner(why) if why.contains(text)),
+                "{fault:?}"
+            );
         };
         refused(site(0, true), "root", 0, "shared");
         refused(site(0, false), "daemon", 1, "below");
@@ -167,9 +218,15 @@ pub(super) mod tests {
 
     #[test]
     fn an_account_expires_on_its_day() {
-        assert_eq!([99, 100, 101].map(|today| has_expired(100, today)), [false, true, true]);
+        assert_eq!(
+            [99, 100, 101].map(|today| has_expired(100, today)),
+            [false, true, true]
+        );
         assert!(has_expired(0, 20_000), "closed by day 0");
-        assert_eq!((on_day(18_262), on_day(i64::MAX)), (" on 2020-01-01".into(), String::new()));
+        assert_eq!(
+            (on_day(18_262), on_day(i64::MAX)),
+            (" on 2020-01-01".into(), String::new())
+        );
     }
 
     #[test]
@@ -180,8 +237,17 @@ pub(super) mod tests {
             (5000, "you", 5001, "only its jobs"),
         ];
         for (own, user, uid, text) in cases {
-            let fault = site(own, false).admit(&Owner { user: user.into(), uid, gid: 1 }).unwrap_err();
-            assert!(matches!(&fault, Fault::Node(why) if why.contains(text)), "{fault:?}");
+            let fault = site(own, false)
+                .admit(&Owner {
+                    user: user.into(),
+                    uid,
+                    gid: 1,
+                })
+                .unwrap_err();
+            assert!(
+                matches!(&fault, Fault::Node(why) if why.contains(text)),
+                "{fault:?}"
+            );
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! noded grows with the number of its jobs; a fork costs what there is to copy. So noded forks the
 //! spawner first thing, and the spawner forks one shepherd for each launch. If noded dies it
-//! leaves; if it dies noded forks another one, and says again what has not begun once that is certain.
+//! leaves; if it dies noded forks another one, and says again what has not begun once that is
+//! certain.
 //!
 //! Packets to it: job, attempt, then the launch itself or, if that is large, a file that holds it.
 //! Packets from it and from its shepherds: [`Word`].
@@ -77,8 +78,20 @@ impl Spawner {
         let (builders, builder) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
         let building = building.try_clone()?;
         match process::fork()? {
-            Fork::Child => serve(site, Seat { socket: far, building: building.into(), builder }),
-            Fork::Parent(pid) => Ok(Spawner { socket: near, ended: process::pidfd(pid)?, builders, pid }),
+            Fork::Child => serve(
+                site,
+                Seat {
+                    socket: far,
+                    building: building.into(),
+                    builder,
+                },
+            ),
+            Fork::Parent(pid) => Ok(Spawner {
+                socket: near,
+                ended: process::pidfd(pid)?,
+                builders,
+                pid,
+            }),
         }
     }
 
@@ -115,14 +128,18 @@ impl Spawner {
 /// The next word at noded's end of a socket; None when everybody at the other end is gone.
 pub fn receive(socket: BorrowedFd) -> io::Result<Option<(Word, Option<OwnedFd>)>> {
     let mut buffer = [0; LONGEST_WORD];
-    let Some((length, passed)) = packet::receive(socket, &mut buffer, false)? else { return Ok(None) };
+    let Some((length, passed)) = packet::receive(socket, &mut buffer, false)? else {
+        return Ok(None);
+    };
     let word = postcard::from_bytes(&buffer[..length]).map_err(io::Error::other)?;
     Ok(Some((word, passed)))
 }
 
 /// Says a word to noded; whether it was taken. True also when there is no noded any more.
 pub fn say(noded: &OwnedFd, word: &Word, passed: Option<&OwnedFd>, wait: bool) -> bool {
-    let Ok(bytes) = postcard::to_stdvec(word) else { return true };
+    let Ok(bytes) = postcard::to_stdvec(word) else {
+        return true;
+    };
     let sent = packet::send(noded.as_fd(), &bytes, passed.map(AsFd::as_fd), wait);
     !matches!(sent, Err(e) if e.kind() == io::ErrorKind::WouldBlock)
 }
@@ -145,15 +162,23 @@ pub struct Seat {
 }
 
 fn serve(site: &Site, seat: Seat) -> ! {
-    process::close_all_but(&[seat.socket.as_fd(), seat.building.as_fd(), seat.builder.as_fd()]);
+    process::close_all_but(&[
+        seat.socket.as_fd(),
+        seat.building.as_fd(),
+        seat.builder.as_fd(),
+    ]);
     process::set_name(c"lanai-spawner");
     let _ = nix::unistd::setsid();
     let ready = process::block_signals().and_then(|()| process::signals(&[Signal::SIGCHLD]));
-    let Ok(children) = ready else { process::leave(1) };
+    let Ok(children) = ready else {
+        process::leave(1)
+    };
     let mut buffer = vec![0; NAME + INLINE];
     loop {
-        let mut fds =
-            [PollFd::new(seat.socket.as_fd(), PollFlags::POLLIN), PollFd::new(children.as_fd(), PollFlags::POLLIN)];
+        let mut fds = [
+            PollFd::new(seat.socket.as_fd(), PollFlags::POLLIN),
+            PollFd::new(children.as_fd(), PollFlags::POLLIN),
+        ];
         let _ = poll(&mut fds, PollTimeout::NONE);
         if fds[1].any() == Some(true) {
             reap(&children);
@@ -166,7 +191,9 @@ fn serve(site: &Site, seat: Seat) -> ! {
             Ok(None) => process::leave(0),
             Err(_) => continue,
         };
-        let Some((name, inline)) = split(&buffer[..length]) else { continue };
+        let Some((name, inline)) = split(&buffer[..length]) else {
+            continue;
+        };
         match process::fork() {
             Ok(Fork::Child) => shepherd::run(site, seat, name, launch(inline, passed)),
             Ok(Fork::Parent(pid)) => announce(&seat, name, pid),
@@ -196,7 +223,9 @@ fn split(packet: &[u8]) -> Option<(Name, &[u8])> {
 }
 
 fn launch(inline: &[u8], passed: Option<OwnedFd>) -> io::Result<Vec<u8>> {
-    let Some(file) = passed else { return Ok(inline.to_vec()) };
+    let Some(file) = passed else {
+        return Ok(inline.to_vec());
+    };
     let mut bytes = Vec::new();
     File::from(file).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -35,21 +35,39 @@ pub struct Staging<'a> {
 impl Staging<'_> {
     /// Names the files to copy before the job that are missing on this host.
     pub fn missing(&self) -> Result<(), String> {
-        let here = self.files.before.iter().filter(|transfer| self.is_here(transfer));
+        let here = self
+            .files
+            .before
+            .iter()
+            .filter(|transfer| self.is_here(transfer));
         let paths = here.map(|transfer| self.home.join(&transfer.remote));
-        let missing: Vec<String> =
-            paths.filter(|path| is_missing(path)).map(|path| path.display().to_string()).collect();
-        if missing.is_empty() { Ok(()) } else { Err(shortened(missing.join(", "), LONGEST)) }
+        let missing: Vec<String> = paths
+            .filter(|path| is_missing(path))
+            .map(|path| path.display().to_string())
+            .collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(shortened(missing.join(", "), LONGEST))
+        }
     }
 
-    /// Looks for the owner's home folder, if files are in it before the job. The error says that it is missing.
+    /// Looks for the owner's home folder, if files are in it before the job. The error says that it
+    /// is missing.
     pub fn find_home(&self, owner: &Account) -> Result<(), String> {
-        if self.needs_home() { child::find_home(owner, self.host) } else { Ok(()) }
+        if self.needs_home() {
+            child::find_home(owner, self.host)
+        } else {
+            Ok(())
+        }
     }
 
     fn needs_home(&self) -> bool {
         let is_there = |transfer: &Transfer| {
-            let (from, to) = (self.home.join(&transfer.remote), self.folder.join(&transfer.local));
+            let (from, to) = (
+                self.home.join(&transfer.remote),
+                self.folder.join(&transfer.local),
+            );
             from.starts_with(self.home) || to.starts_with(self.home)
         };
         self.files.private || self.files.before.iter().any(is_there)
@@ -79,8 +97,17 @@ impl Staging<'_> {
             made.map_err(|e| format!("sandbox: {}: {e}", self.folder.display()))?;
         }
         for transfer in &self.files.before {
-            self.copy(transfer, &self.home.join(&transfer.remote), &self.folder.join(&transfer.local))
-                .map_err(|e| shortened(format!("stage-in failed: {}: {e}", shown(transfer)), LONGEST))?;
+            self.copy(
+                transfer,
+                &self.home.join(&transfer.remote),
+                &self.folder.join(&transfer.local),
+            )
+            .map_err(|e| {
+                shortened(
+                    format!("stage-in failed: {}: {e}", shown(transfer)),
+                    LONGEST,
+                )
+            })?;
         }
         Ok(())
     }
@@ -90,37 +117,66 @@ impl Staging<'_> {
     pub fn after(&self, unwanted: &[PathBuf]) -> Result<(), String> {
         let mut faults = Vec::new();
         for transfer in &self.files.after {
-            let copied = self.copy(transfer, &self.folder.join(&transfer.local), &self.home.join(&transfer.remote));
-            faults.extend(
-                copied.err().map(|e| shortened(format!("stage-out failed: {}: {e}", shown(transfer)), LONGEST)),
+            let copied = self.copy(
+                transfer,
+                &self.folder.join(&transfer.local),
+                &self.home.join(&transfer.remote),
             );
+            faults.extend(copied.err().map(|e| {
+                shortened(
+                    format!("stage-out failed: {}: {e}", shown(transfer)),
+                    LONGEST,
+                )
+            }));
         }
         let kept = !faults.is_empty();
         // What is no file (`/dev/null`) is not the job's to remove.
-        for path in unwanted.iter().filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file())) {
+        for path in unwanted
+            .iter()
+            .filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file()))
+        {
             let removed = fs::remove_file(path);
-            faults.extend(removed.err().map(|e| shortened(format!("{} not removed: {e}", path.display()), LONGEST)));
+            faults.extend(
+                removed
+                    .err()
+                    .map(|e| shortened(format!("{} not removed: {e}", path.display()), LONGEST)),
+            );
         }
         match self.files.private {
-            true if kept => faults.push(format!("the job's files are left in {}", self.folder.display())),
+            true if kept => faults.push(format!(
+                "the job's files are left in {}",
+                self.folder.display()
+            )),
             true => {
-                let removed =
-                    filesystem::remove_tree(self.folder).err().filter(|e| e.kind() != io::ErrorKind::NotFound);
-                faults.extend(removed.map(|e| format!("{} not removed: {e}", self.folder.display())));
+                let removed = filesystem::remove_tree(self.folder)
+                    .err()
+                    .filter(|e| e.kind() != io::ErrorKind::NotFound);
+                faults
+                    .extend(removed.map(|e| format!("{} not removed: {e}", self.folder.display())));
             }
             false => {}
         }
-        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(faults.join("; "))
+        }
     }
 
     fn copy(&self, transfer: &Transfer, from: &Path, to: &Path) -> Result<(), String> {
         if !self.is_here(transfer) {
-            return Err(format!("files are copied within a host only, and this one is {}", self.host));
+            return Err(format!(
+                "files are copied within a host only, and this one is {}",
+                self.host
+            ));
         }
         let sources = expand(from).map_err(|e| format!("{}: {e}", from.display()))?;
         let inside = to.as_os_str().as_bytes().ends_with(b"/") || to.is_dir();
         if sources.len() > 1 && !inside {
-            return Err(format!("{}: several files need a folder to go to", to.display()));
+            return Err(format!(
+                "{}: several files need a folder to go to",
+                to.display()
+            ));
         }
         for source in sources {
             let target = match source.file_name() {
@@ -135,9 +191,16 @@ impl Staging<'_> {
 
 /// Whether nothing is there, or nothing that a pattern means, or only a link that leads nowhere.
 fn is_missing(path: &Path) -> bool {
-    let is_gone = |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    let is_gone = |error: &io::Error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        )
+    };
     match expand(path) {
-        Ok(sources) => sources.iter().any(|source| fs::metadata(source).is_err_and(|error| is_gone(&error))),
+        Ok(sources) => sources
+            .iter()
+            .any(|source| fs::metadata(source).is_err_and(|error| is_gone(&error))),
         Err(error) => is_gone(&error),
     }
 }
@@ -157,15 +220,25 @@ fn expand(path: &Path) -> io::Result<Vec<PathBuf>> {
         }
         let mut deeper = Vec::new();
         for folder in &found {
-            let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-            let mut names: Vec<_> = entries.filter(|entry| fits(name.as_bytes(), entry.as_bytes())).collect();
+            let entries = fs::read_dir(folder)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.file_name());
+            let mut names: Vec<_> = entries
+                .filter(|entry| fits(name.as_bytes(), entry.as_bytes()))
+                .collect();
             names.sort_unstable();
             deeper.extend(names.into_iter().map(|name| folder.join(name)));
         }
         found = deeper;
     }
     found.retain(|path| fs::symlink_metadata(path).is_ok());
-    if found.is_empty() { Err(Errno::ENOENT.into()) } else { Ok(found) }
+    if found.is_empty() {
+        Err(Errno::ENOENT.into())
+    } else {
+        Ok(found)
+    }
 }
 
 /// Copies a file, or a folder with all in it. Links within a folder stay links.
@@ -190,7 +263,10 @@ fn copy_all(source: &Path, target: &Path) -> Result<(), String> {
     if let (Ok(whole), Ok(own)) = (whole, own)
         && own.starts_with(&whole)
     {
-        return Err(format!("{}: lies within what is to be copied", target.display()));
+        return Err(format!(
+            "{}: lies within what is to be copied",
+            target.display()
+        ));
     }
     for entry in fs::read_dir(source).map_err(fault(source))? {
         let entry = entry.map_err(fault(source))?;
@@ -216,7 +292,11 @@ fn same(a: &Metadata, b: &Metadata) -> bool {
 }
 
 fn shown(transfer: &Transfer) -> String {
-    let Transfer { local, host, remote } = transfer;
+    let Transfer {
+        local,
+        host,
+        remote,
+    } = transfer;
     format!("{local}@{host}:{remote}")
 }
 
@@ -251,10 +331,25 @@ mod tests {
         }
 
         fn stage(&self, before: &str, after: &str) -> (Result<(), String>, Result<(), String>) {
-            let list = |text: &str| if text.is_empty() { Vec::new() } else { transfers(text).unwrap() };
-            let files = Files { before: list(before), after: list(after), ..Files::default() };
+            let list = |text: &str| {
+                if text.is_empty() {
+                    Vec::new()
+                } else {
+                    transfers(text).unwrap()
+                }
+            };
+            let files = Files {
+                before: list(before),
+                after: list(after),
+                ..Files::default()
+            };
             let home = self.home();
-            let staging = Staging { files: &files, home: &home, folder: &home, host: "n1" };
+            let staging = Staging {
+                files: &files,
+                home: &home,
+                folder: &home,
+                host: "n1",
+            };
             (staging.before(), staging.after(&[]))
         }
     }
@@ -267,11 +362,17 @@ mod tests {
         place.write("d/sub/c", "c");
         std::os::unix::fs::symlink("a.dat", place.home().join("d/link")).unwrap();
         fs::create_dir(place.home().join("many")).unwrap();
-        let (before, after) = place.stage("one@n1:d/a.dat,whole@n1.some.where:d", "d/*.dat@localhost:many/");
+        let (before, after) = place.stage(
+            "one@n1:d/a.dat,whole@n1.some.where:d",
+            "d/*.dat@localhost:many/",
+        );
         assert_eq!((before, after), (Ok(()), Ok(())));
         assert_eq!(place.read("one"), "a");
         assert_eq!(place.read("whole/sub/c"), "c");
-        assert_eq!(fs::read_link(place.home().join("whole/link")).unwrap(), Path::new("a.dat"));
+        assert_eq!(
+            fs::read_link(place.home().join("whole/link")).unwrap(),
+            Path::new("a.dat")
+        );
         assert_eq!(place.read("many/a.dat") + &place.read("many/b.dat"), "ab");
     }
 
@@ -291,7 +392,10 @@ mod tests {
         place.write("2", "");
         nix::unistd::mkfifo(&place.home().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         for (list, why) in [
-            ("x@elsewhere:y", "files are copied within a host only, and this one is n1"),
+            (
+                "x@elsewhere:y",
+                "files are copied within a host only, and this one is n1",
+            ),
             ("x@n1:no/such", "No such file or directory"),
             ("x@n1:none*", "No such file or directory"),
             ("x@n1:?", "several files need a folder"),
@@ -301,7 +405,10 @@ mod tests {
         ] {
             let (before, _) = place.stage(list, "");
             let said = before.expect_err(list);
-            assert!(said.starts_with(&format!("stage-in failed: {list}: ")) && said.contains(why), "{said}");
+            assert!(
+                said.starts_with(&format!("stage-in failed: {list}: ")) && said.contains(why),
+                "{said}"
+            );
         }
     }
 
@@ -312,12 +419,24 @@ mod tests {
         std::os::unix::fs::symlink("nothing", place.home().join("link")).unwrap();
         let home = place.home();
         let missing = |list: &str| {
-            let files = Files { before: transfers(list).unwrap(), ..Files::default() };
-            Staging { files: &files, home: &home, folder: &home, host: "n1" }.missing()
+            let files = Files {
+                before: transfers(list).unwrap(),
+                ..Files::default()
+            };
+            Staging {
+                files: &files,
+                home: &home,
+                folder: &home,
+                host: "n1",
+            }
+            .missing()
         };
         assert_eq!(missing("x@n1:there,y@elsewhere:z"), Ok(()));
         let path = |name: &str| home.join(name).display().to_string();
-        assert_eq!(missing("x@n1:no,y@n1:there,z@localhost:d/*"), Err(format!("{}, {}", path("no"), path("d/*"))));
+        assert_eq!(
+            missing("x@n1:no,y@n1:there,z@localhost:d/*"),
+            Err(format!("{}, {}", path("no"), path("d/*")))
+        );
         assert_eq!(missing("x@n1:link"), Err(path("link")));
         assert_eq!(missing("x@n1:there/below"), Err(path("there/below")));
     }
@@ -326,15 +445,36 @@ mod tests {
     fn a_private_folder_goes_unless_something_in_it_could_not_be_delivered() {
         let place = Place::new();
         let (home, folder) = (place.home(), place.home().join("pbs.1.x"));
-        let private = Files { private: true, ..Files::default() };
-        let undeliverable = Files { after: transfers("out@n1:no/such/out").unwrap(), ..private.clone() };
-        let staging = Staging { files: &undeliverable, home: &home, folder: &folder, host: "n1" };
+        let private = Files {
+            private: true,
+            ..Files::default()
+        };
+        let undeliverable = Files {
+            after: transfers("out@n1:no/such/out").unwrap(),
+            ..private.clone()
+        };
+        let staging = Staging {
+            files: &undeliverable,
+            home: &home,
+            folder: &folder,
+            host: "n1",
+        };
         staging.before().unwrap();
         fs::write(folder.join("out"), "out").unwrap();
         let said = staging.after(&[]).unwrap_err();
-        assert!(said.contains("stage-out failed") && said.contains("left in"), "{said}");
+        assert!(
+            said.contains("stage-out failed") && said.contains("left in"),
+            "{said}"
+        );
         assert!(folder.join("out").exists());
-        assert_eq!(Staging { files: &private, ..staging }.after(&[]), Ok(()));
+        assert_eq!(
+            Staging {
+                files: &private,
+                ..staging
+            }
+            .after(&[]),
+            Ok(())
+        );
         assert!(!folder.exists());
     }
 
@@ -344,8 +484,18 @@ mod tests {
         place.write("out", "");
         let files = Files::default();
         let home = place.home();
-        let staging = Staging { files: &files, home: &home, folder: &home, host: "n1" };
-        let unwanted = [home.join("out"), "/dev/null".into(), home.clone(), home.join("none")];
+        let staging = Staging {
+            files: &files,
+            home: &home,
+            folder: &home,
+            host: "n1",
+        };
+        let unwanted = [
+            home.join("out"),
+            "/dev/null".into(),
+            home.clone(),
+            home.join("none"),
+        ];
         assert_eq!(staging.after(&unwanted), Ok(()));
         assert!(!home.join("out").exists() && Path::new("/dev/null").exists() && home.exists());
     }

@@ -29,22 +29,35 @@ impl StateFolder {
     pub fn hold(folder: &Path, others: bool) -> Result<StateFolder> {
         let place = || format!("the state folder {}", folder.display());
         let mode = if others { 0o711 } else { 0o700 };
-        for (part, mode) in
-            [(folder.to_path_buf(), mode), (folder::attempts(folder), mode), (folder::tombstones(folder), 0o700)]
-        {
-            DirBuilder::new().recursive(true).create(&part).with_context(place)?;
+        for (part, mode) in [
+            (folder.to_path_buf(), mode),
+            (folder::attempts(folder), mode),
+            (folder::tombstones(folder), 0o700),
+        ] {
+            DirBuilder::new()
+                .recursive(true)
+                .create(&part)
+                .with_context(place)?;
             fs::set_permissions(&part, Permissions::from_mode(mode)).with_context(place)?;
         }
         if let Some(kind) = filesystem::network(folder).with_context(place)? {
-            bail!("{} lies on a network file system ({kind}): give a folder on a local disk with --state", place());
+            bail!(
+                "{} lies on a network file system ({kind}): give a folder on a local disk with --state",
+                place()
+            );
         }
         let lock = lock(folder)?;
         let building = building(folder)?;
         sweep(folder).with_context(place)?;
-        Ok(StateFolder { folder: folder.to_path_buf(), building, _lock: lock })
+        Ok(StateFolder {
+            folder: folder.to_path_buf(),
+            building,
+            _lock: lock,
+        })
     }
 
-    /// The directory's identity: 32 hexadecimal digits, made at random once and on disk before anybody is told.
+    /// The directory's identity: 32 hexadecimal digits, made at random once and on disk before
+    /// anybody is told.
     pub fn identity(&self) -> Result<String> {
         let path = self.folder.join("identity");
         match fs::read_to_string(&path) {
@@ -61,12 +74,19 @@ impl StateFolder {
     fn new_identity(&self, path: &Path) -> Result<String> {
         let place = || path.display().to_string();
         fault::point("noded.identity")?;
-        let identity = format!("{:032x}", u128::from_be_bytes(process::random().with_context(place)?));
+        let identity = format!(
+            "{:032x}",
+            u128::from_be_bytes(process::random().with_context(place)?)
+        );
         filesystem::replace(path, format!("{identity}\n").as_bytes(), 0o600).with_context(place)?;
-        File::open(path).and_then(|file| file.sync_all()).with_context(place)?;
+        File::open(path)
+            .and_then(|file| file.sync_all())
+            .with_context(place)?;
         // The directory itself may be new.
         for folder in self.folder.ancestors().take(2) {
-            File::open(folder).and_then(|folder| folder.sync_all()).with_context(place)?;
+            File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .with_context(place)?;
         }
         Ok(identity)
     }
@@ -87,18 +107,29 @@ impl StateFolder {
 }
 
 fn is_identity(text: &str) -> bool {
-    text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    text.len() == 32
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn lock(folder: &Path) -> Result<Flock<File>> {
     let path = folder.join("lock");
     // Whoever could open it could lock it too, and keep us out.
-    let open = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let open = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path);
     let file = open.with_context(|| path.display().to_string())?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut lock) => {
             // For the message below alone, so a full disk does not keep us from starting.
-            let _ = lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id()));
+            let _ = lock
+                .set_len(0)
+                .and_then(|()| write!(lock, "{}", std::process::id()));
             Ok(lock)
         }
         Err((_, nix::Error::EWOULDBLOCK)) => {
@@ -112,10 +143,18 @@ fn lock(folder: &Path) -> Result<Flock<File>> {
     }
 }
 
-/// Waits until no launch of an earlier noded is on its way, so that what is on disk is all there is.
+/// Waits until no launch of an earlier noded is on its way, so that what is on disk is all there
+/// is.
 fn building(folder: &Path) -> Result<Building> {
     let path = folder.join("building.lock");
-    let open = || File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let open = || {
+        File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+    };
     for _ in 0..PATIENCE_MS / 10 {
         if let Ok(lock) = Flock::lock(open()?, FlockArg::LockExclusiveNonblock) {
             let shared = lock.try_clone()?;
@@ -125,7 +164,10 @@ fn building(folder: &Path) -> Result<Building> {
         }
         clock::sleep(Duration::from_millis(10));
     }
-    bail!("a spawner or shepherd of an earlier noded holds {} and does not finish: end lanai-spawner", path.display())
+    bail!(
+        "a spawner or shepherd of an earlier noded holds {} and does not finish: end lanai-spawner",
+        path.display()
+    )
 }
 
 /// Removes folders that were never finished. Nobody builds now.
@@ -147,17 +189,27 @@ mod tests {
     fn the_second_noded_is_told_who_has_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let first = StateFolder::hold(folder.path(), false).unwrap();
-        let error = StateFolder::hold(folder.path(), false).unwrap_err().to_string();
-        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+        let error = StateFolder::hold(folder.path(), false)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(&format!("process {}", std::process::id())),
+            "{error}"
+        );
         drop(first);
     }
 
     #[test]
     fn a_state_directory_keeps_its_identity_and_no_two_have_the_same() {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let states = folders.each_ref().map(|folder| StateFolder::hold(folder.path(), false).unwrap());
+        let states = folders
+            .each_ref()
+            .map(|folder| StateFolder::hold(folder.path(), false).unwrap());
         let [first, second] = states.each_ref().map(|state| state.identity().unwrap());
-        assert!(is_identity(&first) && is_identity(&second) && first != second, "{first} {second}");
+        assert!(
+            is_identity(&first) && is_identity(&second) && first != second,
+            "{first} {second}"
+        );
         assert_eq!(states[0].identity().unwrap(), first);
         for damage in ["", "0123", &first.to_uppercase().replace('0', "g")] {
             fs::write(folders[0].path().join("identity"), damage).unwrap();

@@ -40,7 +40,8 @@ pub fn signal(cgroup: Option<&Cgroup>, number: i32) {
     }
 }
 
-/// The same while they are to stay stopped: what would wake one of them is held back, all else waits for it.
+/// The same while they are to stay stopped: what would wake one of them is held back, all else
+/// waits for it.
 pub fn signal_stopped(cgroup: Option<&Cgroup>, number: i32) {
     if number != SIGCONT {
         for pid in processes(cgroup) {
@@ -110,7 +111,10 @@ pub fn kill(frozen: &Frozen) {
         // Held before it is looked at: by now the number may be another process's.
         let held = process::pidfd(Pid::from_raw(pid));
         if procfs::process(pid).is_some_and(|p| p.started == started) {
-            held.map_or_else(|_| process::end(pid), |held| drop(process::send_to(&held, Signal::SIGKILL)));
+            held.map_or_else(
+                |_| process::end(pid),
+                |held| drop(process::send_to(&held, Signal::SIGKILL)),
+            );
         }
     }
 }
@@ -123,7 +127,10 @@ fn wait_until_alone(children: &SignalFd) {
             return;
         }
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        let _ = poll(&mut [PollFd::new(children.as_fd(), PollFlags::POLLIN)], timeout);
+        let _ = poll(
+            &mut [PollFd::new(children.as_fd(), PollFlags::POLLIN)],
+            timeout,
+        );
         while let Ok(Some(_)) = children.read_signal() {}
     }
 }

@@ -19,7 +19,10 @@ pub fn environment(launch: &Launch, around: &Surroundings) -> Environment {
     set("PBS_NODENUM", place.host.to_string().as_bytes());
     set("PBS_VNODENUM", place.slot.to_string().as_bytes());
     // The script is task 1 to PBS.
-    set("PBS_TASKNUM", (u64::from(place.task) + 1).to_string().as_bytes());
+    set(
+        "PBS_TASKNUM",
+        (u64::from(place.task) + 1).to_string().as_bytes(),
+    );
     set("LANAI_ATTEMPT", launch.attempt.to_string().as_bytes());
     set("LANAI_TASKS", around.tasks.as_os_str().as_bytes());
     set("PBS_JOBCOOKIE", around.cookie.as_bytes());
@@ -34,7 +37,13 @@ pub fn script_tmpdir(site: &Site, launch: &Launch) -> Option<PathBuf> {
     if launch.place.task == 0 {
         return None;
     }
-    let script = Folder::of(&site.state, Name { task: 0, ..Name::of(launch) });
+    let script = Folder::of(
+        &site.state,
+        Name {
+            task: 0,
+            ..Name::of(launch)
+        },
+    );
     let tmpdir = script.trace().ok()??.tmpdir;
     Some(PathBuf::from(OsString::from_vec(tmpdir.0))).filter(|tmpdir| tmpdir.is_dir())
 }
@@ -51,8 +60,19 @@ mod tests {
     fn a_task_has_its_askers_environment_and_its_own_place() {
         let mut launch = launch();
         launch.environ = b"HOME=/elsewhere\0PBS_TASKNUM=1\0PBS_JOBCOOKIE=old\0X=y\0".to_vec();
-        launch.place = TaskPlace { task: 3, slot: 2, host: 1, ..TaskPlace::default() };
-        let account = Account { name: "ann".into(), uid: 1, gid: 1, home: "/h".into(), shell: "/bin/sh".into() };
+        launch.place = TaskPlace {
+            task: 3,
+            slot: 2,
+            host: 1,
+            ..TaskPlace::default()
+        };
+        let account = Account {
+            name: "ann".into(),
+            uid: 1,
+            gid: 1,
+            home: "/h".into(),
+            shell: "/bin/sh".into(),
+        };
         let (nodes, tmpdir, tasks) = (Path::new("/n"), Path::new("/t"), Path::new("/s"));
         let (jobdir, home) = (Path::new("/h"), None);
         let around = Surroundings {
@@ -78,7 +98,11 @@ mod tests {
             ("PBS_JOBCOOKIE", "new"),
             ("LANAI_TASKS", "/s"),
         ] {
-            assert_eq!(environment.get(name.as_bytes()).map(Vec::as_slice), Some(value.as_bytes()), "{name}");
+            assert_eq!(
+                environment.get(name.as_bytes()).map(Vec::as_slice),
+                Some(value.as_bytes()),
+                "{name}"
+            );
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The terminal of an interactive job, as its shepherd keeps it.
 //!
-//! The shepherd listens in the attempt's folder. For each call of [`crate::wire::order::Order::Attach`]
-//! noded knocks there and hands in a connection at whose other end `qsub -I` will speak; from then
-//! on the two need neither noded nor schedd. What qsub does not read stays in the terminal, and the
-//! job's programs wait; what they do not read stays with qsub. When qsub goes away, the terminal
-//! hangs up.
+//! The shepherd listens in the attempt's folder. For each call of
+//! [`crate::wire::order::Order::Attach`] noded knocks there and hands in a connection at whose
+//! other end `qsub -I` will speak; from then on the two need neither noded nor schedd. What qsub
+//! does not read stays in the terminal, and the job's programs wait; what they do not read stays
+//! with qsub. When qsub goes away, the terminal hangs up.
 
 use super::folder::Folder;
 use crate::model::time::Span;
@@ -100,13 +100,22 @@ impl Terminal {
 
     /// What to wait for.
     pub fn watched(&self) -> Vec<PollFd<'_>> {
-        let Some(keyboard) = &self.keyboard else { return Vec::new() };
+        let Some(keyboard) = &self.keyboard else {
+            return Vec::new();
+        };
         let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
-        fds.extend(self.knocking.as_ref().map(|stream| PollFd::new(stream.as_fd(), PollFlags::POLLIN)));
+        fds.extend(
+            self.knocking
+                .as_ref()
+                .map(|stream| PollFd::new(stream.as_fd(), PollFlags::POLLIN)),
+        );
         let Some(link) = &self.link else { return fds };
         let when = |so: bool, flag: PollFlags| if so { flag } else { PollFlags::empty() };
         let reads = when(self.typed.len() < AHEAD, PollFlags::POLLIN);
-        fds.push(PollFd::new(link.as_fd(), reads | when(link.wants_write(), PollFlags::POLLOUT)));
+        fds.push(PollFd::new(
+            link.as_fd(),
+            reads | when(link.wants_write(), PollFlags::POLLOUT),
+        ));
         let shows = when(self.seated && link.backlog() < AHEAD, PollFlags::POLLIN);
         let wants = shows | when(!self.typed.is_empty(), PollFlags::POLLOUT);
         // Without a wish the kernel would still tell of a program that has closed its end.
@@ -170,10 +179,16 @@ impl Terminal {
     }
 
     fn listen(&mut self) -> io::Result<()> {
-        let (Some(link), Some(keyboard)) = (&mut self.link, &self.keyboard) else { return Ok(()) };
+        let (Some(link), Some(keyboard)) = (&mut self.link, &self.keyboard) else {
+            return Ok(());
+        };
         link.flush()?;
         if self.typed.len() >= AHEAD {
-            return if is_closed(link) { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) };
+            return if is_closed(link) {
+                Err(io::ErrorKind::BrokenPipe.into())
+            } else {
+                Ok(())
+            };
         }
         for input in link.receive::<Input>().map_err(io::Error::other)? {
             match input {
@@ -185,11 +200,17 @@ impl Terminal {
             }
         }
         // One message of a qsub of ours is never that large.
-        if link.partial() > 2 * AHEAD { Err(io::ErrorKind::InvalidData.into()) } else { Ok(()) }
+        if link.partial() > 2 * AHEAD {
+            Err(io::ErrorKind::InvalidData.into())
+        } else {
+            Ok(())
+        }
     }
 
     fn type_in(&mut self) -> io::Result<()> {
-        let Some(keyboard) = &self.keyboard else { return Ok(()) };
+        let Some(keyboard) = &self.keyboard else {
+            return Ok(());
+        };
         while !self.typed.is_empty() {
             match nix::unistd::write(keyboard, &self.typed) {
                 Ok(written) => drop(self.typed.drain(..written)),
@@ -204,14 +225,17 @@ impl Terminal {
 
     fn show(&mut self) -> io::Result<()> {
         for _ in 0..GULPS {
-            let (Some(link), Some(keyboard)) = (&mut self.link, &self.keyboard) else { break };
+            let (Some(link), Some(keyboard)) = (&mut self.link, &self.keyboard) else {
+                break;
+            };
             if link.backlog() >= AHEAD {
                 break;
             }
             let mut buffer = [0; GULP];
             match nix::unistd::read(keyboard, &mut buffer) {
                 Ok(length) if length > 0 => {
-                    link.send(&Output::Shown(buffer[..length].to_vec())).map_err(io::Error::other)?;
+                    link.send(&Output::Shown(buffer[..length].to_vec()))
+                        .map_err(io::Error::other)?;
                 }
                 Err(Errno::EINTR) => {}
                 _ => break,
@@ -232,17 +256,24 @@ impl Terminal {
                 return;
             }
         }
-        let told = self.link.as_mut().is_some_and(|link| link.send(&Output::Over { status }).is_ok());
+        let told = self
+            .link
+            .as_mut()
+            .is_some_and(|link| link.send(&Output::Over { status }).is_ok());
         if told {
             self.drain(until);
         }
     }
 
     fn left_to_show(&self) -> bool {
-        let Some(keyboard) = &self.keyboard else { return false };
+        let Some(keyboard) = &self.keyboard else {
+            return false;
+        };
         let mut fds = [PollFd::new(keyboard.as_fd(), PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::ZERO).is_ok()
-            && fds[0].revents().is_some_and(|what| what.contains(PollFlags::POLLIN))
+            && fds[0]
+                .revents()
+                .is_some_and(|what| what.contains(PollFlags::POLLIN))
     }
 
     /// Waits until all that was said is taken; false when it was waited for in vain.
@@ -250,7 +281,10 @@ impl Terminal {
         while let Some(link) = self.link.as_mut().filter(|link| link.wants_write()) {
             let left = (until.0 - clock::monotonic().0).max(0);
             let mut fds = [PollFd::new(link.as_fd(), PollFlags::POLLOUT)];
-            let waited = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO));
+            let waited = poll(
+                &mut fds,
+                PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO),
+            );
             if left == 0 || waited.is_err() || link.flush().is_err() {
                 return false;
             }
@@ -263,7 +297,8 @@ impl Terminal {
 fn is_closed(link: &Link) -> bool {
     let mut fds = [PollFd::new(link.as_fd(), PollFlags::empty())];
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
-    poll(&mut fds, PollTimeout::ZERO).is_ok() && fds[0].revents().is_some_and(|what| what.intersects(gone))
+    poll(&mut fds, PollTimeout::ZERO).is_ok()
+        && fds[0].revents().is_some_and(|what| what.intersects(gone))
 }
 
 #[cfg(test)]
@@ -273,7 +308,10 @@ mod tests {
     use crate::wire::frame;
     use std::io::{Read, Write};
 
-    const SIZE: Window = Window { rows: 30, columns: 90 };
+    const SIZE: Window = Window {
+        rows: 30,
+        columns: 90,
+    };
 
     /// A terminal, the far end of its connection, and the job's end.
     struct Seat {
@@ -287,14 +325,24 @@ mod tests {
     impl Seat {
         fn new() -> Seat {
             let folder = tempfile::tempdir().unwrap();
-            let name = super::super::folder::Name { job: crate::model::job::JobId::job(1), attempt: 1, task: 0 };
+            let name = super::super::folder::Name {
+                job: crate::model::job::JobId::job(1),
+                attempt: 1,
+                task: 0,
+            };
             std::fs::create_dir_all(folder.path().join("attempts/1.1")).unwrap();
             let at = Folder::of(folder.path(), name);
             let mut terminal = Terminal::open(&at, None).unwrap();
             let job = std::fs::File::from(terminal.screen().unwrap().try_clone_to_owned().unwrap());
             terminal.forked();
             let person = call(&at);
-            Seat { _folder: folder, at, terminal, person, job }
+            Seat {
+                _folder: folder,
+                at,
+                terminal,
+                person,
+                job,
+            }
         }
 
         fn say(&mut self, input: &Input) -> Turn {
@@ -348,7 +396,11 @@ mod tests {
     fn a_person_who_reads_nothing_stops_the_job_and_costs_no_memory() {
         let mut seat = Seat::new();
         seat.say(&Input::Window(SIZE));
-        nix::fcntl::fcntl(&seat.job, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK)).unwrap();
+        nix::fcntl::fcntl(
+            &seat.job,
+            nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK),
+        )
+        .unwrap();
         let mut written = 0;
         for _ in 0..100_000 {
             seat.terminal.turn();

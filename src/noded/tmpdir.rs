@@ -8,7 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// Makes `pbs.<full id>` under `base` for `owner` (user, group). Whatever lies there already may
 /// be somebody's trap: then the name gets the attempt's cookie, which nobody can have guessed.
-pub fn make(base: &Path, full_id: &str, cookie: &str, owner: Option<(u32, u32)>) -> io::Result<PathBuf> {
+pub fn make(
+    base: &Path,
+    full_id: &str,
+    cookie: &str,
+    owner: Option<(u32, u32)>,
+) -> io::Result<PathBuf> {
     let plain = base.join(format!("pbs.{full_id}"));
     let made = match private(&plain) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
@@ -45,9 +50,15 @@ pub fn remove_empty(path: &Path) -> bool {
 
 /// Where such folders are made: a place for temporary files that is on disk, if there is one.
 pub fn base(state: &Path) -> PathBuf {
-    let writable = |path: &&Path| nix::unistd::eaccess(*path, nix::unistd::AccessFlags::W_OK).is_ok();
+    let writable =
+        |path: &&Path| nix::unistd::eaccess(*path, nix::unistd::AccessFlags::W_OK).is_ok();
     let usual = [Path::new("/var/tmp"), Path::new("/tmp")];
-    usual.iter().copied().find(writable).unwrap_or(state).to_path_buf()
+    usual
+        .iter()
+        .copied()
+        .find(writable)
+        .unwrap_or(state)
+        .to_path_buf()
 }
 
 #[cfg(test)]

@@ -114,7 +114,11 @@ impl<'a> Watch<'a> {
             noded,
             session,
             began,
-            times: Times { walltime: launch.walltime, cput: launch.limits.cput, warning: launch.limits.warning },
+            times: Times {
+                walltime: launch.walltime,
+                cput: launch.limits.cput,
+                warning: launch.limits.warning,
+            },
             guard,
             warned: None,
             notes: Vec::new(),
@@ -127,7 +131,9 @@ impl<'a> Watch<'a> {
             pause: None,
             stood: Span(0),
             unsaid_pause: false,
-            bound: environment::here(&launch.shares).flat_map(|share| share.cpus.iter().copied()).collect(),
+            bound: environment::here(&launch.shares)
+                .flat_map(|share| share.cpus.iter().copied())
+                .collect(),
             sent: None,
             ending: None,
             on_its_own: false,
@@ -167,7 +173,9 @@ impl<'a> Watch<'a> {
             self.keep_bounds(cgroup.as_ref(), &mut meter);
             if self.due(self.next_sample) && !self.over() {
                 self.next_sample = Span(clock::monotonic().0 + SAMPLES.0);
-                self.built.folder.write_usage(&meter.sample(cgroup.as_ref(), self.elapsed()));
+                self.built
+                    .folder
+                    .write_usage(&meter.sample(cgroup.as_ref(), self.elapsed()));
             }
         }
         while start.is_some() && !self.hear(start.as_ref()) {}
@@ -176,13 +184,21 @@ impl<'a> Watch<'a> {
 
     /// Since it began, less what it has stood still.
     fn elapsed(&self) -> Span {
-        let now = self.pause.as_ref().map_or_else(clock::monotonic, |pause| pause.since);
+        let now = self
+            .pause
+            .as_ref()
+            .map_or_else(clock::monotonic, |pause| pause.since);
         Span(now.0 - self.began.0 - self.stood.0)
     }
 
     /// When so much will have elapsed, if it does not stand still.
     fn moment(&self, elapsed: Span) -> Span {
-        Span(self.began.0.saturating_add(self.stood.0).saturating_add(elapsed.0))
+        Span(
+            self.began
+                .0
+                .saturating_add(self.stood.0)
+                .saturating_add(elapsed.0),
+        )
     }
 
     fn due(&self, moment: Span) -> bool {
@@ -195,27 +211,54 @@ impl<'a> Watch<'a> {
         fds.extend(self.terminal.iter().flat_map(|terminal| terminal.watched()));
         let _ = poll(&mut fds, self.timeout());
         let any = |at: usize| fds.get(at).is_some_and(|fd| fd.any() == Some(true));
-        Ready { signals: any(0), start: start.is_some() && any(1) }
+        Ready {
+            signals: any(0),
+            start: start.is_some() && any(1),
+        }
     }
 
     fn timeout(&self) -> PollTimeout {
         let now = clock::monotonic().0;
         let untold = self.ending.is_none() && self.pause.is_none();
-        let walltime = self.last_moment().filter(|_| untold).map(|last| self.moment(last).0);
+        let walltime = self
+            .last_moment()
+            .filter(|_| untold)
+            .map(|last| self.moment(last).0);
         let warning = self.warning().map(|(_, moment)| moment.0);
-        let look = self.guard.next().filter(|_| untold && self.status.is_none()).map(|moment| moment.0);
+        let look = self
+            .guard
+            .next()
+            .filter(|_| untold && self.status.is_none())
+            .map(|moment| moment.0);
         let kill = self.ending.as_ref().map(|ending| ending.kill_at.0);
         let word = (self.unsaid || self.unsaid_pause).then_some(now + SAY_AGAIN.0);
         let pause = self.pause.as_ref().map(|pause| pause.next.0);
-        let person = self.terminal.as_ref().and_then(|terminal| terminal.due()).map(|due| due.0);
-        let next = [walltime, warning, look, kill, word, pause, person, Some(self.next_sample.0)];
+        let person = self
+            .terminal
+            .as_ref()
+            .and_then(|terminal| terminal.due())
+            .map(|due| due.0);
+        let next = [
+            walltime,
+            warning,
+            look,
+            kill,
+            word,
+            pause,
+            person,
+            Some(self.next_sample.0),
+        ];
         let next = next.into_iter().flatten().min();
-        let left = next.unwrap_or(i64::MAX).saturating_sub(now).clamp(0, 3_600_000);
+        let left = next
+            .unwrap_or(i64::MAX)
+            .saturating_sub(now)
+            .clamp(0, 3_600_000);
         PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
     }
 
-    /// Hears the job's first process before its exec; true when there is no more to hear. It is never
-    /// waited for: one that is stuck in the kernel may not even close its end when it is killed.
+    /// Hears the job's first process before its exec; true when there is no more to hear. It is
+    /// never waited for: one that is stuck in the kernel may not even close its end when it is
+    /// killed.
     fn hear(&mut self, start: Option<&OwnedFd>) -> bool {
         let Some(start) = start else { return true };
         let mut buffer = [0; 8192];
@@ -224,7 +267,8 @@ impl<'a> Watch<'a> {
                 match postcard::from_bytes(&buffer[..length]) {
                     Ok(Word::Ready) => {
                         self.errors = passed;
-                        // Its program is not there yet: it waits for a person, who waits for this word.
+                        // Its program is not there yet: it waits for a person, who waits for this
+                        // word.
                         self.unsaid = self.terminal.is_some();
                         self.say_running();
                     }
@@ -238,7 +282,8 @@ impl<'a> Watch<'a> {
             }
             Ok(None) | Err(_) => {
                 // Closed by a successful exec, if it came as far as that.
-                self.unsaid |= self.fault.is_none() && self.errors.is_some() && self.terminal.is_none();
+                self.unsaid |=
+                    self.fault.is_none() && self.errors.is_some() && self.terminal.is_none();
                 self.say_running();
                 true
             }
@@ -246,7 +291,8 @@ impl<'a> Watch<'a> {
     }
 
     fn say_running(&mut self) {
-        let word = spawner::Word::Running(Name::of(self.launch), self.session.as_raw().unsigned_abs());
+        let word =
+            spawner::Word::Running(Name::of(self.launch), self.session.as_raw().unsigned_abs());
         if self.unsaid {
             self.unsaid = !spawner::say(self.noded, &word, None, false);
         }
@@ -257,7 +303,9 @@ impl<'a> Watch<'a> {
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(Signal::SIGUSR1) => self.obey(cgroup),
                 // noded had no room on disk for the order.
-                Ok(Signal::SIGUSR2) => self.cancel(cgroup, Cancel::of_value(signal.ssi_int, self.launch.grace)),
+                Ok(Signal::SIGUSR2) => {
+                    self.cancel(cgroup, Cancel::of_value(signal.ssi_int, self.launch.grace))
+                }
                 _ => self.reap(),
             }
         }
@@ -288,7 +336,11 @@ impl<'a> Watch<'a> {
                     Control::Suspend => self.stop(cgroup),
                     Control::Resume(cpus) => self.go_on(cgroup, cpus),
                     Control::Times(times) => self.bound(times),
-                    Control::Message { output, errors, text } => self.pass_on(output, errors, &text),
+                    Control::Message {
+                        output,
+                        errors,
+                        text,
+                    } => self.pass_on(output, errors, &text),
                 }
             }
         }
@@ -324,8 +376,13 @@ impl<'a> Watch<'a> {
         self.say_running();
         self.warn(cgroup);
         match (&self.ending, self.times.walltime) {
-            (None, Some(limit)) if self.pause.is_none() && self.is_over_walltime() && self.status.is_none() => {
-                let overran = How::Overran { used: self.elapsed(), limit };
+            (None, Some(limit))
+                if self.pause.is_none() && self.is_over_walltime() && self.status.is_none() =>
+            {
+                let overran = How::Overran {
+                    used: self.elapsed(),
+                    limit,
+                };
                 self.tell_owner(&overran);
                 self.end(cgroup, self.launch.grace, Some(overran));
             }
@@ -338,13 +395,17 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// When it is ended, counted from its start: its walltime, and how long it may overrun that (M50).
+    /// When it is ended, counted from its start: its walltime, and how long it may overrun that
+    /// (M50).
     fn last_moment(&self) -> Option<Span> {
-        self.times.walltime.map(|limit| Span(limit.0.saturating_add(self.launch.overrun.0)))
+        self.times
+            .walltime
+            .map(|limit| Span(limit.0.saturating_add(self.launch.overrun.0)))
     }
 
     fn is_over_walltime(&self) -> bool {
-        self.last_moment().is_some_and(|last| self.elapsed() >= last)
+        self.last_moment()
+            .is_some_and(|last| self.elapsed() >= last)
     }
 
     /// The warning that is still to be given, and when.
@@ -356,7 +417,12 @@ impl<'a> Watch<'a> {
             && self.errors.is_some()
             && self.status.is_none();
         let warning = self.times.warning.filter(|_| runs)?;
-        let left = self.times.walltime?.0.saturating_sub(warning.before.0).max(SETTLED.0);
+        let left = self
+            .times
+            .walltime?
+            .0
+            .saturating_sub(warning.before.0)
+            .max(SETTLED.0);
         Some((warning, self.moment(Span(left))))
     }
 
@@ -375,10 +441,12 @@ impl<'a> Watch<'a> {
         let kin = || kin(self.built, Name::of(self.launch));
         if let Some(excess) = self.guard.look(meter, cgroup, kin, self.elapsed()) {
             self.tell_owner(&excess);
-            // Who takes too much memory may take all of it before the grace is over, unless that was let
-            // happen.
+            // Who takes too much memory may take all of it before the grace is over, unless that
+            // was let happen.
             let patient = match &excess {
-                How::Exceeded { bound: Bound::Cput, .. } => true,
+                How::Exceeded {
+                    bound: Bound::Cput, ..
+                } => true,
                 How::Exceeded { bound, .. } => !self.launch.responses.of(*bound).ends_at_once(),
                 _ => false,
             };
@@ -392,13 +460,19 @@ impl<'a> Watch<'a> {
     /// Writes why it is ended to the job's standard error.
     fn tell_owner(&self, how: &How) {
         if let Some(excess) = how.excess() {
-            write_line(self.errors.as_ref(), format!("=>> PBS: job killed: {excess}").as_bytes());
+            write_line(
+                self.errors.as_ref(),
+                format!("=>> PBS: job killed: {excess}").as_bytes(),
+            );
         }
     }
 
     /// Writes somebody's message into the files asked for.
     fn pass_on(&self, output: bool, errors: bool, text: &Text) {
-        for file in [self.output.as_ref().filter(|_| output), self.errors.as_ref().filter(|_| errors)] {
+        for file in [
+            self.output.as_ref().filter(|_| output),
+            self.errors.as_ref().filter(|_| errors),
+        ] {
             write_line(file, &text.0);
         }
     }
@@ -407,17 +481,25 @@ impl<'a> Watch<'a> {
 /// What the same attempt runs here under other shepherds.
 fn kin(built: &Built, own: Name) -> Vec<Process> {
     let shepherds = built.folder.kin(own).into_iter();
-    let alive = |shepherd: &Identity| procfs::process(shepherd.pid).is_some_and(|p| p.started == shepherd.started);
-    shepherds.filter(alive).flat_map(|shepherd| procfs::family(shepherd.pid)).collect()
+    let alive = |shepherd: &Identity| {
+        procfs::process(shepherd.pid).is_some_and(|p| p.started == shepherd.started)
+    };
+    shepherds
+        .filter(alive)
+        .flat_map(|shepherd| procfs::family(shepherd.pid))
+        .collect()
 }
 
 /// Writes a line into a file that the job has opened, unless that would block.
 fn write_line(file: Option<&OwnedFd>, line: &[u8]) {
     let Some(file) = file else { return };
     let line = [line, b"\n"].concat();
-    let file_type = fstat(file).map(|found| SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT);
+    let file_type =
+        fstat(file).map(|found| SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT);
     let _ = match file_type {
-        Ok(SFlag::S_IFREG) => nix::unistd::write(file, &line).map(drop).map_err(io::Error::from),
+        Ok(SFlag::S_IFREG) => nix::unistd::write(file, &line)
+            .map(drop)
+            .map_err(io::Error::from),
         // A terminal or a pipe may have room, but not enough; how the job has it open is the job's.
         _ => process::open_again(file).and_then(|mut own| own.write_all(&line)),
     };
@@ -458,6 +540,9 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         nix::unistd::write(&file, b"begun\n").unwrap();
         write_line(Some(&file.as_file().try_clone().unwrap().into()), b"said");
-        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "begun\nsaid\n");
+        assert_eq!(
+            std::fs::read_to_string(file.path()).unwrap(),
+            "begun\nsaid\n"
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! The classes that wait, by what they ask for: what fits for one fits for all of them, and a refusal
-//! for want of room is one for all. On a busy machine nearly every job is a class of its own, for
-//! walltimes and owners differ; what they ask for differs much less.
+//! The classes that wait, by what they ask for: what fits for one fits for all of them, and a
+//! refusal for want of room is one for all. On a busy machine nearly every job is a class of its
+//! own, for walltimes and owners differ; what they ask for differs much less.
 
 use super::class::{Class, Head};
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
@@ -24,7 +24,10 @@ pub struct Group {
 impl Group {
     /// That of a class.
     pub fn of(class: &ClassKey) -> Group {
-        Group { asks_for_window: class.asks_for.is_some(), shape: class.shape.id }
+        Group {
+            asks_for_window: class.asks_for.is_some(),
+            shape: class.shape.id,
+        }
     }
 }
 
@@ -56,16 +59,30 @@ impl Alike {
 
     /// The shape of those that ask for the same.
     fn shape(&self, shape: ShapeId) -> Option<&Arc<Shape>> {
-        let group = |asks_for_window| Group { asks_for_window, shape };
-        [false, true].into_iter().find_map(|asks| self.0.get(&group(asks))).map(|members| &members.shape)
+        let group = |asks_for_window| Group {
+            asks_for_window,
+            shape,
+        };
+        [false, true]
+            .into_iter()
+            .find_map(|asks| self.0.get(&group(asks)))
+            .map(|members| &members.shape)
     }
 
-    /// The shortest walltime of those that ask for the same as a class; `default` is what one without
-    /// walltime is planned with.
+    /// The shortest walltime of those that ask for the same as a class; `default` is what one
+    /// without walltime is planned with.
     pub fn shortest(&self, class: &ClassKey, default: Span) -> Span {
-        let spans = self.0.get(&Group::of(class)).into_iter().flat_map(|members| members.spans.keys());
+        let spans = self
+            .0
+            .get(&Group::of(class))
+            .into_iter()
+            .flat_map(|members| members.spans.keys());
         // None comes first, then the shortest.
-        spans.take(2).map(|span| span.unwrap_or(default)).min().unwrap_or(default)
+        spans
+            .take(2)
+            .map(|span| span.unwrap_or(default))
+            .min()
+            .unwrap_or(default)
     }
 
     /// Brings a class in line with its jobs, of which `before` was the first.
@@ -74,7 +91,10 @@ impl Alike {
         if before == now {
             return;
         }
-        let members = self.0.entry(group).or_insert_with(|| Arc::new(Members::of(key.shape.clone())));
+        let members = self
+            .0
+            .entry(group)
+            .or_insert_with(|| Arc::new(Members::of(key.shape.clone())));
         let members = Arc::make_mut(members);
         match before {
             Some(head) => drop(members.classes.take(&(head, key.id))),
@@ -95,9 +115,13 @@ impl Alike {
     pub fn file(&mut self, mut heads: Vec<(Group, Head, ClassId)>) {
         heads.sort_unstable();
         for of_group in heads.chunk_by(|a, b| a.0 == b.0) {
-            let members = of_group.first().and_then(|(group, ..)| self.0.get_mut(group));
+            let members = of_group
+                .first()
+                .and_then(|(group, ..)| self.0.get_mut(group));
             let classes = of_group.iter().map(|&(_, head, class)| (head, class));
-            members.into_iter().for_each(|members| Arc::make_mut(members).classes = classes.clone().collect());
+            members
+                .into_iter()
+                .for_each(|members| Arc::make_mut(members).classes = classes.clone().collect());
         }
     }
 }
@@ -105,7 +129,13 @@ impl Alike {
 impl Members {
     fn of(shape: Arc<Shape>) -> Members {
         let (spans, queues) = (BTreeMap::new(), BTreeMap::new());
-        Members { shape, classes: Classes::new(), spans, queues, particular: 0 }
+        Members {
+            shape,
+            classes: Classes::new(),
+            spans,
+            queues,
+            particular: 0,
+        }
     }
 
     fn join(&mut self, class: &ClassKey) {
@@ -120,7 +150,8 @@ impl Members {
         self.particular -= usize::from(is_particular(class));
     }
 
-    /// Whether nothing but want of room can keep any of their jobs from starting, their queues aside.
+    /// Whether nothing but want of room can keep any of their jobs from starting, their queues
+    /// aside.
     pub fn wait_for_room_alone(&self) -> bool {
         self.particular == 0
     }
@@ -132,7 +163,10 @@ impl Members {
 }
 
 fn is_particular(class: &ClassKey) -> bool {
-    class.asks_for.is_some() || class.not_before.is_some() || class.at_once.is_some() || class.beyond.is_some()
+    class.asks_for.is_some()
+        || class.not_before.is_some()
+        || class.at_once.is_some()
+        || class.beyond.is_some()
 }
 
 fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
@@ -145,11 +179,18 @@ fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
 }
 
 impl State {
-    /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`]. It
-    /// shares its shape with those that wait and ask for the same.
+    /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`].
+    /// It shares its shape with those that wait and ask for the same.
     pub fn class_key(&self, job: &Job) -> ClassKey {
-        let shape = self.alike.shape(ShapeId::of(job)).filter(|shape| shape.is_common()).cloned();
-        ClassKey::with(job, shape.unwrap_or_else(|| Arc::new(Shape::new(job, &self.cluster.catalog))))
+        let shape = self
+            .alike
+            .shape(ShapeId::of(job))
+            .filter(|shape| shape.is_common())
+            .cloned();
+        ClassKey::with(
+            job,
+            shape.unwrap_or_else(|| Arc::new(Shape::new(job, &self.cluster.catalog))),
+        )
     }
 }
 
@@ -166,29 +207,52 @@ mod tests {
         let mut scene = cluster("1 x ncpus=1");
         for job in 0..300 {
             scene = scene.owned(&format!("u{}", job % 100));
-            scene = scene.queued(job, &format!("select=1:ncpus={} walltime={}", 2 + job % 3, 60 + job));
+            scene = scene.queued(
+                job,
+                &format!("select=1:ncpus={} walltime={}", 2 + job % 3, 60 + job),
+            );
         }
         let classes = scene.state.classes.values();
         let shapes: BTreeSet<_> = classes.map(|class| Arc::as_ptr(&class.key.shape)).collect();
         assert_eq!((scene.state.classes.len(), shapes.len()), (300, 3));
-        let scene = scene.queued(998, "select=1:ncpus=1 hosts=n1").queued(999, "select=1:ncpus=1 hosts=n1 walltime=9");
-        let own: Vec<_> = scene.state.classes.values().filter(|class| !class.key.shape.is_common()).collect();
+        let scene = scene
+            .queued(998, "select=1:ncpus=1 hosts=n1")
+            .queued(999, "select=1:ncpus=1 hosts=n1 walltime=9");
+        let own: Vec<_> = scene
+            .state
+            .classes
+            .values()
+            .filter(|class| !class.key.shape.is_common())
+            .collect();
         assert!(own.len() == 2 && !Arc::ptr_eq(&own[0].key.shape, &own[1].key.shape));
     }
 
     #[test]
     fn the_shortest_of_those_that_ask_for_the_same_is_the_shortest_that_still_waits() {
-        let job = |id: u64, walltime: &str| format!("select=1:ncpus={} walltime={walltime}", 1 + id / 10);
+        let job =
+            |id: u64, walltime: &str| format!("select=1:ncpus={} walltime={walltime}", 1 + id / 10);
         let waiting = [(1, "90"), (2, "60"), (3, "60"), (4, "120"), (11, "5")];
-        let mut scene = waiting.iter().fold(cluster(""), |scene, &(id, span)| scene.queued(id, &job(id, span)));
+        let mut scene = waiting.iter().fold(cluster(""), |scene, &(id, span)| {
+            scene.queued(id, &job(id, span))
+        });
         let class = scene.state.class_key(&scene.job(1, &job(1, "90")));
-        let shortest = |scene: &Scene| scene.state.alike.shortest(&class, Span::seconds(30)).as_seconds();
+        let shortest = |scene: &Scene| {
+            scene
+                .state
+                .alike
+                .shortest(&class, Span::seconds(30))
+                .as_seconds()
+        };
         assert_eq!(shortest(&scene), 60);
         scene.state.withdraw(JobId::job(2));
         assert_eq!(shortest(&scene), 60);
         scene.state.withdraw(JobId::job(3));
         assert_eq!(shortest(&scene), 90);
         let scene = scene.queued(5, "select=1:ncpus=1");
-        assert_eq!(shortest(&scene), 30, "one without walltime runs for the default");
+        assert_eq!(
+            shortest(&scene),
+            30,
+            "one without walltime runs for the default"
+        );
     }
 }

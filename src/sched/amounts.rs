@@ -28,7 +28,10 @@ pub fn add_times(amounts: &mut [i64], more: &[i64], times: u64) {
 /// So many times these amounts.
 pub fn multiple(amounts: &[i64], times: u64) -> Amounts {
     let times = i64::try_from(times).unwrap_or(i64::MAX);
-    amounts.iter().map(|amount| amount.saturating_mul(times)).collect()
+    amounts
+        .iter()
+        .map(|amount| amount.saturating_mul(times))
+        .collect()
 }
 
 /// Takes `less` from `amounts`, place by place; what is over-committed goes below zero.
@@ -39,8 +42,8 @@ pub fn subtract(amounts: &mut [i64], less: &[i64]) {
 }
 
 /// The interned names of the consumable resources: first those of nodes, then those that the whole
-/// system has. What a node has is counted in an array of the former alone, what a job takes in one of
-/// all.
+/// system has. What a node has is counted in an array of the former alone, what a job takes in one
+/// of all.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     /// Sorted, those of nodes and the others each for themselves.
@@ -57,15 +60,31 @@ impl Catalog {
     pub fn new(resources: &Resources) -> Catalog {
         let of_nodes = resources.consumables();
         let (count, pooled) = (of_nodes.len(), resources.pooled());
-        let names: Vec<String> = of_nodes.into_iter().chain(pooled).map(String::from).collect();
-        let kinds = names.iter().map(|name| resources.get(name).map_or(Kind::Long, |definition| definition.kind));
+        let names: Vec<String> = of_nodes
+            .into_iter()
+            .chain(pooled)
+            .map(String::from)
+            .collect();
+        let kinds = names.iter().map(|name| {
+            resources
+                .get(name)
+                .map_or(Kind::Long, |definition| definition.kind)
+        });
         let known = resources.iter().map(|(name, _)| name.to_string()).collect();
-        Catalog { kinds: kinds.collect(), names, of_nodes: count, known }
+        Catalog {
+            kinds: kinds.collect(),
+            names,
+            of_nodes: count,
+            known,
+        }
     }
 
-    /// Whether there is a resource of this name: one that jobs ask for may be gone with a schedd started anew.
+    /// Whether there is a resource of this name: one that jobs ask for may be gone with a schedd
+    /// started anew.
     pub fn is_known(&self, name: &str) -> bool {
-        self.known.binary_search_by(|known| known.as_str().cmp(name)).is_ok()
+        self.known
+            .binary_search_by(|known| known.as_str().cmp(name))
+            .is_ok()
     }
 
     /// Nothing of what nodes have.
@@ -86,7 +105,11 @@ impl Catalog {
     /// The index of a consumable.
     pub fn index(&self, name: &str) -> Option<usize> {
         let (of_nodes, pooled) = self.names.split_at(self.of_nodes);
-        let find = |names: &[String]| names.binary_search_by(|known| known.as_str().cmp(name)).ok();
+        let find = |names: &[String]| {
+            names
+                .binary_search_by(|known| known.as_str().cmp(name))
+                .ok()
+        };
         find(of_nodes).or_else(|| find(pooled).map(|place| self.of_nodes + place))
     }
 
@@ -131,26 +154,54 @@ mod tests {
     #[test]
     fn what_nodes_have_comes_before_what_the_whole_system_has() {
         let mut resources = resources();
-        let global = Definition { kind: Kind::Long, host_level: false, consumable: true, requestable: true };
+        let global = Definition {
+            kind: Kind::Long,
+            host_level: false,
+            consumable: true,
+            requestable: true,
+        };
         resources.define("another_lic", global);
         let catalog = Catalog::new(&resources);
         for (index, name) in catalog.names().iter().enumerate() {
             let is_of_nodes = !catalog.pooled().contains(&index);
-            assert_eq!((catalog.index(name), catalog.index_on_node(name)), (Some(index), is_of_nodes.then_some(index)));
+            assert_eq!(
+                (catalog.index(name), catalog.index_on_node(name)),
+                (Some(index), is_of_nodes.then_some(index))
+            );
         }
-        assert_eq!(catalog.names()[catalog.pooled()], ["another_lic", "site_lic"]);
-        assert_eq!((catalog.index("color"), catalog.nothing().len()), (None, catalog.no_room().len() + 2));
+        assert_eq!(
+            catalog.names()[catalog.pooled()],
+            ["another_lic", "site_lic"]
+        );
+        assert_eq!(
+            (catalog.index("color"), catalog.nothing().len()),
+            (None, catalog.no_room().len() + 2)
+        );
     }
 
     #[test]
     fn fractions_count_in_thousandths_and_never_for_less_than_they_are() {
         let mut resources = resources();
-        let share = Definition { kind: Kind::Float, host_level: true, consumable: true, requestable: true };
+        let share = Definition {
+            kind: Kind::Float,
+            host_level: true,
+            consumable: true,
+            requestable: true,
+        };
         resources.define("share", share);
         let catalog = Catalog::new(&resources);
         let amount = |number| counted(&Value::Float(number));
-        assert_eq!([2.5, 0.0001, -1.0].map(amount), [Some(2500), Some(1), Some(0)]);
-        assert_eq!(catalog.value(catalog.index("share").unwrap(), 2500), Value::Float(2.5));
-        assert_eq!((counted(&Value::Long(-3)), counted(&Value::Boolean(true))), (Some(0), None));
+        assert_eq!(
+            [2.5, 0.0001, -1.0].map(amount),
+            [Some(2500), Some(1), Some(0)]
+        );
+        assert_eq!(
+            catalog.value(catalog.index("share").unwrap(), 2500),
+            Value::Float(2.5)
+        );
+        assert_eq!(
+            (counted(&Value::Long(-3)), counted(&Value::Boolean(true))),
+            (Some(0), None)
+        );
     }
 }

@@ -62,15 +62,33 @@ impl<'s> Promises<'s> {
         now: Time,
         may_run: impl FnMut(&ClassKey) -> bool,
     ) -> Promises<'s> {
-        let with_depth = state.queues.values().filter_map(|queue| Some((queue.name.as_str(), queue.backfill_depth?)));
+        let with_depth = state
+            .queues
+            .values()
+            .filter_map(|queue| Some((queue.name.as_str(), queue.backfill_depth?)));
         let (queues, of_queues): (Vec<&str>, Vec<u32>) = with_depth.unzip();
         let groups = policy.groups.iter().map(|group| group.depth);
         let left = groups.chain(of_queues).chain([policy.depth]);
-        let left = left.map(|depth| if policy.promises() { depth } else { 0 }).collect();
+        let left = left
+            .map(|depth| if policy.promises() { depth } else { 0 })
+            .collect();
         let is_loose = state.standing.is_loose(now);
-        let mut promises =
-            Promises { policy, state, left, queues, blocked: None, unvisited: BTreeMap::new(), is_loose, now };
-        if policy.keeps() || state.standing.promises().any(|booking| booking.earmark.is_some()) {
+        let mut promises = Promises {
+            policy,
+            state,
+            left,
+            queues,
+            blocked: None,
+            unvisited: BTreeMap::new(),
+            is_loose,
+            now,
+        };
+        if policy.keeps()
+            || state
+                .standing
+                .promises()
+                .any(|booking| booking.earmark.is_some())
+        {
             promises.renew(calendar, resolved, (space, windows), now, may_run);
         }
         promises
@@ -85,23 +103,38 @@ impl<'s> Promises<'s> {
         mut may_run: impl FnMut(&ClassKey) -> bool,
     ) {
         let state = self.state;
-        let is_kept = |booking: &&Booking| self.policy.keeps() || state.earmark(booking.job, now).is_some();
+        let is_kept =
+            |booking: &&Booking| self.policy.keeps() || state.earmark(booking.job, now).is_some();
         let mut kept: Vec<&Booking> = state.standing.promises().filter(is_kept).collect();
         kept.sort_by_key(|booking| (booking.at, booking.job));
         for booking in kept {
-            let class = state.waiting_class(booking.job).filter(|class| class.id == booking.class);
+            let class = state
+                .waiting_class(booking.job)
+                .filter(|class| class.id == booking.class);
             // Who has had enough now would not start when it is due.
             let class = class.filter(|class| may_run(class));
             let is_good = class.map(|class| resolved.of(class)).is_some_and(|class| {
                 // Who makes way has done so at the next moment at the soonest.
-                let soonest = if booking.earmark.is_some() { now + OVERDUE } else { now };
+                let soonest = if booking.earmark.is_some() {
+                    now + OVERDUE
+                } else {
+                    now
+                };
                 let at = booking.at.max(soonest);
                 let span = Span(booking.until.0.saturating_sub(booking.at.0));
-                let promise = Promise { at, span, shape: &class.shape, nodes: booking.nodes.clone() };
+                let promise = Promise {
+                    at,
+                    span,
+                    shape: &class.shape,
+                    nodes: booking.nodes.clone(),
+                };
                 calendar.renew(space, windows, booking.job, (class, promise))
             });
             if is_good {
-                self.unvisited.entry(booking.class).or_default().insert(booking.job);
+                self.unvisited
+                    .entry(booking.class)
+                    .or_default()
+                    .insert(booking.job);
             }
             // What it stood for is free: others may come earlier.
             self.is_loose |= !is_good;
@@ -109,7 +142,8 @@ impl<'s> Promises<'s> {
     }
 
     /// Whether a job that is promised a later start is not to be tried before: nothing has become
-    /// free that was not expected (compression). The next moment is that of what is overdue: it may be over by now.
+    /// free that was not expected (compression). The next moment is that of what is overdue: it may
+    /// be over by now.
     pub fn stands(&self, at: Time, now: Time) -> bool {
         at > now + OVERDUE && !self.is_loose
     }
@@ -124,8 +158,8 @@ impl<'s> Promises<'s> {
         }
     }
 
-    /// Whether a job of a class that had a promise has not had its turn yet: others of the class that were refused do
-    /// not stand for it.
+    /// Whether a job of a class that had a promise has not had its turn yet: others of the class
+    /// that were refused do not stand for it.
     pub fn awaits(&self, class: &ClassKey) -> bool {
         self.unvisited.contains_key(&class.id)
     }
@@ -157,7 +191,11 @@ impl<'s> Promises<'s> {
 
     /// Whether others make way for anybody.
     pub fn are_earmarked(&self) -> bool {
-        let mut promised = self.state.standing.promises().filter(|booking| booking.earmark.is_some());
+        let mut promised = self
+            .state
+            .standing
+            .promises()
+            .filter(|booking| booking.earmark.is_some());
         promised.any(|booking| self.is_earmarked(booking.job))
     }
 
@@ -176,13 +214,20 @@ impl<'s> Promises<'s> {
         self.blocked.is_some() && self.left.last() == Some(&0)
     }
 
-    /// From where a job's promise is taken: the pool of its quality of service (M33), else of its queue
-    /// (I18), else that of all others.
+    /// From where a job's promise is taken: the pool of its quality of service (M33), else of its
+    /// queue (I18), else that of all others.
     fn pool(&self, class: &ClassKey) -> usize {
         let groups = &self.policy.groups;
         let of_quality = |qos: &String| groups.iter().position(|group| group.qos.contains(qos));
-        let of_queue = || Some(groups.len() + self.queues.binary_search(&class.who.queue.as_str()).ok()?);
-        class.who.qos.as_ref().and_then(of_quality).or_else(of_queue).unwrap_or(self.left.len() - 1)
+        let of_queue =
+            || Some(groups.len() + self.queues.binary_search(&class.who.queue.as_str()).ok()?);
+        class
+            .who
+            .qos
+            .as_ref()
+            .and_then(of_quality)
+            .or_else(of_queue)
+            .unwrap_or(self.left.len() - 1)
     }
 }
 
@@ -210,8 +255,8 @@ pub fn booking(
     }
 }
 
-/// Why a promise became later. None for a job that starts as soon as preempted jobs have ended: until then its
-/// promise moves with the clock, though nothing has changed.
+/// Why a promise became later. None for a job that starts as soon as preempted jobs have ended:
+/// until then its promise moves with the clock, though nothing has changed.
 fn cause(
     state: &State,
     plan: &Plan,
@@ -219,12 +264,19 @@ fn cause(
     (job, class): (JobId, &ClassKey),
     before: &Booking,
 ) -> Option<Cause> {
-    let lost = |node: &&String| !state.cluster.find(node).is_some_and(|ix| state.cluster.node(ix).usable);
+    let lost = |node: &&String| {
+        !state
+            .cluster
+            .find(node)
+            .is_some_and(|ix| state.cluster.node(ix).usable)
+    };
     if let Some(node) = before.nodes.iter().find(lost) {
         return Some(Cause::NodeLost { node: node.clone() });
     }
     if let Some(window) = windows.in_the_way(class, &before.nodes, before.at, before.until) {
-        return Some(Cause::Window { id: window.id.clone() });
+        return Some(Cause::Window {
+            id: window.id.clone(),
+        });
     }
     if let Some(&(_, job)) = state.ends.first().filter(|&&(until, _)| until <= plan.now) {
         return Some(Cause::Overdue { job });
@@ -235,7 +287,11 @@ fn cause(
     let is_new = |job: &JobId| state.standing.promise(*job).is_none();
     let started = plan.starts.iter().map(|start| start.job);
     let mut ahead = started.chain(plan.bookings.iter().map(|booking| booking.job));
-    Some(ahead.find(is_new).map_or(Cause::Changed, |by| Cause::Overtaken { by }))
+    Some(
+        ahead
+            .find(is_new)
+            .map_or(Cause::Changed, |by| Cause::Overtaken { by }),
+    )
 }
 
 #[cfg(test)]

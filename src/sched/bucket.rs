@@ -21,7 +21,12 @@ pub struct Bucket<'s> {
 impl<'s> Bucket<'s> {
     /// The cluster's bucket of this key, or an empty one.
     pub(super) fn new(key: Arc<Key>, base: Option<&'s BTreeSet<NodeIx>>) -> Bucket<'s> {
-        Bucket { key, base, gone: BTreeSet::new(), come: BTreeSet::new() }
+        Bucket {
+            key,
+            base,
+            gone: BTreeSet::new(),
+            come: BTreeSet::new(),
+        }
     }
 
     /// How many they are.
@@ -36,14 +41,20 @@ impl<'s> Bucket<'s> {
 
     /// The nodes, in no order.
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeIx> {
-        let stayed = self.base.into_iter().flatten().filter(|ix| !self.gone.contains(ix));
+        let stayed = self
+            .base
+            .into_iter()
+            .flatten()
+            .filter(|ix| !self.gone.contains(ix));
         stayed.chain(&self.come).copied()
     }
 
     /// The first of them from `bound` on.
     pub(super) fn first(&self, bound: Bound<NodeIx>) -> Option<NodeIx> {
         let range = (bound, Bound::Unbounded);
-        let base = self.base.and_then(|base| base.range(range).find(|ix| !self.gone.contains(ix)));
+        let base = self
+            .base
+            .and_then(|base| base.range(range).find(|ix| !self.gone.contains(ix)));
         let come = self.come.range(range).next();
         base.into_iter().chain(come).min().copied()
     }
@@ -65,8 +76,18 @@ pub struct Head {
 impl Head {
     /// That of a bucket.
     pub(super) fn of(bucket: &Bucket) -> Head {
-        let Key { kind, solo, condition, .. } = *bucket.key;
-        Head { nodes: bucket.len(), kind, condition, solo }
+        let Key {
+            kind,
+            solo,
+            condition,
+            ..
+        } = *bucket.key;
+        Head {
+            nodes: bucket.len(),
+            kind,
+            condition,
+            solo,
+        }
     }
 }
 

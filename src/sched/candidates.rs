@@ -45,11 +45,16 @@ impl Candidates {
             None => match Candidates::named(space, asked) {
                 Some(nodes) => Candidates::listed(space, shape, chunk, nodes.into_iter()),
                 None => {
-                    let fitting: Vec<FittingBucket> = fitting_buckets(space, shape, asked).collect();
+                    let fitting: Vec<FittingBucket> =
+                        fitting_buckets(space, shape, asked).collect();
                     if ranks_kinds(space, shape) && !screen::asks_nodes(space, shape) {
                         return Candidates::Buckets(fitting);
                     }
-                    let nodes = space.merged(fitting.iter().map(|bucket| (Rank::default(), bucket.place, 0)));
+                    let nodes = space.merged(
+                        fitting
+                            .iter()
+                            .map(|bucket| (Rank::default(), bucket.place, 0)),
+                    );
                     Candidates::listed(space, shape, chunk, nodes.map(|(node, _)| node))
                 }
             },
@@ -69,7 +74,12 @@ impl Candidates {
         }
     }
 
-    fn listed(space: &Space, shape: &Shape, chunk: usize, nodes: impl Iterator<Item = NodeIx>) -> Candidates {
+    fn listed(
+        space: &Space,
+        shape: &Shape,
+        chunk: usize,
+        nodes: impl Iterator<Item = NodeIx>,
+    ) -> Candidates {
         let needs = &shape.chunks[chunk].needs;
         let fits = |ix: &NodeIx| {
             space.is_open(*ix)
@@ -79,7 +89,11 @@ impl Candidates {
         };
         let trial = Trial::new(space, shape);
         let times = |ix: NodeIx| (ix, trial.times(ix, chunk));
-        let mut listed: Vec<(NodeIx, u64)> = nodes.filter(fits).map(times).filter(|&(_, times)| times > 0).collect();
+        let mut listed: Vec<(NodeIx, u64)> = nodes
+            .filter(fits)
+            .map(times)
+            .filter(|&(_, times)| times > 0)
+            .collect();
         listed.sort_by_cached_key(|&(ix, _)| (rank(space, shape, ix), ix));
         Candidates::Listed(listed)
     }
@@ -87,13 +101,23 @@ impl Candidates {
     /// How many chunks could go there, at most.
     pub fn supply(&self) -> u64 {
         match self {
-            Candidates::Buckets(fitting) => fitting.iter().map(|bucket| bucket.supply()).fold(0, u64::saturating_add),
-            Candidates::Listed(nodes) => nodes.iter().map(|&(_, times)| times).fold(0, u64::saturating_add),
+            Candidates::Buckets(fitting) => fitting
+                .iter()
+                .map(|bucket| bucket.supply())
+                .fold(0, u64::saturating_add),
+            Candidates::Listed(nodes) => nodes
+                .iter()
+                .map(|&(_, times)| times)
+                .fold(0, u64::saturating_add),
         }
     }
 
     /// The nodes, in order, with how many chunks go on each.
-    pub fn nodes<'a>(&'a self, space: &'a Space, shape: &Shape) -> Box<dyn Iterator<Item = (NodeIx, u64)> + 'a> {
+    pub fn nodes<'a>(
+        &'a self,
+        space: &'a Space,
+        shape: &Shape,
+    ) -> Box<dyn Iterator<Item = (NodeIx, u64)> + 'a> {
         match self {
             Candidates::Buckets(fitting) => {
                 let ranked = fitting
@@ -114,16 +138,27 @@ pub fn fitting_buckets<'a>(
     shape: &'a Shape,
     chunk: &'a ChunkShape,
 ) -> impl Iterator<Item = FittingBucket> + 'a {
-    space.with_free(&chunk.asked).filter_map(move |place| fitting_bucket(space, shape, chunk, place))
+    space
+        .with_free(&chunk.asked)
+        .filter_map(move |place| fitting_bucket(space, shape, chunk, place))
 }
 
-fn fitting_bucket(space: &Space, shape: &Shape, chunk: &ChunkShape, place: usize) -> Option<FittingBucket> {
+fn fitting_bucket(
+    space: &Space,
+    shape: &Shape,
+    chunk: &ChunkShape,
+    place: usize,
+) -> Option<FittingBucket> {
     let times = times_on(space, shape, chunk, &space.buckets()[place].key);
-    (times > 0).then(|| FittingBucket { place, nodes: space.head(place).nodes, times })
+    (times > 0).then(|| FittingBucket {
+        place,
+        nodes: space.head(place).nodes,
+        times,
+    })
 }
 
-/// How many chunks of a kind go on a node that is as its bucket's key says, so far as that tells and as
-/// there are chunks.
+/// How many chunks of a kind go on a node that is as its bucket's key says, so far as that tells
+/// and as there are chunks.
 pub fn times_on(space: &Space, shape: &Shape, chunk: &ChunkShape, key: &Key) -> u64 {
     let times = chunk.times_in(&key.free).min(chunk.count);
     let suits = || {
@@ -147,8 +182,8 @@ pub fn welcomes(space: &Space, key: &Key, tenant: Tenant) -> bool {
     !key.barred.contains(&tenant.user) && key.condition.admits(tenancy, tenant.user)
 }
 
-/// The nodes with room for a kind of chunk as the guide prefers them, with how many chunks go on each;
-/// not for jobs that want whole hosts.
+/// The nodes with room for a kind of chunk as the guide prefers them, with how many chunks go on
+/// each; not for jobs that want whole hosts.
 pub fn fitting_nodes<'a>(
     space: &'a Space,
     shape: &'a Shape,
@@ -163,7 +198,16 @@ pub fn fitting_nodes<'a>(
             && screen::suits_kind(space, shape, kind)
             && (!chunk.wants_idle() || room.condition() == Condition::Idle);
         let is_single = shape.is_one_to_a_node(space.cluster.kind(kind)) || chunk.wants_idle();
-        suits.then(|| (ix, if is_single { 1 } else { chunk.times_in(&room.free) }))
+        suits.then(|| {
+            (
+                ix,
+                if is_single {
+                    1
+                } else {
+                    chunk.times_in(&room.free)
+                },
+            )
+        })
     })
 }
 
@@ -178,7 +222,9 @@ pub fn ranks_kinds(space: &Space, shape: &Shape) -> bool {
 /// The rank of a bucket's nodes for a job, where that is the same for all.
 pub fn bucket_rank(space: &Space, shape: &Shape, place: usize) -> Rank {
     let guide = space.guide();
-    guide.of_kind(guide.policy(space, shape), space.head(place).kind).unwrap_or_default()
+    guide
+        .of_kind(guide.policy(space, shape), space.head(place).kind)
+        .unwrap_or_default()
 }
 
 /// A node's rank for a job.
@@ -186,5 +232,7 @@ pub fn rank(space: &Space, shape: &Shape, ix: NodeIx) -> Rank {
     if let Some(answer) = &shape.answer {
         return Rank::at(answer.get(&space.cluster.node(ix).name).copied());
     }
-    space.guide().of_node(space.guide().policy(space, shape), space, shape, ix)
+    space
+        .guide()
+        .of_node(space.guide().policy(space, shape), space, shape, ix)
 }

@@ -127,19 +127,25 @@ impl<'a> Change<'a> {
                 claimant: Some(Box::new(Claimant::of(job))),
                 tenure: Tenure::of(job).map(Box::new),
                 beyond: job.spec.max_run_subjobs.filter(|_| run.extra),
-                waits: (job.waits_to_go_on() && run.is_still()).then(|| Box::new(Cow::Borrowed(job))),
+                waits: (job.waits_to_go_on() && run.is_still())
+                    .then(|| Box::new(Cow::Borrowed(job))),
             },
             (None, Some(job)) if is_candidate(job) => Change::Waits(Box::new(Cow::Borrowed(job))),
             (None, _) => Change::Gone(id),
         }
     }
 
-    /// The limit of an array's running subjobs, where the state does not know it yet. An array without a limit is not
-    /// told of.
+    /// The limit of an array's running subjobs, where the state does not know it yet. An array
+    /// without a limit is not told of.
     pub fn of_limit(id: JobId, job: Option<&Job>, state: &State) -> Option<Change<'a>> {
         let known = state.subjob_limit(id.number);
         let array = job.filter(|job| id.is_array() && job.life.state != Standing::Finished);
-        let limit = array.and_then(|array| array.spec.subjob_limit().or(known.and(Some(SubjobLimit::NONE))));
+        let limit = array.and_then(|array| {
+            array
+                .spec
+                .subjob_limit()
+                .or(known.and(Some(SubjobLimit::NONE)))
+        });
         (id.is_array() && limit != known).then_some(Change::Bounds(id, limit))
     }
 
@@ -157,7 +163,11 @@ impl<'a> Change<'a> {
 fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
     match run.is_still() {
         true => Time::NEVER,
-        false => run.started + job.spec.walltime().unwrap_or(policy.default_walltime) + run.pauses().total,
+        false => {
+            run.started
+                + job.spec.walltime().unwrap_or(policy.default_walltime)
+                + run.pauses().total
+        }
     }
 }
 
@@ -188,13 +198,32 @@ impl State {
             Change::SiteTime(site_time) => self.set_site_time(SiteTime::clone(site_time)),
             Change::Order(names) => self.list_nodes(names),
             Change::Pool(resource, pool) => self.set_pool(resource, Pool::clone(pool)),
-            Change::Holds { job, user, shares, tenant, until, inside, claimant, tenure, beyond, waits } => {
+            Change::Holds {
+                job,
+                user,
+                shares,
+                tenant,
+                until,
+                inside,
+                claimant,
+                tenure,
+                beyond,
+                waits,
+            } => {
                 self.user(user);
                 self.occupy(*job, shares, *tenant, *until);
-                beyond.iter().for_each(|limit| self.standing.note_extra(*job, *limit));
-                claimant.iter().for_each(|claimant| self.belongs_to(*job, claimant));
-                tenure.iter().for_each(|tenure| self.set_tenure(*job, Tenure::clone(tenure)));
-                inside.iter().for_each(|reservation| self.enclose(*job, reservation));
+                beyond
+                    .iter()
+                    .for_each(|limit| self.standing.note_extra(*job, *limit));
+                claimant
+                    .iter()
+                    .for_each(|claimant| self.belongs_to(*job, claimant));
+                tenure
+                    .iter()
+                    .for_each(|tenure| self.set_tenure(*job, Tenure::clone(tenure)));
+                inside
+                    .iter()
+                    .for_each(|reservation| self.enclose(*job, reservation));
                 waits.iter().for_each(|waiting| self.stand_by(waiting));
             }
             Change::Asked(class) => self.await_answer(*class),
@@ -210,7 +239,9 @@ impl State {
             Change::Permits(permits) => self.set_permits(permits.clone()),
             Change::Usage(usage) => self.use_up(|used| *used = Usage::clone(usage)),
             Change::Charged(job, charge) => self.use_up(|used| used.charge(*job, charge)),
-            Change::Forgotten(charges) => self.use_up(|used| charges.iter().for_each(|charge| used.forget(charge))),
+            Change::Forgotten(charges) => {
+                self.use_up(|used| charges.iter().for_each(|charge| used.forget(charge)))
+            }
         }
     }
 
@@ -230,8 +261,15 @@ impl State {
         let run = job.life.run.as_ref()?;
         let covers = |window: &&Window| run.shares.iter().any(|share| window.covers(&share.node));
         let admits = |window: &&Window| window.admits(&who, None, walltime) == Admission::Inside;
-        let found = || self.windows().filter(covers).find(|window| window.is_open(now) && admits(window));
-        job.spec.reservation.clone().or_else(|| found().map(|window| window.name().to_string()))
+        let found = || {
+            self.windows()
+                .filter(covers)
+                .find(|window| window.is_open(now) && admits(window))
+        };
+        job.spec
+            .reservation
+            .clone()
+            .or_else(|| found().map(|window| window.name().to_string()))
     }
 }
 
@@ -282,12 +320,34 @@ mod tests {
         let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3 walltime=60");
         let mut job = scene.job(1, "select=1:ncpus=3 walltime=60");
         let start = scene.plan().starts.remove(0);
-        job.apply(&Event::Started { attempt: 1, shares: start.shares, score: None, extra: false }, moment(5));
+        job.apply(
+            &Event::Started {
+                attempt: 1,
+                shares: start.shares,
+                score: None,
+                extra: false,
+            },
+            moment(5),
+        );
         let change = Change::of(job.id, Some(&job), &Policy::default());
-        assert!(matches!(&change, Change::Holds { until: Time(65_000), .. }), "{change:?}");
+        assert!(
+            matches!(
+                &change,
+                Change::Holds {
+                    until: Time(65_000),
+                    ..
+                }
+            ),
+            "{change:?}"
+        );
         scene.state.make(&change);
-        assert_eq!((scene.starts().as_str(), scene.state.assigned("n1").jobs), ("", vec![job.id]));
-        scene.state.make(&Change::of(job.id, None, &Policy::default()));
+        assert_eq!(
+            (scene.starts().as_str(), scene.state.assigned("n1").jobs),
+            ("", vec![job.id])
+        );
+        scene
+            .state
+            .make(&Change::of(job.id, None, &Policy::default()));
         assert_eq!(scene.state.holders().count(), 0);
     }
 
@@ -298,7 +358,10 @@ mod tests {
             to: Time(0) + Span::seconds(hours.1 * 3600),
             shares: window::whole(&scene.state, &[node.to_string()]).unwrap(),
             whole: true,
-            access: Access { users: users.iter().map(ToString::to_string).collect(), ..Access::default() },
+            access: Access {
+                users: users.iter().map(ToString::to_string).collect(),
+                ..Access::default()
+            },
             by_name: false,
             owner_preempts: false,
         }
@@ -307,26 +370,54 @@ mod tests {
     #[test]
     fn a_running_job_is_inside_of_the_open_reservation_that_admits_it_where_it_runs() {
         let mut scene = cluster("3 x ncpus=4");
-        for (id, users, node, hours) in
-            [("a.1", "bob", "n2", (0, 9)), ("b", "ann", "n2", (0, 1)), ("c.2", "ann", "n2", (1, 9))]
-        {
+        for (id, users, node, hours) in [
+            ("a.1", "bob", "n2", (0, 9)),
+            ("b", "ann", "n2", (0, 1)),
+            ("c.2", "ann", "n2", (1, 9)),
+        ] {
             let window = window(&scene, id, &[users], node, hours);
             scene.state.set_window(window);
         }
         let inside = |nodes: &str, hour: i64| {
-            let text = format!("select={}:ncpus=1 walltime=60 place=scatter", nodes.split(',').count());
+            let text = format!(
+                "select={}:ncpus=1 walltime=60 place=scatter",
+                nodes.split(',').count()
+            );
             let (mut job, other) = (scene.job(1, &text), cluster("3 x ncpus=4").queued(1, &text));
-            let elsewhere = [(7, "n1"), (8, "n2"), (9, "n3")].into_iter().filter(|(_, node)| !nodes.contains(node));
-            let other = elsewhere.fold(other, |other, (id, node)| other.running(id, "select=1:ncpus=4", node, 60));
+            let elsewhere = [(7, "n1"), (8, "n2"), (9, "n3")]
+                .into_iter()
+                .filter(|(_, node)| !nodes.contains(node));
+            let other = elsewhere.fold(other, |other, (id, node)| {
+                other.running(id, "select=1:ncpus=4", node, 60)
+            });
             let shares = other.plan().starts.remove(0).shares;
-            job.apply(&Event::Started { attempt: 1, shares, score: None, extra: false }, moment(5));
-            scene.state.reservation_of(&job, Span::seconds(60), Time(0) + Span::seconds(hour * 3600))
+            job.apply(
+                &Event::Started {
+                    attempt: 1,
+                    shares,
+                    score: None,
+                    extra: false,
+                },
+                moment(5),
+            );
+            scene.state.reservation_of(
+                &job,
+                Span::seconds(60),
+                Time(0) + Span::seconds(hour * 3600),
+            )
         };
         assert_eq!(inside("n2", 0).as_deref(), Some("b"));
-        assert_eq!(inside("n1,n2", 2).as_deref(), Some("c"), "one of its nodes is enough");
+        assert_eq!(
+            inside("n1,n2", 2).as_deref(),
+            Some("c"),
+            "one of its nodes is enough"
+        );
         assert_eq!((inside("n1,n3", 2), inside("n2", 10)), (None, None));
         scene.state.remove_window("b");
-        assert_eq!(scene.state.windows().map(Window::name).collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!(
+            scene.state.windows().map(Window::name).collect::<Vec<_>>(),
+            ["a", "c"]
+        );
     }
 
     /// M37: what is in a reservation is over when that closes, at the latest.
@@ -351,17 +442,36 @@ mod tests {
             }
         };
         let inside = Some("R1".to_string());
-        assert_eq!([None, Some(50), Some(70)].map(until), [(60, inside.clone()), (50, inside.clone()), (60, inside)]);
+        assert_eq!(
+            [None, Some(50), Some(70)].map(until),
+            [(60, inside.clone()), (50, inside.clone()), (60, inside)]
+        );
     }
 
     /// A job that waits to go on.
     fn suspended(scene: &Scene) -> Job {
         let mut job = scene.job(8, "select=1:ncpus=1");
-        let manner = Manner::For { job: JobId::job(9), releases: vec!["ncpus".into()] };
+        let manner = Manner::For {
+            job: JobId::job(9),
+            releases: vec!["ncpus".into()],
+        };
         for event in [
-            Event::Started { attempt: 1, shares: vec![], score: Some(0.5), extra: false },
-            Event::Launched { attempt: 1, session: 1, boot: "b".into() },
-            Event::SuspendWanted { by: "s".into(), attempt: 1, manner },
+            Event::Started {
+                attempt: 1,
+                shares: vec![],
+                score: Some(0.5),
+                extra: false,
+            },
+            Event::Launched {
+                attempt: 1,
+                session: 1,
+                boot: "b".into(),
+            },
+            Event::SuspendWanted {
+                by: "s".into(),
+                attempt: 1,
+                manner,
+            },
             Event::Suspended { attempt: 1 },
         ] {
             job.apply(&event, moment(0));
@@ -373,12 +483,21 @@ mod tests {
     fn a_change_is_the_same_after_it_was_written_down() {
         let scene = cluster("");
         let job = scene.job(7, "select=2:ncpus=1 array=0-9:3%2");
-        let promise = Promise { at: Time(9), first: Time(7), nodes: vec!["n1".into()], earmark: None };
+        let promise = Promise {
+            at: Time(9),
+            first: Time(7),
+            nodes: vec!["n1".into()],
+            earmark: None,
+        };
         for change in [
             Change::of(job.id, Some(&job), &Policy::default()),
             Change::NoNode("n1".into()),
             Change::Accrues(job.id, job.life.eligibility),
-            Change::Promised { job: job.id, promise: Cow::Owned(promise), span: Span(60) },
+            Change::Promised {
+                job: job.id,
+                promise: Cow::Owned(promise),
+                span: Span(60),
+            },
             Change::of(job.id, Some(&suspended(&scene)), &Policy::default()),
             Change::Gone(job.id),
             Change::Permits(Some([JobId::job(7)].into())),
@@ -388,7 +507,10 @@ mod tests {
             let again: Entry = serde_json::from_str(&text).unwrap();
             assert_eq!(serde_json::to_string(&again).unwrap(), text);
         }
-        let begin = Entry::Begin { resources: Cow::Owned(resources()), policy: Cow::Owned(Policy::default()) };
+        let begin = Entry::Begin {
+            resources: Cow::Owned(resources()),
+            policy: Cow::Owned(Policy::default()),
+        };
         let text = serde_json::to_string(&begin).unwrap();
         assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), begin);
     }

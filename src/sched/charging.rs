@@ -1,4 +1,5 @@
-//! What a start is charged where nobody keeps the jobs themselves: a trace of the past knows classes only.
+//! What a start is charged where nobody keeps the jobs themselves: a trace of the past knows
+//! classes only.
 
 use super::plan::Start;
 use super::snapshot::State;
@@ -8,14 +9,21 @@ use crate::model::quality::Qualities;
 use crate::model::time::Time;
 
 impl State {
-    /// What goes on for a candidate from its start on; None where it is free of charge (I5), and for who is
-    /// no candidate any more.
+    /// What goes on for a candidate from its start on; None where it is free of charge (I5), and
+    /// for who is no candidate any more.
     pub fn charge_for(&self, start: &Start, qualities: &Qualities, now: Time) -> Option<Charge> {
         let who = &self.waiting_class(start.job)?.who;
         let factor = qualities.charge(who.qos.as_deref(), self.queues.get(&who.queue));
         let member = Member::new(who.account.as_deref().unwrap_or_default(), &who.user);
         let (held, amounts) = (Held::of(&start.shares), charge::amounts(&start.shares));
-        (factor > 0.0).then_some(Charge { member, from: now, to: None, held, amounts, factor })
+        (factor > 0.0).then_some(Charge {
+            member,
+            from: now,
+            to: None,
+            held,
+            amounts,
+            factor,
+        })
     }
 }
 
@@ -28,16 +36,33 @@ mod tests {
     /// I5.
     #[test]
     fn a_start_is_charged_to_its_owner_unless_its_queue_is_free() {
-        let mut scene = cluster("2 x ncpus=4").queued(1, "select=2:ncpus=3").queued(2, "select=1 queue=free");
-        scene.state.set_queue(&crate::model::queue::Queue { charge: 0.0, ..queue("free", true) });
+        let mut scene = cluster("2 x ncpus=4")
+            .queued(1, "select=2:ncpus=3")
+            .queued(2, "select=1 queue=free");
+        scene.state.set_queue(&crate::model::queue::Queue {
+            charge: 0.0,
+            ..queue("free", true)
+        });
         let plan = scene.plan();
         let qualities = Qualities::default();
-        let charges: Vec<_> =
-            plan.starts.iter().map(|start| scene.state.charge_for(start, &qualities, Time(7))).collect();
+        let charges: Vec<_> = plan
+            .starts
+            .iter()
+            .map(|start| scene.state.charge_for(start, &qualities, Time(7)))
+            .collect();
         let charge = charges[0].as_ref().unwrap();
-        assert_eq!((charge.from, charge.to, charge.held.cores, charge.held.nodes), (Time(7), None, 6, 2));
-        assert_eq!((charge.member.account.as_str(), charges.len(), &charges[1]), ("", 2, &None));
+        assert_eq!(
+            (charge.from, charge.to, charge.held.cores, charge.held.nodes),
+            (Time(7), None, 6, 2)
+        );
+        assert_eq!(
+            (charge.member.account.as_str(), charges.len(), &charges[1]),
+            ("", 2, &None)
+        );
         scene.state.withdraw(plan.starts[0].job);
-        assert_eq!(scene.state.charge_for(&plan.starts[0], &qualities, Time(7)), None);
+        assert_eq!(
+            scene.state.charge_for(&plan.starts[0], &qualities, Time(7)),
+            None
+        );
     }
 }

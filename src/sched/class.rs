@@ -40,7 +40,9 @@ pub(super) struct Waiting {
 impl Waiting {
     /// How many jobs that are: of an array those elements that wait.
     pub fn count(&self) -> u64 {
-        self.array.as_ref().map_or(1, |array| u64::from(array.elements.waiting().len()))
+        self.array
+            .as_ref()
+            .map_or(1, |array| u64::from(array.elements.waiting().len()))
     }
 }
 
@@ -56,14 +58,21 @@ pub(super) struct Array {
 impl Class {
     /// Nobody yet.
     pub fn new(key: ClassKey) -> Class {
-        Class { key, jobs: BTreeMap::new(), sequence: None }
+        Class {
+            key,
+            jobs: BTreeMap::new(),
+            sequence: None,
+        }
     }
 
     /// Where the job stands that starts first.
     pub fn first(&self) -> Option<Head> {
         match &self.sequence {
             Some(sequence) => sequence.first().copied(),
-            None => self.jobs.first_key_value().map(|(place, waiting)| (waiting.merit, *place)),
+            None => self
+                .jobs
+                .first_key_value()
+                .map(|(place, waiting)| (waiting.merit, *place)),
         }
     }
 
@@ -109,12 +118,23 @@ impl Class {
 
     /// Whether a job of them starts in its turn, as it stands in the queue.
     fn fits_in(&self, (merit, place): Head) -> bool {
-        let before = self.jobs.range(..place).next_back().is_none_or(|(_, waiting)| waiting.merit <= merit);
-        before && self.jobs.range(place..).nth(1).is_none_or(|(_, waiting)| merit <= waiting.merit)
+        let before = self
+            .jobs
+            .range(..place)
+            .next_back()
+            .is_none_or(|(_, waiting)| waiting.merit <= merit);
+        before
+            && self
+                .jobs
+                .range(place..)
+                .nth(1)
+                .is_none_or(|(_, waiting)| merit <= waiting.merit)
     }
 
     fn heads(&self) -> impl Iterator<Item = Head> {
-        self.jobs.iter().map(|(place, waiting)| (waiting.merit, *place))
+        self.jobs
+            .iter()
+            .map(|(place, waiting)| (waiting.merit, *place))
     }
 
     /// A job leaves them.
@@ -128,7 +148,9 @@ impl Class {
 
     /// One of them is worth what a yardstick says now.
     pub fn rate_one(&mut self, place: Place, yardstick: &Yardstick) {
-        let Some(waiting) = self.remove(place) else { return };
+        let Some(waiting) = self.remove(place) else {
+            return;
+        };
         let merit = yardstick.rate(&self.key).merit(&waiting.wait);
         self.insert(place, Waiting { merit, ..waiting });
     }
@@ -136,13 +158,17 @@ impl Class {
     /// All of them are worth what a yardstick says now.
     pub fn rate(&mut self, yardstick: &Yardstick) {
         let rating = yardstick.rate(&self.key);
-        self.jobs.values_mut().for_each(|waiting| waiting.merit = rating.merit(&waiting.wait));
+        self.jobs
+            .values_mut()
+            .for_each(|waiting| waiting.merit = rating.merit(&waiting.wait));
         self.put_in_turn();
     }
 
     /// Each of them is worth what is said of it.
     pub fn rate_by(&mut self, merit: impl Fn(Place, &Waiting) -> Merit) {
-        self.jobs.iter_mut().for_each(|(&place, waiting)| waiting.merit = merit(place, waiting));
+        self.jobs
+            .iter_mut()
+            .for_each(|(&place, waiting)| waiting.merit = merit(place, waiting));
         self.put_in_turn();
     }
 
@@ -153,14 +179,17 @@ impl Class {
 
     /// How many elements have begun and are not over, if the class is an array that limits them.
     pub fn begun(&self) -> u32 {
-        self.limited().map_or(0, |(_, array)| array.elements.begun().len())
+        self.limited()
+            .map_or(0, |(_, array)| array.elements.begun().len())
     }
 
     /// The array that this class is, if it limits how many of its elements run at once.
     pub fn limited(&self) -> Option<(JobId, &Array)> {
         // Such an array is a class alone; any other class may hold as many jobs as there are.
         self.key.at_once?;
-        self.jobs.iter().find_map(|((_, id), waiting)| Some((*id, waiting.array.as_ref()?)))
+        self.jobs
+            .iter()
+            .find_map(|((_, id), waiting)| Some((*id, waiting.array.as_ref()?)))
     }
 }
 
@@ -178,7 +207,9 @@ impl<'s> Iterator for InOrder<'s> {
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
-            InOrder::Queue(jobs) => jobs.next().map(|(place, waiting)| ((waiting.merit, *place), waiting)),
+            InOrder::Queue(jobs) => jobs
+                .next()
+                .map(|(place, waiting)| ((waiting.merit, *place), waiting)),
             InOrder::Own(heads, jobs) => heads.next().map(|head| (*head, &jobs[&head.1])),
         }
     }
@@ -197,32 +228,69 @@ mod tests {
     }
 
     fn worth(score: f64) -> Waiting {
-        let wait = Wait { since: Time(0), eligibility: Eligibility::default(), bypassed: 0 };
-        Waiting { merit: Merit::of(0, score), wait, array: None }
+        let wait = Wait {
+            since: Time(0),
+            eligibility: Eligibility::default(),
+            bypassed: 0,
+        };
+        Waiting {
+            merit: Merit::of(0, score),
+            wait,
+            array: None,
+        }
     }
 
     fn started(class: &Class) -> Vec<u64> {
-        class.in_order().map(|((_, (_, job)), _)| job.number).collect()
+        class
+            .in_order()
+            .map(|((_, (_, job)), _)| job.number)
+            .collect()
     }
 
     /// Places are ranks, and these are the jobs' numbers.
     fn with(scores: &[(u64, f64)]) -> Class {
         let mut class = nobody();
-        scores.iter().for_each(|&(rank, score)| class.insert((rank, JobId::job(rank)), worth(score)));
+        scores
+            .iter()
+            .for_each(|&(rank, score)| class.insert((rank, JobId::job(rank)), worth(score)));
         class
     }
 
     /// X18: who is worth most starts first, wherever in the queue a job comes in.
     #[test]
     fn a_newcomer_starts_by_what_it_is_worth() {
-        assert_eq!(started(&with(&[(1, 5.0), (2, 7.0)])), [2, 1], "last in the queue");
-        assert_eq!(started(&with(&[(2, 7.0), (1, 5.0)])), [2, 1], "first in the queue");
-        assert_eq!(started(&with(&[(1, 7.0), (3, 5.0), (2, 4.0)])), [1, 3, 2], "between those worth more");
-        assert_eq!(started(&with(&[(1, 7.0), (3, 5.0), (2, 8.0)])), [2, 1, 3], "between those worth less");
+        assert_eq!(
+            started(&with(&[(1, 5.0), (2, 7.0)])),
+            [2, 1],
+            "last in the queue"
+        );
+        assert_eq!(
+            started(&with(&[(2, 7.0), (1, 5.0)])),
+            [2, 1],
+            "first in the queue"
+        );
+        assert_eq!(
+            started(&with(&[(1, 7.0), (3, 5.0), (2, 4.0)])),
+            [1, 3, 2],
+            "between those worth more"
+        );
+        assert_eq!(
+            started(&with(&[(1, 7.0), (3, 5.0), (2, 8.0)])),
+            [2, 1, 3],
+            "between those worth less"
+        );
         let mut class = with(&[(1, 5.0), (2, 7.0), (3, 7.0), (4, 5.0)]);
         assert_eq!(started(&class), [2, 3, 1, 4]);
-        assert_eq!(class.remove((2, JobId::job(2))).map(|waiting| waiting.merit.score()), Some(7.0));
-        assert_eq!((started(&class), class.first().map(|(_, place)| place.0)), (vec![3, 1, 4], Some(3)));
+        assert_eq!(
+            class
+                .remove((2, JobId::job(2)))
+                .map(|waiting| waiting.merit.score()),
+            Some(7.0)
+        );
+        assert_eq!(
+            (started(&class), class.first().map(|(_, place)| place.0)),
+            (vec![3, 1, 4], Some(3))
+        );
         class.rate_by(|place, _| Merit::of(0, -(place.0 as f64)));
         assert_eq!(started(&class), [1, 3, 4]);
     }
@@ -230,7 +298,13 @@ mod tests {
     #[test]
     fn no_order_of_its_own_is_kept_where_that_of_the_queue_will_do() {
         let keeps_one = |scores: &[(u64, f64)]| with(scores).sequence.is_some();
-        assert!(!keeps_one(&[(1, 7.0), (2, 7.0), (4, 5.0), (3, 6.0), (5, 5.0)]));
+        assert!(!keeps_one(&[
+            (1, 7.0),
+            (2, 7.0),
+            (4, 5.0),
+            (3, 6.0),
+            (5, 5.0)
+        ]));
         assert!(keeps_one(&[(1, 7.0), (2, 7.5)]));
         let mut class = with(&[(1, 7.0), (2, 7.5)]);
         class.rate_by(|_, _| Merit::default());

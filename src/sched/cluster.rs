@@ -173,7 +173,9 @@ impl Cluster {
 
     /// Where a node stands in the tree of clusters; at the root if it is not set.
     pub fn label(&self, ix: NodeIx) -> Option<&ClusterPath> {
-        self.node(ix).kind.map(|kind| &self.kind(kind).terms.cluster)
+        self.node(ix)
+            .kind
+            .map(|kind| &self.kind(kind).terms.cluster)
     }
 
     /// How many nodes have ever been named.
@@ -183,12 +185,19 @@ impl Cluster {
 
     /// Nodes that are set, usable or not.
     pub fn present(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().map(Arc::as_ref).filter(|node| node.kind.is_some())
+        self.nodes
+            .iter()
+            .map(Arc::as_ref)
+            .filter(|node| node.kind.is_some())
     }
 
     /// The kinds that nodes are of.
     pub fn kinds(&self) -> impl Iterator<Item = (KindIx, &Kind)> {
-        let all = self.kinds.iter().enumerate().filter(|(_, kind)| kind.nodes > 0);
+        let all = self
+            .kinds
+            .iter()
+            .enumerate()
+            .filter(|(_, kind)| kind.nodes > 0);
         all.map(|(place, kind)| (KindIx(place as u32), kind))
     }
 
@@ -202,7 +211,8 @@ impl Cluster {
         &self.capacity
     }
 
-    /// Which of all that its nodes ever were is meant: what kinds there are, and which nodes are of them.
+    /// Which of all that its nodes ever were is meant: what kinds there are, and which nodes are of
+    /// them.
     pub fn edition(&self) -> u64 {
         self.edition
     }
@@ -219,17 +229,24 @@ impl Cluster {
 
     /// The hosts of more than one node, with their nodes.
     pub fn composite_hosts(&self) -> impl Iterator<Item = &BTreeSet<NodeIx>> {
-        self.composite.iter().filter_map(|host| self.hosts.get(host))
+        self.composite
+            .iter()
+            .filter_map(|host| self.hosts.get(host))
     }
 
     /// Whether a job of this tenant may get whole hosts on some node.
     pub fn gives_whole_hosts(&self, tenant: Tenant) -> bool {
-        tenant.tenancy == Tenancy::Hosts || self.kinds().any(|(_, kind)| tenant.on(kind.empty.bounds) == Tenancy::Hosts)
+        tenant.tenancy == Tenancy::Hosts
+            || self
+                .kinds()
+                .any(|(_, kind)| tenant.on(kind.empty.bounds) == Tenancy::Hosts)
     }
 
     /// Whether the node is the only one of its host.
     pub fn is_solo(&self, ix: NodeIx) -> bool {
-        self.hosts.get(&self.node(ix).host).is_none_or(|nodes| nodes.len() < 2)
+        self.hosts
+            .get(&self.node(ix).host)
+            .is_none_or(|nodes| nodes.len() < 2)
     }
 
     /// The usable nodes by bucket.
@@ -239,19 +256,30 @@ impl Cluster {
 
     /// All nodes that are set, as they would be with nobody there.
     pub fn configured(&self) -> impl Iterator<Item = (Arc<Key>, &BTreeSet<NodeIx>)> {
-        self.configured
-            .iter()
-            .map(|(&(kind, solo), nodes)| (Arc::new(self.key(kind, solo, &self.kind(kind).empty)), nodes))
+        self.configured.iter().map(|(&(kind, solo), nodes)| {
+            (
+                Arc::new(self.key(kind, solo, &self.kind(kind).empty)),
+                nodes,
+            )
+        })
     }
 
     fn key(&self, kind: KindIx, solo: bool, room: &Room) -> Key {
-        Key { kind, solo, condition: room.condition(), barred: room.barred(), free: room.free.clone() }
+        Key {
+            kind,
+            solo,
+            condition: room.condition(),
+            barred: room.barred(),
+            free: room.free.clone(),
+        }
     }
 
     /// The bucket a node belongs in with this room; None for a node that takes no jobs.
     pub fn key_of(&self, ix: NodeIx, room: &Room) -> Option<Key> {
         let node = self.node(ix);
-        node.kind.filter(|_| node.usable).map(|kind| self.key(kind, self.is_solo(ix), room))
+        node.kind
+            .filter(|_| node.usable)
+            .map(|kind| self.key(kind, self.is_solo(ix), room))
     }
 
     /// What a kind of node has of a resource.
@@ -262,7 +290,9 @@ impl Cluster {
     /// Whether a node has all these values, its names included.
     pub fn node_meets(&self, ix: NodeIx, needs: &[Need]) -> bool {
         let node = self.node(ix);
-        needs.iter().all(|need| need.is_met_by(self.value(node, &need.resource).as_ref()))
+        needs
+            .iter()
+            .all(|need| need.is_met_by(self.value(node, &need.resource).as_ref()))
     }
 
     /// A node's value of a resource that is only compared.
@@ -270,7 +300,9 @@ impl Cluster {
         match resource {
             "host" => Some(Value::String(node.host.clone())),
             "vnode" => Some(Value::String(node.name.clone())),
-            other => node.kind.and_then(|kind| self.kind(kind).attributes.get(other).cloned()),
+            other => node
+                .kind
+                .and_then(|kind| self.kind(kind).attributes.get(other).cloned()),
         }
     }
 
@@ -304,7 +336,9 @@ impl Cluster {
         let same_parts = node.cpus == sorted(&facts.cpus) && node.gpus == once_each(&facts.gpus);
         let same_parts = same_parts && node.gpus_outside == facts.gpus_outside;
         let same = node.usable == usable && node.host == facts.host && same_parts;
-        same && node.kind.is_some_and(|kind| self.kind(kind).key == self.kind_key(facts))
+        same && node
+            .kind
+            .is_some_and(|kind| self.kind(kind).key == self.kind_key(facts))
     }
 
     /// Takes a node out of the cluster; the jobs on it stay known.
@@ -352,10 +386,16 @@ impl Cluster {
     }
 
     /// What shares take, node by node; the error names a node without a slot.
-    pub fn holds(&self, shares: &[Share], tenant: Tenant) -> Result<BTreeMap<NodeIx, Hold>, String> {
+    pub fn holds(
+        &self,
+        shares: &[Share],
+        tenant: Tenant,
+    ) -> Result<BTreeMap<NodeIx, Hold>, String> {
         let mut holds = BTreeMap::new();
         for share in shares {
-            let ix = self.find(&share.node).ok_or_else(|| format!("no node {}", share.node))?;
+            let ix = self
+                .find(&share.node)
+                .ok_or_else(|| format!("no node {}", share.node))?;
             let hold: &mut Hold = holds.entry(ix).or_insert_with(|| self.bare_hold(tenant));
             for (name, value) in share.taken.iter().chain(&share.pooled) {
                 if let (Some(index), Some(amount)) = (self.catalog.index(name), counted(value)) {
@@ -370,7 +410,12 @@ impl Cluster {
 
     /// A hold on nothing.
     pub fn bare_hold(&self, tenant: Tenant) -> Hold {
-        Hold { taken: self.catalog.nothing(), tenant, cpus: Vec::new(), gpus: Vec::new() }
+        Hold {
+            taken: self.catalog.nothing(),
+            tenant,
+            cpus: Vec::new(),
+            gpus: Vec::new(),
+        }
     }
 
     /// The slot of a name, made when it is new.
@@ -403,8 +448,17 @@ impl Cluster {
             return known;
         }
         let (free, attributes) = self.sort_out(&facts.available);
-        let (empty, terms) = (Room::empty(free, Bounds::from(&facts.terms)), facts.terms.clone());
-        let kind = Kind { empty, attributes, terms, key: key.clone(), nodes: 0 };
+        let (empty, terms) = (
+            Room::empty(free, Bounds::from(&facts.terms)),
+            facts.terms.clone(),
+        );
+        let kind = Kind {
+            empty,
+            attributes,
+            terms,
+            key: key.clone(),
+            nodes: 0,
+        };
         let ix = match self.unused_kinds.pop() {
             Some(ix) => ix,
             None => KindIx(u32::try_from(self.kinds.len()).expect("fewer kinds than nodes")),
@@ -427,7 +481,11 @@ impl Cluster {
     fn sort_out(&self, available: &ResourceList) -> (Amounts, ResourceList) {
         let mut capacity = self.catalog.no_room();
         // Address space is no hardware: a node that sets no bound has none.
-        if let Some(index) = self.catalog.index("vmem").filter(|_| !available.contains_key("vmem")) {
+        if let Some(index) = self
+            .catalog
+            .index("vmem")
+            .filter(|_| !available.contains_key("vmem"))
+        {
             capacity[index] = MOST_OF_A_NODE;
         }
         let mut attributes = ResourceList::new();
@@ -443,7 +501,9 @@ impl Cluster {
 
     /// Counts again what a node has left.
     fn settle(&mut self, ix: NodeIx) {
-        let Some(kind) = self.node(ix).kind else { return };
+        let Some(kind) = self.node(ix).kind else {
+            return;
+        };
         let mut room = self.kind(kind).empty.clone();
         for hold in self.node(ix).tenants.values() {
             room.admit(&hold.taken, hold.tenant);
@@ -455,7 +515,11 @@ impl Cluster {
 
 fn once_each(numbers: &[u16]) -> Vec<u16> {
     let mut seen = BTreeSet::new();
-    numbers.iter().copied().filter(|number| seen.insert(*number)).collect()
+    numbers
+        .iter()
+        .copied()
+        .filter(|number| seen.insert(*number))
+        .collect()
 }
 
 fn sorted(numbers: &[u16]) -> Vec<u16> {

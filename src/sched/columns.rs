@@ -34,16 +34,27 @@ impl Columns {
     /// So many rooms that nobody can join so far; `width` is the number of resources.
     pub fn closed(width: usize, rooms: usize) -> Columns {
         let of = |length: usize| vec![CLOSED; length];
-        let column = Column { free: of(rooms), strides: of(rooms.div_ceil(STRIDE)), blocks: of(rooms.div_ceil(BLOCK)) };
-        Columns { columns: vec![column; width], rooms }
+        let column = Column {
+            free: of(rooms),
+            strides: of(rooms.div_ceil(STRIDE)),
+            blocks: of(rooms.div_ceil(BLOCK)),
+        };
+        Columns {
+            columns: vec![column; width],
+            rooms,
+        }
     }
 
     /// One more of them.
     pub fn push(&mut self) {
         for column in &mut self.columns {
             column.free.push(CLOSED);
-            column.strides.resize(column.free.len().div_ceil(STRIDE), CLOSED);
-            column.blocks.resize(column.free.len().div_ceil(BLOCK), CLOSED);
+            column
+                .strides
+                .resize(column.free.len().div_ceil(STRIDE), CLOSED);
+            column
+                .blocks
+                .resize(column.free.len().div_ceil(BLOCK), CLOSED);
         }
         self.rooms += 1;
     }
@@ -51,7 +62,10 @@ impl Columns {
     /// What these rooms have free, of which nobody could join any so far.
     pub fn fill<'a>(&mut self, rooms: impl Iterator<Item = (usize, &'a [i64])>) {
         for (place, free) in rooms {
-            self.columns.iter_mut().zip(free).for_each(|(column, amount)| column.free[place] = *amount);
+            self.columns
+                .iter_mut()
+                .zip(free)
+                .for_each(|(column, amount)| column.free[place] = *amount);
         }
         self.columns.iter_mut().for_each(Column::sum_up);
     }
@@ -68,10 +82,14 @@ impl Columns {
         self.columns[index].free[place]
     }
 
-    /// The rooms that have at least these amounts (resource, amount above zero), those that nobody can
-    /// join left out; all when nothing is asked. The scarcest first is quickest.
+    /// The rooms that have at least these amounts (resource, amount above zero), those that nobody
+    /// can join left out; all when nothing is asked. The scarcest first is quickest.
     pub fn at_least(&self, asked: Vec<(usize, i64)>) -> AtLeast<'_> {
-        AtLeast { columns: self, asked, place: 0 }
+        AtLeast {
+            columns: self,
+            asked,
+            place: 0,
+        }
     }
 }
 
@@ -85,15 +103,27 @@ impl Column {
 
     fn set(&mut self, place: usize, amount: i64) {
         let before = std::mem::replace(&mut self.free[place], amount);
-        let changed = renew(&mut self.strides[place / STRIDE], (before, amount), &self.free, place, STRIDE);
+        let changed = renew(
+            &mut self.strides[place / STRIDE],
+            (before, amount),
+            &self.free,
+            place,
+            STRIDE,
+        );
         if let Some(change) = changed {
-            renew(&mut self.blocks[place / BLOCK], change, &self.strides, place / STRIDE, BLOCK / STRIDE);
+            renew(
+                &mut self.blocks[place / BLOCK],
+                change,
+                &self.strides,
+                place / STRIDE,
+                BLOCK / STRIDE,
+            );
         }
     }
 }
 
-/// Brings the largest of so many amounts in a row up to date, one of which has changed; tells what it was
-/// and is if that has changed too.
+/// Brings the largest of so many amounts in a row up to date, one of which has changed; tells what
+/// it was and is if that has changed too.
 fn renew(
     largest: &mut i64,
     (before, amount): (i64, i64),
@@ -106,7 +136,11 @@ fn renew(
         *largest = amount;
     } else if before == was {
         let from = place / size * size;
-        *largest = all[from..all.len().min(from + size)].iter().copied().max().unwrap_or(CLOSED);
+        *largest = all[from..all.len().min(from + size)]
+            .iter()
+            .copied()
+            .max()
+            .unwrap_or(CLOSED);
     }
     (*largest != was).then_some((was, *largest))
 }
@@ -126,7 +160,9 @@ impl Iterator for AtLeast<'_> {
         while self.place < self.columns.rooms {
             let place = self.place;
             let any = |of: fn(&Column) -> &[i64], size: usize| {
-                self.asked.iter().all(|&(index, amount)| of(&columns[index])[place / size] >= amount)
+                self.asked
+                    .iter()
+                    .all(|&(index, amount)| of(&columns[index])[place / size] >= amount)
             };
             if place.is_multiple_of(BLOCK) && !any(|column| &column.blocks, BLOCK) {
                 self.place += BLOCK;
@@ -161,12 +197,21 @@ mod tests {
             columns.set(place, plain[place].as_ref().map(|amounts| &amounts[..]));
             let (first, second) = (step % 1900, step % 1201);
             let found: Vec<usize> = columns.at_least(vec![(0, first), (1, second)]).collect();
-            let has = |place: &usize| plain[*place].is_some_and(|free| free[0] >= first && free[1] >= second);
-            assert_eq!(found, (0..plain.len()).filter(has).collect::<Vec<_>>(), "step {step}");
+            let has = |place: &usize| {
+                plain[*place].is_some_and(|free| free[0] >= first && free[1] >= second)
+            };
+            assert_eq!(
+                found,
+                (0..plain.len()).filter(has).collect::<Vec<_>>(),
+                "step {step}"
+            );
         }
         assert_eq!(columns.at_least(Vec::new()).count(), plain.len());
         let mut at_once = Columns::closed(2, plain.len());
-        let open = plain.iter().enumerate().filter_map(|(place, free)| Some((place, &free.as_ref()?[..])));
+        let open = plain
+            .iter()
+            .enumerate()
+            .filter_map(|(place, free)| Some((place, &free.as_ref()?[..])));
         at_once.fill(open);
         let as_one_by_one = |index: usize| {
             let (a, b) = (&at_once.columns[index], &columns.columns[index]);

@@ -1,5 +1,5 @@
-//! What a job is worth as a sum of components (M11): whose it is, how far its owner is from what they are
-//! to have, what it asks for, how it has been served, and how near that is to a target.
+//! What a job is worth as a sum of components (M11): whose it is, how far its owner is from what
+//! they are to have, what it asks for, how it has been served, and how near that is to a target.
 //!
 //! All but the last two are the same for all jobs of a class.
 
@@ -21,7 +21,8 @@ use crate::model::policy::components::{Count, Goal, Kind};
 use crate::model::time::Span;
 use crate::model::worth::Part;
 
-/// What the jobs of a class have in common: of each part of a component, in the order of [`Kind::parts`].
+/// What the jobs of a class have in common: of each part of a component, in the order of
+/// [`Kind::parts`].
 pub struct Common<'y> {
     rule: &'y Components,
     credential: [f64; 5],
@@ -38,7 +39,11 @@ impl<'y> Common<'y> {
     pub fn of(yardstick: &'y Yardstick, class: &ClassKey) -> Common<'y> {
         let rule = &yardstick.policy.precedence.components;
         let credential = credential::values(rule, class, yardstick.queue_priority(class));
-        let fair_share = yardstick.shares.percents.distances(rule, &yardstick.policy.fair_share, class);
+        let fair_share =
+            yardstick
+                .shares
+                .percents
+                .distances(rule, &yardstick.policy.fair_share, class);
         let resource = resource::values(yardstick, class);
         let qos = class.who.qos.as_deref();
         let sum = rule.value(Kind::Credential, &credential)
@@ -50,7 +55,10 @@ impl<'y> Common<'y> {
             fair_share,
             resource,
             walltime: yardstick.walltime(class),
-            goal: qos.and_then(|qos| rule.goals.get(qos)).copied().unwrap_or_default(),
+            goal: qos
+                .and_then(|qos| rule.goals.get(qos))
+                .copied()
+                .unwrap_or_default(),
             sum,
         }
     }
@@ -58,7 +66,8 @@ impl<'y> Common<'y> {
     /// What a job is worth that has waited so long, as far as that counts.
     pub(super) fn score(&self, waited: Span, wait: &Wait) -> f64 {
         let (service, target) = self.service(waited, wait);
-        let served = self.rule.value(Kind::Service, &service) + self.rule.value(Kind::Target, &target);
+        let served =
+            self.rule.value(Kind::Service, &service) + self.rule.value(Kind::Target, &target);
         self.rule.bounded(self.sum + served)
     }
 
@@ -67,8 +76,8 @@ impl<'y> Common<'y> {
         (service, service::nearness(&self.goal, &service))
     }
 
-    /// Each part that counts, what the caps take away, and what the bounds do: their products are the
-    /// score.
+    /// Each part that counts, what the caps take away, and what the bounds do: their products are
+    /// the score.
     pub(super) fn parts(&self, waited: Span, wait: &Wait) -> Vec<Part> {
         let (service, target) = self.service(waited, wait);
         let values: [(Kind, &[f64]); 5] = [
@@ -78,9 +87,14 @@ impl<'y> Common<'y> {
             (Kind::Service, &service),
             (Kind::Target, &target),
         ];
-        let mut parts: Vec<Part> =
-            values.iter().flat_map(|(kind, values)| of_component(self.rule, *kind, values)).collect();
-        let sum: f64 = values.iter().map(|(kind, values)| self.rule.value(*kind, values)).sum();
+        let mut parts: Vec<Part> = values
+            .iter()
+            .flat_map(|(kind, values)| of_component(self.rule, *kind, values))
+            .collect();
+        let sum: f64 = values
+            .iter()
+            .map(|(kind, values)| self.rule.value(*kind, values))
+            .sum();
         parts.extend(correction("bounds", sum, self.rule.bounded(sum), 1.0));
         parts
     }
@@ -94,17 +108,28 @@ fn of_component(rule: &Components, kind: Kind, values: &[f64]) -> Vec<Part> {
     let counting = counting.filter(|((_, count), _)| whole.weight != 0.0 && count.weight != 0.0);
     let part = |((part, count), value): ((&&str, &Count), &f64)| {
         let weight = whole.weight * count.weight;
-        Part::weighed(&format!("{name}.{part}"), format!("{value}"), count.capped(*value), weight)
+        Part::weighed(
+            &format!("{name}.{part}"),
+            format!("{value}"),
+            count.capped(*value),
+            weight,
+        )
     };
     let mut parts: Vec<Part> = counting.map(part).collect();
     let sum = component.sum(values);
-    parts.extend(correction(&format!("{name}.cap"), sum, whole.capped(sum), whole.weight));
+    parts.extend(correction(
+        &format!("{name}.cap"),
+        sum,
+        whole.capped(sum),
+        whole.weight,
+    ));
     parts
 }
 
 /// What is to be added so that a sum comes to what counts of it.
 fn correction(name: &str, sum: f64, counts: f64, weight: f64) -> Option<Part> {
-    (counts != sum && weight != 0.0).then(|| Part::weighed(name, format!("{counts}"), counts - sum, weight))
+    (counts != sum && weight != 0.0)
+        .then(|| Part::weighed(name, format!("{counts}"), counts - sum, weight))
 }
 
 #[cfg(test)]

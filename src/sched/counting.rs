@@ -60,7 +60,9 @@ impl Count {
             Count::Jobs => 1,
             Count::Nodes => i64::try_from(class.shape.instances).unwrap_or(i64::MAX),
             Count::Equivalents => equivalents::thousandths(&class.shape.total, cluster),
-            Count::ProcessorTime | Count::Time => self.weight(class, cluster).saturating_mul(span.0),
+            Count::ProcessorTime | Count::Time => {
+                self.weight(class, cluster).saturating_mul(span.0)
+            }
             Count::Amount(index) => class.shape.total[index],
             Count::Nothing => 0,
         }
@@ -69,7 +71,10 @@ impl Count {
     /// What of that a running job gives back every millisecond.
     pub fn weight(self, class: &ClassKey, cluster: &Cluster) -> i64 {
         match self {
-            Count::ProcessorTime => cluster.catalog.index("ncpus").map_or(0, |index| class.shape.total[index]),
+            Count::ProcessorTime => cluster
+                .catalog
+                .index("ncpus")
+                .map_or(0, |index| class.shape.total[index]),
             Count::Time => 1,
             _ => 0,
         }
@@ -91,8 +96,13 @@ impl Count {
             Count::Nodes => i64::try_from(holding.chunks).unwrap_or(i64::MAX),
             // What is all there is changes with the nodes, so no sum is kept.
             Count::Equivalents => {
-                let holders = holding.jobs.iter().filter_map(|job| state.running.get(job)?.holder.as_ref());
-                holders.map(|holder| equivalents::thousandths(&holder.asked, &state.cluster)).sum()
+                let holders = holding
+                    .jobs
+                    .iter()
+                    .filter_map(|job| state.running.get(job)?.holder.as_ref());
+                holders
+                    .map(|holder| equivalents::thousandths(&holder.asked, &state.cluster))
+                    .sum()
             }
             Count::Amount(index) => holding.asked[index],
             Count::ProcessorTime | Count::Time | Count::Nothing => 0,
@@ -117,6 +127,9 @@ impl Count {
             Count::Equivalents if amount % 1000 != 0 => format!("{:.3}", amount as f64 / 1000.0),
             _ => whole.to_string(),
         };
-        Figure { amount: whole, shown }
+        Figure {
+            amount: whole,
+            shown,
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! One scheduling cycle, start to finish.
 //!
 //! Read it aloud: job by job in order of priority, screen for feasibility, throttle, match,
-//! allocate, distribute and launch -- or record why not, promise the first blocked its start, and tell
-//! those to make way that should. What is suspended goes on in its turn among them.
+//! allocate, distribute and launch -- or record why not, promise the first blocked its start, and
+//! tell those to make way that should. What is suspended goes on in its turn among them.
 
 use super::ledger::{Ledger, Refused};
 use super::matching::Placement;
@@ -13,7 +13,10 @@ use super::resolution::Resolved;
 use super::resuming::Turns;
 use super::snapshot::State;
 use super::space::Claim;
-use super::{eligible, expansion, feasibility, filling, launch, nearness, preemption, softly, threshold, throttling};
+use super::{
+    eligible, expansion, feasibility, filling, launch, nearness, preemption, softly, threshold,
+    throttling,
+};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -23,23 +26,31 @@ use std::sync::Arc;
 /// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
 /// room only shrinks within a cycle.
 pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
-    run_again(&state.prioritised(policy, now), policy, now, &mut Memory::default())
+    run_again(
+        &state.prioritised(policy, now),
+        policy,
+        now,
+        &mut Memory::default(),
+    )
 }
 
-/// The same plan, sooner: with the memory of an earlier cycle of this state, whose queue is in order
-/// ([`State::prioritise`]).
+/// The same plan, sooner: with the memory of an earlier cycle of this state, whose queue is in
+/// order ([`State::prioritise`]).
 pub fn run_again(state: &State, policy: &Policy, now: Time, memory: &mut Memory) -> Plan {
     let resolved = Resolved::new(state, policy, now);
     let plan = |memory| decide(state, policy, &resolved, now, memory).close();
     let decided = plan(memory);
-    debug_assert!(decided == plan(&mut Memory::default()), "what is remembered is not so");
+    debug_assert!(
+        decided == plan(&mut Memory::default()),
+        "what is remembered is not so"
+    );
     memory.conclude(state, policy, &decided);
     decided
 }
 
-/// Whether a cycle could decide anything that the last one with this memory has not: something has happened
-/// since, or it has decided something itself, or the moment has come at which it wanted to look again, or
-/// others go first than did then.
+/// Whether a cycle could decide anything that the last one with this memory has not: something has
+/// happened since, or it has decided something itself, or the moment has come at which it wanted to
+/// look again, or others go first than did then.
 pub fn is_due(state: &State, policy: &Policy, now: Time, memory: &Memory) -> bool {
     !memory.concludes(state, policy, now) || !state.is_in_order(policy, now)
 }
@@ -59,7 +70,12 @@ pub(super) fn decide<'s>(
         nearness::start_near(priority::rank(state, near), resolved, &mut ledger);
     }
     let suspended = Turns::of(&ledger, policy);
-    start_all(priority::rank(state, resolved), suspended, &mut ledger, memory);
+    start_all(
+        priority::rank(state, resolved),
+        suspended,
+        &mut ledger,
+        memory,
+    );
     softly::start_over_soft(resolved, &mut ledger);
     expansion::start_extras(resolved, &mut ledger);
     preemption::run(resolved, &mut ledger);
@@ -67,7 +83,12 @@ pub(super) fn decide<'s>(
 }
 
 /// Starts what may start, in its order, and says of all else why not.
-fn start_all<'s>(mut ranking: Ranking<'s>, mut suspended: Turns, ledger: &mut Ledger<'s>, memory: &mut Memory) {
+fn start_all<'s>(
+    mut ranking: Ranking<'s>,
+    mut suspended: Turns,
+    ledger: &mut Ledger<'s>,
+    memory: &mut Memory,
+) {
     while let Some(job) = ranking.next() {
         suspended.before(job, ledger);
         if ledger.has_started(job.job) {
@@ -93,13 +114,19 @@ fn start_all<'s>(mut ranking: Ranking<'s>, mut suspended: Turns, ledger: &mut Le
     suspended.rest(ledger);
 }
 
-pub(super) fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {
+pub(super) fn place<'s>(
+    job: Candidate<'s>,
+    ledger: &mut Ledger<'s>,
+) -> Result<(Start, Claim), Arc<Reason>> {
     let placement = fit(job, ledger)?;
     Ok(launch::start(job, &placement, ledger))
 }
 
 /// Where a job may start now, or why it may not.
-pub(super) fn fit<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<Placement, Arc<Reason>> {
+pub(super) fn fit<'s>(
+    job: Candidate<'s>,
+    ledger: &mut Ledger<'s>,
+) -> Result<Placement, Arc<Reason>> {
     feasibility::screen(&job.class.shape, ledger)?;
     threshold::admit(job, ledger)?;
     throttling::admit(job, ledger)?;

@@ -8,7 +8,12 @@ use std::collections::BTreeMap;
 
 /// Deals chunks to nodes, each with how many go on it (M9): so that nodes are filled one after the
 /// other, or get one each in turn, or as few nodes as suffice get the same number each.
-pub fn deal(space: &Space, shape: &Shape, nodes: impl Iterator<Item = (NodeIx, u64)>, wanted: u64) -> Vec<NodeIx> {
+pub fn deal(
+    space: &Space,
+    shape: &Shape,
+    nodes: impl Iterator<Item = (NodeIx, u64)>,
+    wanted: u64,
+) -> Vec<NodeIx> {
     let distribution = shape.distribution.unwrap_or(space.guide().distribution);
     if distribution == Distribution::Pack || shape.is_spread() {
         return fill(nodes, wanted);
@@ -23,12 +28,17 @@ pub fn deal(space: &Space, shape: &Shape, nodes: impl Iterator<Item = (NodeIx, u
             };
             nodes.take_while(is_needed).collect()
         }
-        _ => nodes.take(usize::try_from(wanted).unwrap_or(usize::MAX)).collect(),
+        _ => nodes
+            .take(usize::try_from(wanted).unwrap_or(usize::MAX))
+            .collect(),
     };
     let mut dealt = in_turn(&chosen, wanted);
     if distribution == Distribution::Balanced {
-        let place: BTreeMap<NodeIx, usize> =
-            chosen.iter().enumerate().map(|(place, &(node, _))| (node, place)).collect();
+        let place: BTreeMap<NodeIx, usize> = chosen
+            .iter()
+            .enumerate()
+            .map(|(place, &(node, _))| (node, place))
+            .collect();
         dealt.sort_by_key(|node| place[node]);
     }
     dealt
@@ -51,7 +61,10 @@ fn in_turn(nodes: &[(NodeIx, u64)], wanted: u64) -> Vec<NodeIx> {
     let mut round = 0;
     while (dealt.len() as u64) < wanted {
         let before = dealt.len();
-        let open = nodes.iter().filter(|&&(_, times)| times > round).map(|&(node, _)| node);
+        let open = nodes
+            .iter()
+            .filter(|&&(_, times)| times > round)
+            .map(|&(node, _)| node);
         dealt.extend(open.take(usize::try_from(wanted - before as u64).unwrap_or(usize::MAX)));
         if dealt.len() == before {
             break;

@@ -1,12 +1,14 @@
-//! Arrays that limit themselves may take more where there is room that nobody else wants (Q15, `expand`).
+//! Arrays that limit themselves may take more where there is room that nobody else wants (Q15,
+//! `expand`).
 //!
-//! Example: 8 processors, an array of 100 elements, 2 at once, that expands to 5, and one job of somebody
-//! else behind it. Two elements start in the array's turn, then the other job, and then three elements
-//! more, never a fourth.
+//! Example: 8 processors, an array of 100 elements, 2 at once, that expands to 5, and one job of
+//! somebody else behind it. Two elements start in the array's turn, then the other job, and then
+//! three elements more, never a fourth.
 //!
-//! So this is the last walk of a cycle, when all that wait have had their turn and all promises are given:
-//! what starts delays none of these. Of several such arrays the one that goes first takes all it may. What
-//! has started so is marked ([`super::plan::Start::beyond`]): who wants the room later may have it back.
+//! So this is the last walk of a cycle, when all that wait have had their turn and all promises are
+//! given: what starts delays none of these. Of several such arrays the one that goes first takes
+//! all it may. What has started so is marked ([`super::plan::Start::beyond`]): who wants the room
+//! later may have it back.
 
 use super::class::Head;
 use super::cycle;
@@ -27,14 +29,20 @@ pub fn start_extras<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
     }
     ledger.begin_again();
     ledger.give_extra(true);
-    let classes = state.expanding.iter().filter_map(|id| state.classes.get(id));
-    let mut lines: Vec<Line> = classes.filter_map(|class| Line::of(class, resolved)).collect();
+    let classes = state
+        .expanding
+        .iter()
+        .filter_map(|id| state.classes.get(id));
+    let mut lines: Vec<Line> = classes
+        .filter_map(|class| Line::of(class, resolved))
+        .collect();
     lines.sort_by_key(|line| (Reverse(line.key.asks_for.is_some()), line.head));
     lines.iter().for_each(|line| line.start(ledger));
     ledger.give_extra(false);
 }
 
-/// An array that takes more than it limits itself to, or those of its elements that are to do so once more.
+/// An array that takes more than it limits itself to, or those of its elements that are to do so
+/// once more.
 struct Line<'s> {
     head: Head,
     /// As the policy has it.
@@ -44,7 +52,11 @@ struct Line<'s> {
 
 impl<'s> Line<'s> {
     fn of(class: &'s Class, resolved: &'s Resolved) -> Option<Line<'s>> {
-        Some(Line { head: class.first()?, key: resolved.of(&class.key), class })
+        Some(Line {
+            head: class.first()?,
+            key: resolved.of(&class.key),
+            class,
+        })
     }
 
     /// Those that wait, one after another.
@@ -55,8 +67,8 @@ impl<'s> Line<'s> {
         }
     }
 
-    /// Starts them as long as one finds room. An array that had no room in its turn, or was refused there for
-    /// another reason than its limit, gets none out of turn.
+    /// Starts them as long as one finds room. An array that had no room in its turn, or was refused
+    /// there for another reason than its limit, gets none out of turn.
     fn start(&self, ledger: &mut Ledger<'s>) {
         for job in self.waiting() {
             let candidate = Candidate::element(job, self.key, self.class.begun());
@@ -94,8 +106,11 @@ mod tests {
     /// How many elements of job 1 start, and which others.
     fn starts(scene: &Scene) -> (usize, Vec<u64>) {
         let plan = scene.plan();
-        let (own, others): (Vec<JobId>, Vec<JobId>) =
-            plan.starts.iter().map(|start| start.job).partition(|job| job.number == 1);
+        let (own, others): (Vec<JobId>, Vec<JobId>) = plan
+            .starts
+            .iter()
+            .map(|start| start.job)
+            .partition(|job| job.number == 1);
         (own.len(), others.iter().map(|job| job.number).collect())
     }
 
@@ -113,20 +128,36 @@ mod tests {
             let scene = cluster("1 x ncpus=8").queued(1, &format!("array={array}"));
             assert_eq!(starts(&scene).0, expected, "{array}");
         }
-        let scene = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5").begun(1, 0, 4);
+        let scene = cluster("1 x ncpus=8")
+            .queued(1, "array=1-100%2 expand=5")
+            .begun(1, 0, 4);
         assert_eq!(starts(&scene).0, 0, "five run");
     }
 
     #[test]
     fn everybody_else_has_the_room_first_wherever_in_the_order() {
-        let scene = cluster("1 x ncpus=4").queued(1, "array=1-100%2 expand=5").queued(2, "select=1:ncpus=1");
-        assert_eq!(scene.starts(), "1[1] on n1; 1[2] on n1; 2 on n1; 1[3] on n1");
+        let scene = cluster("1 x ncpus=4")
+            .queued(1, "array=1-100%2 expand=5")
+            .queued(2, "select=1:ncpus=1");
         assert_eq!(
-            scene.plan().starts.iter().map(|start| start.beyond).collect::<Vec<_>>(),
+            scene.starts(),
+            "1[1] on n1; 1[2] on n1; 2 on n1; 1[3] on n1"
+        );
+        assert_eq!(
+            scene
+                .plan()
+                .starts
+                .iter()
+                .map(|start| start.beyond)
+                .collect::<Vec<_>>(),
             [None, None, None, Some(2)]
         );
         let two = scene.queued(3, "select=1:ncpus=1 array=1-9%1 expand=9");
-        assert_eq!(starts(&two), (2, vec![2, 3]), "two arrays have their turns before either expands");
+        assert_eq!(
+            starts(&two),
+            (2, vec![2, 3]),
+            "two arrays have their turns before either expands"
+        );
     }
 
     /// Q15, G4: what is promised to others is theirs.
@@ -139,7 +170,11 @@ mod tests {
                 .queued(2, "select=1:ncpus=3 walltime=10")
         };
         assert_eq!(starts(&scene(100)).0, 3);
-        assert_eq!(starts(&scene(101)).0, 1, "one beside the promise of 3 processors");
+        assert_eq!(
+            starts(&scene(101)).0,
+            1,
+            "one beside the promise of 3 processors"
+        );
         let mut shut = scene(100);
         shut.policy.backfill.policy = Filling::None;
         assert_eq!(starts(&shut).0, 1, "nobody passes the first who is blocked");
@@ -149,12 +184,14 @@ mod tests {
     fn an_array_that_has_no_room_in_its_turn_gets_none_out_of_turn() {
         let scene = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5 queue=night");
         assert_eq!(starts(&scene).0, 0);
-        let scene = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5 not_before=60").begun(1, 0, 2);
+        let scene = cluster("1 x ncpus=8")
+            .queued(1, "array=1-100%2 expand=5 not_before=60")
+            .begun(1, 0, 2);
         assert_eq!(starts(&scene).0, 0);
     }
 
-    /// An extra that was put back into the queue is one still: it goes before nobody, unless so few run that it is
-    /// none any more.
+    /// An extra that was put back into the queue is one still: it goes before nobody, unless so few
+    /// run that it is none any more.
     #[test]
     fn an_extra_that_is_put_back_waits_until_nobody_else_wants_the_room() {
         let scene = |begun: u32, free: u32| {
@@ -162,22 +199,38 @@ mod tests {
             for index in 1..=begun {
                 scene = scene.queued(90, "select=1:ncpus=1");
                 let shares = scene.plan().starts.remove(0).shares;
-                scene.state.occupy(JobId::element(1, index), &shares, false, Time(60_000));
+                scene
+                    .state
+                    .occupy(JobId::element(1, index), &shares, false, Time(60_000));
                 scene.state.withdraw(JobId::job(90));
             }
             let mut scene = scene.queued(1, "array=1-100%2 expand=5").begun(1, 0, begun);
-            let mut put_back = scene.job(1, "array=1-100%2 expand=5").unrecorded(begun + 1).unwrap();
-            put_back.life.run = Some(Run { extra: true, open: false, ..Run::new(1, Vec::new(), Time(0)) });
+            let mut put_back = scene
+                .job(1, "array=1-100%2 expand=5")
+                .unrecorded(begun + 1)
+                .unwrap();
+            put_back.life.run = Some(Run {
+                extra: true,
+                open: false,
+                ..Run::new(1, Vec::new(), Time(0))
+            });
             scene.state.enqueue(&put_back);
             scene.queued(2, "select=1:ncpus=1 rank=9")
         };
         assert_eq!(scene(4, 1).starts(), "2 on n1");
         assert_eq!(scene(4, 2).starts(), "2 on n1; 1[5] on n1");
-        assert_eq!(scene(4, 3).starts(), "2 on n1; 1[5] on n1", "five are as many as there may be");
+        assert_eq!(
+            scene(4, 3).starts(),
+            "2 on n1; 1[5] on n1",
+            "five are as many as there may be"
+        );
         assert_eq!(scene(1, 1).starts(), "1[2] on n1", "it is one of two");
         let code = |scene: Scene| {
             let plan = scene.plan();
-            scene.state.verdict(&plan, JobId::element(1, 5)).map(|reason| reason.code().into_owned())
+            scene
+                .state
+                .verdict(&plan, JobId::element(1, 5))
+                .map(|reason| reason.code().into_owned())
         };
         assert_eq!(code(scene(4, 1)).as_deref(), Some("array_limit"));
     }
@@ -187,7 +240,9 @@ mod tests {
     fn an_extra_counts_among_those_that_are_looked_at_behind_a_blocked_job() {
         let starts = |consider| {
             let scene = cluster("1 x ncpus=4").queued(1, "array=1-9%1 expand=9 walltime=60");
-            let mut scene = scene.queued(2, "select=1:ncpus=4").queued(3, "select=1:ncpus=4 walltime=60");
+            let mut scene = scene
+                .queued(2, "select=1:ncpus=4")
+                .queued(3, "select=1:ncpus=4 walltime=60");
             scene.policy.backfill.consider = consider;
             starts(&scene).0
         };
@@ -197,9 +252,14 @@ mod tests {
     /// What bars an extra may end though nothing happens.
     #[test]
     fn the_moment_is_known_at_which_an_extra_could_start() {
-        let mut scene = cluster("1 x ncpus=4").queued(1, "array=1-9%1 expand=3 walltime=60").begun(1, 0, 0);
+        let mut scene = cluster("1 x ncpus=4")
+            .queued(1, "array=1-9%1 expand=3 walltime=60")
+            .begun(1, 0, 0);
         let shares = window::whole(&scene.state, &["n1".to_string()]).unwrap();
-        let access = Access { users: vec!["bob".to_string()], ..Access::default() };
+        let access = Access {
+            users: vec!["bob".to_string()],
+            ..Access::default()
+        };
         let (id, from, to) = ("R1".to_string(), Time(0), Time(90_000));
         scene.state.set_window(Window {
             id,
@@ -211,7 +271,10 @@ mod tests {
             by_name: false,
             owner_preempts: false,
         });
-        assert_eq!((starts(&scene).0, scene.plan().next), (0, Some(Time(90_000))));
+        assert_eq!(
+            (starts(&scene).0, scene.plan().next),
+            (0, Some(Time(90_000)))
+        );
     }
 
     /// Who wants the room later is told which they are: those above the limit, the last first.
@@ -227,7 +290,10 @@ mod tests {
         scene.state.vacate(element(5));
         assert_eq!(scene.state.extras(), [4].map(element));
         scene.state.vacate(element(4));
-        assert!(scene.state.extras().is_empty(), "element 3 is one of two now");
+        assert!(
+            scene.state.extras().is_empty(),
+            "element 3 is one of two now"
+        );
     }
 
     /// What is asked for, and how many elements of an array run: none but an array has any.
@@ -240,7 +306,8 @@ mod tests {
 
     /// The same cluster and queue, with arrays that expand or that do not.
     fn queue(asked: &[Asked], taken: u32, expands: bool) -> Scene {
-        let mut scene = cluster("2 x ncpus=6").running(99, &format!("select=1:ncpus={taken}"), "n1", 20);
+        let mut scene =
+            cluster("2 x ncpus=6").running(99, &format!("select=1:ncpus={taken}"), "n1", 20);
         scene.policy.backfill.depth = 2;
         for (id, &(ncpus, walltime, array)) in (1..).zip(asked) {
             let plain = format!("select=1:ncpus={ncpus} walltime={}", walltime * 5);
@@ -248,8 +315,13 @@ mod tests {
                 None => scene.queued(id, &plain),
                 Some((limit, most, begun)) => {
                     let expand = if expands { most } else { 0 };
-                    let scene = scene.queued(id, &format!("{plain} array=1-12%{limit} expand={expand}"));
-                    if begun > 0 { scene.begun(id, 0, begun - 1) } else { scene }
+                    let scene =
+                        scene.queued(id, &format!("{plain} array=1-12%{limit} expand={expand}"));
+                    if begun > 0 {
+                        scene.begun(id, 0, begun - 1)
+                    } else {
+                        scene
+                    }
                 }
             };
         }
@@ -257,8 +329,8 @@ mod tests {
     }
 
     proptest! {
-        /// Q15, G4: with extras or without, all else starts and is promised the same; and no array has more than
-        /// its maximum.
+        /// Q15, G4: with extras or without, all else starts and is promised the same; and no array
+        /// has more than its maximum.
         #[test]
         fn extras_take_nothing_from_anybody(asked in prop::collection::vec(asked(), 1..7), taken in 1u32..7) {
             let (with, without) = (queue(&asked, taken, true).plan(), queue(&asked, taken, false).plan());
@@ -279,35 +351,66 @@ mod tests {
 
     #[test]
     fn the_forecast_has_them_too() {
-        let scene = cluster("1 x ncpus=4").queued(1, "array=1-6%1 expand=3 walltime=60").queued(2, "walltime=90");
-        let outlook = forecast::run(scene.state.clone(), &scene.policy, scene.now, Budget::default());
+        let scene = cluster("1 x ncpus=4")
+            .queued(1, "array=1-6%1 expand=3 walltime=60")
+            .queued(2, "walltime=90");
+        let outlook = forecast::run(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Budget::default(),
+        );
         let at = |start: &Foreseen| match &start.prospect {
             Prospect::Starts { at, .. } => (start.job.to_string(), at.0 / 1000),
             other => panic!("{other:?}"),
         };
         let starts: Vec<(String, i64)> = outlook.starts.iter().map(at).collect();
-        let expected = [("1[1]", 0), ("2", 0), ("1[2]", 0), ("1[3]", 0), ("1[4]", 60), ("1[5]", 60), ("1[6]", 60)];
+        let expected = [
+            ("1[1]", 0),
+            ("2", 0),
+            ("1[2]", 0),
+            ("1[3]", 0),
+            ("1[4]", 60),
+            ("1[5]", 60),
+            ("1[6]", 60),
+        ];
         assert_eq!(starts, expected.map(|(job, at)| (job.to_string(), at)));
     }
 
     #[test]
     fn a_scheduler_that_is_started_anew_knows_them() {
         let scene = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
-        let (array, mut anew) = (scene.job(1, "array=1-100%2 expand=5"), cluster("1 x ncpus=8"));
+        let (array, mut anew) = (
+            scene.job(1, "array=1-100%2 expand=5"),
+            cluster("1 x ncpus=8"),
+        );
         for start in scene.plan().starts {
             let mut element = array.unrecorded(start.job.index().unwrap()).unwrap();
-            let run = Run { extra: start.beyond.is_some(), ..Run::new(1, start.shares, Time(0)) };
+            let run = Run {
+                extra: start.beyond.is_some(),
+                ..Run::new(1, start.shares, Time(0))
+            };
             (element.life.state, element.life.run) = (Standing::Running, Some(run));
-            let change = serde_json::to_string(&Change::of(element.id, Some(&element), &anew.policy)).unwrap();
+            let change =
+                serde_json::to_string(&Change::of(element.id, Some(&element), &anew.policy))
+                    .unwrap();
             anew.state.make(&serde_json::from_str(&change).unwrap());
         }
-        assert_eq!(anew.state.extras(), [5, 4, 3].map(|index| JobId::element(1, index)));
+        assert_eq!(
+            anew.state.extras(),
+            [5, 4, 3].map(|index| JobId::element(1, index))
+        );
     }
 
     #[test]
     fn a_plan_says_which_start_is_an_extra() {
         let scene = cluster("1 x ncpus=8").queued(1, "array=1-3%2 expand=5 walltime=60");
         let said = scene.plan().to_string();
-        assert!(said.contains("start  1[2]  n1, for 00:01:00\nstart  1[3]  n1 as an extra, for 00:01:00\n"), "{said}");
+        assert!(
+            said.contains(
+                "start  1[2]  n1, for 00:01:00\nstart  1[3]  n1 as an extra, for 00:01:00\n"
+            ),
+            "{said}"
+        );
     }
 }

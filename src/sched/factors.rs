@@ -5,9 +5,14 @@ use crate::model::policy::{Factors, Favor, Precedence};
 use crate::model::time::Span;
 use crate::model::worth::Part;
 
-/// Those of a job of a class that has not waited yet; `fair_share` and `queue` are the factors of its owner and of
-/// its queue.
-pub fn of(rule: &Precedence, class: &ClassKey, job_size: f64, (fair_share, queue): (f64, f64)) -> Factors {
+/// Those of a job of a class that has not waited yet; `fair_share` and `queue` are the factors of
+/// its owner and of its queue.
+pub fn of(
+    rule: &Precedence,
+    class: &ClassKey,
+    job_size: f64,
+    (fair_share, queue): (f64, f64),
+) -> Factors {
     Factors {
         wait_time: 0.0,
         fair_share,
@@ -41,19 +46,32 @@ pub fn parts(
     let inputs = [
         seconds(waited),
         class.who.user.clone(),
-        class.who.qos.as_deref().unwrap_or(Precedence::NORMAL).to_string(),
+        class
+            .who
+            .qos
+            .as_deref()
+            .unwrap_or(Precedence::NORMAL)
+            .to_string(),
         class.who.queue.clone(),
         counted(nodes),
         class.who.user.clone(),
-        class.walltime.map_or("no walltime".to_string(), |_| format!("walltime {}", seconds(walltime))),
+        class.walltime.map_or("no walltime".to_string(), |_| {
+            format!("walltime {}", seconds(walltime))
+        }),
     ];
     let numbers = factors.each().into_iter().zip(rule.weights.each());
     let named = Factors::NAMES.into_iter().zip(inputs).zip(numbers);
-    named.map(|((name, input), (factor, weight))| Part::weighed(name, input, factor, weight)).collect()
+    named
+        .map(|((name, input), (factor, weight))| Part::weighed(name, input, factor, weight))
+        .collect()
 }
 
 fn counted(nodes: u64) -> String {
-    if nodes == 1 { "1 node".to_string() } else { format!("{nodes} nodes") }
+    if nodes == 1 {
+        "1 node".to_string()
+    } else {
+        format!("{nodes} nodes")
+    }
 }
 
 fn part(of: f64, all: f64) -> f64 {
@@ -61,7 +79,9 @@ fn part(of: f64, all: f64) -> f64 {
 }
 
 fn qos(rule: &Precedence, name: Option<&str>) -> f64 {
-    let factor = name.and_then(|name| rule.qos.get(name)).or_else(|| rule.qos.get(Precedence::NORMAL));
+    let factor = name
+        .and_then(|name| rule.qos.get(name))
+        .or_else(|| rule.qos.get(Precedence::NORMAL));
     factor.copied().unwrap_or(0.0)
 }
 
@@ -89,21 +109,56 @@ mod tests {
 
     const HOUR: i64 = 3600;
 
-    /// F1: 12 h of 168 h, a share of .5, normal, queue 1, 4 of 16 nodes, 1 of its user. F7: with .2 of its user.
+    /// F1: 12 h of 168 h, a share of .5, normal, queue 1, 4 of 16 nodes, 1 of its user. F7: with .2
+    /// of its user.
     #[test]
     fn the_sum_is_that_of_the_text() {
-        let rule = Precedence { weights: Factors::FLUX, slowdown_cap: 100.0, ..Precedence::default() };
+        let rule = Precedence {
+            weights: Factors::FLUX,
+            slowdown_cap: 100.0,
+            ..Precedence::default()
+        };
         let scene = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
-        let class = scene.state.waiting_class(crate::model::job::JobId::job(1)).unwrap();
+        let class = scene
+            .state
+            .waiting_class(crate::model::job::JobId::job(1))
+            .unwrap();
         let waited = Time(12 * HOUR * 1000).since(Time(0));
         let size = size(4, 16, rule.favor);
-        let factors = after(of(&rule, class, size, (0.5, 1.0)), waited, Span::seconds(HOUR), &rule);
+        let factors = after(
+            of(&rule, class, size, (0.5, 1.0)),
+            waited,
+            Span::seconds(HOUR),
+            &rule,
+        );
         assert_eq!(format!("{:.2}", factors.weighed(&rule.weights)), "9321.43");
-        assert_eq!(format!("{:.2}", Factors { user: 0.2, ..factors }.weighed(&rule.weights)), "8521.43");
+        assert_eq!(
+            format!(
+                "{:.2}",
+                Factors {
+                    user: 0.2,
+                    ..factors
+                }
+                .weighed(&rule.weights)
+            ),
+            "8521.43"
+        );
         assert_eq!(factors.weighed(&Factors::NONE), 0.0);
-        assert_eq!(format!("{:.4}", factors.weighed(&Factors { slowdown: 99.0, ..Factors::NONE })), "12.0000");
+        assert_eq!(
+            format!(
+                "{:.4}",
+                factors.weighed(&Factors {
+                    slowdown: 99.0,
+                    ..Factors::NONE
+                })
+            ),
+            "12.0000"
+        );
         let parts = parts(&factors, &rule, class, 4, waited, Span::seconds(HOUR));
-        assert_eq!(parts.iter().filter_map(Part::product).sum::<f64>(), factors.weighed(&rule.weights));
+        assert_eq!(
+            parts.iter().filter_map(Part::product).sum::<f64>(),
+            factors.weighed(&rule.weights)
+        );
     }
 
     /// F2.
@@ -134,13 +189,28 @@ mod tests {
             ),
             (0.25, 0.8, 1.0, 0.0)
         );
-        assert_eq!((size(1, 1, Favor::Small), size(1, 0, Favor::Large)), (1.0, 0.0));
+        assert_eq!(
+            (size(1, 1, Favor::Small), size(1, 0, Favor::Large)),
+            (1.0, 0.0)
+        );
     }
 
     #[test]
     fn a_slowdown_is_counted_from_none_to_the_cap() {
         let hours = |hours: i64| Span::seconds(hours * HOUR);
-        assert_eq!((slowdown(hours(8), hours(1), 9.0), slowdown(hours(4), hours(1), 9.0)), (1.0, 0.5));
-        assert_eq!((slowdown(hours(0), hours(1), 9.0), slowdown(hours(80), hours(1), 9.0)), (0.0, 1.0));
+        assert_eq!(
+            (
+                slowdown(hours(8), hours(1), 9.0),
+                slowdown(hours(4), hours(1), 9.0)
+            ),
+            (1.0, 0.5)
+        );
+        assert_eq!(
+            (
+                slowdown(hours(0), hours(1), 9.0),
+                slowdown(hours(80), hours(1), 9.0)
+            ),
+            (0.0, 1.0)
+        );
     }
 }

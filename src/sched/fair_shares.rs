@@ -46,31 +46,53 @@ impl Seats {
     /// Those of before, if they do.
     fn after(before: Option<Seats>, state: &State, policy: &FairShare) -> Seats {
         let kept = before.filter(|seats| seats.do_for(state, policy));
-        kept.and_then(|seats| seats.joined(state)).unwrap_or_else(|| Seats::new(state, policy))
+        kept.and_then(|seats| seats.joined(state))
+            .unwrap_or_else(|| Seats::new(state, policy))
     }
 
     fn new(state: &State, policy: &FairShare) -> Seats {
         let usage = state.usage();
         let seating = Seating::new(policy, |tree| {
-            let waiting = state.owners.values().map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
+            let waiting = state
+                .owners
+                .values()
+                .map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
             let used = usage.members().map(|member| tree.named(member));
             waiting.chain(used).collect()
         });
         let seat = |member: &Member| Some((member.clone(), seating.seat_of(member)?));
         let used: Vec<(Member, Seat)> = usage.members().filter_map(seat).collect();
         let of = |who: &Credentials| seating.seat(&who.user, who.account.as_deref());
-        let waiting: BTreeMap<Owner, Seat> =
-            state.owners.iter().filter_map(|(owner, (_, who))| Some((owner.clone(), of(who)?))).collect();
+        let waiting: BTreeMap<Owner, Seat> = state
+            .owners
+            .iter()
+            .filter_map(|(owner, (_, who))| Some((owner.clone(), of(who)?)))
+            .collect();
         let taken: BTreeSet<Seat> = used.iter().map(|(_, seat)| *seat).collect();
-        let new = waiting.iter().filter(|(_, seat)| !taken.contains(seat)).map(|(owner, _)| owner.clone()).collect();
-        Seats { seating, used, waiting, new }
+        let new = waiting
+            .iter()
+            .filter(|(_, seat)| !taken.contains(seat))
+            .map(|(owner, _)| owner.clone())
+            .collect();
+        Seats {
+            seating,
+            used,
+            waiting,
+            new,
+        }
     }
 
     /// Whether nobody who sits there has left.
     fn do_for(&self, state: &State, policy: &FairShare) -> bool {
         self.seating.is_of(policy)
-            && state.usage().members().eq(self.used.iter().map(|(member, _)| member))
-            && self.new.iter().all(|owner| state.owners.contains_key(owner))
+            && state
+                .usage()
+                .members()
+                .eq(self.used.iter().map(|(member, _)| member))
+            && self
+                .new
+                .iter()
+                .all(|owner| state.owners.contains_key(owner))
     }
 
     /// With those who wait now; None if somebody has no seat yet.
@@ -86,22 +108,35 @@ impl Seats {
 }
 
 impl Shares {
-    /// At a moment: by what they have used until then, running jobs included. What was known `before` makes
-    /// it quicker and nothing else.
+    /// At a moment: by what they have used until then, running jobs included. What was known
+    /// `before` makes it quicker and nothing else.
     pub fn of(state: &State, policy: &Policy, now: Time, before: &mut Arc<Shares>) -> Shares {
-        let mut seats = Seats::after(Arc::make_mut(before).seats.take(), state, &policy.fair_share);
+        let mut seats = Seats::after(
+            Arc::make_mut(before).seats.take(),
+            state,
+            &policy.fair_share,
+        );
         let seats_used = seats.used.iter().map(|(_, seat)| *seat);
-        let dues = seats.seating.weigh(seats_used.zip(state.usage().all_decayed(now)));
-        let mut shares = Shares { percents: percents(state, policy, now), ..Shares::default() };
+        let dues = seats
+            .seating
+            .weigh(seats_used.zip(state.usage().all_decayed(now)));
+        let mut shares = Shares {
+            percents: percents(state, policy, now),
+            ..Shares::default()
+        };
         for (user, account) in state.owners.keys() {
             let seat = seats.waiting.get(&(*user, account.clone()));
             let due = seat.map(|seat| (account.clone(), dues.of(*seat)));
             shares.dues.entry(*user).or_default().extend(due);
         }
         let runs = |member: &Member| state.usage().in_use(member) > 0.0;
-        let running =
-            seats.used.iter().filter(|(member, _)| policy.fair_share.method == Method::Linear && runs(member));
-        shares.running = running.map(|(member, seat)| (member.clone(), dues.of(*seat).factor)).collect();
+        let running = seats
+            .used
+            .iter()
+            .filter(|(member, _)| policy.fair_share.method == Method::Linear && runs(member));
+        shares.running = running
+            .map(|(member, seat)| (member.clone(), dues.of(*seat).factor))
+            .collect();
         shares.seats = Some(seats);
         shares
     }
@@ -112,16 +147,25 @@ impl Shares {
         for (user, accounts) in &mut shares.dues {
             let stood = before.dues.get(user).into_iter().flatten();
             stood.for_each(|(account, stood)| {
-                accounts.iter_mut().filter(|(own, _)| own == account).for_each(|(_, due)| *due = *stood);
+                accounts
+                    .iter_mut()
+                    .filter(|(own, _)| own == account)
+                    .for_each(|(_, due)| *due = *stood);
             });
         }
-        Shares { percents: before.percents.clone(), ..shares }
+        Shares {
+            percents: before.percents.clone(),
+            ..shares
+        }
     }
 
     /// That of the owner of a class's jobs; None for who had no jobs that waited.
     pub fn due(&self, class: &ClassKey) -> Option<Due> {
         let of_user = self.dues.get(&class.user)?;
-        of_user.iter().find(|(account, _)| *account == class.who.account).map(|(_, due)| *due)
+        of_user
+            .iter()
+            .find(|(account, _)| *account == class.who.account)
+            .map(|(_, due)| *due)
     }
 
     /// Members with running jobs and their factors, under the linear method.
@@ -132,7 +176,9 @@ impl Shares {
     /// All of them, with user and account.
     pub fn all(&self) -> impl Iterator<Item = (User, Option<&str>, f64)> {
         self.dues.iter().flat_map(|(user, accounts)| {
-            accounts.iter().map(move |(account, due)| (*user, account.as_deref(), due.factor))
+            accounts
+                .iter()
+                .map(move |(account, due)| (*user, account.as_deref(), due.factor))
         })
     }
 
@@ -163,7 +209,10 @@ fn percents(state: &State, policy: &Policy, now: Time) -> Percents {
 
 /// What is left at a moment of what each has used, as the tree names them, with all who wait.
 pub(super) fn decayed(state: &State, tree: &Tree, now: Time) -> BTreeMap<Member, f64> {
-    let waiting = state.owners.values().map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
+    let waiting = state
+        .owners
+        .values()
+        .map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
     let mut used: BTreeMap<Member, f64> = waiting.map(|member| (member, 0.0)).collect();
     for (member, left) in state.usage().members().zip(state.usage().all_decayed(now)) {
         *used.entry(tree.named(member)).or_default() += left;
@@ -182,7 +231,10 @@ mod tests {
     const NAMES: [&str; 4] = ["ann", "bob", "cid", "zoe"];
 
     fn charge(user: &str) -> Charge {
-        let held = Held { cores: 1, ..Held::default() };
+        let held = Held {
+            cores: 1,
+            ..Held::default()
+        };
         Charge {
             member: Member::new("", user),
             from: Time(0),
@@ -198,17 +250,21 @@ mod tests {
     fn seats_that_are_kept_are_as_good_as_new_ones() {
         let mut dice = 7_u64;
         let mut roll = |sides: u64| {
-            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            dice = dice
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (dice >> 33) % sides
         };
-        let (mut scene, mut usage, mut before) = (cluster("1 x ncpus=1"), Usage::default(), Arc::default());
+        let (mut scene, mut usage, mut before) =
+            (cluster("1 x ncpus=1"), Usage::default(), Arc::default());
         // Somebody whose factor tells how many others there are.
         usage.add(&charge("zoe"));
         for step in 1..400 {
             let name = NAMES[roll(4) as usize];
             match roll(30) {
                 0 if roll(2) == 0 => {
-                    scene.policy.fair_share.method = [Method::Classic, Method::Linear][roll(2) as usize]
+                    scene.policy.fair_share.method =
+                        [Method::Classic, Method::Linear][roll(2) as usize]
                 }
                 0 => usage.add(&charge(name)),
                 1..3 if name != "zoe" => usage.forget(&charge(name)),
@@ -219,9 +275,15 @@ mod tests {
                 _ => scene = scene.owned(name).queued(step, "select=1:ncpus=1"),
             }
             scene.state.usage = Arc::new(usage.clone());
-            let shares = |before: &mut Arc<Shares>| Shares::of(&scene.state, &scene.policy, Time(9_000), before);
+            let shares = |before: &mut Arc<Shares>| {
+                Shares::of(&scene.state, &scene.policy, Time(9_000), before)
+            };
             let (kept, fresh) = (shares(&mut before), shares(&mut Arc::default()));
-            assert_eq!(kept.all().collect::<Vec<_>>(), fresh.all().collect::<Vec<_>>(), "step {step}");
+            assert_eq!(
+                kept.all().collect::<Vec<_>>(),
+                fresh.all().collect::<Vec<_>>(),
+                "step {step}"
+            );
             before = Arc::new(kept);
         }
     }

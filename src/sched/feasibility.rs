@@ -8,5 +8,9 @@ use crate::model::reason::Reason;
 
 /// Refuses what no waiting can help.
 pub fn screen(shape: &Shape, ledger: &mut Ledger) -> Result<(), Reason> {
-    if ledger.is_possible(shape) { Ok(()) } else { Err(shortage::never(&ledger.vacant, shape)) }
+    if ledger.is_possible(shape) {
+        Ok(())
+    } else {
+        Err(shortage::never(&ledger.vacant, shape))
+    }
 }

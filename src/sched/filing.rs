@@ -19,8 +19,14 @@ impl Cluster {
     /// The last node left on a host is filed anew, too.
     pub(super) fn leave_host(&mut self, ix: NodeIx) {
         let host = self.node(ix).host.clone();
-        let Some(nodes) = self.hosts.get(&host).filter(|nodes| nodes.contains(&ix)) else { return };
-        let last = if nodes.len() == 2 { nodes.iter().copied().find(|&other| other != ix) } else { None };
+        let Some(nodes) = self.hosts.get(&host).filter(|nodes| nodes.contains(&ix)) else {
+            return;
+        };
+        let last = if nodes.len() == 2 {
+            nodes.iter().copied().find(|&other| other != ix)
+        } else {
+            None
+        };
         last.iter().for_each(|&last| self.unfile_place(last));
         if last.is_some() {
             self.composite.remove(&host);
@@ -35,12 +41,18 @@ impl Cluster {
     }
 
     pub(super) fn only_node_of(&self, host: &str) -> Option<NodeIx> {
-        self.hosts.get(host).filter(|nodes| nodes.len() == 1).and_then(BTreeSet::first).copied()
+        self.hosts
+            .get(host)
+            .filter(|nodes| nodes.len() == 1)
+            .and_then(BTreeSet::first)
+            .copied()
     }
 
     /// Enters a node that is set into all indexes.
     pub(super) fn file(&mut self, ix: NodeIx) {
-        let Some(kind) = self.node(ix).kind else { return };
+        let Some(kind) = self.node(ix).kind else {
+            return;
+        };
         self.kinds[kind.0 as usize].nodes += 1;
         add(&mut self.capacity, &self.kinds[kind.0 as usize].empty.free);
         self.file_place(ix);
@@ -49,7 +61,9 @@ impl Cluster {
     /// Takes it out of all indexes, and forgets its kind.
     pub(super) fn unfile(&mut self, ix: NodeIx) {
         self.unfile_place(ix);
-        let Some(kind) = self.node_mut(ix).kind.take() else { return };
+        let Some(kind) = self.node_mut(ix).kind.take() else {
+            return;
+        };
         let entry = &mut self.kinds[kind.0 as usize];
         subtract(&mut self.capacity, &entry.empty.free);
         entry.nodes -= 1;
@@ -89,7 +103,9 @@ impl Cluster {
     }
 
     pub(super) fn unfile_bucket(&mut self, ix: NodeIx) {
-        let Some(key) = self.key_of(ix, &self.node(ix).room) else { return };
+        let Some(key) = self.key_of(ix, &self.node(ix).room) else {
+            return;
+        };
         if let Some(nodes) = self.buckets.get_mut(&key) {
             nodes.remove(&ix);
             if nodes.is_empty() {

@@ -1,9 +1,9 @@
 //! In which order those behind the blocked jobs are tried, once all promises are given.
 //!
-//! `firstfit` goes by rank. With `order = "shortest"` the shortest walltime comes first (EASY-SJBF),
-//! and with `bestfit` what the metric says is worth most (M30); rank decides between equals. As room
-//! only shrinks within a cycle, to take the best that fits again and again is to try them in this order.
-//! With `greedy` those come first that are worth most together.
+//! `firstfit` goes by rank. With `order = "shortest"` the shortest walltime comes first
+//! (EASY-SJBF), and with `bestfit` what the metric says is worth most (M30); rank decides between
+//! equals. As room only shrinks within a cycle, to take the best that fits again and again is to
+//! try them in this order. With `greedy` those come first that are worth most together.
 
 use super::greedy;
 use super::ledger::Ledger;
@@ -12,8 +12,8 @@ use super::priority::Ranking;
 use super::shape::{ClassKey, Shape};
 use crate::model::policy::{FillOrder, Filling, Metric};
 
-/// Puts the rest of the queue in the order of filling, the first time that all promises are given; what
-/// does not fit as it is drops out.
+/// Puts the rest of the queue in the order of filling, the first time that all promises are given;
+/// what does not fit as it is drops out.
 pub fn reorder<'s>(ranking: &mut Ranking<'s>, ledger: &mut Ledger<'s>, memory: &mut Memory) {
     if !ledger.is_filling() {
         return;
@@ -30,7 +30,9 @@ pub fn reorder<'s>(ranking: &mut Ranking<'s>, ledger: &mut Ledger<'s>, memory: &
             ranking.choose(&chosen);
         }
         (Filling::BestFit, _) => ranking.prefer(|class| worth(backfill.metric, class, ledger)),
-        (_, FillOrder::Shortest) => ranking.prefer(|class| ledger.span_of(class).0.saturating_neg()),
+        (_, FillOrder::Shortest) => {
+            ranking.prefer(|class| ledger.span_of(class).0.saturating_neg())
+        }
         (_, FillOrder::Priority) => (),
     }
 }
@@ -59,7 +61,8 @@ mod tests {
 
     /// 20 processors, of which 10 are free until the promise of job 2 at 3600.
     fn filling(metric: Metric) -> Scene {
-        let mut scene = cluster("1 x ncpus=20:mem=100gb").running(1, "select=1:ncpus=10", "n1", 3600);
+        let mut scene =
+            cluster("1 x ncpus=20:mem=100gb").running(1, "select=1:ncpus=10", "n1", 3600);
         (scene.policy.backfill.policy, scene.policy.backfill.metric) = (Filling::BestFit, metric);
         scene.queued(2, "select=1:ncpus=20 walltime=1:00:00")
     }
@@ -67,10 +70,19 @@ mod tests {
     /// M30: a processor equivalent is the largest share of any resource, in processors.
     #[test]
     fn m30_processor_equivalents_count_what_a_job_has_most_of() {
-        let of = |metric, one: &str, other: &str| filling(metric).queued(3, one).queued(4, other).starts();
-        let (wide, fat) = ("select=1:ncpus=6:mem=30gb walltime=0:10:00", "select=1:ncpus=2:mem=80gb walltime=0:10:00");
+        let of = |metric, one: &str, other: &str| {
+            filling(metric).queued(3, one).queued(4, other).starts()
+        };
+        let (wide, fat) = (
+            "select=1:ncpus=6:mem=30gb walltime=0:10:00",
+            "select=1:ncpus=2:mem=80gb walltime=0:10:00",
+        );
         assert_eq!(of(Metric::Procs, fat, wide), "4 on n1");
-        assert_eq!(of(Metric::Pe, wide, fat), "4 on n1", "80 of 100 are worth 16 of 20");
+        assert_eq!(
+            of(Metric::Pe, wide, fat),
+            "4 on n1",
+            "80 of 100 are worth 16 of 20"
+        );
         let longer = "select=1:ncpus=6:mem=30gb walltime=0:50:00";
         assert_eq!(of(Metric::PeSeconds, fat, longer), "4 on n1");
         assert_eq!(of(Metric::PeSeconds, wide, fat), "4 on n1");
@@ -81,7 +93,9 @@ mod tests {
     /// M30: it is the blocked job behind which best comes first.
     #[test]
     fn m30_before_anybody_is_blocked_the_first_comes_first() {
-        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=4");
+        let mut scene = cluster("1 x ncpus=4")
+            .queued(1, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=4");
         (scene.policy.backfill.policy, scene.policy.backfill.keep) =
             (Filling::BestFit, crate::model::policy::Keep::Never);
         assert_eq!(scene.starts(), "1 on n1");

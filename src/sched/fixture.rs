@@ -57,11 +57,28 @@ pub struct Scene {
 /// number that is compared, `site_lic` counted for the whole system.
 pub fn resources() -> Resources {
     let mut resources = Resources::builtin();
-    let custom = [("lic", Kind::Long, true), ("big", Kind::Boolean, false), ("color", Kind::String, false)];
+    let custom = [
+        ("lic", Kind::Long, true),
+        ("big", Kind::Boolean, false),
+        ("color", Kind::String, false),
+    ];
     for (name, kind, consumable) in custom.into_iter().chain([("speed", Kind::Float, false)]) {
-        resources.define(name, Definition { kind, host_level: true, consumable, requestable: true });
+        resources.define(
+            name,
+            Definition {
+                kind,
+                host_level: true,
+                consumable,
+                requestable: true,
+            },
+        );
     }
-    let licences = Definition { kind: Kind::Long, host_level: false, consumable: true, requestable: true };
+    let licences = Definition {
+        kind: Kind::Long,
+        host_level: false,
+        consumable: true,
+        requestable: true,
+    };
     resources.define("site_lic", licences);
     resources
 }
@@ -73,15 +90,30 @@ pub fn cluster(text: &str) -> Scene {
     let mut state = State::new(&resources);
     state.set_queue(&queue("workq", true));
     // Who came first goes first, so that what is tested is what follows.
-    let policy = Policy { precedence: Precedence::fcfs(), ..Policy::default() };
+    let policy = Policy {
+        precedence: Precedence::fcfs(),
+        ..Policy::default()
+    };
     let (classes, arrays, user) = (BTreeMap::new(), BTreeMap::new(), "ann".to_string());
-    let scene = Scene { state, policy, now: Time(0), resources, classes, arrays, nodes: 0, user };
+    let scene = Scene {
+        state,
+        policy,
+        now: Time(0),
+        resources,
+        classes,
+        arrays,
+        nodes: 0,
+        user,
+    };
     scene.with_nodes(text, |name| name.to_string())
 }
 
 /// A queue.
 pub fn queue(name: &str, started: bool) -> Queue {
-    Queue { started, ..Queue::named(name) }
+    Queue {
+        started,
+        ..Queue::named(name)
+    }
 }
 
 impl Scene {
@@ -105,13 +137,17 @@ impl Scene {
 
     /// Sets one node anew.
     pub fn node(mut self, name: &str, what: &str, usable: bool) -> Scene {
-        self.state.set_node(&facts(&self.resources, name, name, what), usable);
+        self.state
+            .set_node(&facts(&self.resources, name, name, what), usable);
         self
     }
 
     /// Sets one node anew, on which processes outside the queue use some GPUs.
     pub fn used_outside(mut self, name: &str, what: &str, gpus: &[u16]) -> Scene {
-        let facts = NodeFacts { gpus_outside: gpus.to_vec(), ..facts(&self.resources, name, name, what) };
+        let facts = NodeFacts {
+            gpus_outside: gpus.to_vec(),
+            ..facts(&self.resources, name, name, what)
+        };
         self.state.set_node(&facts, true);
         self
     }
@@ -123,7 +159,11 @@ impl Scene {
 
     /// The same, under a load in thousandths.
     pub fn loaded(mut self, name: &str, what: &str, terms: Terms, load: u32) -> Scene {
-        let facts = NodeFacts { terms, load, ..facts(&self.resources, name, name, what) };
+        let facts = NodeFacts {
+            terms,
+            load,
+            ..facts(&self.resources, name, name, what)
+        };
         self.state.set_node(&facts, true);
         self
     }
@@ -132,7 +172,11 @@ impl Scene {
     pub fn measured(mut self, name: &str, what: &str, used: &str, load: u32) -> Scene {
         let words = used.split(':').filter(|word| !word.is_empty());
         let utilized = words.map(|word| resource(&self.resources, word)).collect();
-        let facts = NodeFacts { utilized, load, ..facts(&self.resources, name, name, what) };
+        let facts = NodeFacts {
+            utilized,
+            load,
+            ..facts(&self.resources, name, name, what)
+        };
         self.state.set_node(&facts, true);
         self
     }
@@ -144,12 +188,13 @@ impl Scene {
     }
 
     /// A job that waits: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
-    /// `queue=NAME`, `qos=NAME`, `not_before=SECONDS`, `failed_on=HOST`, `rank=N`, `array=X-Y:Z%M`, `site_lic=N` and the wishes that
-    /// `-W` knows.
+    /// `queue=NAME`, `qos=NAME`, `not_before=SECONDS`, `failed_on=HOST`, `rank=N`, `array=X-Y:Z%M`,
+    /// `site_lic=N` and the wishes that `-W` knows.
     pub fn queued(mut self, id: u64, text: &str) -> Scene {
         let job = self.job(id, text);
         self.state.enqueue(&job);
-        self.classes.extend(self.state.class_of(job.id).map(|class| (id, class)));
+        self.classes
+            .extend(self.state.class_of(job.id).map(|class| (id, class)));
         if job.id.is_array() {
             self.arrays.insert(id, job);
         }
@@ -159,10 +204,26 @@ impl Scene {
     /// A job that runs, its chunks on these nodes (`"n1,n1,n2"`), until so many seconds.
     pub fn running(mut self, id: u64, text: &str, nodes: &str, until: i64) -> Scene {
         let job = self.job(id, text);
-        let chunks = job.spec.request.select.chunks.iter().flat_map(|c| (0..c.count).map(move |_| c));
-        let mut shares: Vec<Share> = chunks.zip(nodes.split(',')).map(|(chunk, node)| share_of(chunk, node)).collect();
-        let pooled = job.spec.request.list.iter().filter(|(name, _)| *name == "site_lic");
-        shares[0].pooled = pooled.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let chunks = job
+            .spec
+            .request
+            .select
+            .chunks
+            .iter()
+            .flat_map(|c| (0..c.count).map(move |_| c));
+        let mut shares: Vec<Share> = chunks
+            .zip(nodes.split(','))
+            .map(|(chunk, node)| share_of(chunk, node))
+            .collect();
+        let pooled = job
+            .spec
+            .request
+            .list
+            .iter()
+            .filter(|(name, _)| *name == "site_lic");
+        shares[0].pooled = pooled
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
         self.state.user(&self.user);
         self.state.occupy(
             job.id,
@@ -174,9 +235,15 @@ impl Scene {
         self
     }
 
-    /// What others ask of a running job who could have its place: since so many seconds, worth so much, and
-    /// what else is said.
-    pub fn tenured(mut self, id: JobId, started: i64, score: f64, also: impl FnOnce(&mut Tenure)) -> Scene {
+    /// What others ask of a running job who could have its place: since so many seconds, worth so
+    /// much, and what else is said.
+    pub fn tenured(
+        mut self,
+        id: JobId,
+        started: i64,
+        score: f64,
+        also: impl FnOnce(&mut Tenure),
+    ) -> Scene {
         let mut tenure = Tenure {
             started: Time(started * 1000),
             score: Some(score),
@@ -190,33 +257,82 @@ impl Scene {
         self
     }
 
-    /// A job that ran from second 0 on on these nodes, stands still since then, and waits to go on: it gave up its
-    /// processors.
+    /// A job that ran from second 0 on on these nodes, stands still since then, and waits to go on:
+    /// it gave up its processors.
     pub fn suspended(mut self, id: u64, text: &str, nodes: &str, since: i64, score: f64) -> Scene {
         let mut job = self.job(id, text);
-        let chunks = job.spec.request.select.chunks.iter().flat_map(|c| (0..c.count).map(move |_| c));
-        let shares: Vec<Share> = chunks.zip(nodes.split(',')).map(|(chunk, node)| share_of(chunk, node)).collect();
-        let manner = Manner::For { job: JobId::job(99), releases: vec!["ncpus".to_string()] };
+        let chunks = job
+            .spec
+            .request
+            .select
+            .chunks
+            .iter()
+            .flat_map(|c| (0..c.count).map(move |_| c));
+        let shares: Vec<Share> = chunks
+            .zip(nodes.split(','))
+            .map(|(chunk, node)| share_of(chunk, node))
+            .collect();
+        let manner = Manner::For {
+            job: JobId::job(99),
+            releases: vec!["ncpus".to_string()],
+        };
         let by = "Scheduler@porch".to_string();
         for (at, event) in [
-            (0, Event::Started { attempt: 1, shares, score: Some(score), extra: false }),
-            (0, Event::Launched { attempt: 1, session: 1, boot: "b".to_string() }),
-            (since, Event::SuspendWanted { by, attempt: 1, manner }),
+            (
+                0,
+                Event::Started {
+                    attempt: 1,
+                    shares,
+                    score: Some(score),
+                    extra: false,
+                },
+            ),
+            (
+                0,
+                Event::Launched {
+                    attempt: 1,
+                    session: 1,
+                    boot: "b".to_string(),
+                },
+            ),
+            (
+                since,
+                Event::SuspendWanted {
+                    by,
+                    attempt: 1,
+                    manner,
+                },
+            ),
             (since, Event::Suspended { attempt: 1 }),
         ] {
             job.apply(&event, moment(at));
         }
-        self.state.make(&Change::of(job.id, Some(&job), &self.policy));
+        self.state
+            .make(&Change::of(job.id, Some(&job), &self.policy));
         self
     }
 
     /// What a cycle lets go on: `"1 on n1 with 0,1 until 60"`, in seconds.
     pub fn resumes(&self) -> String {
         let resumes = self.plan().resumes.into_iter().map(|resume| {
-            let nodes: Vec<&str> = resume.shares.iter().map(|share| share.node.as_str()).collect();
-            let cpus: Vec<String> = resume.shares.iter().flat_map(|share| &share.cpus).map(u16::to_string).collect();
+            let nodes: Vec<&str> = resume
+                .shares
+                .iter()
+                .map(|share| share.node.as_str())
+                .collect();
+            let cpus: Vec<String> = resume
+                .shares
+                .iter()
+                .flat_map(|share| &share.cpus)
+                .map(u16::to_string)
+                .collect();
             let until = resume.until.0 / 1000;
-            format!("{} on {} with {} until {until}", resume.job, nodes.join(","), cpus.join(","))
+            format!(
+                "{} on {} with {} until {until}",
+                resume.job,
+                nodes.join(","),
+                cpus.join(",")
+            )
         });
         resumes.collect::<Vec<_>>().join("; ")
     }
@@ -228,9 +344,13 @@ impl Scene {
     }
 
     fn begin(&mut self, id: u64, first: u32, last: u32) {
-        let Some(job) = self.arrays.get_mut(&id) else { return };
+        let Some(job) = self.arrays.get_mut(&id) else {
+            return;
+        };
         let elements = job.elements.as_mut().map(Arc::make_mut);
-        elements.expect("an array").mark(first, last, ElementStanding::Begun);
+        elements
+            .expect("an array")
+            .mark(first, last, ElementStanding::Begun);
         self.state.enqueue(job);
     }
 
@@ -258,7 +378,14 @@ impl Scene {
         let names: BTreeSet<String> = on.iter().map(ToString::to_string).collect();
         let on = Some(&names).filter(|names| !names.is_empty());
         let start = forced::start(&self.state, &self.policy, &self.job(id, text), on, self.now);
-        let nodes = |start: Start| start.shares.iter().map(|share| share.node.clone()).collect::<Vec<_>>().join(",");
+        let nodes = |start: Start| {
+            start
+                .shares
+                .iter()
+                .map(|share| share.node.clone())
+                .collect::<Vec<_>>()
+                .join(",")
+        };
         start.map(nodes).map_err(|why| why.to_string())
     }
 
@@ -266,15 +393,23 @@ impl Scene {
     pub fn apply(&mut self, plan: &Plan) {
         self.state.take_over(plan);
         for resume in &plan.resumes {
-            self.state.occupy(resume.job, &resume.shares, resume.exclusive, resume.until);
+            self.state
+                .occupy(resume.job, &resume.shares, resume.exclusive, resume.until);
         }
         for start in &plan.starts {
             let tenure = self.state.tenure_to_be(&self.policy, start, plan.now);
-            self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
-            tenure.into_iter().for_each(|tenure| self.state.set_tenure(start.job, tenure));
+            self.state
+                .occupy(start.job, &start.shares, start.exclusive, start.until);
+            tenure
+                .into_iter()
+                .for_each(|tenure| self.state.set_tenure(start.job, tenure));
             let indices = self.arrays.get(&start.job.number).and_then(Job::indices);
-            let position = indices.zip(start.job.index()).and_then(|(indices, index)| indices.position(index));
-            position.into_iter().for_each(|position| self.begin(start.job.number, position, position));
+            let position = indices
+                .zip(start.job.index())
+                .and_then(|(indices, index)| indices.position(index));
+            position
+                .into_iter()
+                .for_each(|position| self.begin(start.job.number, position, position));
         }
     }
 
@@ -282,7 +417,11 @@ impl Scene {
     pub fn starts(&self) -> String {
         let plan = self.plan();
         let starts = plan.starts.iter().map(|start| {
-            let nodes: Vec<&str> = start.shares.iter().map(|share| share.node.as_str()).collect();
+            let nodes: Vec<&str> = start
+                .shares
+                .iter()
+                .map(|share| share.node.as_str())
+                .collect();
             format!("{} on {}", start.job, nodes.join(","))
         });
         starts.collect::<Vec<_>>().join("; ")
@@ -291,36 +430,57 @@ impl Scene {
     /// Whom a cycle promises what: `"2 at 3600 on n1,n2"`, in seconds.
     pub fn booked(&self) -> String {
         let plan = self.plan();
-        let bookings =
-            plan.bookings.iter().map(|b| format!("{} at {} on {}", b.job, b.at.0 / 1000, b.distinct_nodes().join(",")));
+        let bookings = plan.bookings.iter().map(|b| {
+            format!(
+                "{} at {} on {}",
+                b.job,
+                b.at.0 / 1000,
+                b.distinct_nodes().join(",")
+            )
+        });
         bookings.collect::<Vec<_>>().join("; ")
     }
 
     /// Why a cycle leaves this job waiting; None when it says nothing about its class.
     pub fn reason(&self, id: u64) -> Option<Reason> {
         let class = self.classes.get(&id)?;
-        self.plan().verdict(&self.state.classes.get(class)?.key).cloned()
+        self.plan()
+            .verdict(&self.state.classes.get(class)?.key)
+            .cloned()
     }
 
     /// The same as text; empty for none.
     pub fn why(&self, id: u64) -> String {
-        self.reason(id).map(|reason| reason.to_string()).unwrap_or_default()
+        self.reason(id)
+            .map(|reason| reason.to_string())
+            .unwrap_or_default()
     }
 
     /// A job of user `ann` as it stands when it was just queued.
     pub fn job(&self, id: u64, text: &str) -> Job {
-        let mut words: BTreeMap<&str, &str> =
-            text.split(' ').map(|word| word.split_once('=').expect("'word=value'")).collect();
+        let mut words: BTreeMap<&str, &str> = text
+            .split(' ')
+            .map(|word| word.split_once('=').expect("'word=value'"))
+            .collect();
         let select = words.remove("select").unwrap_or("1:ncpus=1");
         let mut list = ResourceList::new();
         if let Some(walltime) = words.remove("walltime") {
-            list.insert("walltime".to_string(), Value::Time(Span::parse(walltime).expect("a walltime")));
+            list.insert(
+                "walltime".to_string(),
+                Value::Time(Span::parse(walltime).expect("a walltime")),
+            );
         }
         if let Some(amount) = words.remove("site_lic") {
-            list.insert("site_lic".to_string(), Value::Long(amount.parse().expect("an amount")));
+            list.insert(
+                "site_lic".to_string(),
+                Value::Long(amount.parse().expect("an amount")),
+            );
         }
         if let Some(targets) = words.remove("preempt_targets") {
-            list.insert("preempt_targets".to_string(), Value::String(targets.to_string()));
+            list.insert(
+                "preempt_targets".to_string(),
+                Value::String(targets.to_string()),
+            );
         }
         let mut wishes = Wishes::default();
         for name in wishes::ATTRIBUTES {
@@ -334,20 +494,42 @@ impl Scene {
             place: place(words.remove("place").unwrap_or("free")),
             asked: Vec::new(),
         };
-        let not_before =
-            words.remove("not_before").map(|seconds| Time(seconds.parse::<i64>().expect("seconds") * 1000));
-        let failed_on = words.remove("failed_on").map_or(BTreeSet::new(), |host| BTreeSet::from([host.to_string()]));
-        let rank = words.remove("rank").map(|rank| rank.parse().expect("a rank"));
+        let not_before = words
+            .remove("not_before")
+            .map(|seconds| Time(seconds.parse::<i64>().expect("seconds") * 1000));
+        let failed_on = words
+            .remove("failed_on")
+            .map_or(BTreeSet::new(), |host| BTreeSet::from([host.to_string()]));
+        let rank = words
+            .remove("rank")
+            .map(|rank| rank.parse().expect("a rank"));
         let qos = words.remove("qos").map(String::from);
         let queue = words.remove("queue").unwrap_or("workq").to_string();
-        let array = words.remove("array").map(|text| text.split_once('%').unwrap_or((text, "0")));
-        let array = array.map(|(indices, most)| (indices.parse().expect("indices"), most.parse().expect("a limit")));
+        let array = words
+            .remove("array")
+            .map(|text| text.split_once('%').unwrap_or((text, "0")));
+        let array = array.map(|(indices, most)| {
+            (
+                indices.parse().expect("indices"),
+                most.parse().expect("a limit"),
+            )
+        });
         let array: Option<(Indices, u32)> = array;
-        let expand = words.remove("expand").map_or(0, |most| check::expand(most).expect("a number"));
+        let expand = words
+            .remove("expand")
+            .map_or(0, |most| check::expand(most).expect("a number"));
         assert!(words.is_empty(), "unknown words: {words:?}");
         Job {
-            id: if array.is_some() { JobId::array(id) } else { JobId::job(id) },
-            owner: Owner { user: self.user.clone(), uid: 1000, gid: 1000 },
+            id: if array.is_some() {
+                JobId::array(id)
+            } else {
+                JobId::job(id)
+            },
+            owner: Owner {
+                user: self.user.clone(),
+                uid: 1000,
+                gid: 1000,
+            },
             spec: Arc::new(Spec {
                 array: array.map(|(indices, _)| indices),
                 max_run_subjobs: array.map(|(_, most)| most),
@@ -356,7 +538,13 @@ impl Scene {
                 qos,
                 ..spec(request, queue)
             }),
-            life: Life { not_before, hosts_to_try: failed_on.len() as u32, failed_hosts: failed_on, rank, ..life() },
+            life: Life {
+                not_before,
+                hosts_to_try: failed_on.len() as u32,
+                failed_hosts: failed_on,
+                rank,
+                ..life()
+            },
             elements: array.map(|(indices, _)| Arc::new(Elements::new(indices.count()))),
         }
     }
@@ -364,30 +552,52 @@ impl Scene {
     fn select(&self, text: &str) -> Select {
         let chunk = |text: &str| {
             let mut words = text.split(':').peekable();
-            let count = words.next_if(|word| !word.contains('=')).map_or(1, |count| count.parse().expect("a count"));
-            let mut chunk = Chunk { count, resources: Vec::new(), growing: Vec::new() };
+            let count = words
+                .next_if(|word| !word.contains('='))
+                .map_or(1, |count| count.parse().expect("a count"));
+            let mut chunk = Chunk {
+                count,
+                resources: Vec::new(),
+                growing: Vec::new(),
+            };
             for word in words {
                 let (name, text) = word.split_once('=').expect("'resource=value'");
-                let growing = text.parse::<Amount>().ok().filter(|amount| !amount.is_exact());
-                let least = growing.map_or(word.to_string(), |amount| format!("{name}={}", amount.least()));
-                chunk.growing.extend(growing.map(|amount| (name.to_string(), amount)));
+                let growing = text
+                    .parse::<Amount>()
+                    .ok()
+                    .filter(|amount| !amount.is_exact());
+                let least = growing.map_or(word.to_string(), |amount| {
+                    format!("{name}={}", amount.least())
+                });
+                chunk
+                    .growing
+                    .extend(growing.map(|amount| (name.to_string(), amount)));
                 chunk.resources.push(resource(&self.resources, &least));
             }
             chunk
         };
-        Select { chunks: split_chunks(text).map(chunk).collect(), text: text.to_string() }
+        Select {
+            chunks: split_chunks(text).map(chunk).collect(),
+            text: text.to_string(),
+        }
     }
 }
 
 fn resource(resources: &Resources, word: &str) -> (String, Value) {
     let (name, text) = word.split_once('=').expect("'resource=value'");
     let kind = resources.get(name).expect("a known resource").kind;
-    (name.to_string(), Value::parse(kind, text).expect("a value of its kind"))
+    (
+        name.to_string(),
+        Value::parse(kind, text).expect("a value of its kind"),
+    )
 }
 
 /// A node of these resources, its processors and GPUs numbered from 0.
 fn facts(resources: &Resources, name: &str, host: &str, what: &str) -> NodeFacts {
-    let available: ResourceList = what.split(':').map(|word| resource(resources, word)).collect();
+    let available: ResourceList = what
+        .split(':')
+        .map(|word| resource(resources, word))
+        .collect();
     let count = |name: &str| available.get(name).and_then(Value::amount).unwrap_or(0) as u16;
     NodeFacts {
         name: name.to_string(),
@@ -403,27 +613,53 @@ fn facts(resources: &Resources, name: &str, host: &str, what: &str) -> NodeFacts
 /// A share of a node that is a host of its own, of which nothing is taken.
 pub fn share(node: &str) -> Share {
     let (node, host) = (node.to_string(), node.to_string());
-    Share { node, host, taken: vec![], cpus: vec![], gpus: vec![], mpiprocs: 1, pooled: vec![], ranks: vec![] }
+    Share {
+        node,
+        host,
+        taken: vec![],
+        cpus: vec![],
+        gpus: vec![],
+        mpiprocs: 1,
+        pooled: vec![],
+        ranks: vec![],
+    }
 }
 
 fn share_of(chunk: &Chunk, node: &str) -> Share {
-    Share { taken: chunk.resources.clone(), ..share(node) }
+    Share {
+        taken: chunk.resources.clone(),
+        ..share(node)
+    }
 }
 
 /// So many seconds after the beginning on both clocks, with the rules of a site that set none.
 pub fn moment(seconds: i64) -> Moment {
     let (rules, accrual) = (Default::default(), Default::default());
-    Moment { now: Time(seconds * 1000), wall: Wall(seconds), rules, accrual, hosts: 1 }
+    Moment {
+        now: Time(seconds * 1000),
+        wall: Wall(seconds),
+        rules,
+        accrual,
+        hosts: 1,
+    }
 }
 
 /// An account with so many shares, in another or at the top.
 pub fn pool(name: &str, parent: Option<&str>, shares: f64) -> Account {
     let parent = parent.map(str::to_string);
-    Account { name: name.to_string(), parent, shares: Shares::Of(shares), ..Account::default() }
+    Account {
+        name: name.to_string(),
+        parent,
+        shares: Shares::Of(shares),
+        ..Account::default()
+    }
 }
 
 fn place(text: &str) -> Place {
-    let mut place = Place { text: text.to_string(), ..Place::default() };
+    let mut place = Place {
+        text: text.to_string(),
+        ..Place::default()
+    };
     for word in text.split(':') {
         match word {
             "free" => place.arrangement = Arrangement::Free,
@@ -433,7 +669,13 @@ fn place(text: &str) -> Place {
             "excl" => place.sharing = Sharing::Excl,
             "exclhost" => place.sharing = Sharing::Exclhost,
             "shared" => place.sharing = Sharing::Shared,
-            word => place.group = Some(word.strip_prefix("group=").expect("a word of place").to_string()),
+            word => {
+                place.group = Some(
+                    word.strip_prefix("group=")
+                        .expect("a word of place")
+                        .to_string(),
+                )
+            }
         }
     }
     place
@@ -507,7 +749,10 @@ fn life() -> Life {
         ending: None,
         began: None,
         highest: 0,
-        eligibility: Eligibility { accrues: Accrues::Eligible, ..Eligibility::default() },
+        eligibility: Eligibility {
+            accrues: Accrues::Eligible,
+            ..Eligibility::default()
+        },
         preempted: 0,
         boosted: false,
         yielding: None,

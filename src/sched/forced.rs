@@ -26,14 +26,19 @@ pub fn start(
     let cluster = &state.cluster;
     let class = ClassKey::of(job, &cluster.catalog);
     let resolved = Resolved::default();
-    let class = Resolution::needed(state, policy, now).map_or(class.clone(), |policy| policy.class(&class, true));
+    let class = Resolution::needed(state, policy, now)
+        .map_or(class.clone(), |policy| policy.class(&class, true));
     let mut ledger = Ledger::open(state, policy, &resolved, now);
     feasibility::screen(&class.shape, &mut ledger)?;
     if let Some(names) = on {
         let others = cluster.present().filter(|node| !names.contains(&node.name));
-        others.filter_map(|node| cluster.find(&node.name)).for_each(|ix| ledger.space.close(ix));
+        others
+            .filter_map(|node| cluster.find(&node.name))
+            .for_each(|ix| ledger.space.close(ix));
     }
-    let placement = ledger.place_now(&class.shape).map_err(|reason| Reason::clone(&reason))?;
+    let placement = ledger
+        .place_now(&class.shape)
+        .map_err(|reason| Reason::clone(&reason))?;
     Ok(launch::start(Candidate::alone(job.id, &class), &placement, &mut ledger).0)
 }
 
@@ -51,23 +56,47 @@ mod tests {
     #[test]
     fn a_promise_a_stopped_queue_and_a_hold_bar_nothing() {
         let scene = busy().queued(3, "select=1:ncpus=2");
-        assert_eq!((scene.starts().as_str(), scene.forced(3, "select=1:ncpus=2", &[])), ("", Ok("n1".to_string())));
-        assert_eq!(scene.forced(9, "select=1:ncpus=1 queue=night not_before=600", &[]), Ok("n1".to_string()));
+        assert_eq!(
+            (
+                scene.starts().as_str(),
+                scene.forced(3, "select=1:ncpus=2", &[])
+            ),
+            ("", Ok("n1".to_string()))
+        );
+        assert_eq!(
+            scene.forced(9, "select=1:ncpus=1 queue=night not_before=600", &[]),
+            Ok("n1".to_string())
+        );
     }
 
     #[test]
     fn what_is_taken_is_not_given_twice() {
         let why = "Not Running: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 8)";
-        assert_eq!(busy().forced(2, "select=2:ncpus=4", &[]), Err(why.to_string()));
+        assert_eq!(
+            busy().forced(2, "select=2:ncpus=4", &[]),
+            Err(why.to_string())
+        );
         let never = "Can Never Run: Insufficient amount of resource: ncpus (R: 5 A: 4 T: 8)";
-        assert_eq!(busy().forced(2, "select=1:ncpus=5", &[]), Err(never.to_string()));
+        assert_eq!(
+            busy().forced(2, "select=1:ncpus=5", &[]),
+            Err(never.to_string())
+        );
     }
 
     #[test]
     fn only_the_nodes_named_are_used() {
-        assert_eq!(busy().forced(3, "select=1:ncpus=2", &["n2"]), Ok("n2".to_string()));
-        assert_eq!(busy().forced(3, "select=2:ncpus=1", &["n2"]), Ok("n2,n2".to_string()));
+        assert_eq!(
+            busy().forced(3, "select=1:ncpus=2", &["n2"]),
+            Ok("n2".to_string())
+        );
+        assert_eq!(
+            busy().forced(3, "select=2:ncpus=1", &["n2"]),
+            Ok("n2,n2".to_string())
+        );
         let why = "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 2 T: 8)";
-        assert_eq!(busy().forced(3, "select=2:ncpus=2", &["n2"]), Err(why.to_string()));
+        assert_eq!(
+            busy().forced(3, "select=2:ncpus=2", &["n2"]),
+            Err(why.to_string())
+        );
     }
 }

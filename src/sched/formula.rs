@@ -1,4 +1,5 @@
-//! What a formula can ask of a job (I15): PBS's names, and what is asked for in all of each resource.
+//! What a formula can ask of a job (I15): PBS's names, and what is asked for in all of each
+//! resource.
 
 use super::shape::ClassKey;
 use super::shares::linear::MAX_FAIRSHARE;
@@ -26,11 +27,17 @@ impl Subject<'_> {
     /// What it asks for, each with its value.
     pub fn parts(&self, formula: &Expression) -> Vec<Part> {
         let names = formula.names().into_iter().chain(formula.words());
-        names.filter_map(|name| Some(Part::named(name, self.number(name)?))).collect()
+        names
+            .filter_map(|name| Some(Part::named(name, self.number(name)?)))
+            .collect()
     }
 
     fn number(&self, name: &str) -> Option<f64> {
-        let Subject { yardstick, class, wait } = self;
+        let Subject {
+            yardstick,
+            class,
+            wait,
+        } = self;
         let due = || yardstick.shares.due(class);
         Some(match name {
             "eligible_time" => yardstick.waited(wait).as_seconds() as f64,
@@ -41,7 +48,8 @@ impl Subject<'_> {
             "nodect" => class.shape.instances as f64,
             // I3, and the same scale for every other method.
             "fairshare" => MAX_FAIRSHARE * due()?.factor,
-            // I16: the factor is 2 to the power of minus the usage over the percentage, by `classic`.
+            // I16: the factor is 2 to the power of minus the usage over the percentage, by
+            // `classic`.
             "fairshare_factor" => due()?.factor,
             "fairshare_perc" | "fair_share_perc" => due()?.owed,
             "fairshare_tree_usage" => due()?.used,

@@ -35,11 +35,17 @@ pub fn start(job: Candidate, placement: &Placement, ledger: &mut Ledger) -> (Sta
     let shares = distribution::lay_out(cluster, shape, placement, &grown, distribution);
     ledger.space.share(shape, &mut claim);
     let numbers = &mut ledger.numbers;
-    let shares = shares.into_iter().map(|(node, share)| numbers.hand_out(cluster, node, share)).collect();
+    let shares = shares
+        .into_iter()
+        .map(|(node, share)| numbers.hand_out(cluster, node, share))
+        .collect();
     let start = Start {
         job: job.job,
         shares,
-        exclusive: Tenant { user: job.class.user, ..shape.tenant() },
+        exclusive: Tenant {
+            user: job.class.user,
+            ..shape.tenant()
+        },
         until: ledger.end_of(job.class),
         passed: None,
         behind: 0,
@@ -53,41 +59,92 @@ impl Numbers {
     /// The lowest free numbers, as many as the share has processors and GPUs; none where the node
     /// has too few to bind each job to its own.
     fn hand_out(&mut self, cluster: &Cluster, node: NodeIx, share: Share) -> Share {
-        let free = self.free.entry(node).or_insert_with(|| Free::on(cluster, node));
-        let (cpus, gpus) = (take(&mut free.cpus, asked(&share, "ncpus")), take(&mut free.gpus, asked(&share, "ngpus")));
-        Share { cpus, gpus, ..share }
+        let free = self
+            .free
+            .entry(node)
+            .or_insert_with(|| Free::on(cluster, node));
+        let (cpus, gpus) = (
+            take(&mut free.cpus, asked(&share, "ncpus")),
+            take(&mut free.gpus, asked(&share, "ngpus")),
+        );
+        Share {
+            cpus,
+            gpus,
+            ..share
+        }
     }
 }
 
 impl Numbers {
-    /// The same for a share that gave up some of what it had, with the numbers of that: the others it keeps.
-    pub fn hand_out_again(&mut self, cluster: &Cluster, node: NodeIx, whole: &Share, needed: &Share) -> Share {
+    /// The same for a share that gave up some of what it had, with the numbers of that: the others
+    /// it keeps.
+    pub fn hand_out_again(
+        &mut self,
+        cluster: &Cluster,
+        node: NodeIx,
+        whole: &Share,
+        needed: &Share,
+    ) -> Share {
         let Share { cpus, gpus, .. } = self.hand_out(cluster, node, needed.clone());
-        let again = |had: &[u16], gave_up: bool, got: Vec<u16>| if gave_up { got } else { had.to_vec() };
+        let again =
+            |had: &[u16], gave_up: bool, got: Vec<u16>| if gave_up { got } else { had.to_vec() };
         let gave_up = |name: &str| needed.taken.iter().any(|(taken, _)| taken == name);
-        let (cpus, gpus) = (again(&whole.cpus, gave_up("ncpus"), cpus), again(&whole.gpus, gave_up("ngpus"), gpus));
-        Share { cpus, gpus, ..whole.clone() }
+        let (cpus, gpus) = (
+            again(&whole.cpus, gave_up("ncpus"), cpus),
+            again(&whole.gpus, gave_up("ngpus"), gpus),
+        );
+        Share {
+            cpus,
+            gpus,
+            ..whole.clone()
+        }
     }
 }
 
 impl Free {
     fn on(cluster: &Cluster, node: NodeIx) -> Free {
         let node = cluster.node(node);
-        let cpus: BTreeSet<u16> = node.tenants.values().flat_map(|hold| &hold.cpus).copied().collect();
-        let gpus: BTreeSet<u16> = node.tenants.values().flat_map(|hold| &hold.gpus).copied().collect();
-        let gpus = gpus.into_iter().chain(node.gpus_outside.iter().copied()).collect();
-        let left = |all: &[u16], used: BTreeSet<u16>| all.iter().copied().filter(|n| !used.contains(n)).collect();
-        Free { cpus: left(&node.cpus, cpus), gpus: left(&node.gpus, gpus) }
+        let cpus: BTreeSet<u16> = node
+            .tenants
+            .values()
+            .flat_map(|hold| &hold.cpus)
+            .copied()
+            .collect();
+        let gpus: BTreeSet<u16> = node
+            .tenants
+            .values()
+            .flat_map(|hold| &hold.gpus)
+            .copied()
+            .collect();
+        let gpus = gpus
+            .into_iter()
+            .chain(node.gpus_outside.iter().copied())
+            .collect();
+        let left = |all: &[u16], used: BTreeSet<u16>| {
+            all.iter().copied().filter(|n| !used.contains(n)).collect()
+        };
+        Free {
+            cpus: left(&node.cpus, cpus),
+            gpus: left(&node.gpus, gpus),
+        }
     }
 }
 
 fn asked(share: &Share, resource: &str) -> usize {
-    let value = share.taken.iter().find(|(name, _)| name == resource).and_then(|(_, value)| Value::amount(value));
+    let value = share
+        .taken
+        .iter()
+        .find(|(name, _)| name == resource)
+        .and_then(|(_, value)| Value::amount(value));
     usize::try_from(value.unwrap_or(0)).unwrap_or(usize::MAX)
 }
 
 fn take(free: &mut Vec<u16>, count: usize) -> Vec<u16> {
-    if count > free.len() { Vec::new() } else { free.drain(..count).collect() }
+    if count > free.len() {
+        Vec::new()
+    } else {
+        free.drain(..count).collect()
+    }
 }
 
 #[cfg(test)]
@@ -96,10 +153,15 @@ mod tests {
 
     #[test]
     fn each_share_gets_the_lowest_free_numbers() {
-        let mut scene =
-            cluster("1 x ncpus=8:ngpus=2").queued(1, "select=2:ncpus=2").queued(2, "select=1:ncpus=1:ngpus=1");
+        let mut scene = cluster("1 x ncpus=8:ngpus=2")
+            .queued(1, "select=2:ncpus=2")
+            .queued(2, "select=1:ncpus=1:ngpus=1");
         let plan = scene.plan();
-        let cpus: Vec<_> = plan.starts.iter().flat_map(|s| s.shares.iter().map(|share| share.cpus.clone())).collect();
+        let cpus: Vec<_> = plan
+            .starts
+            .iter()
+            .flat_map(|s| s.shares.iter().map(|share| share.cpus.clone()))
+            .collect();
         assert_eq!(cpus, [vec![0, 1], vec![2, 3], vec![4]]);
         assert_eq!(plan.starts[1].shares[0].gpus, [0]);
         scene.apply(&plan);
@@ -112,7 +174,10 @@ mod tests {
     #[test]
     fn gpus_used_from_outside_are_passed_over() {
         let scene = cluster("1 x ncpus=8:ngpus=3").used_outside("n1", "ncpus=8:ngpus=3", &[0]);
-        let plan = scene.queued(1, "select=1:ngpus=2").queued(2, "select=1:ngpus=1").plan();
+        let plan = scene
+            .queued(1, "select=1:ngpus=2")
+            .queued(2, "select=1:ngpus=1")
+            .plan();
         assert_eq!(plan.starts.len(), 1);
         assert_eq!(plan.starts[0].shares[0].gpus, [1, 2]);
     }
@@ -130,20 +195,34 @@ mod tests {
             ..Default::default()
         };
         scene.state.set_node(&facts, true);
-        let scene = scene.queued(1, "select=1:ncpus=3").queued(2, "select=1:ncpus=1");
+        let scene = scene
+            .queued(1, "select=1:ncpus=3")
+            .queued(2, "select=1:ncpus=1");
         let plan = scene.plan();
         assert_eq!(plan.starts[0].shares[0].cpus, [0u16; 0]);
         assert_eq!(plan.starts[1].shares[0].cpus, [0]);
         facts.cpus.clear();
         let mut scene = scene;
         scene.state.set_node(&facts, true);
-        assert!(scene.plan().starts.iter().all(|start| start.shares[0].cpus.is_empty()));
+        assert!(
+            scene
+                .plan()
+                .starts
+                .iter()
+                .all(|start| start.shares[0].cpus.is_empty())
+        );
     }
 
     /// M46: whose a job is stands in its start, whether it mattered for its place or not.
     #[test]
     fn a_start_says_whose_it_is() {
-        let plan = cluster("1 x ncpus=8").owned("bob").queued(1, "select=1:ncpus=1").plan();
-        assert_eq!(plan.starts[0].exclusive.user, crate::sched::snapshot::User::of("bob"));
+        let plan = cluster("1 x ncpus=8")
+            .owned("bob")
+            .queued(1, "select=1:ncpus=1")
+            .plan();
+        assert_eq!(
+            plan.starts[0].exclusive.user,
+            crate::sched::snapshot::User::of("bob")
+        );
     }
 }

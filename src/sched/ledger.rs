@@ -70,8 +70,8 @@ pub struct Ledger<'s> {
     was_in_the_way: bool,
     /// Whether arrays get more elements than they limit themselves to.
     gives_extra: bool,
-    /// Starts of elements of arrays that limit themselves, by the array's number; with true, of those that had
-    /// begun before.
+    /// Starts of elements of arrays that limit themselves, by the array's number; with true, of
+    /// those that had begun before.
     counted: BTreeMap<(u64, bool), u32>,
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
@@ -85,7 +85,12 @@ pub struct Ledger<'s> {
 
 impl<'s> Ledger<'s> {
     /// Nothing decided yet.
-    pub fn open(state: &'s State, policy: &'s Policy, resolved: &'s Resolved, now: Time) -> Ledger<'s> {
+    pub fn open(
+        state: &'s State,
+        policy: &'s Policy,
+        resolved: &'s Resolved,
+        now: Time,
+    ) -> Ledger<'s> {
         let placement = &policy.placement;
         let guide = Arc::new(Guide::new(placement, &state.cluster));
         let mut space = Space::now(&state.cluster).guided(guide.clone());
@@ -95,9 +100,20 @@ impl<'s> Ledger<'s> {
         let mut calendar = Calendar::new(state, now);
         let windows = Windows::open(state, now);
         let mut limits = Books::open(state, policy, now);
-        let may_run = |class: &ClassKey| limits.as_mut().is_none_or(|limits| limits.bar(class).is_none());
+        let may_run = |class: &ClassKey| {
+            limits
+                .as_mut()
+                .is_none_or(|limits| limits.bar(class).is_none())
+        };
         let view = (state, resolved);
-        let promises = Promises::open(&policy.backfill, view, &mut calendar, (&space, &windows), now, may_run);
+        let promises = Promises::open(
+            &policy.backfill,
+            view,
+            &mut calendar,
+            (&space, &windows),
+            now,
+            may_run,
+        );
         Ledger {
             state,
             policy,
@@ -122,7 +138,11 @@ impl<'s> Ledger<'s> {
             refusals: Refusals::new(resolved.tells_apart()),
             limits,
             started: BTreeSet::new(),
-            plan: Plan { by_use, next: resolved.next, ..Plan::new(now) },
+            plan: Plan {
+                by_use,
+                next: resolved.next,
+                ..Plan::new(now)
+            },
         }
     }
 
@@ -133,7 +153,11 @@ impl<'s> Ledger<'s> {
 
     /// How many processors a request has in all.
     pub fn processors(&self, shape: &Shape) -> i64 {
-        self.state.cluster.catalog.index("ncpus").map_or(0, |index| shape.total[index])
+        self.state
+            .cluster
+            .catalog
+            .index("ncpus")
+            .map_or(0, |index| shape.total[index])
     }
 
     /// When a job of this class would end if it started now.
@@ -145,7 +169,10 @@ impl<'s> Ledger<'s> {
     pub fn is_possible(&mut self, shape: &Shape) -> bool {
         // A cluster without nodes tells nothing about any request.
         let is_possible = |vacant: &Space| vacant.is_void() || matching::fits(vacant, shape);
-        *self.possible.entry(shape.id).or_insert_with(|| is_possible(&self.vacant))
+        *self
+            .possible
+            .entry(shape.id)
+            .or_insert_with(|| is_possible(&self.vacant))
     }
 
     /// Where the job fits now without delaying a promise, or why it does not.
@@ -161,7 +188,10 @@ impl<'s> Ledger<'s> {
 
     /// Whether jobs of a class never pass a blocked one (M27).
     pub fn passes_nobody(&self, class: &ClassKey) -> bool {
-        self.policy.qualities.flags(class.who.qos.as_deref()).contains(&Flag::NoBackfill)
+        self.policy
+            .qualities
+            .flags(class.who.qos.as_deref())
+            .contains(&Flag::NoBackfill)
     }
 
     /// The same, whatever its quality of service says.
@@ -171,7 +201,10 @@ impl<'s> Ledger<'s> {
         // Q9: who wants to be left alone has nothing on loan.
         let may_leave = !candidate.class.protected && self.state.standing.may_borrow(candidate.job);
         self.may_borrow = may_leave && self.lends();
-        let promised = self.calendar.promise(candidate.job).map(|promise| promise.at);
+        let promised = self
+            .calendar
+            .promise(candidate.job)
+            .map(|promise| promise.at);
         if self.promises.blocked.is_some() {
             self.gaps.look(self.backfill(), promised.is_some())?;
         }
@@ -186,12 +219,17 @@ impl<'s> Ledger<'s> {
 
     /// Whether fillers have promised nodes on loan: not what others made for somebody (G8).
     fn lends(&self) -> bool {
-        self.backfill().policy == Filling::Preempt && self.plan.preempts.is_empty() && !self.promises.are_earmarked()
+        self.backfill().policy == Filling::Preempt
+            && self.plan.preempts.is_empty()
+            && !self.promises.are_earmarked()
     }
 
     /// Why a job waits for the start it was promised.
     fn not_yet(&mut self, candidate: Candidate, at: Time) -> Arc<Reason> {
-        let promised = Arc::new(Reason::WouldDelayBooking { holder: candidate.job, at });
+        let promised = Arc::new(Reason::WouldDelayBooking {
+            holder: candidate.job,
+            at,
+        });
         match self.refusals.is_told(candidate.class) {
             true => promised,
             false => self.place_beside(candidate.class).err().unwrap_or(promised),
@@ -203,7 +241,10 @@ impl<'s> Ledger<'s> {
         let until = self.end_of(class);
         match self.windows.fit(&self.space, class, until)? {
             None => self.place_openly(class),
-            Some(Leave { placement, is_inside: true }) => Ok(placement?),
+            Some(Leave {
+                placement,
+                is_inside: true,
+            }) => Ok(placement?),
             Some(Leave { placement, .. }) => {
                 // What does not fit though nothing were set aside, waits for that.
                 self.place_openly(class)?;
@@ -212,16 +253,25 @@ impl<'s> Ledger<'s> {
         }
     }
 
-    /// Where a job fits in what windows leave without delaying a promise; it does fit without either.
-    fn place_beside_both(&mut self, class: &ClassKey, until: Time, left: Placement) -> Result<Placement, Arc<Reason>> {
+    /// Where a job fits in what windows leave without delaying a promise; it does fit without
+    /// either.
+    fn place_beside_both(
+        &mut self,
+        class: &ClassKey,
+        until: Time,
+        left: Placement,
+    ) -> Result<Placement, Arc<Reason>> {
         if self.borrows || self.calendar.lets_pass(until) {
             return Ok(left);
         }
         let shape = &class.shape;
         let beside = self.windows.left(class, until);
-        let placement = beside.and_then(|left| self.calendar.within(left, &self.space, shape, until));
+        let placement =
+            beside.and_then(|left| self.calendar.within(left, &self.space, shape, until));
         match self.calendar.in_the_way(shape, until) {
-            Some((holder, at)) => placement.ok_or_else(|| Arc::new(Reason::WouldDelayBooking { holder, at })),
+            Some((holder, at)) => {
+                placement.ok_or_else(|| Arc::new(Reason::WouldDelayBooking { holder, at }))
+            }
             None => Ok(left),
         }
     }
@@ -233,13 +283,22 @@ impl<'s> Ledger<'s> {
             return Err(reason);
         }
         if let Some(misfit) = matching::misfit(&self.space, shape) {
-            return Err(self.refusals.refuse(shape, shortage::now(&self.space, shape, misfit)));
+            return Err(self
+                .refusals
+                .refuse(shape, shortage::now(&self.space, shape, misfit)));
         }
         if let Some((holder, at)) = self.gate.filter(|_| !self.is_awaited) {
             // Nothing starts any more: so it is for all of this shape.
-            return Err(self.refusals.refuse(shape, Reason::WouldDelayBooking { holder, at }));
+            return Err(self
+                .refusals
+                .refuse(shape, Reason::WouldDelayBooking { holder, at }));
         }
-        self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now)?;
+        self.gaps.keep(
+            self.backfill(),
+            &self.state.standing,
+            self.processors(shape),
+            self.now,
+        )?;
         if self.calendar.lets_pass(until) {
             return self.place_now(shape);
         }
@@ -266,11 +325,14 @@ impl<'s> Ledger<'s> {
     /// Where the request fits now, whatever is promised to others.
     pub fn place_now(&mut self, shape: &Shape) -> Result<Placement, Arc<Reason>> {
         let space = &self.space;
-        matching::fit(space, shape).map_err(|misfit| self.refusals.refuse(shape, shortage::now(space, shape, misfit)))
+        matching::fit(space, shape).map_err(|misfit| {
+            self.refusals
+                .refuse(shape, shortage::now(space, shape, misfit))
+        })
     }
 
-    /// How many elements of an array that limits itself have begun, with those that this cycle starts; for one of
-    /// them that is to start once more, how many run.
+    /// How many elements of an array that limits itself have begun, with those that this cycle
+    /// starts; for one of them that is to start once more, how many run.
     pub fn running_of(&self, candidate: Candidate) -> u32 {
         let number = candidate.job.number;
         let started = |again| self.counted.get(&(number, again)).copied().unwrap_or(0);
@@ -284,9 +346,15 @@ impl<'s> Ledger<'s> {
     pub fn subjob_limit(&self, candidate: Candidate) -> Option<SubjobLimit> {
         let class = candidate.class;
         let limit = class.at_once.or(class.beyond)?;
-        let as_asked = SubjobLimit { limit, most: class.expands_to.unwrap_or(limit) };
-        // A subjob keeps what its array asked for when it began; the array may have been altered since.
-        let now = class.beyond.and_then(|_| self.state.subjob_limit(candidate.job.number));
+        let as_asked = SubjobLimit {
+            limit,
+            most: class.expands_to.unwrap_or(limit),
+        };
+        // A subjob keeps what its array asked for when it began; the array may have been altered
+        // since.
+        let now = class
+            .beyond
+            .and_then(|_| self.state.subjob_limit(candidate.job.number));
         Some(now.unwrap_or(as_asked))
     }
 
@@ -342,39 +410,65 @@ impl<'s> Ledger<'s> {
     pub fn start(&mut self, job: Candidate, start: Start, claim: Claim) {
         self.promises.visit(job.job, job.class);
         if job.class.at_once.or(job.class.beyond).is_some() {
-            *self.counted.entry((job.job.number, job.class.beyond.is_some())).or_default() += 1;
+            *self
+                .counted
+                .entry((job.job.number, job.class.beyond.is_some()))
+                .or_default() += 1;
         }
         if let Some(limits) = &mut self.limits {
             limits.enter(job.class, job.job);
         }
         self.space.claim(&claim);
         let preemptible = std::mem::take(&mut self.borrows);
-        let until = if preemptible { self.now + OVERDUE } else { start.until };
-        self.windows.start(job.class, &claim, start.until, &self.space);
+        let until = if preemptible {
+            self.now + OVERDUE
+        } else {
+            start.until
+        };
+        self.windows
+            .start(job.class, &claim, start.until, &self.space);
         self.calendar.start(start.job, claim, until, &self.space);
         let behind = self.plan.bookings.len();
         let limit = self.subjob_limit(job).filter(|_| self.gives_extra);
         let beyond = limit.map(|limit| limit.limit);
-        self.plan.starts.push(Start { passed: self.promises.blocked, behind, preemptible, beyond, ..start });
+        self.plan.starts.push(Start {
+            passed: self.promises.blocked,
+            behind,
+            preemptible,
+            beyond,
+            ..start
+        });
     }
 
     /// Enters a refusal, and promises a blocked job its start if it may have one.
     pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Arc<Reason>) -> Refused {
         self.promises.visit(candidate.job, candidate.class);
-        if self.plan.eligible.refusal(candidate.class.id, candidate.job).is_some() {
+        if self
+            .plan
+            .eligible
+            .refusal(candidate.class.id, candidate.job)
+            .is_some()
+        {
             // Its class is told in the end: others of it are considered.
             return Refused::Class;
         }
         // What waits for room in a reservation is promised none elsewhere.
-        let is_promised = reason.is_blocked() && candidate.class.asks_for.is_none() && !candidate.class.unpromised;
-        let at = if is_promised { self.promise(candidate) } else { None };
+        let is_promised = reason.is_blocked()
+            && candidate.class.asks_for.is_none()
+            && !candidate.class.unpromised;
+        let at = if is_promised {
+            self.promise(candidate)
+        } else {
+            None
+        };
         if at.is_some()
             && let Reason::Busy { until, .. } = Arc::make_mut(&mut reason)
         {
             *until = at;
         }
         self.look_again_for(&reason);
-        self.was_in_the_way |= matches!(*reason, Reason::WouldDelayBooking { holder, .. } if holder != candidate.job);
+        self.was_in_the_way |=
+            matches!(*reason, Reason::WouldDelayBooking { holder, .. } if holder != candidate.job);
         let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
         let is_followed = at.is_some() && self.promises.goes_on(candidate.class);
         let goes_on = counts || is_followed || self.promises.awaits(candidate.class);
@@ -394,7 +488,10 @@ impl<'s> Ledger<'s> {
         }
         if let Reason::Limited(excess) = reason {
             // M21: less is left of what runs, though nothing ends.
-            excess.until.into_iter().for_each(|until| self.plan.look_again(until));
+            excess
+                .until
+                .into_iter()
+                .for_each(|until| self.plan.look_again(until));
         }
         if let Some(change) = self.change_awaited(reason) {
             self.plan.look_again(change);
@@ -405,7 +502,10 @@ impl<'s> Ledger<'s> {
     fn tell(&mut self, class: &ClassKey, reason: Arc<Reason>, refused: Refused) {
         match refused {
             // Others may not have been told, whatever this class was.
-            Refused::Shape => self.plan.verdicts.push((ClassId::of_shape(class.shape.id), reason)),
+            Refused::Shape => self
+                .plan
+                .verdicts
+                .push((ClassId::of_shape(class.shape.id), reason)),
             Refused::Job | Refused::Class if !self.refusals.is_told(class) => {
                 self.plan.verdicts.push((class.id, reason));
             }
@@ -420,7 +520,9 @@ impl<'s> Ledger<'s> {
     fn change_awaited(&self, reason: &Reason) -> Option<Time> {
         match reason {
             Reason::Reserved { .. } | Reason::NotOpen { .. } => self.windows.next_change(),
-            Reason::DedicatedTime | Reason::CrossesDedicated { .. } => self.state.site_time.next_change(self.now),
+            Reason::DedicatedTime | Reason::CrossesDedicated { .. } => {
+                self.state.site_time.next_change(self.now)
+            }
             Reason::PrimeOnly | Reason::NonprimeOnly => self.state.site_time.next_change(self.now),
             Reason::CrossesPrime { .. } => self.state.site_time.next_change(self.now),
             _ => None,
@@ -429,15 +531,22 @@ impl<'s> Ledger<'s> {
 
     /// When a blocked job is promised to start; None when it is promised nothing.
     fn promise(&mut self, candidate: Candidate<'s>) -> Option<Time> {
-        self.gaps.note_blocked(self.backfill(), self.processors(&candidate.class.shape));
+        self.gaps
+            .note_blocked(self.backfill(), self.processors(&candidate.class.shape));
         let is_first = self.promises.blocked.is_none();
         self.promises.blocked.get_or_insert(candidate.job);
-        if self.policy.backfill.policy == Filling::None && !self.promises.is_earmarked(candidate.job) {
+        if self.policy.backfill.policy == Filling::None
+            && !self.promises.is_earmarked(candidate.job)
+        {
             return if is_first { self.shut(candidate) } else { None };
         }
         let had = self.promises.had(candidate.job);
         let may = !self.calendar.is_full() && self.promises.take(candidate.class);
-        let at = if may || had { self.book(candidate) } else { None };
+        let at = if may || had {
+            self.book(candidate)
+        } else {
+            None
+        };
         if may && at.is_none() {
             self.promises.give_back(candidate.class);
             self.refusals.give_up(&candidate.class.shape);
@@ -452,36 +561,56 @@ impl<'s> Ledger<'s> {
         at
     }
 
-    /// Books the earliest start, or renews the one there is, and claims the room for one that is due.
+    /// Books the earliest start, or renews the one there is, and claims the room for one that is
+    /// due.
     fn book(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let at = self.promise_beyond(candidate)?;
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
-            let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));
+            let borrowed = self
+                .borrowed
+                .get_or_insert_with(|| Borrowed::new(self.state, &self.space));
             let ways = borrowed.claim_back(candidate.job, &candidate.class.shape);
             self.take_back(candidate.job, ways);
         }
         Some(at)
     }
 
-    /// Promises the earliest start, however deep the policy promises; None if nobody can tell when that is.
+    /// Promises the earliest start, however deep the policy promises; None if nobody can tell when
+    /// that is.
     pub fn promise_beyond(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let Candidate { job, class, .. } = candidate;
         if self.calendar.promise(job).is_none() {
-            self.calendar.book(&self.space, &self.windows, job, (class, self.span_of(class)))?;
+            self.calendar.book(
+                &self.space,
+                &self.windows,
+                job,
+                (class, self.span_of(class)),
+            )?;
         }
         let promise = self.calendar.promise(job)?;
         let at = promise.at;
-        for ix in promise.nodes.iter().filter_map(|node| self.state.cluster.find(node)) {
+        for ix in promise
+            .nodes
+            .iter()
+            .filter_map(|node| self.state.cluster.find(node))
+        {
             self.space.promise(ix, at);
         }
-        let booking = backfill::booking(&self.plan, &self.windows, (job, class), promise, self.state);
+        let booking =
+            backfill::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
         let is_elsewhere = |had: &Booking| had.at != at || had.nodes != promise.nodes;
-        let moves = self.promises.had(job) && self.state.standing.promise(job).is_some_and(is_elsewhere);
+        let moves =
+            self.promises.had(job) && self.state.standing.promise(job).is_some_and(is_elsewhere);
         // A job that is overdue ends when it ends: to look again at once would help nobody.
         if at > self.now + OVERDUE {
-            // Those ahead that had no room beside a promise may have some where that is another one now.
-            self.plan.look_again(if moves && self.was_in_the_way { self.now + Span(1) } else { at });
+            // Those ahead that had no room beside a promise may have some where that is another one
+            // now.
+            self.plan.look_again(if moves && self.was_in_the_way {
+                self.now + Span(1)
+            } else {
+                at
+            });
         }
         Some(at)
     }
@@ -495,7 +624,12 @@ impl<'s> Ledger<'s> {
         if let Some(limits) = &mut self.limits {
             throttling::tell_limited(self.state, limits, &mut self.plan);
         }
-        let names = |class| self.state.classes.get(&class).map(|class| class.key.verdict_names());
+        let names = |class| {
+            self.state
+                .classes
+                .get(&class)
+                .map(|class| class.key.verdict_names())
+        };
         eligible::tell(&mut self.plan, names);
         self.plan
     }
@@ -503,9 +637,15 @@ impl<'s> Ledger<'s> {
 
 /// The nodes that windows set aside later, and from when on: promises too, as far as M8b goes.
 fn windows_ahead(state: &State, now: Time) -> impl Iterator<Item = (NodeIx, Time)> + '_ {
-    let ahead = state.windows.values().filter(move |window| window.from > now);
+    let ahead = state
+        .windows
+        .values()
+        .filter(move |window| window.from > now);
     ahead.flat_map(|window| {
-        let nodes = window.shares.iter().filter_map(|share| state.cluster.find(&share.node));
+        let nodes = window
+            .shares
+            .iter()
+            .filter_map(|share| state.cluster.find(&share.node));
         nodes.map(|ix| (ix, window.from))
     })
 }

@@ -1,8 +1,8 @@
-//! Which candidates a limit of their own bars, as the last plan has it: that costs them eligible time
-//! under most policies (I13, M17).
+//! Which candidates a limit of their own bars, as the last plan has it: that costs them eligible
+//! time under most policies (I13, M17).
 //!
-//! A verdict is on a class and stands for many cycles, so only what may be news is looked at: classes of
-//! which a plan says otherwise than the one before, and jobs that have come since.
+//! A verdict is on a class and stands for many cycles, so only what may be news is looked at:
+//! classes of which a plan says otherwise than the one before, and jobs that have come since.
 
 use super::plan::Plan;
 use super::shape::ClassId;
@@ -35,23 +35,38 @@ impl Limited {
 }
 
 impl State {
-    /// The candidates of which a plan may say otherwise than the one before whether a limit of their own
-    /// bars them, and what it says; asked once of each plan. An array is there once.
+    /// The candidates of which a plan may say otherwise than the one before whether a limit of
+    /// their own bars them, and what it says; asked once of each plan. An array is there once.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<Limit>)> {
-        let listed: BTreeSet<(ClassId, JobId)> =
-            plan.eligible.jobs().filter(|(_, job)| self.jobs.contains_key(job)).collect();
+        let listed: BTreeSet<(ClassId, JobId)> = plan
+            .eligible
+            .jobs()
+            .filter(|(_, job)| self.jobs.contains_key(job))
+            .collect();
         let left = std::mem::replace(&mut self.limited.listed, listed);
         // Such a limit is told of a class, or of one job, never of all that ask for the same.
-        let limits = plan.verdicts.iter().filter_map(|(class, reason)| Some((*class, Limit::of(reason)?)));
+        let limits = plan
+            .verdicts
+            .iter()
+            .filter_map(|(class, reason)| Some((*class, Limit::of(reason)?)));
         let classes: BTreeMap<ClassId, Limit> = limits.collect();
         let before = std::mem::replace(&mut self.limited.classes, classes);
         let new = std::mem::take(&mut self.limited.new);
         let now = &self.limited.classes;
         let known: BTreeSet<ClassId> = before.keys().chain(now.keys()).copied().collect();
-        let changed = known.into_iter().filter(|class| before.get(class) != now.get(class));
+        let changed = known
+            .into_iter()
+            .filter(|class| before.get(class) != now.get(class));
         let of_changed = changed.flat_map(|class| self.jobs_in(class).map(move |job| (job, class)));
-        let of_new = new.into_iter().filter_map(|job| Some((job, self.class_of(job)?)));
-        let listed = self.limited.listed.iter().chain(&left).map(|(class, job)| (*job, *class));
+        let of_new = new
+            .into_iter()
+            .filter_map(|job| Some((job, self.class_of(job)?)));
+        let listed = self
+            .limited
+            .listed
+            .iter()
+            .chain(&left)
+            .map(|(class, job)| (*job, *class));
         let still = listed.filter(|(job, class)| self.class_of(*job) == Some(*class));
         let all: BTreeMap<JobId, ClassId> = of_changed.chain(of_new).chain(still).collect();
         let limit = |job, class| match self.limited.listed.contains(&(class, job)) {
@@ -59,12 +74,16 @@ impl State {
             true => now.get(&ClassId(reason::own_name(job))).copied(),
             false => now.get(&class).copied(),
         };
-        all.into_iter().map(|(job, class)| (job, limit(job, class))).collect()
+        all.into_iter()
+            .map(|(job, class)| (job, limit(job, class)))
+            .collect()
     }
 
     /// A candidate accrues this; nothing else of it has changed.
     pub fn set_eligibility(&mut self, id: JobId, eligibility: Eligibility) {
-        let Some(&(class, rank)) = self.jobs.get(&id) else { return };
+        let Some(&(class, rank)) = self.jobs.get(&id) else {
+            return;
+        };
         let class = self.classes.get_mut(&class).map(Arc::make_mut);
         if let Some(waiting) = class.and_then(|class| class.get_mut((rank, id))) {
             waiting.wait.eligibility = eligibility;
@@ -85,33 +104,62 @@ mod tests {
 
     #[test]
     fn only_what_may_be_news_is_judged() {
-        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=8").queued(2, "select=1:ncpus=8");
+        let mut scene = cluster("1 x ncpus=4")
+            .queued(1, "select=1:ncpus=8")
+            .queued(2, "select=1:ncpus=8");
         let class = scene.state.class_of(JobId::job(1)).unwrap();
         let (free, mut barred) = (Plan::new(Time(0)), Plan::new(Time(0)));
-        barred.verdicts.push((class, Arc::new(Reason::ArrayLimit { limit: 1, expand: None })));
+        barred.verdicts.push((
+            class,
+            Arc::new(Reason::ArrayLimit {
+                limit: 1,
+                expand: None,
+            }),
+        ));
         let [one, two, three] = [1, 2, 3].map(JobId::job);
         assert_eq!(scene.state.judge_limits(&free), [(one, None), (two, None)]);
         assert_eq!(scene.state.judge_limits(&free), []);
-        assert_eq!(scene.state.judge_limits(&barred), [(one, RUNNING), (two, RUNNING)]);
-        let mut scene = scene.queued(3, "select=1:ncpus=8").queued(4, "select=1:ncpus=8");
+        assert_eq!(
+            scene.state.judge_limits(&barred),
+            [(one, RUNNING), (two, RUNNING)]
+        );
+        let mut scene = scene
+            .queued(3, "select=1:ncpus=8")
+            .queued(4, "select=1:ncpus=8");
         scene.state.withdraw(JobId::job(4));
         assert_eq!(scene.state.limited.new, BTreeSet::from([three]));
         assert_eq!(scene.state.judge_limits(&barred), [(three, RUNNING)]);
-        assert_eq!(scene.state.judge_limits(&free), [(one, None), (two, None), (three, None)]);
+        assert_eq!(
+            scene.state.judge_limits(&free),
+            [(one, None), (two, None), (three, None)]
+        );
     }
 
-    /// I6: what a job accrues runs on without anybody's help, and an element has what its array has.
+    /// I6: what a job accrues runs on without anybody's help, and an element has what its array
+    /// has.
     #[test]
     fn eligible_time_runs_while_it_is_accrued_and_stands_still_else() {
         let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=8 array=0-9");
         let (array, element) = (JobId::array(1), JobId::element(1, 3));
-        let eligible =
-            Eligibility { accrues: Accrues::Eligible, since: Time(5_000), had: Span::seconds(2), limit: None };
+        let eligible = Eligibility {
+            accrues: Accrues::Eligible,
+            since: Time(5_000),
+            had: Span::seconds(2),
+            limit: None,
+        };
         scene.state.set_eligibility(array, eligible);
-        let at = |scene: &crate::sched::fixture::Scene, id, now| scene.state.eligible_time(id, Time(now));
+        let at = |scene: &crate::sched::fixture::Scene, id, now| {
+            scene.state.eligible_time(id, Time(now))
+        };
         assert_eq!(at(&scene, array, 9_000), Some(Span::seconds(6)));
         assert_eq!(at(&scene, element, 19_000), Some(Span::seconds(16)));
-        scene.state.set_eligibility(array, Eligibility { accrues: Accrues::Ineligible, ..eligible });
+        scene.state.set_eligibility(
+            array,
+            Eligibility {
+                accrues: Accrues::Ineligible,
+                ..eligible
+            },
+        );
         assert_eq!(at(&scene, array, 9_000), Some(Span::seconds(2)));
         assert_eq!(scene.state.eligible_time(JobId::job(7), Time(0)), None);
     }

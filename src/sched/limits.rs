@@ -1,5 +1,5 @@
-//! The books of limits of one cycle: what of each limit is used, by those who run and by those that the
-//! cycle starts (M5, M21 to M26, I19).
+//! The books of limits of one cycle: what of each limit is used, by those who run and by those that
+//! the cycle starts (M5, M21 to M26, I19).
 //!
 //! They cost as many steps as there are people that have something, times the limits; whom a limit
 //! concerns is found out once for each of those people, and then for those who wait as they come.
@@ -72,18 +72,27 @@ pub(super) struct Account<'s> {
 impl<'s> Account<'s> {
     /// The jobs that use it.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.holdings.iter().flat_map(|holding| holding.jobs.iter().copied()).chain(self.entered.iter().copied())
+        self.holdings
+            .iter()
+            .flat_map(|holding| holding.jobs.iter().copied())
+            .chain(self.entered.iter().copied())
     }
 
     fn name(&mut self, jobs: &[JobId], more: u64) {
-        let named = jobs.len().min(LimitUse::MOST.saturating_sub(self.entered.len()));
+        let named = jobs
+            .len()
+            .min(LimitUse::MOST.saturating_sub(self.entered.len()));
         self.entered.extend(&jobs[..named]);
         self.unnamed += more + (jobs.len() - named) as u64;
     }
 
     /// How many these are.
     pub fn size(&self) -> u64 {
-        let held: u64 = self.holdings.iter().map(|holding| holding.jobs.len() as u64).sum();
+        let held: u64 = self
+            .holdings
+            .iter()
+            .map(|holding| holding.jobs.len() as u64)
+            .sum();
         held + self.entered.len() as u64 + self.unnamed
     }
 
@@ -96,9 +105,17 @@ impl<'s> Account<'s> {
 
 impl<'s> Books<'s> {
     /// Those of a stage, empty; None where no limit is on it.
-    pub fn blank(state: &'s State, policy: &'s Policy, stage: Stage, now: Time) -> Option<Books<'s>> {
+    pub fn blank(
+        state: &'s State,
+        policy: &'s Policy,
+        stage: Stage,
+        now: Time,
+    ) -> Option<Books<'s>> {
         let limits = &policy.limits;
-        let counts = limits.all.iter().map(|limit| Count::of(&limit.quantity, &state.cluster.catalog));
+        let counts = limits
+            .all
+            .iter()
+            .map(|limit| Count::of(&limit.quantity, &state.cluster.catalog));
         limits.concern(stage).then(|| Books {
             state,
             policy,
@@ -154,27 +171,40 @@ impl<'s> Books<'s> {
         }
         let limits = &self.policy.limits;
         let subject = limits.subject(who, self.lineages.of(&who.user, who.account.as_deref()));
-        let found = limits.concerning(&subject, &self.directory).into_iter().map(|found| self.account(found));
+        let found = limits
+            .concerning(&subject, &self.directory)
+            .into_iter()
+            .map(|found| self.account(found));
         let found: Arc<[usize]> = found.collect::<Vec<_>>().into();
         self.concerned.insert(who.clone(), found.clone());
         found
     }
 
-    fn account(&mut self, Concern { place, whom, bounds }: Concern) -> usize {
+    fn account(
+        &mut self,
+        Concern {
+            place,
+            whom,
+            bounds,
+        }: Concern,
+    ) -> usize {
         let (new, accounts) = (self.accounts.len(), &mut self.accounts);
-        *self.places.entry((place, whom)).or_insert_with_key(|(_, whom)| {
-            accounts.push(Account {
-                place,
-                whom: whom.clone(),
-                bounds,
-                used: 0,
-                pledge: Pledge::default(),
-                holdings: Vec::new(),
-                entered: Vec::new(),
-                unnamed: 0,
-            });
-            new
-        })
+        *self
+            .places
+            .entry((place, whom))
+            .or_insert_with_key(|(_, whom)| {
+                accounts.push(Account {
+                    place,
+                    whom: whom.clone(),
+                    bounds,
+                    used: 0,
+                    pledge: Pledge::default(),
+                    holdings: Vec::new(),
+                    entered: Vec::new(),
+                    unnamed: 0,
+                });
+                new
+            })
     }
 
     /// All there is of each limit.
@@ -185,7 +215,11 @@ impl<'s> Books<'s> {
     /// The account of those a limit names, of whom there may be no jobs.
     pub fn note(&mut self, place: usize, whom: Key) {
         let bounds = self.policy.limits.all[place].bounds();
-        self.account(Concern { place, whom, bounds });
+        self.account(Concern {
+            place,
+            whom,
+            bounds,
+        });
     }
 
     fn limit(&self, account: usize) -> &'s Limit {
@@ -206,21 +240,29 @@ impl<'s> Books<'s> {
     /// Whether one more job of a class would make an account exceed a limit.
     pub fn exceeds(&self, account: usize, class: &ClassKey, limit: Option<i64>) -> bool {
         let count = self.counts[self.accounts[account].place];
-        let Some(most) = limit.map(|limit| count.most(limit)) else { return false };
+        let Some(most) = limit.map(|limit| count.most(limit)) else {
+            return false;
+        };
         let asked = self.asked(account, class);
         // Who adds nothing exceeds nothing, even where there is too much already.
         asked > 0 && self.accounts[account].used.saturating_add(asked) > most
     }
 
-    /// What one more job of a class would exceed: a hard limit before a soft one, of each the first. Of who
-    /// is kept by a soft one alone note is taken.
+    /// What one more job of a class would exceed: a hard limit before a soft one, of each the
+    /// first. Of who is kept by a soft one alone note is taken.
     pub fn bar(&mut self, class: &ClassKey) -> Option<Bar> {
         let accounts = self.accounts_of(&class.who);
         let first = |most: fn(Bounds) -> Option<i64>| {
-            accounts.iter().copied().find(|&account| self.exceeds(account, class, most(self.accounts[account].bounds)))
+            accounts
+                .iter()
+                .copied()
+                .find(|&account| self.exceeds(account, class, most(self.accounts[account].bounds)))
         };
         if let Some(account) = first(|bounds| bounds.hard) {
-            return Some(Bar { account, soft: false });
+            return Some(Bar {
+                account,
+                soft: false,
+            });
         }
         if self.is_lenient {
             return None;
@@ -228,7 +270,10 @@ impl<'s> Books<'s> {
         // M23: without a soft limit the hard one is it.
         let account = first(Bounds::softly)?;
         self.over_soft.insert(class.id);
-        Some(Bar { account, soft: true })
+        Some(Bar {
+            account,
+            soft: true,
+        })
     }
 
     /// The same in words.
@@ -242,10 +287,28 @@ impl<'s> Books<'s> {
         reason
     }
 
-    fn excess(&self, Bar { account: place, soft }: Bar, class: &ClassKey) -> Excess {
-        let (account, limit, catalog) = (&self.accounts[place], self.limit(place), &self.state.cluster.catalog);
+    fn excess(
+        &self,
+        Bar {
+            account: place,
+            soft,
+        }: Bar,
+        class: &ClassKey,
+    ) -> Excess {
+        let (account, limit, catalog) = (
+            &self.accounts[place],
+            self.limit(place),
+            &self.state.cluster.catalog,
+        );
         let count = self.counts[account.place];
-        let most = count.most(if soft { account.bounds.softly() } else { account.bounds.hard }.unwrap_or(i64::MAX));
+        let most = count.most(
+            if soft {
+                account.bounds.softly()
+            } else {
+                account.bounds.hard
+            }
+            .unwrap_or(i64::MAX),
+        );
         let asked = self.asked(place, class);
         let shown = |amount| count.figure(amount, catalog).shown;
         Excess {
@@ -263,8 +326,8 @@ impl<'s> Books<'s> {
         }
     }
 
-    /// When so little is left of what runs that a job gets within a limit, though nothing ends before: it
-    /// becomes less by its rate (M21).
+    /// When so little is left of what runs that a job gets within a limit, though nothing ends
+    /// before: it becomes less by its rate (M21).
     fn eased(&self, account: &Account, asked: i64, most: i64) -> Option<Time> {
         let rate = account.pledge.rate;
         let is_hopeless = rate <= 0 || asked > most || account.used == i64::MAX;
@@ -278,7 +341,8 @@ impl<'s> Books<'s> {
         self.said.clear();
         for &account in &*self.accounts_of(&class.who) {
             let asked = self.asked(account, class);
-            let weight = self.counts[self.accounts[account].place].weight(class, &self.state.cluster);
+            let weight =
+                self.counts[self.accounts[account].place].weight(class, &self.state.cluster);
             let account = &mut self.accounts[account];
             account.used = account.used.saturating_add(asked);
             account.pledge.rate += weight;

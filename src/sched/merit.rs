@@ -1,5 +1,5 @@
-//! What jobs are worth, in a form that is compared: who is worth most goes first (X18), and who came first
-//! of those worth the same.
+//! What jobs are worth, in a form that is compared: who is worth most goes first (X18), and who
+//! came first of those worth the same.
 
 /// What a job is worth, so that the highest comes first: its tier, and within that its score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,12 +11,18 @@ pub struct Merit {
 impl Merit {
     /// The highest tier is first, and within it the highest score.
     pub fn of(tier: i64, score: f64) -> Merit {
-        Merit { tier: tier.saturating_neg(), score: highest_first(score) }
+        Merit {
+            tier: tier.saturating_neg(),
+            score: highest_first(score),
+        }
     }
 
     /// The highest merit of the same tier that comes after this one.
     pub fn next_below(self) -> Merit {
-        Merit { score: self.score.saturating_add(1), ..self }
+        Merit {
+            score: self.score.saturating_add(1),
+            ..self
+        }
     }
 
     /// What goes before the score.
@@ -27,7 +33,11 @@ impl Merit {
     /// The score.
     pub fn score(self) -> f64 {
         let rising = self.score.wrapping_neg();
-        let bits = if rising < 0 { i64::MIN.wrapping_sub(rising) } else { rising };
+        let bits = if rising < 0 {
+            i64::MIN.wrapping_sub(rising)
+        } else {
+            rising
+        };
         f64::from_bits(bits as u64)
     }
 }
@@ -36,7 +46,11 @@ impl Merit {
 pub fn highest_first(value: f64) -> i64 {
     // The bits of a number that is not negative rise with it; those of negative ones fall.
     let bits = value.to_bits() as i64;
-    let rising = if bits < 0 { i64::MIN.wrapping_sub(bits) } else { bits };
+    let rising = if bits < 0 {
+        i64::MIN.wrapping_sub(bits)
+    } else {
+        bits
+    };
     rising.wrapping_neg()
 }
 
@@ -44,7 +58,17 @@ pub fn highest_first(value: f64) -> i64 {
 mod tests {
     use super::*;
 
-    const VALUES: [f64; 9] = [f64::MAX, 900.0, 400.1, 1.0, 1e-300, 0.0, -1e-300, -2.0, f64::MIN];
+    const VALUES: [f64; 9] = [
+        f64::MAX,
+        900.0,
+        400.1,
+        1.0,
+        1e-300,
+        0.0,
+        -1e-300,
+        -2.0,
+        f64::MIN,
+    ];
 
     #[test]
     fn the_highest_comes_first() {
@@ -57,7 +81,10 @@ mod tests {
     /// X18.
     #[test]
     fn a_tier_goes_before_every_score() {
-        assert!(Merit::of(1, -5.0) < Merit::of(0, f64::MAX) && Merit::of(-1, f64::MAX) > Merit::of(0, f64::MIN));
+        assert!(
+            Merit::of(1, -5.0) < Merit::of(0, f64::MAX)
+                && Merit::of(-1, f64::MAX) > Merit::of(0, f64::MIN)
+        );
     }
 
     #[test]
@@ -65,14 +92,22 @@ mod tests {
         for value in [900.0, 1.0, 0.0, -2.0] {
             let merit = Merit::of(3, value);
             let next = merit.next_below();
-            assert!(merit < next && next.tier() == 3 && next.score() < value && next.score() >= value - 1e-9);
+            assert!(
+                merit < next
+                    && next.tier() == 3
+                    && next.score() < value
+                    && next.score() >= value - 1e-9
+            );
         }
     }
 
     #[test]
     fn what_was_put_in_can_be_read_again() {
         for value in VALUES {
-            assert_eq!((Merit::of(-7, value).score(), Merit::of(-7, value).tier()), (value, -7));
+            assert_eq!(
+                (Merit::of(-7, value).score(), Merit::of(-7, value).tier()),
+                (value, -7)
+            );
         }
     }
 }

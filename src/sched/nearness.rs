@@ -1,6 +1,7 @@
-//! Jobs go first where they belong (Q5, Q17): in one pass after the other they may use nodes farther away
-//! from their clusters, so that no node takes a job while one that is nearer, or as near and better, fits
-//! there. That is each host taking its best (X20), with the walk of all other orders.
+//! Jobs go first where they belong (Q5, Q17): in one pass after the other they may use nodes
+//! farther away from their clusters, so that no node takes a job while one that is nearer, or as
+//! near and better, fits there. That is each host taking its best (X20), with the walk of all other
+//! orders.
 
 use super::cluster::KindIx;
 use super::cycle;
@@ -14,15 +15,24 @@ use crate::model::policy::{Filling, Order, Policy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What the policy makes of requests in each pass but the last, which takes jobs anywhere. None unless the
-/// order goes by clusters.
+/// What the policy makes of requests in each pass but the last, which takes jobs anywhere. None
+/// unless the order goes by clusters.
 pub fn passes(state: &State, policy: &Policy, whole: &Resolved) -> Vec<Resolved> {
     if policy.precedence.order != Order::Cluster {
         return Vec::new();
     }
     let labels = labels(state);
-    let clusters: BTreeSet<ClusterPath> = state.classes.values().map(|class| class.key.cluster()).collect();
-    let apart = |cluster: &ClusterPath| labels.keys().map(|label| distance(label, cluster)).collect::<Vec<_>>();
+    let clusters: BTreeSet<ClusterPath> = state
+        .classes
+        .values()
+        .map(|class| class.key.cluster())
+        .collect();
+    let apart = |cluster: &ClusterPath| {
+        labels
+            .keys()
+            .map(|label| distance(label, cluster))
+            .collect::<Vec<_>>()
+    };
     let mut distances: BTreeSet<usize> = clusters.iter().flat_map(apart).collect();
     distances.pop_last();
     let near = |farthest: usize| {
@@ -30,18 +40,23 @@ pub fn passes(state: &State, policy: &Policy, whole: &Resolved) -> Vec<Resolved>
         let mut known: BTreeMap<ShapeId, Arc<Shape>> = BTreeMap::new();
         let narrow = |class: &ClassKey| {
             let shape = known.entry(class.shape.id).or_insert_with(|| {
-                let shape = Shape::clone(&class.shape).on(within(&labels, &class.cluster(), farthest));
+                let shape =
+                    Shape::clone(&class.shape).on(within(&labels, &class.cluster(), farthest));
                 Arc::new(shape.renamed(&("near", farthest)))
             });
-            ClassKey { shape: shape.clone(), ..class.clone() }
+            ClassKey {
+                shape: shape.clone(),
+                ..class.clone()
+            }
         };
         whole.narrowed(state, narrow)
     };
     distances.into_iter().map(near).collect()
 }
 
-/// Starts what fits in a pass; of what does not nothing is said yet. Where jobs are promised starts, nobody
-/// behind one that waits for room everywhere is looked at before that has its promise (G4).
+/// Starts what fits in a pass; of what does not nothing is said yet. Where jobs are promised
+/// starts, nobody behind one that waits for room everywhere is looked at before that has its
+/// promise (G4).
 pub fn start_near<'s>(mut ranking: Ranking<'s>, whole: &'s Resolved, ledger: &mut Ledger<'s>) {
     let promises = ledger.backfill().policy != Filling::Skip;
     while let Some(job) = ranking.next() {
@@ -67,7 +82,9 @@ pub fn start_near<'s>(mut ranking: Ranking<'s>, whole: &'s Resolved, ledger: &mu
 
 /// Whether a job waits for room wherever it may go.
 fn is_blocked<'s>(job: Candidate<'s>, whole: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
-    let Some(class) = ledger.state.class(job.class.id) else { return false };
+    let Some(class) = ledger.state.class(job.class.id) else {
+        return false;
+    };
     cycle::fit(job.asking(whole.of(class)), ledger).is_err_and(|reason| reason.is_blocked())
 }
 
@@ -80,8 +97,14 @@ fn labels(state: &State) -> BTreeMap<&ClusterPath, Vec<KindIx>> {
     labels
 }
 
-fn within(labels: &BTreeMap<&ClusterPath, Vec<KindIx>>, cluster: &ClusterPath, farthest: usize) -> BTreeSet<KindIx> {
-    let near = labels.iter().filter(|(label, _)| distance(label, cluster) <= farthest);
+fn within(
+    labels: &BTreeMap<&ClusterPath, Vec<KindIx>>,
+    cluster: &ClusterPath,
+    farthest: usize,
+) -> BTreeSet<KindIx> {
+    let near = labels
+        .iter()
+        .filter(|(label, _)| distance(label, cluster) <= farthest);
     near.flat_map(|(_, kinds)| kinds.iter().copied()).collect()
 }
 
@@ -93,9 +116,16 @@ mod tests {
 
     /// Two nodes of a cluster, one of them taken for a while, and a small one elsewhere.
     fn scene() -> Scene {
-        let terms = |path: &str| Terms { cluster: path.parse().unwrap(), ..Terms::default() };
-        let mut scene = cluster("3 x ncpus=4").terms("n1", "ncpus=4", terms("/a")).terms("n2", "ncpus=4", terms("/a"));
-        scene = scene.terms("n3", "ncpus=1", terms("/b")).running(9, "select=1:ncpus=4", "n1", 100);
+        let terms = |path: &str| Terms {
+            cluster: path.parse().unwrap(),
+            ..Terms::default()
+        };
+        let mut scene = cluster("3 x ncpus=4")
+            .terms("n1", "ncpus=4", terms("/a"))
+            .terms("n2", "ncpus=4", terms("/a"));
+        scene = scene
+            .terms("n3", "ncpus=1", terms("/b"))
+            .running(9, "select=1:ncpus=4", "n1", 100);
         scene.policy.precedence.order = Order::Cluster;
         scene
     }
@@ -105,8 +135,13 @@ mod tests {
     fn the_nearest_delay_no_promise() {
         let scene = scene().queued(1, "select=2:ncpus=4 walltime=50 cluster=/a");
         let mut scene = scene.queued(2, "select=1:ncpus=4 walltime=1000 cluster=/a");
-        assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("", "1 at 100 on n1,n2"));
-        let short = scene.clone().queued(3, "select=1:ncpus=4 walltime=60 cluster=/a");
+        assert_eq!(
+            (scene.starts().as_str(), scene.booked().as_str()),
+            ("", "1 at 100 on n1,n2")
+        );
+        let short = scene
+            .clone()
+            .queued(3, "select=1:ncpus=4 walltime=60 cluster=/a");
         assert_eq!(short.starts(), "3 on n2");
         scene.policy.backfill.policy = Filling::Skip;
         assert_eq!(scene.starts(), "2 on n2");

@@ -9,10 +9,18 @@ pub fn fewest_nodes(shape: &Shape, cluster: &Cluster) -> u64 {
     if shape.instances <= 1 || shape.is_spread() || shape.is_single_task {
         return shape.instances;
     }
-    let for_chunks = shape.chunks.iter().map(|chunk| for_chunk(shape, chunk, cluster));
-    let named = shape.chunks.iter().flat_map(|chunk| chunk.asked.iter().map(|&(index, _)| index));
+    let for_chunks = shape
+        .chunks
+        .iter()
+        .map(|chunk| for_chunk(shape, chunk, cluster));
+    let named = shape
+        .chunks
+        .iter()
+        .flat_map(|chunk| chunk.asked.iter().map(|&(index, _)| index));
     let for_amounts = named.map(|index| for_amount(shape, index, cluster));
-    let fewest: Option<u64> = for_chunks.chain(for_amounts).try_fold(1, |most, count| Some(most.max(count?)));
+    let fewest: Option<u64> = for_chunks
+        .chain(for_amounts)
+        .try_fold(1, |most, count| Some(most.max(count?)));
     fewest.unwrap_or(shape.instances).min(shape.instances)
 }
 
@@ -20,24 +28,41 @@ pub fn fewest_nodes(shape: &Shape, cluster: &Cluster) -> u64 {
 fn for_chunk(shape: &Shape, chunk: &ChunkShape, cluster: &Cluster) -> Option<u64> {
     // A host named in the request is no property of a kind of nodes.
     let needs = chunk.needs.iter().filter(|need| !need.is_pinned());
-    let suits = |kind: &Kind| needs.clone().all(|need| need.is_met_by(kind.attributes.get(&need.resource)));
+    let suits = |kind: &Kind| {
+        needs
+            .clone()
+            .all(|need| need.is_met_by(kind.attributes.get(&need.resource)))
+    };
     let times = |kind: &Kind| {
         let times = chunk.times_in(&kind.empty.free);
-        if shape.is_one_to_a_node(kind) { times.min(1) } else { times }
+        if shape.is_one_to_a_node(kind) {
+            times.min(1)
+        } else {
+            times
+        }
     };
-    let kinds = cluster.kinds().map(|(_, kind)| kind).filter(|kind| suits(kind));
-    largest_first(kinds.map(|kind| (times(kind), kind.nodes as u64)).collect(), chunk.count)
+    let kinds = cluster
+        .kinds()
+        .map(|(_, kind)| kind)
+        .filter(|kind| suits(kind));
+    largest_first(
+        kinds.map(|kind| (times(kind), kind.nodes as u64)).collect(),
+        chunk.count,
+    )
 }
 
 /// The fewest nodes that have all of a resource that the chunks ask for together.
 fn for_amount(shape: &Shape, index: usize, cluster: &Cluster) -> Option<u64> {
     let size = |kind: &Kind| kind.empty.free[index].max(0).unsigned_abs();
-    let sizes = cluster.kinds().map(|(_, kind)| (size(kind), kind.nodes as u64)).collect();
+    let sizes = cluster
+        .kinds()
+        .map(|(_, kind)| (size(kind), kind.nodes as u64))
+        .collect();
     largest_first(sizes, shape.total[index].max(0).unsigned_abs())
 }
 
-/// How many nodes it takes to hold so much, the largest first, of (size, number of nodes); None if all
-/// of them are too few.
+/// How many nodes it takes to hold so much, the largest first, of (size, number of nodes); None if
+/// all of them are too few.
 fn largest_first(mut sizes: Vec<(u64, u64)>, needed: u64) -> Option<u64> {
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     let (mut left, mut count) = (needed, 0);
@@ -64,7 +89,11 @@ mod tests {
     fn chunks_count_the_fewest_nodes_that_hold_them() {
         assert_eq!(nodes("4 x ncpus=4", "select=4:ncpus=1"), 1);
         assert_eq!(nodes("4 x ncpus=4", "select=5:ncpus=1"), 2);
-        assert_eq!(nodes("4 x ncpus=4", "select=3:ncpus=3"), 3, "a node holds one of them");
+        assert_eq!(
+            nodes("4 x ncpus=4", "select=3:ncpus=3"),
+            3,
+            "a node holds one of them"
+        );
         assert_eq!(nodes("4 x ncpus=4", "select=1:ncpus=4+1:ncpus=4"), 2);
         assert_eq!(nodes("4 x ncpus=4", "select=1:ncpus=1+2:ncpus=1"), 1);
     }

@@ -1,6 +1,6 @@
 //! The order of the nodes: that of the `[[node]]` in the configuration, then by name, numbers in a
-//! name by their value (n2 before n10). Ties of every policy go by it, and it does not hang on which
-//! node came first.
+//! name by their value (n2 before n10). Ties of every policy go by it, and it does not hang on
+//! which node came first.
 
 use super::cluster::{Cluster, NodeIx};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,10 @@ type Place = (usize, Vec<(u64, String)>);
 
 impl Order {
     fn place(&self, name: &str) -> Place {
-        (self.listed.get(name).copied().unwrap_or(usize::MAX), natural(name))
+        (
+            self.listed.get(name).copied().unwrap_or(usize::MAX),
+            natural(name),
+        )
     }
 }
 
@@ -58,24 +61,38 @@ impl Moves {
 impl Cluster {
     /// Gives these names the first places.
     pub fn list(&mut self, names: &[String]) {
-        let listed = names.iter().enumerate().map(|(place, name)| (name.clone(), place)).collect();
+        let listed = names
+            .iter()
+            .enumerate()
+            .map(|(place, name)| (name.clone(), place))
+            .collect();
         self.order = Order { listed, sorted: 0 };
     }
 
-    /// Brings the nodes in order; None when they are. Costs as many steps as there are nodes, once for
-    /// each node that does not come last.
+    /// Brings the nodes in order; None when they are. Costs as many steps as there are nodes, once
+    /// for each node that does not come last.
     pub fn put_in_order(&mut self) -> Option<Moves> {
         let place = |at: usize| self.order.place(&self.nodes[at].name);
-        let is_sorted = (self.order.sorted.max(1)..self.nodes.len()).all(|at| place(at - 1) <= place(at));
+        let is_sorted =
+            (self.order.sorted.max(1)..self.nodes.len()).all(|at| place(at - 1) <= place(at));
         self.order.sorted = self.nodes.len();
         if is_sorted {
             return None;
         }
-        let places: Vec<Place> = self.nodes.iter().map(|node| self.order.place(&node.name)).collect();
+        let places: Vec<Place> = self
+            .nodes
+            .iter()
+            .map(|node| self.order.place(&node.name))
+            .collect();
         let mut sorted: Vec<usize> = (0..self.nodes.len()).collect();
-        sorted.sort_by(|&a, &b| (&places[a], &self.nodes[a].name).cmp(&(&places[b], &self.nodes[b].name)));
+        sorted.sort_by(|&a, &b| {
+            (&places[a], &self.nodes[a].name).cmp(&(&places[b], &self.nodes[b].name))
+        });
         let mut moves = vec![NodeIx(0); sorted.len()];
-        sorted.iter().enumerate().for_each(|(new, &old)| moves[old] = NodeIx(new as u32));
+        sorted
+            .iter()
+            .enumerate()
+            .for_each(|(new, &old)| moves[old] = NodeIx(new as u32));
         let moves = Moves(moves);
         self.edition += 1;
         self.move_nodes(&moves, &sorted);
@@ -83,8 +100,14 @@ impl Cluster {
     }
 
     fn move_nodes(&mut self, moves: &Moves, sorted: &[usize]) {
-        let mut old: Vec<Option<_>> = std::mem::take(&mut self.nodes).into_iter().map(Some).collect();
-        self.nodes = sorted.iter().filter_map(|&place| old[place].take()).collect();
+        let mut old: Vec<Option<_>> = std::mem::take(&mut self.nodes)
+            .into_iter()
+            .map(Some)
+            .collect();
+        self.nodes = sorted
+            .iter()
+            .filter_map(|&place| old[place].take())
+            .collect();
         let all = |set: &mut BTreeSet<NodeIx>| *set = set.iter().map(|&ix| moves.of(ix)).collect();
         self.names.values_mut().for_each(|ix| *ix = moves.of(*ix));
         self.hosts.values_mut().for_each(all);
@@ -101,13 +124,24 @@ mod tests {
 
     #[test]
     fn nodes_come_as_configured_then_as_people_count() {
-        let scene = ["n10", "n2", "b", "n1", "a"].iter().fold(cluster(""), |s, name| s.node(name, "ncpus=1", true));
-        let wide =
-            |scene: &crate::sched::fixture::Scene| scene.clone().queued(1, "select=5:ncpus=1 place=scatter").starts();
+        let scene = ["n10", "n2", "b", "n1", "a"]
+            .iter()
+            .fold(cluster(""), |s, name| s.node(name, "ncpus=1", true));
+        let wide = |scene: &crate::sched::fixture::Scene| {
+            scene
+                .clone()
+                .queued(1, "select=5:ncpus=1 place=scatter")
+                .starts()
+        };
         assert_eq!(wide(&scene), "1 on a,b,n1,n2,n10");
         let mut scene = scene.running(9, "select=2:ncpus=1", "n10,a", 60);
-        scene.state.list_nodes(&["n2".to_string(), "nosuch".to_string(), "b".to_string()]);
-        assert_eq!(scene.clone().queued(1, "select=3:ncpus=1").starts(), "1 on n2,b,n1");
+        scene
+            .state
+            .list_nodes(&["n2".to_string(), "nosuch".to_string(), "b".to_string()]);
+        assert_eq!(
+            scene.clone().queued(1, "select=3:ncpus=1").starts(),
+            "1 on n2,b,n1"
+        );
         scene.state.vacate(crate::model::job::JobId::job(9));
         assert_eq!(wide(&scene), "1 on n2,b,a,n1,n10");
     }
@@ -115,7 +149,9 @@ mod tests {
     #[test]
     fn every_number_in_a_name_counts_by_its_value() {
         let names = ["r10n2", "r2n10", "r2n9", "r2", "r2b"];
-        let scene = names.iter().fold(cluster(""), |scene, name| scene.node(name, "ncpus=1", true));
+        let scene = names
+            .iter()
+            .fold(cluster(""), |scene, name| scene.node(name, "ncpus=1", true));
         let scene = scene.queued(1, "select=5:ncpus=1 place=scatter");
         assert_eq!(scene.starts(), "1 on r2,r2b,r2n9,r2n10,r10n2");
     }

@@ -1,5 +1,6 @@
 //! GPUs that processes outside the queue use: there, so that nothing becomes impossible for want of
-//! them, but not free while that lasts. One that a job here holds is the job's, whoever else uses it.
+//! them, but not free while that lasts. One that a job here holds is the job's, whoever else uses
+//! it.
 
 use super::cluster::{Cluster, NodeIx};
 
@@ -8,12 +9,18 @@ impl Cluster {
     pub fn outside(&self, ix: NodeIx) -> i64 {
         let node = self.node(ix);
         let held = |gpu: &&u16| node.tenants.values().any(|hold| hold.gpus.contains(gpu));
-        node.gpus_outside.iter().filter(|gpu| node.gpus.contains(gpu) && !held(gpu)).count() as i64
+        node.gpus_outside
+            .iter()
+            .filter(|gpu| node.gpus.contains(gpu) && !held(gpu))
+            .count() as i64
     }
 
     /// The usable nodes of which GPUs are used from outside.
     pub fn used_outside(&self) -> impl Iterator<Item = NodeIx> + '_ {
-        self.with_outside.iter().copied().filter(|&ix| self.node(ix).usable && self.outside(ix) > 0)
+        self.with_outside
+            .iter()
+            .copied()
+            .filter(|&ix| self.node(ix).usable && self.outside(ix) > 0)
     }
 
     /// Takes note of what is now said of a node.

@@ -1,4 +1,5 @@
-//! What pools and operations are owed, what they have, and who starves: as the next cycle would see it.
+//! What pools and operations are owed, what they have, and who starves: as the next cycle would see
+//! it.
 
 use super::amounts::{Amounts, add};
 use super::ledger::Ledger;
@@ -24,20 +25,32 @@ pub fn owed(state: &State, policy: &Policy, now: Time) -> Vec<Owed> {
     let ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
     let look = Look::of(&ledger);
     let mut all: Vec<Owed> = look.pools();
-    all.extend(look.shares.rows().map(|(party, number)| look.of_party(party, number)));
-    all.sort_by(|a, b| path(a).cmp(&path(b)).then_with(|| rank(&a.who).cmp(&rank(&b.who))));
+    all.extend(
+        look.shares
+            .rows()
+            .map(|(party, number)| look.of_party(party, number)),
+    );
+    all.sort_by(|a, b| {
+        path(a)
+            .cmp(&path(b))
+            .then_with(|| rank(&a.who).cmp(&rank(&b.who)))
+    });
     all
 }
 
-/// What the operation of a waiting job is owed, in the cycle that has just decided; None where nobody is looked at
-/// for starvation.
+/// What the operation of a waiting job is owed, in the cycle that has just decided; None where
+/// nobody is looked at for starvation.
 pub(super) fn of_job(job: JobId, ledger: &Ledger) -> Option<Owed> {
     if !ledger.preemption().has(Trigger::Starvation) {
         return None;
     }
     let look = Look::of(ledger);
     let party = look.shares.party(job, ledger.state.class_of(job))?;
-    let number = look.shares.rows().find(|(other, _)| *other == party).map_or(1, |(_, number)| number);
+    let number = look
+        .shares
+        .rows()
+        .find(|(other, _)| *other == party)
+        .map_or(1, |(_, number)| number);
     Some(look.of_party(party, number))
 }
 
@@ -47,7 +60,12 @@ fn path(owed: &Owed) -> Vec<&str> {
         Claimant::Pool(name) => Some(name.as_str()),
         Claimant::Operation(_) | Claimant::Alike(..) => None,
     };
-    owed.pools.iter().rev().map(String::as_str).chain(own).collect()
+    owed.pools
+        .iter()
+        .rev()
+        .map(String::as_str)
+        .chain(own)
+        .collect()
 }
 
 /// A pool, then what is in it.
@@ -66,7 +84,10 @@ struct Look<'l, 's> {
 
 impl<'l, 's> Look<'l, 's> {
     fn of(ledger: &'l Ledger<'s>) -> Look<'l, 's> {
-        Look { ledger, shares: preemption::fair_shares(ledger) }
+        Look {
+            ledger,
+            shares: preemption::fair_shares(ledger),
+        }
     }
 
     fn pools(&self) -> Vec<Owed> {
@@ -76,7 +97,9 @@ impl<'l, 's> Look<'l, 's> {
             let line = self.shares.line(party);
             for (place, pool) in line.iter().enumerate() {
                 above.insert(pool, &line[place + 1..]);
-                let all = taken.entry(pool).or_insert_with(|| self.ledger.state.cluster.catalog.nothing());
+                let all = taken
+                    .entry(pool)
+                    .or_insert_with(|| self.ledger.state.cluster.catalog.nothing());
                 add(all, self.has(party).unwrap_or(&[]));
             }
         }
@@ -85,23 +108,49 @@ impl<'l, 's> Look<'l, 's> {
             let resource = taken.get(name).and_then(|taken| self.resource(taken));
             let (status, since) = self.standing(&Subject::Pool(name.to_string()), entitled);
             let who = Claimant::Pool(name.to_string());
-            Owed { who, pools, fair: entitled.fair, used: entitled.used, resource, status, since }
+            Owed {
+                who,
+                pools,
+                fair: entitled.fair,
+                used: entitled.used,
+                resource,
+                status,
+                since,
+            }
         };
         self.shares.pools().map(pool).collect()
     }
 
     fn of_party(&self, party: Party, number: u64) -> Owed {
         let state = self.ledger.state;
-        let first = |class| state.classes.get(&class)?.jobs().map(|((_, id), _)| id).min();
+        let first = |class| {
+            state
+                .classes
+                .get(&class)?
+                .jobs()
+                .map(|((_, id), _)| id)
+                .min()
+        };
         let who = match party {
             Party::Operation(job) => Claimant::Operation(job),
             Party::Alike(class) => Claimant::Alike(first(class).unwrap_or(JobId::job(0)), number),
         };
         let entitled = self.shares.entitled(party).unwrap_or_default();
         let (status, since) = self.standing(&Subject::Party(party), entitled);
-        let resource = self.has(party).or_else(|| self.wants(party)).and_then(|amounts| self.resource(amounts));
+        let resource = self
+            .has(party)
+            .or_else(|| self.wants(party))
+            .and_then(|amounts| self.resource(amounts));
         let pools = self.shares.line(party).to_vec();
-        Owed { who, pools, fair: entitled.fair, used: entitled.used, resource, status, since }
+        Owed {
+            who,
+            pools,
+            fair: entitled.fair,
+            used: entitled.used,
+            resource,
+            status,
+            since,
+        }
     }
 
     /// What somebody has, if it has anything.
@@ -122,7 +171,13 @@ impl<'l, 's> Look<'l, 's> {
 
     fn resource(&self, amounts: &[i64]) -> Option<String> {
         let index = self.shares.whole.dominant(amounts)?;
-        self.ledger.state.cluster.catalog.names().get(index).cloned()
+        self.ledger
+            .state
+            .cluster
+            .catalog
+            .names()
+            .get(index)
+            .cloned()
     }
 
     fn standing(&self, subject: &Subject, entitled: Entitled) -> (Status, Option<Time>) {
@@ -148,11 +203,23 @@ mod tests {
 
     fn told(scene: &Scene) -> Vec<(Claimant, i64, i64, Status, Option<Time>)> {
         let percent = |part: f64| (part * 100.0).round() as i64;
-        let row = |owed: Owed| (owed.who, percent(owed.fair), percent(owed.used), owed.status, owed.since);
-        owed(&scene.state, &scene.policy, scene.now).into_iter().map(row).collect()
+        let row = |owed: Owed| {
+            (
+                owed.who,
+                percent(owed.fair),
+                percent(owed.used),
+                owed.status,
+                owed.since,
+            )
+        };
+        owed(&scene.state, &scene.policy, scene.now)
+            .into_iter()
+            .map(row)
+            .collect()
     }
 
-    /// Y1, Y2: job 1 has 8 of 10 processors and is owed 5; jobs 2 and 3 are alike and owed as much together.
+    /// Y1, Y2: job 1 has 8 of 10 processors and is owed 5; jobs 2 and 3 are alike and owed as much
+    /// together.
     #[test]
     fn who_has_less_is_told_since_when_and_what_that_makes_of_it() {
         let mut scene = cluster("1 x ncpus=10").running(1, "select=1:ncpus=8", "n1", 1000);
@@ -165,19 +232,45 @@ mod tests {
         assert!(told(&scene).is_empty(), "nobody is looked at");
         scene.policy.preemption.triggers = vec![Trigger::Starvation];
         scene.policy.starvation.patience.timeout = Span::seconds(30);
-        let one = (Claimant::Operation(JobId::job(1)), 33, 80, Status::Normal, None);
-        let alike = |status| (Claimant::Alike(JobId::job(2), 2), 33, 0, status, Some(Time(0)));
+        let one = (
+            Claimant::Operation(JobId::job(1)),
+            33,
+            80,
+            Status::Normal,
+            None,
+        );
+        let alike = |status| {
+            (
+                Claimant::Alike(JobId::job(2), 2),
+                33,
+                0,
+                status,
+                Some(Time(0)),
+            )
+        };
         assert_eq!(told(&scene), [one.clone(), alike(Status::Below)]);
         let resolved = Resolved::new(&scene.state, &scene.policy, scene.now);
-        let ledger = cycle::decide(&scene.state, &scene.policy, &resolved, scene.now, &mut Memory::default());
+        let ledger = cycle::decide(
+            &scene.state,
+            &scene.policy,
+            &resolved,
+            scene.now,
+            &mut Memory::default(),
+        );
         let who = |id| of_job(JobId::job(id), &ledger).map(|owed| owed.who);
-        assert_eq!([1, 3].map(who), [Some(one.0.clone()), Some(Claimant::Alike(JobId::job(2), 2))]);
+        assert_eq!(
+            [1, 3].map(who),
+            [Some(one.0.clone()), Some(Claimant::Alike(JobId::job(2), 2))]
+        );
         let plan = cycle::run(&scene.state, &scene.policy, scene.now);
         scene.state.take_over(&plan);
         let scene = scene.at(30);
         assert_eq!(told(&scene)[1], alike(Status::Starving));
         let all = owed(&scene.state, &scene.policy, scene.now);
-        assert_eq!((all[0].resource.as_deref(), all[1].resource.as_deref()), (Some("ncpus"), Some("ncpus")));
+        assert_eq!(
+            (all[0].resource.as_deref(), all[1].resource.as_deref()),
+            (Some("ncpus"), Some("ncpus"))
+        );
     }
 
     /// A waiting job of this account.
@@ -192,7 +285,11 @@ mod tests {
     #[test]
     fn pools_are_told_from_the_top_down_with_what_is_in_them() {
         let mut scene = cluster("1 x ncpus=10");
-        scene.policy.fair_share.accounts = vec![pool("b", None, 1.0), pool("a", None, 1.0), pool("x", Some("a"), 1.0)];
+        scene.policy.fair_share.accounts = vec![
+            pool("b", None, 1.0),
+            pool("a", None, 1.0),
+            pool("x", Some("a"), 1.0),
+        ];
         scene.policy.preemption.triggers = vec![Trigger::Starvation];
         let scene = of_account(scene, 1, "b", "select=1:ncpus=1");
         let scene = of_account(scene, 4, "x", "select=1:ncpus=1");
@@ -208,12 +305,36 @@ mod tests {
             };
             format!("{who} in {}", owed.pools.join(" "))
         };
-        let all: Vec<String> = owed(&scene.state, &scene.policy, scene.now).into_iter().map(spelt).collect();
-        let in_x = ["1 from 2 on in x a", "3[] in x a", "4 in x a", "5 in x a", "6[] in x a"];
-        assert_eq!(all, [&["a in ", "x in a"], &in_x[..], &["b in ", "1 in b"]].concat());
+        let all: Vec<String> = owed(&scene.state, &scene.policy, scene.now)
+            .into_iter()
+            .map(spelt)
+            .collect();
+        let in_x = [
+            "1 from 2 on in x a",
+            "3[] in x a",
+            "4 in x a",
+            "5 in x a",
+            "6[] in x a",
+        ];
+        assert_eq!(
+            all,
+            [&["a in ", "x in a"], &in_x[..], &["b in ", "1 in b"]].concat()
+        );
         let resolved = Resolved::new(&scene.state, &scene.policy, scene.now);
-        let ledger = cycle::decide(&scene.state, &scene.policy, &resolved, scene.now, &mut Memory::default());
-        assert_eq!(of_job(JobId::job(5), &ledger).map(spelt).as_deref(), Some("5 in x a"));
-        assert_eq!(of_job(JobId::job(1), &ledger).map(spelt).as_deref(), Some("1 in b"));
+        let ledger = cycle::decide(
+            &scene.state,
+            &scene.policy,
+            &resolved,
+            scene.now,
+            &mut Memory::default(),
+        );
+        assert_eq!(
+            of_job(JobId::job(5), &ledger).map(spelt).as_deref(),
+            Some("5 in x a")
+        );
+        assert_eq!(
+            of_job(JobId::job(1), &ledger).map(spelt).as_deref(),
+            Some("1 in b")
+        );
     }
 }

@@ -35,7 +35,8 @@ pub struct Start {
     pub behind: usize,
     /// It has room that others are promised, and must make way when they are due (M34).
     pub preemptible: bool,
-    /// It is an element beyond so many that its array limits itself to, in room that nobody else wanted (Q15).
+    /// It is an element beyond so many that its array limits itself to, in room that nobody else
+    /// wanted (Q15).
     pub beyond: Option<u32>,
 }
 
@@ -44,8 +45,8 @@ pub struct Start {
 pub struct Resume {
     /// Which.
     pub job: JobId,
-    /// What it has again, with the numbers that are its own from now on. To be handed to `State::occupy`, as the
-    /// rest is.
+    /// What it has again, with the numbers that are its own from now on. To be handed to
+    /// `State::occupy`, as the rest is.
     pub shares: Vec<Share>,
     /// Whose it is and who else may be there.
     pub exclusive: Tenant,
@@ -83,7 +84,8 @@ pub struct Booking {
     pub was: Option<Time>,
     /// Why it is later than that.
     pub cause: Option<Cause>,
-    /// Others make way for it: until then at least the room is kept for it, whoever else wants it (G8).
+    /// Others make way for it: until then at least the room is kept for it, whoever else wants it
+    /// (G8).
     pub earmark: Option<Time>,
 }
 
@@ -91,7 +93,11 @@ impl Booking {
     /// The nodes, each once.
     pub fn distinct_nodes(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
-        self.nodes.iter().filter(|node| seen.insert(*node)).cloned().collect()
+        self.nodes
+            .iter()
+            .filter(|node| seen.insert(*node))
+            .cloned()
+            .collect()
     }
 }
 
@@ -106,7 +112,8 @@ pub struct Plan {
     pub resumes: Vec<Resume>,
     /// Jobs that are to make way; once they have, another cycle starts those they make way for.
     pub preempts: Vec<Preemption>,
-    /// Jobs for which others are preempted once the site's hooks have let them start, each with its nodes.
+    /// Jobs for which others are preempted once the site's hooks have let them start, each with its
+    /// nodes.
     pub asks: Vec<(JobId, Vec<String>)>,
     /// The promises in force.
     pub bookings: Vec<Booking>,
@@ -120,7 +127,8 @@ pub struct Plan {
     pub considered: usize,
     /// Since when who has less than their fair shares, where the policy heeds that.
     pub starving: Option<Starving>,
-    /// Resources of which nodes may be given more than they have, because only what is in use counts (M7).
+    /// Resources of which nodes may be given more than they have, because only what is in use
+    /// counts (M7).
     pub by_use: Vec<usize>,
 }
 
@@ -145,7 +153,12 @@ impl Plan {
 
     /// Why the jobs of a class wait.
     pub fn verdict(&self, class: &ClassKey) -> Option<&Reason> {
-        let of = |id: ClassId| self.verdicts.iter().find(|(whom, _)| *whom == id).map(|(_, reason)| &**reason);
+        let of = |id: ClassId| {
+            self.verdicts
+                .iter()
+                .find(|(whom, _)| *whom == id)
+                .map(|(_, reason)| &**reason)
+        };
         class.verdict_names().into_iter().find_map(of)
     }
 
@@ -156,14 +169,20 @@ impl Plan {
             return Some(of_class);
         }
         let own = ClassId(reason::own_name(job));
-        self.verdicts.iter().find(|(whom, _)| *whom == own).map(|(_, reason)| &**reason)
+        self.verdicts
+            .iter()
+            .find(|(whom, _)| *whom == own)
+            .map(|(_, reason)| &**reason)
     }
 
     /// For whom others make way, an array for its elements, and who they are.
     pub fn rooms_made(&self) -> BTreeMap<JobId, Vec<JobId>> {
         let mut rooms: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
         for (way, by) in self.preempts.iter().filter_map(|way| Some((way, way.by?))) {
-            rooms.entry(by.parent().unwrap_or(by)).or_default().push(way.job);
+            rooms
+                .entry(by.parent().unwrap_or(by))
+                .or_default()
+                .push(way.job);
         }
         rooms
     }
@@ -174,18 +193,33 @@ impl Plan {
     }
 
     /// Whether the starts can all happen in this state: each job waits there, gets all its chunks
-    /// as arranged, and no node is given away twice. Likewise whether jobs that stand still can go on. The error names the job and the fault.
+    /// as arranged, and no node is given away twice. Likewise whether jobs that stand still can go
+    /// on. The error names the job and the fault.
     pub fn audit(&self, state: &State) -> Result<(), String> {
         let pools = state.cluster.pools.clone();
         let (rooms, numbers, shared) = Default::default();
-        let mut audit = Audit { state, by_use: &self.by_use, pools, rooms, numbers, shared };
+        let mut audit = Audit {
+            state,
+            by_use: &self.by_use,
+            pools,
+            rooms,
+            numbers,
+            shared,
+        };
         let mut seen = BTreeSet::new();
         for start in &self.starts {
-            let once = if seen.insert(start.job) { Ok(()) } else { Err("started twice".to_string()) };
-            once.and_then(|()| audit.start(start)).map_err(|fault| format!("job {}: {fault}", start.job))?;
+            let once = if seen.insert(start.job) {
+                Ok(())
+            } else {
+                Err("started twice".to_string())
+            };
+            once.and_then(|()| audit.start(start))
+                .map_err(|fault| format!("job {}: {fault}", start.job))?;
         }
         for resume in &self.resumes {
-            audit.resume(resume).map_err(|fault| format!("job {}: {fault}", resume.job))?;
+            audit
+                .resume(resume)
+                .map_err(|fault| format!("job {}: {fault}", resume.job))?;
         }
         Ok(())
     }
@@ -203,7 +237,10 @@ struct Audit<'a> {
 
 impl Audit<'_> {
     fn start(&mut self, start: &Start) -> Result<(), String> {
-        let class = self.state.class_of(start.job).and_then(|id| self.state.classes.get(&id));
+        let class = self
+            .state
+            .class_of(start.job)
+            .and_then(|id| self.state.classes.get(&id));
         let shape = &class.ok_or("is no candidate")?.key.shape;
         self.arrangement(start, shape)?;
         let mut holds = self.state.holds_of(&start.shares, start.exclusive)?;
@@ -216,11 +253,15 @@ impl Audit<'_> {
 
     /// Leaves out what others of its array have on its hosts (G2).
     fn share(&mut self, shape: &Shape, holds: &mut BTreeMap<NodeIx, Hold>) {
-        let (Some(number), cluster) = (shape.array, &self.state.cluster) else { return };
+        let (Some(number), cluster) = (shape.array, &self.state.cluster) else {
+            return;
+        };
         for (&ix, hold) in holds {
             for index in cluster.pools.by_host() {
                 let key = (number, cluster.node(ix).host.clone(), index);
-                if hold.taken[index] > 0 && (cluster.shared.contains_key(&key) || !self.shared.insert(key)) {
+                if hold.taken[index] > 0
+                    && (cluster.shared.contains_key(&key) || !self.shared.insert(key))
+                {
                     hold.taken[index] = 0;
                 }
             }
@@ -229,19 +270,44 @@ impl Audit<'_> {
 
     /// What it needs beyond what it has.
     fn resume(&mut self, resume: &Resume) -> Result<(), String> {
-        let suspended = self.state.suspended.get(&resume.job).ok_or("does not wait to go on")?;
-        let places = |shares: &[Share]| shares.iter().map(|share| share.node.clone()).collect::<Vec<_>>();
+        let suspended = self
+            .state
+            .suspended
+            .get(&resume.job)
+            .ok_or("does not wait to go on")?;
+        let places = |shares: &[Share]| {
+            shares
+                .iter()
+                .map(|share| share.node.clone())
+                .collect::<Vec<_>>()
+        };
         if places(&resume.shares) != places(&suspended.shares) {
             return Err("goes on elsewhere".to_string());
         }
-        let again = suspended.needed.iter().zip(&resume.shares).map(|(needed, whole)| {
-            let of = |name: &str, numbers: &[u16]| match needed.taken.iter().any(|(taken, _)| taken == name) {
-                true => numbers.to_vec(),
-                false => Vec::new(),
-            };
-            Share { cpus: of("ncpus", &whole.cpus), gpus: of("ngpus", &whole.gpus), ..needed.clone() }
-        });
-        for (ix, hold) in self.state.cluster.holds(&again.collect::<Vec<_>>(), resume.exclusive)? {
+        let again = suspended
+            .needed
+            .iter()
+            .zip(&resume.shares)
+            .map(|(needed, whole)| {
+                let of = |name: &str, numbers: &[u16]| match needed
+                    .taken
+                    .iter()
+                    .any(|(taken, _)| taken == name)
+                {
+                    true => numbers.to_vec(),
+                    false => Vec::new(),
+                };
+                Share {
+                    cpus: of("ncpus", &whole.cpus),
+                    gpus: of("ngpus", &whole.gpus),
+                    ..needed.clone()
+                }
+            });
+        for (ix, hold) in self
+            .state
+            .cluster
+            .holds(&again.collect::<Vec<_>>(), resume.exclusive)?
+        {
             self.amounts(ix, &hold)?;
         }
         Ok(())
@@ -249,17 +315,33 @@ impl Audit<'_> {
 
     fn arrangement(&self, start: &Start, shape: &Shape) -> Result<(), String> {
         if start.shares.len() as u64 != shape.instances {
-            return Err(format!("{} shares for {} chunks", start.shares.len(), shape.instances));
+            return Err(format!(
+                "{} shares for {} chunks",
+                start.shares.len(),
+                shape.instances
+            ));
         }
-        let hosts: BTreeSet<&str> = start.shares.iter().map(|share| share.host.as_str()).collect();
-        let nodes: BTreeSet<&str> = start.shares.iter().map(|share| share.node.as_str()).collect();
+        let hosts: BTreeSet<&str> = start
+            .shares
+            .iter()
+            .map(|share| share.host.as_str())
+            .collect();
+        let nodes: BTreeSet<&str> = start
+            .shares
+            .iter()
+            .map(|share| share.node.as_str())
+            .collect();
         let is_arranged = match shape.arrangement {
             Arrangement::Free => true,
             Arrangement::Pack => hosts.len() < 2,
             Arrangement::Scatter => hosts.len() == start.shares.len(),
             Arrangement::Vscatter => nodes.len() == start.shares.len(),
         };
-        if is_arranged { Ok(()) } else { Err(format!("not arranged as {:?}", shape.arrangement)) }
+        if is_arranged {
+            Ok(())
+        } else {
+            Err(format!("not arranged as {:?}", shape.arrangement))
+        }
     }
 
     fn node(&mut self, ix: NodeIx, hold: &Hold, tenant: Tenant) -> Result<(), String> {
@@ -283,21 +365,31 @@ impl Audit<'_> {
         let node = self.state.cluster.node(ix);
         let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
         let mut amounts = hold.taken.iter().zip(&room.free).enumerate();
-        if amounts.any(|(index, (taken, free))| *taken > 0 && taken > free && !self.by_use.contains(&index)) {
+        if amounts.any(|(index, (taken, free))| {
+            *taken > 0 && taken > free && !self.by_use.contains(&index)
+        }) {
             return Err(format!("{} is over-committed", node.name));
         }
         self.pools.take(&hold.taken);
         let pooled = self.state.cluster.catalog.pooled();
-        if pooled.into_iter().any(|index| hold.taken[index] > 0 && self.pools.free(index) < 0) {
+        if pooled
+            .into_iter()
+            .any(|index| hold.taken[index] > 0 && self.pools.free(index) < 0)
+        {
             return Err("takes more than the system has".to_string());
         }
         subtract(&mut room.free, &hold.taken);
         let cpus = hold.cpus.iter().map(|&number| (ix, false, number));
         let gpus = hold.gpus.iter().map(|&number| (ix, true, number));
         let is_taken = |&(_, is_gpu, number): &(NodeIx, bool, u16)| {
-            node.tenants.values().any(|other| if is_gpu { &other.gpus } else { &other.cpus }.contains(&number))
+            node.tenants
+                .values()
+                .any(|other| if is_gpu { &other.gpus } else { &other.cpus }.contains(&number))
         };
-        match cpus.chain(gpus).find(|number| is_taken(number) || !self.numbers.insert(*number)) {
+        match cpus
+            .chain(gpus)
+            .find(|number| is_taken(number) || !self.numbers.insert(*number))
+        {
             Some((_, _, number)) => Err(format!("number {number} of {} is given twice", node.name)),
             None => Ok(()),
         }
@@ -308,7 +400,11 @@ impl Audit<'_> {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         for start in &self.starts {
-            let nodes: Vec<&str> = start.shares.iter().map(|share| share.node.as_str()).collect();
+            let nodes: Vec<&str> = start
+                .shares
+                .iter()
+                .map(|share| share.node.as_str())
+                .collect();
             write!(f, "start  {}  {}", start.job, runs(&nodes))?;
             if start.exclusive.tenancy.is_exclusive() {
                 f.write_str(" alone")?;
@@ -318,11 +414,22 @@ impl fmt::Display for Plan {
             }
             writeln!(f, ", for {}", self.ahead(start.until))?;
         }
-        for Resume { job, shares, until, .. } in &self.resumes {
+        for Resume {
+            job, shares, until, ..
+        } in &self.resumes
+        {
             let nodes: Vec<&str> = shares.iter().map(|share| share.node.as_str()).collect();
-            writeln!(f, "resume {job}  {}, for {}", runs(&nodes), self.ahead(*until))?;
+            writeln!(
+                f,
+                "resume {job}  {}, for {}",
+                runs(&nodes),
+                self.ahead(*until)
+            )?;
         }
-        for Preemption { job, by, action, .. } in &self.preempts {
+        for Preemption {
+            job, by, action, ..
+        } in &self.preempts
+        {
             let whom = by.map_or("nobody".to_string(), |by| by.to_string());
             writeln!(f, "{}  {job}  for {whom}", action.name())?;
         }
@@ -331,7 +438,13 @@ impl fmt::Display for Plan {
         }
         for booking in &self.bookings {
             let nodes: Vec<&str> = booking.nodes.iter().map(String::as_str).collect();
-            write!(f, "book   {}  {}, in {}", booking.job, runs(&nodes), self.ahead(booking.at))?;
+            write!(
+                f,
+                "book   {}  {}, in {}",
+                booking.job,
+                runs(&nodes),
+                self.ahead(booking.at)
+            )?;
             match (booking.was, &booking.cause) {
                 (Some(was), Some(cause)) => writeln!(f, ", not in {}: {cause}", self.ahead(was))?,
                 _ => writeln!(f)?,
@@ -346,7 +459,11 @@ impl fmt::Display for Plan {
 
 impl Plan {
     fn ahead(&self, time: Time) -> String {
-        if time == Time::NEVER { "ever".to_string() } else { time.since(self.now).to_string() }
+        if time == Time::NEVER {
+            "ever".to_string()
+        } else {
+            time.since(self.now).to_string()
+        }
     }
 }
 
@@ -382,21 +499,40 @@ mod tests {
         let plan = scene.plan();
         let mut twice = plan.clone();
         twice.starts.extend(plan.starts.clone());
-        assert_eq!(twice.audit(&scene.state), Err("job 1: started twice".to_string()));
+        assert_eq!(
+            twice.audit(&scene.state),
+            Err("job 1: started twice".to_string())
+        );
         let mut short = plan.clone();
         short.starts[0].shares.clear();
-        assert_eq!(short.audit(&scene.state), Err("job 1: 0 shares for 1 chunks".to_string()));
+        assert_eq!(
+            short.audit(&scene.state),
+            Err("job 1: 0 shares for 1 chunks".to_string())
+        );
         let full = scene.clone().running(2, "select=1:ncpus=1", "n1", 60);
-        assert_eq!(plan.audit(&full.state), Err("job 1: n1 is over-committed".to_string()));
-        let barred = scene.clone().running(2, "select=1:ncpus=0 place=excl", "n1", 60);
-        assert_eq!(plan.audit(&barred.state), Err("job 1: n1 is not free to join".to_string()));
+        assert_eq!(
+            plan.audit(&full.state),
+            Err("job 1: n1 is over-committed".to_string())
+        );
+        let barred = scene
+            .clone()
+            .running(2, "select=1:ncpus=0 place=excl", "n1", 60);
+        assert_eq!(
+            plan.audit(&barred.state),
+            Err("job 1: n1 is not free to join".to_string())
+        );
         scene.apply(&plan);
-        assert_eq!(plan.audit(&scene.state), Err("job 1: is no candidate".to_string()));
+        assert_eq!(
+            plan.audit(&scene.state),
+            Err("job 1: is no candidate".to_string())
+        );
     }
 
     #[test]
     fn the_audit_finds_faults_in_where_a_job_was_put() {
-        let scene = cluster("2 x ncpus=4").queued(1, "select=2:ncpus=1 place=pack").queued(2, "select=1:ncpus=1");
+        let scene = cluster("2 x ncpus=4")
+            .queued(1, "select=2:ncpus=1 place=pack")
+            .queued(2, "select=1:ncpus=1");
         let plan = scene.plan();
         let audited = |change: &dyn Fn(&mut super::Plan)| {
             let mut plan = plan.clone();
@@ -404,39 +540,65 @@ mod tests {
             plan.audit(&scene.state).unwrap_err()
         };
         let elsewhere = |plan: &mut super::Plan| {
-            (plan.starts[0].shares[1].node, plan.starts[0].shares[1].host) = ("n2".into(), "n2".into())
+            (plan.starts[0].shares[1].node, plan.starts[0].shares[1].host) =
+                ("n2".into(), "n2".into())
         };
         assert_eq!(audited(&elsewhere), "job 1: not arranged as Pack");
-        let twice = |plan: &mut super::Plan| plan.starts[1].shares[0].cpus = plan.starts[0].shares[0].cpus.clone();
+        let twice = |plan: &mut super::Plan| {
+            plan.starts[1].shares[0].cpus = plan.starts[0].shares[0].cpus.clone()
+        };
         assert_eq!(audited(&twice), "job 2: number 0 of n1 is given twice");
         let down = scene.node("n1", "ncpus=4", false);
-        assert_eq!(plan.audit(&down.state), Err("job 1: n1 takes no jobs".to_string()));
+        assert_eq!(
+            plan.audit(&down.state),
+            Err("job 1: n1 takes no jobs".to_string())
+        );
     }
 
     /// A job that wants a host alone bars others from its nodes that are down.
     #[test]
     fn the_audit_lets_a_job_have_nothing_of_a_node_that_is_down() {
-        let mut scene = cluster("").on_host("h", "2 x ncpus=4").queued(1, "select=1:ncpus=1 place=exclhost");
-        let facts = crate::model::node::NodeFacts { name: "n2".into(), host: "h".into(), ..Default::default() };
+        let mut scene = cluster("")
+            .on_host("h", "2 x ncpus=4")
+            .queued(1, "select=1:ncpus=1 place=exclhost");
+        let facts = crate::model::node::NodeFacts {
+            name: "n2".into(),
+            host: "h".into(),
+            ..Default::default()
+        };
         scene.state.set_node(&facts, false);
         assert_eq!(scene.starts(), "1 on n1");
     }
 
     #[test]
     fn the_audit_finds_who_takes_more_than_the_system_has() {
-        let pool = |total| crate::model::pool::Pool { total, ..Default::default() };
-        let mut scene = cluster("1 x ncpus=4").queued(1, "site_lic=2").queued(2, "select=1");
+        let pool = |total| crate::model::pool::Pool {
+            total,
+            ..Default::default()
+        };
+        let mut scene = cluster("1 x ncpus=4")
+            .queued(1, "site_lic=2")
+            .queued(2, "select=1");
         scene.state.set_pool("site_lic", pool(2));
         let plan = scene.plan();
         scene.state.set_pool("site_lic", pool(1));
-        assert_eq!(plan.audit(&scene.state), Err("job 1: takes more than the system has".to_string()));
+        assert_eq!(
+            plan.audit(&scene.state),
+            Err("job 1: takes more than the system has".to_string())
+        );
         let scene = scene.running(9, "select=1:ncpus=1 site_lic=2", "n1", 60);
-        assert_eq!(scene.starts(), "2 on n1", "who takes nothing of it may start");
+        assert_eq!(
+            scene.starts(),
+            "2 on n1",
+            "who takes nothing of it may start"
+        );
     }
 
     #[test]
     fn a_promise_that_slips_is_shown_with_its_cause() {
-        let mut scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 60).queued(2, "select=1:ncpus=4");
+        let mut scene = cluster("1 x ncpus=4")
+            .running(1, "select=1:ncpus=4", "n1", 60)
+            .queued(2, "select=1:ncpus=4");
         let plan = scene.plan();
         scene.apply(&plan);
         let shown = scene.at(70).plan().to_string();
@@ -444,7 +606,12 @@ mod tests {
         let line = shown.lines().next().unwrap();
         assert!(
             line.contains(", not in ")
-                && line.ends_with(&super::Cause::Overdue { job: crate::model::job::JobId::job(1) }.to_string()),
+                && line.ends_with(
+                    &super::Cause::Overdue {
+                        job: crate::model::job::JobId::job(1)
+                    }
+                    .to_string()
+                ),
             "{line}"
         );
     }

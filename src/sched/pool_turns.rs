@@ -1,5 +1,5 @@
-//! How well pools are served (YTsaurus): each is satisfied by what its jobs have of its fair share, and in each so
-//! is every operation (Y22).
+//! How well pools are served (YTsaurus): each is satisfied by what its jobs have of its fair share,
+//! and in each so is every operation (Y22).
 
 use super::amounts::{Amounts, add, multiple};
 use super::class::{Class, Waiting};
@@ -31,42 +31,70 @@ impl PoolTurns {
         classes: impl Iterator<Item = &'c Class> + Clone,
         now: Time,
     ) -> PoolTurns {
-        let shares =
-            FairShares::among(state.starvation.held.as_ref(), state, classes.clone(), policy, &Ahead::default(), now);
+        let shares = FairShares::among(
+            state.starvation.held.as_ref(),
+            state,
+            classes.clone(),
+            policy,
+            &Ahead::default(),
+            now,
+        );
         let tree = Tree::of(&policy.fair_share.accounts);
-        let mut pools = PoolTurns { tree, served: BTreeMap::new(), shares };
+        let mut pools = PoolTurns {
+            tree,
+            served: BTreeMap::new(),
+            shares,
+        };
         let nothing = || state.cluster.catalog.nothing();
         for line in &pools.shares.lines {
-            add(pools.served.entry(line.pool().to_string()).or_insert_with(nothing), &line.has);
+            add(
+                pools
+                    .served
+                    .entry(line.pool().to_string())
+                    .or_insert_with(nothing),
+                &line.has,
+            );
         }
         for class in classes {
-            pools.served.entry(pools.pool_of(&class.key)).or_insert_with(nothing);
+            pools
+                .served
+                .entry(pools.pool_of(&class.key))
+                .or_insert_with(nothing);
         }
         pools
     }
 
-    /// The place of a waiting job's operation among those of its pool, the lowest first: how far it has come to
-    /// its fair share (Y22), or where it stands in line (Y23).
+    /// The place of a waiting job's operation among those of its pool, the lowest first: how far it
+    /// has come to its fair share (Y22), or where it stands in line (Y23).
     pub fn place(&self, job: JobId, class: &ClassKey) -> f64 {
-        self.shares.party(job, Some(class.id)).map_or(MOST, |party| self.shares.turn(party))
+        self.shares
+            .party(job, Some(class.id))
+            .map_or(MOST, |party| self.shares.turn(party))
     }
 
     /// The pool of a class's jobs.
     pub fn pool_of(&self, class: &ClassKey) -> String {
-        self.tree.member(&class.who.user, class.who.account.as_deref()).account
+        self.tree
+            .member(&class.who.user, class.who.account.as_deref())
+            .account
     }
 
-    /// How far a pool has come to its fair share before a job of a class is served too, an array with all its
-    /// elements.
+    /// How far a pool has come to its fair share before a job of a class is served too, an array
+    /// with all its elements.
     pub fn serve(&mut self, pool: &str, class: &ClassKey, job: &Waiting) -> f64 {
-        let Some(served) = self.served.get(pool) else { return MOST };
+        let Some(served) = self.served.get(pool) else {
+            return MOST;
+        };
         let satisfaction = match self.shares.fair(pool) {
             Some(fair) if fair > 0.0 => (self.shares.whole.part(served) / fair).min(MOST),
             // Who is owed nothing has had enough as it is (F10).
             _ => MOST,
         };
         let taken = multiple(&class.shape.total, job.count());
-        self.served.get_mut(pool).into_iter().for_each(|served| add(served, &taken));
+        self.served
+            .get_mut(pool)
+            .into_iter()
+            .for_each(|served| add(served, &taken));
         satisfaction
     }
 }

@@ -19,7 +19,11 @@ pub struct Pools {
 impl Pools {
     /// Nothing of anything.
     pub fn new(catalog: &Catalog) -> Pools {
-        Pools { pools: BTreeMap::new(), used: catalog.nothing(), first: catalog.pooled().start }
+        Pools {
+            pools: BTreeMap::new(),
+            used: catalog.nothing(),
+            first: catalog.pooled().start,
+        }
     }
 
     /// Says what there is of a resource.
@@ -34,7 +38,10 @@ impl Pools {
 
     /// Those that are counted once for each host.
     pub fn by_host(&self) -> impl Iterator<Item = usize> + use<'_> {
-        self.pools.iter().filter(|(_, pool)| pool.per_host).map(|(&index, _)| index)
+        self.pools
+            .iter()
+            .filter(|(_, pool)| pool.per_host)
+            .map(|(&index, _)| index)
     }
 
     /// What is free of a resource; below zero when there is less than jobs have.
@@ -44,7 +51,11 @@ impl Pools {
 
     /// What is in use of a resource as far as is known, or is not there: by jobs and elsewhere.
     pub fn used(&self, index: usize) -> i64 {
-        self.used[index] + self.pools.get(&index).map_or(0, |pool| pool.missing + pool.elsewhere)
+        self.used[index]
+            + self
+                .pools
+                .get(&index)
+                .map_or(0, |pool| pool.missing + pool.elsewhere)
     }
 
     /// Enters what a job takes, that of nodes left aside.
@@ -66,18 +77,29 @@ impl Cluster {
     }
 }
 
-/// What a job of this shape takes of the whole system's resources when it is on these nodes, and with which of
-/// them: with the first, or with the first on each host.
-pub fn amounts(cluster: &Cluster, shape: &Shape, nodes: impl Iterator<Item = NodeIx>) -> Vec<(NodeIx, usize, i64)> {
+/// What a job of this shape takes of the whole system's resources when it is on these nodes, and
+/// with which of them: with the first, or with the first on each host.
+pub fn amounts(
+    cluster: &Cluster,
+    shape: &Shape,
+    nodes: impl Iterator<Item = NodeIx>,
+) -> Vec<(NodeIx, usize, i64)> {
     if shape.pooled.is_empty() {
         return Vec::new();
     }
     let mut hosts = BTreeSet::new();
-    let firsts: Vec<NodeIx> = nodes.filter(|&ix| hosts.insert(cluster.node(ix).host.as_str())).collect();
+    let firsts: Vec<NodeIx> = nodes
+        .filter(|&ix| hosts.insert(cluster.node(ix).host.as_str()))
+        .collect();
     let by_host = |index| cluster.pools.get(index).is_some_and(|pool| pool.per_host);
     let of_node = |(at, &ix): (usize, &NodeIx)| {
-        let taken = shape.pooled.iter().filter(move |&&(index, _)| at == 0 || by_host(index));
-        taken.map(move |&(index, amount)| (ix, index, amount)).collect::<Vec<_>>()
+        let taken = shape
+            .pooled
+            .iter()
+            .filter(move |&&(index, _)| at == 0 || by_host(index));
+        taken
+            .map(move |&(index, amount)| (ix, index, amount))
+            .collect::<Vec<_>>()
     };
     firsts.iter().enumerate().flat_map(of_node).collect()
 }
@@ -90,7 +112,14 @@ mod tests {
 
     fn scene(total: i64, per_host: bool) -> Scene {
         let mut scene = cluster("3 x ncpus=4");
-        scene.state.set_pool("site_lic", Pool { total, per_host, ..Pool::default() });
+        scene.state.set_pool(
+            "site_lic",
+            Pool {
+                total,
+                per_host,
+                ..Pool::default()
+            },
+        );
         scene
     }
 
@@ -127,7 +156,11 @@ mod tests {
         let plan = scene.plan();
         scene.apply(&plan);
         scene.state.set_total("site_lic", 10, 0);
-        assert_eq!(scene.queued(2, "site_lic=1").starts(), "", "what is over-committed never goes further");
+        assert_eq!(
+            scene.queued(2, "site_lic=1").starts(),
+            "",
+            "what is over-committed never goes further"
+        );
     }
 
     /// Q21: `global_host.X`.
@@ -139,8 +172,19 @@ mod tests {
         let plan = one.plan();
         one.apply(&plan);
         assert_eq!(one.state.pool("site_lic"), Some((1, 2)));
-        assert_eq!(scene.clone().queued(1, "select=2:ncpus=1 place=scatter site_lic=1").starts(), "1 on n1,n2");
-        assert_eq!(scene.queued(1, "select=3:ncpus=1 place=scatter site_lic=1").starts(), "");
+        assert_eq!(
+            scene
+                .clone()
+                .queued(1, "select=2:ncpus=1 place=scatter site_lic=1")
+                .starts(),
+            "1 on n1,n2"
+        );
+        assert_eq!(
+            scene
+                .queued(1, "select=3:ncpus=1 place=scatter site_lic=1")
+                .starts(),
+            ""
+        );
     }
 
     /// Q21: unless it is counted by host.
@@ -155,9 +199,18 @@ mod tests {
     /// Q21: a resource of some hosts only.
     #[test]
     fn what_is_bound_to_hosts_draws_its_jobs_there() {
-        let mut scene = cluster("3 x ncpus=4").queued(1, "select=1:ncpus=1 site_lic=1").queued(2, "select=1:ncpus=1");
+        let mut scene = cluster("3 x ncpus=4")
+            .queued(1, "select=1:ncpus=1 site_lic=1")
+            .queued(2, "select=1:ncpus=1");
         let scope = "hosts=n3".parse().unwrap();
-        scene.state.set_pool("site_lic", Pool { total: 5, scope, ..Pool::default() });
+        scene.state.set_pool(
+            "site_lic",
+            Pool {
+                total: 5,
+                scope,
+                ..Pool::default()
+            },
+        );
         assert_eq!(scene.starts(), "1 on n3; 2 on n1");
     }
 
@@ -173,7 +226,12 @@ mod tests {
 
     #[test]
     fn a_promise_counts_what_comes_back() {
-        let scene = scene(2, false).running(9, "select=1:ncpus=1 site_lic=2", "n1", 600).queued(1, "site_lic=1");
-        assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("", "1 at 600 on n1"));
+        let scene = scene(2, false)
+            .running(9, "select=1:ncpus=1 site_lic=2", "n1", 600)
+            .queued(1, "site_lic=1");
+        assert_eq!(
+            (scene.starts().as_str(), scene.booked().as_str()),
+            ("", "1 at 600 on n1")
+        );
     }
 }

@@ -59,7 +59,9 @@ impl Guide {
         let most = most_of_each(cluster);
         for (ix, kind) in cluster.kinds() {
             let place = ix.0 as usize;
-            guide.wealth.resize(guide.wealth.len().max(place + 1), Rank(0));
+            guide
+                .wealth
+                .resize(guide.wealth.len().max(place + 1), Rank(0));
             guide.speed.resize(guide.wealth.len(), 1000);
             guide.wealth[place] = wealth(kind, &most);
             guide.speed[place] = speed(kind);
@@ -85,7 +87,9 @@ impl Guide {
 
     /// The policy by which nodes are chosen for a job in this space.
     pub fn policy(&self, space: &Space, shape: &Shape) -> Allocation {
-        shape.allocation.map_or_else(|| self.usual(space), |allocation| then(allocation, space))
+        shape
+            .allocation
+            .map_or_else(|| self.usual(space), |allocation| then(allocation, space))
     }
 
     /// The same for a job that does not say.
@@ -96,7 +100,9 @@ impl Guide {
     /// The rank of a kind of node; None where it hangs on each node.
     pub fn of_kind(&self, policy: Allocation, kind: KindIx) -> Option<Rank> {
         match policy {
-            Allocation::FirstAvailable | Allocation::Contiguous | Allocation::MaxBalance => Some(Rank(0)),
+            Allocation::FirstAvailable | Allocation::Contiguous | Allocation::MaxBalance => {
+                Some(Rank(0))
+            }
             Allocation::MinResource | Allocation::Site => self.wealth.get(kind.0 as usize).copied(),
             Allocation::Fastest => Some(Rank(-self.speed(kind))),
             Allocation::LastAvailable | Allocation::CpuLoad | Allocation::Priority => None,
@@ -109,14 +115,22 @@ impl Guide {
             Allocation::LastAvailable => gap(space, shape, ix),
             Allocation::CpuLoad => idle_processors(space, ix),
             Allocation::Priority => self.worth(space, ix),
-            _ => space.cluster.node(ix).kind.and_then(|kind| self.of_kind(policy, kind)).unwrap_or_default(),
+            _ => space
+                .cluster
+                .node(ix)
+                .kind
+                .and_then(|kind| self.of_kind(policy, kind))
+                .unwrap_or_default(),
         }
     }
 
     /// M8f. What is undefined or makes no sense counts as 0.
     fn worth(&self, space: &Space, ix: NodeIx) -> Rank {
         let view = NodeView::new(space, ix);
-        let score = self.expression.as_ref().and_then(|e| e.number(&view).ok().flatten());
+        let score = self
+            .expression
+            .as_ref()
+            .and_then(|e| e.number(&view).ok().flatten());
         Rank::highest(score.unwrap_or(0.0))
     }
 }
@@ -130,7 +144,10 @@ fn then(allocation: Allocation, space: &Space) -> Allocation {
 }
 
 fn is_indifferent(placement: &Placement, cluster: &Cluster) -> bool {
-    let is_choosy = matches!(placement.allocation, Allocation::Contiguous | Allocation::MaxBalance | Allocation::Site);
+    let is_choosy = matches!(
+        placement.allocation,
+        Allocation::Contiguous | Allocation::MaxBalance | Allocation::Site
+    );
     let is_dedicated = |how: &Availability| *how == Availability::Dedicated;
     !is_choosy
         && placement.access == Access::Shared
@@ -138,7 +155,9 @@ fn is_indifferent(placement: &Placement, cluster: &Cluster) -> bool {
         && placement.veto.is_none()
         && is_dedicated(&placement.availability)
         && placement.availabilities.values().all(is_dedicated)
-        && cluster.kinds().all(|(_, kind)| kind.terms == Terms::default())
+        && cluster
+            .kinds()
+            .all(|(_, kind)| kind.terms == Terms::default())
 }
 
 /// M8b: how long a node would lie idle between the job's end and the next promise.
@@ -152,7 +171,9 @@ fn gap(space: &Space, shape: &Shape, ix: NodeIx) -> Rank {
 /// M8d: processors less the larger of load and what is given away.
 fn idle_processors(space: &Space, ix: NodeIx) -> Rank {
     let node = space.cluster.node(ix);
-    let (Some(index), Some(kind)) = (space.cluster.catalog.index("ncpus"), node.kind) else { return Rank(0) };
+    let (Some(index), Some(kind)) = (space.cluster.catalog.index("ncpus"), node.kind) else {
+        return Rank(0);
+    };
     let all = space.cluster.kind(kind).empty.free[index].saturating_mul(1000);
     let given = all - space.room(ix).free[index].saturating_mul(1000);
     Rank(-(all - given.max(i64::from(node.load))))
@@ -162,15 +183,20 @@ fn idle_processors(space: &Space, ix: NodeIx) -> Rank {
 fn most_of_each(cluster: &Cluster) -> Vec<i64> {
     let mut most = cluster.catalog.no_room().to_vec();
     for (_, kind) in cluster.kinds() {
-        most.iter_mut().zip(&kind.empty.free).for_each(|(most, has)| *most = (*most).max(*has));
+        most.iter_mut()
+            .zip(&kind.empty.free)
+            .for_each(|(most, has)| *most = (*most).max(*has));
     }
     most
 }
 
-/// M8c: the sum of its shares of the most there is, in millionths. What has no bound counts nothing.
+/// M8c: the sum of its shares of the most there is, in millionths. What has no bound counts
+/// nothing.
 fn wealth(kind: &Kind, most: &[i64]) -> Rank {
     let share = |(has, most): (&i64, &i64)| match most {
-        1..MOST_OF_A_NODE => i64::try_from(i128::from(*has) * 1_000_000 / i128::from(*most)).unwrap_or(0),
+        1..MOST_OF_A_NODE => {
+            i64::try_from(i128::from(*has) * 1_000_000 / i128::from(*most)).unwrap_or(0)
+        }
         _ => 0,
     };
     Rank(kind.empty.free.iter().zip(most).map(share).sum())
@@ -212,14 +238,24 @@ mod tests {
 
     /// The nodes one job after another gets.
     fn order(scene: &Scene) -> String {
-        let scene = (1..=4).fold(scene.clone(), |scene, job| scene.queued(job, "select=1:ncpus=4:mem=4gb place=excl"));
-        let nodes: Vec<String> = scene.plan().starts.iter().map(|start| start.shares[0].node.clone()).collect();
+        let scene = (1..=4).fold(scene.clone(), |scene, job| {
+            scene.queued(job, "select=1:ncpus=4:mem=4gb place=excl")
+        });
+        let nodes: Vec<String> = scene
+            .plan()
+            .starts
+            .iter()
+            .map(|start| start.shares[0].node.clone())
+            .collect();
         nodes.join(",")
     }
 
     #[test]
     fn m8a_firstavailable_takes_the_first() {
-        assert_eq!(four(Allocation::FirstAvailable).queued(1, JOB).starts(), "1 on n1");
+        assert_eq!(
+            four(Allocation::FirstAvailable).queued(1, JOB).starts(),
+            "1 on n1"
+        );
     }
 
     #[test]
@@ -235,7 +271,10 @@ mod tests {
             space.promise(cluster.find(node).unwrap(), Time(hours * 3_600_000));
         }
         let job = scene.job(1, JOB);
-        let shape = Shape { end: Some(Time(7_200_000)), ..Shape::new(&job, &cluster.catalog) };
+        let shape = Shape {
+            end: Some(Time(7_200_000)),
+            ..Shape::new(&job, &cluster.catalog)
+        };
         let mut got = Vec::new();
         for _ in 0..3 {
             let pick = super::super::matching::fit(&space, &shape).unwrap().picks[0].0;
@@ -247,11 +286,17 @@ mod tests {
 
     #[test]
     fn m8c_minresource_keeps_the_large_nodes() {
-        assert_eq!(four(Allocation::MinResource).queued(1, JOB).starts(), "1 on n1");
+        assert_eq!(
+            four(Allocation::MinResource).queued(1, JOB).starts(),
+            "1 on n1"
+        );
         let mut scene = cluster("1 x ncpus=1:mem=256mb, 1 x ncpus=1:mem=1gb");
         scene.policy.placement.allocation = Allocation::MinResource;
         let (x, y) = ("select=1:ncpus=1:mem=512mb", "select=1:ncpus=1:mem=128mb");
-        assert_eq!(scene.clone().queued(1, x).queued(2, y).starts(), "1 on n2; 2 on n1");
+        assert_eq!(
+            scene.clone().queued(1, x).queued(2, y).starts(),
+            "1 on n2; 2 on n1"
+        );
         assert_eq!(scene.queued(1, y).queued(2, x).starts(), "1 on n1; 2 on n2");
     }
 
@@ -269,7 +314,8 @@ mod tests {
 
     #[test]
     fn m8d_what_is_given_away_is_not_idle_whatever_the_load() {
-        let mut scene = cluster("1 x ncpus=8, 1 x ncpus=4").running(9, "select=1:ncpus=6", "n1", 60);
+        let mut scene =
+            cluster("1 x ncpus=8, 1 x ncpus=4").running(9, "select=1:ncpus=6", "n1", 60);
         scene.policy.placement.allocation = Allocation::CpuLoad;
         assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
     }
@@ -284,17 +330,29 @@ mod tests {
         let mut scene = four(Allocation::Priority);
         scene.policy.placement.rank = Expression::parse("SPEED + .01*AMEM - 10*JOBCOUNT").ok();
         let idle = "select=1:ncpus=0";
-        let scene = scene.running(91, idle, "n2", 600).running(92, idle, "n3", 600).running(93, idle, "n3", 600);
-        let starts = (1..=4).fold(scene.clone(), |s, job| s.queued(job, "select=1:ncpus=4")).starts();
+        let scene = scene
+            .running(91, idle, "n2", 600)
+            .running(92, idle, "n3", 600)
+            .running(93, idle, "n3", 600);
+        let starts = (1..=4)
+            .fold(scene.clone(), |s, job| s.queued(job, "select=1:ncpus=4"))
+            .starts();
         assert_eq!(starts, "1 on n3; 2 on n2; 3 on n2; 4 on n4");
         let mut packing = scene;
         packing.policy.placement.rank = Expression::parse("JOBCOUNT").ok();
-        assert_eq!(packing.queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1").starts(), "1 on n3; 2 on n3");
+        assert_eq!(
+            packing
+                .queued(1, "select=1:ncpus=1")
+                .queued(2, "select=1:ncpus=1")
+                .starts(),
+            "1 on n3; 2 on n3"
+        );
     }
 
     #[test]
     fn m8_a_job_may_choose_another_policy() {
-        let mut scene = four(Allocation::FirstAvailable).queued(1, &format!("{JOB} nalloc=fastest"));
+        let mut scene =
+            four(Allocation::FirstAvailable).queued(1, &format!("{JOB} nalloc=fastest"));
         assert_eq!(scene.starts(), "1 on n3");
         scene = four(Allocation::Fastest).queued(1, &format!("{JOB} nalloc=firstavailable"));
         assert_eq!(scene.starts(), "1 on n1");
@@ -303,8 +361,15 @@ mod tests {
     #[test]
     fn m8i_a_program_of_the_site_decides() {
         let mut scene = four(Allocation::Site).queued(1, JOB);
-        assert_eq!(scene.starts(), "1 on n1", "until it has answered, by what nodes have");
-        let class = scene.state.class_of(crate::model::job::JobId::job(1)).unwrap();
+        assert_eq!(
+            scene.starts(),
+            "1 on n1",
+            "until it has answered, by what nodes have"
+        );
+        let class = scene
+            .state
+            .class_of(crate::model::job::JobId::job(1))
+            .unwrap();
         assert!(scene.state.set_answer(class, Some(&["n2".to_string()])));
         assert_eq!(scene.starts(), "1 on n2");
         assert!(!scene.state.set_answer(class, Some(&["nX".to_string()])));
@@ -314,13 +379,20 @@ mod tests {
     #[test]
     fn the_highest_score_has_the_lowest_rank() {
         let scores = [1e9, 2.5, 2.0, 0.0, -0.0, -1.0, -1e9];
-        assert!(scores.windows(2).all(|pair| Rank::highest(pair[0]) <= Rank::highest(pair[1])));
-        assert!(Rank::highest(2.5) < Rank::highest(2.0) && Rank::highest(0.0) == Rank::highest(-0.0));
+        assert!(
+            scores
+                .windows(2)
+                .all(|pair| Rank::highest(pair[0]) <= Rank::highest(pair[1]))
+        );
+        assert!(
+            Rank::highest(2.5) < Rank::highest(2.0) && Rank::highest(0.0) == Rank::highest(-0.0)
+        );
     }
 
     #[test]
     fn m8e_fractions_of_speed_count() {
-        let mut scene = cluster("1 x ncpus=4:speed=1.2, 1 x ncpus=4:speed=1.5, 1 x ncpus=4:speed=0.9");
+        let mut scene =
+            cluster("1 x ncpus=4:speed=1.2, 1 x ncpus=4:speed=1.5, 1 x ncpus=4:speed=0.9");
         scene.policy.placement.allocation = Allocation::Fastest;
         assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
     }

@@ -1,5 +1,5 @@
-//! The nodes in the order in which most jobs are to get them, with what each has free: so that the first
-//! with room are found without a look at the others.
+//! The nodes in the order in which most jobs are to get them, with what each has free: so that the
+//! first with room are found without a look at the others.
 
 use super::cluster::NodeIx;
 use super::columns::Columns;
@@ -15,20 +15,29 @@ pub struct Preferred {
 }
 
 impl Preferred {
-    /// All nodes by rank and then in their order, which nobody can join so far; `ranks` has one for each,
-    /// `width` is the number of resources.
+    /// All nodes by rank and then in their order, which nobody can join so far; `ranks` has one for
+    /// each, `width` is the number of resources.
     pub fn closed(ranks: impl Iterator<Item = (Rank, NodeIx)>, width: usize) -> Preferred {
         let mut ranked: Vec<(Rank, NodeIx)> = ranks.collect();
         ranked.sort_unstable();
         let mut places = vec![0; ranked.len()];
-        ranked.iter().enumerate().for_each(|(place, (_, ix))| places[ix.0 as usize] = place as u32);
+        ranked
+            .iter()
+            .enumerate()
+            .for_each(|(place, (_, ix))| places[ix.0 as usize] = place as u32);
         let columns = Columns::closed(width, ranked.len());
-        Preferred { nodes: ranked.into_iter().map(|(_, ix)| ix).collect(), places, columns }
+        Preferred {
+            nodes: ranked.into_iter().map(|(_, ix)| ix).collect(),
+            places,
+            columns,
+        }
     }
 
     /// What these nodes have free, of which nobody could join any so far.
     pub fn fill<'a>(&mut self, nodes: impl Iterator<Item = (NodeIx, &'a [i64])>) {
-        let Preferred { places, columns, .. } = self;
+        let Preferred {
+            places, columns, ..
+        } = self;
         columns.fill(nodes.map(|(ix, free)| (places[ix.0 as usize] as usize, free)));
     }
 

@@ -1,7 +1,7 @@
-//! Who goes first? Walks the waiting jobs by rank without sorting them: a heap over the first job of
-//! each shape, of its classes those that are needed, and of these their jobs one after another. Jobs
-//! of one class differ in nothing but their place in the queue, and classes of one shape share their
-//! refusals for want of room.
+//! Who goes first? Walks the waiting jobs by rank without sorting them: a heap over the first job
+//! of each shape, of its classes those that are needed, and of these their jobs one after another.
+//! Jobs of one class differ in nothing but their place in the queue, and classes of one shape share
+//! their refusals for want of room.
 
 use super::alike::{Group, Members};
 use super::class::{InOrder, Waiting};
@@ -51,9 +51,22 @@ struct Row<'s> {
 
 /// The queue as it was put in order.
 pub fn rank<'s>(state: &'s State, resolved: &'s Resolved) -> Ranking<'s> {
-    let rows = state.alike.groups().map(|(group, members)| Row::new(group, members)).collect();
-    let mut ranking = Ranking { state, resolved, lines: Vec::new(), rows, heads: BinaryHeap::new() };
-    ranking.heads = (0..ranking.rows.len()).filter_map(|row| ranking.head(row)).collect::<Vec<_>>().into();
+    let rows = state
+        .alike
+        .groups()
+        .map(|(group, members)| Row::new(group, members))
+        .collect();
+    let mut ranking = Ranking {
+        state,
+        resolved,
+        lines: Vec::new(),
+        rows,
+        heads: BinaryHeap::new(),
+    };
+    ranking.heads = (0..ranking.rows.len())
+        .filter_map(|row| ranking.head(row))
+        .collect::<Vec<_>>()
+        .into();
     ranking
 }
 
@@ -65,12 +78,20 @@ fn ahead_of(asks_for_window: bool, ahead: i64) -> i64 {
 impl<'s> Candidate<'s> {
     /// A job considered by itself, outside of any order.
     pub fn alone(job: JobId, class: &'s ClassKey) -> Candidate<'s> {
-        Candidate { job, class, begun: 0, line: usize::MAX }
+        Candidate {
+            job,
+            class,
+            begun: 0,
+            line: usize::MAX,
+        }
     }
 
     /// An element of an array that limits itself, of which so many have begun.
     pub fn element(job: JobId, class: &'s ClassKey, begun: u32) -> Candidate<'s> {
-        Candidate { begun, ..Candidate::alone(job, class) }
+        Candidate {
+            begun,
+            ..Candidate::alone(job, class)
+        }
     }
 
     /// The same, asking for this.
@@ -90,7 +111,12 @@ impl<'s> Ranking<'s> {
             }
         };
         let Line { class, key, .. } = self.lines[line];
-        Some(Candidate { job: place.1, class: key, begun: class.begun(), line })
+        Some(Candidate {
+            job: place.1,
+            class: key,
+            begun: class.begun(),
+            line,
+        })
     }
 
     /// Goes on with the next job of the class, and with all that ask for the same.
@@ -99,25 +125,32 @@ impl<'s> Ranking<'s> {
         self.pass(candidate);
     }
 
-    /// Goes on with the other classes that ask for the same: this one was refused for a reason of its
-    /// own.
+    /// Goes on with the other classes that ask for the same: this one was refused for a reason of
+    /// its own.
     pub fn pass(&mut self, candidate: Candidate) {
         let head = self.head(self.lines[candidate.line].row);
         self.heads.extend(head);
     }
 
-    /// Goes on without those that ask for the same as some of which this is true; asked in the order of
-    /// what is asked for.
+    /// Goes on without those that ask for the same as some of which this is true; asked in the
+    /// order of what is asked for.
     pub fn dismiss(&mut self, mut is_over: impl FnMut(&'s Members) -> bool) {
         let mut goes_on = vec![false; self.rows.len()];
-        self.heads.iter().for_each(|&Reverse((_, row))| goes_on[row] = true);
-        for (row, goes_on) in goes_on.iter_mut().enumerate().filter(|(_, goes_on)| **goes_on) {
+        self.heads
+            .iter()
+            .for_each(|&Reverse((_, row))| goes_on[row] = true);
+        for (row, goes_on) in goes_on
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, goes_on)| **goes_on)
+        {
             *goes_on = !is_over(self.rows[row].members);
         }
         self.heads.retain(|&Reverse((_, row))| goes_on[row]);
     }
 
-    /// From here on the jobs of the classes worth most come first; between equals it stays as it was.
+    /// From here on the jobs of the classes worth most come first; between equals it stays as it
+    /// was.
     pub fn prefer(&mut self, worth: impl Fn(&ClassKey) -> i64) {
         self.reorder(|line| {
             let key = &line.class.key;
@@ -135,11 +168,16 @@ impl<'s> Ranking<'s> {
         let rows: Vec<usize> = self.heads.iter().map(|Reverse((_, row))| *row).collect();
         rows.iter().for_each(|&row| self.open_all(row));
         let begun = rows.iter().flat_map(|&row| &self.rows[row].begun);
-        let mut heads: Vec<_> = begun.map(|&Reverse(((_, head), line))| (head, line)).collect();
+        let mut heads: Vec<_> = begun
+            .map(|&Reverse(((_, head), line))| (head, line))
+            .collect();
         heads.sort_unstable();
         let of = |((_, (_, first)), line): (Head, usize)| {
             let later = self.lines[line].clone().map(|(_, (_, job))| job);
-            (self.lines[line].key, std::iter::once(first).chain(later).take(most).collect())
+            (
+                self.lines[line].key,
+                std::iter::once(first).chain(later).take(most).collect(),
+            )
         };
         heads.into_iter().map(of).collect()
     }
@@ -161,7 +199,10 @@ impl<'s> Ranking<'s> {
     /// Takes the best job of a row, with its line.
     fn draw(&mut self, row: usize) -> Option<(Place, usize)> {
         let begun = self.rows[row].begun.peek().map(|&Reverse((turn, _))| turn);
-        if self.rows[row].first_fresh().is_some_and(|fresh| begun.is_none_or(|begun| fresh < begun)) {
+        if self.rows[row]
+            .first_fresh()
+            .is_some_and(|fresh| begun.is_none_or(|begun| fresh < begun))
+        {
             self.open(row);
         }
         let Reverse(((_, (_, place)), line)) = self.rows[row].begun.pop()?;
@@ -170,11 +211,22 @@ impl<'s> Ranking<'s> {
 
     /// Begins with the first class of a row of which no job was drawn yet.
     fn open(&mut self, row: usize) {
-        let class = self.rows[row].fresh.next().and_then(|(_, class)| self.state.classes.get(class));
+        let class = self.rows[row]
+            .fresh
+            .next()
+            .and_then(|(_, class)| self.state.classes.get(class));
         let Some(class) = class else { return };
         let ahead = self.rows[row].ahead;
         let key = self.resolved.of(&class.key);
-        self.lines.push(Line { row, class, key, jobs: class.in_order(), array: None, ahead, chosen: 0 });
+        self.lines.push(Line {
+            row,
+            class,
+            key,
+            jobs: class.in_order(),
+            array: None,
+            ahead,
+            chosen: 0,
+        });
         self.advance(self.lines.len() - 1);
     }
 
@@ -187,14 +239,20 @@ impl<'s> Ranking<'s> {
     fn advance(&mut self, line: usize) {
         if let Some(head) = self.lines[line].next() {
             let turn = (self.lines[line].spend(), head);
-            self.rows[self.lines[line].row].begun.push(Reverse((turn, line)));
+            self.rows[self.lines[line].row]
+                .begun
+                .push(Reverse((turn, line)));
         }
     }
 
     /// A row's place among the rows.
     fn head(&mut self, row: usize) -> Option<Reverse<(Turn, usize)>> {
         let begun = self.rows[row].begun.peek().map(|&Reverse((turn, _))| turn);
-        let best = self.rows[row].first_fresh().into_iter().chain(begun).min()?;
+        let best = self.rows[row]
+            .first_fresh()
+            .into_iter()
+            .chain(begun)
+            .min()?;
         Some(Reverse((best, row)))
     }
 }
@@ -202,12 +260,19 @@ impl<'s> Ranking<'s> {
 impl<'s> Row<'s> {
     fn new(group: &Group, members: &'s Members) -> Row<'s> {
         let ahead = ahead_of(group.asks_for_window, 0);
-        Row { members, fresh: members.classes.iter().peekable(), ahead, begun: BinaryHeap::new() }
+        Row {
+            members,
+            fresh: members.classes.iter().peekable(),
+            ahead,
+            begun: BinaryHeap::new(),
+        }
     }
 
     /// The turn of the best job of the classes that have not begun.
     fn first_fresh(&mut self) -> Option<Turn> {
-        self.fresh.peek().map(|&&(head, _)| (self.ahead.saturating_neg(), head))
+        self.fresh
+            .peek()
+            .map(|&&(head, _)| (self.ahead.saturating_neg(), head))
     }
 }
 
@@ -232,7 +297,11 @@ impl Line<'_> {
     fn spend(&mut self) -> i64 {
         let is_chosen = self.chosen > 0;
         self.chosen -= usize::from(is_chosen);
-        if is_chosen { i64::MIN } else { self.ahead.saturating_neg() }
+        if is_chosen {
+            i64::MIN
+        } else {
+            self.ahead.saturating_neg()
+        }
     }
 }
 
@@ -245,11 +314,19 @@ impl Iterator for Line<'_> {
                 && let Some(position) = array.elements.waiting().next(from)
             {
                 self.array = Some(((merit, (rank, id)), array, position + 1));
-                return Some((merit, (rank, JobId::element(id.number, array.indices.at(position)))));
+                return Some((
+                    merit,
+                    (rank, JobId::element(id.number, array.indices.at(position))),
+                ));
             }
             match self.jobs.next()? {
                 (head, Waiting { array: None, .. }) => return Some(head),
-                (head, Waiting { array: Some(array), .. }) => self.array = Some((head, array, 0)),
+                (
+                    head,
+                    Waiting {
+                        array: Some(array), ..
+                    },
+                ) => self.array = Some((head, array, 0)),
             }
         }
     }
@@ -276,19 +353,29 @@ mod tests {
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1 array=1-5:2")
             .queued(3, "select=1:ncpus=1");
-        assert_eq!(scene.starts(), "1 on n1; 2[1] on n1; 2[3] on n1; 2[5] on n1");
+        assert_eq!(
+            scene.starts(),
+            "1 on n1; 2[1] on n1; 2[3] on n1; 2[5] on n1"
+        );
     }
 
     #[test]
     fn an_array_of_which_all_elements_have_begun_hides_nobody() {
-        let scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=1 array=1-2").queued(2, "select=1:ncpus=3");
+        let scene = cluster("1 x ncpus=4")
+            .queued(1, "select=1:ncpus=1 array=1-2")
+            .queued(2, "select=1:ncpus=3");
         assert_eq!(scene.begun(1, 0, 1).starts(), "2 on n1");
     }
 
     #[test]
     fn a_million_elements_are_not_looked_at_one_by_one() {
-        let scene = cluster("1 x ncpus=2").queued(1, "select=1:ncpus=1 array=0-999999").queued(2, "select=1:ncpus=1");
-        assert_eq!((scene.starts().as_str(), scene.plan().considered), ("1[0] on n1; 1[1] on n1", 3));
+        let scene = cluster("1 x ncpus=2")
+            .queued(1, "select=1:ncpus=1 array=0-999999")
+            .queued(2, "select=1:ncpus=1");
+        assert_eq!(
+            (scene.starts().as_str(), scene.plan().considered),
+            ("1[0] on n1; 1[1] on n1", 3)
+        );
     }
 
     #[test]
@@ -304,14 +391,25 @@ mod tests {
         assert_eq!(scene("rank=1").starts(), "1 on n1", "ties go by the number");
         let mut scene = scene("rank=0");
         scene.state.withdraw(JobId::job(3));
-        assert_eq!(scene.starts(), "1 on n1", "a job with a rank of its own is withdrawn like any other");
+        assert_eq!(
+            scene.starts(),
+            "1 on n1",
+            "a job with a rank of its own is withdrawn like any other"
+        );
     }
 
     #[test]
     fn a_class_shares_its_refusal() {
         let mut scene = cluster("1 x ncpus=1").running(9000, "select=1:ncpus=1", "n1", 60);
         for job in 1..=100 {
-            scene = scene.queued(job, if job % 2 == 0 { "select=1:ncpus=1" } else { "select=1:ncpus=2" });
+            scene = scene.queued(
+                job,
+                if job % 2 == 0 {
+                    "select=1:ncpus=1"
+                } else {
+                    "select=1:ncpus=2"
+                },
+            );
         }
         let plan = scene.plan();
         assert_eq!((plan.considered, plan.verdicts.len()), (2, 2));
@@ -324,7 +422,11 @@ mod tests {
             scene = scene.queued(job, &format!("select=1:ncpus=1 walltime={}", 60 + job));
         }
         let plan = scene.plan();
-        assert_eq!((plan.considered, plan.verdicts.len()), (1, 1), "the one that is promised a start speaks for all");
+        assert_eq!(
+            (plan.considered, plan.verdicts.len()),
+            (1, 1),
+            "the one that is promised a start speaks for all"
+        );
         assert_eq!(scene.reason(100).unwrap().code(), "amount.ncpus");
     }
 

@@ -28,17 +28,26 @@ struct Seat {
 }
 
 impl<'s> QueueOrder<'s> {
-    /// The order in which a cycle at this moment would look at them: by what they were worth when they were
-    /// rated last, if that still holds then (F9).
+    /// The order in which a cycle at this moment would look at them: by what they were worth when
+    /// they were rated last, if that still holds then (F9).
     pub fn of(state: &'s State, policy: &'s Policy, now: Time) -> QueueOrder<'s> {
         let state = state.prioritised(policy, now);
         let seats = state.classes.values().flat_map(|class| {
             let (is_unreserved, id) = (class.key.asks_for.is_none(), class.key.id);
-            class.jobs().map(move |(place, waiting)| Seat { is_unreserved, merit: waiting.merit, place, class: id })
+            class.jobs().map(move |(place, waiting)| Seat {
+                is_unreserved,
+                merit: waiting.merit,
+                place,
+                class: id,
+            })
         });
         let mut seats: Vec<Seat> = seats.collect();
         seats.sort_unstable();
-        QueueOrder { state, policy, seats }
+        QueueOrder {
+            state,
+            policy,
+            seats,
+        }
     }
 
     /// How many places there are.
@@ -57,25 +66,45 @@ impl<'s> QueueOrder<'s> {
         (0..self.len()).filter_map(move |at| self.turn(at, &yardstick))
     }
 
-    /// The places of these jobs, each with those next to it, in the order of the queue; an element has that
-    /// of its array. Who does not wait is left out.
+    /// The places of these jobs, each with those next to it, in the order of the queue; an element
+    /// has that of its array. Who does not wait is left out.
     pub fn places_of(&self, jobs: &[JobId]) -> Vec<Neighbours> {
         let mut wanted: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
-        for &job in jobs.iter().filter(|job| self.state.class_of(**job).is_some()) {
-            let seated = if self.state.jobs.contains_key(&job) { Some(job) } else { job.parent() };
-            seated.into_iter().for_each(|seated| wanted.entry(seated).or_default().push(job));
+        for &job in jobs
+            .iter()
+            .filter(|job| self.state.class_of(**job).is_some())
+        {
+            let seated = if self.state.jobs.contains_key(&job) {
+                Some(job)
+            } else {
+                job.parent()
+            };
+            seated
+                .into_iter()
+                .for_each(|seated| wanted.entry(seated).or_default().push(job));
         }
         let yardstick = &self.yardstick();
         let seats = self.seats.iter().enumerate();
         let found = seats.filter_map(|(at, seat)| Some((at, wanted.get(&seat.place.1)?)));
-        found.flat_map(|(at, jobs)| jobs.iter().filter_map(move |&job| self.neighbours(at, job, yardstick))).collect()
+        found
+            .flat_map(|(at, jobs)| {
+                jobs.iter()
+                    .filter_map(move |&job| self.neighbours(at, job, yardstick))
+            })
+            .collect()
     }
 
     fn neighbours(&self, at: usize, job: JobId, yardstick: &Yardstick) -> Option<Neighbours> {
         let mut own = self.turn(at, yardstick)?;
         own.worth.job = job;
-        let above = at.checked_sub(1).and_then(|above| self.turn(above, yardstick));
-        Some(Neighbours { own, above, below: self.turn(at + 1, yardstick) })
+        let above = at
+            .checked_sub(1)
+            .and_then(|above| self.turn(above, yardstick));
+        Some(Neighbours {
+            own,
+            above,
+            below: self.turn(at + 1, yardstick),
+        })
     }
 
     fn turn(&self, at: usize, yardstick: &Yardstick) -> Option<Turn> {
@@ -101,8 +130,8 @@ impl<'s> QueueOrder<'s> {
 }
 
 impl State {
-    /// What a candidate was worth when it was rated last: what stays with it when it starts (F9). An element
-    /// is worth as much as its array.
+    /// What a candidate was worth when it was rated last: what stays with it when it starts (F9).
+    /// An element is worth as much as its array.
     pub fn score(&self, policy: &Policy, job: JobId) -> Option<f64> {
         match policy.precedence.order {
             Order::Fcfs if self.waiting_class(job)?.system_priority.is_none() => {
@@ -112,8 +141,8 @@ impl State {
         }
     }
 
-    /// The scores of these candidates at a moment, or of all if none are named; nothing under [`Order::Fcfs`], which
-    /// computes none.
+    /// The scores of these candidates at a moment, or of all if none are named; nothing under
+    /// [`Order::Fcfs`], which computes none.
     pub fn scores(&self, policy: &Policy, now: Time, jobs: &[JobId]) -> Vec<(JobId, f64)> {
         if policy.precedence.order == Order::Fcfs {
             return Vec::new();
@@ -127,8 +156,8 @@ impl State {
         waiting.filter_map(|((_, job), _)| score(job)).collect()
     }
 
-    /// Of two candidates the one that goes first for what it is worth, whatever their places are. None where
-    /// places decide, or turns that hang on them.
+    /// Of two candidates the one that goes first for what it is worth, whatever their places are.
+    /// None where places decide, or turns that hang on them.
     pub fn worth_more(&self, policy: &Policy, one: JobId, other: JobId) -> Option<JobId> {
         let (own, theirs) = (self.waiting(one)?.merit, self.waiting(other)?.merit);
         let decides = own != theirs && !policy.precedence.takes_turns();
@@ -148,11 +177,20 @@ mod tests {
     /// Jobs that differ in all that may count.
     fn scene(order: Order) -> Scene {
         let mut scene = cluster("99 x ncpus=4").queued(1, "select=2:ncpus=1 walltime=60");
-        scene = scene.owned("bob").queued(2, "select=1:ncpus=4 walltime=600 qos=expedite");
-        scene =
-            scene.queued(3, "select=1:ncpus=1 walltime=9 rank=0").queued(4, "select=7:ncpus=1 walltime=9 qos=standby");
-        scene = scene.owned("eve").queued(5, "array=0-3 select=1:ncpus=2 walltime=60").at(1000);
-        scene.policy.precedence = Precedence { order, ..Precedence::by_formula("nodect * 10 + walltime") };
+        scene = scene
+            .owned("bob")
+            .queued(2, "select=1:ncpus=4 walltime=600 qos=expedite");
+        scene = scene
+            .queued(3, "select=1:ncpus=1 walltime=9 rank=0")
+            .queued(4, "select=7:ncpus=1 walltime=9 qos=standby");
+        scene = scene
+            .owned("eve")
+            .queued(5, "array=0-3 select=1:ncpus=2 walltime=60")
+            .at(1000);
+        scene.policy.precedence = Precedence {
+            order,
+            ..Precedence::by_formula("nodect * 10 + walltime")
+        };
         scene
     }
 
@@ -164,9 +202,21 @@ mod tests {
     /// I12.
     #[test]
     fn the_queue_is_told_in_the_order_in_which_a_cycle_starts_jobs() {
-        for by in [Order::Fcfs, Order::Cluster, Order::Priority, Order::Formula, Order::Multifactor, Order::Pool] {
+        for by in [
+            Order::Fcfs,
+            Order::Cluster,
+            Order::Priority,
+            Order::Formula,
+            Order::Multifactor,
+            Order::Pool,
+        ] {
             let scene = scene(by);
-            let mut started: Vec<u64> = scene.plan().starts.iter().map(|start| start.job.number).collect();
+            let mut started: Vec<u64> = scene
+                .plan()
+                .starts
+                .iter()
+                .map(|start| start.job.number)
+                .collect();
             started.dedup();
             assert_eq!((order(&scene), started.len()), (started, 5), "{by:?}");
         }
@@ -176,9 +226,15 @@ mod tests {
     #[test]
     fn ranks_and_worths_are_those_of_the_jobs() {
         let scene = scene(Order::Multifactor);
-        for (at, turn) in QueueOrder::of(&scene.state, &scene.policy, scene.now).turns().enumerate() {
+        for (at, turn) in QueueOrder::of(&scene.state, &scene.policy, scene.now)
+            .turns()
+            .enumerate()
+        {
             assert_eq!((turn.rank, turn.precedence.as_str()), (at as u64 + 1, ""));
-            assert_eq!(scene.state.worth(&scene.policy, scene.now, turn.worth.job), Some(turn.worth));
+            assert_eq!(
+                scene.state.worth(&scene.policy, scene.now, turn.worth.job),
+                Some(turn.worth)
+            );
         }
     }
 
@@ -186,11 +242,26 @@ mod tests {
     fn a_job_is_told_with_who_is_next_to_it_and_what_differs() {
         let scene = scene(Order::Formula);
         let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
-        let jobs = [JobId::job(3), JobId::element(5, 2), JobId::job(2), JobId::job(77)];
+        let jobs = [
+            JobId::job(3),
+            JobId::element(5, 2),
+            JobId::job(2),
+            JobId::job(77),
+        ];
         let told: Vec<_> = queue.places_of(&jobs);
-        let ids = |turn: &Option<Turn>| turn.as_ref().map(|turn| (turn.rank, turn.worth.job.number));
-        let shown: Vec<_> =
-            told.iter().map(|told| (ids(&told.above), told.own.worth.job, told.own.rank, ids(&told.below))).collect();
+        let ids =
+            |turn: &Option<Turn>| turn.as_ref().map(|turn| (turn.rank, turn.worth.job.number));
+        let shown: Vec<_> = told
+            .iter()
+            .map(|told| {
+                (
+                    ids(&told.above),
+                    told.own.worth.job,
+                    told.own.rank,
+                    ids(&told.below),
+                )
+            })
+            .collect();
         assert_eq!(
             shown,
             [
@@ -212,7 +283,10 @@ mod tests {
         let mut scene = scene(Order::Formula);
         scene.state.prioritise(&scene.policy, scene.now);
         let jobs = [JobId::job(2), JobId::element(5, 1), JobId::job(77)];
-        assert_eq!(jobs.map(|job| scene.state.score(&scene.policy, job)), [Some(610.0), Some(70.0), None]);
+        assert_eq!(
+            jobs.map(|job| scene.state.score(&scene.policy, job)),
+            [Some(610.0), Some(70.0), None]
+        );
     }
 
     /// X18.
@@ -221,10 +295,19 @@ mod tests {
         let more = |by: Order, one: u64, other: u64| {
             let mut scene = scene(by);
             scene.state.prioritise(&scene.policy, scene.now);
-            scene.state.worth_more(&scene.policy, JobId::job(one), JobId::job(other)).map(|job| job.number)
+            scene
+                .state
+                .worth_more(&scene.policy, JobId::job(one), JobId::job(other))
+                .map(|job| job.number)
         };
-        assert_eq!((more(Order::Formula, 1, 2), more(Order::Formula, 2, 1)), (Some(2), Some(2)));
-        assert_eq!([Order::Fcfs, Order::Priority, Order::Pool].map(|by| more(by, 1, 2)), [None; 3]);
+        assert_eq!(
+            (more(Order::Formula, 1, 2), more(Order::Formula, 2, 1)),
+            (Some(2), Some(2))
+        );
+        assert_eq!(
+            [Order::Fcfs, Order::Priority, Order::Pool].map(|by| more(by, 1, 2)),
+            [None; 3]
+        );
         assert_eq!(more(Order::Formula, 1, 77), None);
     }
 
@@ -238,10 +321,23 @@ mod tests {
         scene.state.prioritise(&scene.policy, scene.now);
         let score = |job| scene.state.score(&scene.policy, JobId::job(job));
         let highest = f64::from(u32::MAX);
-        assert_eq!([1, 2, 9].map(score), [Some(highest), Some(highest - 1.0), Some(Components::MOST + 5.0)]);
+        assert_eq!(
+            [1, 2, 9].map(score),
+            [
+                Some(highest),
+                Some(highest - 1.0),
+                Some(Components::MOST + 5.0)
+            ]
+        );
         for (job, part) in [(1, "rank"), (9, "system_priority")] {
-            let worth = scene.state.worth(&scene.policy, scene.now, JobId::job(job)).unwrap();
-            assert_eq!((Some(worth.score), &*worth.parts[0].name, worth.parts.len()), (score(job), part, 1));
+            let worth = scene
+                .state
+                .worth(&scene.policy, scene.now, JobId::job(job))
+                .unwrap();
+            assert_eq!(
+                (Some(worth.score), &*worth.parts[0].name, worth.parts.len()),
+                (score(job), part, 1)
+            );
         }
     }
 
@@ -249,17 +345,32 @@ mod tests {
     fn what_counts_is_told_and_nothing_where_nothing_does() {
         let parts = |order| {
             let scene = scene(order);
-            let worth = scene.state.worth(&scene.policy, scene.now, JobId::job(2)).unwrap();
-            worth.parts.into_iter().map(|part| part.name).collect::<Vec<String>>()
+            let worth = scene
+                .state
+                .worth(&scene.policy, scene.now, JobId::job(2))
+                .unwrap();
+            worth
+                .parts
+                .into_iter()
+                .map(|part| part.name)
+                .collect::<Vec<String>>()
         };
-        assert_eq!([Order::Priority, Order::Cluster].map(parts), [["job_priority"]; 2]);
-        assert_eq!(parts(Order::Pool), ["pool_satisfaction", "operation_satisfaction"]);
+        assert_eq!(
+            [Order::Priority, Order::Cluster].map(parts),
+            [["job_priority"]; 2]
+        );
+        assert_eq!(
+            parts(Order::Pool),
+            ["pool_satisfaction", "operation_satisfaction"]
+        );
     }
 
     /// I22.
     #[test]
     fn whose_turn_comes_later_is_told_how_many_are_before_it() {
-        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1");
+        let mut scene = cluster("1 x ncpus=1")
+            .queued(1, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=1");
         scene.policy.precedence.tiers.turns = Turns::RoundRobin;
         let scene = scene.queued(3, "select=1:ncpus=1 queue=night");
         let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
@@ -276,8 +387,14 @@ mod tests {
         scene.state.enqueue(&job);
         assert_eq!(order(&scene)[0], 9);
         let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
-        let told: Vec<(bool, String)> = queue.turns().map(|turn| (turn.is_reserved, turn.precedence)).collect();
-        assert_eq!((told[0].0, told.iter().filter(|told| told.0).count()), (true, 1));
+        let told: Vec<(bool, String)> = queue
+            .turns()
+            .map(|turn| (turn.is_reserved, turn.precedence))
+            .collect();
+        assert_eq!(
+            (told[0].0, told.iter().filter(|told| told.0).count()),
+            (true, 1)
+        );
         assert!(told.iter().all(|told| told.1.is_empty()) && queue.len() == 6 && !queue.is_empty());
         let empty = cluster("1 x ncpus=1");
         assert!(QueueOrder::of(&empty.state, &empty.policy, empty.now).is_empty());

@@ -51,7 +51,15 @@ pub struct Room {
 impl Room {
     /// With nobody there.
     pub fn empty(free: Amounts, bounds: Bounds) -> Room {
-        Room { free, tenants: 0, alone: 0, personal: 0, owner: None, users: BTreeMap::new(), bounds }
+        Room {
+            free,
+            tenants: 0,
+            alone: 0,
+            personal: 0,
+            owner: None,
+            users: BTreeMap::new(),
+            bounds,
+        }
     }
 
     /// Who may join.
@@ -67,12 +75,19 @@ impl Room {
 
     /// The users that have as many jobs there as one may (M48).
     pub fn barred(&self) -> Vec<User> {
-        self.users.iter().filter(|&(_, &jobs)| jobs >= self.bounds.user_jobs).map(|(&user, _)| user).collect()
+        self.users
+            .iter()
+            .filter(|&(_, &jobs)| jobs >= self.bounds.user_jobs)
+            .map(|(&user, _)| user)
+            .collect()
     }
 
     /// Whether a job may join, its amounts left aside.
     pub fn admits(&self, tenant: Tenant) -> bool {
-        let has_had_enough = self.users.get(&tenant.user).is_some_and(|&jobs| jobs >= self.bounds.user_jobs);
+        let has_had_enough = self
+            .users
+            .get(&tenant.user)
+            .is_some_and(|&jobs| jobs >= self.bounds.user_jobs);
         !has_had_enough && self.condition().admits(tenant.on(self.bounds), tenant.user)
     }
 
@@ -123,7 +138,10 @@ impl Room {
 
     /// The tighter of both, in each respect.
     pub fn narrow(&mut self, other: &Room) {
-        self.free.iter_mut().zip(&other.free).for_each(|(free, other)| *free = (*free).min(*other));
+        self.free
+            .iter_mut()
+            .zip(&other.free)
+            .for_each(|(free, other)| *free = (*free).min(*other));
         self.tenants = self.tenants.max(other.tenants);
         self.alone = self.alone.max(other.alone);
         self.personal = self.personal.max(other.personal);
@@ -135,7 +153,8 @@ impl Room {
     }
 }
 
-/// What a node's room lacks because it is measured to be in use, beyond what its jobs were given (M6).
+/// What a node's room lacks because it is measured to be in use, beyond what its jobs were given
+/// (M6).
 #[derive(Clone, Debug)]
 pub struct InUse {
     /// Amounts by resource, none below zero.
@@ -159,17 +178,27 @@ mod tests {
     use super::*;
 
     fn of(user: &str, tenancy: Tenancy) -> Tenant {
-        Tenant { tenancy, user: User::of(user) }
+        Tenant {
+            tenancy,
+            user: User::of(user),
+        }
     }
 
     /// M46.
     #[test]
     fn a_node_of_one_user_takes_that_users_jobs_and_is_shared_again_at_the_end() {
         let mut room = Room::empty([8].into(), Bounds::default());
-        let (single, ann, bob) = (of("ann", Tenancy::User), of("ann", Tenancy::Unsaid), of("bob", Tenancy::Unsaid));
+        let (single, ann, bob) = (
+            of("ann", Tenancy::User),
+            of("ann", Tenancy::Unsaid),
+            of("bob", Tenancy::Unsaid),
+        );
         assert!(room.admits(single) && room.admits(bob));
         room.admit(&[1], single);
-        assert_eq!((room.admits(ann), room.admits(single), room.admits(bob)), (true, true, false));
+        assert_eq!(
+            (room.admits(ann), room.admits(single), room.admits(bob)),
+            (true, true, false)
+        );
         room.dismiss(&[1], single);
         assert_eq!(room, Room::empty([8].into(), Bounds::default()));
         room.admit(&[1], bob);
@@ -179,11 +208,21 @@ mod tests {
     /// M48.
     #[test]
     fn a_node_bears_so_many_jobs_and_so_many_of_one_user() {
-        let mut room = Room::empty([8].into(), Bounds { jobs: 3, user_jobs: 2, ..Bounds::default() });
+        let mut room = Room::empty(
+            [8].into(),
+            Bounds {
+                jobs: 3,
+                user_jobs: 2,
+                ..Bounds::default()
+            },
+        );
         let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::Unsaid));
         room.admit(&[1], ann);
         room.admit(&[1], ann);
-        assert_eq!((room.admits(ann), room.admits(bob), room.barred()), (false, true, vec![ann.user]));
+        assert_eq!(
+            (room.admits(ann), room.admits(bob), room.barred()),
+            (false, true, vec![ann.user])
+        );
         room.admit(&[1], bob);
         assert!(!room.admits(bob));
         room.dismiss(&[1], ann);
@@ -206,9 +245,17 @@ mod tests {
     /// M48.
     #[test]
     fn the_end_of_one_users_job_bars_and_admits_no_other_user() {
-        let mut room = Room::empty([8].into(), Bounds { user_jobs: 2, ..Bounds::default() });
+        let mut room = Room::empty(
+            [8].into(),
+            Bounds {
+                user_jobs: 2,
+                ..Bounds::default()
+            },
+        );
         let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::Unsaid));
-        [ann, ann, bob, bob].iter().for_each(|&tenant| room.admit(&[1], tenant));
+        [ann, ann, bob, bob]
+            .iter()
+            .for_each(|&tenant| room.admit(&[1], tenant));
         room.dismiss(&[1], ann);
         assert_eq!((room.barred(), room.admits(bob)), (vec![bob.user], false));
         room.admit(&[1], ann);
@@ -218,11 +265,19 @@ mod tests {
     #[test]
     fn the_tighter_of_two_rooms_is_the_tighter_in_each_respect() {
         let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::User));
-        let empty = Room::empty([8, 8].into(), Bounds { user_jobs: 1, ..Bounds::default() });
+        let empty = Room::empty(
+            [8, 8].into(),
+            Bounds {
+                user_jobs: 1,
+                ..Bounds::default()
+            },
+        );
         let with = |taken: [i64; 2], tenants: &[Tenant]| {
             let mut room = empty.clone();
             room.admit(&taken, tenants[0]);
-            tenants[1..].iter().for_each(|&tenant| room.admit(&[0, 0], tenant));
+            tenants[1..]
+                .iter()
+                .for_each(|&tenant| room.admit(&[0, 0], tenant));
             room
         };
         let alone = of("carl", Tenancy::Nodes);
@@ -232,7 +287,10 @@ mod tests {
             again.narrow(&first);
             first.narrow(&second);
             assert_eq!(first, again);
-            assert_eq!((&*first.free, first.condition()), (&[2, 5][..], with([0, 0], &[one, other]).condition()));
+            assert_eq!(
+                (&*first.free, first.condition()),
+                (&[2, 5][..], with([0, 0], &[one, other]).condition())
+            );
             assert!(first.barred().contains(&one.user) && first.barred().contains(&other.user));
         }
     }

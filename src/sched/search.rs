@@ -19,19 +19,36 @@ const MOST_CHUNKS: u64 = 16;
 const MOST_VISITS: usize = 20_000;
 
 /// Looks for nodes for the chunks, those of the kinds first in `order` first.
-pub fn place(space: &Space, shape: &Shape, within: Option<&[NodeIx]>, order: &[usize]) -> Option<Placement> {
+pub fn place(
+    space: &Space,
+    shape: &Shape,
+    within: Option<&[NodeIx]>,
+    order: &[usize],
+) -> Option<Placement> {
     if shape.instances > MOST_CHUNKS {
         return None;
     }
-    let chunks = order.iter().flat_map(|&chunk| (0..shape.chunks[chunk].count).map(move |_| chunk)).collect();
-    let candidates: Vec<Candidates> =
-        (0..shape.chunks.len()).map(|chunk| Candidates::of(space, shape, chunk, within)).collect();
-    let hopeless = |(chunk, candidates): (usize, &Candidates)| candidates.supply() < shape.chunks[chunk].count;
+    let chunks = order
+        .iter()
+        .flat_map(|&chunk| (0..shape.chunks[chunk].count).map(move |_| chunk))
+        .collect();
+    let candidates: Vec<Candidates> = (0..shape.chunks.len())
+        .map(|chunk| Candidates::of(space, shape, chunk, within))
+        .collect();
+    let hopeless =
+        |(chunk, candidates): (usize, &Candidates)| candidates.supply() < shape.chunks[chunk].count;
     if candidates.iter().enumerate().any(hopeless) {
         return None;
     }
-    let mut search = Search { space, candidates, chunks, visits: MOST_VISITS };
-    search.extend(Trial::new(space, shape), 0).map(Trial::placement)
+    let mut search = Search {
+        space,
+        candidates,
+        chunks,
+        visits: MOST_VISITS,
+    };
+    search
+        .extend(Trial::new(space, shape), 0)
+        .map(Trial::placement)
 }
 
 struct Search<'a> {
@@ -45,7 +62,9 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     /// Puts the chunks from `next` on, each way in turn.
     fn extend(&mut self, trial: Trial<'a>, next: usize) -> Option<Trial<'a>> {
-        let Some(&chunk) = self.chunks.get(next) else { return Some(trial) };
+        let Some(&chunk) = self.chunks.get(next) else {
+            return Some(trial);
+        };
         for node in self.options(&trial, chunk) {
             self.visits = self.visits.checked_sub(1)?;
             if trial.times(node, chunk) == 0 {
@@ -67,12 +86,18 @@ impl<'a> Search<'a> {
             Candidates::Listed(nodes) => nodes.iter().map(|&(node, _)| node).collect(),
             Candidates::Buckets(fitting) => {
                 let fresh = |bucket: &FittingBucket| {
-                    let mut nodes =
-                        self.space.merged(std::iter::once((Rank::default(), bucket.place, 0))).map(|(node, _)| node);
+                    let mut nodes = self
+                        .space
+                        .merged(std::iter::once((Rank::default(), bucket.place, 0)))
+                        .map(|(node, _)| node);
                     nodes.find(|&node| !trial.is_touched(node) && trial.times(node, chunk) > 0)
                 };
-                let in_use = trial.touched().into_iter().filter(|&node| self.suits(node, fitting));
-                let mut options: Vec<NodeIx> = in_use.chain(fitting.iter().filter_map(fresh)).collect();
+                let in_use = trial
+                    .touched()
+                    .into_iter()
+                    .filter(|&node| self.suits(node, fitting));
+                let mut options: Vec<NodeIx> =
+                    in_use.chain(fitting.iter().filter_map(fresh)).collect();
                 // Not the order of the buckets: equal rooms must give equal answers.
                 options.sort_unstable();
                 options
@@ -83,7 +108,9 @@ impl<'a> Search<'a> {
     /// Whether a node in use is of a bucket that suits; its amounts are looked at later.
     fn suits(&self, node: NodeIx, fitting: &[FittingBucket]) -> bool {
         let kind = self.space.cluster.node(node).kind;
-        fitting.iter().any(|bucket| Some(self.space.head(bucket.place).kind) == kind)
+        fitting
+            .iter()
+            .any(|bucket| Some(self.space.head(bucket.place).kind) == kind)
     }
 }
 
@@ -100,12 +127,24 @@ mod tests {
             scene.policy.placement.allocation = allocation;
             scene.starts()
         };
-        for allocation in [Allocation::FirstAvailable, Allocation::MinResource, Allocation::CpuLoad] {
+        for allocation in [
+            Allocation::FirstAvailable,
+            Allocation::MinResource,
+            Allocation::CpuLoad,
+        ] {
             let halves = starts(allocation, "2 x ncpus=10", "2:ncpus=4+4:ncpus=3");
             assert_eq!(halves, "1 on n1,n2,n1,n1,n2,n2", "{allocation:?}");
-            let others = starts(allocation, "1 x ncpus=2, 1 x ncpus=10, 1 x ncpus=10:big=true", "2:ncpus=4+4:ncpus=3");
+            let others = starts(
+                allocation,
+                "1 x ncpus=2, 1 x ncpus=10, 1 x ncpus=10:big=true",
+                "2:ncpus=4+4:ncpus=3",
+            );
             assert_eq!(others, "1 on n2,n3,n2,n2,n3,n3", "{allocation:?}");
-            assert_eq!(starts(allocation, "2 x ncpus=10", "2:ncpus=4+5:ncpus=3"), "", "{allocation:?}");
+            assert_eq!(
+                starts(allocation, "2 x ncpus=10", "2:ncpus=4+5:ncpus=3"),
+                "",
+                "{allocation:?}"
+            );
         }
     }
 
@@ -114,7 +153,9 @@ mod tests {
     fn only_small_requests_are_searched_for() {
         let starts = |ones: u32| {
             let select = format!("select=2:ncpus=4+4:ncpus=3+{ones}:ncpus=1");
-            cluster("2 x ncpus=10, 20 x ncpus=1").queued(1, &select).starts()
+            cluster("2 x ncpus=10, 20 x ncpus=1")
+                .queued(1, &select)
+                .starts()
         };
         assert!(!starts(10).is_empty());
         assert_eq!(starts(11), "");
@@ -122,6 +163,11 @@ mod tests {
 
     #[test]
     fn a_request_with_a_hopeless_chunk_is_not_searched_for() {
-        assert_eq!(cluster("2 x ncpus=6").queued(1, "select=2:ncpus=3+3:ncpus=3").starts(), "");
+        assert_eq!(
+            cluster("2 x ncpus=6")
+                .queued(1, "select=2:ncpus=3+3:ncpus=3")
+                .starts(),
+            ""
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Requests made ready for counting: jobs of one shape fit in the same places.
 //!
-//! Names of shapes, and of the classes of jobs that are alike in all else too ([`ClassKey`]), are hashes of the
-//! content alone, so they are the same in every process.
+//! Names of shapes, and of the classes of jobs that are alike in all else too ([`ClassKey`]), are
+//! hashes of the content alone, so they are the same in every process.
 
 mod class_key;
 
@@ -39,7 +39,9 @@ impl ShapeId {
             Some(number) => stable_hash(&(shape_key(job), number)),
         };
         let avoided = job.life.avoided_hosts();
-        avoided.map_or(ShapeId(id), |hosts| ShapeId(stable_hash(&(id, "failed_hosts", hosts))))
+        avoided.map_or(ShapeId(id), |hosts| {
+            ShapeId(stable_hash(&(id, "failed_hosts", hosts)))
+        })
     }
 }
 
@@ -59,7 +61,9 @@ impl Need {
         match (&self.value, found) {
             (Value::Boolean(asked), None) => !asked,
             (Value::String(_) | Value::Boolean(_), Some(found)) => self.value == *found,
-            (asked, Some(found)) => matches!((counted(asked), counted(found)), (Some(a), Some(f)) if a <= f),
+            (asked, Some(found)) => {
+                matches!((counted(asked), counted(found)), (Some(a), Some(f)) if a <= f)
+            }
             (_, None) => false,
         }
     }
@@ -101,7 +105,10 @@ impl ChunkShape {
                     asked.push((index, amount));
                 }
                 _ if matches!(name.as_str(), "mpiprocs" | "ompthreads") => (),
-                _ => needs.push(Need { resource: name.clone(), value: value.clone() }),
+                _ => needs.push(Need {
+                    resource: name.clone(),
+                    value: value.clone(),
+                }),
             }
         }
         asked.retain(|&(_, amount)| amount > 0);
@@ -110,13 +117,25 @@ impl ChunkShape {
             // Nothing computes in a chunk of no processors.
             None => u32::from(chunk.get("ncpus").is_none() || chunk.long("ncpus") > 0),
         };
-        let growing = chunk.growing.iter().filter_map(|(name, amount)| Some((catalog.index_on_node(name)?, *amount)));
-        ChunkShape { count: u64::from(chunk.count), asked, needs, given, mpiprocs, growing: growing.collect() }
+        let growing = chunk
+            .growing
+            .iter()
+            .filter_map(|(name, amount)| Some((catalog.index_on_node(name)?, *amount)));
+        ChunkShape {
+            count: u64::from(chunk.count),
+            asked,
+            needs,
+            given,
+            mpiprocs,
+            growing: growing.collect(),
+        }
     }
 
     /// Whether it takes only hosts on which nothing runs.
     pub fn wants_idle(&self) -> bool {
-        self.growing.iter().any(|(_, amount)| amount.needs_idle_host())
+        self.growing
+            .iter()
+            .any(|(_, amount)| amount.needs_idle_host())
     }
 
     /// So many of it together as one.
@@ -129,8 +148,16 @@ impl ChunkShape {
         };
         ChunkShape {
             count: 1,
-            asked: self.asked.iter().map(|&(index, amount)| (index, amount.saturating_mul(count as i64))).collect(),
-            given: self.given.iter().map(|(index, value)| (*index, times(value))).collect(),
+            asked: self
+                .asked
+                .iter()
+                .map(|&(index, amount)| (index, amount.saturating_mul(count as i64)))
+                .collect(),
+            given: self
+                .given
+                .iter()
+                .map(|(index, value)| (*index, times(value)))
+                .collect(),
             mpiprocs: self.mpiprocs.saturating_mul(count as u32),
             ..self.clone()
         }
@@ -138,10 +165,18 @@ impl ChunkShape {
 
     /// How many of it these free amounts take.
     pub fn times_in(&self, free: &[i64]) -> u64 {
-        if !self.asked.iter().all(|&(index, amount)| amount <= free[index]) {
+        if !self
+            .asked
+            .iter()
+            .all(|&(index, amount)| amount <= free[index])
+        {
             return 0;
         }
-        let times = self.asked.iter().map(|&(index, amount)| (free[index] / amount).unsigned_abs()).min();
+        let times = self
+            .asked
+            .iter()
+            .map(|&(index, amount)| (free[index] / amount).unsigned_abs())
+            .min();
         times.unwrap_or(ChunkShape::MOST_EMPTY_ON_A_NODE)
     }
 
@@ -167,7 +202,8 @@ pub struct Shape {
     pub arrangement: Arrangement,
     /// Who else may be on the nodes.
     pub tenancy: Tenancy,
-    /// Whose it is, where that matters for where it fits; else nobody's, so that one shape serves all.
+    /// Whose it is, where that matters for where it fits; else nobody's, so that one shape serves
+    /// all.
     pub user: User,
     /// At most one chunk goes on a node (M46, `singletask`).
     pub is_single_task: bool,
@@ -218,18 +254,37 @@ impl Shape {
     /// The shape of a request that is nobody's.
     pub fn of_request(request: &Request, catalog: &Catalog) -> Shape {
         let place = &request.place;
-        let key = (&request.select.chunks, place.arrangement, place.sharing, &place.group);
-        Shape { id: ShapeId(stable_hash(&key)), ..Shape::asked(request, &Wishes::default(), catalog) }
+        let key = (
+            &request.select.chunks,
+            place.arrangement,
+            place.sharing,
+            &place.group,
+        );
+        Shape {
+            id: ShapeId(stable_hash(&key)),
+            ..Shape::asked(request, &Wishes::default(), catalog)
+        }
     }
 
     fn asked(request: &Request, wishes: &Wishes, catalog: &Catalog) -> Shape {
-        let mut chunks: Vec<ChunkShape> =
-            request.select.chunks.iter().map(|chunk| ChunkShape::new(chunk, catalog)).filter(|c| c.count > 0).collect();
+        let mut chunks: Vec<ChunkShape> = request
+            .select
+            .chunks
+            .iter()
+            .map(|chunk| ChunkShape::new(chunk, catalog))
+            .filter(|c| c.count > 0)
+            .collect();
         let gone = gone(request, catalog);
-        chunks.iter_mut().for_each(|chunk| chunk.needs.extend(gone.iter().cloned()));
+        chunks
+            .iter_mut()
+            .for_each(|chunk| chunk.needs.extend(gone.iter().cloned()));
         let mut arrangement = request.place.arrangement;
         if let (Some(geometry), [chunk]) = (&wishes.geometry, &chunks[..]) {
-            chunks = geometry.groups().iter().map(|group| chunk.joined(group.len() as u64)).collect();
+            chunks = geometry
+                .groups()
+                .iter()
+                .map(|group| chunk.joined(group.len() as u64))
+                .collect();
             arrangement = Arrangement::Vscatter;
         }
         let pooled = pooled(&request.list, catalog);
@@ -237,12 +292,21 @@ impl Shape {
         for chunk in &chunks {
             add(&mut total, &chunk.amounts(chunk.count, catalog));
         }
-        pooled.iter().for_each(|&(index, amount)| total[index] = amount);
-        let instances = chunks.iter().map(|chunk| chunk.count).fold(0, u64::saturating_add);
+        pooled
+            .iter()
+            .for_each(|&(index, amount)| total[index] = amount);
+        let instances = chunks
+            .iter()
+            .map(|chunk| chunk.count)
+            .fold(0, u64::saturating_add);
         Shape {
             id: ShapeId(0),
             chunks,
-            arrangement: if instances == 1 { Arrangement::Free } else { arrangement },
+            arrangement: if instances == 1 {
+                Arrangement::Free
+            } else {
+                arrangement
+            },
             tenancy: Tenancy::asked(&request.place, wishes),
             user: User::default(),
             is_single_task: wishes.access == Some(Access::SingleTask),
@@ -266,7 +330,10 @@ impl Shape {
 
     /// What its nodes' other jobs need to know of it.
     pub fn tenant(&self) -> Tenant {
-        Tenant { tenancy: self.tenancy, user: self.user }
+        Tenant {
+            tenancy: self.tenancy,
+            user: self.user,
+        }
     }
 
     /// Whether it holds nothing of one job alone.
@@ -277,7 +344,11 @@ impl Shape {
     /// Whether it says nothing of nodes beyond its chunks and its place.
     pub fn is_unbound(&self) -> bool {
         let is_fixed = self.chunks.iter().all(|chunk| chunk.growing.is_empty());
-        is_fixed && self.is_common() && self.pooled.is_empty() && self.geometry.is_none() && !self.is_single_task
+        is_fixed
+            && self.is_common()
+            && self.pooled.is_empty()
+            && self.geometry.is_none()
+            && !self.is_single_task
     }
 
     /// Whether at most one chunk goes on a node of this kind.
@@ -287,21 +358,33 @@ impl Shape {
 
     /// The same under another name, that says what else decides where it fits.
     pub fn renamed(self, besides: &impl Serialize) -> Shape {
-        Shape { id: ShapeId(stable_hash(&(self.id.0, besides))), ..self }
+        Shape {
+            id: ShapeId(stable_hash(&(self.id.0, besides))),
+            ..self
+        }
     }
 
     /// The same, on nodes of these kinds alone.
     pub fn on(self, kinds: BTreeSet<KindIx>) -> Shape {
         let both = |own: &Arc<BTreeSet<KindIx>>| own.intersection(&kinds).copied().collect();
         let kinds = self.kinds.as_ref().map(both).unwrap_or(kinds);
-        Shape { kinds: Some(Arc::new(kinds)), ..self }
+        Shape {
+            kinds: Some(Arc::new(kinds)),
+            ..self
+        }
     }
 
     /// The same, on nodes with this value of the resource it groups by.
     pub fn narrowed(&self, resource: &str, value: &Value) -> Shape {
-        let mut shape = Shape { group: None, ..self.clone() };
+        let mut shape = Shape {
+            group: None,
+            ..self.clone()
+        };
         for chunk in &mut shape.chunks {
-            chunk.needs.push(Need { resource: resource.to_string(), value: value.clone() });
+            chunk.needs.push(Need {
+                resource: resource.to_string(),
+                value: value.clone(),
+            });
         }
         shape
     }
@@ -320,19 +403,33 @@ impl Shape {
 
     /// Whether each chunk needs a node, or a host, of its own.
     pub fn is_spread(&self) -> bool {
-        matches!(self.arrangement, Arrangement::Scatter | Arrangement::Vscatter)
+        matches!(
+            self.arrangement,
+            Arrangement::Scatter | Arrangement::Vscatter
+        )
     }
 
     /// All of a resource that is asked for, as shown: in the unit of the request.
     pub fn shown_total(&self, index: usize, catalog: &Catalog) -> String {
-        let sizes = self.chunks.iter().flat_map(|c| c.given.iter().map(move |(i, value)| (c.count, *i, value)));
+        let sizes = self
+            .chunks
+            .iter()
+            .flat_map(|c| c.given.iter().map(move |(i, value)| (c.count, *i, value)));
         if self.pooled.iter().any(|&(pooled, _)| pooled == index) {
             return catalog.value(index, self.total[index]).to_string();
         }
         let mut sum = Size::kilobytes(0);
         for (count, _, value) in sizes.filter(|&(_, i, _)| i == index) {
-            let Value::Size(size) = value else { return catalog.value(index, self.total[index]).to_string() };
-            let more = size.times(count).and_then(|more| if sum.bytes() == 0 { Some(more) } else { sum.plus(more) });
+            let Value::Size(size) = value else {
+                return catalog.value(index, self.total[index]).to_string();
+            };
+            let more = size.times(count).and_then(|more| {
+                if sum.bytes() == 0 {
+                    Some(more)
+                } else {
+                    sum.plus(more)
+                }
+            });
             match more {
                 Some(more) => sum = more,
                 None => return format!("{count} x {size}"),
@@ -343,7 +440,11 @@ impl Shape {
 
     /// An amount of a resource in the unit the request has for it, where that is exact.
     pub fn shown(&self, index: usize, amount: i64, catalog: &Catalog) -> String {
-        let asked = self.chunks.iter().flat_map(|c| &c.given).find(|(i, _)| *i == index);
+        let asked = self
+            .chunks
+            .iter()
+            .flat_map(|c| &c.given)
+            .find(|(i, _)| *i == index);
         match asked {
             Some((_, Value::Size(size))) => in_unit_of(*size, amount),
             _ => catalog.value(index, amount).to_string(),
@@ -372,42 +473,78 @@ fn shape_key(job: &Job) -> impl Serialize + '_ {
         .filter(|(name, value)| is_job_wide(name, value, request))
         .map(|(name, value)| (name.as_str(), value))
         .collect();
-    let asks_job =
-        wishes.requirements.as_ref().is_some_and(|text| text.names().iter().any(|name| name.starts_with("job.")));
+    let asks_job = wishes
+        .requirements
+        .as_ref()
+        .is_some_and(|text| text.names().iter().any(|name| name.starts_with("job.")));
     let job = asks_job.then(|| (Credentials::of(job), job.spec.walltime(), &job.spec.name));
-    ((&request.select.chunks, place.arrangement, place.sharing, &place.group), pooled, wishes, job)
+    (
+        (
+            &request.select.chunks,
+            place.arrangement,
+            place.sharing,
+            &place.group,
+        ),
+        pooled,
+        wishes,
+        job,
+    )
 }
 
 /// The array that a job is or is of, if it asks for anything that may be the whole system's.
 fn array(job: &Job) -> Option<u64> {
     let request = &job.spec.request;
     let is_array = job.elements.is_some() || job.id.index().is_some();
-    let asks = || request.list.iter().any(|(name, value)| is_job_wide(name, value, request));
+    let asks = || {
+        request
+            .list
+            .iter()
+            .any(|(name, value)| is_job_wide(name, value, request))
+    };
     (is_array && asks()).then_some(job.id.number)
 }
 
 /// Whether a value of the list may be one of a resource that the whole system has.
 fn is_job_wide(name: &str, value: &Value, request: &Request) -> bool {
     let is_amount = matches!(value, Value::Long(_) | Value::Size(_));
-    is_amount && name != "nodect" && !request.select.chunks.iter().any(|chunk| chunk.get(name).is_some())
+    is_amount
+        && name != "nodect"
+        && !request
+            .select
+            .chunks
+            .iter()
+            .any(|chunk| chunk.get(name).is_some())
 }
 
-/// What is asked for that is no resource any more: no node has it, so that the job waits and says for what.
+/// What is asked for that is no resource any more: no node has it, so that the job waits and says
+/// for what.
 fn gone(request: &Request, catalog: &Catalog) -> Vec<Need> {
-    let gone = request.list.iter().filter(|(name, value)| is_job_wide(name, value, request) && !catalog.is_known(name));
-    gone.map(|(resource, value)| Need { resource: resource.clone(), value: value.clone() }).collect()
+    let gone = request
+        .list
+        .iter()
+        .filter(|(name, value)| is_job_wide(name, value, request) && !catalog.is_known(name));
+    gone.map(|(resource, value)| Need {
+        resource: resource.clone(),
+        value: value.clone(),
+    })
+    .collect()
 }
 
 /// What a job takes of the whole system's resources.
 fn pooled(list: &ResourceList, catalog: &Catalog) -> Vec<(usize, i64)> {
-    let pooled = list.iter().filter_map(|(name, value)| Some((catalog.index(name)?, counted(value)?)));
-    pooled.filter(|&(index, amount)| catalog.pooled().contains(&index) && amount > 0).collect()
+    let pooled = list
+        .iter()
+        .filter_map(|(name, value)| Some((catalog.index(name)?, counted(value)?)));
+    pooled
+        .filter(|&(index, amount)| catalog.pooled().contains(&index) && amount > 0)
+        .collect()
 }
 
 /// What a job says of nodes besides its chunks; None where it says nothing.
 fn screen(job: &Job) -> Option<Screen> {
     let wishes = &job.spec.wishes;
-    let is_silent = wishes.hosts.is_empty() && wishes.requirements.is_none() && wishes.restrictions.is_none();
+    let is_silent =
+        wishes.hosts.is_empty() && wishes.requirements.is_none() && wishes.restrictions.is_none();
     if is_silent && wishes.cluster.is_none() {
         return None;
     }
@@ -418,21 +555,38 @@ fn screen(job: &Job) -> Option<Screen> {
         failed_hosts: BTreeSet::new(),
         requirement: wishes.requirements.clone(),
         veto: None,
-        job: facts(&Credentials::of(job), &job.spec.request.list, wishes.cluster.as_ref().map(ToString::to_string)),
+        job: facts(
+            &Credentials::of(job),
+            &job.spec.request.list,
+            wishes.cluster.as_ref().map(ToString::to_string),
+        ),
     })
 }
 
 /// What an expression can ask of a job.
 pub fn facts(who: &Credentials, list: &ResourceList, cluster: Option<String>) -> JobFacts {
     let text = |text: &str| Operand::Text(text.to_string().into());
-    let mut facts: JobFacts =
-        list.iter().filter_map(|(name, value)| Some((name.clone(), viewpoint::shown(value)?))).collect();
-    let named = [("user", &who.user), ("project", &who.project), ("queue", &who.queue)];
+    let mut facts: JobFacts = list
+        .iter()
+        .filter_map(|(name, value)| Some((name.clone(), viewpoint::shown(value)?)))
+        .collect();
+    let named = [
+        ("user", &who.user),
+        ("project", &who.project),
+        ("queue", &who.queue),
+    ];
     facts.extend(named.map(|(name, value)| (name.to_string(), text(value))));
     let optional = [("account", &who.account), ("qos", &who.qos)];
-    facts.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_string(), text(value.as_ref()?)))));
+    facts.extend(
+        optional
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_string(), text(value.as_ref()?)))),
+    );
     facts.insert("group".to_string(), Operand::Number(f64::from(who.gid)));
-    facts.insert("cluster".to_string(), text(cluster.as_deref().unwrap_or("/")));
+    facts.insert(
+        "cluster".to_string(),
+        text(cluster.as_deref().unwrap_or("/")),
+    );
     facts
 }
 
@@ -440,7 +594,10 @@ pub(super) fn stable_hash(key: &impl Serialize) -> u64 {
     // Writing plain data into a vector cannot fail; were it to, all such jobs would be one class.
     let bytes = postcard::to_stdvec(key).unwrap_or_default();
     let digest = Sha256::digest(&bytes);
-    digest.iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))
+    digest
+        .iter()
+        .take(8)
+        .fold(0, |hash, byte| hash << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]

@@ -41,8 +41,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The cluster and its work, as the scheduler sees them. A copy shares what is large and many - classes,
-/// nodes, running jobs - until it is changed, so that one is quickly made.
+/// The cluster and its work, as the scheduler sees them. A copy shares what is large and many -
+/// classes, nodes, running jobs - until it is changed, so that one is quickly made.
 #[derive(Clone, Debug)]
 pub struct State {
     pub(super) cluster: Cluster,
@@ -83,8 +83,8 @@ pub struct State {
     pub(super) prioritized: BTreeSet<ClassId>,
     /// The limits of arrays on their running subjobs, by the number of the array.
     pub(super) subjob_limits: BTreeMap<u64, SubjobLimit>,
-    /// The jobs that the site's hooks have let start: others are preempted only for these. None where no hooks are
-    /// asked about starts.
+    /// The jobs that the site's hooks have let start: others are preempted only for these. None
+    /// where no hooks are asked about starts.
     pub(super) permits: Option<BTreeSet<JobId>>,
     /// Which candidates a limit of their own bars.
     pub(super) limited: Limited,
@@ -162,7 +162,11 @@ impl State {
 
     /// A candidate as it waits; an element as its array.
     pub(super) fn waiting(&self, id: JobId) -> Option<&Waiting> {
-        let own = |id| self.jobs.get(&id).and_then(|&(class, rank)| self.classes.get(&class)?.get((rank, id)));
+        let own = |id| {
+            self.jobs
+                .get(&id)
+                .and_then(|&(class, rank)| self.classes.get(&class)?.get((rank, id)))
+        };
         own(id).or_else(|| own(id.parent()?))
     }
 
@@ -180,8 +184,8 @@ impl State {
         self.cluster.host_count()
     }
 
-    /// Gives these nodes the first places in the order of the nodes, whether they are there or not; all
-    /// others come by name.
+    /// Gives these nodes the first places in the order of the nodes, whether they are there or not;
+    /// all others come by name.
     pub fn list_nodes(&mut self, names: &[String]) {
         self.note_change();
         self.cluster.list(names);
@@ -190,53 +194,82 @@ impl State {
 
     fn put_in_order(&mut self) {
         if let Some(moves) = self.cluster.put_in_order() {
-            let nodes = self.running.values_mut().flat_map(|running| &mut Arc::make_mut(running).nodes);
+            let nodes = self
+                .running
+                .values_mut()
+                .flat_map(|running| &mut Arc::make_mut(running).nodes);
             nodes.for_each(|ix| *ix = moves.of(*ix));
         }
     }
 
-    /// Says what the whole system has of a resource (Q21). One that is not consumable, or that nodes
-    /// have, is passed over.
+    /// Says what the whole system has of a resource (Q21). One that is not consumable, or that
+    /// nodes have, is passed over.
     pub fn set_pool(&mut self, resource: &str, pool: Pool) {
         self.note_change();
         let catalog = &self.cluster.catalog;
-        if let Some(index) = catalog.index(resource).filter(|index| catalog.pooled().contains(index)) {
+        if let Some(index) = catalog
+            .index(resource)
+            .filter(|index| catalog.pooled().contains(index))
+        {
             self.cluster.set_pool(index, pool);
         }
     }
 
-    /// Says what there is now of a resource that the whole system has, and how much of that is in use
-    /// elsewhere; what it is configured with stays. Jobs that have of it keep it.
+    /// Says what there is now of a resource that the whole system has, and how much of that is in
+    /// use elsewhere; what it is configured with stays. Jobs that have of it keep it.
     pub fn set_total(&mut self, resource: &str, total: i64, elsewhere: i64) {
         self.note_change();
         let index = self.cluster.catalog.index(resource);
-        if let Some((index, pool)) = index.and_then(|index| Some((index, self.cluster.pools.get(index)?.clone()))) {
-            self.cluster.pools.set(index, Pool { missing: (pool.total - total).max(0), elsewhere, ..pool });
+        if let Some((index, pool)) =
+            index.and_then(|index| Some((index, self.cluster.pools.get(index)?.clone())))
+        {
+            self.cluster.pools.set(
+                index,
+                Pool {
+                    missing: (pool.total - total).max(0),
+                    elsewhere,
+                    ..pool
+                },
+            );
         }
     }
 
-    /// What is in use of a resource that the whole system has, what is not there included, of how much.
+    /// What is in use of a resource that the whole system has, what is not there included, of how
+    /// much.
     pub fn pool(&self, resource: &str) -> Option<(i64, i64)> {
         let index = self.cluster.catalog.index(resource)?;
-        Some((self.cluster.pools.used(index), self.cluster.pools.get(index)?.total))
+        Some((
+            self.cluster.pools.used(index),
+            self.cluster.pools.get(index)?.total,
+        ))
     }
 
-    /// What is free of it; below zero when there is less than jobs have, zero of what there is none.
+    /// What is free of it; below zero when there is less than jobs have, zero of what there is
+    /// none.
     pub fn pool_free(&self, resource: &str) -> i64 {
-        self.cluster.catalog.index(resource).map_or(0, |index| self.cluster.pools.free(index))
+        self.cluster
+            .catalog
+            .index(resource)
+            .map_or(0, |index| self.cluster.pools.free(index))
     }
 
     /// A resource that the whole system has as it stands, and how much of it jobs have.
     pub fn pool_use(&self, resource: &str) -> Option<(Pool, i64)> {
         let index = self.cluster.catalog.index(resource)?;
         let pool = self.cluster.pools.get(index)?;
-        Some((pool.clone(), self.cluster.pools.used(index) - pool.missing - pool.elsewhere))
+        Some((
+            pool.clone(),
+            self.cluster.pools.used(index) - pool.missing - pool.elsewhere,
+        ))
     }
 
     /// A user by name, whose name expressions can ask for from now on.
     pub fn user(&mut self, name: &str) -> User {
         let user = User::of(name);
-        self.cluster.users.entry(user).or_insert_with(|| name.to_string());
+        self.cluster
+            .users
+            .entry(user)
+            .or_insert_with(|| name.to_string());
         user
     }
 
@@ -293,30 +326,60 @@ impl State {
         self.windows.values()
     }
 
-    /// Makes a job in state `Queued` a candidate, or the waiting elements of an array; one that is a
-    /// candidate already is read anew. An array of which no element waits is none.
+    /// Makes a job in state `Queued` a candidate, or the waiting elements of an array; one that is
+    /// a candidate already is read anew. An array of which no element waits is none.
     pub fn enqueue(&mut self, job: &Job) {
         let array = job.indices().zip(job.elements.clone());
         let array = array.map(|(indices, elements)| Array { indices, elements });
-        if array.as_ref().is_some_and(|array| array.elements.waiting().is_empty()) {
+        if array
+            .as_ref()
+            .is_some_and(|array| array.elements.waiting().is_empty())
+        {
             return self.withdraw(job.id);
         }
         let (id, bypassed) = (ClassKey::id_of(job), self.bypassed(job.id));
         self.user(&job.owner.user);
         let since = job.life.etime.unwrap_or(job.life.qtime);
-        let wait = Wait { since, eligibility: job.life.eligibility, bypassed };
+        let wait = Wait {
+            since,
+            eligibility: job.life.eligibility,
+            bypassed,
+        };
         // An element that has begun before comes before those of its array that have not (X25).
-        let rank = job.rank().saturating_sub(u64::from(job.id.index().is_some()));
-        self.file((rank, job.id), id, Waiting { merit: Merit::default(), wait, array }, |state| state.class_key(job));
+        let rank = job
+            .rank()
+            .saturating_sub(u64::from(job.id.index().is_some()));
+        self.file(
+            (rank, job.id),
+            id,
+            Waiting {
+                merit: Merit::default(),
+                wait,
+                array,
+            },
+            |state| state.class_key(job),
+        );
         self.limited.note_new(job.id);
         self.standing.note_rerunnable(job.id, job.spec.rerunnable);
     }
 
-    /// Makes a job of a class a candidate as [`State::enqueue`] does, without a look at the job: of two
-    /// of a class, the lower rank goes first. It waits since then. Not for arrays.
+    /// Makes a job of a class a candidate as [`State::enqueue`] does, without a look at the job: of
+    /// two of a class, the lower rank goes first. It waits since then. Not for arrays.
     pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
-        let eligibility = Eligibility { accrues: Accrues::Eligible, since, ..Eligibility::default() };
-        let waiting = Waiting { merit: Merit::default(), wait: Wait { since, eligibility, bypassed: 0 }, array: None };
+        let eligibility = Eligibility {
+            accrues: Accrues::Eligible,
+            since,
+            ..Eligibility::default()
+        };
+        let waiting = Waiting {
+            merit: Merit::default(),
+            wait: Wait {
+                since,
+                eligibility,
+                bypassed: 0,
+            },
+            array: None,
+        };
         self.file((rank, id), class.id, waiting, |_| class.clone());
     }
 
@@ -343,13 +406,22 @@ impl State {
         self.permits = permits;
     }
 
-    fn file(&mut self, place: Place, class: ClassId, waiting: Waiting, key: impl FnOnce(&State) -> ClassKey) {
+    fn file(
+        &mut self,
+        place: Place,
+        class: ClassId,
+        waiting: Waiting,
+        key: impl FnOnce(&State) -> ClassKey,
+    ) {
         self.edition += 1;
         let ((rank, id), answer) = (place, self.answers.get(&class).cloned());
         self.withdraw(id);
         if !self.classes.contains_key(&class) {
             let key = key(self);
-            self.owners.entry(owner_of(&key)).or_insert_with(|| (0, key.who.clone())).0 += 1;
+            self.owners
+                .entry(owner_of(&key))
+                .or_insert_with(|| (0, key.who.clone()))
+                .0 += 1;
             if key.expands_to.is_some() {
                 self.expanding.insert(class);
             }
@@ -358,7 +430,9 @@ impl State {
             }
             self.classes.insert(class, Arc::new(Class::new(key)));
         }
-        let Some(members) = self.classes.get_mut(&class).map(Arc::make_mut) else { return };
+        let Some(members) = self.classes.get_mut(&class).map(Arc::make_mut) else {
+            return;
+        };
         let first = members.first();
         members.insert(place, waiting);
         self.alike.refile(members, first);
@@ -373,7 +447,9 @@ impl State {
         self.edition += 1;
         self.limited.forget(id);
         self.ranks.forget(id);
-        let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
+        let Some((class_id, rank)) = self.jobs.remove(&id) else {
+            return;
+        };
         self.standing.note_rerunnable(id, true);
         if let Some(class) = self.classes.get_mut(&class_id).map(Arc::make_mut) {
             let first = class.first();
@@ -403,11 +479,20 @@ impl State {
     /// An element of a waiting array stands so now, where nobody has the array to enqueue it anew.
     pub(super) fn element_stands(&mut self, id: JobId, standing: ElementStanding) {
         self.edition += 1;
-        let Some((parent, index)) = id.parent().zip(id.index()) else { return };
-        let Some(&(class, rank)) = self.jobs.get(&parent) else { return };
+        let Some((parent, index)) = id.parent().zip(id.index()) else {
+            return;
+        };
+        let Some(&(class, rank)) = self.jobs.get(&parent) else {
+            return;
+        };
         let class = self.classes.get_mut(&class).map(Arc::make_mut);
-        let Some(array) = class.and_then(|class| class.get_mut((rank, parent))?.array.as_mut()) else { return };
-        let Some(position) = array.indices.position(index) else { return };
+        let Some(array) = class.and_then(|class| class.get_mut((rank, parent))?.array.as_mut())
+        else {
+            return;
+        };
+        let Some(position) = array.indices.position(index) else {
+            return;
+        };
         let elements = Arc::make_mut(&mut array.elements);
         elements.mark(position, position, standing);
         if elements.waiting().is_empty() {
@@ -428,14 +513,25 @@ impl State {
     /// The same, with its rank.
     pub(super) fn class_and_rank(&self, id: JobId) -> Option<(ClassId, u64)> {
         let own = self.jobs.get(&id).copied();
-        own.or_else(|| self.jobs.get(&id.parent()?).copied().filter(|place| self.waits_in(*place, id)))
+        own.or_else(|| {
+            self.jobs
+                .get(&id.parent()?)
+                .copied()
+                .filter(|place| self.waits_in(*place, id))
+        })
     }
 
     /// Whether an element waits with its array.
     fn waits_in(&self, (class, rank): (ClassId, u64), id: JobId) -> bool {
-        let array = id.parent().and_then(|array| self.classes.get(&class)?.get((rank, array))?.array.as_ref());
-        let position = array.zip(id.index()).and_then(|(array, index)| array.indices.position(index));
-        array.zip(position).is_some_and(|(array, position)| array.elements.waiting().contains(position))
+        let array = id
+            .parent()
+            .and_then(|array| self.classes.get(&class)?.get((rank, array))?.array.as_ref());
+        let position = array
+            .zip(id.index())
+            .and_then(|(array, index)| array.indices.position(index));
+        array
+            .zip(position)
+            .is_some_and(|(array, position)| array.elements.waiting().contains(position))
     }
 
     /// What is asked for by those that wait.
@@ -445,7 +541,9 @@ impl State {
 
     /// What a candidate is alike in with others.
     pub(super) fn waiting_class(&self, id: JobId) -> Option<&ClassKey> {
-        self.classes.get(&self.class_of(id)?).map(|class| &class.key)
+        self.classes
+            .get(&self.class_of(id)?)
+            .map(|class| &class.key)
     }
 
     /// Why a candidate waits, as a plan has it.
@@ -455,18 +553,27 @@ impl State {
 
     /// The candidates of a class, in the order in which they start; an array once.
     pub fn jobs_in(&self, class: ClassId) -> impl Iterator<Item = JobId> {
-        self.classes.get(&class).into_iter().flat_map(|class| class.in_order().map(|((_, (_, job)), _)| job))
+        self.classes
+            .get(&class)
+            .into_iter()
+            .flat_map(|class| class.in_order().map(|((_, (_, job)), _)| job))
     }
 
     /// What is taken on a node, for displays; nothing for a node that is not known.
     pub fn assigned(&self, node: &str) -> Assigned {
-        let Some(ix) = self.cluster.find(node) else { return Assigned::default() };
+        let Some(ix) = self.cluster.find(node) else {
+            return Assigned::default();
+        };
         let node = self.cluster.node(ix);
         let mut sum = self.cluster.catalog.nothing();
-        node.tenants.values().for_each(|hold| add(&mut sum, &hold.taken));
+        node.tenants
+            .values()
+            .for_each(|hold| add(&mut sum, &hold.taken));
         let catalog = &self.cluster.catalog;
         let of_nodes = catalog.names()[..catalog.pooled().start].iter();
-        let taken = of_nodes.enumerate().map(|(i, name)| (name.clone(), catalog.value(i, sum[i])));
+        let taken = of_nodes
+            .enumerate()
+            .map(|(i, name)| (name.clone(), catalog.value(i, sum[i])));
         Assigned {
             taken: taken.collect(),
             jobs: node.tenants.keys().copied().collect(),

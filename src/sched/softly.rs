@@ -1,14 +1,14 @@
-//! Who is over a soft limit starts last: once all that are within theirs have started or are promised a
-//! start, what is left goes to those within their hard limits (M23, G3).
+//! Who is over a soft limit starts last: once all that are within theirs have started or are
+//! promised a start, what is left goes to those within their hard limits (M23, G3).
 //!
-//! Example: 5 processors, each user may have 2 jobs, and 8 if nobody else wants the room. Of a's six jobs
-//! two start and of b's three two; the processor that is left goes to a third one of a.
+//! Example: 5 processors, each user may have 2 jobs, and 8 if nobody else wants the room. Of a's
+//! six jobs two start and of b's three two; the processor that is left goes to a third one of a.
 //!
-//! So before that, everybody within soft limits who waits for room is promised a start, however deep the
-//! policy promises. Where that cannot be - the policy promises nothing, or there are too many - nobody over
-//! a soft limit starts while one of them waits. Who waits for what nobody can foretell, as a node that is
-//! down, holds nobody up. Where only some are looked at behind a blocked job (M36), those over a soft limit
-//! are the last of them.
+//! So before that, everybody within soft limits who waits for room is promised a start, however
+//! deep the policy promises. Where that cannot be - the policy promises nothing, or there are too
+//! many - nobody over a soft limit starts while one of them waits. Who waits for what nobody can
+//! foretell, as a node that is down, holds nobody up. Where only some are looked at behind a
+//! blocked job (M36), those over a soft limit are the last of them.
 
 use super::cycle;
 use super::ledger::Ledger;
@@ -23,7 +23,8 @@ use std::sync::Arc;
 /// No more promises are given than this for the sake of who is over a soft limit.
 const MOST: usize = 1000;
 
-/// Starts those that a soft limit alone keeps waiting, as far as that delays nobody within the soft limits.
+/// Starts those that a soft limit alone keeps waiting, as far as that delays nobody within the soft
+/// limits.
 pub fn start_over_soft<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
     let over = ledger.over_soft();
     if over.is_empty() || !ledger.looks_on() || !has_room(&over, resolved, ledger) {
@@ -41,24 +42,33 @@ pub fn start_over_soft<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
     ledger.tell_anew(&refused);
 }
 
-/// Whether any job of these classes would find room within its hard limits. Of those that ask for the same
-/// the shortest finds some if any does, where no reservation tells them apart.
+/// Whether any job of these classes would find room within its hard limits. Of those that ask for
+/// the same the shortest finds some if any does, where no reservation tells them apart.
 fn has_room<'s>(over: &BTreeSet<ClassId>, resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
     let state = ledger.state;
     let tells_apart = !state.windows.is_empty();
     let mut shortest: BTreeMap<(ShapeId, Option<ClassId>), &ClassKey> = BTreeMap::new();
-    for class in over.iter().filter_map(|class| state.class(*class)).map(|class| resolved.of(class)) {
+    for class in over
+        .iter()
+        .filter_map(|class| state.class(*class))
+        .map(|class| resolved.of(class))
+    {
         if ledger.is_within_hard_limits(class) {
-            let one = shortest.entry((class.shape.id, tells_apart.then_some(class.id))).or_insert(class);
+            let one = shortest
+                .entry((class.shape.id, tells_apart.then_some(class.id)))
+                .or_insert(class);
             if ledger.span_of(class) < ledger.span_of(one) {
                 *one = class;
             }
         }
     }
-    shortest.into_values().any(|class| ledger.place_beside(class).is_ok())
+    shortest
+        .into_values()
+        .any(|class| ledger.place_beside(class).is_ok())
 }
 
-/// Promises a start to all within soft limits that wait for room; false if some of them are left out.
+/// Promises a start to all within soft limits that wait for room; false if some of them are left
+/// out.
 fn promise_all<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
     ledger.begin_again();
     let mut promised: BTreeSet<JobId> = ledger.promised().collect();
@@ -70,7 +80,9 @@ fn promise_all<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
             continue;
         }
         match cycle::place(job, ledger) {
-            Err(reason) if job.class.asks_for.is_some() || !is_for_room(&reason) => ranking.pass(job),
+            Err(reason) if job.class.asks_for.is_some() || !is_for_room(&reason) => {
+                ranking.pass(job)
+            }
             Err(_) if left == 0 || !ledger.may_promise() => return false,
             Err(_) => match ledger.promise_beyond(job) {
                 Some(_) => {
@@ -115,7 +127,8 @@ fn start<'s>(
                     ranking.follow(job);
                 }
                 Err(reason) => {
-                    // What is too long for a promise, or has no room, is so for all that ask for the same.
+                    // What is too long for a promise, or has no room, is so for all that ask for
+                    // the same.
                     if !ledger.is_for_all(job, &reason) {
                         ranking.pass(job);
                     }

@@ -92,7 +92,9 @@ impl<'s> Space<'s> {
     /// These rooms alone: no other node takes jobs.
     pub fn of_rooms(cluster: &'s Cluster, rooms: BTreeMap<NodeIx, Room>) -> Space<'s> {
         let mut space = Space::open(cluster, Vec::new(), false);
-        rooms.into_iter().for_each(|(ix, room)| space.enter(ix, room));
+        rooms
+            .into_iter()
+            .for_each(|(ix, room)| space.enter(ix, room));
         space
     }
 
@@ -108,7 +110,11 @@ impl<'s> Space<'s> {
         self
     }
 
-    fn open(cluster: &'s Cluster, buckets: Vec<(Arc<Key>, &'s BTreeSet<NodeIx>)>, is_vacant: bool) -> Space<'s> {
+    fn open(
+        cluster: &'s Cluster,
+        buckets: Vec<(Arc<Key>, &'s BTreeSet<NodeIx>)>,
+        is_vacant: bool,
+    ) -> Space<'s> {
         let nothing = cluster.catalog.nothing();
         let columns = Columns::closed(cluster.catalog.pooled().start, buckets.len());
         let mut space = Space {
@@ -133,21 +139,35 @@ impl<'s> Space<'s> {
         };
         for index in cluster.catalog.pooled() {
             let total = cluster.pools.get(index).map_or(0, |pool| pool.total);
-            let free = if is_vacant { total } else { cluster.pools.free(index) };
+            let free = if is_vacant {
+                total
+            } else {
+                cluster.pools.free(index)
+            };
             (space.free[index], space.idle[index]) = (free, free);
         }
         for (key, nodes) in buckets {
             space.count(&key, nodes.len() as i64);
             space.enlist(Bucket::new(key, Some(nodes)));
         }
-        let open = space.buckets.iter().enumerate().filter(|(_, bucket)| bucket.is_open());
-        space.columns.fill(open.map(|(place, bucket)| (place, &*bucket.key.free)));
+        let open = space
+            .buckets
+            .iter()
+            .enumerate()
+            .filter(|(_, bucket)| bucket.is_open());
+        space
+            .columns
+            .fill(open.map(|(place, bucket)| (place, &*bucket.key.free)));
         space
     }
 
     /// The same, nodes being preferred by this guide.
     pub fn guided(self, guide: Arc<Guide>) -> Space<'s> {
-        Space { guide, preferred: OnceCell::new(), ..self }
+        Space {
+            guide,
+            preferred: OnceCell::new(),
+            ..self
+        }
     }
 
     /// By what nodes are preferred.
@@ -168,7 +188,10 @@ impl<'s> Space<'s> {
     /// Notes that somebody is promised a node from then on; the soonest such moment counts (M8b).
     pub fn promise(&mut self, ix: NodeIx, at: Time) {
         let promises = Arc::make_mut(&mut self.promises);
-        promises.entry(ix).and_modify(|known| *known = at.min(*known)).or_insert(at);
+        promises
+            .entry(ix)
+            .and_modify(|known| *known = at.min(*known))
+            .or_insert(at);
     }
 
     /// When somebody is promised a node next.
@@ -194,7 +217,10 @@ impl<'s> Space<'s> {
     /// How many times these amounts (resource, amount above zero) go on each node of a bucket;
     /// None when nothing is asked.
     pub fn times(&self, place: usize, asked: &[(usize, i64)]) -> Option<u64> {
-        asked.iter().map(|&(index, amount)| (self.columns.get(index, place).max(0) / amount).unsigned_abs()).min()
+        asked
+            .iter()
+            .map(|&(index, amount)| (self.columns.get(index, place).max(0) / amount).unsigned_abs())
+            .min()
     }
 
     /// Whether there is no node that takes jobs.
@@ -204,7 +230,11 @@ impl<'s> Space<'s> {
 
     /// What a job of this tenancy could have in all, were it in small pieces.
     pub fn free(&self, tenancy: Tenancy) -> &[i64] {
-        if tenancy.is_exclusive() { &self.idle } else { &self.free }
+        if tenancy.is_exclusive() {
+            &self.idle
+        } else {
+            &self.free
+        }
     }
 
     /// A node's room.
@@ -236,7 +266,9 @@ impl<'s> Space<'s> {
 
     /// Whether nodes of a kind have these values, host and node names left aside.
     pub fn meets(&self, kind: KindIx, needs: &[Need]) -> bool {
-        needs.iter().all(|need| need.is_pinned() || self.cluster.meets(kind, need))
+        needs
+            .iter()
+            .all(|need| need.is_pinned() || self.cluster.meets(kind, need))
     }
 
     /// Whether a claim can have what it takes.
@@ -245,7 +277,9 @@ impl<'s> Space<'s> {
         let is_there = |(&ix, taken): (&NodeIx, &Amounts)| {
             let room = self.room(ix);
             let mut amounts = taken[..of_nodes].iter().zip(&room.free);
-            self.is_open(ix) && room.admits(claim.tenant) && amounts.all(|(taken, free)| *taken == 0 || taken <= free)
+            self.is_open(ix)
+                && room.admits(claim.tenant)
+                && amounts.all(|(taken, free)| *taken == 0 || taken <= free)
         };
         let is_shared = |index| {
             let taken: i64 = claim.holds.values().map(|taken| taken[index]).sum();
@@ -256,7 +290,10 @@ impl<'s> Space<'s> {
 
     /// Takes what a claim takes.
     pub fn claim(&mut self, claim: &Claim) {
-        claim.holds.iter().for_each(|(&ix, taken)| self.admit(ix, taken, claim.tenant));
+        claim
+            .holds
+            .iter()
+            .for_each(|(&ix, taken)| self.admit(ix, taken, claim.tenant));
     }
 
     /// One job more on a node.
@@ -337,7 +374,10 @@ impl<'s> Space<'s> {
     pub fn refile(&mut self, ix: NodeIx, room: Room) {
         let before = match self.rooms.get(&ix) {
             Some(filed) => filed.place,
-            None => self.cluster.key_of(ix, self.room(ix)).map(|key| self.place_of(key)),
+            None => self
+                .cluster
+                .key_of(ix, self.room(ix))
+                .map(|key| self.place_of(key)),
         };
         if let Some(place) = before {
             self.count(&self.buckets[place].key.clone(), -1);
@@ -364,7 +404,9 @@ impl<'s> Space<'s> {
     fn enter(&mut self, ix: NodeIx, room: Room) {
         let after = self.cluster.key_of(ix, &room);
         if let Some(preferred) = self.preferred.get_mut() {
-            let is_open = after.as_ref().is_some_and(|key| key.condition != Condition::Alone);
+            let is_open = after
+                .as_ref()
+                .is_some_and(|key| key.condition != Condition::Alone);
             Arc::make_mut(preferred).set(ix, is_open.then_some(&room.free));
         }
         let place = after.map(|key| self.place_of(key));
@@ -381,7 +423,8 @@ impl<'s> Space<'s> {
 
     /// The bucket of this key, made when there is none.
     fn place_of(&mut self, key: Key) -> usize {
-        let borrowed = self.buckets[..self.borrowed].binary_search_by(|bucket| (*bucket.key).cmp(&key));
+        let borrowed =
+            self.buckets[..self.borrowed].binary_search_by(|bucket| (*bucket.key).cmp(&key));
         if let Some(place) = borrowed.ok().or_else(|| self.added.get(&key).copied()) {
             return place;
         }
@@ -414,7 +457,8 @@ impl<'s> Space<'s> {
     fn note(&mut self, place: usize) {
         let bucket = &self.buckets[place];
         let head = Head::of(bucket);
-        self.columns.set(place, bucket.is_open().then_some(&bucket.key.free));
+        self.columns
+            .set(place, bucket.is_open().then_some(&bucket.key.free));
         self.heads[place] = head;
         if head.nodes == 0 && place >= self.borrowed {
             self.added.remove(&bucket.key);
@@ -425,19 +469,27 @@ impl<'s> Space<'s> {
     /// The buckets whose nodes have at least these amounts free (resource, amount above zero),
     /// those that nobody can join left out.
     pub fn with_free(&self, asked: &[(usize, i64)]) -> impl Iterator<Item = usize> + use<'_, 's> {
-        self.columns.at_least(self.scarcest_first(asked)).filter(|&place| self.heads[place].nodes > 0)
+        self.columns
+            .at_least(self.scarcest_first(asked))
+            .filter(|&place| self.heads[place].nodes > 0)
     }
 
     /// The same node by node, in the order in which the guide prefers them where jobs do not say
     /// otherwise; for policies that rank kinds of nodes.
-    pub fn nodes_with_free(&self, asked: &[(usize, i64)]) -> impl Iterator<Item = NodeIx> + use<'_, 's> {
-        self.preferred.get_or_init(|| Arc::new(self.lay_out_nodes())).at_least(self.scarcest_first(asked))
+    pub fn nodes_with_free(
+        &self,
+        asked: &[(usize, i64)],
+    ) -> impl Iterator<Item = NodeIx> + use<'_, 's> {
+        self.preferred
+            .get_or_init(|| Arc::new(self.lay_out_nodes()))
+            .at_least(self.scarcest_first(asked))
     }
 
     /// Most rooms are passed over at one look at what there is least of.
     fn scarcest_first(&self, asked: &[(usize, i64)]) -> Vec<(usize, i64)> {
         let mut asked = asked.to_vec();
-        let plenty = |&(index, amount): &(usize, i64)| self.free[index].max(1) as f64 / amount as f64;
+        let plenty =
+            |&(index, amount): &(usize, i64)| self.free[index].max(1) as f64 / amount as f64;
         asked.sort_by(|a, b| plenty(a).total_cmp(&plenty(b)));
         asked
     }
@@ -446,18 +498,35 @@ impl<'s> Space<'s> {
     pub(super) fn rooms(&self) -> Rooms {
         let mut buckets = vec![Rooms::NOWHERE; self.cluster.slots()];
         for (place, bucket) in self.buckets.iter().enumerate() {
-            bucket.nodes().for_each(|ix| buckets[ix.0 as usize] = place as u32);
+            bucket
+                .nodes()
+                .for_each(|ix| buckets[ix.0 as usize] = place as u32);
         }
-        Rooms { keys: self.buckets.iter().map(|bucket| bucket.key.clone()).collect(), buckets }
+        Rooms {
+            keys: self
+                .buckets
+                .iter()
+                .map(|bucket| bucket.key.clone())
+                .collect(),
+            buckets,
+        }
     }
 
     fn lay_out_nodes(&self) -> Preferred {
         let policy = self.guide.usual(self);
-        let rank =
-            |ix| self.cluster.node(ix).kind.and_then(|kind| self.guide.of_kind(policy, kind)).unwrap_or_default();
+        let rank = |ix| {
+            self.cluster
+                .node(ix)
+                .kind
+                .and_then(|kind| self.guide.of_kind(policy, kind))
+                .unwrap_or_default()
+        };
         let ranks = self.cluster.indices().map(|ix| (rank(ix), ix));
         let mut preferred = Preferred::closed(ranks, self.cluster.catalog.pooled().start);
-        let open = self.buckets.iter().filter(|bucket| bucket.key.condition != Condition::Alone);
+        let open = self
+            .buckets
+            .iter()
+            .filter(|bucket| bucket.key.condition != Condition::Alone);
         preferred.fill(open.flat_map(|bucket| bucket.nodes().map(|ix| (ix, &*bucket.key.free))));
         preferred
     }
@@ -475,12 +544,16 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// The nodes of some buckets, the lowest ranks first and then in the order of the nodes, found one
-    /// by one, each with the mark that came with its bucket: (rank, bucket, mark).
+    /// The nodes of some buckets, the lowest ranks first and then in the order of the nodes, found
+    /// one by one, each with the mark that came with its bucket: (rank, bucket, mark).
     pub fn merged(&self, buckets: impl Iterator<Item = (Rank, usize, usize)>) -> Merged<'_> {
-        let head =
-            |(rank, place, mark): (Rank, usize, usize)| Some(Reverse((rank, self.first_of(place)?, place, mark)));
-        Merged { buckets: &self.buckets, heads: buckets.filter_map(head).collect::<Vec<_>>().into() }
+        let head = |(rank, place, mark): (Rank, usize, usize)| {
+            Some(Reverse((rank, self.first_of(place)?, place, mark)))
+        };
+        Merged {
+            buckets: &self.buckets,
+            heads: buckets.filter_map(head).collect::<Vec<_>>().into(),
+        }
     }
 }
 
@@ -495,7 +568,11 @@ mod tests {
         let index = space.cluster.catalog.index("ncpus").unwrap();
         let asked = [(index, ncpus)];
         space
-            .merged(space.with_free(&asked).map(|place| (Rank::default(), place, 0)))
+            .merged(
+                space
+                    .with_free(&asked)
+                    .map(|place| (Rank::default(), place, 0)),
+            )
             .map(|(ix, _)| space.cluster.node(ix).name.clone())
             .collect()
     }
@@ -504,7 +581,11 @@ mod tests {
         let cluster = &scene.state.cluster;
         let mut taken = cluster.catalog.nothing();
         taken[cluster.catalog.index("ncpus").unwrap()] = ncpus;
-        Claim { holds: [(cluster.find(node).unwrap(), taken)].into(), tenant: Tenant::default(), joins: Vec::new() }
+        Claim {
+            holds: [(cluster.find(node).unwrap(), taken)].into(),
+            tenant: Tenant::default(),
+            joins: Vec::new(),
+        }
     }
 
     #[test]
@@ -531,19 +612,30 @@ mod tests {
             assert_eq!(overlay.free, changed.free);
             assert_eq!(overlay.idle, changed.idle);
             for least in 1..10 {
-                assert_eq!(with_ncpus(&overlay, least), with_ncpus(&changed, least), "step {step}, {least} free");
+                assert_eq!(
+                    with_ncpus(&overlay, least),
+                    with_ncpus(&changed, least),
+                    "step {step}, {least} free"
+                );
             }
         }
-        assert!(overlay.buckets.len() < 60, "buckets given up are used again");
+        assert!(
+            overlay.buckets.len() < 60,
+            "buckets given up are used again"
+        );
     }
 
     #[test]
     fn a_request_goes_as_often_as_its_scarcest_resource_allows() {
         let scene = cluster("1 x ncpus=8:mem=2gb");
         let space = Space::now(&scene.state.cluster);
-        let [ncpus, mem] = ["ncpus", "mem"].map(|name| scene.state.cluster.catalog.index(name).unwrap());
+        let [ncpus, mem] =
+            ["ncpus", "mem"].map(|name| scene.state.cluster.catalog.index(name).unwrap());
         assert_eq!(space.times(0, &[(ncpus, 1), (mem, 1 << 30)]), Some(2));
-        assert_eq!((space.times(0, &[(ncpus, 3)]), space.times(0, &[])), (Some(2), None));
+        assert_eq!(
+            (space.times(0, &[(ncpus, 3)]), space.times(0, &[])),
+            (Some(2), None)
+        );
     }
 
     /// M8b.
@@ -551,7 +643,12 @@ mod tests {
     fn of_several_promises_on_a_node_the_soonest_counts() {
         let scene = cluster("2 x ncpus=8");
         let mut space = Space::now(&scene.state.cluster);
-        [20, 10, 30].iter().for_each(|&at| space.promise(NodeIx(0), Time(at)));
-        assert_eq!([0, 1].map(|ix| space.next_promise(NodeIx(ix))), [Some(Time(10)), None]);
+        [20, 10, 30]
+            .iter()
+            .for_each(|&at| space.promise(NodeIx(0), Time(at)));
+        assert_eq!(
+            [0, 1].map(|ix| space.next_promise(NodeIx(ix))),
+            [Some(Time(10)), None]
+        );
     }
 }

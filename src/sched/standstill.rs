@@ -1,5 +1,5 @@
-//! Running jobs that stand still for others and go on, where only a forecast sees it: from what the view knows of
-//! them follows what they keep, what they need again, and what they are worth.
+//! Running jobs that stand still for others and go on, where only a forecast sees it: from what the
+//! view knows of them follows what they keep, what they need again, and what they are worth.
 
 use super::cluster::NodeIx;
 use super::shape::{ClassId, ClassKey, Shape, Tenant};
@@ -15,29 +15,74 @@ use crate::model::time::{Span, Time};
 use std::sync::Arc;
 
 impl State {
-    /// A running job stands still for another: it gives up what it has of these resources, keeps the rest, and waits
-    /// to go on (M45). One of which too little is known is gone.
-    pub(super) fn stand_still(&mut self, id: JobId, releases: &[String], to: Option<JobId>, now: Time) {
+    /// A running job stands still for another: it gives up what it has of these resources, keeps
+    /// the rest, and waits to go on (M45). One of which too little is known is gone.
+    pub(super) fn stand_still(
+        &mut self,
+        id: JobId,
+        releases: &[String],
+        to: Option<JobId>,
+        now: Time,
+    ) {
         let running = self.running.get(&id).cloned();
         let still = running.and_then(|running| self.still(id, &running, releases, now));
-        let Some((suspended, tenant)) = still else { return self.vacate(id) };
-        let kept: Vec<Share> = suspended.shares.iter().map(|share| share.part(|name| !is_in(releases, name))).collect();
+        let Some((suspended, tenant)) = still else {
+            return self.vacate(id);
+        };
+        let kept: Vec<Share> = suspended
+            .shares
+            .iter()
+            .map(|share| share.part(|name| !is_in(releases, name)))
+            .collect();
         self.occupy(id, &kept, tenant, Time::NEVER);
-        self.suspended.insert(id, Arc::new(Suspended { made_way_for: to, ..suspended }));
+        self.suspended.insert(
+            id,
+            Arc::new(Suspended {
+                made_way_for: to,
+                ..suspended
+            }),
+        );
         self.note_still(id, true);
     }
 
     /// A running job stands still, or no longer does: while it does it is not asked to make way.
     pub(super) fn note_still(&mut self, id: JobId, is_still: bool) {
-        let tenure = self.running.get(&id).and_then(|running| running.tenure.as_deref().cloned());
-        tenure.into_iter().for_each(|tenure| self.set_tenure(id, Tenure { told: None, suspended: is_still, ..tenure }));
+        let tenure = self
+            .running
+            .get(&id)
+            .and_then(|running| running.tenure.as_deref().cloned());
+        tenure.into_iter().for_each(|tenure| {
+            self.set_tenure(
+                id,
+                Tenure {
+                    told: None,
+                    suspended: is_still,
+                    ..tenure
+                },
+            )
+        });
     }
 
     /// A running job as it waits to go on, and whom it bears beside it.
-    fn still(&self, id: JobId, running: &Running, releases: &[String], now: Time) -> Option<(Suspended, Tenant)> {
+    fn still(
+        &self,
+        id: JobId,
+        running: &Running,
+        releases: &[String],
+        now: Time,
+    ) -> Option<(Suspended, Tenant)> {
         let (holder, tenure) = (running.holder.as_ref()?, running.tenure.as_deref()?);
-        let shares: Vec<Share> = running.nodes.iter().filter_map(|&ix| self.share_on(ix, id)).collect();
-        let tenant = self.cluster.node(*running.nodes.first()?).tenants.get(&id)?.tenant;
+        let shares: Vec<Share> = running
+            .nodes
+            .iter()
+            .filter_map(|&ix| self.share_on(ix, id))
+            .collect();
+        let tenant = self
+            .cluster
+            .node(*running.nodes.first()?)
+            .tenants
+            .get(&id)?
+            .tenant;
         let key = ClassKey {
             id: ClassId(0),
             shape: Arc::new(Shape::of_request(&request(&shares), &self.cluster.catalog)),
@@ -63,11 +108,18 @@ impl State {
             key,
             place: (id.number, id),
             score: tenure.score,
-            needed: shares.iter().map(|share| share.part(|name| is_in(releases, name))).collect(),
+            needed: shares
+                .iter()
+                .map(|share| share.part(|name| is_in(releases, name)))
+                .collect(),
             shares,
             made_way_for: None,
             ran: ran(tenure, running.until, now),
-            wait: Wait { since: tenure.started - tenure.waited, eligibility: Eligibility::default(), bypassed: 0 },
+            wait: Wait {
+                since: tenure.started - tenure.waited,
+                eligibility: Eligibility::default(),
+                bypassed: 0,
+            },
         };
         Some((suspended, tenant))
     }
@@ -79,7 +131,13 @@ impl State {
         let catalog = &self.cluster.catalog;
         let amounts = |indices: std::ops::Range<usize>| -> Vec<(String, Value)> {
             let some = indices.filter(|&index| hold.taken[index] != 0);
-            some.map(|index| (catalog.names()[index].clone(), catalog.value(index, hold.taken[index]))).collect()
+            some.map(|index| {
+                (
+                    catalog.names()[index].clone(),
+                    catalog.value(index, hold.taken[index]),
+                )
+            })
+            .collect()
         };
         Some(Share {
             node: node.name.clone(),
@@ -100,13 +158,28 @@ fn is_in(names: &[String], name: &str) -> bool {
 
 /// The request that comes to these shares.
 fn request(shares: &[Share]) -> Request {
-    let chunk = |share: &Share| Chunk { count: 1, resources: share.taken.clone(), growing: Vec::new() };
-    let select = Select { chunks: shares.iter().map(chunk).collect(), text: String::new() };
-    Request { select, ..Request::default() }
+    let chunk = |share: &Share| Chunk {
+        count: 1,
+        resources: share.taken.clone(),
+        growing: Vec::new(),
+    };
+    let select = Select {
+        chunks: shares.iter().map(chunk).collect(),
+        text: String::new(),
+    };
+    Request {
+        select,
+        ..Request::default()
+    }
 }
 
 /// How long a job has run that would have ended then, its pauses left aside.
 fn ran(tenure: &Tenure, until: Time, now: Time) -> Span {
     let left = until.since(now).0.max(0);
-    Span(tenure.walltime.map_or(now.since(tenure.started).0, |walltime| walltime.0 - left).max(0))
+    Span(
+        tenure
+            .walltime
+            .map_or(now.since(tenure.started).0, |walltime| walltime.0 - left)
+            .max(0),
+    )
 }

@@ -1,5 +1,6 @@
-//! Jobs that stand still in the middle of their runs and wait to go on: what they keep they hold like any other
-//! job, what they gave up they need again, on the very nodes on which they are (M45).
+//! Jobs that stand still in the middle of their runs and wait to go on: what they keep they hold
+//! like any other job, what they gave up they need again, on the very nodes on which they are
+//! (M45).
 
 use super::class::Place;
 use super::merit::Merit;
@@ -32,11 +33,12 @@ pub struct Suspended {
 }
 
 impl Suspended {
-    /// What it is worth: what it was when it started, in the tier in which it would be now; or what it has become
-    /// since, if that is more, so that nobody who came later overtakes it by waiting.
+    /// What it is worth: what it was when it started, in the tier in which it would be now; or what
+    /// it has become since, if that is more, so that nobody who came later overtakes it by waiting.
     pub(super) fn merit(&self, yardstick: &Yardstick) -> Merit {
         let now = yardstick.rate(&self.key).merit(&self.wait);
-        self.score.map_or(now, |score| now.min(Merit::of(now.tier(), score)))
+        self.score
+            .map_or(now, |score| now.min(Merit::of(now.tier(), score)))
     }
 
     /// The nodes it is on.
@@ -48,8 +50,14 @@ impl Suspended {
 impl State {
     /// A job that holds what it keeps waits to go on.
     pub(super) fn stand_by(&mut self, job: &Job) {
-        let Some(run) = job.life.open_run() else { return };
-        let still = run.suspension.as_ref().and_then(|suspension| suspension.still).unwrap_or(run.started);
+        let Some(run) = job.life.open_run() else {
+            return;
+        };
+        let still = run
+            .suspension
+            .as_ref()
+            .and_then(|suspension| suspension.still)
+            .unwrap_or(run.started);
         let since = job.life.etime.unwrap_or(job.life.qtime);
         let suspended = Suspended {
             key: self.class_key(job),
@@ -57,9 +65,16 @@ impl State {
             score: run.score,
             needed: run.shares.iter().map(|share| run.given_up(share)).collect(),
             shares: run.shares.clone(),
-            made_way_for: run.suspension.as_ref().and_then(|suspension| suspension.manner.for_job()),
+            made_way_for: run
+                .suspension
+                .as_ref()
+                .and_then(|suspension| suspension.manner.for_job()),
             ran: Span(still.since(run.started + run.pauses().total).0),
-            wait: Wait { since, eligibility: job.life.eligibility, bypassed: 0 },
+            wait: Wait {
+                since,
+                eligibility: job.life.eligibility,
+                bypassed: 0,
+            },
         };
         self.edition += 1;
         self.suspended.insert(job.id, Arc::new(suspended));

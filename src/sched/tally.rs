@@ -20,7 +20,11 @@ pub struct Tally {
 impl Tally {
     /// The same at all times from `now` on.
     pub fn new(now: Time, free: Vec<i64>) -> Tally {
-        Tally { width: free.len(), begins: vec![now], free }
+        Tally {
+            width: free.len(),
+            begins: vec![now],
+            free,
+        }
     }
 
     /// More is free from `at` on, which lies behind all steps or is the last one's beginning.
@@ -31,7 +35,10 @@ impl Tally {
             self.free.extend_from_within(last..);
         }
         let last = self.free.len() - self.width;
-        self.free[last..].iter_mut().zip(amounts).for_each(|(free, more)| *free = free.saturating_add(more));
+        self.free[last..]
+            .iter_mut()
+            .zip(amounts)
+            .for_each(|(free, more)| *free = free.saturating_add(more));
     }
 
     /// Takes amounts from `from` until `until`.
@@ -46,9 +53,17 @@ impl Tally {
 
     fn change(&mut self, amounts: &[i64], from: Time, until: Time, sign: i64) {
         let first = self.step_at(from);
-        let end = if until == Time::NEVER { self.begins.len() } else { self.step_at(until) };
-        for step in self.free[first * self.width..end * self.width].chunks_exact_mut(self.width.max(1)) {
-            step.iter_mut().zip(amounts).for_each(|(free, amount)| *free = free.saturating_add(sign * amount));
+        let end = if until == Time::NEVER {
+            self.begins.len()
+        } else {
+            self.step_at(until)
+        };
+        for step in
+            self.free[first * self.width..end * self.width].chunks_exact_mut(self.width.max(1))
+        {
+            step.iter_mut()
+                .zip(amounts)
+                .for_each(|(free, amount)| *free = free.saturating_add(sign * amount));
         }
     }
 
@@ -59,7 +74,8 @@ impl Tally {
             self.begins.insert(place, moment);
             let before = (place - 1) * self.width;
             let copied = self.free[before..before + self.width].to_vec();
-            self.free.splice(place * self.width..place * self.width, copied);
+            self.free
+                .splice(place * self.width..place * self.width, copied);
         }
         place
     }
@@ -67,8 +83,11 @@ impl Tally {
     /// The first moment between `from` and `until` at which these amounts are not free.
     pub fn shortage(&self, amounts: &[i64], from: Time, until: Time) -> Option<Time> {
         let first = self.begins.partition_point(|begin| *begin <= from).max(1) - 1;
-        let steps = (first..self.begins.len()).take_while(|&step| step == first || self.begins[step] < until);
-        let short = steps.into_iter().find(|&step| !self.suffices(step, amounts));
+        let steps = (first..self.begins.len())
+            .take_while(|&step| step == first || self.begins[step] < until);
+        let short = steps
+            .into_iter()
+            .find(|&step| !self.suffices(step, amounts));
         short.map(|step| self.begins[step].max(from))
     }
 
@@ -91,7 +110,9 @@ impl Tally {
 
     fn suffices(&self, step: usize, amounts: &[i64]) -> bool {
         let free = &self.free[step * self.width..(step + 1) * self.width];
-        free.iter().zip(amounts).all(|(free, amount)| *amount == 0 || amount <= free)
+        free.iter()
+            .zip(amounts)
+            .all(|(free, amount)| *amount == 0 || amount <= free)
     }
 }
 
@@ -100,7 +121,12 @@ mod tests {
     use super::*;
 
     fn steps(tally: &Tally) -> Vec<(i64, i64)> {
-        tally.begins.iter().map(|begin| begin.0).zip(tally.free.iter().copied()).collect()
+        tally
+            .begins
+            .iter()
+            .map(|begin| begin.0)
+            .zip(tally.free.iter().copied())
+            .collect()
     }
 
     /// 8 of 16 free until 100, and all promised from 100 to 200.

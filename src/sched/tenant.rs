@@ -9,7 +9,9 @@ use crate::model::wishes::Wishes;
 use serde::{Deserialize, Serialize};
 
 /// A user, by a number that is the same in every process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct User(u64);
 
 impl User {
@@ -52,7 +54,11 @@ impl Tenancy {
 
 impl From<bool> for Tenancy {
     fn from(exclusive: bool) -> Tenancy {
-        if exclusive { Tenancy::Nodes } else { Tenancy::Unsaid }
+        if exclusive {
+            Tenancy::Nodes
+        } else {
+            Tenancy::Unsaid
+        }
     }
 }
 
@@ -90,14 +96,21 @@ impl Tenant {
     /// What a job is where jobs that say nothing of it have `access`.
     pub fn of(job: &Job, access: Access) -> Tenant {
         let asked = Tenancy::asked(&job.spec.request.place, &job.spec.wishes);
-        Tenant { tenancy: asked, user: User::of(&job.owner.user) }.by_default(access)
+        Tenant {
+            tenancy: asked,
+            user: User::of(&job.owner.user),
+        }
+        .by_default(access)
     }
 
     /// The same, where those that say nothing have `access`.
     pub fn by_default(self, access: Access) -> Tenant {
         match (self.tenancy, access) {
             (_, Access::Shared) => self,
-            (Tenancy::Unsaid, access) => Tenant { tenancy: access.into(), ..self },
+            (Tenancy::Unsaid, access) => Tenant {
+                tenancy: access.into(),
+                ..self
+            },
             _ => self,
         }
     }
@@ -115,14 +128,21 @@ impl Tenant {
             Sharing::Excl => Tenancy::Nodes,
             Sharing::Default | Sharing::Shared => Tenancy::Shared,
         };
-        let own = if self.tenancy == Tenancy::User { Tenancy::User } else { Tenancy::Shared };
+        let own = if self.tenancy == Tenancy::User {
+            Tenancy::User
+        } else {
+            Tenancy::Shared
+        };
         resolved.max(own).max(bounds.access.into())
     }
 }
 
 impl<T: Into<Tenancy>> From<T> for Tenant {
     fn from(tenancy: T) -> Tenant {
-        Tenant { tenancy: tenancy.into(), user: User::default() }
+        Tenant {
+            tenancy: tenancy.into(),
+            user: User::default(),
+        }
     }
 }
 
@@ -165,24 +185,48 @@ mod tests {
     fn a_node_may_overrule_what_a_job_says() {
         use Tenancy::{Hosts, Nodes, Shared, Unsaid};
         let on = |sharing| {
-            [Unsaid, Shared, Nodes, Hosts].map(|t| Tenant::from(t).on(Bounds { sharing, ..Bounds::default() }))
+            [Unsaid, Shared, Nodes, Hosts].map(|t| {
+                Tenant::from(t).on(Bounds {
+                    sharing,
+                    ..Bounds::default()
+                })
+            })
         };
-        assert_eq!(on(NodeSharing::DefaultShared), [Shared, Shared, Nodes, Hosts]);
+        assert_eq!(
+            on(NodeSharing::DefaultShared),
+            [Shared, Shared, Nodes, Hosts]
+        );
         assert_eq!(on(NodeSharing::DefaultExcl), [Nodes, Shared, Nodes, Hosts]);
-        assert_eq!(on(NodeSharing::DefaultExclhost), [Hosts, Shared, Nodes, Hosts]);
+        assert_eq!(
+            on(NodeSharing::DefaultExclhost),
+            [Hosts, Shared, Nodes, Hosts]
+        );
         assert_eq!(on(NodeSharing::IgnoreExcl), [Shared; 4]);
         assert_eq!(on(NodeSharing::ForceExcl), [Nodes, Nodes, Nodes, Hosts]);
         assert_eq!(on(NodeSharing::ForceExclhost), [Hosts; 4]);
     }
 
-    /// M46: what the site says holds for those that say nothing, and `shared` leaves it to the nodes.
+    /// M46: what the site says holds for those that say nothing, and `shared` leaves it to the
+    /// nodes.
     #[test]
     fn the_sites_access_is_for_those_that_say_nothing() {
         let by_default = |said: Tenancy, access| Tenant::from(said).by_default(access).tenancy;
         assert_eq!(by_default(Tenancy::Unsaid, Access::Shared), Tenancy::Unsaid);
-        assert_eq!(by_default(Tenancy::Unsaid, Access::SingleUser), Tenancy::User);
-        assert_eq!(by_default(Tenancy::Unsaid, Access::SingleJob), Tenancy::Nodes);
-        assert_eq!(by_default(Tenancy::Shared, Access::SingleJob), Tenancy::Shared);
-        assert_eq!([true, false].map(Tenancy::from), [Tenancy::Nodes, Tenancy::Unsaid]);
+        assert_eq!(
+            by_default(Tenancy::Unsaid, Access::SingleUser),
+            Tenancy::User
+        );
+        assert_eq!(
+            by_default(Tenancy::Unsaid, Access::SingleJob),
+            Tenancy::Nodes
+        );
+        assert_eq!(
+            by_default(Tenancy::Shared, Access::SingleJob),
+            Tenancy::Shared
+        );
+        assert_eq!(
+            [true, false].map(Tenancy::from),
+            [Tenancy::Nodes, Tenancy::Unsaid]
+        );
     }
 }

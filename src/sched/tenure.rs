@@ -1,5 +1,5 @@
-//! What of a running job others ask who could have its place: since when it runs, what it was worth, how
-//! it could make way, and whether it has been told to.
+//! What of a running job others ask who could have its place: since when it runs, what it was
+//! worth, how it could make way, and whether it has been told to.
 
 use super::components::usage::Course;
 use super::plan::Start;
@@ -70,7 +70,12 @@ impl Tenure {
             asked: uncounted(job),
             processors: Held::of(&run.shares).cores,
             preempted: job.life.preempted,
-            told: job.life.yielding.as_deref().cloned().filter(|told| told.concerns(run) && is_awaited(told, run)),
+            told: job
+                .life
+                .yielding
+                .as_deref()
+                .cloned()
+                .filter(|told| told.concerns(run) && is_awaited(told, run)),
             suspended: run.suspension.is_some(),
             can_stop: job.can_be_suspended(),
         })
@@ -78,11 +83,15 @@ impl Tenure {
 
     /// How far it has come.
     pub fn course(&self, now: Time) -> Course {
-        Course { ran: Span(now.since(self.started).0.max(0)), walltime: self.walltime, processors: self.processors }
+        Course {
+            ran: Span(now.since(self.started).0.max(0)),
+            walltime: self.walltime,
+            processors: self.processors,
+        }
     }
 
-    /// What it is worth beside others that run: what it was worth when it started, and what it has used
-    /// since (M20).
+    /// What it is worth beside others that run: what it was worth when it started, and what it has
+    /// used since (M20).
     pub fn worth(&self, rule: &Components, now: Time) -> f64 {
         self.score.unwrap_or(f64::MAX) + self.course(now).score(rule)
     }
@@ -99,7 +108,9 @@ impl Tenure {
         match action {
             Action::Delete | Action::Finish => true,
             Action::Suspend => self.can_stop,
-            Action::Checkpoint => self.checkpoints || (self.may_be_checkpointed && rule.checkpoints),
+            Action::Checkpoint => {
+                self.checkpoints || (self.may_be_checkpointed && rule.checkpoints)
+            }
             Action::Requeue => self.rerunnable,
         }
     }
@@ -107,13 +118,20 @@ impl Tenure {
 
 /// Words and truths, of which nobody has more or less.
 fn uncounted(job: &Job) -> Vec<(String, Value)> {
-    let list = job.spec.request.list.iter().filter(|(name, _)| *name != "preempt_targets");
+    let list = job
+        .spec
+        .request
+        .list
+        .iter()
+        .filter(|(name, _)| *name != "preempt_targets");
     let words = list.filter(|(_, value)| matches!(value, Value::String(_) | Value::Boolean(_)));
-    words.map(|(name, value)| (name.clone(), value.clone())).collect()
+    words
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
-/// Whether it has still to be done what a job was told: one that was to be suspended stands still at last,
-/// and goes on later.
+/// Whether it has still to be done what a job was told: one that was to be suspended stands still
+/// at last, and goes on later.
 fn is_awaited(told: &Yielding, run: &Run) -> bool {
     told.action != Action::Suspend || (run.suspension.is_some() && !run.is_still())
 }
@@ -145,12 +163,18 @@ impl State {
 
     /// Says what of a running job others ask who could have its place.
     pub fn set_tenure(&mut self, id: JobId, tenure: Tenure) {
-        if self.running.get(&id).is_none_or(|running| running.tenure.as_deref() == Some(&tenure)) {
+        if self
+            .running
+            .get(&id)
+            .is_none_or(|running| running.tenure.as_deref() == Some(&tenure))
+        {
             return;
         }
         self.strike(id);
         self.standing.note_told(id, tenure.told.as_ref());
-        self.running.entry(id).and_modify(|running| Arc::make_mut(running).tenure = Some(Box::new(tenure)));
+        self.running
+            .entry(id)
+            .and_modify(|running| Arc::make_mut(running).tenure = Some(Box::new(tenure)));
         self.enroll(id);
         self.edition += 1;
     }
@@ -172,32 +196,83 @@ mod tests {
         Arc::make_mut(&mut job.spec).rerunnable = true;
         scene.state.enqueue(&job);
         let plan = scene.plan();
-        let to_be = scene.state.tenure_to_be(&scene.policy, &plan.starts[0], scene.now).unwrap();
+        let to_be = scene
+            .state
+            .tenure_to_be(&scene.policy, &plan.starts[0], scene.now)
+            .unwrap();
         let score = scene.state.score(&scene.policy, job.id);
         job.apply(
-            &Event::Started { attempt: 1, shares: plan.starts[0].shares.clone(), score, extra: false },
+            &Event::Started {
+                attempt: 1,
+                shares: plan.starts[0].shares.clone(),
+                score,
+                extra: false,
+            },
             moment(30),
         );
         let once_it_runs = Tenure::of(&job).unwrap();
         // What is known only then.
-        let known =
-            Tenure { asked: Vec::new(), preempted: 0, told: None, suspended: false, can_stop: false, ..once_it_runs };
+        let known = Tenure {
+            asked: Vec::new(),
+            preempted: 0,
+            told: None,
+            suspended: false,
+            can_stop: false,
+            ..once_it_runs
+        };
         assert_eq!(to_be, known);
-        assert_eq!((to_be.processors, to_be.walltime, to_be.rerunnable), (2, Some(Span::seconds(90)), true));
+        assert_eq!(
+            (to_be.processors, to_be.walltime, to_be.rerunnable),
+            (2, Some(Span::seconds(90)), true)
+        );
     }
 
     #[test]
     fn a_job_that_is_told_to_stand_still_has_done_so_once_it_does() {
         let mut job = cluster("").job(1, "select=1:ncpus=1");
-        let manner = Manner::For { job: JobId::job(2), releases: vec!["ncpus".into()] };
+        let manner = Manner::For {
+            job: JobId::job(2),
+            releases: vec!["ncpus".into()],
+        };
         let told = |job: &Job| Tenure::of(job).unwrap().told.map(|told| told.action);
         let (to, by) = (Some(JobId::job(2)), "s@h".to_string());
-        job.apply(&Event::Started { attempt: 1, shares: vec![], score: None, extra: false }, moment(0));
-        job.apply(&Event::Launched { attempt: 1, session: 4, boot: "b".into() }, moment(0));
+        job.apply(
+            &Event::Started {
+                attempt: 1,
+                shares: vec![],
+                score: None,
+                extra: false,
+            },
+            moment(0),
+        );
+        job.apply(
+            &Event::Launched {
+                attempt: 1,
+                session: 4,
+                boot: "b".into(),
+            },
+            moment(0),
+        );
         assert_eq!(told(&job), None);
         let action = Action::Suspend;
-        job.apply(&Event::Preempted { attempt: 1, to, cause: Cause::Level, action, by: by.clone() }, moment(5));
-        job.apply(&Event::SuspendWanted { by, attempt: 1, manner }, moment(5));
+        job.apply(
+            &Event::Preempted {
+                attempt: 1,
+                to,
+                cause: Cause::Level,
+                action,
+                by: by.clone(),
+            },
+            moment(5),
+        );
+        job.apply(
+            &Event::SuspendWanted {
+                by,
+                attempt: 1,
+                manner,
+            },
+            moment(5),
+        );
         assert_eq!(told(&job), Some(Action::Suspend));
         job.apply(&Event::Suspended { attempt: 1 }, moment(6));
         assert_eq!(told(&job), None);

@@ -14,10 +14,20 @@ const STARVING: i64 = 1 << 52;
 pub fn of_class(yardstick: &Yardstick, class: &ClassKey) -> i64 {
     let rule = &yardstick.policy.precedence;
     let by_queue = rule.lexicographic || rule.tiers.turns != Turns::Together;
-    let tier = if by_queue { yardstick.queue_priority(class) * QUEUE } else { 0 };
+    let tier = if by_queue {
+        yardstick.queue_priority(class) * QUEUE
+    } else {
+        0
+    };
     match rule.tiers.turns {
         // One queue after the other, those of the same priority by name.
-        Turns::ByQueue => tier - yardstick.state.queues.range(..class.who.queue.clone()).count() as i64,
+        Turns::ByQueue => {
+            tier - yardstick
+                .state
+                .queues
+                .range(..class.who.queue.clone())
+                .count() as i64
+        }
         Turns::Together | Turns::RoundRobin => tier,
     }
 }
@@ -25,7 +35,9 @@ pub fn of_class(yardstick: &Yardstick, class: &ClassKey) -> i64 {
 /// The tier of one of them, and what it is worth there.
 pub fn of_job(yardstick: &Yardstick, tier: i64, wait: &Wait, score: f64) -> Merit {
     let rule = &yardstick.policy.precedence.tiers;
-    let starves = rule.max_starve.is_some_and(|most| yardstick.waited(wait) > most);
+    let starves = rule
+        .max_starve
+        .is_some_and(|most| yardstick.waited(wait) > most);
     Merit::of(tier + if starves { STARVING } else { 0 }, score)
 }
 
@@ -40,7 +52,11 @@ pub fn told(tier: i64) -> String {
         (queue != 0).then(|| format!("queue priority {queue}")),
         (turn != 0).then(|| format!("{turn} turns before it")),
     ];
-    words.into_iter().flatten().collect::<Vec<String>>().join(", ")
+    words
+        .into_iter()
+        .flatten()
+        .collect::<Vec<String>>()
+        .join(", ")
 }
 
 #[cfg(test)]
@@ -51,7 +67,13 @@ mod tests {
     fn a_tier_says_what_it_is_made_of() {
         assert_eq!(told(0), "");
         assert_eq!(told(150 * QUEUE), "queue priority 150");
-        assert_eq!(told(-1024 * QUEUE - 3), "queue priority -1024, 3 turns before it");
-        assert_eq!(told(STARVING + QUEUE), "has waited too long, queue priority 1");
+        assert_eq!(
+            told(-1024 * QUEUE - 3),
+            "queue priority -1024, 3 turns before it"
+        );
+        assert_eq!(
+            told(STARVING + QUEUE),
+            "has waited too long, queue priority 1"
+        );
     }
 }

@@ -47,18 +47,45 @@ pub struct Timeline<'s> {
 
 impl<'s> Timeline<'s> {
     /// The ends of what runs and of what this cycle has started.
-    pub fn new(state: &'s State, started: BTreeMap<JobId, (Claim, Time)>, now: Time) -> Timeline<'s> {
-        let new = started.iter().map(|(&job, &(_, until))| (until, job)).filter(|&(until, _)| until != Time::NEVER);
-        let is_endless = |job: &JobId| state.running.get(job).is_some_and(|running| running.is_endless());
+    pub fn new(
+        state: &'s State,
+        started: BTreeMap<JobId, (Claim, Time)>,
+        now: Time,
+    ) -> Timeline<'s> {
+        let new = started
+            .iter()
+            .map(|(&job, &(_, until))| (until, job))
+            .filter(|&(until, _)| until != Time::NEVER);
+        let is_endless = |job: &JobId| {
+            state
+                .running
+                .get(job)
+                .is_some_and(|running| running.is_endless())
+        };
         let endless = state.making_way().filter(is_endless);
         let mut ends = Vec::with_capacity(state.ends.len() + started.len());
         ends.extend(&state.ends);
         ends.extend(new.chain(endless.map(|job| (now, job))));
-        ends.iter_mut().for_each(|(until, job)| *until = state.planned_end(*job, *until, now));
+        ends.iter_mut()
+            .for_each(|(until, job)| *until = state.planned_end(*job, *until, now));
         ends.sort_unstable();
         let (newcomers, heirs, inherited) = Default::default();
-        let mut timeline = Timeline { state, now, started, ends, newcomers, heirs, inherited };
-        timeline.started.keys().copied().collect::<Vec<_>>().into_iter().for_each(|job| timeline.inherit(job));
+        let mut timeline = Timeline {
+            state,
+            now,
+            started,
+            ends,
+            newcomers,
+            heirs,
+            inherited,
+        };
+        timeline
+            .started
+            .keys()
+            .copied()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|job| timeline.inherit(job));
         timeline
     }
 
@@ -73,11 +100,21 @@ impl<'s> Timeline<'s> {
 
     /// What a newcomer has together with others is not free before it ends, too.
     fn inherit(&mut self, job: JobId) {
-        let Some((joins, until)) = self.started.get(&job).map(|(claim, until)| (claim.joins.clone(), *until)) else {
+        let Some((joins, until)) = self
+            .started
+            .get(&job)
+            .map(|(claim, until)| (claim.joins.clone(), *until))
+        else {
             return;
         };
         for (place, ix) in joins {
-            let known = || self.state.cluster.shared.get(&place).and_then(siblings::last);
+            let known = || {
+                self.state
+                    .cluster
+                    .shared
+                    .get(&place)
+                    .and_then(siblings::last)
+            };
             let heir = self.heirs.get(&place).copied().or_else(known);
             if heir.is_some_and(|(end, _)| end >= until) {
                 continue;
@@ -91,11 +128,19 @@ impl<'s> Timeline<'s> {
 
     fn pass_on(&mut self, before: JobId, (job, ix): (JobId, NodeIx), (_, host, index): &Place) {
         let (mut passed, mut own) = (BTreeMap::new(), None);
-        self.holds_of(before, |at, taken, _| drop(passed.insert((before, at), Amounts::from(taken))));
-        self.holds_of(job, |at, taken, _| own = own.take().or_else(|| (at == ix).then(|| Amounts::from(taken))));
+        self.holds_of(before, |at, taken, _| {
+            drop(passed.insert((before, at), Amounts::from(taken)))
+        });
+        self.holds_of(job, |at, taken, _| {
+            own = own
+                .take()
+                .or_else(|| (at == ix).then(|| Amounts::from(taken)))
+        });
         let Some(mut own) = own else { return };
         passed.retain(|&(_, at), _| self.state.cluster.node(at).host == *host);
-        passed.values_mut().for_each(|taken| own[*index] += std::mem::take(&mut taken[*index]));
+        passed
+            .values_mut()
+            .for_each(|taken| own[*index] += std::mem::take(&mut taken[*index]));
         self.inherited.extend(passed);
         self.inherited.insert((job, ix), own);
     }
@@ -111,7 +156,11 @@ impl<'s> Timeline<'s> {
 
     /// What is free now.
     pub fn today(&self, space: &Space<'s>) -> Closing<'s> {
-        Closing { at: self.now, space: space.clone(), ended: 0 }
+        Closing {
+            at: self.now,
+            space: space.clone(),
+            ended: 0,
+        }
     }
 
     /// Goes on to a later moment.
@@ -123,7 +172,9 @@ impl<'s> Timeline<'s> {
 
     /// The next end after a moment.
     pub fn next_end(&self, moment: Time) -> Option<Time> {
-        self.ends.get(self.ends.partition_point(|&(end, _)| end <= moment)).map(|&(end, _)| end)
+        self.ends
+            .get(self.ends.partition_point(|&(end, _)| end <= moment))
+            .map(|&(end, _)| end)
     }
 
     /// The nodes of the jobs that have ended by then, in their order.
@@ -135,9 +186,13 @@ impl<'s> Timeline<'s> {
         nodes
     }
 
-    /// The first moment, now or later, at which a request fits if nothing is promised; else the space
-    /// in which all that will end has ended.
-    pub fn earliest(&self, space: &Space<'s>, shape: &Shape) -> Result<Closing<'s>, Box<Space<'s>>> {
+    /// The first moment, now or later, at which a request fits if nothing is promised; else the
+    /// space in which all that will end has ended.
+    pub fn earliest(
+        &self,
+        space: &Space<'s>,
+        shape: &Shape,
+    ) -> Result<Closing<'s>, Box<Space<'s>>> {
         let mut closing = self.today(space);
         if matching::fits(space, shape) {
             return Ok(closing);
@@ -158,14 +213,28 @@ impl<'s> Timeline<'s> {
 
     /// Narrows down between a number of ends that is too small and one that suffices; `space` is
     /// that after the latter.
-    fn halve(&self, mut space: Space<'s>, mut too_few: usize, mut enough: usize, shape: &Shape) -> Closing<'s> {
+    fn halve(
+        &self,
+        mut space: Space<'s>,
+        mut too_few: usize,
+        mut enough: usize,
+        shape: &Shape,
+    ) -> Closing<'s> {
         let mut ended = enough;
         loop {
             let middle = self.whole_moment(too_few + ((enough - too_few) / 2).max(1));
-            let middle = if middle < enough { middle } else { self.whole_moment(too_few + 1) };
+            let middle = if middle < enough {
+                middle
+            } else {
+                self.whole_moment(too_few + 1)
+            };
             if middle >= enough {
                 self.shift(&mut space, ended, enough);
-                return Closing { at: self.ends[enough - 1].0, space, ended: enough };
+                return Closing {
+                    at: self.ends[enough - 1].0,
+                    space,
+                    ended: enough,
+                };
             }
             self.shift(&mut space, ended, middle);
             ended = middle;
@@ -198,9 +267,18 @@ impl<'s> Timeline<'s> {
     fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], Tenant)) {
         let inherited = |ix: NodeIx| self.inherited.get(&(job, ix)).map(|taken| &**taken);
         if let Some((claim, _)) = self.started.get(&job) {
-            return claim.holds.iter().for_each(|(&ix, taken)| each(ix, inherited(ix).unwrap_or(taken), claim.tenant));
+            return claim
+                .holds
+                .iter()
+                .for_each(|(&ix, taken)| each(ix, inherited(ix).unwrap_or(taken), claim.tenant));
         }
-        for &ix in self.state.running.get(&job).into_iter().flat_map(|running| &running.nodes) {
+        for &ix in self
+            .state
+            .running
+            .get(&job)
+            .into_iter()
+            .flat_map(|running| &running.nodes)
+        {
             if let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) {
                 each(ix, inherited(ix).unwrap_or(&hold.taken), hold.tenant);
             }
@@ -218,7 +296,12 @@ mod tests {
         for wanted in 1..=9 {
             let mut scene = cluster("9 x ncpus=1");
             for job in 1..=9 {
-                scene = scene.running(job, "select=1:ncpus=1", &format!("n{job}"), 100 * job as i64);
+                scene = scene.running(
+                    job,
+                    "select=1:ncpus=1",
+                    &format!("n{job}"),
+                    100 * job as i64,
+                );
             }
             let scene = scene.queued(10, &format!("select={wanted}:ncpus=1"));
             assert_eq!(scene.plan().bookings[0].at, Time(wanted * 100_000));
@@ -231,7 +314,10 @@ mod tests {
             .running(1, "select=1:ncpus=1", "n1", 50)
             .running(2, "select=1:ncpus=1", "n2", 50)
             .running(3, "select=1:ncpus=1", "n3", 60);
-        assert_eq!(scene.queued(4, "select=2:ncpus=1").booked(), "4 at 50 on n1,n2");
+        assert_eq!(
+            scene.queued(4, "select=2:ncpus=1").booked(),
+            "4 at 50 on n1,n2"
+        );
     }
 
     #[test]
@@ -244,7 +330,12 @@ mod tests {
 
     #[test]
     fn what_this_cycle_starts_ends_too() {
-        let scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=60").queued(2, "select=1:ncpus=4");
-        assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("1 on n1", "2 at 60 on n1"));
+        let scene = cluster("1 x ncpus=4")
+            .queued(1, "select=1:ncpus=4 walltime=60")
+            .queued(2, "select=1:ncpus=4");
+        assert_eq!(
+            (scene.starts().as_str(), scene.booked().as_str()),
+            ("1 on n1", "2 at 60 on n1")
+        );
     }
 }

@@ -24,7 +24,13 @@ pub struct Trial<'a> {
 impl<'a> Trial<'a> {
     /// Nothing put anywhere yet.
     pub fn new(space: &'a Space<'a>, shape: &'a Shape) -> Trial<'a> {
-        Trial { space, shape, left: BTreeMap::new(), hosts: BTreeSet::new(), picks: Vec::new() }
+        Trial {
+            space,
+            shape,
+            left: BTreeMap::new(),
+            hosts: BTreeSet::new(),
+            picks: Vec::new(),
+        }
     }
 
     /// The picks, in the order of the request.
@@ -47,8 +53,15 @@ impl<'a> Trial<'a> {
         }
         let dealt = {
             let trial = &*self;
-            let nodes = candidates.nodes(self.space, self.shape).map(|(node, _)| (node, trial.times(node, chunk)));
-            deal(self.space, self.shape, nodes.filter(|&(_, times)| times > 0), count)
+            let nodes = candidates
+                .nodes(self.space, self.shape)
+                .map(|(node, _)| (node, trial.times(node, chunk)));
+            deal(
+                self.space,
+                self.shape,
+                nodes.filter(|&(_, times)| times > 0),
+                count,
+            )
         };
         // Runs of one node are put there at once.
         for run in dealt.chunk_by(|a, b| a == b) {
@@ -78,12 +91,9 @@ impl<'a> Trial<'a> {
             return 0;
         }
         let chunk = &self.shape.chunks[chunk];
-        let is_single = self
-            .space
-            .cluster
-            .node(node)
-            .kind
-            .is_some_and(|kind| self.shape.is_one_to_a_node(self.space.cluster.kind(kind)) || chunk.wants_idle());
+        let is_single = self.space.cluster.node(node).kind.is_some_and(|kind| {
+            self.shape.is_one_to_a_node(self.space.cluster.kind(kind)) || chunk.wants_idle()
+        });
         let is_in_use = self.left.contains_key(&node);
         if is_single && is_in_use || chunk.wants_idle() && room.tenants > 0 {
             return 0;
@@ -95,11 +105,16 @@ impl<'a> Trial<'a> {
     /// Whether another chunk is there that wants the node, or its host, for itself.
     fn is_reserved(&self, node: NodeIx) -> bool {
         match self.shape.arrangement {
-            Arrangement::Scatter => self.hosts.contains(self.space.cluster.node(node).host.as_str()),
+            Arrangement::Scatter => self
+                .hosts
+                .contains(self.space.cluster.node(node).host.as_str()),
             Arrangement::Vscatter => self.left.contains_key(&node),
             Arrangement::Free | Arrangement::Pack => {
-                let has_whole = |&(at, chunk): &(NodeIx, usize)| at == node && self.shape.chunks[chunk].wants_idle();
-                self.shape.chunks.iter().any(ChunkShape::wants_idle) && self.picks.iter().any(has_whole)
+                let has_whole = |&(at, chunk): &(NodeIx, usize)| {
+                    at == node && self.shape.chunks[chunk].wants_idle()
+                };
+                self.shape.chunks.iter().any(ChunkShape::wants_idle)
+                    && self.picks.iter().any(has_whole)
             }
         }
     }
@@ -110,7 +125,10 @@ impl<'a> Trial<'a> {
             return;
         }
         let space = self.space;
-        let left = self.left.entry(node).or_insert_with(|| space.room(node).free.clone());
+        let left = self
+            .left
+            .entry(node)
+            .or_insert_with(|| space.room(node).free.clone());
         for &(index, amount) in &self.shape.chunks[chunk].asked {
             left[index] -= amount * times as i64;
         }
@@ -138,11 +156,18 @@ mod tests {
     fn a_chunk_that_wants_a_whole_host_shares_it_with_no_other_chunk() {
         let starts = |busy: bool, select: &str| {
             let scene = cluster("3 x ncpus=4");
-            let scene = if busy { scene.running(9, "select=1:ncpus=1", "n1", 60) } else { scene };
+            let scene = if busy {
+                scene.running(9, "select=1:ncpus=1", "n1", 60)
+            } else {
+                scene
+            };
             scene.queued(1, &format!("select={select}")).starts()
         };
         assert_eq!(starts(false, "1:ncpus=1*+1:ncpus=1"), "1 on n1,n2");
-        assert_eq!(starts(false, "1:ncpus=1+1:ncpus=1*"), starts(false, "1:ncpus=1+1:ncpus=1*"));
+        assert_eq!(
+            starts(false, "1:ncpus=1+1:ncpus=1*"),
+            starts(false, "1:ncpus=1+1:ncpus=1*")
+        );
         assert_eq!(starts(true, "1:ncpus=1*+1:ncpus=1"), "1 on n2,n1");
         assert_eq!(starts(true, "2:ncpus=1*"), "1 on n2,n3");
         assert_eq!(starts(true, "3:ncpus=1*"), "");

@@ -1,6 +1,6 @@
-//! Orders in which jobs take turns: queues one after the other (I22), and pools by how well they have been
-//! served (X10). A job's turn hangs on the jobs before it in its own queue or pool, so turns are dealt once
-//! all are rated. An array takes one turn with all its elements.
+//! Orders in which jobs take turns: queues one after the other (I22), and pools by how well they
+//! have been served (X10). A job's turn hangs on the jobs before it in its own queue or pool, so
+//! turns are dealt once all are rated. An array takes one turn with all its elements.
 
 use super::class::{Class, Place, Waiting};
 use super::merit::Merit;
@@ -30,7 +30,10 @@ impl InLine<'_> {
     /// Its turn, worth so much. For whom an operator puts first it is always its turn (M11).
     fn dealt(&self, merit: Merit) -> ((ClassId, Place), Merit) {
         let is_ordered = self.class.system_priority.is_some();
-        ((self.class.id, self.place), if is_ordered { self.merit } else { merit })
+        (
+            (self.class.id, self.place),
+            if is_ordered { self.merit } else { merit },
+        )
     }
 }
 
@@ -41,7 +44,9 @@ pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, yardstick: &Yardstick) 
         _ => by_queue(classes, &yardstick.state.served),
     };
     for (id, class) in classes.iter_mut() {
-        let merit = |place: Place, waiting: &Waiting| turns.get(&(*id, place)).copied().unwrap_or(waiting.merit);
+        let merit = |place: Place, waiting: &Waiting| {
+            turns.get(&(*id, place)).copied().unwrap_or(waiting.merit)
+        };
         Arc::make_mut(class).rate_by(merit);
     }
 }
@@ -55,11 +60,17 @@ fn in_lines<'a>(
 ) -> BTreeMap<String, Vec<InLine<'a>>> {
     let mut lines: BTreeMap<String, Vec<InLine>> = BTreeMap::new();
     for class in classes.values() {
-        let jobs =
-            class.jobs().map(|(place, waiting)| InLine { merit: waiting.merit, place, waiting, class: &class.key });
+        let jobs = class.jobs().map(|(place, waiting)| InLine {
+            merit: waiting.merit,
+            place,
+            waiting,
+            class: &class.key,
+        });
         lines.entry(line(&class.key)).or_default().extend(jobs);
     }
-    lines.values_mut().for_each(|line| line.sort_unstable_by_key(|job| (job.merit, job.place)));
+    lines
+        .values_mut()
+        .for_each(|line| line.sort_unstable_by_key(|job| (job.merit, job.place)));
     lines
 }
 
@@ -84,8 +95,8 @@ impl Served {
     }
 }
 
-/// The first of each queue, then the second of each; of the queues that one first whose last turn is longest
-/// ago.
+/// The first of each queue, then the second of each; of the queues that one first whose last turn
+/// is longest ago.
 fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &Served) -> Dealt {
     let lines = in_lines(classes, |class| class.who.queue.clone());
     let of_queue = |(queue, line): (&String, &Vec<InLine>)| -> Vec<((ClassId, Place), Merit)> {
@@ -102,16 +113,18 @@ fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &Served) -> Dealt {
 /// Who comes behind another of its pool comes later by no less than this.
 const STEP: f64 = 1e-9;
 
-/// Who is of the pool that has been served worst, were all before it served; in each pool the operation that has
-/// been (Y22), or who stands first in line (Y23).
+/// Who is of the pool that has been served worst, were all before it served; in each pool the
+/// operation that has been (Y22), or who stands first in line (Y23).
 fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, yardstick: &Yardstick) -> Dealt {
     let all = classes.values().map(|class| &**class);
     let mut pools = PoolTurns::new(yardstick.state, yardstick.policy, all, yardstick.now);
     let lines = in_lines(classes, |class| pools.pool_of(class));
     let mut dealt = Dealt::new();
     for (pool, line) in lines {
-        let mut line: Vec<(f64, InLine)> =
-            line.into_iter().map(|job| (pools.place(job.place.1, job.class), job)).collect();
+        let mut line: Vec<(f64, InLine)> = line
+            .into_iter()
+            .map(|job| (pools.place(job.place.1, job.class), job))
+            .collect();
         // Of equals who came first stays first.
         line.sort_by(|(a, one), (b, other)| one.merit.cmp(&other.merit).then(a.total_cmp(b)));
         // Who is behind in the line comes later, however satisfied the pool was before.
@@ -135,7 +148,10 @@ mod tests {
     fn by_pool(accounts: &[&str]) -> Scene {
         let mut scene = cluster("1 x ncpus=100");
         scene.policy.precedence.order = Order::Pool;
-        let account = |name: &&str| Account { name: name.to_string(), ..Account::default() };
+        let account = |name: &&str| Account {
+            name: name.to_string(),
+            ..Account::default()
+        };
         scene.policy.fair_share.accounts = accounts.iter().map(account).collect();
         scene
     }
@@ -158,9 +174,17 @@ mod tests {
     /// X10: a is owed what its hundred elements want, and has it once they have had their turn.
     #[test]
     fn an_array_wants_and_takes_as_much_as_its_elements() {
-        let scene = queued(by_pool(&["a", "b"]), 1, "select=1:ncpus=1 array=1-100", "a", None);
+        let scene = queued(
+            by_pool(&["a", "b"]),
+            1,
+            "select=1:ncpus=1 array=1-100",
+            "a",
+            None,
+        );
         let scene = queued(scene, 2, "select=1:ncpus=1", "a", None);
-        let scene = (3..=5).fold(scene, |scene, id| queued(scene, id, "select=1:ncpus=20", "b", None));
+        let scene = (3..=5).fold(scene, |scene, id| {
+            queued(scene, id, "select=1:ncpus=20", "b", None)
+        });
         assert_eq!(order(&scene), [1, 3, 4, 5, 2]);
     }
 

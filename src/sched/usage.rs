@@ -1,9 +1,9 @@
 //! What members have used: one sum each, with what their running jobs have used so far.
 //!
-//! A sum is brought forward by a multiplication, so that to know what is left of a year of charges costs
-//! no more than of one. It is what comes of all raw charges taken together, whatever the order in which
-//! they came: after a restart, or under other rules, it is made of them anew. A member has two numbers
-//! (X6): what is left of what was used, and what is in use now.
+//! A sum is brought forward by a multiplication, so that to know what is left of a year of charges
+//! costs no more than of one. It is what comes of all raw charges taken together, whatever the
+//! order in which they came: after a restart, or under other rules, it is made of them anew. A
+//! member has two numbers (X6): what is left of what was used, and what is in use now.
 
 mod balance;
 
@@ -82,7 +82,9 @@ impl Tally {
     /// What is left at `then` of what was used `until` a moment.
     fn left(&self, until: Time, then: Time, rules: &UsageRules) -> f64 {
         let going_on = rules.counted(self.running.stretch_until(until, self.rate), then);
-        let left = self.ended.left(then, rules) + self.running.left(then, rules) + rules.decay.left(going_on, then);
+        let left = self.ended.left(then, rules)
+            + self.running.left(then, rules)
+            + rules.decay.left(going_on, then);
         left.max(0.0)
     }
 
@@ -94,7 +96,10 @@ impl Tally {
 impl Usage {
     /// Nothing is used yet.
     pub fn new(rules: UsageRules) -> Usage {
-        Usage { rules, ..Usage::default() }
+        Usage {
+            rules,
+            ..Usage::default()
+        }
     }
 
     /// What raw charges that are over come to.
@@ -120,14 +125,20 @@ impl Usage {
 
     /// A charge that is over is no longer kept.
     pub fn forget(&mut self, charge: &Charge) {
-        let Some(tally) = self.members.get_mut(&charge.member).filter(|tally| tally.charges > 0) else { return };
+        let Some(tally) = self
+            .members
+            .get_mut(&charge.member)
+            .filter(|tally| tally.charges > 0)
+        else {
+            return;
+        };
         tally.add(charge, -1.0, &self.rules);
         tally.charges -= 1;
         self.drop_if_nothing(&charge.member);
     }
 
-    /// A job's charge is this from now on: it goes on, or is over, in place of what went on for that job
-    /// before.
+    /// A job's charge is this from now on: it goes on, or is over, in place of what went on for
+    /// that job before.
     pub fn charge(&mut self, job: JobId, charge: &Charge) {
         if self.is_charged(job, charge) {
             return;
@@ -138,7 +149,10 @@ impl Usage {
         if charge.to.is_some() {
             return self.add(charge);
         }
-        self.members.entry(charge.member.clone()).or_default().open(charge, &self.rules);
+        self.members
+            .entry(charge.member.clone())
+            .or_default()
+            .open(charge, &self.rules);
         self.open.insert(job, charge.clone());
     }
 
@@ -165,20 +179,26 @@ impl Usage {
         self.open.get(&job)
     }
 
-    /// What is left at `now` of what a member has used, its running jobs included, in seconds of weighted
-    /// resources: `usage_decayed` of X6.
+    /// What is left at `now` of what a member has used, its running jobs included, in seconds of
+    /// weighted resources: `usage_decayed` of X6.
     pub fn decayed(&self, member: &Member, now: Time) -> f64 {
-        self.members.get(member).map_or(0.0, |tally| tally.decayed(now, &self.rules))
+        self.members
+            .get(member)
+            .map_or(0.0, |tally| tally.decayed(now, &self.rules))
     }
 
     /// The same of all members of whom there are charges, in their order.
     pub fn all_decayed(&self, now: Time) -> impl Iterator<Item = f64> + '_ {
-        self.members.values().map(move |tally| tally.decayed(now, &self.rules))
+        self.members
+            .values()
+            .map(move |tally| tally.decayed(now, &self.rules))
     }
 
     /// What a member has in use, in weighted resources: `usage_now` of X6.
     pub fn in_use(&self, member: &Member) -> f64 {
-        self.members.get(member).map_or(0.0, |tally| tally.rate.max(0.0))
+        self.members
+            .get(member)
+            .map_or(0.0, |tally| tally.rate.max(0.0))
     }
 
     /// All members of whom there are charges.
@@ -186,10 +206,16 @@ impl Usage {
         self.members.keys()
     }
 
-    /// What is left at a later moment of what each member has used, in the order of [`Usage::members`]: if
-    /// nothing of theirs runs from `now` on, and if all that runs now goes on until then.
+    /// What is left at a later moment of what each member has used, in the order of
+    /// [`Usage::members`]: if nothing of theirs runs from `now` on, and if all that runs now goes
+    /// on until then.
     pub fn ahead(&self, now: Time, then: Time) -> impl Iterator<Item = (f64, f64)> {
-        self.members.values().map(move |tally| (tally.left(now, then, &self.rules), tally.decayed(then, &self.rules)))
+        self.members.values().map(move |tally| {
+            (
+                tally.left(now, then, &self.rules),
+                tally.decayed(then, &self.rules),
+            )
+        })
     }
 
     /// All that is known of each member.
@@ -219,15 +245,29 @@ struct Written {
 
 impl From<Usage> for Written {
     fn from(usage: Usage) -> Written {
-        let (members, open) = (usage.members.into_iter().collect(), usage.open.into_iter().collect());
-        Written { rules: usage.rules, members, open }
+        let (members, open) = (
+            usage.members.into_iter().collect(),
+            usage.open.into_iter().collect(),
+        );
+        Written {
+            rules: usage.rules,
+            members,
+            open,
+        }
     }
 }
 
 impl From<Written> for Usage {
     fn from(written: Written) -> Usage {
-        let (members, open) = (written.members.into_iter().collect(), written.open.into_iter().collect());
-        Usage { rules: written.rules, members, open }
+        let (members, open) = (
+            written.members.into_iter().collect(),
+            written.open.into_iter().collect(),
+        );
+        Usage {
+            rules: written.rules,
+            members,
+            open,
+        }
     }
 }
 

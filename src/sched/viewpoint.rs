@@ -1,5 +1,5 @@
-//! What an expression can ask of a node: Qube's `host.*` and `job.*` (Q20), and Maui's names for the
-//! ranking of nodes (M8f). Amounts of memory and disk are megabytes, times seconds.
+//! What an expression can ask of a node: Qube's `host.*` and `job.*` (Q20), and Maui's names for
+//! the ranking of nodes (M8f). Amounts of memory and disk are megabytes, times seconds.
 
 use super::cluster::{Kind, KindIx, NodeIx};
 use super::space::Space;
@@ -34,7 +34,9 @@ pub fn is_of_kind(name: &str) -> bool {
 
 /// Whether a name's value may change while a job waits.
 pub fn is_changing(name: &str) -> bool {
-    let Some(name) = name.strip_prefix("host.") else { return false };
+    let Some(name) = name.strip_prefix("host.") else {
+        return false;
+    };
     let is_amount = name.ends_with(".used") || name.ends_with(".avail");
     is_amount || name.starts_with("duty.") || ["jobs", "load", "state"].contains(&name)
 }
@@ -42,18 +44,35 @@ pub fn is_changing(name: &str) -> bool {
 impl<'a> NodeView<'a> {
     /// One node.
     pub fn new(space: &'a Space<'a>, ix: NodeIx) -> NodeView<'a> {
-        let kind = space.cluster.node(ix).kind.map(|kind| space.cluster.kind(kind));
-        NodeView { space, kind, node: Some(ix), job: None }
+        let kind = space
+            .cluster
+            .node(ix)
+            .kind
+            .map(|kind| space.cluster.kind(kind));
+        NodeView {
+            space,
+            kind,
+            node: Some(ix),
+            job: None,
+        }
     }
 
     /// What nodes of a kind have in common.
     pub fn of_kind(space: &'a Space<'a>, kind: KindIx) -> NodeView<'a> {
-        NodeView { space, kind: Some(space.cluster.kind(kind)), node: None, job: None }
+        NodeView {
+            space,
+            kind: Some(space.cluster.kind(kind)),
+            node: None,
+            job: None,
+        }
     }
 
     /// The same for a job.
     pub fn for_job(self, job: &'a JobFacts) -> NodeView<'a> {
-        NodeView { job: Some(job), ..self }
+        NodeView {
+            job: Some(job),
+            ..self
+        }
     }
 
     /// The amount of a consumable, memory in megabytes.
@@ -106,7 +125,9 @@ impl<'a> NodeView<'a> {
             "os" => return self.attribute("os").or_else(|| self.attribute("arch")),
             "groups" => Value::from(terms.groups.as_slice()),
             "cluster" => Value::Text(Cow::Owned(terms.cluster.to_string())),
-            "processor_speed" | "speed" => return self.attribute("processor_speed").or_else(|| self.speed()),
+            "processor_speed" | "speed" => {
+                return self.attribute("processor_speed").or_else(|| self.speed());
+            }
             "jobs" => Value::Number(self.jobs()?),
             "load" => Value::Number(self.load()?),
             "state" => Value::from(if node()?.usable { "active" } else { "down" }),
@@ -122,7 +143,9 @@ impl<'a> NodeView<'a> {
         if let Some(property) = name.strip_prefix("duty.") {
             return self.duty(property);
         }
-        let Some((resource, aspect)) = name.rsplit_once('.') else { return self.attribute(name) };
+        let Some((resource, aspect)) = name.rsplit_once('.') else {
+            return self.attribute(name);
+        };
         let resource = match resource {
             "processors" => "ncpus",
             "memory" => "mem",
@@ -143,7 +166,10 @@ impl<'a> NodeView<'a> {
         let tenants = &cluster.node(self.node?).tenants;
         let list: Vec<String> = match property {
             "id" => tenants.keys().map(ToString::to_string).collect(),
-            "user" => tenants.values().filter_map(|hold| cluster.users.get(&hold.tenant.user).cloned()).collect(),
+            "user" => tenants
+                .values()
+                .filter_map(|hold| cluster.users.get(&hold.tenant.user).cloned())
+                .collect(),
             _ => return None,
         };
         Some(Value::List(Cow::Owned(list)))
@@ -210,13 +236,32 @@ mod tests {
     /// A node of which half is taken by bob's job 7, under a load of 1.5; and one that nobody uses.
     fn scene() -> Scene {
         let mut known = resources();
-        let custom = [("swap", Type::Size, true), ("disk", Type::Size, true), ("heat", Type::Float, true)];
-        for (name, kind, consumable) in custom.into_iter().chain([("processor_speed", Type::Long, false)]) {
-            known.define(name, Definition { kind, host_level: true, consumable, requestable: true });
+        let custom = [
+            ("swap", Type::Size, true),
+            ("disk", Type::Size, true),
+            ("heat", Type::Float, true),
+        ];
+        for (name, kind, consumable) in
+            custom
+                .into_iter()
+                .chain([("processor_speed", Type::Long, false)])
+        {
+            known.define(
+                name,
+                Definition {
+                    kind,
+                    host_level: true,
+                    consumable,
+                    requestable: true,
+                },
+            );
         }
         let value = |word: &str| {
             let (name, text) = word.split_once('=').unwrap();
-            (name.to_string(), resource::Value::parse(known.get(name).unwrap().kind, text).unwrap())
+            (
+                name.to_string(),
+                resource::Value::parse(known.get(name).unwrap().kind, text).unwrap(),
+            )
         };
         let available: ResourceList = WHAT.split(':').map(value).collect();
         let terms = Terms {
@@ -225,13 +270,30 @@ mod tests {
             groups: vec!["gpu".to_string()],
             ..Terms::default()
         };
-        let facts =
-            |name: &str| NodeFacts { name: name.to_string(), host: format!("{name}.site"), ..Default::default() };
+        let facts = |name: &str| NodeFacts {
+            name: name.to_string(),
+            host: format!("{name}.site"),
+            ..Default::default()
+        };
         let mut scene = cluster("").owned("bob");
         scene.state = State::new(&known);
-        scene.state.set_node(&NodeFacts { available, terms, load: 1500, ..facts("n1") }, true);
+        scene.state.set_node(
+            &NodeFacts {
+                available,
+                terms,
+                load: 1500,
+                ..facts("n1")
+            },
+            true,
+        );
         let plain: ResourceList = ["ncpus=0"].map(value).into();
-        scene.state.set_node(&NodeFacts { available: plain, ..facts("n2") }, false);
+        scene.state.set_node(
+            &NodeFacts {
+                available: plain,
+                ..facts("n2")
+            },
+            false,
+        );
         scene.running(7, "select=1:ncpus=2:mem=4gb", "n1", 600)
     }
 
@@ -250,53 +312,135 @@ mod tests {
 
     fn all_say(node: &str, expected: &[(&str, &str)]) {
         let scene = scene();
-        let found: Vec<(&str, String)> = expected.iter().map(|(name, _)| (*name, says(&scene, node, name))).collect();
-        let found: Vec<(&str, &str)> = found.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let found: Vec<(&str, String)> = expected
+            .iter()
+            .map(|(name, _)| (*name, says(&scene, node, name)))
+            .collect();
+        let found: Vec<(&str, &str)> = found
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
         assert_eq!(found, expected);
     }
 
     /// M8f.
     #[test]
     fn mauis_names_say_what_a_node_has_and_how_busy_it_is() {
-        let sizes = [("AMEM", "12288"), ("CMEM", "16384"), ("ASWAP", "32768"), ("CSWAP", "32768")];
-        let counts = [("APROCS", "6"), ("CPROCS", "8"), ("JOBCOUNT", "1"), ("LOAD", "1.5"), ("USAGE", "25")];
-        let others = [("PRIORITY", "7"), ("SPEED", "2"), ("PREF", "0"), ("RESAFFINITY", "0"), ("NOSUCH", "undefined")];
-        all_say("n1", &[&sizes[..], &[("ADISK", "1048576"), ("CDISK", "1048576")], &counts, &others].concat());
-        all_say("n2", &[("USAGE", "0"), ("SPEED", "1"), ("ADISK", "0"), ("PRIORITY", "0"), ("LOAD", "0")]);
+        let sizes = [
+            ("AMEM", "12288"),
+            ("CMEM", "16384"),
+            ("ASWAP", "32768"),
+            ("CSWAP", "32768"),
+        ];
+        let counts = [
+            ("APROCS", "6"),
+            ("CPROCS", "8"),
+            ("JOBCOUNT", "1"),
+            ("LOAD", "1.5"),
+            ("USAGE", "25"),
+        ];
+        let others = [
+            ("PRIORITY", "7"),
+            ("SPEED", "2"),
+            ("PREF", "0"),
+            ("RESAFFINITY", "0"),
+            ("NOSUCH", "undefined"),
+        ];
+        all_say(
+            "n1",
+            &[
+                &sizes[..],
+                &[("ADISK", "1048576"), ("CDISK", "1048576")],
+                &counts,
+                &others,
+            ]
+            .concat(),
+        );
+        all_say(
+            "n2",
+            &[
+                ("USAGE", "0"),
+                ("SPEED", "1"),
+                ("ADISK", "0"),
+                ("PRIORITY", "0"),
+                ("LOAD", "0"),
+            ],
+        );
     }
 
     /// Q20.
     #[test]
     fn qubes_names_say_what_a_host_is() {
-        let names =
-            [("host.name", "n1.site"), ("host.os", "linux"), ("host.groups", "gpu"), ("host.cluster", "/post/x")];
-        let speeds = [("host.speed", "3"), ("host.processor_speed", "3"), ("host.load", "1.5"), ("host.jobs", "1")];
-        let flags = [("host.state", "active"), ("host.flag.big", "true"), ("host.flag.small", "false")];
+        let names = [
+            ("host.name", "n1.site"),
+            ("host.os", "linux"),
+            ("host.groups", "gpu"),
+            ("host.cluster", "/post/x"),
+        ];
+        let speeds = [
+            ("host.speed", "3"),
+            ("host.processor_speed", "3"),
+            ("host.load", "1.5"),
+            ("host.jobs", "1"),
+        ];
+        let flags = [
+            ("host.state", "active"),
+            ("host.flag.big", "true"),
+            ("host.flag.small", "false"),
+        ];
         all_say("n1", &[&names[..], &speeds, &flags].concat());
         all_say(
             "n2",
-            &[("host.state", "down"), ("host.speed", "1"), ("host.os", "undefined"), ("host.nosuch", "undefined")],
+            &[
+                ("host.state", "down"),
+                ("host.speed", "1"),
+                ("host.os", "undefined"),
+                ("host.nosuch", "undefined"),
+            ],
         );
     }
 
     /// Q20.
     #[test]
     fn qubes_names_say_how_much_is_used_and_by_whom() {
-        let processors =
-            [("host.processors.total", "8"), ("host.processors.used", "2"), ("host.processors.avail", "6")];
-        let memory = [("host.memory.total", "16384"), ("host.memory.used", "4096"), ("host.memory.avail", "12288")];
+        let processors = [
+            ("host.processors.total", "8"),
+            ("host.processors.used", "2"),
+            ("host.processors.avail", "6"),
+        ];
+        let memory = [
+            ("host.memory.total", "16384"),
+            ("host.memory.used", "4096"),
+            ("host.memory.avail", "12288"),
+        ];
         let heat = [("host.heat.total", "6.5"), ("host.heat.most", "undefined")];
-        let duty = [("host.duty.id", "7"), ("host.duty.user", "bob"), ("host.duty.shoes", "undefined")];
+        let duty = [
+            ("host.duty.id", "7"),
+            ("host.duty.user", "bob"),
+            ("host.duty.shoes", "undefined"),
+        ];
         all_say("n1", &[&processors[..], &memory, &heat, &duty].concat());
     }
 
     /// Names that change are asked of each node again and again, those of a kind once.
     #[test]
     fn a_name_is_of_a_node_or_of_a_kind_and_may_change() {
-        for changing in ["host.memory.avail", "host.processors.used", "host.duty.user", "host.jobs", "host.load"] {
+        for changing in [
+            "host.memory.avail",
+            "host.processors.used",
+            "host.duty.user",
+            "host.jobs",
+            "host.load",
+        ] {
             assert!(is_changing(changing) && !is_of_kind(changing), "{changing}");
         }
-        for lasting in ["host.memory.total", "host.os", "host.flag.big", "job.user", "job.used"] {
+        for lasting in [
+            "host.memory.total",
+            "host.os",
+            "host.flag.big",
+            "job.user",
+            "job.used",
+        ] {
             assert!(!is_changing(lasting) && is_of_kind(lasting), "{lasting}");
         }
         assert!(!is_of_kind("host.name") && !is_changing("host.name"));

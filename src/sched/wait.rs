@@ -37,12 +37,14 @@ impl State {
 
     /// Counts whom the starts of a plan pass (M18).
     ///
-    /// That is those who had been promised a start before, and the first that is blocked if it was promised
-    /// none. All others that are blocked would be counted alike; to go through them would make
-    /// every start as costly as the queue is long.
+    /// That is those who had been promised a start before, and the first that is blocked if it was
+    /// promised none. All others that are blocked would be counted alike; to go through them would
+    /// make every start as costly as the queue is long.
     pub(super) fn count_bypasses(&mut self, plan: &Plan) {
         for (id, passed) in passed(plan) {
-            let Some(&(class, rank)) = self.jobs.get(&id) else { continue };
+            let Some(&(class, rank)) = self.jobs.get(&id) else {
+                continue;
+            };
             let class = self.classes.get_mut(&class).map(Arc::make_mut);
             if let Some(waiting) = class.and_then(|class| class.get_mut((rank, id))) {
                 waiting.wait.bypassed = waiting.wait.bypassed.saturating_add(passed);
@@ -58,10 +60,16 @@ fn passed(plan: &Plan) -> BTreeMap<JobId, u32> {
     for (place, booking) in plan.bookings.iter().enumerate() {
         // Starts stand in the order in which they were decided.
         let earlier = plan.starts.partition_point(|start| start.behind <= place);
-        passed.entry(whole(booking.job)).or_insert((plan.starts.len() - earlier) as u32);
+        passed
+            .entry(whole(booking.job))
+            .or_insert((plan.starts.len() - earlier) as u32);
     }
     let promised: BTreeSet<JobId> = passed.keys().copied().collect();
-    let first = plan.starts.iter().filter_map(|start| start.passed).map(whole);
+    let first = plan
+        .starts
+        .iter()
+        .filter_map(|start| start.passed)
+        .map(whole);
     for first in first.filter(|first| !promised.contains(first)) {
         *passed.entry(first).or_default() += 1;
     }
@@ -82,7 +90,8 @@ mod tests {
         job.life.etime = None;
         job.id = JobId::job(3);
         scene.state.enqueue(&job);
-        let since = [1, 2, 3, 4].map(|id| scene.state.waits_since(JobId::job(id)).map(|since| since.0));
+        let since =
+            [1, 2, 3, 4].map(|id| scene.state.waits_since(JobId::job(id)).map(|since| since.0));
         assert_eq!(since, [Some(0), Some(7_000), Some(3_000), None]);
     }
 }

@@ -1,8 +1,8 @@
-//! Where could a reservation lie? Finds nodes for a request over a stretch of time, on what the jobs
-//! that run and the other windows leave free all the way through.
+//! Where could a reservation lie? Finds nodes for a request over a stretch of time, on what the
+//! jobs that run and the other windows leave free all the way through.
 //!
-//! A running job has what it has until its walltime is over, then its nodes are free; a promise to a
-//! waiting job gives way, as in PBS: it is made anew around the reservation.
+//! A running job has what it has until its walltime is over, then its nodes are free; a promise to
+//! a waiting job gives way, as in PBS: it is made anew around the reservation.
 
 use super::amounts::{Amounts, add};
 use super::cluster::{Condition, NodeIx};
@@ -32,9 +32,14 @@ pub struct Wanted<'a> {
     pub except: &'a str,
 }
 
-/// The shares it can have, chunk by chunk; else why it cannot. `inside` are jobs that run in windows:
-/// what they have is the windows'.
-pub fn place(state: &State, wanted: &Wanted, inside: &BTreeSet<JobId>, now: Time) -> Result<Vec<Share>, Reason> {
+/// The shares it can have, chunk by chunk; else why it cannot. `inside` are jobs that run in
+/// windows: what they have is the windows'.
+pub fn place(
+    state: &State,
+    wanted: &Wanted,
+    inside: &BTreeSet<JobId>,
+    now: Time,
+) -> Result<Vec<Share>, Reason> {
     let cluster = &state.cluster;
     let shape = Shape::of_request(wanted.request, &cluster.catalog);
     let vacant = Space::vacant(cluster);
@@ -42,26 +47,47 @@ pub fn place(state: &State, wanted: &Wanted, inside: &BTreeSet<JobId>, now: Time
         return Err(shortage::never(&vacant, &shape));
     }
     let space = throughout(state, wanted, inside, now);
-    let placement = matching::fit(&space, &shape).map_err(|misfit| shortage::now(&space, &shape, misfit))?;
-    Ok(distribution::lay_out(cluster, &shape, &placement, &[], Distribution::Pack)
-        .into_iter()
-        .map(|(_, share)| share)
-        .collect())
+    let placement =
+        matching::fit(&space, &shape).map_err(|misfit| shortage::now(&space, &shape, misfit))?;
+    Ok(
+        distribution::lay_out(cluster, &shape, &placement, &[], Distribution::Pack)
+            .into_iter()
+            .map(|(_, share)| share)
+            .collect(),
+    )
 }
 
-/// Whether these shares stay free of others for all that time: a reservation that has begun stays where
-/// it is.
-pub fn keeps(state: &State, wanted: &Wanted, shares: &[Share], inside: &BTreeSet<JobId>, now: Time) -> bool {
+/// Whether these shares stay free of others for all that time: a reservation that has begun stays
+/// where it is.
+pub fn keeps(
+    state: &State,
+    wanted: &Wanted,
+    shares: &[Share],
+    inside: &BTreeSet<JobId>,
+    now: Time,
+) -> bool {
     let space = throughout(state, wanted, inside, now);
-    let Ok(holds) = state.cluster.holds(shares, Tenant::default()) else { return false };
+    let Ok(holds) = state.cluster.holds(shares, Tenant::default()) else {
+        return false;
+    };
     holds.iter().all(|(&ix, hold)| {
         let room = space.room(ix);
-        room.condition() != Condition::Alone && hold.taken.iter().zip(&room.free).all(|(taken, free)| taken <= free)
+        room.condition() != Condition::Alone
+            && hold
+                .taken
+                .iter()
+                .zip(&room.free)
+                .all(|(taken, free)| taken <= free)
     })
 }
 
 /// What is free during all of a stretch of time.
-fn throughout<'s>(state: &'s State, wanted: &Wanted, inside: &BTreeSet<JobId>, now: Time) -> Space<'s> {
+fn throughout<'s>(
+    state: &'s State,
+    wanted: &Wanted,
+    inside: &BTreeSet<JobId>,
+    now: Time,
+) -> Space<'s> {
     let mut space = Space::now(&state.cluster);
     for (job, running) in &state.running {
         // One past its walltime ends at once, as far as anybody can tell.
@@ -70,13 +96,18 @@ fn throughout<'s>(state: &'s State, wanted: &Wanted, inside: &BTreeSet<JobId>, n
             give_back(state, &mut space, *job, &running.nodes);
         }
     }
-    let others = |window: &&Window| window.name() != wanted.except && window.meets(wanted.from, wanted.to);
+    let others =
+        |window: &&Window| window.name() != wanted.except && window.meets(wanted.from, wanted.to);
     let windows: Vec<&Window> = state.windows.values().filter(others).collect();
     for (ix, taken) in most_at_once(state, &windows, wanted.from) {
         space.admit(ix, &taken, false);
     }
     for window in windows.iter().filter(|window| window.whole) {
-        window.shares.iter().filter_map(|share| state.cluster.find(&share.node)).for_each(|ix| space.close(ix));
+        window
+            .shares
+            .iter()
+            .filter_map(|share| state.cluster.find(&share.node))
+            .for_each(|ix| space.close(ix));
     }
     space
 }
@@ -98,25 +129,45 @@ fn most_at_once(state: &State, windows: &[&Window], from: Time) -> BTreeMap<Node
         let mut sums: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
         for window in windows.iter().filter(|window| window.is_open(moment)) {
             // A share of a node that was taken out of the cluster has no place.
-            for (ix, hold) in state.cluster.holds(&known(state, window), Tenant::default()).unwrap_or_default() {
-                add(sums.entry(ix).or_insert_with(|| state.cluster.catalog.nothing()), &hold.taken);
+            for (ix, hold) in state
+                .cluster
+                .holds(&known(state, window), Tenant::default())
+                .unwrap_or_default()
+            {
+                add(
+                    sums.entry(ix)
+                        .or_insert_with(|| state.cluster.catalog.nothing()),
+                    &hold.taken,
+                );
             }
         }
         for (ix, sum) in sums {
-            let most = most.entry(ix).or_insert_with(|| state.cluster.catalog.nothing());
-            most.iter_mut().zip(sum).for_each(|(most, sum)| *most = sum.max(*most));
+            let most = most
+                .entry(ix)
+                .or_insert_with(|| state.cluster.catalog.nothing());
+            most.iter_mut()
+                .zip(sum)
+                .for_each(|(most, sum)| *most = sum.max(*most));
         }
     }
     most
 }
 
 fn known(state: &State, window: &Window) -> Vec<Share> {
-    window.shares.iter().filter(|share| state.cluster.find(&share.node).is_some()).cloned().collect()
+    window
+        .shares
+        .iter()
+        .filter(|share| state.cluster.find(&share.node).is_some())
+        .cloned()
+        .collect()
 }
 
 /// The whole of each of these nodes, as shares; the error names one that is not there.
 pub fn whole(state: &State, names: &[String]) -> Result<Vec<Share>, String> {
-    names.iter().map(|name| whole_node(state, name).ok_or_else(|| name.clone())).collect()
+    names
+        .iter()
+        .map(|name| whole_node(state, name).ok_or_else(|| name.clone()))
+        .collect()
 }
 
 fn whole_node(state: &State, name: &str) -> Option<Share> {
@@ -125,11 +176,27 @@ fn whole_node(state: &State, name: &str) -> Option<Share> {
     let empty = &cluster.kind(node.kind?).empty.free;
     // Address space is no hardware: a node has no bound of it to be set aside.
     let has = |ix: usize| empty.get(ix).is_some_and(|amount| *amount > 0);
-    let names = cluster.catalog.names().iter().enumerate().filter(|(ix, name)| has(*ix) && *name != "vmem");
-    let taken = names.map(|(index, name)| (name.clone(), cluster.catalog.value(index, empty[index]))).collect();
+    let names = cluster
+        .catalog
+        .names()
+        .iter()
+        .enumerate()
+        .filter(|(ix, name)| has(*ix) && *name != "vmem");
+    let taken = names
+        .map(|(index, name)| (name.clone(), cluster.catalog.value(index, empty[index])))
+        .collect();
     let (node, host) = (node.name.clone(), node.host.clone());
     let (pooled, ranks) = (Vec::new(), Vec::new());
-    Some(Share { node, host, taken, cpus: Vec::new(), gpus: Vec::new(), mpiprocs: 1, pooled, ranks })
+    Some(Share {
+        node,
+        host,
+        taken,
+        cpus: Vec::new(),
+        gpus: Vec::new(),
+        mpiprocs: 1,
+        pooled,
+        ranks,
+    })
 }
 
 #[cfg(test)]
@@ -143,10 +210,28 @@ mod tests {
     fn placed(scene: &Scene, text: &str, from: i64, to: i64) -> Result<String, String> {
         let job = scene.job(99, text);
         let at = |seconds| Time(0) + Span::seconds(seconds);
-        let wanted = Wanted { request: &job.spec.request, from: at(from), to: at(to), except: "R9" };
-        let shares = place(&scene.state, &wanted, &BTreeSet::from([JobId::job(8)]), scene.now);
-        let nodes = |shares: Vec<Share>| shares.iter().map(|share| share.node.clone()).collect::<Vec<_>>().join(",");
-        shares.map(nodes).map_err(|reason| reason.code().to_string())
+        let wanted = Wanted {
+            request: &job.spec.request,
+            from: at(from),
+            to: at(to),
+            except: "R9",
+        };
+        let shares = place(
+            &scene.state,
+            &wanted,
+            &BTreeSet::from([JobId::job(8)]),
+            scene.now,
+        );
+        let nodes = |shares: Vec<Share>| {
+            shares
+                .iter()
+                .map(|share| share.node.clone())
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        shares
+            .map(nodes)
+            .map_err(|reason| reason.code().to_string())
     }
 
     fn window(scene: &mut Scene, id: &str, text: &str, hours: (i64, i64)) {
@@ -180,9 +265,18 @@ mod tests {
     fn a_reservation_lies_where_jobs_have_ended() {
         let scene = cluster("2 x ncpus=4").running(1, "select=1:ncpus=3", "n1", 3600);
         assert_eq!(placed(&scene, "select=1:ncpus=4", 0, 60), Ok("n2".into()));
-        assert_eq!(placed(&scene, "select=2:ncpus=4", 3599, 7200), Err("amount.ncpus".into()));
-        assert_eq!(placed(&scene, "select=2:ncpus=4", 3600, 7200), Ok("n1,n2".into()));
-        assert_eq!(placed(&scene, "select=1:ncpus=5", 3600, 7200), Err("unsatisfiable".into()));
+        assert_eq!(
+            placed(&scene, "select=2:ncpus=4", 3599, 7200),
+            Err("amount.ncpus".into())
+        );
+        assert_eq!(
+            placed(&scene, "select=2:ncpus=4", 3600, 7200),
+            Ok("n1,n2".into())
+        );
+        assert_eq!(
+            placed(&scene, "select=1:ncpus=5", 3600, 7200),
+            Err("unsatisfiable".into())
+        );
     }
 
     #[test]
@@ -190,11 +284,22 @@ mod tests {
         let mut scene = cluster("1 x ncpus=8");
         window(&mut scene, "R1", "select=1:ncpus=3 on n1", (1, 2));
         window(&mut scene, "R2", "select=1:ncpus=3 on n1", (2, 3));
-        assert_eq!(placed(&scene, "select=1:ncpus=5", 0, 4 * 3600), Ok("n1".into()), "never both at once");
-        assert_eq!(placed(&scene, "select=1:ncpus=6", 0, 4 * 3600), Err("amount.ncpus".into()));
+        assert_eq!(
+            placed(&scene, "select=1:ncpus=5", 0, 4 * 3600),
+            Ok("n1".into()),
+            "never both at once"
+        );
+        assert_eq!(
+            placed(&scene, "select=1:ncpus=6", 0, 4 * 3600),
+            Err("amount.ncpus".into())
+        );
         assert_eq!(placed(&scene, "select=1:ncpus=8", 0, 3600), Ok("n1".into()));
         window(&mut scene, "R9", "select=1:ncpus=5 on n1", (0, 9));
-        assert_eq!(placed(&scene, "select=1:ncpus=5", 0, 4 * 3600), Ok("n1".into()), "its own does not count");
+        assert_eq!(
+            placed(&scene, "select=1:ncpus=5", 0, 4 * 3600),
+            Ok("n1".into()),
+            "its own does not count"
+        );
     }
 
     #[test]
@@ -208,11 +313,21 @@ mod tests {
     fn whole_nodes_are_closed() {
         let mut scene = cluster("2 x ncpus=8:mem=4gb");
         let shares = whole(&scene.state, &["n1".to_string()]).unwrap();
-        let taken: Vec<String> = shares[0].taken.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let taken: Vec<String> = shares[0]
+            .taken
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         assert_eq!(taken, ["mem=4194304kb", "ncpus=8"]);
-        assert_eq!(whole(&scene.state, &["n7".to_string()]), Err("n7".to_string()));
+        assert_eq!(
+            whole(&scene.state, &["n7".to_string()]),
+            Err("n7".to_string())
+        );
         window(&mut scene, "M1", "select=1:ncpus=0 on n1", (0, 2));
-        let closed = Window { whole: true, ..scene.state.windows["M1"].clone() };
+        let closed = Window {
+            whole: true,
+            ..scene.state.windows["M1"].clone()
+        };
         scene.state.set_window(closed);
         assert_eq!(placed(&scene, "select=1:ncpus=0", 0, 60), Ok("n2".into()));
     }
@@ -226,32 +341,68 @@ mod tests {
         let request = scene.job(99, "select=1").spec.request.clone();
         let kept = |scene: &Scene, nodes: &[&str], ncpus: i64, hours: (i64, i64)| {
             let at = |hour| Time(0) + Span::seconds(3600 * hour);
-            let wanted = Wanted { request: &request, from: at(hours.0), to: at(hours.1), except: "R9" };
-            let mut shares = whole(&scene.state, &nodes.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
+            let wanted = Wanted {
+                request: &request,
+                from: at(hours.0),
+                to: at(hours.1),
+                except: "R9",
+            };
+            let mut shares = whole(
+                &scene.state,
+                &nodes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            )
+            .unwrap();
             let ncpus = crate::model::resource::Value::Long(ncpus);
-            shares.iter_mut().for_each(|share| share.taken = vec![("ncpus".to_string(), ncpus.clone())]);
+            shares
+                .iter_mut()
+                .for_each(|share| share.taken = vec![("ncpus".to_string(), ncpus.clone())]);
             keeps(&scene.state, &wanted, &shares, &BTreeSet::new(), scene.now)
         };
         assert!(
-            kept(&scene, &["n1"], 2, (0, 1)) && !kept(&scene, &["n1"], 3, (0, 1)) && kept(&scene, &["n1"], 4, (1, 2))
+            kept(&scene, &["n1"], 2, (0, 1))
+                && !kept(&scene, &["n1"], 3, (0, 1))
+                && kept(&scene, &["n1"], 4, (1, 2))
         );
         assert!(
-            kept(&scene, &["n2"], 4, (0, 2)) && kept(&scene, &["n2"], 3, (0, 9)) && !kept(&scene, &["n2"], 4, (0, 9))
+            kept(&scene, &["n2"], 4, (0, 2))
+                && kept(&scene, &["n2"], 3, (0, 9))
+                && !kept(&scene, &["n2"], 4, (0, 9))
         );
-        assert!(!kept(&scene, &["n1", "n2"], 3, (0, 1)), "each of them must be free");
+        assert!(
+            !kept(&scene, &["n1", "n2"], 3, (0, 1)),
+            "each of them must be free"
+        );
         let alone = scene.running(2, "select=1:ncpus=1 place=excl", "n2", 60);
         assert!(!kept(&alone, &["n2"], 1, (0, 1)));
-        let unknown =
-            Share { node: "nosuch".to_string(), ..whole(&alone.state, &["n1".to_string()]).unwrap().remove(0) };
-        let wanted = Wanted { request: &request, from: Time(0), to: Time(1), except: "" };
-        assert!(!keeps(&alone.state, &wanted, &[unknown], &BTreeSet::new(), Time(0)));
+        let unknown = Share {
+            node: "nosuch".to_string(),
+            ..whole(&alone.state, &["n1".to_string()]).unwrap().remove(0)
+        };
+        let wanted = Wanted {
+            request: &request,
+            from: Time(0),
+            to: Time(1),
+            except: "",
+        };
+        assert!(!keeps(
+            &alone.state,
+            &wanted,
+            &[unknown],
+            &BTreeSet::new(),
+            Time(0)
+        ));
     }
 
     /// One that ends just now has ended for what begins now, unless it runs on past its walltime.
     #[test]
     fn what_is_past_its_walltime_is_there_as_long_as_it_is() {
-        let scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 60).at(60);
-        assert_eq!(placed(&scene, "select=1:ncpus=4", 60, 120), Err("amount.ncpus".into()));
+        let scene = cluster("1 x ncpus=4")
+            .running(1, "select=1:ncpus=4", "n1", 60)
+            .at(60);
+        assert_eq!(
+            placed(&scene, "select=1:ncpus=4", 60, 120),
+            Err("amount.ncpus".into())
+        );
         assert_eq!(placed(&scene, "select=1:ncpus=4", 61, 120), Ok("n1".into()));
     }
 }

@@ -1,7 +1,9 @@
-//! The entries of the accounts: one for each attempt that is over, and one for a job that ends while it waits.
+//! The entries of the accounts: one for each attempt that is over, and one for a job that ends
+//! while it waits.
 //!
-//! An entry is written in the transaction of the end it tells of, beside the charge, so the accounts lack no
-//! job and have none twice: the end of an attempt whose job was ended by force before adds none. A start that failed and is tried again leaves none.
+//! An entry is written in the transaction of the end it tells of, beside the charge, so the
+//! accounts lack no job and have none twice: the end of an attempt whose job was ended by force
+//! before adds none. A start that failed and is tried again leaves none.
 
 use super::charging;
 use super::setup::Setup;
@@ -26,22 +28,31 @@ pub struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    /// The row for a job's attempt that is over just now, and by which event, if by one; None if it was a start
-    /// that failed and is tried again.
+    /// The row for a job's attempt that is over just now, and by which event, if by one; None if it
+    /// was a start that failed and is tried again.
     pub fn of_attempt(&self, job: &Job, event: Option<&Event>) -> Option<Row> {
         let run = job.life.run.as_ref().filter(|run| !run.open)?;
         let ran = !matches!(event, Some(Event::Ended { outcome, .. }) if !outcome.how.ran());
         if !ran && job.life.state != State::Finished {
             return None;
         }
-        Some(self.row(job, Some((run, used(job, event))), charging::lasted(job, event)))
+        Some(self.row(
+            job,
+            Some((run, used(job, event))),
+            charging::lasted(job, event),
+        ))
     }
 
-    /// The row for a job that is over by force just now, whatever its node says of the attempt and when: what is
-    /// known of that now is what stays in the accounts. Until now the attempt has had its nodes.
+    /// The row for a job that is over by force just now, whatever its node says of the attempt and
+    /// when: what is known of that now is what stays in the accounts. Until now the attempt has had
+    /// its nodes.
     pub fn of_forced(&self, job: &Job) -> Option<Row> {
         let run = job.life.open_run()?;
-        Some(self.row(job, Some((run, job.life.used)), self.now.since(run.started + run.stood_still(self.now))))
+        Some(self.row(
+            job,
+            Some((run, job.life.used)),
+            self.now.since(run.started + run.stood_still(self.now)),
+        ))
     }
 
     /// The row for a job that has ended just now and does not run.
@@ -57,19 +68,33 @@ impl Desk<'_> {
         let released = run.map_or(0, Run::released_core_ms);
         let stood = run.map_or(Span(0), |run| run.stood_still(self.now));
         let ended = run.map_or(self.now, |run| (run.started + lasted + stood).min(self.now));
-        let length = run.map_or(Span(0), |run| Span(ended.since(run.started + stood).0.max(0)));
+        let length = run.map_or(Span(0), |run| {
+            Span(ended.since(run.started + stood).0.max(0))
+        });
         let entry = Entry {
             job: job.id,
             attempt: run.map_or(0, |run| run.attempt),
             name: spec.name.clone(),
             of: parties(job),
             stamps: self.stamps(job, run, ended),
-            end: job.life.exit.map(|exit| End { status: exit.status, deleted: exit.deleted }),
-            places: shares.iter().map(|share| (share.host.clone(), processors(share))).collect(),
+            end: job.life.exit.map(|exit| End {
+                status: exit.status,
+                deleted: exit.deleted,
+            }),
+            places: shares
+                .iter()
+                .map(|share| (share.host.clone(), processors(share)))
+                .collect(),
             asked: Asked::of(&spec.request),
             held,
-            used: Usage { walltime: length, ..attempt.map(|(_, used)| used).unwrap_or_default() },
-            core_ms: length.0.saturating_mul(kept.cores.into()).saturating_add(released),
+            used: Usage {
+                walltime: length,
+                ..attempt.map(|(_, used)| used).unwrap_or_default()
+            },
+            core_ms: length
+                .0
+                .saturating_mul(kept.cores.into())
+                .saturating_add(released),
             factor: charging::factor(self.setup, job),
             made_way: run.and_then(|run| job.life.yielding.clone().filter(|_| job.makes_way(run))),
         };
@@ -79,7 +104,11 @@ impl Desk<'_> {
     fn stamps(&self, job: &Job, run: Option<&Run>, ended: Time) -> Stamps {
         let wall = |time| self.clock.wall_ms(time);
         // No step of the wall clock is taken for waiting.
-        let eligible = |since: Time| run.map_or(wall(since), |run| wall(run.started) - run.started.since(since).0);
+        let eligible = |since: Time| {
+            run.map_or(wall(since), |run| {
+                wall(run.started) - run.started.since(since).0
+            })
+        };
         Stamps {
             submitted: wall(job.life.ctime),
             eligible: job.life.etime.map(eligible),
@@ -89,10 +118,12 @@ impl Desk<'_> {
     }
 }
 
-/// What an attempt used: what its nodes told last, or its end. A job that was declared over before has taken in
-/// nothing since.
+/// What an attempt used: what its nodes told last, or its end. A job that was declared over before
+/// has taken in nothing since.
 fn used(job: &Job, event: Option<&Event>) -> Usage {
-    let (known, Some(Event::Ended { outcome, .. })) = (job.life.used, event) else { return job.life.used };
+    let (known, Some(Event::Ended { outcome, .. })) = (job.life.used, event) else {
+        return job.life.used;
+    };
     let told = outcome.used;
     Usage {
         walltime: known.walltime.max(told.walltime),
@@ -119,8 +150,8 @@ fn processors(share: &Share) -> u32 {
     Held::of(std::slice::from_ref(share)).cores
 }
 
-/// Entries of what was over before this are to be taken away, if there are any that are due: so seldom that it
-/// is worth a write, and then by portions.
+/// Entries of what was over before this are to be taken away, if there are any that are due: so
+/// seldom that it is worth a write, and then by portions.
 pub fn stale(setup: &Setup, now: Time, spool: &Spool) -> Result<Option<Row>, SpoolError> {
     let kept = setup.config.server.accounting;
     let before = now - kept;

@@ -39,7 +39,10 @@ pub struct Aside {
 
 impl Aside {
     fn is_full_for(&self, caller: &Caller) -> bool {
-        let own = self.questions.iter().filter(|(_, other, _)| other.owner.uid == caller.owner.uid);
+        let own = self
+            .questions
+            .iter()
+            .filter(|(_, other, _)| other.owner.uid == caller.owner.uid);
         self.questions.len() >= ASIDE || (own.count() >= ASIDE_OF_ONE && !caller.privileged)
     }
 }
@@ -67,7 +70,10 @@ impl Schedd {
         if number_of_jobs(&ahead) > MOST_JOBS {
             return self.refuse_study(stream, caller, &Refusal::too_many_jobs(MOST_JOBS));
         }
-        let scene = match self.scenes.of_revision(self.revision, &self.ledger, monotonic()) {
+        let scene = match self
+            .scenes
+            .of_revision(self.revision, &self.ledger, monotonic())
+        {
             Ok(scene) => scene,
             Err(_) if self.aside.is_full_for(&caller) => {
                 return self.refuse_study(stream, caller, &Refusal::spool(readers::BUSY));
@@ -86,7 +92,9 @@ impl Schedd {
 
     fn refuse_study(&mut self, stream: UnixStream, caller: Caller, refusal: &Refusal) {
         let token = self.clients.take_back(stream, caller);
-        token.into_iter().for_each(|token| self.clients.answer(token, &Reply::Refused(refusal.clone())));
+        token
+            .into_iter()
+            .for_each(|token| self.clients.answer(token, &Reply::Refused(refusal.clone())));
     }
 }
 
@@ -100,7 +108,13 @@ fn number_of_jobs(ahead: &Ahead) -> usize {
     }
 }
 
-fn task(ledger: &mut Ledger, meters: &Meters, spool: &Spool, caller: &Caller, ahead: Ahead) -> Result<Task, Refusal> {
+fn task(
+    ledger: &mut Ledger,
+    meters: &Meters,
+    spool: &Spool,
+    caller: &Caller,
+    ahead: Ahead,
+) -> Result<Task, Refusal> {
     Ok(match ahead {
         Ahead::Starts(jobs) => Task::Starts(jobs.into_iter().collect()),
         Ahead::Why(job) => match released(ledger, job) {
@@ -115,12 +129,23 @@ fn task(ledger: &mut Ledger, meters: &Meters, spool: &Spool, caller: &Caller, ah
         Ahead::Limits => Task::Limits(ledger.counted(), Arc::new(ledger.setup.resources.clone())),
         Ahead::Resources => Task::Resources(pools(ledger, meters)),
         Ahead::Windows(submission) => {
-            let (job, _) = imagined(&Desk { ledger, spool, caller }, &submission)?;
+            let (job, _) = imagined(
+                &Desk {
+                    ledger,
+                    spool,
+                    caller,
+                },
+                &submission,
+            )?;
             Task::Windows(Box::new(job))
         }
         Ahead::Trial(mut submission) => {
             leave_out_script(&mut submission);
-            let desk = Desk { ledger, spool, caller };
+            let desk = Desk {
+                ledger,
+                spool,
+                caller,
+            };
             desk.admit()?;
             let (job, held) = imagined(&desk, &submission)?;
             desk.ledger.refuse_impossible(&job)?;
@@ -132,14 +157,22 @@ fn task(ledger: &mut Ledger, meters: &Meters, spool: &Spool, caller: &Caller, ah
 /// Spares the loop the digest of a script that is not submitted.
 fn leave_out_script(submission: &mut Submission) {
     if let Some(size) = submission.script_size() {
-        submission.stored = Some(Arc::new(StoredScript { digest: Digest([0; 32]), size }));
+        submission.stored = Some(Arc::new(StoredScript {
+            digest: Digest([0; 32]),
+            size,
+        }));
     }
 }
 
 /// What the whole system has, with what is told of it; the scheduler knows how much jobs have.
 fn pools(ledger: &Ledger, meters: &Meters) -> Vec<PoolUse> {
     let pool = |(name, pool): &(String, Pool)| {
-        let is_metered = ledger.setup.config.meters.iter().any(|(meter, _)| meter == name);
+        let is_metered = ledger
+            .setup
+            .config
+            .meters
+            .iter()
+            .any(|(meter, _)| meter == name);
         let telling = ledger.telling(name).cloned();
         PoolUse {
             name: name.clone(),
@@ -162,32 +195,65 @@ fn imagined(desk: &Desk, submission: &Submission) -> Result<(Job, bool), Refusal
     let held = !draft.holds.is_none() || !bonds.bars().are_open();
     let mut life = Life::new(draft.holds, draft.run_count, ledger.now);
     life.state = State::Queued;
-    life.not_before = draft.spec.begin.map(|begin| ledger.clock().table().time(begin));
-    let id = if elements.is_some() { JobId::array(number) } else { JobId::job(number) };
-    Ok((Job { id, owner, spec: Arc::new(draft.spec), life, elements }, held))
+    life.not_before = draft
+        .spec
+        .begin
+        .map(|begin| ledger.clock().table().time(begin));
+    let id = if elements.is_some() {
+        JobId::array(number)
+    } else {
+        JobId::job(number)
+    };
+    Ok((
+        Job {
+            id,
+            owner,
+            spec: Arc::new(draft.spec),
+            life,
+            elements,
+        },
+        held,
+    ))
 }
 
 /// A held job as it would be if nothing held it any more.
 fn released(ledger: &Ledger, id: JobId) -> Option<Job> {
-    let mut job = ledger.known(id).filter(|job| job.life.state == State::Held).map(|job| Job::clone(&job))?;
-    let begin = job.spec.begin.map(|begin| ledger.clock().table().time(begin));
+    let mut job = ledger
+        .known(id)
+        .filter(|job| job.life.state == State::Held)
+        .map(|job| Job::clone(&job))?;
+    let begin = job
+        .spec
+        .begin
+        .map(|begin| ledger.clock().table().time(begin));
     job.life.state = State::Queued;
     job.life.not_before = begin.filter(|begin| *begin > ledger.now);
     Some(job)
 }
 
-/// I9: the running jobs that came after this one and have started since it could, latest start first.
+/// I9: the running jobs that came after this one and have started since it could, latest start
+/// first.
 fn overtakers(ledger: &Ledger, id: JobId) -> Vec<Overtaker> {
-    let Some((job, since)) = ledger.known(id).and_then(|job| job.life.etime.map(|since| (job, since))) else {
+    let Some((job, since)) = ledger
+        .known(id)
+        .and_then(|job| job.life.etime.map(|since| (job, since)))
+    else {
         return Vec::new();
     };
     let place = (job.rank(), job.id.number);
     let passed = |other: &Arc<Job>| {
         let run = other.life.open_run().filter(|run| run.started > since)?;
-        let walltime = other.spec.walltime().unwrap_or(ledger.setup.policy.default_walltime);
+        let walltime = other
+            .spec
+            .walltime()
+            .unwrap_or(ledger.setup.policy.default_walltime);
         let end = run.until(walltime, ledger.now);
         let came_later = (other.rank(), other.id.number) > place;
-        came_later.then_some(Overtaker { job: other.id, started: run.started, end })
+        came_later.then_some(Overtaker {
+            job: other.id,
+            started: run.started,
+            end,
+        })
     };
     let mut overtakers: Vec<Overtaker> = ledger.holders().filter_map(passed).collect();
     overtakers.sort_by_key(|overtaker| (Reverse(overtaker.started), overtaker.job));

@@ -20,7 +20,11 @@ pub(super) struct Alteration {
 
 impl Desk<'_> {
     /// What settings make of a job, if they may be made.
-    pub(super) fn altered(&mut self, id: JobId, settings: &[Setting]) -> Result<Alteration, Refusal> {
+    pub(super) fn altered(
+        &mut self,
+        id: JobId,
+        settings: &[Setting],
+    ) -> Result<Alteration, Refusal> {
         let job = self.whole(id)?;
         if size_of(settings) > LARGEST_REST {
             return Err(Refusal::too_large("a request", LARGEST_REST));
@@ -35,11 +39,18 @@ impl Desk<'_> {
         if let Some(reservation) = self.ledger.reservation_queue(&after.spec.queue) {
             after.spec.reservation = Some(reservation.id.clone());
         }
-        let reservation = after.spec.reservation.as_ref().filter(|_| after.spec.reservation != job.spec.reservation);
+        let reservation = after
+            .spec
+            .reservation
+            .as_ref()
+            .filter(|_| after.spec.reservation != job.spec.reservation);
         if reservation.is_some_and(|name| !self.is_reservation(name)) {
             return Err(Refusal::unknown_reservation());
         }
-        let changed = after.holds.without(before.holds).with(before.holds.without(after.holds));
+        let changed = after
+            .holds
+            .without(before.holds)
+            .with(before.holds.without(after.holds));
         may_hold(self.caller, changed)?;
         let mut bonds = self.bonds(Some(id), &after.depend)?;
         bonds.labels = self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend.labels)?;
@@ -50,15 +61,19 @@ impl Desk<'_> {
         Ok(Alteration { job, after, bonds })
     }
 
-    /// Refuses a request that can never run, as `qsub` does. Other attributes of a job that could never run before
-    /// may be changed.
+    /// Refuses a request that can never run, as `qsub` does. Other attributes of a job that could
+    /// never run before may be changed.
     fn refuse_impossible(&mut self, job: &Job, after: &Spec) -> Result<(), Refusal> {
         let before = &job.spec;
-        let is_same = (&before.request, &before.wishes, &before.qos) == (&after.request, &after.wishes, &after.qos);
+        let is_same = (&before.request, &before.wishes, &before.qos)
+            == (&after.request, &after.wishes, &after.qos);
         if job.life.state.is_under_way() || is_same {
             return Ok(());
         }
-        self.ledger.refuse_impossible(&Job { spec: Arc::new(after.clone()), ..job.clone() })
+        self.ledger.refuse_impossible(&Job {
+            spec: Arc::new(after.clone()),
+            ..job.clone()
+        })
     }
 
     pub(super) fn alter(&mut self, id: JobId, settings: &[Setting]) -> Result<Granted, Refusal> {
@@ -67,14 +82,26 @@ impl Desk<'_> {
         let (now, before, holds) = (self.ledger.now, job.life.holds, after.holds);
         let (depends, notes) = (!after.depend.is_empty(), after.notes);
         self.ledger.change(id, |job| {
-            after.eligible_time.into_iter().for_each(|time| job.life.eligibility.set(time, now));
+            after
+                .eligible_time
+                .into_iter()
+                .for_each(|time| job.life.eligibility.set(time, now));
             job.spec = Arc::new(after.spec);
             job.life.holds = after.holds;
             job.life.run_count = after.run_count;
             job.life.comment = after.comment;
         });
-        let attributes = settings.iter().map(|setting| setting.attribute.clone()).collect();
-        self.ledger.happen(id, Event::Altered { by: self.caller.shown(), attributes });
+        let attributes = settings
+            .iter()
+            .map(|setting| setting.attribute.clone())
+            .collect();
+        self.ledger.happen(
+            id,
+            Event::Altered {
+                by: self.caller.shown(),
+                attributes,
+            },
+        );
         self.hold_begun(id, before, holds);
         if depends {
             bonds::bind(self.ledger, id, &bonds, true);
@@ -86,10 +113,22 @@ impl Desk<'_> {
     fn hold_begun(&mut self, id: JobId, before: Holds, after: Holds) {
         let (more, fewer) = (after.without(before), before.without(after));
         if !more.is_none() {
-            self.ledger.happen_to_begun(id, &Event::Held { holds: more, by: self.caller.shown() });
+            self.ledger.happen_to_begun(
+                id,
+                &Event::Held {
+                    holds: more,
+                    by: self.caller.shown(),
+                },
+            );
         }
         if !fewer.is_none() {
-            self.ledger.happen_to_begun(id, &Event::Released { holds: fewer, by: self.caller.shown() });
+            self.ledger.happen_to_begun(
+                id,
+                &Event::Released {
+                    holds: fewer,
+                    by: self.caller.shown(),
+                },
+            );
         }
     }
 }

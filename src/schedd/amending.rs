@@ -1,4 +1,5 @@
-//! `qmgr`, and the commands that open and close queues: who may say what, and what stands in the way.
+//! `qmgr`, and the commands that open and close queues: who may say what, and what stands in the
+//! way.
 
 use super::hooks::programs;
 use super::ledger::Ledger;
@@ -19,11 +20,20 @@ use std::sync::Arc;
 fn granted_anew(command: &Command) -> Vec<String> {
     let grants = |edit: &&Edit| {
         let attribute = &edit.key.attribute;
-        ["managers", "operators"].iter().any(|name| name.eq_ignore_ascii_case(attribute)) && edit.op != Op::Remove
+        ["managers", "operators"]
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(attribute))
+            && edit.op != Op::Remove
     };
-    let granted = command.edits.iter().filter(grants).flat_map(|edit| edit.value.split(','));
+    let granted = command
+        .edits
+        .iter()
+        .filter(grants)
+        .flat_map(|edit| edit.value.split(','));
     let people = granted.filter_map(|text| Person::parse(text.trim()));
-    people.filter_map(|person| person.account().map(str::to_string)).collect()
+    people
+        .filter_map(|person| person.account().map(str::to_string))
+        .collect()
 }
 
 impl Desk<'_> {
@@ -35,10 +45,21 @@ impl Desk<'_> {
             Target::Node(name) => {
                 self.is_node(name, command)?;
                 let (own, others) = apart(command);
-                let marks = own.iter().map(|edit| mark(command.verb, edit)).collect::<Result<Vec<_>, _>>()?;
+                let marks = own
+                    .iter()
+                    .map(|edit| mark(command.verb, edit))
+                    .collect::<Result<Vec<_>, _>>()?;
                 // A node comes into being with its noded, which has only to be dialled.
-                let verb = if command.verb == Verb::Create { Verb::Set } else { command.verb };
-                self.amend_others(&Command { edits: others, verb, ..command.clone() })?;
+                let verb = if command.verb == Verb::Create {
+                    Verb::Set
+                } else {
+                    command.verb
+                };
+                self.amend_others(&Command {
+                    edits: others,
+                    verb,
+                    ..command.clone()
+                })?;
                 for (offline, comment) in marks {
                     self.mark_node(name, offline, comment)?;
                 }
@@ -49,13 +70,18 @@ impl Desk<'_> {
             }
             _ => {
                 let (told, others) = apart(command);
-                let others = Command { edits: others, ..command.clone() };
+                let others = Command {
+                    edits: others,
+                    ..command.clone()
+                };
                 if told.is_empty() || !others.edits.is_empty() || !is_change(command.verb) {
                     self.nobody_needs(&command.target, &others)?;
                     self.amend_others(&others)?;
                 }
                 self.tell_of_resource(command, &told)?;
-                idle(&others).or_else(|| self.led_there(&others)).or_else(|| self.unused_priority(&others))
+                idle(&others)
+                    .or_else(|| self.led_there(&others))
+                    .or_else(|| self.unused_priority(&others))
             }
         };
         tracing::info!("{} at request of {}", told(command), self.caller.shown());
@@ -68,10 +94,20 @@ impl Desk<'_> {
             return self.may_see_to_hooks();
         }
         self.caller.must_be_privileged()?;
-        // Whoever names the program that schedd starts, or the noded that gets all jobs' scripts, is schedd's user.
+        // Whoever names the program that schedd starts, or the noded that gets all jobs' scripts,
+        // is schedd's user.
         let of_schedd = ["mailer", SOCKET];
-        let is_program = |edit: &&Edit| of_schedd.iter().any(|name| name.eq_ignore_ascii_case(&edit.key.attribute));
-        if let Some(edit) = command.edits.iter().find(is_program).filter(|_| !self.caller.is_ourselves()) {
+        let is_program = |edit: &&Edit| {
+            of_schedd
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(&edit.key.attribute))
+        };
+        if let Some(edit) = command
+            .edits
+            .iter()
+            .find(is_program)
+            .filter(|_| !self.caller.is_ourselves())
+        {
             return Err(Refusal::read_only(&edit.key.to_string()));
         }
         if self.caller.manager {
@@ -83,7 +119,11 @@ impl Desk<'_> {
             Target::Resource(_) => &OF_RESOURCE,
             _ => &[],
         };
-        let is_barred = |edit: &&Edit| !open.iter().any(|name| name.eq_ignore_ascii_case(&edit.key.attribute));
+        let is_barred = |edit: &&Edit| {
+            !open
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(&edit.key.attribute))
+        };
         match (command.verb, command.edits.iter().find(is_barred)) {
             (Verb::Create | Verb::Delete, _) => Err(Refusal::unauthorized()),
             (_, Some(edit)) => Err(Refusal::read_only(&edit.key.to_string())),
@@ -95,7 +135,10 @@ impl Desk<'_> {
     fn may_see_to_hooks(&self) -> Result<(), Refusal> {
         match self.caller.is_ourselves() {
             true => Ok(()),
-            false => Err(Refusal::not_for_hooks(&self.caller.shown(), &self.ledger.setup.name)),
+            false => Err(Refusal::not_for_hooks(
+                &self.caller.shown(),
+                &self.ledger.setup.name,
+            )),
         }
     }
 
@@ -107,22 +150,41 @@ impl Desk<'_> {
             return Err(Refusal::no_hook(name));
         }
         let path = programs::keep(&setup.home.hooks(), name, content).map_err(Refusal::spool)?;
-        let path = path.to_str().ok_or_else(|| Refusal::illegal_value("LANAI_HOME"))?.to_string();
-        let edit = Edit { key: Key::plain("command"), op: Op::Set, value: path };
-        self.amend(&Command { verb: Verb::Set, target: Target::Hook(name.to_string()), edits: vec![edit] })
+        let path = path
+            .to_str()
+            .ok_or_else(|| Refusal::illegal_value("LANAI_HOME"))?
+            .to_string();
+        let edit = Edit {
+            key: Key::plain("command"),
+            op: Op::Set,
+            value: path,
+        };
+        self.amend(&Command {
+            verb: Verb::Set,
+            target: Target::Hook(name.to_string()),
+            edits: vec![edit],
+        })
     }
 
-    /// What there is of a resource of the whole system, and used elsewhere (Q21): a script of the site's says
-    /// so, or an operator.
+    /// What there is of a resource of the whole system, and used elsewhere (Q21): a script of the
+    /// site's says so, or an operator.
     fn tell_of_resource(&mut self, command: &Command, told: &[Edit]) -> Result<(), Refusal> {
-        let Target::Resource(name) = &command.target else { return Ok(()) };
+        let Target::Resource(name) = &command.target else {
+            return Ok(());
+        };
         if told.is_empty() {
             return Ok(());
         }
         let setup = &self.ledger.setup;
-        let kind = setup.resources.get(name).ok_or_else(Refusal::no_resource)?.kind;
+        let kind = setup
+            .resources
+            .get(name)
+            .ok_or_else(Refusal::no_resource)?
+            .kind;
         if !setup.config.pools.iter().any(|(pool, _)| pool == name) {
-            let why = format!("{name}: total and used are told of what the whole system has, with a total of its own");
+            let why = format!(
+                "{name}: total and used are told of what the whole system has, with a total of its own"
+            );
             return Err(Refusal::unsupported(&why));
         }
         let known = self.ledger.telling(name);
@@ -137,7 +199,12 @@ impl Desk<'_> {
         }
         let (at, by) = (self.ledger.now, self.caller.shown());
         let is_said = total.is_some() || used.is_some();
-        let telling = is_said.then(|| Telling { total, elsewhere: used.unwrap_or(0), at, by });
+        let telling = is_said.then(|| Telling {
+            total,
+            elsewhere: used.unwrap_or(0),
+            at,
+            by,
+        });
         self.ledger.tell(name, telling);
         Ok(())
     }
@@ -150,21 +217,46 @@ impl Desk<'_> {
         let amendments = setup.amendments.with(command, &setup.file)?;
         let mut grantees = setup.grantees.clone();
         grantees.release(&granted_anew(command));
-        let next: Setup = setup.clone().granted_to(grantees).amended(Arc::new(amendments));
+        let next: Setup = setup
+            .clone()
+            .granted_to(grantees)
+            .amended(Arc::new(amendments));
         self.ledger.reconfigure(next).map_err(Refusal::spool)
     }
 
     /// What to tell who deletes a queue that another still leads to: its jobs go nowhere.
     fn led_there(&self, command: &Command) -> Option<String> {
-        let Target::Queue(gone) = &command.target else { return None };
-        let leads = |queue: &&Queue| queue.route.iter().any(|route| route.destinations.contains(gone));
-        let from = &self.ledger.setup.queues.iter().find(leads).filter(|_| command.verb == Verb::Delete)?.name;
+        let Target::Queue(gone) = &command.target else {
+            return None;
+        };
+        let leads = |queue: &&Queue| {
+            queue
+                .route
+                .iter()
+                .any(|route| route.destinations.contains(gone))
+        };
+        let from = &self
+            .ledger
+            .setup
+            .queues
+            .iter()
+            .find(leads)
+            .filter(|_| command.verb == Verb::Delete)?
+            .name;
         let remedy = format!("qmgr -c 'set queue {from} route_destinations -= {gone}'");
-        Some(format!("warning: queue {from} still leads to {gone}, and no job goes there: {remedy}"))
+        Some(format!(
+            "warning: queue {from} still leads to {gone}, and no job goes there: {remedy}"
+        ))
     }
 
     fn is_node(&self, name: &str, command: &Command) -> Result<(), Refusal> {
-        let configured = self.ledger.setup.config.nodes.iter().find(|node| node.name == name);
+        let configured = self
+            .ledger
+            .setup
+            .config
+            .nodes
+            .iter()
+            .find(|node| node.name == name);
         let has_socket = configured.is_some_and(|node| node.socket.is_some());
         let is_known = self.ledger.node(name).is_some();
         if !is_known && !apart(command).0.is_empty() {
@@ -182,13 +274,19 @@ impl Desk<'_> {
         }
     }
 
-    /// A node stays while anybody has of it, the file names it, or its noded is there: it would come back.
+    /// A node stays while anybody has of it, the file names it, or its noded is there: it would
+    /// come back.
     fn nobody_is_on(&self, name: &str) -> Result<(), Refusal> {
         let is_it = |share: &Share| share.node == name;
-        let holds =
-            |job: &Arc<Job>| job.life.open_run().is_some_and(|run| run.shares.iter().chain(run.lingering()).any(is_it));
+        let holds = |job: &Arc<Job>| {
+            job.life
+                .open_run()
+                .is_some_and(|run| run.shares.iter().chain(run.lingering()).any(is_it))
+        };
         let mut windows = self.ledger.reservations().filter(|made| !made.is_over());
-        if self.ledger.holders().any(holds) || windows.any(|made| made.occurrence().shares.iter().any(is_it)) {
+        if self.ledger.holders().any(holds)
+            || windows.any(|made| made.occurrence().shares.iter().any(is_it))
+        {
             return Err(Refusal::busy());
         }
         let setup = &self.ledger.setup;
@@ -199,24 +297,36 @@ impl Desk<'_> {
             )));
         }
         match self.ledger.node(name).is_some_and(|node| node.up) {
-            true => Err(Refusal::busy()
-                .because("its noded presents it; stop that first, as by systemctl stop noded on its host")),
+            true => Err(Refusal::busy().because(
+                "its noded presents it; stop that first, as by systemctl stop noded on its host",
+            )),
             false => Ok(()),
         }
     }
 
     /// A queue with jobs stays, and so does a resource of which anything is said, as it is.
     fn nobody_needs(&self, target: &Target, command: &Command) -> Result<(), Refusal> {
-        let is_taken = |is_needed: bool| if is_needed { Err(Refusal::busy()) } else { Ok(()) };
+        let is_taken = |is_needed: bool| {
+            if is_needed {
+                Err(Refusal::busy())
+            } else {
+                Ok(())
+            }
+        };
         match (target, command.verb) {
-            (Target::Queue(name), Verb::Create) if self.ledger.reservation_queue(name).is_some() => {
+            (Target::Queue(name), Verb::Create)
+                if self.ledger.reservation_queue(name).is_some() =>
+            {
                 Err(Refusal::queue_exists())
             }
             (Target::Queue(name), Verb::Delete) => is_taken(has_jobs(self.ledger, name)),
             (Target::Resource(name), Verb::Delete | Verb::Set | Verb::Unset)
                 if self.ledger.setup.config.has_own_resource(name) =>
             {
-                is_taken(self.ledger.setup.config.speaks_of(name) || self.ledger.asks_for(name).is_some())
+                is_taken(
+                    self.ledger.setup.config.speaks_of(name)
+                        || self.ledger.asks_for(name).is_some(),
+                )
             }
             _ => Ok(()),
         }
@@ -227,7 +337,10 @@ impl Desk<'_> {
 const SOCKET: &str = "socket";
 
 fn names_socket(command: &Command) -> bool {
-    command.edits.iter().any(|edit| edit.key.attribute.eq_ignore_ascii_case(SOCKET))
+    command
+        .edits
+        .iter()
+        .any(|edit| edit.key.attribute.eq_ignore_ascii_case(SOCKET))
 }
 
 /// What the ledger has of a node, and not the configuration.
@@ -247,7 +360,10 @@ fn apart(command: &Command) -> (Vec<Edit>, Vec<Edit>) {
         Target::Resource(_) => &OF_RESOURCE,
         _ => &[],
     };
-    let is_own = |edit: &Edit| own.iter().any(|name| name.eq_ignore_ascii_case(&edit.key.attribute));
+    let is_own = |edit: &Edit| {
+        own.iter()
+            .any(|name| name.eq_ignore_ascii_case(&edit.key.attribute))
+    };
     command.edits.iter().cloned().partition(is_own)
 }
 
@@ -256,7 +372,9 @@ fn amount_of(verb: Verb, edit: &Edit, kind: Kind) -> Result<Option<i64>, Refusal
     if verb == Verb::Unset {
         return Ok(None);
     }
-    let amount = Value::parse(kind, &edit.value).and_then(|value| value.amount()).filter(|amount| *amount >= 0);
+    let amount = Value::parse(kind, &edit.value)
+        .and_then(|value| value.amount())
+        .filter(|amount| *amount >= 0);
     match (verb, edit.op, amount) {
         (Verb::Set, Op::Set, Some(amount)) => Ok(Some(amount)),
         _ => Err(Refusal::illegal_value("")),
@@ -282,13 +400,17 @@ fn is_offline(edit: &Edit) -> Result<bool, Refusal> {
 }
 
 fn has_jobs(ledger: &Ledger, queue: &str) -> bool {
-    ledger.jobs().any(|job| job.spec.queue == queue && job.life.state != State::Finished)
+    ledger
+        .jobs()
+        .any(|job| job.spec.queue == queue && job.life.state != State::Finished)
 }
 
 /// The line of the file at which a node is named.
 fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
     let all = resolved(&setup.file, &setup.text, &Amendments::default());
-    let is_it = |known: &&Setting| (known.section, known.name.as_deref(), &*known.key) == ("node", Some(name), "name");
+    let is_it = |known: &&Setting| {
+        (known.section, known.name.as_deref(), &*known.key) == ("node", Some(name), "name")
+    };
     match all.iter().find(is_it)?.origin {
         Origin::Line(line) => Some(line),
         Origin::Preset | Origin::Qmgr => None,
@@ -298,8 +420,11 @@ fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
 impl Desk<'_> {
     /// What to say of a queue's priority that is set and has no effect.
     fn unused_priority(&self, command: &Command) -> Option<String> {
-        let Target::Queue(queue) = &command.target else { return None };
-        let is_priority = |edit: &Edit| edit.key.attribute.eq_ignore_ascii_case("priority") && edit.value != "0";
+        let Target::Queue(queue) = &command.target else {
+            return None;
+        };
+        let is_priority =
+            |edit: &Edit| edit.key.attribute.eq_ignore_ascii_case("priority") && edit.value != "0";
         let is_set = command.verb != Verb::Unset && command.edits.iter().any(is_priority);
         let policy = &self.ledger.setup.policy;
         (is_set && !policy.uses_queue_priority(queue)).then(|| policy.unused_queue_priority(queue))
@@ -311,10 +436,20 @@ fn idle(command: &Command) -> Option<String> {
     if command.verb == Verb::Unset {
         return None;
     }
-    let is_idle = |edit: &&Edit| known(&command.target, &edit.key.attribute).is_some_and(|known| known.is_idle);
-    let names: Vec<&str> = command.edits.iter().filter(is_idle).map(|edit| edit.key.attribute.as_str()).collect();
+    let is_idle = |edit: &&Edit| {
+        known(&command.target, &edit.key.attribute).is_some_and(|known| known.is_idle)
+    };
+    let names: Vec<&str> = command
+        .edits
+        .iter()
+        .filter(is_idle)
+        .map(|edit| edit.key.attribute.as_str())
+        .collect();
     match names.is_empty() {
-        false => Some(format!("{}: kept and shown, without effect here", names.join(", "))),
+        false => Some(format!(
+            "{}: kept and shown, without effect here",
+            names.join(", ")
+        )),
         true => uncounted(command),
     }
 }
@@ -322,13 +457,17 @@ fn idle(command: &Command) -> Option<String> {
 /// A resource that PBS would count, of a type that has no amounts.
 fn uncounted(command: &Command) -> Option<String> {
     let said = |name: &str| {
-        let edit = command.edits.iter().find(|edit| edit.key.attribute.eq_ignore_ascii_case(name));
+        let edit = command
+            .edits
+            .iter()
+            .find(|edit| edit.key.attribute.eq_ignore_ascii_case(name));
         edit.map(|edit| edit.value.as_str()).unwrap_or_default()
     };
     let is_of_resource = matches!(command.target, Target::Resource(_));
     let is_to_count = is_of_resource && said("flag").contains(['n', 'f', 'q']);
     let text = "is compared, and not counted: only long and size are";
-    (is_to_count && said("type") == "float").then(|| format!("{}: a float {text}", command.target.name()))
+    (is_to_count && said("type") == "float")
+        .then(|| format!("{}: a float {text}", command.target.name()))
 }
 
 /// A command as the log has it.
@@ -349,5 +488,7 @@ fn told(command: &Command) -> String {
         _ => format!("{} {} {:?}", edit.key, op(edit.op), edit.value),
     };
     let edits: Vec<String> = command.edits.iter().map(edit).collect();
-    format!("{verb} {} {}", command.target, edits.join(", ")).trim_end().to_string()
+    format!("{verb} {} {}", command.target, edits.join(", "))
+        .trim_end()
+        .to_string()
 }

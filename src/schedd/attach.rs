@@ -44,32 +44,54 @@ impl Calls {
         }
         let mut link = Link::new(socket::knock(noded)?)?;
         link.send(order)?;
-        self.calls.insert(client, Call { link, until: clock::monotonic() + PATIENCE });
+        self.calls.insert(
+            client,
+            Call {
+                link,
+                until: clock::monotonic() + PATIENCE,
+            },
+        );
         Ok(())
     }
 
     /// What to watch for reading.
     pub fn watched(&self) -> impl Iterator<Item = (Token, BorrowedFd<'_>)> {
-        self.calls.iter().map(|(&client, call)| (client, call.link.as_fd()))
+        self.calls
+            .iter()
+            .map(|(&client, call)| (client, call.link.as_fd()))
     }
 
     /// What noded says to the call for this client; None for nothing yet.
     fn hear(&mut self, client: Token) -> Option<Result<UnixStream, String>> {
         let call = self.calls.get_mut(&client)?;
-        let heard = call.link.flush().map_err(FrameError::from).and_then(|()| call.link.receive::<Report>());
+        let heard = call
+            .link
+            .flush()
+            .map_err(FrameError::from)
+            .and_then(|()| call.link.receive::<Report>());
         let accepted = match heard {
-            Ok(reports) => reports.first().map(|report| matches!(report, Report::Attached))?,
+            Ok(reports) => reports
+                .first()
+                .map(|report| matches!(report, Report::Attached))?,
             Err(_) => false,
         };
-        let stream = self.calls.remove(&client).filter(|_| accepted).and_then(|call| call.link.into_stream());
+        let stream = self
+            .calls
+            .remove(&client)
+            .filter(|_| accepted)
+            .and_then(|call| call.link.into_stream());
         Some(stream.ok_or_else(|| "its node does not accept it".to_string()))
     }
 
     /// The clients whose calls were not accepted in time.
     fn expired(&mut self) -> Vec<Token> {
         let now = clock::monotonic();
-        let late: Vec<Token> =
-            self.calls.iter().filter(|(_, call)| call.until <= now).map(|(&token, _)| token).collect();
+        let late: Vec<Token> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| call.until <= now)
+            .map(|(&token, _)| token)
+            .collect();
         self.calls.retain(|_, call| call.until > now);
         late
     }
@@ -79,8 +101,15 @@ impl Schedd {
     /// Only the job's owner sits down at its terminal, whoever else may act on the job.
     pub(super) fn attach(&mut self, token: Token, caller: &Caller, id: JobId) {
         let begun = self.terminal_of(caller, id).and_then(|(node, attempt)| {
-            let noded = self.nodes.socket_of(&node).ok_or_else(|| not_now("its node does not answer"))?;
-            let order = Order::Attach { epoch: self.nodes.epoch(), job: id, attempt };
+            let noded = self
+                .nodes
+                .socket_of(&node)
+                .ok_or_else(|| not_now("its node does not answer"))?;
+            let order = Order::Attach {
+                epoch: self.nodes.epoch(),
+                job: id,
+                attempt,
+            };
             self.calls.begin(token, noded, &order).map_err(not_now)
         });
         if let Err(refusal) = begun {
@@ -93,7 +122,10 @@ impl Schedd {
         if !caller.owner.is_same_account(&job.owner) {
             return Err(Refusal::unauthorized());
         }
-        let run = job.life.open_run().filter(|run| run.session.is_some() && job.spec.interactive);
+        let run = job
+            .life
+            .open_run()
+            .filter(|run| run.session.is_some() && job.spec.interactive);
         let run = run.ok_or_else(Refusal::bad_state)?;
         Ok((first_node(job).unwrap_or_default().to_string(), run.attempt))
     }
@@ -102,14 +134,17 @@ impl Schedd {
     pub(super) fn hear_call(&mut self, token: Token) {
         match self.calls.hear(token) {
             None => {}
-            Some(Ok(stream)) => self.clients.hand_over(token, &Reply::Attached, stream.as_fd()),
+            Some(Ok(stream)) => self
+                .clients
+                .hand_over(token, &Reply::Attached, stream.as_fd()),
             Some(Err(why)) => self.clients.answer(token, &Reply::Refused(not_now(why))),
         }
     }
 
     pub(super) fn end_late_calls(&mut self) {
         for token in self.calls.expired() {
-            self.clients.answer(token, &Reply::Refused(not_now("its node does not answer")));
+            self.clients
+                .answer(token, &Reply::Refused(not_now("its node does not answer")));
         }
     }
 }
@@ -129,13 +164,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("noded.sock");
         let listener = socket::bind(&path, 0o600).unwrap();
-        let order = Order::Attach { epoch: 1, job: JobId::job(1), attempt: 1 };
+        let order = Order::Attach {
+            epoch: 1,
+            job: JobId::job(1),
+            attempt: 1,
+        };
         let mut calls = Calls::default();
         calls.begin(7, &path, &order).unwrap();
         calls.begin(8, &path, &order).unwrap();
         assert!(calls.hear(7).is_none());
         let (mut noded, _) = listener.accept().unwrap();
-        assert!(matches!(frame::read::<Order>(&mut noded).unwrap(), Order::Attach { attempt: 1, .. }));
+        assert!(matches!(
+            frame::read::<Order>(&mut noded).unwrap(),
+            Order::Attach { attempt: 1, .. }
+        ));
         frame::write(&mut noded, &Report::Attached).unwrap();
         let mut connection = calls.hear(7).unwrap().unwrap();
         connection.set_nonblocking(false).unwrap();

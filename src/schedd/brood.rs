@@ -39,8 +39,16 @@ impl Brood {
     pub fn gather() -> io::Result<Brood> {
         prctl::set_child_subreaper(true)?;
         process::block_signals()?;
-        let signals = process::signals(&[Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT])?;
-        Ok(Brood { signals, ended: BTreeMap::new() })
+        let signals = process::signals(&[
+            Signal::SIGCHLD,
+            Signal::SIGTERM,
+            Signal::SIGHUP,
+            Signal::SIGINT,
+        ])?;
+        Ok(Brood {
+            signals,
+            ended: BTreeMap::new(),
+        })
     }
 
     /// Waits for a signal, or until `also` can be read.
@@ -48,7 +56,9 @@ impl Brood {
         loop {
             if let Ok(Some(heard)) = self.signals.read_signal() {
                 self.bury();
-                return News::Signal(Signal::try_from(heard.ssi_signo as i32).unwrap_or(Signal::SIGTERM));
+                return News::Signal(
+                    Signal::try_from(heard.ssi_signo as i32).unwrap_or(Signal::SIGTERM),
+                );
             }
             let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
             fds.extend(also.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
@@ -59,8 +69,9 @@ impl Brood {
         }
     }
 
-    /// Waits until one of ours has ended; the signal, if we are told to end before. While a command runs
-    /// in the foreground an interrupt from the terminal is for that command, which hears it too.
+    /// Waits until one of ours has ended; the signal, if we are told to end before. While a command
+    /// runs in the foreground an interrupt from the terminal is for that command, which hears it
+    /// too.
     pub fn until_gone(&mut self, pid: Pid, interruptible: bool) -> io::Result<Result<End, Signal>> {
         loop {
             self.bury();
@@ -86,8 +97,8 @@ impl Brood {
         }
     }
 
-    /// Waits until nobody is left, who may take `linger` for it, or, asked to end, so long; then ends
-    /// who still is.
+    /// Waits until nobody is left, who may take `linger` for it, or, asked to end, so long; then
+    /// ends who still is.
     pub fn end(&mut self, linger: Span, asked: Option<Span>) {
         let own = std::process::id() as i32;
         if asked.is_some() {
@@ -100,10 +111,15 @@ impl Brood {
         while !self.bury() && clock::monotonic() < until + PATIENCE {
             if clock::monotonic() >= until {
                 // Orphans of the killed are ours, and found in the next round.
-                procfs::descendants(own).iter().for_each(|kin| process::end(kin.pid));
+                procfs::descendants(own)
+                    .iter()
+                    .for_each(|kin| process::end(kin.pid));
             }
             let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-            let _ = poll(&mut fds, PollTimeout::try_from(ROUND as i32).unwrap_or(PollTimeout::ZERO));
+            let _ = poll(
+                &mut fds,
+                PollTimeout::try_from(ROUND as i32).unwrap_or(PollTimeout::ZERO),
+            );
             while let Ok(Some(_)) = self.signals.read_signal() {}
         }
     }

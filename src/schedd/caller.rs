@@ -48,14 +48,25 @@ impl Callers {
         }
         match User::from_uid(uid.into()) {
             Ok(Some(user)) => {
-                self.known.insert(uid, Known { name: user.name.clone(), at: now });
+                self.known.insert(
+                    uid,
+                    Known {
+                        name: user.name.clone(),
+                        at: now,
+                    },
+                );
                 (user.name, true)
             }
             Ok(None) => {
                 self.known.remove(&uid);
                 (uid.to_string(), true)
             }
-            Err(_) => (self.known.get(&uid).map_or_else(|| uid.to_string(), |known| known.name.clone()), false),
+            Err(_) => (
+                self.known
+                    .get(&uid)
+                    .map_or_else(|| uid.to_string(), |known| known.name.clone()),
+                false,
+            ),
         }
     }
 
@@ -63,7 +74,11 @@ impl Callers {
     pub fn of(&mut self, peer: Peer, setup: &Setup) -> Caller {
         let uid = peer.uid();
         let (user, is_new) = self.name(uid);
-        let owner = Owner { user, uid, gid: peer.gid() };
+        let owner = Owner {
+            user,
+            uid,
+            gid: peer.gid(),
+        };
         let caller = Caller::of(owner, setup);
         if is_new {
             caller.warn_of_other_account(setup);
@@ -75,16 +90,33 @@ impl Callers {
 impl Caller {
     /// This user, with the rights that the configuration grants.
     pub fn of(owner: Owner, setup: &Setup) -> Caller {
-        let mut caller = Caller { privileged: false, manager: false, owner, host: setup.host.clone() };
+        let mut caller = Caller {
+            privileged: false,
+            manager: false,
+            owner,
+            host: setup.host.clone(),
+        };
         caller.authorize(setup);
         caller
     }
 
     /// The site itself, as one of its hooks speaks.
     pub fn hook(name: &str, setup: &Setup) -> Caller {
-        let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-        let owner = Owner { user: format!("hook {name}"), uid, gid };
-        Caller { privileged: true, manager: true, owner, host: setup.host.clone() }
+        let (uid, gid) = (
+            nix::unistd::geteuid().as_raw(),
+            nix::unistd::getegid().as_raw(),
+        );
+        let owner = Owner {
+            user: format!("hook {name}"),
+            uid,
+            gid,
+        };
+        Caller {
+            privileged: true,
+            manager: true,
+            owner,
+            host: setup.host.clone(),
+        }
     }
 
     /// Where the caller sits.
@@ -100,7 +132,8 @@ impl Caller {
 
     /// Grants what the configuration does, and nothing else.
     pub fn authorize(&mut self, setup: &Setup) {
-        let is_listed = |people: &[Person]| people.iter().any(|person| self.is_meant(person, setup));
+        let is_listed =
+            |people: &[Person]| people.iter().any(|person| self.is_meant(person, setup));
         let server = &setup.config.server;
         let manager = self.is_ourselves() || is_listed(&server.managers);
         self.privileged = manager || is_listed(&server.operators);
@@ -109,14 +142,18 @@ impl Caller {
 
     fn is_meant(&self, person: &Person, setup: &Setup) -> bool {
         let Owner { user, uid, .. } = &self.owner;
-        let is_account = person.account().is_none_or(|name| setup.grantees.allow(name, *uid));
+        let is_account = person
+            .account()
+            .is_none_or(|name| setup.grantees.allow(name, *uid));
         person.is(user, &setup.host) && is_account
     }
 
     /// An administrator who deleted and remade an account must grant its rights anew.
     fn warn_of_other_account(&self, setup: &Setup) {
         let Owner { user, uid, .. } = &self.owner;
-        let Some(bound) = setup.grantees.number(user).filter(|bound| bound != uid) else { return };
+        let Some(bound) = setup.grantees.number(user).filter(|bound| bound != uid) else {
+            return;
+        };
         tracing::warn!(
             "user {user} ({uid}) has no rights: `managers` and `operators` mean the account {user} ({bound}); name \
              {user} there again with qmgr if this account is to have them"
@@ -138,6 +175,10 @@ impl Caller {
 
     /// Refuses everybody but the privileged.
     pub fn must_be_privileged(&self) -> Result<(), Refusal> {
-        if self.privileged { Ok(()) } else { Err(Refusal::unauthorized()) }
+        if self.privileged {
+            Ok(())
+        } else {
+            Err(Refusal::unauthorized())
+        }
     }
 }

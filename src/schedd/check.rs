@@ -1,4 +1,5 @@
-//! `schedd --check`: is the configuration good, what holds, and what in it may not be what is meant?
+//! `schedd --check`: is the configuration good, what holds, and what in it may not be what is
+//! meant?
 
 use super::setup;
 use crate::model::amendment::Amendments;
@@ -27,13 +28,26 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
     let of_file = Config::parse(&text).with_context(|| file.clone())?;
     let (amendments, unread) = match said(&home) {
         Ok(amendments) => (amendments, None),
-        Err(error) => (Amendments::default(), Some(format!("what qmgr has said is not told, since {error:#}"))),
+        Err(error) => (
+            Amendments::default(),
+            Some(format!("what qmgr has said is not told, since {error:#}")),
+        ),
     };
     let (config, misfits) = of_file.amended(&amendments);
     let settings = resolved(&config, &text, &amendments);
-    let misfits = misfits.iter().map(|misfit| format!("what qmgr has said does not fit, and does not count: {misfit}"));
-    let warnings = cautions(&config, &settings).into_iter().chain(misfits).chain(unread).collect();
-    let found = Found { file, settings, warnings };
+    let misfits = misfits
+        .iter()
+        .map(|misfit| format!("what qmgr has said does not fit, and does not count: {misfit}"));
+    let warnings = cautions(&config, &settings)
+        .into_iter()
+        .chain(misfits)
+        .chain(unread)
+        .collect();
+    let found = Found {
+        file,
+        settings,
+        warnings,
+    };
     let said = match as_json {
         true => format!("{}\n", serde_json::to_string_pretty(&found)?),
         false => told(&found, &config, home.config.exists()),
@@ -49,7 +63,10 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
 fn said(home: &Home) -> Result<Amendments> {
     let file = spool::file(home);
     match Reader::open(&file) {
-        Ok(reader) => Ok(reader.map(|reader| reader.amendments()).transpose()?.unwrap_or_default()),
+        Ok(reader) => Ok(reader
+            .map(|reader| reader.amendments())
+            .transpose()?
+            .unwrap_or_default()),
         // It was made before qmgr could say anything.
         Err(SpoolError::Older { .. }) => Ok(Amendments::default()),
         Err(error) => Err(error).with_context(|| format!("it cannot be read: {}", file.display())),
@@ -62,9 +79,15 @@ fn told(found: &Found, config: &Config, is_there: bool) -> String {
         true => format!("{}: good", found.file),
         false => format!("{}: there is no such file, and none is needed", found.file),
     };
-    let warnings = found.warnings.iter().map(|warning| format!("warning: {warning}"));
+    let warnings = found
+        .warnings
+        .iter()
+        .map(|warning| format!("warning: {warning}"));
     let head: Vec<String> = std::iter::once(head).chain(warnings).collect();
-    let (head, shares) = (remark(&head.join("\n")), remark(&outline(&config.fair_share)));
+    let (head, shares) = (
+        remark(&head.join("\n")),
+        remark(&outline(&config.fair_share)),
+    );
     format!("{head}\n{}\n{shares}", Written(&found.settings))
 }
 
@@ -78,15 +101,30 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_a_configuration_again_with_all_remarks() {
-        let text = "preset = \"it4i\"\n[order.weights]\nqos = 1\n[[account]]\nname = \"a\"\nshares = 2\n";
+        let text =
+            "preset = \"it4i\"\n[order.weights]\nqos = 1\n[[account]]\nname = \"a\"\nshares = 2\n";
         let config = Config::parse(text).unwrap();
         let settings = resolved(&config, text, &Amendments::default());
         let warnings = cautions(&config, &settings);
-        let found = Found { file: "/etc/a.toml".into(), settings, warnings };
+        let found = Found {
+            file: "/etc/a.toml".into(),
+            settings,
+            warnings,
+        };
         let said = told(&found, &config, true);
-        assert!(said.starts_with("# /etc/a.toml: good\n# warning: line 3: `qos` "), "{said}");
-        assert!(said.contains("\n# fairshare: linear, by account\n#   a: shares 2"), "{said}");
-        assert_eq!(Config::parse(&said).unwrap().precedence, config.precedence, "{said}");
+        assert!(
+            said.starts_with("# /etc/a.toml: good\n# warning: line 3: `qos` "),
+            "{said}"
+        );
+        assert!(
+            said.contains("\n# fairshare: linear, by account\n#   a: shares 2"),
+            "{said}"
+        );
+        assert_eq!(
+            Config::parse(&said).unwrap().precedence,
+            config.precedence,
+            "{said}"
+        );
         assert!(told(&found, &config, false).starts_with("# /etc/a.toml: there is no such file"));
     }
 }

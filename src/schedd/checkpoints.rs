@@ -27,8 +27,14 @@ impl Checkpoints {
         let (bell, rings) = sync_channel(1);
         let done = Arc::new(AtomicBool::new(false));
         let says = done.clone();
-        thread::Builder::new().name("checkpoints".into()).spawn(move || run(&rings, &file, &says))?;
-        Ok(Checkpoints { bell, commits: 0, done })
+        thread::Builder::new()
+            .name("checkpoints".into())
+            .spawn(move || run(&rings, &file, &says))?;
+        Ok(Checkpoints {
+            bell,
+            commits: 0,
+            done,
+        })
     }
 
     /// One more commit.

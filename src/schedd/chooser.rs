@@ -1,10 +1,10 @@
-//! Asking the site's program where jobs should go (M8i): beside the loop, a child for each question,
-//! few at a time, and never for long.
+//! Asking the site's program where jobs should go (M8i): beside the loop, a child for each
+//! question, few at a time, and never for long.
 //!
 //! It reads the candidates as JSON and writes their names, the best first. A program that does not
-//! answer in time, or names what is no candidate, has said nothing: that is logged, and the job goes
-//! where it would go without it. One that was late is left alone for a while, so that jobs do not wait
-//! for it one after the other.
+//! answer in time, or names what is no candidate, has said nothing: that is logged, and the job
+//! goes where it would go without it. One that was late is left alone for a while, so that jobs do
+//! not wait for it one after the other.
 
 use super::ledger::Ledger;
 use crate::model::job::Job;
@@ -42,7 +42,11 @@ impl Chooser {
     /// For a policy; without a program it has nothing to do.
     pub fn new(placement: &Placement) -> Chooser {
         let patience = placement.program_timeout.unwrap_or(PATIENCE);
-        Chooser { program: placement.program.clone(), patience, ..Chooser::default() }
+        Chooser {
+            program: placement.program.clone(),
+            patience,
+            ..Chooser::default()
+        }
     }
 
     /// What is to be heard.
@@ -73,7 +77,9 @@ impl Chooser {
     fn go_on(&mut self, ledger: &mut Ledger, now: Span) {
         let rests = self.rests_until.is_some_and(|until| now < until);
         while rests || self.asked.len() < AT_ONCE {
-            let Some(class) = self.waiting.pop_front() else { return };
+            let Some(class) = self.waiting.pop_front() else {
+                return;
+            };
             if rests || !ledger.cluster().is_awaited(class) || !self.begin(ledger, class, now) {
                 ledger.note_answer(class, None);
             }
@@ -82,9 +88,20 @@ impl Chooser {
 
     /// False if it could not be asked, or there is nothing to choose.
     fn begin(&mut self, ledger: &Ledger, class: ClassId, now: Span) -> bool {
-        let candidates: Vec<String> = ledger.cluster().candidates(class).into_iter().map(String::from).collect();
-        let first = ledger.cluster().jobs_in(class).next().and_then(|id| ledger.job(id));
-        let (Some(program), Some(job)) = (&self.program, first) else { return false };
+        let candidates: Vec<String> = ledger
+            .cluster()
+            .candidates(class)
+            .into_iter()
+            .map(String::from)
+            .collect();
+        let first = ledger
+            .cluster()
+            .jobs_in(class)
+            .next()
+            .and_then(|id| ledger.job(id));
+        let (Some(program), Some(job)) = (&self.program, first) else {
+            return false;
+        };
         if candidates.len() < 2 {
             return false;
         }
@@ -95,7 +112,11 @@ impl Chooser {
                 true
             }
             Err(error) => {
-                tracing::warn!("{} cannot be asked where job {} should go: {error}", program.display(), job.id);
+                tracing::warn!(
+                    "{} cannot be asked where job {} should go: {error}",
+                    program.display(),
+                    job.id
+                );
                 false
             }
         }
@@ -111,7 +132,10 @@ impl Chooser {
                 Some(Err(error)) => Err(error.to_string()),
                 None if tool.until <= now => {
                     self.rests_until = Some(now + REST);
-                    Err(format!("it takes too long, and is not asked again for {} s", REST.0 / 1000))
+                    Err(format!(
+                        "it takes too long, and is not asked again for {} s",
+                        REST.0 / 1000
+                    ))
                 }
                 None => continue,
             };
@@ -139,7 +163,9 @@ impl Chooser {
 
     /// Ends what is still asked.
     pub fn leave(&mut self) {
-        std::mem::take(&mut self.asked).into_values().for_each(|(_, tool)| drop(tool.end()));
+        std::mem::take(&mut self.asked)
+            .into_values()
+            .for_each(|(_, tool)| drop(tool.end()));
     }
 }
 
@@ -147,7 +173,10 @@ impl Chooser {
 fn names(said: &str, candidates: &[String]) -> Result<Vec<String>, String> {
     let names: Vec<String> = said.split_whitespace().map(String::from).collect();
     match names.iter().find(|name| !candidates.contains(name)) {
-        Some(stranger) => Err(format!("`{}` is none of the candidates", stranger.escape_debug())),
+        Some(stranger) => Err(format!(
+            "`{}` is none of the candidates",
+            stranger.escape_debug()
+        )),
         None if names.is_empty() => Err("it names none".to_string()),
         None => Ok(names),
     }
@@ -188,7 +217,9 @@ fn plain(list: &ResourceList) -> Map<String, serde_json::Value> {
         Value::Boolean(is_set) => json!(is_set),
         other => json!(other.to_string()),
     };
-    list.iter().map(|(name, of)| (name.clone(), value(of))).collect()
+    list.iter()
+        .map(|(name, of)| (name.clone(), value(of)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -198,9 +229,15 @@ mod tests {
     #[test]
     fn m8i_names_that_are_no_candidates_are_no_answer() {
         let candidates = ["n1", "n2"].map(String::from);
-        assert_eq!(names("n2\nn1\n", &candidates), Ok(vec!["n2".to_string(), "n1".to_string()]));
+        assert_eq!(
+            names("n2\nn1\n", &candidates),
+            Ok(vec!["n2".to_string(), "n1".to_string()])
+        );
         assert_eq!(names("n2", &candidates), Ok(vec!["n2".to_string()]));
-        assert_eq!(names("n2 nX", &candidates), Err("`nX` is none of the candidates".to_string()));
+        assert_eq!(
+            names("n2 nX", &candidates),
+            Err("`nX` is none of the candidates".to_string())
+        );
         assert!(names(" \n", &candidates).is_err());
     }
 }

@@ -66,15 +66,23 @@ impl Clients {
 
     /// The configuration may grant the connected other rights than before.
     pub fn authorize(&mut self, setup: &Setup) {
-        self.connections.values_mut().for_each(|connection| connection.caller.authorize(setup));
+        self.connections
+            .values_mut()
+            .for_each(|connection| connection.caller.authorize(setup));
     }
 
     fn admit(&mut self, stream: UnixStream, setup: &Setup) -> Result<(), FrameError> {
         let caller = self.callers.of(peer::of(&stream)?, setup);
         let mut link = Link::new(stream)?;
-        let same = self.connections.values().filter(|other| other.caller.owner.uid == caller.owner.uid).count();
+        let same = self
+            .connections
+            .values()
+            .filter(|other| other.caller.owner.uid == caller.owner.uid)
+            .count();
         if self.connections.len() >= MOST || (same >= MOST_OF_ONE && !caller.privileged) {
-            return link.send(&Reply::Refused(Refusal::spool("too many connections; try again in a moment")));
+            return link.send(&Reply::Refused(Refusal::spool(
+                "too many connections; try again in a moment",
+            )));
         }
         self.keep(link, caller);
         Ok(())
@@ -84,14 +92,24 @@ impl Clients {
         self.last += 1;
         self.connections.insert(
             self.last,
-            Connection { link, caller, awaits: None, watches: false, is_paused: false, active: clock::monotonic() },
+            Connection {
+                link,
+                caller,
+                awaits: None,
+                watches: false,
+                is_paused: false,
+                active: clock::monotonic(),
+            },
         );
         self.last
     }
 
     /// What to watch for reading, and whether also for writing.
     pub fn watched(&self) -> impl Iterator<Item = (Token, BorrowedFd<'_>, bool)> {
-        let read = self.connections.iter().filter(|(_, client)| !client.is_paused);
+        let read = self
+            .connections
+            .iter()
+            .filter(|(_, client)| !client.is_paused);
         read.map(|(&token, client)| (token, client.link.as_fd(), client.link.wants_write()))
     }
 
@@ -99,7 +117,8 @@ impl Clients {
     /// senders wait.
     pub fn pause(&mut self, is_full_for: impl Fn(u32) -> bool) {
         for client in self.connections.values_mut() {
-            client.is_paused = client.link.partial() >= SMALLEST && is_full_for(client.caller.owner.uid);
+            client.is_paused =
+                client.link.partial() >= SMALLEST && is_full_for(client.caller.owner.uid);
             if client.is_paused {
                 client.active = clock::monotonic();
             }
@@ -111,7 +130,8 @@ impl Clients {
         self.connections.is_empty()
     }
 
-    /// What a client has asked. One that is gone, talks nonsense or speaks another version is let go.
+    /// What a client has asked. One that is gone, talks nonsense or speaks another version is let
+    /// go.
     pub fn receive(&mut self, token: Token) -> Vec<(Caller, Request)> {
         let heard = self.listen_to(token);
         if self.hoards(token) {
@@ -122,23 +142,38 @@ impl Clients {
 
     /// Whether this client has begun a message and its user more of them than memory is spared for.
     fn hoards(&self, token: Token) -> bool {
-        let Some(client) = self.connections.get(&token).filter(|client| client.link.partial() > 0) else {
+        let Some(client) = self
+            .connections
+            .get(&token)
+            .filter(|client| client.link.partial() > 0)
+        else {
             return false;
         };
-        let own = self.connections.values().filter(|other| other.caller.owner.uid == client.caller.owner.uid);
+        let own = self
+            .connections
+            .values()
+            .filter(|other| other.caller.owner.uid == client.caller.owner.uid);
         own.map(|other| other.link.partial()).sum::<usize>() > PARTIAL
     }
 
     fn listen_to(&mut self, token: Token) -> Vec<(Caller, Request)> {
-        let Some(client) = self.connections.get_mut(&token) else { return Vec::new() };
-        let received =
-            client.link.flush().map_err(FrameError::from).and_then(|()| client.link.receive_some::<Request>(AT_ONCE));
+        let Some(client) = self.connections.get_mut(&token) else {
+            return Vec::new();
+        };
+        let received = client
+            .link
+            .flush()
+            .map_err(FrameError::from)
+            .and_then(|()| client.link.receive_some::<Request>(AT_ONCE));
         match received {
             Ok(requests) => {
                 if !requests.is_empty() {
                     client.active = clock::monotonic();
                 }
-                requests.into_iter().map(|request| (client.caller.clone(), request)).collect()
+                requests
+                    .into_iter()
+                    .map(|request| (client.caller.clone(), request))
+                    .collect()
             }
             Err(error) => {
                 if matches!(error, FrameError::Version { .. } | FrameError::Foreign) {
@@ -153,13 +188,19 @@ impl Clients {
     /// Clients that have asked more than was heard.
     pub fn unheard(&self) -> Vec<Token> {
         let is_unheard = |client: &Connection| client.link.has_more() && !client.is_paused;
-        self.connections.iter().filter(|(_, client)| is_unheard(client)).map(|(&token, _)| token).collect()
+        self.connections
+            .iter()
+            .filter(|(_, client)| is_unheard(client))
+            .map(|(&token, _)| token)
+            .collect()
     }
 
     /// Answers a client; one that takes no answers is let go.
     pub fn answer(&mut self, token: Token, reply: &Reply) {
         let _ = fault::point("reply");
-        let Some(client) = self.connections.get_mut(&token) else { return };
+        let Some(client) = self.connections.get_mut(&token) else {
+            return;
+        };
         (client.active, client.watches) = (clock::monotonic(), false);
         if client.link.send(reply).is_err() || client.link.backlog() > BACKLOG {
             self.connections.remove(&token);
@@ -168,7 +209,9 @@ impl Clients {
 
     /// Answers a client, and gives it a copy of a descriptor with the answer.
     pub fn hand_over(&mut self, token: Token, reply: &Reply, passed: BorrowedFd) {
-        let Some(client) = self.connections.get_mut(&token) else { return };
+        let Some(client) = self.connections.get_mut(&token) else {
+            return;
+        };
         client.active = clock::monotonic();
         if client.link.send_with(reply, passed).is_err() {
             self.connections.remove(&token);
@@ -223,7 +266,11 @@ impl Clients {
     pub fn expire(&mut self) {
         let now = clock::monotonic();
         self.connections.retain(|_, client| {
-            let bound = if client.link.partial() > 0 || client.link.wants_write() { SLOWEST } else { IDLE };
+            let bound = if client.link.partial() > 0 || client.link.wants_write() {
+                SLOWEST
+            } else {
+                IDLE
+            };
             let waits = client.awaits.is_some() || client.watches;
             (waits && client.link.partial() == 0) || now <= client.active + bound
         });

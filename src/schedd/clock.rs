@@ -32,15 +32,23 @@ impl Clock {
     /// The clock of a new spool: it starts as the wall clock stands.
     pub fn new(reading: &Reading) -> Clock {
         let time = Time(reading.wall);
-        Clock { anchor: saved(time, reading), table: ClockTable::new(vec![(time, 0)]) }
+        Clock {
+            anchor: saved(time, reading),
+            table: ClockTable::new(vec![(time, 0)]),
+        }
     }
 
     /// The clock of a spool that has been used: within one boot it has run on; after another boot
     /// the wall clock tells how long the machine was off, but never that time ran backwards.
     pub fn resume(saved_last: Saved, table: ClockTable, reading: &Reading) -> Clock {
         let elsewise = || saved_last.time.max(Time(reading.wall - table.offset()));
-        let time = saved_last.at(reading.since_boot, &reading.boot).unwrap_or_else(elsewise);
-        Clock { anchor: saved(time, reading), table }
+        let time = saved_last
+            .at(reading.since_boot, &reading.boot)
+            .unwrap_or_else(elsewise);
+        Clock {
+            anchor: saved(time, reading),
+            table,
+        }
     }
 
     /// The moment of a reading.
@@ -77,7 +85,11 @@ impl Clock {
 }
 
 fn saved(time: Time, reading: &Reading) -> Saved {
-    Saved { time, since_boot: reading.since_boot, boot: reading.boot.clone() }
+    Saved {
+        time,
+        since_boot: reading.since_boot,
+        boot: reading.boot.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -85,15 +97,27 @@ mod tests {
     use super::*;
 
     fn reading(since_boot: i64, wall: i64) -> Reading {
-        Reading { since_boot: Span(since_boot), wall, boot: "b1".into() }
+        Reading {
+            since_boot: Span(since_boot),
+            wall,
+            boot: "b1".into(),
+        }
     }
 
     #[test]
     fn steps_of_the_wall_clock_are_absorbed_in_both_directions() {
         let mut clock = Clock::new(&reading(0, 1_000_000));
-        assert_eq!(clock.observe(&reading(500, 1_000_900)), None, "a drift is no step");
+        assert_eq!(
+            clock.observe(&reading(500, 1_000_900)),
+            None,
+            "a drift is no step"
+        );
         let forward = reading(1_000, 1_001_000 + 3_600_000);
-        assert_eq!(clock.now(&forward), Time(1_001_000), "an hour forward is no hour waited");
+        assert_eq!(
+            clock.now(&forward),
+            Time(1_001_000),
+            "an hour forward is no hour waited"
+        );
         assert_eq!(clock.observe(&forward), Some((Time(1_001_000), 3_600_000)));
         let back = reading(2_000, 1_002_000 - 3_600_000);
         assert_eq!(clock.now(&back), Time(1_002_000));
@@ -106,9 +130,15 @@ mod tests {
     fn a_restart_goes_on_and_a_reboot_never_goes_back() {
         let clock = Clock::new(&reading(5_000, 1_000_000));
         let last = clock.save(&reading(6_000, 1_001_000));
-        let again = |reading: &Reading| Clock::resume(last.clone(), clock.table().clone(), reading).now(reading);
+        let again = |reading: &Reading| {
+            Clock::resume(last.clone(), clock.table().clone(), reading).now(reading)
+        };
         assert_eq!(again(&reading(9_000, 77)), Time(1_004_000));
-        let rebooted = |wall| Reading { since_boot: Span(100), wall, boot: "b2".into() };
+        let rebooted = |wall| Reading {
+            since_boot: Span(100),
+            wall,
+            boot: "b2".into(),
+        };
         assert_eq!(again(&rebooted(1_500_000)), Time(1_500_000));
         assert_eq!(again(&rebooted(10)), Time(1_001_000));
     }

@@ -1,5 +1,6 @@
-//! The record of the scheduler's looks: each is written with the next change of the spool that has a reason
-//! of its own, so that one that decides nothing costs no sync; and when somebody asks for them.
+//! The record of the scheduler's looks: each is written with the next change of the spool that has
+//! a reason of its own, so that one that decides nothing costs no sync; and when somebody asks for
+//! them.
 
 use super::Schedd;
 use super::clients::Token;
@@ -18,13 +19,19 @@ pub struct Cycles {
 impl Cycles {
     /// `last` is the number of the last one that the spool has.
     pub fn new(last: u64) -> Cycles {
-        Cycles { last, unwritten: VecDeque::new() }
+        Cycles {
+            last,
+            unwritten: VecDeque::new(),
+        }
     }
 
     /// One more; it gets its number.
     pub fn note(&mut self, record: CycleRecord) {
         self.last += 1;
-        self.unwritten.push_back(CycleRecord { number: self.last, ..record });
+        self.unwritten.push_back(CycleRecord {
+            number: self.last,
+            ..record
+        });
         // What is older would be overwritten in the same transaction.
         if self.unwritten.len() as u64 > CycleRecord::KEPT {
             self.unwritten.pop_front();
@@ -46,7 +53,9 @@ impl Schedd {
     /// `qstat --cycles`: for operators, and for whom it is his own.
     pub(super) fn tell_cycles(&mut self, token: Token, is_privileged: bool) {
         if !is_privileged {
-            return self.clients.answer(token, &Reply::Refused(Refusal::unauthorized()));
+            return self
+                .clients
+                .answer(token, &Reply::Refused(Refusal::unauthorized()));
         }
         self.write_cycles();
         if let Some((stream, caller)) = self.clients.take(token) {
@@ -77,11 +86,23 @@ mod tests {
     fn looks_are_numbered_on_and_those_that_wait_to_be_written_are_bounded() {
         let mut cycles = Cycles::new(7);
         let triggers = Triggers::default();
-        let record = CycleRecord { number: 0, at: Time(1), triggers, considered: 0, started: 0, preempted: 0, took: 1 };
+        let record = CycleRecord {
+            number: 0,
+            at: Time(1),
+            triggers,
+            considered: 0,
+            started: 0,
+            preempted: 0,
+            took: 1,
+        };
         (0..CycleRecord::KEPT + 5).for_each(|_| cycles.note(record.clone()));
         let rows: Vec<Change> = cycles.changes().collect();
         assert_eq!(rows.len() as u64, CycleRecord::KEPT);
-        assert!(matches!(&rows[0], Change::Cycle(record) if record.number == 13), "{:?}", rows[0]);
+        assert!(
+            matches!(&rows[0], Change::Cycle(record) if record.number == 13),
+            "{:?}",
+            rows[0]
+        );
         cycles.written();
         assert_eq!(cycles.changes().count(), 0);
     }

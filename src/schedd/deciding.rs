@@ -35,7 +35,10 @@ impl Schedd {
             self.next_cycle = None;
             return false;
         }
-        if self.awaits_own_noded() || self.settling.goes_on(&mut self.ledger) || !self.ledger.take_cycle_due() {
+        if self.awaits_own_noded()
+            || self.settling.goes_on(&mut self.ledger)
+            || !self.ledger.take_cycle_due()
+        {
             return false;
         }
         self.chooser.ask(&mut self.ledger, monotonic());
@@ -44,14 +47,25 @@ impl Schedd {
             return false;
         }
         self.renew_permits();
-        if !cycle::is_due(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &self.memory) {
+        if !cycle::is_due(
+            self.ledger.cluster(),
+            &self.ledger.setup.policy,
+            self.ledger.now,
+            &self.memory,
+        ) {
             return false;
         }
         let (mut plan, took) = self.look();
         self.next_cycle = plan.next;
-        self.faults.take_in(self.ledger.cluster().formula_fault(), &self.ledger.setup.policy.precedence);
+        self.faults.take_in(
+            self.ledger.cluster().formula_fault(),
+            &self.ledger.setup.policy.precedence,
+        );
         self.ledger.take_over(&plan, &triggers);
-        let fair_shares = self.ledger.cluster().fair_share_priorities(&self.ledger.setup.policy.fair_share);
+        let fair_shares = self
+            .ledger
+            .cluster()
+            .fair_share_priorities(&self.ledger.setup.policy.fair_share);
         self.verdicts.take_in_shares(fair_shares, monotonic());
         let waits = |job| self.ledger.cluster().class_of(job).is_some();
         self.verdicts.take_in(&plan, waits, monotonic());
@@ -91,12 +105,24 @@ impl Schedd {
         (plan, monotonic_micros() - began)
     }
 
-    /// Tells jobs to make way, and those for whom they do; whether there are any that were not told before.
+    /// Tells jobs to make way, and those for whom they do; whether there are any that were not told
+    /// before.
     fn take_preempts(&mut self, plan: &Plan) -> bool {
         let mut told = false;
-        for &Preemption { job, by: to, cause, action } in &plan.preempts {
-            let runs = self.ledger.job(job).filter(|job| job.life.want == Want::Run);
-            let Some(attempt) = runs.and_then(|job| Some(job.life.open_run()?.attempt)) else { continue };
+        for &Preemption {
+            job,
+            by: to,
+            cause,
+            action,
+        } in &plan.preempts
+        {
+            let runs = self
+                .ledger
+                .job(job)
+                .filter(|job| job.life.want == Want::Run);
+            let Some(attempt) = runs.and_then(|job| Some(job.life.open_run()?.attempt)) else {
+                continue;
+            };
             self.ledger.make_way(job, attempt, (to, cause, action));
             told = true;
         }
@@ -108,19 +134,34 @@ impl Schedd {
     /// Of several jobs of one `runone` set only the first starts: its start bars the others.
     fn take_starts(&mut self, plan: &Plan) {
         // An array is rated anew once one of its elements has begun.
-        let score = |start: &Start| self.ledger.cluster().score(&self.ledger.setup.policy, start.job);
+        let score = |start: &Start| {
+            self.ledger
+                .cluster()
+                .score(&self.ledger.setup.policy, start.job)
+        };
         let scores: Vec<Option<f64>> = plan.starts.iter().map(score).collect();
         for (start, score) in plan.starts.iter().zip(scores) {
-            let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
+            let Some(attempt) = self.ledger.next_attempt(start.job) else {
+                continue;
+            };
             let (shares, extra) = (start.shares.clone(), start.beyond.is_some());
-            self.ledger.happen(start.job, Event::Started { attempt, shares, score, extra });
+            self.ledger.happen(
+                start.job,
+                Event::Started {
+                    attempt,
+                    shares,
+                    score,
+                    extra,
+                },
+            );
             reservations::of_started(&mut self.ledger, start.job);
             self.forgive(start.job);
         }
     }
 }
 
-/// What is remembered of a cycle that took so many microseconds; its number follows when it is written.
+/// What is remembered of a cycle that took so many microseconds; its number follows when it is
+/// written.
 fn record(plan: &Plan, triggers: Triggers, took: u64) -> CycleRecord {
     CycleRecord {
         number: 0,

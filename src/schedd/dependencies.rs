@@ -1,5 +1,5 @@
-//! Dependencies in the ledger: who may bind jobs to one another, and what is kept of it. What follows
-//! from a bond is [`crate::model::bonds`].
+//! Dependencies in the ledger: who may bind jobs to one another, and what is kept of it. What
+//! follows from a bond is [`crate::model::bonds`].
 
 pub mod asked;
 
@@ -49,11 +49,21 @@ impl Tied for Ledger {
 pub fn lift(ledger: &mut Ledger, was: &Job) {
     let id = was.id;
     for (other, condition) in ledger.ties.conditions(id) {
-        let tie = Tie { job: id, edge: Edge { kind: Kind::After(condition), job: other } };
+        let tie = Tie {
+            job: id,
+            edge: Edge {
+                kind: Kind::After(condition),
+                job: other,
+            },
+        };
         ledger.ties.remove(tie);
         ledger.also(Change::Tie(tie, Standing::Lifted));
     }
-    if let Some(tie) = ledger.ties.membership(id).filter(|_| was.life.bars.rival.is_some()) {
+    if let Some(tie) = ledger
+        .ties
+        .membership(id)
+        .filter(|_| was.life.bars.rival.is_some())
+    {
         ledger.ties.remove(tie);
         ledger.also(Change::Tie(tie, Standing::Met));
     }

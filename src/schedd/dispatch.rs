@@ -26,26 +26,40 @@ use nix::libc::{SIGKILL, SIGTERM};
 use serde_json::Value;
 
 /// What the node of this job must be told, if anything, and which node that is.
-pub fn order(ledger: &Ledger, spool: &Spool, job: &Job) -> Result<Option<(String, Order)>, SpoolError> {
-    let (Some(run), Some(node)) = (job.life.open_run(), first_node(job)) else { return Ok(None) };
+pub fn order(
+    ledger: &Ledger,
+    spool: &Spool,
+    job: &Job,
+) -> Result<Option<(String, Order)>, SpoolError> {
+    let (Some(run), Some(node)) = (job.life.open_run(), first_node(job)) else {
+        return Ok(None);
+    };
     let (id, attempt) = (job.id, run.attempt);
     let order = match (&job.life.want, run.session) {
         (Want::Run, Some(_)) => return Ok(None),
         (Want::Run, None) => Order::Start(Box::new(launch(ledger, spool, job, run)?)),
         (Want::Requeue(_), Some(_)) if checkpointing::is_pending(&ledger.setup, job) => {
-            return Ok(checkpointing::order(&ledger.setup, job, run).map(|order| (node.to_string(), order)));
+            return Ok(checkpointing::order(&ledger.setup, job, run)
+                .map(|order| (node.to_string(), order)));
         }
         _ => {
             let (grace, signal) = farewell(&ledger.setup, job, run);
             let again = matches!(job.life.want, Want::Requeue(_) | Want::Anew);
-            Order::Cancel { job: id, attempt, task: 0, grace, signal, again }
+            Order::Cancel {
+                job: id,
+                attempt,
+                task: 0,
+                grace,
+                signal,
+                again,
+            }
         }
     };
     Ok(Some((node.to_string(), order)))
 }
 
-/// How long a job that ends has, and what it is told first: one that makes way for others may know how to
-/// write down how far it has come (Y17).
+/// How long a job that ends has, and what it is told first: one that makes way for others may know
+/// how to write down how far it has come (Y17).
 fn farewell(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
     // Finished while its attempt is open: deleted by force. noded knows that by this order.
     if job.life.state == State::Finished {
@@ -66,24 +80,42 @@ fn farewell(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
 /// The limits on the time of a running job, told anew: they may have been altered.
 pub fn walltime(job: &Job) -> Option<(String, Order)> {
     let (run, node) = (job.life.open_run()?, first_node(job)?);
-    let order = Order::Walltime { job: job.id, attempt: run.attempt, times: Times::of(&job.spec) };
+    let order = Order::Walltime {
+        job: job.id,
+        attempt: run.attempt,
+        times: Times::of(&job.spec),
+    };
     Some((node.to_string(), order))
 }
 
 /// The hooks that nodes ask again and again.
 pub fn attend(setup: &Setup) -> Order {
-    let hooks = asked(&setup.config.hooks, Occasion::ExechostPeriodic).into_iter().cloned().collect();
-    Order::Attend { server: setup.name.clone(), hooks }
+    let hooks = asked(&setup.config.hooks, Occasion::ExechostPeriodic)
+        .into_iter()
+        .cloned()
+        .collect();
+    Order::Attend {
+        server: setup.name.clone(),
+        hooks,
+    }
 }
 
 fn launch(ledger: &Ledger, spool: &Spool, job: &Job, run: &Run) -> Result<Launch, SpoolError> {
-    let lost = || SpoolError::Io(std::io::Error::other(format!("the script or environment of job {} is gone", job.id)));
+    let lost = || {
+        SpoolError::Io(std::io::Error::other(format!(
+            "the script or environment of job {} is gone",
+            job.id
+        )))
+    };
     let payload = match &job.spec.program {
         Program::Command(words) => Payload::Command(words.clone()),
         Program::Script(digest) => Payload::Script(spool.script(*digest)?.ok_or_else(lost)?),
     };
     let environ = spool.blob(job.spec.environ)?.ok_or_else(lost)?;
-    Ok(Launch { rites: rites(ledger, job), ..frame(&ledger.setup, job, run, payload, environ) })
+    Ok(Launch {
+        rites: rites(ledger, job),
+        ..frame(&ledger.setup, job, run, payload, environ)
+    })
 }
 
 /// What the site has done around a job, if anything.
@@ -94,12 +126,23 @@ fn rites(ledger: &Ledger, job: &Job) -> Option<Box<Rites>> {
         return None;
     }
     let told = data::of_job(job, None, &ledger.facts_now());
-    Some(Box::new(Rites { hooks, scripts, server: ledger.setup.name.clone(), job: Value::Object(told).to_string() }))
+    Some(Box::new(Rites {
+        hooks,
+        scripts,
+        server: ledger.setup.name.clone(),
+        job: Value::Object(told).to_string(),
+    }))
 }
 
 /// How much of a resource the script's share has.
 fn given(run: &Run, resource: &str) -> Option<i64> {
-    run.shares.first()?.taken.iter().find(|(name, _)| name == resource)?.1.amount()
+    run.shares
+        .first()?
+        .taken
+        .iter()
+        .find(|(name, _)| name == resource)?
+        .1
+        .amount()
 }
 
 /// The order to start the script of an attempt, or what else it runs, in this environment.
@@ -149,7 +192,10 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
         },
         groups: job.spec.other.get("group_list").cloned(),
         place: TaskPlace::default(),
-        checkpoints: checkpoint.program.is_some().then(|| checkpoint.folders.clone()),
+        checkpoints: checkpoint
+            .program
+            .is_some()
+            .then(|| checkpoint.folders.clone()),
         rites: None,
     }
 }
@@ -165,7 +211,10 @@ fn stream(job: &Job, given: Option<&Text>, letter: char) -> Text {
     let Some(given) = given else {
         return Text([job.spec.workdir.0.as_slice(), b"/", own.as_bytes()].concat());
     };
-    let host_ends = given.0.iter().position(|&byte| byte == b':' || byte == b'/');
+    let host_ends = given
+        .0
+        .iter()
+        .position(|&byte| byte == b':' || byte == b'/');
     let path = match host_ends {
         Some(at) if given.0[at] == b':' => &given.0[at + 1..],
         _ => &given.0,

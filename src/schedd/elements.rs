@@ -15,45 +15,71 @@ impl Desk<'_> {
     /// The elements of a new array; None for what is none.
     pub(super) fn elements(&self, spec: &Spec) -> Result<Option<Arc<Elements>>, Refusal> {
         let most = self.ledger.setup.config.server.max_array_size;
-        match spec.element_count().is_some_and(|count| most.is_some_and(|most| count > most)) {
+        match spec
+            .element_count()
+            .is_some_and(|count| most.is_some_and(|most| count > most))
+        {
             true => Err(Refusal::array_too_large()),
             false => Ok(spec.elements().map(Arc::new)),
         }
     }
 
-    /// The jobs that an id stands for when something is done to running jobs: itself, or the elements
-    /// of an array that have begun, all or these alone.
+    /// The jobs that an id stands for when something is done to running jobs: itself, or the
+    /// elements of an array that have begun, all or these alone.
     pub(super) fn begun(&self, id: JobId, only: Option<Indices>) -> Result<Vec<JobId>, Refusal> {
         let job = self.live(id.parent().unwrap_or(id))?;
-        let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else { return Ok(vec![id]) };
+        let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else {
+            return Ok(vec![id]);
+        };
         let only = only.or(id.index().map(Indices::one));
         if only.is_some_and(|only| indices.common(only).is_none()) {
             return Err(Refusal::invalid_request());
         }
-        let wanted = |id: &JobId| only.is_none_or(|only| id.index().is_some_and(|i| only.position(i).is_some()));
-        Ok(array::ids(job.id, elements.begun(), indices).filter(wanted).collect())
+        let wanted = |id: &JobId| {
+            only.is_none_or(|only| id.index().is_some_and(|i| only.position(i).is_some()))
+        };
+        Ok(array::ids(job.id, elements.begun(), indices)
+            .filter(wanted)
+            .collect())
     }
 
     /// Deletes elements: those that are over already are passed by, if others are left.
-    pub(super) fn delete_elements(&mut self, id: JobId, only: Indices, force: bool) -> Result<Granted, Refusal> {
+    pub(super) fn delete_elements(
+        &mut self,
+        id: JobId,
+        only: Indices,
+        force: bool,
+    ) -> Result<Granted, Refusal> {
         let array = self.owned(id.parent().unwrap_or(id))?;
         let (Some(indices), Some(elements)) = (array.indices(), &array.elements) else {
             return Err(Refusal::unknown_job());
         };
-        let named = indices.positions(only).ok_or_else(Refusal::invalid_request)?;
+        let named = indices
+            .positions(only)
+            .ok_or_else(Refusal::invalid_request)?;
         bounded(named, elements)?;
-        let (waiting, begun) = (runs_among(named, elements.waiting()), runs_among(named, elements.begun()));
+        let (waiting, begun) = (
+            runs_among(named, elements.waiting()),
+            runs_among(named, elements.begun()),
+        );
         if waiting.is_empty() && begun.is_empty() {
             return Err(Refusal::finished_element());
         }
         let by = self.caller.shown();
         for position in begun.into_iter().flat_map(|(first, last)| first..=last) {
             let element = JobId::element(array.id.number, indices.at(position));
-            self.ledger.happen(element, Event::DeleteWanted { by: by.clone(), force });
+            self.ledger.happen(
+                element,
+                Event::DeleteWanted {
+                    by: by.clone(),
+                    force,
+                },
+            );
         }
         if !waiting.is_empty() {
             self.ledger.end_waiting(array.id, &waiting);
-            self.ledger.happen(array.id, Event::ElementsDeleted { by, indices: only });
+            self.ledger
+                .happen(array.id, Event::ElementsDeleted { by, indices: only });
         }
         Ok(Granted::Done)
     }
@@ -61,7 +87,11 @@ impl Desk<'_> {
     pub(super) fn rerun(&mut self, id: JobId, only: Option<Indices>) -> Result<Granted, Refusal> {
         let job = self.live(id.parent().unwrap_or(id))?;
         self.caller.must_be_privileged()?;
-        let runs = |id: &JobId| self.ledger.job(*id).is_some_and(|job| job.life.state.is_under_way());
+        let runs = |id: &JobId| {
+            self.ledger
+                .job(*id)
+                .is_some_and(|job| job.life.state.is_under_way())
+        };
         let running: Vec<JobId> = self.begun(id, only)?.into_iter().filter(runs).collect();
         match () {
             () if running.is_empty() => return Err(Refusal::bad_state()),
@@ -69,7 +99,12 @@ impl Desk<'_> {
             () => {}
         }
         for id in running {
-            self.ledger.happen(id, Event::RerunWanted { by: self.caller.shown() });
+            self.ledger.happen(
+                id,
+                Event::RerunWanted {
+                    by: self.caller.shown(),
+                },
+            );
         }
         Ok(Granted::Done)
     }
@@ -77,33 +112,58 @@ impl Desk<'_> {
     /// Why nothing of this can be signalled.
     pub(super) fn not_running(&self, id: JobId) -> Refusal {
         let array = id.parent().and_then(|array| self.ledger.job(array));
-        let standing = array.zip(id.index()).and_then(|(array, index)| array.standing(index));
+        let standing = array
+            .zip(id.index())
+            .and_then(|(array, index)| array.standing(index));
         match standing {
             Some(Standing::Ended(_)) => Refusal::finished_element(),
             _ => Refusal::bad_state(),
         }
     }
 
-    pub(super) fn signal(&mut self, id: JobId, only: Option<Indices>, name: &str) -> Result<Granted, Refusal> {
+    pub(super) fn signal(
+        &mut self,
+        id: JobId,
+        only: Option<Indices>,
+        name: &str,
+    ) -> Result<Granted, Refusal> {
         if let Some(turn) = Turn::named(name) {
             return self.turn(id, only, turn);
         }
         self.owned(id.parent().unwrap_or(id))?;
         let signal = signal::parse(name).ok_or_else(Refusal::unknown_signal)?;
         let attempt = |id: JobId| -> Option<(JobId, Attempt)> {
-            let run = self.ledger.job(id)?.life.open_run().filter(|run| run.session.is_some() && run.has_script())?;
+            let run = self
+                .ledger
+                .job(id)?
+                .life
+                .open_run()
+                .filter(|run| run.session.is_some() && run.has_script())?;
             Some((id, run.attempt))
         };
-        let attempts: Vec<(JobId, Attempt)> = self.begun(id, only)?.into_iter().filter_map(attempt).collect();
+        let attempts: Vec<(JobId, Attempt)> = self
+            .begun(id, only)?
+            .into_iter()
+            .filter_map(attempt)
+            .collect();
         if attempts.is_empty() {
             return Err(self.not_running(id));
         }
-        let attempts: Vec<_> = attempts.into_iter().filter(|&(id, _)| reports::can_be_told(self.ledger, id)).collect();
+        let attempts: Vec<_> = attempts
+            .into_iter()
+            .filter(|&(id, _)| reports::can_be_told(self.ledger, id))
+            .collect();
         if attempts.is_empty() {
             return Err(Refusal::node_away());
         }
         for &(id, _) in &attempts {
-            self.ledger.happen(id, Event::Signalled { by: self.caller.shown(), signal });
+            self.ledger.happen(
+                id,
+                Event::Signalled {
+                    by: self.caller.shown(),
+                    signal,
+                },
+            );
         }
         Ok(Granted::Signal(attempts, signal))
     }
@@ -116,7 +176,9 @@ const MOST_APART: u32 = 100_000;
 /// Refuses to take so many apart.
 pub(super) fn bounded(named: Indices, elements: &Elements) -> Result<(), Refusal> {
     let apart = if named.is_dense() { 1 } else { named.count() };
-    match apart > MOST_APART || elements.waiting().runs().saturating_add(apart as usize) > 2 * MOST_APART as usize {
+    match apart > MOST_APART
+        || elements.waiting().runs().saturating_add(apart as usize) > 2 * MOST_APART as usize
+    {
         true => Err(Refusal::too_scattered(MOST_APART)),
         false => Ok(()),
     }
@@ -126,7 +188,11 @@ pub(super) fn bounded(named: Indices, elements: &Elements) -> Result<(), Refusal
 fn runs_among(named: Indices, set: &Spans) -> Vec<(u32, u32)> {
     match named.is_dense() {
         true => set.within(named.at(0), named.largest()).collect(),
-        false => named.iter().filter(|&position| set.contains(position)).map(|position| (position, position)).collect(),
+        false => named
+            .iter()
+            .filter(|&position| set.contains(position))
+            .map(|position| (position, position))
+            .collect(),
     }
 }
 
@@ -151,6 +217,11 @@ mod tests {
         let range = |text: &str| text.parse::<Indices>().unwrap();
         assert!(bounded(range("0-999999"), &elements).is_ok());
         assert!(bounded(range("0-199998:2"), &elements).is_ok());
-        assert!(bounded(range("0-999999:2"), &elements).unwrap_err().text.contains("100000"));
+        assert!(
+            bounded(range("0-999999:2"), &elements)
+                .unwrap_err()
+                .text
+                .contains("100000")
+        );
     }
 }

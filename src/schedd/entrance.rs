@@ -1,5 +1,6 @@
-//! The way into a queue, as schedd has it: the same door for `qsub`, `qmove` and what routing queues pass on
-//! ([`Entrance`]), with what only schedd knows: reservations, groups, and how many jobs there are.
+//! The way into a queue, as schedd has it: the same door for `qsub`, `qmove` and what routing
+//! queues pass on ([`Entrance`]), with what only schedd knows: reservations, groups, and how many
+//! jobs there are.
 
 use super::ledger::Ledger;
 use super::requests::{Desk, is_member};
@@ -16,11 +17,19 @@ use crate::sys::user;
 use std::cell::OnceCell;
 
 impl Desk<'_> {
-    /// Lets a new job into its queue, or on to where that routes it: that of a reservation makes it run there
-    /// and nowhere else.
-    pub(super) fn enter(&self, owner: &Owner, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
+    /// Lets a new job into its queue, or on to where that routes it: that of a reservation makes it
+    /// run there and nowhere else.
+    pub(super) fn enter(
+        &self,
+        owner: &Owner,
+        spec: &Spec,
+        standing: State,
+    ) -> Result<Entered, Refusal> {
         let default = || self.ledger.setup.policy.fair_share.default_for(&owner.user);
-        let spec = Spec { account: spec.account.clone().or_else(default), ..spec.clone() };
+        let spec = Spec {
+            account: spec.account.clone().or_else(default),
+            ..spec.clone()
+        };
         self.come_in(Comer::New(standing), owner, &spec, standing)
     }
 
@@ -35,52 +44,87 @@ impl Desk<'_> {
         let entered = match self.ledger.reservation_queue(&spec.queue) {
             Some(reservation) => {
                 self.may_enter(reservation)?;
-                let queue = self.ledger.queue(&spec.queue).ok_or_else(Refusal::unknown_queue)?;
+                let queue = self
+                    .ledger
+                    .queue(&spec.queue)
+                    .ok_or_else(Refusal::unknown_queue)?;
                 if !queue.enabled {
                     return Err(Refusal::queue_disabled());
                 }
-                let spec = Spec { reservation: Some(spec.queue.clone()), ..spec.clone() };
+                let spec = Spec {
+                    reservation: Some(spec.queue.clone()),
+                    ..spec.clone()
+                };
                 let notes = self.ledger.room_for(comer, owner, &spec)?;
                 Entered { spec, notes }
             }
             None => enter(self.ledger, comer, owner, spec, standing)?,
         };
-        if entered.spec.reservation.as_ref().is_some_and(|name| !self.is_reservation(name)) {
+        if entered
+            .spec
+            .reservation
+            .as_ref()
+            .is_some_and(|name| !self.is_reservation(name))
+        {
             return Err(Refusal::unknown_reservation());
         }
         Ok(entered)
     }
 
-    /// Holds an altered job against what its queue takes and against limits on what is queued; it gets what goes
-    /// without saying there (M27, F4, I19). One that runs is there already. What is to be said besides.
+    /// Holds an altered job against what its queue takes and against limits on what is queued; it
+    /// gets what goes without saying there (M27, F4, I19). One that runs is there already. What is
+    /// to be said besides.
     pub(super) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<Vec<String>, Refusal> {
         if before.life.state.is_under_way() {
             return Ok(Vec::new());
         }
         let (comer, owner) = (Comer::Known(before.id), &before.owner);
         let is_as_before = before.spec.request == after.request && before.spec.qos == after.qos;
-        if let Some(queue) = self.ledger.setup.queue(&after.queue).filter(|_| !is_as_before) {
-            through(self.ledger, comer, owner, |entrance| entrance.fit(after, queue))?;
+        if let Some(queue) = self
+            .ledger
+            .setup
+            .queue(&after.queue)
+            .filter(|_| !is_as_before)
+        {
+            through(self.ledger, comer, owner, |entrance| {
+                entrance.fit(after, queue)
+            })?;
         }
         self.ledger.room_for(comer, owner, after)
     }
 
-    /// Refuses a queue in which a job may not have its quality of service, unless an operator puts it there (M27).
+    /// Refuses a queue in which a job may not have its quality of service, unless an operator puts
+    /// it there (M27).
     pub(super) fn keep_quality(&self, job: &Job, queue: &str) -> Result<(), Refusal> {
         if self.caller.privileged {
             return Ok(());
         }
-        through(self.ledger, Comer::Known(job.id), &job.owner, |entrance| entrance.keep_quality(&job.spec, queue))
+        through(self.ledger, Comer::Known(job.id), &job.owner, |entrance| {
+            entrance.keep_quality(&job.spec, queue)
+        })
     }
 }
 
 /// Lets a job into the site's queue that it names, or on to where that routes it.
-pub fn enter(ledger: &Ledger, comer: Comer, owner: &Owner, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
-    through(ledger, comer, owner, |entrance| entrance.enter(spec, standing))
+pub fn enter(
+    ledger: &Ledger,
+    comer: Comer,
+    owner: &Owner,
+    spec: &Spec,
+    standing: State,
+) -> Result<Entered, Refusal> {
+    through(ledger, comer, owner, |entrance| {
+        entrance.enter(spec, standing)
+    })
 }
 
 /// Asks at the door on behalf of an owner.
-pub fn through<T>(ledger: &Ledger, comer: Comer, owner: &Owner, ask: impl FnOnce(&Entrance) -> T) -> T {
+pub fn through<T>(
+    ledger: &Ledger,
+    comer: Comer,
+    owner: &Owner,
+    ask: impl FnOnce(&Entrance) -> T,
+) -> T {
     let (setup, name) = (&ledger.setup, OnceCell::new());
     let is_member = |group: &str| is_member(owner, group);
     let group = || name.get_or_init(|| user::group_name(owner.gid)).clone();
@@ -88,16 +132,26 @@ pub fn through<T>(ledger: &Ledger, comer: Comer, owner: &Owner, ask: impl FnOnce
         queues: &setup.queues,
         resources: &setup.resources,
         qualities: &setup.policy.qualities,
-        visitor: Visitor { user: &owner.user, group: &group, is_member: &is_member, host: &setup.host },
+        visitor: Visitor {
+            user: &owner.user,
+            group: &group,
+            is_member: &is_member,
+            host: &setup.host,
+        },
         room: &|spec| ledger.room_for(comer, owner, spec),
     })
 }
 
 /// The names by which limits know jobs; of the group only where they tell groups apart.
 pub fn subject(policy: &Policy, who: &Credentials, heeds_groups: bool) -> Subject {
-    // One that a limit names goes by that name, whatever else it is called: so it does where it runs.
+    // One that a limit names goes by that name, whatever else it is called: so it does where it
+    // runs.
     let named = || policy.limits.groups.get(&who.gid).cloned();
-    let group = if heeds_groups { named().unwrap_or_else(|| user::group_name(who.gid)) } else { String::new() };
+    let group = if heeds_groups {
+        named().unwrap_or_else(|| user::group_name(who.gid))
+    } else {
+        String::new()
+    };
     let accounts = Lineages::new(&policy.fair_share.accounts).of(&who.user, who.account.as_deref());
     Subject::new(who, group, accounts)
 }
@@ -110,7 +164,14 @@ mod tests {
     #[test]
     fn a_group_is_known_at_the_door_by_the_name_that_limits_have_for_it() {
         let [user, project, queue] = ["ann", "none", "batch"].map(str::to_string);
-        let who = Credentials { user, gid: 3_999_999_999, project, account: None, qos: None, queue };
+        let who = Credentials {
+            user,
+            gid: 3_999_999_999,
+            project,
+            account: None,
+            qos: None,
+            queue,
+        };
         let mut policy = Policy::default();
         policy.limits.groups.insert(who.gid, "staff".to_string());
         assert_eq!(subject(&policy, &who, true).names[2], ["staff"]);

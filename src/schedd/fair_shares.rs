@@ -1,5 +1,5 @@
-//! The fair-share priorities by which those who wait were rated last (I7): one row of the spool, for
-//! `qstat -f`. They move with every second that somebody uses, and are written at leisure.
+//! The fair-share priorities by which those who wait were rated last (I7): one row of the spool,
+//! for `qstat -f`. They move with every second that somebody uses, and are written at leisure.
 
 use super::timers::FIGURES;
 use crate::model::member::Member;
@@ -18,8 +18,8 @@ pub struct FairShares {
 }
 
 impl FairShares {
-    /// Takes in those of a cycle; when they are to be written at the latest, if they have changed. `now` is on
-    /// the clock that no step moves.
+    /// Takes in those of a cycle; when they are to be written at the latest, if they have changed.
+    /// `now` is on the clock that no step moves.
     pub fn take_in(&mut self, latest: Vec<(Member, f64)>, now: Span) -> Option<Span> {
         let is_new = self.written.as_ref() != Some(&latest);
         self.latest = latest;
@@ -30,7 +30,9 @@ impl FairShares {
     /// The row, if it is due.
     pub fn change(&mut self, now: Span) -> Option<Change> {
         self.is_on_its_way = self.due.is_some_and(|due| due <= now);
-        let text = serde_json::to_string(&self.latest).ok().filter(|_| self.is_on_its_way)?;
+        let text = serde_json::to_string(&self.latest)
+            .ok()
+            .filter(|_| self.is_on_its_way)?;
         Some(Change::Meta(ServerFacts::FAIR_SHARES, text))
     }
 
@@ -54,7 +56,11 @@ mod tests {
             let (now, value) = (Span(100 * tenth), tenth.min(45) as f64);
             let due = shares.take_in(vec![(Member::new("a", "ann"), value)], now);
             written.extend(shares.change(now).map(|_| (tenth, value)));
-            assert_eq!(shares.written().is_some(), due.is_some_and(|due| due > now), "{tenth}");
+            assert_eq!(
+                shares.written().is_some(),
+                due.is_some_and(|due| due > now),
+                "{tenth}"
+            );
         }
         assert_eq!(written, [(20, 20.0), (41, 41.0), (62, 45.0)]);
     }
@@ -62,9 +68,16 @@ mod tests {
     #[test]
     fn what_was_not_taken_is_written_again() {
         let mut shares = FairShares::default();
-        assert_eq!(shares.take_in(Vec::new(), Span(0)), Some(FIGURES), "an earlier schedd may have left some");
+        assert_eq!(
+            shares.take_in(Vec::new(), Span(0)),
+            Some(FIGURES),
+            "an earlier schedd may have left some"
+        );
         assert!(shares.change(FIGURES).is_some() && shares.change(FIGURES).is_some());
-        assert_eq!((shares.written(), shares.change(FIGURES).is_some()), (None, false));
+        assert_eq!(
+            (shares.written(), shares.change(FIGURES).is_some()),
+            (None, false)
+        );
         assert_eq!(shares.take_in(Vec::new(), FIGURES), None);
     }
 }

@@ -1,5 +1,5 @@
-//! In what the order's formula made no sense (I15): a line in the log for each formula that is loaded, not
-//! for each job or cycle.
+//! In what the order's formula made no sense (I15): a line in the log for each formula that is
+//! loaded, not for each job or cycle.
 
 use crate::model::expression::{Expression, Fault};
 use crate::model::policy::Precedence;
@@ -30,7 +30,8 @@ mod tests {
     #[test]
     fn the_log_is_told_once_of_each_formula() {
         let mut faults = Faults::default();
-        let told = ["1 / 0", "1 / 0", "2 / 0", "2 / 0"].map(|text| faults.is_news(&Precedence::by_formula(text)));
+        let told = ["1 / 0", "1 / 0", "2 / 0", "2 / 0"]
+            .map(|text| faults.is_news(&Precedence::by_formula(text)));
         assert_eq!(told, [true, false, true, false]);
     }
 }

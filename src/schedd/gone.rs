@@ -1,5 +1,5 @@
-//! `pbsnodes --gone`: a host that will not return. Only a person can know that: a node that does not respond
-//! keeps its jobs.
+//! `pbsnodes --gone`: a host that will not return. Only a person can know that: a node that does
+//! not respond keeps its jobs.
 
 use super::ledger::Ledger;
 use super::reports;
@@ -12,20 +12,26 @@ use crate::model::node::Node;
 use crate::model::refusal::Refusal;
 
 impl Desk<'_> {
-    /// Ends all that ran on a node: rerunnable jobs are requeued, others terminated. From now on a noded with any
-    /// state directory is admitted for it.
+    /// Ends all that ran on a node: rerunnable jobs are requeued, others terminated. From now on a
+    /// noded with any state directory is admitted for it.
     pub(super) fn declare_gone(&mut self, name: &str) -> Result<Granted, Refusal> {
         if !self.caller.manager {
             return Err(Refusal::unauthorized());
         }
-        let node = self.ledger.node(name).cloned().ok_or_else(Refusal::unknown_node)?;
+        let node = self
+            .ledger
+            .node(name)
+            .cloned()
+            .ok_or_else(Refusal::unknown_node)?;
         if node.up {
             return Err(Refusal::not_gone(&format!(
                 "node {name} responds, and its jobs run: stop its noded first, or use qrerun and qdel"
             )));
         }
         if !self.ledger.is_settled(settling::LONGEST) {
-            let why = format!("schedd has just started and node {name} may respond yet: try again in some seconds");
+            let why = format!(
+                "schedd has just started and node {name} may respond yet: try again in some seconds"
+            );
             return Err(Refusal::not_gone(&why));
         }
         let by = self.caller.shown();
@@ -35,24 +41,44 @@ impl Desk<'_> {
             end(self.ledger, job, name, &by);
         }
         let changed = self.ledger.now;
-        self.ledger.set_node(Node { directory: None, refused: None, changed, ..node });
-        tracing::warn!("node {name} was declared gone by {by}: its jobs are requeued or terminated");
+        self.ledger.set_node(Node {
+            directory: None,
+            refused: None,
+            changed,
+            ..node
+        });
+        tracing::warn!(
+            "node {name} was declared gone by {by}: its jobs are requeued or terminated"
+        );
         Ok(Granted::Orders(orders))
     }
 }
 
-/// The jobs that hold anything on a node, tasks on other nodes that are still being ended left aside.
+/// The jobs that hold anything on a node, tasks on other nodes that are still being ended left
+/// aside.
 fn held(ledger: &Ledger, node: &str) -> Vec<JobId> {
     let is_on = |run: &Run| run.has_script() && run.shares.iter().any(|share| share.node == node);
-    ledger.holders().filter(|job| job.life.open_run().is_some_and(is_on)).map(|job| job.id).collect()
+    ledger
+        .holders()
+        .filter(|job| job.life.open_run().is_some_and(is_on))
+        .map(|job| job.id)
+        .collect()
 }
 
-/// The script of a job has gone with the node. Where it runs on another node, which responds, it is ended there.
+/// The script of a job has gone with the node. Where it runs on another node, which responds, it is
+/// ended there.
 fn end(ledger: &mut Ledger, id: JobId, node: &str, by: &str) {
-    let Some(job) = ledger.job(id).cloned() else { return };
-    let Some(attempt) = job.life.open_run().map(|run| run.attempt) else { return };
+    let Some(job) = ledger.job(id).cloned() else {
+        return;
+    };
+    let Some(attempt) = job.life.open_run().map(|run| run.attempt) else {
+        return;
+    };
     let event = match reports::first_node(&job) == Some(node) {
-        true => Event::Vanished { attempt, why: format!("node {node} was declared gone by {by}") },
+        true => Event::Vanished {
+            attempt,
+            why: format!("node {node} was declared gone by {by}"),
+        },
         false if !job.life.state.is_under_way() => return,
         false => ended_elsewhere(&job, by),
     };

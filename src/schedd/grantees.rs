@@ -67,8 +67,14 @@ mod tests {
     use super::*;
 
     fn server(managers: &[&str]) -> ServerConfig {
-        let managers = managers.iter().filter_map(|name| Person::parse(name)).collect();
-        ServerConfig { managers, ..ServerConfig::default() }
+        let managers = managers
+            .iter()
+            .filter_map(|name| Person::parse(name))
+            .collect();
+        ServerConfig {
+            managers,
+            ..ServerConfig::default()
+        }
     }
 
     #[test]
@@ -76,7 +82,10 @@ mod tests {
         let mut grantees = Grantees::default();
         grantees.follow(&server(&["root@*", "*@head", "no-such-user"]));
         assert_eq!(grantees.number("root"), Some(0));
-        assert!(!grantees.allow("root", 1000), "another account of that name");
+        assert!(
+            !grantees.allow("root", 1000),
+            "another account of that name"
+        );
         assert!(grantees.allow("no-such-user", 1000), "not there yet");
         assert!(grantees.bind("no-such-user", 1000) && !grantees.bind("no-such-user", 1001));
         assert!(!grantees.allow("no-such-user", 1001));

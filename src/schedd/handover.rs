@@ -1,7 +1,8 @@
 //! How waiting jobs move from a queue of nested instances to a nested instance of their owner.
 //!
-//! A reader offers a job; the nested instance makes a held copy of it, and claims the job. The claim ends the job here,
-//! in one transaction; only then the copy is released. At no time could both start.
+//! A reader offers a job; the nested instance makes a held copy of it, and claims the job. The
+//! claim ends the job here, in one transaction; only then the copy is released. At no time could
+//! both start.
 
 use super::requests::{Desk, Granted};
 use crate::model::event::Event;
@@ -19,7 +20,8 @@ use std::sync::Arc;
 const LONGEST_ID: usize = 300;
 
 impl Desk<'_> {
-    /// Whether the caller's nested instance may take this job now. A job stays where it is if other jobs refer to it.
+    /// Whether the caller's nested instance may take this job now. A job stays where it is if other
+    /// jobs refer to it.
     fn may_take(&self, job: &Job, queue: &Queue) -> bool {
         let ties = &self.ledger.ties;
         queue.passes_on(job) && !ties.has_dependents(job.id) && ties.membership(job.id).is_none()
@@ -38,13 +40,28 @@ impl Desk<'_> {
         if !self.caller.owner.is_same_account(&job.owner) {
             return Err(Refusal::unauthorized());
         }
-        let queue = self.ledger.setup.queue(&job.spec.queue).ok_or_else(Refusal::unknown_queue)?;
+        let queue = self
+            .ledger
+            .setup
+            .queue(&job.spec.queue)
+            .ok_or_else(Refusal::unknown_queue)?;
         let is_as_offered = self.revision(&job)? == claim.revision;
         if !is_as_offered || !self.may_take(&job, queue) {
             return Err(Refusal::bad_state());
         }
-        self.ledger.also(Change::Token(self.caller.owner.uid, claim.token, *id, self.ledger.now));
-        self.ledger.happen(*id, Event::Taken { by: self.caller.shown(), to: to.clone() });
+        self.ledger.also(Change::Token(
+            self.caller.owner.uid,
+            claim.token,
+            *id,
+            self.ledger.now,
+        ));
+        self.ledger.happen(
+            *id,
+            Event::Taken {
+                by: self.caller.shown(),
+                to: to.clone(),
+            },
+        );
         Ok(Granted::Done)
     }
 
@@ -52,7 +69,8 @@ impl Desk<'_> {
         revision(&job.spec).map_err(Refusal::spool)
     }
 
-    /// Whether a job of the caller is over because it goes on as `to`: tokens are not kept for ever.
+    /// Whether a job of the caller is over because it goes on as `to`: tokens are not kept for
+    /// ever.
     fn has_moved(&self, id: JobId, to: &str) -> Result<bool, Refusal> {
         let job = match self.ledger.known(id) {
             Some(job) => Some(Arc::unwrap_or_clone(job)),
@@ -62,13 +80,19 @@ impl Desk<'_> {
         Ok(job.is_some_and(|job| self.caller.owner.is_same_account(&job.owner) && has_moved(job)))
     }
 
-    /// A held copy of a job of the parent. The parent has checked the job, and its owner is the one user here.
+    /// A held copy of a job of the parent. The parent has checked the job, and its owner is the one
+    /// user here.
     pub(super) fn adopt(&mut self, adoption: &Adoption) -> Result<Granted, Refusal> {
         self.must_be_nested()?;
         if let Some(granted) = self.submitted(adoption.token)? {
             return Ok(granted);
         }
-        let Offered { spec, script, environ, .. } = &adoption.offered;
+        let Offered {
+            spec,
+            script,
+            environ,
+            ..
+        } = &adoption.offered;
         let is_whole = digest(environ) == spec.environ
             && matches!(&spec.program, Program::Script(known) if *known == digest(script))
                 | matches!(spec.program, Program::Command(_));
@@ -77,11 +101,21 @@ impl Desk<'_> {
         }
         let owner = self.admit()?;
         let queue = self.ledger.setup.config.server.default_queue.clone();
-        let wanted = Spec { queue, qos: None, ..Spec::clone(spec) };
+        let wanted = Spec {
+            queue,
+            qos: None,
+            ..Spec::clone(spec)
+        };
         let entered = self.enter(&owner, &wanted, State::Held)?;
         let id = JobId::job(self.ledger.next_number());
         let life = Life::new(Holds::SYSTEM, 0, self.ledger.now);
-        let mut job = Job { id, owner, spec: Arc::new(entered.spec), life, elements: None };
+        let mut job = Job {
+            id,
+            owner,
+            spec: Arc::new(entered.spec),
+            life,
+            elements: None,
+        };
         self.ledger.refuse_impossible(&job)?;
         if let Program::Script(_) = spec.program {
             self.keep(script);
@@ -89,13 +123,18 @@ impl Desk<'_> {
         self.keep(environ);
         job.id = self.ledger.take_number(false);
         let id = job.id;
-        self.ledger.also(Change::Token(job.owner.uid, adoption.token, id, self.ledger.now));
+        self.ledger.also(Change::Token(
+            job.owner.uid,
+            adoption.token,
+            id,
+            self.ledger.now,
+        ));
         self.ledger.insert(job);
         Ok(Granted::Job(id, entered.notes))
     }
 
-    /// Ends a held copy whose job was not claimed: the job goes on as `to`. That is no end of the job, so no mail and
-    /// no notification tells of it.
+    /// Ends a held copy whose job was not claimed: the job goes on as `to`. That is no end of the
+    /// job, so no mail and no notification tells of it.
     pub(super) fn give_back(&mut self, copy: JobId, to: &str) -> Result<Granted, Refusal> {
         self.must_be_nested()?;
         if !is_full_id(to) {
@@ -105,14 +144,24 @@ impl Desk<'_> {
         if job.life.state != State::Held || !job.life.holds.contains(Holds::SYSTEM) {
             return Err(Refusal::bad_state());
         }
-        self.ledger.happen(copy, Event::Taken { by: self.caller.shown(), to: to.to_string() });
+        self.ledger.happen(
+            copy,
+            Event::Taken {
+                by: self.caller.shown(),
+                to: to.to_string(),
+            },
+        );
         Ok(Granted::Done)
     }
 
     fn must_be_nested(&self) -> Result<(), Refusal> {
         let setup = &self.ledger.setup;
         let is_nested = !setup.shared && setup.home.grant().exists();
-        if is_nested { Ok(()) } else { Err(Refusal::unauthorized()) }
+        if is_nested {
+            Ok(())
+        } else {
+            Err(Refusal::unauthorized())
+        }
     }
 }
 
@@ -131,7 +180,17 @@ mod tests {
     fn only_a_full_id_is_one() {
         assert!(is_full_id("7.job1.head"));
         let long = format!("7.{}", "x".repeat(LONGEST_ID));
-        for text in ["", "7", "7.", ".head", "x.head", "7.he\u{1b}[2Jad", "7.head\n", "7.my head", &long] {
+        for text in [
+            "",
+            "7",
+            "7.",
+            ".head",
+            "x.head",
+            "7.he\u{1b}[2Jad",
+            "7.head\n",
+            "7.my head",
+            &long,
+        ] {
             assert!(!is_full_id(text), "{text}");
         }
     }

@@ -1,5 +1,6 @@
-//! Notifies the site's program of jobs, in a thread that starts with the first notice. The program runs once at
-//! a time. Notices that come faster than it takes them are dropped beyond a bound, and that is logged.
+//! Notifies the site's program of jobs, in a thread that starts with the first notice. The program
+//! runs once at a time. Notices that come faster than it takes them are dropped beyond a bound, and
+//! that is logged.
 
 use super::notices::{Folded, Notice};
 use super::rounds::{ROUND, Rounds};
@@ -42,7 +43,9 @@ impl Herald {
     /// Takes messages to be told; never waits.
     pub fn tell(&mut self, notices: Vec<Notice>) {
         for notice in notices {
-            let Some(working) = self.working() else { return };
+            let Some(working) = self.working() else {
+                return;
+            };
             match working.notices.try_send(notice) {
                 Ok(()) => {
                     working.bell.ring();
@@ -71,7 +74,13 @@ impl Herald {
                 Ok(bell)
             });
             match begun {
-                Ok(bell) => self.working = Some(Working { notices, bell, done }),
+                Ok(bell) => {
+                    self.working = Some(Working {
+                        notices,
+                        bell,
+                        done,
+                    })
+                }
                 Err(e) => tracing::warn!("nobody can be notified: {e}"),
             }
         }
@@ -80,7 +89,12 @@ impl Herald {
 
     /// Lets what is under way be told, unless that takes long.
     pub fn leave(&mut self) {
-        if let Some(Working { notices, bell, done }) = self.working.take() {
+        if let Some(Working {
+            notices,
+            bell,
+            done,
+        }) = self.working.take()
+        {
             drop(notices);
             bell.ring();
             let _ = done.recv_timeout(LAST);
@@ -147,7 +161,10 @@ impl Desk {
             }
         }
         let end = if self.is_leaving { Span(i64::MAX) } else { now };
-        self.rounds.due(end).into_iter().for_each(|notice| self.line_up(notice));
+        self.rounds
+            .due(end)
+            .into_iter()
+            .for_each(|notice| self.line_up(notice));
     }
 
     fn line_up(&mut self, notice: Notice) {
@@ -156,7 +173,10 @@ impl Desk {
             return self.waiting.push_back(notice);
         }
         if !std::mem::replace(&mut self.is_flooded, true) {
-            tracing::warn!("{} takes too long: notifications are dropped", notice.program.display());
+            tracing::warn!(
+                "{} takes too long: notifications are dropped",
+                notice.program.display()
+            );
         }
     }
 
@@ -169,7 +189,12 @@ impl Desk {
             match start(&notice) {
                 Ok(called) => {
                     let until = clock::monotonic() + PATIENCE;
-                    self.running = Some(Running { called, program, until, is_late: false });
+                    self.running = Some(Running {
+                        called,
+                        program,
+                        until,
+                        is_late: false,
+                    });
                 }
                 Err(e) => tracing::warn!("{program} cannot be run: {e}"),
             }
@@ -178,18 +203,26 @@ impl Desk {
 
     /// Ends the program when its time is over, and logs a failure once it has ended.
     fn end(&mut self) {
-        let Some(running) = &mut self.running else { return };
+        let Some(running) = &mut self.running else {
+            return;
+        };
         if clock::monotonic() >= running.until && !running.is_late {
             running.is_late = true;
             running.called.kill();
         }
-        let Some(heard) = running.called.hear() else { return };
+        let Some(heard) = running.called.hear() else {
+            return;
+        };
         let program = &running.program;
         match heard {
-            _ if running.is_late => tracing::warn!("{program} took longer than {} s", PATIENCE.as_seconds()),
+            _ if running.is_late => {
+                tracing::warn!("{program} took longer than {} s", PATIENCE.as_seconds())
+            }
             Ok(said) if said.status == Some(0) => {}
             Ok(said) => {
-                let status = said.status.map_or("a signal".to_string(), |status| format!("status {status}"));
+                let status = said
+                    .status
+                    .map_or("a signal".to_string(), |status| format!("status {status}"));
                 tracing::warn!("{program} ended with {}", running.called.blame(status));
             }
             Err(e) => tracing::warn!("{program}: {e}"),
@@ -199,8 +232,16 @@ impl Desk {
 
     fn wait(&self) {
         let now = clock::monotonic();
-        let late = self.running.as_ref().filter(|running| !running.is_late).map(|running| running.until);
-        let next = late.into_iter().chain(self.rounds.next()).min().unwrap_or(now + ROUND);
+        let late = self
+            .running
+            .as_ref()
+            .filter(|running| !running.is_late)
+            .map(|running| running.until);
+        let next = late
+            .into_iter()
+            .chain(self.rounds.next())
+            .min()
+            .unwrap_or(now + ROUND);
         let left = (next.0 - now.0).clamp(0, ROUND.0);
         let mut fds: Vec<PollFd> = self
             .running
@@ -210,11 +251,20 @@ impl Desk {
             .chain((!self.is_leaving).then(|| self.ear.as_fd()))
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
-        let _ = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO));
+        let _ = poll(
+            &mut fds,
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO),
+        );
     }
 }
 
 fn start(notice: &Notice) -> io::Result<Called> {
     let words = [notice.program.display().to_string()];
-    Call { words: &words, environment: &[], input: &notice.document(), identity: None }.start()
+    Call {
+        words: &words,
+        environment: &[],
+        input: &notice.document(),
+        identity: None,
+    }
+    .start()
 }

@@ -1,11 +1,11 @@
-//! Asking the site's hooks of [`crate::model::hook`], as far as schedd asks them: before a job is taken, altered or
-//! started.
+//! Asking the site's hooks of [`crate::model::hook`], as far as schedd asks them: before a job is
+//! taken, altered or started.
 //!
-//! A request that hooks are asked about has passed all our own checks, waits beside the loop, and takes its turn
-//! when they have let it: then it is checked anew, with what they have changed. Nothing of it is kept until then: a
-//! client that goes away, or a schedd that is killed, drops it, and nobody was told of a job. A start that is asked
-//! about is left out of its plan; once it is allowed, the next cycle makes it. No job is preempted for a start before
-//! that is allowed.
+//! A request that hooks are asked about has passed all our own checks, waits beside the loop, and
+//! takes its turn when they have let it: then it is checked anew, with what they have changed.
+//! Nothing of it is kept until then: a client that goes away, or a schedd that is killed, drops it,
+//! and nobody was told of a job. A start that is asked about is left out of its plan; once it is
+//! allowed, the next cycle makes it. No job is preempted for a start before that is allowed.
 
 mod case;
 
@@ -75,7 +75,13 @@ impl Hooks {
     /// With nobody waiting.
     pub fn new(portrait: Portrait) -> Hooks {
         let (requests, starts) = (Lane::default(), Lane::default());
-        Hooks { requests, starts, words: Words::default(), wanted: Vec::new(), portrait }
+        Hooks {
+            requests,
+            starts,
+            words: Words::default(),
+            wanted: Vec::new(),
+            portrait,
+        }
     }
 
     /// What is to be heard.
@@ -85,7 +91,11 @@ impl Hooks {
 
     /// When a hook has taken for long enough.
     pub fn next(&self) -> Option<Span> {
-        self.requests.next().into_iter().chain(self.starts.next()).min()
+        self.requests
+            .next()
+            .into_iter()
+            .chain(self.starts.next())
+            .min()
     }
 
     /// What was said of starts no longer counts: there are other hooks.
@@ -108,14 +118,21 @@ impl Hooks {
 
     /// The next to be asked about, if there may be one more.
     fn next_case(&mut self, hooks: &[Hook]) -> Option<Case> {
-        self.requests.next_case().or_else(|| self.starts.next_case()).or_else(|| self.next_start(hooks))
+        self.requests
+            .next_case()
+            .or_else(|| self.starts.next_case())
+            .or_else(|| self.next_start(hooks))
     }
 
     fn next_start(&mut self, hooks: &[Hook]) -> Option<Case> {
         while self.starts.may_ask() && !self.wanted.is_empty() {
             let (job, nodes) = self.wanted.remove(0);
             if !self.starts.is_about(job) {
-                return Some(Case::new(Matter::Start(job, nodes), Occasion::RunJob, hooks));
+                return Some(Case::new(
+                    Matter::Start(job, nodes),
+                    Occasion::RunJob,
+                    hooks,
+                ));
             }
         }
         None
@@ -123,7 +140,8 @@ impl Hooks {
 }
 
 impl Schedd {
-    /// On which occasion hooks are asked about a request, if any are. A full disk refuses it by itself.
+    /// On which occasion hooks are asked about a request, if any are. A full disk refuses it by
+    /// itself.
     pub(super) fn occasion(&self, request: &Request) -> Option<Occasion> {
         let occasion = match request {
             Request::Submit(_) => Occasion::QueueJob,
@@ -140,7 +158,13 @@ impl Schedd {
     }
 
     /// Lets a request wait for hooks, if it could be granted.
-    pub(super) fn consult(&mut self, occasion: Occasion, token: Token, caller: Caller, request: Request) {
+    pub(super) fn consult(
+        &mut self,
+        occasion: Occasion,
+        token: Token,
+        caller: Caller,
+        request: Request,
+    ) {
         self.ledger.begin(&timers::read_clocks());
         let matter = Matter::Request(token, caller, Box::new(request));
         let case = Case::new(matter, occasion, &self.ledger.setup.config.hooks);
@@ -149,7 +173,8 @@ impl Schedd {
             // It has been granted already, and is asked for once more.
             Ok(None) => self.settle(case, Ok(())),
             Ok(Some(_)) if !self.hooks.requests.has_room_for(&case) => {
-                self.clients.answer(token, &Reply::Refused(Refusal::spool(BUSY)));
+                self.clients
+                    .answer(token, &Reply::Refused(Refusal::spool(BUSY)));
             }
             Ok(Some(_)) => {
                 self.clients.await_change(token);
@@ -161,12 +186,17 @@ impl Schedd {
 
     /// Takes in what hooks have said, gives up those that take too long, and asks the next.
     pub(super) fn hear_hooks(&mut self) {
-        if self.hooks.requests.is_idle() && self.hooks.starts.is_idle() && self.hooks.wanted.is_empty() {
+        if self.hooks.requests.is_idle()
+            && self.hooks.starts.is_idle()
+            && self.hooks.wanted.is_empty()
+        {
             return;
         }
         self.ledger.begin(&timers::read_clocks());
         let now = monotonic();
-        self.hooks.requests.forget(|token| self.clients.is_there(token));
+        self.hooks
+            .requests
+            .forget(|token| self.clients.is_there(token));
         let mut heard = self.hooks.requests.hear(now);
         heard.extend(self.hooks.starts.hear(now));
         heard.into_iter().for_each(|heard| self.take_answer(heard));
@@ -174,7 +204,11 @@ impl Schedd {
     }
 
     fn take_answer(&mut self, heard: Heard) {
-        let Heard { mut case, hook, answer } = heard;
+        let Heard {
+            mut case,
+            hook,
+            answer,
+        } = heard;
         case.hooks.pop_front();
         let said = match answer {
             Ok(Answer::Accept(set)) => self.lay_over(&mut case, &hook, set),
@@ -189,20 +223,33 @@ impl Schedd {
     }
 
     /// What a hook has changed must pass as if it had been asked for.
-    fn lay_over(&mut self, case: &mut Case, hook: &Hook, set: Vec<(String, Option<String>)>) -> Result<(), Refusal> {
+    fn lay_over(
+        &mut self,
+        case: &mut Case,
+        hook: &Hook,
+        set: Vec<(String, Option<String>)>,
+    ) -> Result<(), Refusal> {
         if set.is_empty() {
             return Ok(());
         }
         case.lay_over(&hook.name, set);
-        judge(&mut self.ledger, &self.spool, case).map(drop).map_err(|refusal| {
-            tracing::warn!("what hook {} has set cannot be: {}", hook.name, refusal.text);
-            Refusal::hook(format!("hook '{}': {}", hook.name, refusal.text))
-        })
+        judge(&mut self.ledger, &self.spool, case)
+            .map(drop)
+            .map_err(|refusal| {
+                tracing::warn!(
+                    "what hook {} has set cannot be: {}",
+                    hook.name,
+                    refusal.text
+                );
+                Refusal::hook(format!("hook '{}': {}", hook.name, refusal.text))
+            })
     }
 
     fn ask_hooks(&mut self) {
         while let Some(case) = self.hooks.next_case(&self.ledger.setup.config.hooks) {
-            let Some(hook) = case.hooks.front().cloned() else { continue };
+            let Some(hook) = case.hooks.front().cloned() else {
+                continue;
+            };
             match self.ask(&case, &hook) {
                 Ok(tool) => self.hooks.lane(&case.matter).begin(case, hook, tool),
                 Err(refusal) => self.settle(case, Err((hook.name, refusal))),
@@ -211,27 +258,45 @@ impl Schedd {
     }
 
     fn ask(&mut self, case: &Case, hook: &Hook) -> Result<Tool, Refusal> {
-        let question = question(&mut self.ledger, &self.spool, self.hooks.portrait, case, hook)?;
-        let asked = Tool::consult(&hook.command, question.to_string().as_bytes(), monotonic() + hook.alarm);
+        let question = question(
+            &mut self.ledger,
+            &self.spool,
+            self.hooks.portrait,
+            case,
+            hook,
+        )?;
+        let asked = Tool::consult(
+            &hook.command,
+            question.to_string().as_bytes(),
+            monotonic() + hook.alarm,
+        );
         asked.map_err(|error| failure(hook, &format!("it cannot be run: {error}")))
     }
 
     /// What was asked about takes its turn, or is refused, by which hook.
     fn settle(&mut self, case: Case, said: Result<(), (String, Refusal)>) {
-        let Case { matter, set, by, .. } = case;
+        let Case {
+            matter, set, by, ..
+        } = case;
         match (matter, said) {
             (Matter::Request(token, caller, request), Ok(())) => {
                 if let (Request::Run { job, .. }, false) = (&*request, set.is_empty()) {
-                    self.inbox.push(Input::Ruled(*job, Ruling::Granted(by, set)));
+                    self.inbox
+                        .push(Input::Ruled(*job, Ruling::Granted(by, set)));
                 }
                 self.inbox.push(Input::Request(token, caller, *request));
             }
-            (Matter::Request(token, ..), Err((_, refusal))) => self.clients.answer(token, &Reply::Refused(refusal)),
-            (Matter::Start(job, _), Ok(())) => self.inbox.push(Input::Ruled(job, Ruling::Granted(by, set))),
+            (Matter::Request(token, ..), Err((_, refusal))) => {
+                self.clients.answer(token, &Reply::Refused(refusal))
+            }
+            (Matter::Start(job, _), Ok(())) => {
+                self.inbox.push(Input::Ruled(job, Ruling::Granted(by, set)))
+            }
             // One that can no longer start by our own word is no matter of the hook's.
             (Matter::Start(..), Err((_, refusal))) if !refusal.is_of_hook() => {}
             (Matter::Start(job, _), Err((hook, refusal))) => {
-                self.inbox.push(Input::Ruled(job, Ruling::Refused(hook, refusal.text)));
+                self.inbox
+                    .push(Input::Ruled(job, Ruling::Refused(hook, refusal.text)));
             }
         }
     }
@@ -241,15 +306,19 @@ impl Schedd {
         let permits = self.has_hooks(Occasion::RunJob).then(|| {
             let ledger = &self.ledger;
             let is_same = |job, spec: &Arc<Spec>| {
-                ledger.known(job).is_some_and(|job| Arc::ptr_eq(&job.spec, spec) || job.spec == *spec)
+                ledger
+                    .known(job)
+                    .is_some_and(|job| Arc::ptr_eq(&job.spec, spec) || job.spec == *spec)
             };
-            self.hooks.words.valid(monotonic(), is_same, |job| ledger.keeps_room_for(job))
+            self.hooks
+                .words
+                .valid(monotonic(), is_same, |job| ledger.keeps_room_for(job))
         });
         self.ledger.set_permits(permits);
     }
 
-    /// Leaves out of a plan what hooks have not let start yet, and sees to it that they are asked, also about those for
-    /// which others are to be preempted.
+    /// Leaves out of a plan what hooks have not let start yet, and sees to it that they are asked,
+    /// also about those for which others are to be preempted.
     pub(super) fn hold_back(&mut self, plan: &mut Plan) {
         self.hooks.wanted.clear();
         if !self.has_hooks(Occasion::RunJob) {
@@ -257,10 +326,15 @@ impl Schedd {
         }
         let permits = self.ledger.cluster().permits();
         let may = |start: &Start| permits.is_some_and(|permits| permits.contains(&start.job));
-        let (allowed, unasked): (Vec<Start>, Vec<Start>) = std::mem::take(&mut plan.starts).into_iter().partition(may);
-        allowed.iter().for_each(|start| self.hooks.words.use_up(start.job));
+        let (allowed, unasked): (Vec<Start>, Vec<Start>) =
+            std::mem::take(&mut plan.starts).into_iter().partition(may);
+        allowed
+            .iter()
+            .for_each(|start| self.hooks.words.use_up(start.job));
         plan.starts = allowed;
-        let starts = unasked.into_iter().map(|start| (start.job, nodes_of(&start)));
+        let starts = unasked
+            .into_iter()
+            .map(|start| (start.job, nodes_of(&start)));
         self.hooks.wanted = starts.chain(std::mem::take(&mut plan.asks)).collect();
         self.ask_hooks();
     }
@@ -271,11 +345,21 @@ impl Schedd {
             Ruling::Refused(hook, why) => self.put_off(job, hook, why),
             Ruling::Granted(hook, set) => {
                 let caller = Caller::hook(hook, &self.ledger.setup);
-                let mut desk = Desk { ledger: &mut self.ledger, spool: &self.spool, caller: &caller };
-                if let Err(refusal) = if set.is_empty() { Ok(()) } else { desk.alter(job, set).map(drop) } {
+                let mut desk = Desk {
+                    ledger: &mut self.ledger,
+                    spool: &self.spool,
+                    caller: &caller,
+                };
+                if let Err(refusal) = if set.is_empty() {
+                    Ok(())
+                } else {
+                    desk.alter(job, set).map(drop)
+                } {
                     return self.put_off(job, hook, &refusal.text);
                 }
-                let Some(known) = self.ledger.known(job) else { return };
+                let Some(known) = self.ledger.known(job) else {
+                    return;
+                };
                 self.hooks.words.note(job, known.spec.clone(), monotonic());
                 self.memory.doubt();
                 self.ledger.want_cycle(Trigger::Answer);
@@ -285,18 +369,33 @@ impl Schedd {
 
     /// An element that has never started is put off with its array: it is what its array is.
     fn put_off(&mut self, job: JobId, hook: &str, why: &str) {
-        let whom = if self.ledger.job(job).is_some() { job } else { job.parent().unwrap_or(job) };
+        let whom = if self.ledger.job(job).is_some() {
+            job
+        } else {
+            job.parent().unwrap_or(job)
+        };
         if self.ledger.next_attempt(whom).is_some() {
-            let event = Event::StartRefused { hook: hook.to_string(), why: why.to_string() };
+            let event = Event::StartRefused {
+                hook: hook.to_string(),
+                why: why.to_string(),
+            };
             self.ledger.happen(whom, event);
         }
     }
 
     /// An array of which an element has started no longer says that a hook refused that.
     pub(super) fn forgive(&mut self, started: JobId) {
-        let Some(array) = started.parent() else { return };
-        if self.ledger.job(array).is_some_and(|job| remarks::is_refused_start(job)) {
-            self.ledger.change(array, |job| (job.life.comment, job.life.not_before) = (None, None));
+        let Some(array) = started.parent() else {
+            return;
+        };
+        if self
+            .ledger
+            .job(array)
+            .is_some_and(|job| remarks::is_refused_start(job))
+        {
+            self.ledger.change(array, |job| {
+                (job.life.comment, job.life.not_before) = (None, None)
+            });
         }
     }
 }
@@ -309,7 +408,11 @@ fn failure(hook: &Hook, cause: &str) -> Refusal {
 
 /// The nodes of a start, each once.
 fn nodes_of(start: &Start) -> Vec<String> {
-    let mut nodes: Vec<String> = start.shares.iter().map(|share| share.node.clone()).collect();
+    let mut nodes: Vec<String> = start
+        .shares
+        .iter()
+        .map(|share| share.node.clone())
+        .collect();
     nodes.sort();
     nodes.dedup();
     nodes

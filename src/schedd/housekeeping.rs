@@ -20,7 +20,11 @@ impl Schedd {
         if moment {
             self.ledger.want_cycle(Trigger::Timer(Moment::Plan));
         }
-        if self.timers.retry.is_some_and(|retry| retry <= machine::monotonic()) {
+        if self
+            .timers
+            .retry
+            .is_some_and(|retry| retry <= machine::monotonic())
+        {
             self.timers.retry = None;
             self.tell_again();
             self.ledger.want_cycle(Trigger::Timer(Moment::Disk));
@@ -31,9 +35,13 @@ impl Schedd {
         self.listener.rebind_if_vanished(&self.ledger.setup);
         self.clients.expire();
         self.end_late_calls();
-        self.watchers.rest(machine::monotonic(), |token| self.clients.is_there(token));
+        self.watchers
+            .rest(machine::monotonic(), |token| self.clients.is_there(token));
         reports::note_silence(&mut self.ledger);
-        if Timers::ring(&mut self.timers.starts, limbo::pace(self.ledger.setup.config.launch.start_timeout)) {
+        if Timers::ring(
+            &mut self.timers.starts,
+            limbo::pace(self.ledger.setup.config.launch.start_timeout),
+        ) {
             limbo::give_up(&mut self.ledger);
         }
         self.ledger.sweep();
@@ -50,12 +58,14 @@ impl Schedd {
             if let Err(error) = self.ledger.forget_charges(&self.spool) {
                 tracing::error!("old charges cannot be read now: {error}");
             }
-            self.ledger.also(Change::ForgetTokens(self.ledger.now - timers::REPEATED));
+            self.ledger
+                .also(Change::ForgetTokens(self.ledger.now - timers::REPEATED));
         }
         self.leaving |= self.is_idle() && self.nobody_knocks();
     }
 
-    /// Takes away some of what is left of forgotten jobs, and of old accounts, while the disk has room for that.
+    /// Takes away some of what is left of forgotten jobs, and of old accounts, while the disk has
+    /// room for that.
     fn clear_remains(&mut self) {
         if !self.reserve.is_whole() {
             return;
@@ -65,7 +75,9 @@ impl Schedd {
         }
         match accounting::stale(&self.ledger.setup, self.ledger.now, &self.spool) {
             Ok(stale) => stale.into_iter().for_each(|row| self.ledger.also(row)),
-            Err(error) => tracing::error!("old entries of the accounts cannot be found now: {error}"),
+            Err(error) => {
+                tracing::error!("old entries of the accounts cannot be found now: {error}")
+            }
         }
     }
 
@@ -73,7 +85,8 @@ impl Schedd {
     /// found it before: then schedd stays, and listens again.
     fn nobody_knocks(&mut self) -> bool {
         self.listener.remove();
-        self.clients.accept(self.listener.socket(), &self.ledger.setup);
+        self.clients
+            .accept(self.listener.socket(), &self.ledger.setup);
         if !self.clients.is_empty() {
             self.listener.rebind_if_vanished(&self.ledger.setup);
         }
@@ -87,7 +100,10 @@ impl Schedd {
         let setup = &self.ledger.setup;
         if setup.shared
             || jobs
-            || self.ledger.reservations().any(|reservation| reservation.has_queue())
+            || self
+                .ledger
+                .reservations()
+                .any(|reservation| reservation.has_queue())
             || !self.clients.is_empty()
             || self.readers.are_busy()
             || !self.scripts.is_idle()
@@ -114,8 +130,8 @@ impl Schedd {
         record::erase(home);
         self.write_cycles();
         let home = &self.ledger.setup.home;
-        if let Err(error) =
-            Checkpointer::open(&crate::spool::file(home)).and_then(|checkpointer| checkpointer.checkpoint())
+        if let Err(error) = Checkpointer::open(&crate::spool::file(home))
+            .and_then(|checkpointer| checkpointer.checkpoint())
         {
             tracing::debug!("the spool's log was not emptied: {error}");
         }

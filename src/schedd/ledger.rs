@@ -135,8 +135,8 @@ struct Touched {
 }
 
 impl Ledger {
-    /// A ledger of what the spool held. `next` is the number of the next job; `told` was last told of what the
-    /// whole system has.
+    /// A ledger of what the spool held. `next` is the number of the next job; `told` was last told
+    /// of what the whole system has.
     pub fn new(
         setup: Setup,
         clock: Clock,
@@ -159,7 +159,10 @@ impl Ledger {
             clock,
             jobs: jobs.into_iter().map(shared).collect(),
             sharing,
-            nodes: nodes.into_iter().map(|node| (node.facts.name.clone(), node)).collect(),
+            nodes: nodes
+                .into_iter()
+                .map(|node| (node.facts.name.clone(), node))
+                .collect(),
             uses: Uses::default(),
             measured: BTreeSet::new(),
             cluster,
@@ -195,7 +198,10 @@ impl Ledger {
         self.now = self.now.max(self.clock.now(reading));
         self.began = self.began.min(self.now);
         if let Some((since, ahead)) = self.clock.observe(reading) {
-            tracing::warn!("the wall clock was stepped; it now stands {} s off schedd's own", ahead / 1000);
+            tracing::warn!(
+                "the wall clock was stepped; it now stands {} s off schedd's own",
+                ahead / 1000
+            );
             self.steps.push((since, ahead));
             self.show_all_windows();
         }
@@ -208,7 +214,11 @@ impl Ledger {
 
     /// What every display needs to know, as of now: for what programs are told.
     pub fn facts_now(&self) -> ServerFacts {
-        ServerFacts { clock: self.clock.table().clone(), now: self.now, ..self.setup.facts() }
+        ServerFacts {
+            clock: self.clock.table().clone(),
+            now: self.now,
+            ..self.setup.facts()
+        }
     }
 
     /// Whether this schedd has been there for longer than that: nodes had time to answer.
@@ -224,7 +234,13 @@ impl Ledger {
     /// This tick's moment, for [`Job::apply`].
     pub fn moment(&self) -> Moment {
         let (rules, accrual) = (self.setup.config.rules(), self.setup.policy.accrual);
-        Moment { now: self.now, wall: self.wall(), rules, accrual, hosts: self.cluster.host_count() }
+        Moment {
+            now: self.now,
+            wall: self.wall(),
+            rules,
+            accrual,
+            hosts: self.cluster.host_count(),
+        }
     }
 
     /// A job that is not over, or whose last attempt is not.
@@ -234,20 +250,27 @@ impl Ledger {
 
     /// The same, or an element of an array that is not over, whether it has begun or not.
     pub fn known(&self, id: JobId) -> Option<Arc<Job>> {
-        let element = || self.jobs.get(&id.parent()?)?.unrecorded(id.index()?).map(Arc::new);
+        let element = || {
+            self.jobs
+                .get(&id.parent()?)?
+                .unrecorded(id.index()?)
+                .map(Arc::new)
+        };
         self.jobs.get(&id).cloned().or_else(element)
     }
 
     /// Whether nodes have still to report of a job that is over, or of elements of such an array.
     pub fn is_unsettled(&self, id: JobId) -> bool {
         let last = JobId::element(id.number, u32::MAX);
-        self.jobs.contains_key(&id) || (id.is_array() && self.jobs.range(id..=last).next().is_some())
+        self.jobs.contains_key(&id)
+            || (id.is_array() && self.jobs.range(id..=last).next().is_some())
     }
 
     /// Whether nodes have still to report of elements of an array that are over.
     pub fn has_unsettled_element(&self, array: JobId) -> bool {
         let all = JobId::element(array.number, 0)..=JobId::element(array.number, u32::MAX);
-        let is_over = |job: &Job| job.life.state == State::Finished && job.life.open_run().is_some();
+        let is_over =
+            |job: &Job| job.life.state == State::Finished && job.life.open_run().is_some();
         self.jobs.range(all).any(|(_, element)| is_over(element))
     }
 
@@ -295,7 +318,11 @@ impl Ledger {
     /// The number for a new job.
     pub fn take_number(&mut self, is_array: bool) -> JobId {
         self.tick.next.get_or_insert(self.next);
-        let id = if is_array { JobId::array(self.next) } else { JobId::job(self.next) };
+        let id = if is_array {
+            JobId::array(self.next)
+        } else {
+            JobId::job(self.next)
+        };
         self.next += 1;
         id
     }
@@ -304,7 +331,13 @@ impl Ledger {
     pub fn insert(&mut self, mut job: Job) {
         let id = job.id;
         self.sharing.share(&mut job);
-        self.tick.jobs.insert(id, Touched { before: None, whole: true });
+        self.tick.jobs.insert(
+            id,
+            Touched {
+                before: None,
+                whole: true,
+            },
+        );
         self.jobs.insert(id, Arc::new(job));
         self.happen(id, Event::Submitted);
     }
@@ -334,7 +367,9 @@ impl Ledger {
         if matches!(event, Event::Started { .. } | Event::RunWanted { .. }) {
             self.begin_element(id);
         }
-        let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
+        let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else {
+            return;
+        };
         let was = job.life.state;
         let was_open = job.life.open_run().is_some();
         let was_maintained = job.is_maintained_under();
@@ -344,8 +379,10 @@ impl Ledger {
         }
         let is_maintained = job.is_maintained_under();
         self.ties.observe(was, job);
-        let (desk, is_forced) =
-            (desk(&self.setup, &self.clock, moment.now), matches!(event, Event::DeleteWanted { force: true, .. }));
+        let (desk, is_forced) = (
+            desk(&self.setup, &self.clock, moment.now),
+            matches!(event, Event::DeleteWanted { force: true, .. }),
+        );
         if let Event::NodesReleased { division, .. } = &event {
             self.uses.note(&division.released, moment.now);
             self.tick.release(&desk, job, division);
@@ -363,10 +400,14 @@ impl Ledger {
         } else if was != State::Finished && is_forced {
             self.tick.end_by_force(&desk, job);
         }
-        if let Some(comment) = remarks::comment(job, &event, &self.setup.name, |time| self.clock.wall(time)) {
+        if let Some(comment) =
+            remarks::comment(job, &event, &self.setup.name, |time| self.clock.wall(time))
+        {
             job.life.comment = comment;
         }
-        self.tick.letters.extend(mail::letter(&self.setup, was, job, Some(&event)));
+        self.tick
+            .letters
+            .extend(mail::letter(&self.setup, was, job, Some(&event)));
         self.note_turn(id, was, Some(&event));
         self.tick.changes.push(Row::Event(moment.now, id, event));
         self.reschedule(id);
@@ -378,7 +419,10 @@ impl Ledger {
 
     /// The attempt that a start of this job would be; None if it cannot be started.
     pub fn next_attempt(&self, id: JobId) -> Option<Attempt> {
-        let job = self.jobs.get(&id).or_else(|| self.jobs.get(&id.parent()?))?;
+        let job = self
+            .jobs
+            .get(&id)
+            .or_else(|| self.jobs.get(&id.parent()?))?;
         is_candidate(job).then_some(job.life.attempt + 1)
     }
 
@@ -417,17 +461,33 @@ impl Ledger {
         }
     }
 
-    /// Changes what is known of the tasks of a job's open attempt, which may end with the last of them.
+    /// Changes what is known of the tasks of a job's open attempt, which may end with the last of
+    /// them.
     pub fn change_tasks(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
-        let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
+        let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else {
+            return;
+        };
         let closing = job.life.open_run().is_some_and(|run| !run.has_script());
-        let gave_back = job.life.open_run().is_some_and(|run| run.lingering().next().is_some());
-        let held = if closing || gave_back { job.held() } else { Vec::new() };
+        let gave_back = job
+            .life
+            .open_run()
+            .is_some_and(|run| run.lingering().next().is_some());
+        let held = if closing || gave_back {
+            job.held()
+        } else {
+            Vec::new()
+        };
         change(job);
-        let kept = if closing || gave_back { job.held() } else { Vec::new() };
-        self.triggers.note_freed(held.iter().filter(|share| !kept.contains(share)));
+        let kept = if closing || gave_back {
+            job.held()
+        } else {
+            Vec::new()
+        };
+        self.triggers
+            .note_freed(held.iter().filter(|share| !kept.contains(share)));
         if closing && job.life.open_run().is_none() {
-            self.tick.close(&desk(&self.setup, &self.clock, self.now), job, None);
+            self.tick
+                .close(&desk(&self.setup, &self.clock, self.now), job, None);
         }
         if closing || gave_back || job.life.open_run().is_some_and(|run| !run.has_script()) {
             self.reschedule(id);
@@ -460,12 +520,18 @@ impl Ledger {
     /// The jobs whose begin time has come.
     pub fn due(&self) -> Vec<JobId> {
         let now = self.wall();
-        self.waiting.iter().take_while(|(begin, _)| *begin <= now).map(|&(_, id)| id).collect()
+        self.waiting
+            .iter()
+            .take_while(|(begin, _)| *begin <= now)
+            .map(|&(_, id)| id)
+            .collect()
     }
 
     /// When the next begin time comes.
     pub fn next_begin(&self) -> Option<Time> {
-        self.waiting.first().map(|&(begin, _)| self.clock.table().time(begin))
+        self.waiting
+            .first()
+            .map(|&(begin, _)| self.clock.table().time(begin))
     }
 
     /// Brings the scheduler's view of a job in line with the job.
@@ -479,14 +545,17 @@ impl Ledger {
         self.note_routed(id);
         self.count(id);
         match id.is_array() {
-            // An array may change with each of its elements: it is looked at once, before the cycle.
+            // An array may change with each of its elements: it is looked at once, before the
+            // cycle.
             true => drop(self.stale.insert(id)),
             false => self.view(id),
         }
     }
 
     fn note_waiting(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
         let Some(begin) = job.spec.begin else { return };
         match job.life.state {
             State::Waiting => self.waiting.insert((begin, id)),
@@ -496,18 +565,33 @@ impl Ledger {
 }
 
 fn desk<'a>(setup: &'a Setup, clock: &'a Clock, now: Time) -> Desk<'a> {
-    Desk { setup, clock: clock.table(), now }
+    Desk {
+        setup,
+        clock: clock.table(),
+        now,
+    }
 }
 
 /// The job, to be changed in this tick.
-fn touch<'a>(jobs: &'a mut BTreeMap<JobId, Arc<Job>>, tick: &mut Tick, id: JobId, whole: bool) -> Option<&'a mut Job> {
+fn touch<'a>(
+    jobs: &'a mut BTreeMap<JobId, Arc<Job>>,
+    tick: &mut Tick,
+    id: JobId,
+    whole: bool,
+) -> Option<&'a mut Job> {
     let job = jobs.get_mut(&id)?;
-    let touched = tick.jobs.entry(id).or_insert_with(|| Touched { before: Some(job.clone()), whole });
+    let touched = tick.jobs.entry(id).or_insert_with(|| Touched {
+        before: Some(job.clone()),
+        whole,
+    });
     touched.whole |= whole;
     Some(Arc::make_mut(job))
 }
 
 /// With whom a job shares its verdict.
 fn kin(job: &Job) -> Kin {
-    Kin { class: ClassId::of(job).0, shape: ClassId::of_request(job).0 }
+    Kin {
+        class: ClassId::of(job).0,
+        shape: ClassId::of_request(job).0,
+    }
 }

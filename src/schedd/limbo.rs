@@ -1,6 +1,6 @@
 //! Starts that neither succeed nor fail (M10): the node has the order and does not say that the job
-//! runs. After `start_timeout` the attempt is cancelled there, which leaves a tombstone, and only when
-//! the node has said what became of it is the job started anew: so it never runs twice.
+//! runs. After `start_timeout` the attempt is cancelled there, which leaves a tombstone, and only
+//! when the node has said what became of it is the job started anew: so it never runs twice.
 
 use super::ledger::Ledger;
 use super::reports::first_node;
@@ -18,19 +18,34 @@ pub fn pace(timeout: Option<Span>) -> Span {
 
 /// Gives up the starts whose nodes have been silent about them for too long.
 pub fn give_up(ledger: &mut Ledger) {
-    let Some(timeout) = ledger.setup.config.launch.start_timeout else { return };
-    let stuck: Vec<(JobId, Attempt)> = ledger.holders().filter_map(|job| stuck(ledger, job, timeout)).collect();
+    let Some(timeout) = ledger.setup.config.launch.start_timeout else {
+        return;
+    };
+    let stuck: Vec<(JobId, Attempt)> = ledger
+        .holders()
+        .filter_map(|job| stuck(ledger, job, timeout))
+        .collect();
     for (job, attempt) in stuck {
-        ledger.happen(job, Event::StartTimedOut { attempt, after: timeout });
+        ledger.happen(
+            job,
+            Event::StartTimedOut {
+                attempt,
+                after: timeout,
+            },
+        );
     }
 }
 
-/// The attempt of a job that should have begun by now. A node that does not answer has perhaps begun it,
-/// and is asked for it when it answers again; files that are copied first take as long as they take, and
-/// what the site has done first as long as it may.
+/// The attempt of a job that should have begun by now. A node that does not answer has perhaps
+/// begun it, and is asked for it when it answers again; files that are copied first take as long as
+/// they take, and what the site has done first as long as it may.
 fn stuck(ledger: &Ledger, job: &Job, timeout: Span) -> Option<(JobId, Attempt)> {
     let begins = |run: &&Run| run.has_script() && run.session.is_none();
-    let run = job.life.open_run().filter(begins).filter(|_| job.life.want == Want::Run)?;
+    let run = job
+        .life
+        .open_run()
+        .filter(begins)
+        .filter(|_| job.life.want == Want::Run)?;
     let node = ledger.node(first_node(job)?).filter(|node| node.up)?;
     let config = &ledger.setup.config;
     let patience = timeout + delay(&config.hooks, &config.launch.scripts);
@@ -44,7 +59,13 @@ mod tests {
 
     #[test]
     fn short_timeouts_are_looked_at_more_often() {
-        let paces = [Some(Span(1000)), Some(Span::seconds(40)), Some(Span::seconds(600)), None].map(pace);
+        let paces = [
+            Some(Span(1000)),
+            Some(Span::seconds(40)),
+            Some(Span::seconds(600)),
+            None,
+        ]
+        .map(pace);
         assert_eq!(paces, [Span(1000), Span(5000), Span(30_000), Span(30_000)]);
     }
 }

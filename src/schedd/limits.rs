@@ -1,5 +1,6 @@
-//! What `qstat --limits` tells: of limits on what runs and on what is considered the scheduler knows how
-//! much is used; of those on what is queued, which count held jobs too, whoever counts at submission.
+//! What `qstat --limits` tells: of limits on what runs and on what is considered the scheduler
+//! knows how much is used; of those on what is queued, which count held jobs too, whoever counts at
+//! submission.
 
 use crate::model::census::uses::Counted;
 use crate::model::limit::{Key, Limit, Limits, Scope, Selector, Stage};
@@ -7,7 +8,8 @@ use crate::model::limit_use::LimitUse;
 use crate::model::resource::Resources;
 use std::collections::BTreeMap;
 
-/// All of them, in their order; `group` tells the name of a group, which the scheduler knows by its number.
+/// All of them, in their order; `group` tells the name of a group, which the scheduler knows by its
+/// number.
 pub fn with_counted(
     considered: Vec<LimitUse>,
     counted: &[Counted],
@@ -15,20 +17,38 @@ pub fn with_counted(
     resources: &Resources,
     group: impl Fn(u32) -> String,
 ) -> Vec<LimitUse> {
-    let considered = considered.into_iter().map(|one| LimitUse { whom: with_group(&one, &group), ..one });
+    let considered = considered.into_iter().map(|one| LimitUse {
+        whom: with_group(&one, &group),
+        ..one
+    });
     let (kept, mut all): (Vec<LimitUse>, Vec<LimitUse>) =
         considered.partition(|one| matches!(one.limit.stage, Stage::Queued | Stage::Waiting));
-    let mut kept: BTreeMap<_, _> = kept.into_iter().map(|one| ((one.place, one.whom.clone()), one)).collect();
+    let mut kept: BTreeMap<_, _> = kept
+        .into_iter()
+        .map(|one| ((one.place, one.whom.clone()), one))
+        .collect();
     for one in counted {
-        let Some(limit) = limits.all.get(one.place) else { continue };
-        let waiting = kept.remove(&(one.place, one.whom.clone())).map_or(0, |same| same.waiting);
-        all.push(LimitUse { waiting, ..one.told(limit, resources) });
+        let Some(limit) = limits.all.get(one.place) else {
+            continue;
+        };
+        let waiting = kept
+            .remove(&(one.place, one.whom.clone()))
+            .map_or(0, |same| same.waiting);
+        all.push(LimitUse {
+            waiting,
+            ..one.told(limit, resources)
+        });
     }
     // A limit that names all whom it is for is told of also where it has no jobs.
     let unused = kept.into_values().filter(|one| names_all(&one.limit));
     all.extend(unused.map(|one| {
         let bounds = one.limit.bounds();
-        let nobody = Counted { place: one.place, whom: one.whom, bounds, ..Counted::default() };
+        let nobody = Counted {
+            place: one.place,
+            whom: one.whom,
+            bounds,
+            ..Counted::default()
+        };
         nobody.told(&one.limit, resources)
     }));
     // What stands in the place of others to exempt somebody limits nothing.
@@ -39,9 +59,17 @@ pub fn with_counted(
 
 /// Whose jobs these are, with the name of the group where the limit is one for each.
 fn with_group(one: &LimitUse, group: impl Fn(u32) -> String) -> Key {
-    let Scope { queue, user, group: of_group, .. } = &one.limit.scope;
+    let Scope {
+        queue,
+        user,
+        group: of_group,
+        ..
+    } = &one.limit.scope;
     let mut whom = one.whom.clone();
-    let place = [queue, user].into_iter().filter(|selector| **selector != Selector::All).count();
+    let place = [queue, user]
+        .into_iter()
+        .filter(|selector| **selector != Selector::All)
+        .count();
     if let Some(name) = whom.get_mut(place).filter(|_| *of_group == Selector::Each)
         && let Ok(number) = name.parse()
     {
@@ -51,7 +79,11 @@ fn with_group(one: &LimitUse, group: impl Fn(u32) -> String) -> Key {
 }
 
 fn names_all(limit: &Limit) -> bool {
-    limit.scope.selectors().into_iter().all(|selector| *selector != Selector::Each)
+    limit
+        .scope
+        .selectors()
+        .into_iter()
+        .all(|selector| *selector != Selector::Each)
 }
 
 #[cfg(test)]
@@ -67,7 +99,13 @@ mod tests {
         let (limits, resources) = (config.policy().limits, config.resources());
         let count = |place: usize, whom: &str, used| {
             let bounds = limits.all[place].bounds();
-            Counted { place, whom: vec![whom.into()], bounds, used, ..Counted::default() }
+            Counted {
+                place,
+                whom: vec![whom.into()],
+                bounds,
+                used,
+                ..Counted::default()
+            }
         };
         let considered = |place, whom, used, waiting| LimitUse {
             waiting,
@@ -80,15 +118,33 @@ mod tests {
             considered(1, "bob", 1, 1),
             considered(2, "night", 3, 0),
         ];
-        let all =
-            with_counted(known, &[count(1, "ann", 3 << 30), count(1, "cid", 1 << 30)], &limits, &resources, |gid| {
-                gid.to_string()
-            });
-        let told =
-            |one: &LimitUse| format!("{} {} {} {}", one.limit.stage.name(), one.whom[0], one.used.shown, one.waiting);
-        let expected = ["running ann 1 4", "queued ann 3145728kb 4", "queued cid 1048576kb 0", "queued night 0 0"];
+        let all = with_counted(
+            known,
+            &[count(1, "ann", 3 << 30), count(1, "cid", 1 << 30)],
+            &limits,
+            &resources,
+            |gid| gid.to_string(),
+        );
+        let told = |one: &LimitUse| {
+            format!(
+                "{} {} {} {}",
+                one.limit.stage.name(),
+                one.whom[0],
+                one.used.shown,
+                one.waiting
+            )
+        };
+        let expected = [
+            "running ann 1 4",
+            "queued ann 3145728kb 4",
+            "queued cid 1048576kb 0",
+            "queued night 0 0",
+        ];
         assert_eq!(all.iter().map(told).collect::<Vec<_>>(), expected);
-        assert_eq!(all[1].hard.as_ref().map(|hard| hard.shown.as_str()), Some("4194304kb"));
+        assert_eq!(
+            all[1].hard.as_ref().map(|hard| hard.shown.as_str()),
+            Some("4194304kb")
+        );
     }
     #[test]
     fn a_group_is_told_by_its_name_and_waits_where_it_was_counted() {
@@ -97,14 +153,48 @@ mod tests {
         let (limits, resources) = (config.policy().limits, config.resources());
         let whom = |group: &str| vec!["50".to_string(), group.to_string()];
         let of = |place, group, waiting| {
-            let one = Counted { place, whom: whom(group), used: 1, ..Counted::default() };
-            LimitUse { waiting, hard: Some(Default::default()), ..one.told(&limits.all[place], &resources) }
+            let one = Counted {
+                place,
+                whom: whom(group),
+                used: 1,
+                ..Counted::default()
+            };
+            LimitUse {
+                waiting,
+                hard: Some(Default::default()),
+                ..one.told(&limits.all[place], &resources)
+            }
         };
         let bounds = limits.all[1].bounds();
-        let counted = [Counted { place: 1, whom: whom("staff"), bounds, used: 3, ..Counted::default() }];
-        let name = |gid: u32| if gid == 50 { "staff".to_string() } else { gid.to_string() };
-        let all = with_counted(vec![of(0, "50", 4), of(1, "50", 4)], &counted, &limits, &resources, name);
-        let told: Vec<_> = all.iter().map(|one| (one.whom.clone(), one.waiting)).collect();
-        assert_eq!(told, [(whom("staff"), 4), (whom("staff"), 4)], "user 50 is no group");
+        let counted = [Counted {
+            place: 1,
+            whom: whom("staff"),
+            bounds,
+            used: 3,
+            ..Counted::default()
+        }];
+        let name = |gid: u32| {
+            if gid == 50 {
+                "staff".to_string()
+            } else {
+                gid.to_string()
+            }
+        };
+        let all = with_counted(
+            vec![of(0, "50", 4), of(1, "50", 4)],
+            &counted,
+            &limits,
+            &resources,
+            name,
+        );
+        let told: Vec<_> = all
+            .iter()
+            .map(|one| (one.whom.clone(), one.waiting))
+            .collect();
+        assert_eq!(
+            told,
+            [(whom("staff"), 4), (whom("staff"), 4)],
+            "user 50 is no group"
+        );
     }
 }

@@ -24,12 +24,19 @@ impl Listener {
             // Everybody finds the record and the socket; the spool beside them is closed.
             filesystem::make_passable(&setup.home.state)?;
         }
-        let Some(socket) = socket::given()? else { return Listener::bind(setup) };
+        let Some(socket) = socket::given()? else {
+            return Listener::bind(setup);
+        };
         let path = socket.local_addr()?.as_pathname().map(Path::to_path_buf);
         let path = path.ok_or_else(|| io::Error::other("the socket handed over has no path"))?;
         announce(setup, &path);
         let inode = std::fs::metadata(&path)?.ino();
-        Ok(Listener { socket, path, inode, given: true })
+        Ok(Listener {
+            socket,
+            path,
+            inode,
+            given: true,
+        })
     }
 
     /// Listens in the runtime folder, and says so in the record.
@@ -37,7 +44,12 @@ impl Listener {
         let path = setup.home.runtime.join("schedd.sock");
         let (socket, inode) = bind(setup, &path)?;
         announce(setup, &path);
-        Ok(Listener { socket, path, inode, given: false })
+        Ok(Listener {
+            socket,
+            path,
+            inode,
+            given: false,
+        })
     }
 
     /// The socket.
@@ -56,7 +68,12 @@ impl Listener {
             let path = setup.home.state.join("schedd.sock");
             let (socket, inode) = bind(setup, &path)?;
             record::write(&setup.home, &path)?;
-            Ok::<_, io::Error>(Listener { socket, path, inode, given: false })
+            Ok::<_, io::Error>(Listener {
+                socket,
+                path,
+                inode,
+                given: false,
+            })
         });
         match again {
             Ok(listener) => *self = listener,
@@ -74,7 +91,9 @@ impl Listener {
 
 /// Writes the record that leads to this socket.
 fn announce(setup: &Setup, path: &Path) {
-    let Err(error) = record::write(&setup.home, path) else { return };
+    let Err(error) = record::write(&setup.home, path) else {
+        return;
+    };
     // Without a record clients look in the runtime folder: a full disk need not keep them out.
     tracing::warn!("{} was not written: {error}", setup.home.record().display());
     if record::read(&setup.home).is_some_and(|old| old.socket != path) {

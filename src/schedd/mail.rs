@@ -45,11 +45,20 @@ pub fn letter(setup: &Setup, before: State, job: &Job, event: Option<&Event>) ->
     }
     let to = recipients(setup, job);
     let body = body(setup, job, &what);
-    (!to.is_empty()).then(|| Letter { user: job.owner.user.clone(), to, job: job.id.full(&setup.name), what, body })
+    (!to.is_empty()).then(|| Letter {
+        user: job.owner.user.clone(),
+        to,
+        job: job.id.full(&setup.name),
+        what,
+        body,
+    })
 }
 
 fn points_of(job: &Job) -> &str {
-    job.spec.other.get("Mail_Points").map_or("a", String::as_str)
+    job.spec
+        .other
+        .get("Mail_Points")
+        .map_or("a", String::as_str)
 }
 
 /// Of an array's elements each is told of only if that was asked for (`-m j`).
@@ -59,7 +68,12 @@ pub(super) fn is_told_alone(job: &Job) -> bool {
 
 /// What of an event is worth telling somebody.
 pub(super) fn occasion(before: State, job: &Job, event: Option<&Event>) -> Option<Occasion> {
-    let occasion = |points, what: &str| Some(Occasion { points, what: what.to_string() });
+    let occasion = |points, what: &str| {
+        Some(Occasion {
+            points,
+            what: what.to_string(),
+        })
+    };
     if let Some(Event::Launched { .. }) = event {
         return occasion("b", "Begun execution");
     }
@@ -85,7 +99,9 @@ fn end(job: &Job, event: Option<&Event>) -> Option<Occasion> {
     };
     if let Some(how) = outcome.map(|outcome| &outcome.how) {
         match how {
-            How::CannotStart { why, .. } => return occasion("ae", format!("Job could not be started: {why}")),
+            How::CannotStart { why, .. } => {
+                return occasion("ae", format!("Job could not be started: {why}"));
+            }
             How::Overran { .. } => return occasion("ae", exceeded("walltime")),
             How::Exceeded { bound, .. } => return occasion("ae", exceeded(bound.name())),
             _ => {}
@@ -98,11 +114,17 @@ fn end(job: &Job, event: Option<&Event>) -> Option<Occasion> {
         }
         // Of an array nothing has begun: all of it was deleted, range by range.
         _ if !began && event.is_none() => None,
-        _ if !began && !matches!(job.life.want, Want::Gone(_)) => {
-            occasion("ae", job.life.comment.clone().unwrap_or_else(|| "Job ended before it ran".into()))
-        }
+        _ if !began && !matches!(job.life.want, Want::Gone(_)) => occasion(
+            "ae",
+            job.life
+                .comment
+                .clone()
+                .unwrap_or_else(|| "Job ended before it ran".into()),
+        ),
         _ if !began => None,
-        _ if outcome.is_some_and(|outcome| !outcome.notes.is_empty()) => occasion("ae", "Execution terminated".into()),
+        _ if outcome.is_some_and(|outcome| !outcome.notes.is_empty()) => {
+            occasion("ae", "Execution terminated".into())
+        }
         _ => occasion("e", "Execution terminated".into()),
     }
 }
@@ -117,13 +139,27 @@ fn exceeded(resource: &str) -> String {
 fn recipients(setup: &Setup, job: &Job) -> Vec<String> {
     let here = format!("@{}", setup.host);
     let owner = || format!("{}@{}", job.owner.user, job.spec.submit_host);
-    let list = job.spec.other.get("Mail_Users").cloned().unwrap_or_else(owner);
-    let names = list.split(',').map(|name| name.strip_suffix(&here).unwrap_or(name));
-    names.filter(|name| check::mail_address(name)).map(str::to_string).collect()
+    let list = job
+        .spec
+        .other
+        .get("Mail_Users")
+        .cloned()
+        .unwrap_or_else(owner);
+    let names = list
+        .split(',')
+        .map(|name| name.strip_suffix(&here).unwrap_or(name));
+    names
+        .filter(|name| check::mail_address(name))
+        .map(str::to_string)
+        .collect()
 }
 
 fn body(setup: &Setup, job: &Job, what: &str) -> String {
-    let mut text = format!("PBS Job Id: {}\nJob Name:   {}\n", job.id.full(&setup.name), job.spec.name);
+    let mut text = format!(
+        "PBS Job Id: {}\nJob Name:   {}\n",
+        job.id.full(&setup.name),
+        job.spec.name
+    );
     if let Some(run) = &job.life.run {
         let mut hosts: Vec<&str> = run.shares.iter().map(|share| share.host.as_str()).collect();
         hosts.dedup();
@@ -151,14 +187,28 @@ fn body(setup: &Setup, job: &Job, what: &str) -> String {
 /// What became of an array, in a line for each status: most arrays are mailed about as one.
 fn write_subjobs(text: &mut String, elements: &Elements, indices: Indices) {
     for (status, set) in elements.ended() {
-        let runs = set.iter().take(RUNS).map(|(first, last)| indices.between(first, last).to_string());
-        let (named, more) = (runs.collect::<Vec<_>>().join(","), if set.runs() > RUNS { ",..." } else { "" });
-        let _ = writeln!(text, "{} with status {status}: {named}{more}", subjobs(set.len()));
+        let runs = set
+            .iter()
+            .take(RUNS)
+            .map(|(first, last)| indices.between(first, last).to_string());
+        let (named, more) = (
+            runs.collect::<Vec<_>>().join(","),
+            if set.runs() > RUNS { ",..." } else { "" },
+        );
+        let _ = writeln!(
+            text,
+            "{} with status {status}: {named}{more}",
+            subjobs(set.len())
+        );
     }
 }
 
 fn subjobs(count: u32) -> String {
-    if count == 1 { "1 subjob".into() } else { format!("{count} subjobs") }
+    if count == 1 {
+        "1 subjob".into()
+    } else {
+        format!("{count} subjobs")
+    }
 }
 
 fn write_used(text: &mut String, job: &Job) {
@@ -192,14 +242,24 @@ mod tests {
     fn an_arrays_letter_tells_which_subjobs_ended_how() {
         let indices = "1-11:2".parse().unwrap();
         let said = digest(indices, |at| [0, 0, 0, 2, 0, 271][at as usize]);
-        assert_eq!(said, "4 subjobs with status 0: 1-5:2,9\n1 subjob with status 2: 7\n1 subjob with status 271: 11\n");
+        assert_eq!(
+            said,
+            "4 subjobs with status 0: 1-5:2,9\n1 subjob with status 2: 7\n1 subjob with status 271: 11\n"
+        );
     }
 
     #[test]
     fn a_large_array_that_failed_here_and_there_makes_no_large_letter() {
         let indices = "0-99999".parse().unwrap();
         let said = digest(indices, |at| (at % 2) as i32);
-        assert!(said.starts_with("50000 subjobs with status 0: 0,2,4,") && said.contains(",98,...\n"), "{said}");
-        assert_eq!((said.lines().count(), said.contains(",100")), (2, false), "{said}");
+        assert!(
+            said.starts_with("50000 subjobs with status 0: 0,2,4,") && said.contains(",98,...\n"),
+            "{said}"
+        );
+        assert_eq!(
+            (said.lines().count(), said.contains(",100")),
+            (2, false),
+            "{said}"
+        );
     }
 }

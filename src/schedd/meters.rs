@@ -1,6 +1,6 @@
-//! Asking the commands of resources what there is of them (Q21): beside the loop, few at a time, and never for
-//! long. What one has said holds until it says something else; one that fails has said nothing, which is
-//! logged once and shown with the resource.
+//! Asking the commands of resources what there is of them (Q21): beside the loop, few at a time,
+//! and never for long. What one has said holds until it says something else; one that fails has
+//! said nothing, which is logged once and shown with the resource.
 
 use super::ledger::Ledger;
 use crate::model::config::Config;
@@ -45,17 +45,35 @@ impl Meters {
     pub fn follow(&mut self, config: &Config, resources: &Resources, now: Span) {
         let mut before = std::mem::take(&mut self.all);
         for (name, meter) in &config.meters {
-            let kind = resources.get(name).map_or(Kind::Long, |definition| definition.kind);
-            let known = before.remove(name).filter(|line| line.meter == *meter && line.kind == kind);
-            let new = || Line { meter: meter.clone(), kind, due: now, asked: None, fault: None };
+            let kind = resources
+                .get(name)
+                .map_or(Kind::Long, |definition| definition.kind);
+            let known = before
+                .remove(name)
+                .filter(|line| line.meter == *meter && line.kind == kind);
+            let new = || Line {
+                meter: meter.clone(),
+                kind,
+                due: now,
+                asked: None,
+                fault: None,
+            };
             self.all.insert(name.clone(), known.unwrap_or_else(new));
         }
-        self.ended.extend(before.into_values().filter_map(|line| line.asked).map(Tool::end));
+        self.ended.extend(
+            before
+                .into_values()
+                .filter_map(|line| line.asked)
+                .map(Tool::end),
+        );
     }
 
     /// What is to be heard.
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.all.values().filter_map(|line| line.asked.as_ref()).flat_map(Tool::watched)
+        self.all
+            .values()
+            .filter_map(|line| line.asked.as_ref())
+            .flat_map(Tool::watched)
     }
 
     /// When one is to be asked, or has taken for long enough.
@@ -74,7 +92,10 @@ impl Meters {
     }
 
     fn running(&self) -> usize {
-        self.all.values().filter(|line| line.asked.is_some()).count()
+        self.all
+            .values()
+            .filter(|line| line.asked.is_some())
+            .count()
     }
 
     /// Takes in what was said, gives up what takes too long, and asks those whose time has come.
@@ -90,7 +111,15 @@ impl Meters {
             line.note(resource, said.as_ref().err());
             if let Ok((total, elsewhere)) = said {
                 let (at, by) = (ledger.now, Telling::BY_COMMAND.to_string());
-                ledger.tell(resource, Some(Telling { total: Some(total), elsewhere, at, by }));
+                ledger.tell(
+                    resource,
+                    Some(Telling {
+                        total: Some(total),
+                        elsewhere,
+                        at,
+                        by,
+                    }),
+                );
             }
         }
         self.ask(now);
@@ -98,7 +127,11 @@ impl Meters {
 
     fn ask(&mut self, now: Span) {
         let mut room = AT_ONCE.saturating_sub(self.running());
-        for (resource, line) in self.all.iter_mut().filter(|(_, line)| line.asked.is_none() && line.due <= now) {
+        for (resource, line) in self
+            .all
+            .iter_mut()
+            .filter(|(_, line)| line.asked.is_none() && line.due <= now)
+        {
             if room == 0 {
                 return;
             }
@@ -117,7 +150,10 @@ impl Meters {
 
     /// Ends those that still run.
     pub fn leave(&mut self) {
-        std::mem::take(&mut self.all).into_values().filter_map(|line| line.asked).for_each(|tool| drop(tool.end()));
+        std::mem::take(&mut self.all)
+            .into_values()
+            .filter_map(|line| line.asked)
+            .for_each(|tool| drop(tool.end()));
     }
 }
 
@@ -128,13 +164,18 @@ impl Line {
         match tool.outcome() {
             Some(Ok(said)) if said.status == Some(0) => Some(Meter::read(self.kind, &said.text)),
             Some(Ok(said)) => {
-                let how = said.status.map_or("it was killed".to_string(), |code| format!("it ends with {code}"));
-                Some(Err(tool.complaint().map_or(how.clone(), |complaint| format!("{how}: {complaint}"))))
+                let how = said.status.map_or("it was killed".to_string(), |code| {
+                    format!("it ends with {code}")
+                });
+                Some(Err(tool.complaint().map_or(how.clone(), |complaint| {
+                    format!("{how}: {complaint}")
+                })))
             }
             Some(Err(error)) => Some(Err(error.to_string())),
-            None if tool.until <= now => {
-                Some(Err(format!("it takes longer than {} s", self.meter.timeout.0 as f64 / 1000.0)))
-            }
+            None if tool.until <= now => Some(Err(format!(
+                "it takes longer than {} s",
+                self.meter.timeout.0 as f64 / 1000.0
+            ))),
             None => None,
         }
     }
@@ -142,10 +183,15 @@ impl Line {
     fn note(&mut self, resource: &str, fault: Option<&String>) {
         if let Some(why) = fault.filter(|why| self.fault.as_ref() != Some(why)) {
             let program = &self.meter.command[0];
-            tracing::warn!("{program} does not say what there is of {resource}, which stays as it was: {why}");
+            tracing::warn!(
+                "{program} does not say what there is of {resource}, which stays as it was: {why}"
+            );
         }
         if fault.is_none() && self.fault.is_some() {
-            tracing::info!("{} says again what there is of {resource}", self.meter.command[0]);
+            tracing::info!(
+                "{} says again what there is of {resource}",
+                self.meter.command[0]
+            );
         }
         self.fault = fault.cloned();
     }

@@ -249,8 +249,22 @@ enum Watched {
 }
 
 impl Schedd {
-    fn new(recovered: Recovered, listener: Listener, signals: Signals, portrait: Portrait) -> Result<Schedd> {
-        let Recovered { lock, spool, ledger, epoch, verdicts, settling, promises, last_cycle } = recovered;
+    fn new(
+        recovered: Recovered,
+        listener: Listener,
+        signals: Signals,
+        portrait: Portrait,
+    ) -> Result<Schedd> {
+        let Recovered {
+            lock,
+            spool,
+            ledger,
+            epoch,
+            verdicts,
+            settling,
+            promises,
+            last_cycle,
+        } = recovered;
         let home = &ledger.setup.home;
         let now = machine::monotonic();
         Ok(Schedd {
@@ -307,7 +321,11 @@ impl Schedd {
             self.answer_watchers();
             self.take_up_again();
             self.keep_house();
-            let inputs = if self.lingers() { Vec::new() } else { std::mem::take(&mut self.inbox) };
+            let inputs = if self.lingers() {
+                Vec::new()
+            } else {
+                std::mem::take(&mut self.inbox)
+            };
             self.tick(inputs);
             self.notify_users();
             self.wind_down();
@@ -319,7 +337,10 @@ impl Schedd {
     /// Whether what has arrived is better written together with what comes next: nobody waits for
     /// the news that a job has begun, and what a short job does next is to end.
     fn lingers(&mut self) -> bool {
-        if self.inbox.is_empty() || !self.inbox.iter().all(Input::may_linger) || self.somebody_sits_waiting() {
+        if self.inbox.is_empty()
+            || !self.inbox.iter().all(Input::may_linger)
+            || self.somebody_sits_waiting()
+        {
             self.timers.linger = None;
             return false;
         }
@@ -332,7 +353,8 @@ impl Schedd {
 
     /// Whether a person waits for the news that an interactive job has begun.
     fn somebody_sits_waiting(&self) -> bool {
-        let is_interactive = |id: &JobId| self.ledger.job(*id).is_some_and(|job| job.spec.interactive);
+        let is_interactive =
+            |id: &JobId| self.ledger.job(*id).is_some_and(|job| job.spec.interactive);
         let begun = |input: &Input| matches!(input, Input::Report(_, Report::Attempt(id, ..)) if is_interactive(id));
         self.inbox.iter().any(begun)
     }
@@ -347,17 +369,33 @@ impl Schedd {
 
     /// Waits until something is there to be read, or a timer runs out.
     fn watch(&self) -> Vec<Watched> {
-        let mut watched = vec![Watched::Listener, Watched::Signals, Watched::Readers, Watched::Scripts];
+        let mut watched = vec![
+            Watched::Listener,
+            Watched::Signals,
+            Watched::Readers,
+            Watched::Scripts,
+        ];
         let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
         fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.readers.as_fd(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.scripts.as_fd(), PollFlags::POLLIN));
-        let flags = |writes: bool| if writes { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
+        let flags = |writes: bool| {
+            if writes {
+                PollFlags::POLLIN | PollFlags::POLLOUT
+            } else {
+                PollFlags::POLLIN
+            }
+        };
         for (index, fd, writes) in self.nodes.watched() {
             watched.push(Watched::Node(index));
             fds.push(PollFd::new(fd, flags(writes)));
         }
-        for fd in self.chooser.watched().chain(self.meters.watched()).chain(self.hooks.watched()) {
+        for fd in self
+            .chooser
+            .watched()
+            .chain(self.meters.watched())
+            .chain(self.hooks.watched())
+        {
             watched.push(Watched::Site);
             fds.push(PollFd::new(fd, PollFlags::POLLIN));
         }
@@ -371,18 +409,30 @@ impl Schedd {
             fds.push(PollFd::new(fd, flags(writes)));
         }
         let unheard = self.clients.unheard();
-        let patience = if unheard.is_empty() { self.patience() } else { PollTimeout::ZERO };
+        let patience = if unheard.is_empty() {
+            self.patience()
+        } else {
+            PollTimeout::ZERO
+        };
         if poll(&mut fds, patience).is_err() {
             return Vec::new();
         }
         let is_ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-        let ready = watched.into_iter().zip(is_ready).filter(|&(_, ready)| ready).map(|(what, _)| what);
-        let again = |what: &Watched| matches!(what, Watched::Client(token) if unheard.contains(token));
-        ready.filter(|what| !again(what)).chain(unheard.iter().map(|&token| Watched::Client(token))).collect()
+        let ready = watched
+            .into_iter()
+            .zip(is_ready)
+            .filter(|&(_, ready)| ready)
+            .map(|(what, _)| what);
+        let again =
+            |what: &Watched| matches!(what, Watched::Client(token) if unheard.contains(token));
+        ready
+            .filter(|what| !again(what))
+            .chain(unheard.iter().map(|&token| Watched::Client(token)))
+            .collect()
     }
 
-    /// Whether a personal schedd that has just started still waits for its own noded. Until then it does not know
-    /// what its host has: requests wait, and so do cycles.
+    /// Whether a personal schedd that has just started still waits for its own noded. Until then it
+    /// does not know what its host has: requests wait, and so do cycles.
     pub(super) fn awaits_own_noded(&self) -> bool {
         self.nodes.await_own() && !self.ledger.is_settled(settling::OWN)
     }
@@ -391,7 +441,12 @@ impl Schedd {
     fn patience(&self) -> PollTimeout {
         let now = machine::monotonic();
         let ledger = &self.ledger;
-        let moments = [self.next_cycle, ledger.next_begin(), ledger.next_turn(), ledger.next_routed()];
+        let moments = [
+            self.next_cycle,
+            ledger.next_begin(),
+            ledger.next_turn(),
+            ledger.next_routed(),
+        ];
         let moment = moments.into_iter().flatten().min();
         let moment = moment.map(|moment| now + moment.since(self.ledger.now) + Span(1));
         // While the disk takes nothing, what cannot be written is no reason to wake up.
@@ -399,11 +454,26 @@ impl Schedd {
             Some(retry) => [Some(retry), None, None, None],
             None => [None, self.timers.linger, self.verdicts.due, moment],
         };
-        let fixed = [self.timers.housekeeping, self.timers.poll, self.nodes.next()];
-        let others =
-            self.watchers.next().into_iter().chain(self.aside.due).chain(self.chooser.next()).chain(self.hooks.next());
+        let fixed = [
+            self.timers.housekeeping,
+            self.timers.poll,
+            self.nodes.next(),
+        ];
+        let others = self
+            .watchers
+            .next()
+            .into_iter()
+            .chain(self.aside.due)
+            .chain(self.chooser.next())
+            .chain(self.hooks.next());
         let others = others.chain(self.meters.next());
-        let first = timers.into_iter().flatten().chain(others).chain(fixed).min().unwrap_or(now);
+        let first = timers
+            .into_iter()
+            .flatten()
+            .chain(others)
+            .chain(fixed)
+            .min()
+            .unwrap_or(now);
         // Housekeeping comes round every second, so this always fits.
         PollTimeout::try_from((first.0 - now.0).clamp(0, 1000) as i32).unwrap_or(PollTimeout::ZERO)
     }
@@ -411,7 +481,9 @@ impl Schedd {
     fn gather(&mut self, ready: Vec<Watched>) {
         for what in ready {
             match what {
-                Watched::Listener => self.clients.accept(self.listener.socket(), &self.ledger.setup),
+                Watched::Listener => self
+                    .clients
+                    .accept(self.listener.socket(), &self.ledger.setup),
                 Watched::Signals => self.heed_signals(),
                 Watched::Readers => {
                     for (stream, caller) in self.readers.answered() {
@@ -468,7 +540,8 @@ impl Schedd {
                 Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
             },
             request if self.is_too_late_for(&request) => {
-                self.clients.answer(token, &Reply::Refused(Refusal::shutting_down()));
+                self.clients
+                    .answer(token, &Reply::Refused(Refusal::shutting_down()));
             }
             Request::Submit(submission) if submission.defaults != self.default_options() => {
                 let defaults = self.default_options().to_string();
@@ -478,7 +551,9 @@ impl Schedd {
                 self.store_script(token, caller, submission);
             }
             request => match self.occasion(&request) {
-                Some(_) if matches!(request, Request::Batch(_)) => self.clients.answer(token, &Reply::NotBatched),
+                Some(_) if matches!(request, Request::Batch(_)) => {
+                    self.clients.answer(token, &Reply::NotBatched)
+                }
                 Some(occasion) => self.consult(occasion, token, caller, request),
                 None => self.inbox.push(Input::Request(token, caller, request)),
             },
@@ -489,8 +564,17 @@ impl Schedd {
         &self.ledger.setup.config.server.default_qsub_arguments
     }
 
-    fn watch_jobs(&mut self, token: Token, caller: &caller::Caller, of: &message::Watched, since: u64) {
-        match self.watchers.open(token, caller.owner.uid, of, since, machine::monotonic()) {
+    fn watch_jobs(
+        &mut self,
+        token: Token,
+        caller: &caller::Caller,
+        of: &message::Watched,
+        since: u64,
+    ) {
+        match self
+            .watchers
+            .open(token, caller.owner.uid, of, since, machine::monotonic())
+        {
             Some(reply) => self.clients.answer(token, &reply),
             None => self.clients.await_change(token),
         }
@@ -517,15 +601,31 @@ impl Schedd {
 
     fn status(&mut self) -> Status {
         let mut jobs: BTreeMap<State, u64> = BTreeMap::new();
-        for job in self.ledger.jobs().map(Arc::as_ref).filter(|job| job.life.state != State::Finished) {
+        for job in self
+            .ledger
+            .jobs()
+            .map(Arc::as_ref)
+            .filter(|job| job.life.state != State::Finished)
+        {
             *jobs.entry(job.life.state).or_default() += 1;
         }
         Status {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_string(),
-            spool: self.ledger.setup.home.spool().to_string_lossy().into_owned().into(),
+            spool: self
+                .ledger
+                .setup
+                .home
+                .spool()
+                .to_string_lossy()
+                .into_owned()
+                .into(),
             jobs: jobs.into_iter().collect(),
-            nodes: self.ledger.nodes().map(|node| (node.facts.name.clone(), node.up)).collect(),
+            nodes: self
+                .ledger
+                .nodes()
+                .map(|node| (node.facts.name.clone(), node.up))
+                .collect(),
             uptime: machine::monotonic() + Span(-self.started.0),
             stuck: self.ledger.stuck(),
         }

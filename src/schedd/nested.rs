@@ -1,9 +1,9 @@
 //! `schedd --nested`: a private queue within a job of another Lanai (F17).
 //!
-//! It is a personal installation whose folder lies in the job's `TMPDIR` and whose noded offers what
-//! the job was given: schedd and noded themselves are the same at every level. The process here is
-//! what the job waits for. It runs the command it was given, waits for the jobs that were submitted
-//! meanwhile, and ends whatever is left, so that nothing outlives it.
+//! It is a personal installation whose folder lies in the job's `TMPDIR` and whose noded offers
+//! what the job was given: schedd and noded themselves are the same at every level. The process
+//! here is what the job waits for. It runs the command it was given, waits for the jobs that were
+//! submitted meanwhile, and ends whatever is left, so that nothing outlives it.
 
 use super::brood::{Brood, News};
 use super::start;
@@ -16,7 +16,9 @@ use crate::sys::home::Home;
 use crate::sys::process::End;
 use crate::sys::{clock, daemon, program};
 use crate::wire::client::{Client, ClientError};
-use crate::wire::message::{Answer, Detail, Filter, Question, Reply, Request, Status, Stuck, Watched};
+use crate::wire::message::{
+    Answer, Detail, Filter, Question, Reply, Request, Status, Stuck, Watched,
+};
 use anyhow::{Result, bail};
 use installation::{quoted, settle};
 use nix::sys::signal::Signal;
@@ -55,17 +57,32 @@ pub struct Wishes<'a> {
 /// Serves the job this process belongs to; the result is the exit status of the command.
 pub fn run(wishes: &Wishes) -> Result<ExitCode> {
     let parent = Home::find()?;
-    wishes.queue.map_or(Ok(()), |queue| taking::check(&parent, queue))?;
+    wishes
+        .queue
+        .map_or(Ok(()), |queue| taking::check(&parent, queue))?;
     let home = settle(wishes)?;
     let schedd = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home)?;
     until_there_are_nodes(&home);
     let mut brood = Brood::gather()?;
-    let start_taker = || wishes.queue.map(|queue| Taker::start(parent, home.clone(), queue)).transpose();
-    let served = serve(&home, (schedd.pid(), wishes.command), start_taker, &mut brood);
+    let start_taker = || {
+        wishes
+            .queue
+            .map(|queue| Taker::start(parent, home.clone(), queue))
+            .transpose()
+    };
+    let served = serve(
+        &home,
+        (schedd.pid(), wishes.command),
+        start_taker,
+        &mut brood,
+    );
     if !matches!(served, Ok(Over::Signal(_))) {
         let _ = start::stop(&home);
     }
-    brood.end(LINGER, matches!(served, Ok(Over::Signal(_))).then_some(GRACE));
+    brood.end(
+        LINGER,
+        matches!(served, Ok(Over::Signal(_))).then_some(GRACE),
+    );
     Ok(ExitCode::from(match served? {
         Over::Ended(End::Exited(status)) => status.rem_euclid(256) as u8,
         Over::Ended(End::Signaled(number)) => after_signal(number),
@@ -73,12 +90,14 @@ pub fn run(wishes: &Wishes) -> Result<ExitCode> {
     }))
 }
 
-/// Waits for noded, but not for ever: until then nobody can tell which jobs ask for more than there is.
+/// Waits for noded, but not for ever: until then nobody can tell which jobs ask for more than there
+/// is.
 fn until_there_are_nodes(home: &Home) {
     let until = clock::monotonic() + PATIENCE;
     while clock::monotonic() < until {
         let status = Client::reach(home).and_then(|mut client| client.call(&Request::Status));
-        if matches!(status, Ok(Reply::Status(status)) if status.nodes.iter().any(|(_, is_up)| *is_up)) {
+        if matches!(status, Ok(Reply::Status(status)) if status.nodes.iter().any(|(_, is_up)| *is_up))
+        {
             return;
         }
         clock::sleep(Duration::from_millis(5));
@@ -98,8 +117,8 @@ enum Over {
     Signal(Signal),
 }
 
-/// Jobs are taken from the parent only while the command runs, or, without one, while schedd runs. A signal drops the
-/// taker, which then moves no more jobs.
+/// Jobs are taken from the parent only while the command runs, or, without one, while schedd runs.
+/// A signal drops the taker, which then moves no more jobs.
 fn serve(
     home: &Home,
     (schedd, command): (Pid, &[OsString]),
@@ -115,7 +134,10 @@ fn serve(
                 taker.into_iter().for_each(Taker::stop);
                 Ok(Over::Ended(end_with(End::Exited(0), stuck(home)?)))
             }
-            Ok(_) => bail!("its schedd ended before its time; see {}", home.log("schedd").display()),
+            Ok(_) => bail!(
+                "its schedd ended before its time; see {}",
+                home.log("schedd").display()
+            ),
         };
     };
     let command = match program::start(first, arguments) {
@@ -145,35 +167,72 @@ fn announce(home: &Home) -> Result<()> {
 /// Says why a command cannot be started; the status by which a shell tells that.
 fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
     eprintln!("schedd: {}: {error}", program.display());
-    if error.kind() == ErrorKind::NotFound { 127 } else { 126 }
+    if error.kind() == ErrorKind::NotFound {
+        127
+    } else {
+        126
+    }
 }
 
 /// How it ends after that with jobs left that can never run: not well.
 fn end_with(end: End, stuck: Option<Stuck>) -> End {
-    let Some(Stuck { jobs, first, why }) = stuck else { return end };
-    let others = if jobs > 1 { format!(" and {} more that can never run", jobs - 1) } else { String::new() };
+    let Some(Stuck { jobs, first, why }) = stuck else {
+        return end;
+    };
+    let others = if jobs > 1 {
+        format!(" and {} more that can never run", jobs - 1)
+    } else {
+        String::new()
+    };
     eprintln!("schedd: job {first}{others} ends here without having run: {why}");
-    if end == End::Exited(0) { End::Exited(1) } else { end }
+    if end == End::Exited(0) {
+        End::Exited(1)
+    } else {
+        end
+    }
 }
 
 /// Jobs that can never run, of a schedd that has left since there are no others.
 fn stuck(home: &Home) -> Result<Option<Stuck>> {
-    let Some(mut reader) = Reader::open(&spool::file(home))? else { return Ok(None) };
+    let Some(mut reader) = Reader::open(&spool::file(home))? else {
+        return Ok(None);
+    };
     let viewer = Viewer::own();
-    let queued = Filter { states: vec![State::Queued], ..Filter::default() };
+    let queued = Filter {
+        states: vec![State::Queued],
+        ..Filter::default()
+    };
     let mut stuck: Option<Stuck> = None;
-    reader.answer(&Question::Jobs(queued, Detail::Whole), viewer, &mut |part| {
-        let Answer::Jobs(records) = part else { return Ok(()) };
-        for record in records {
-            let why = || record.reason.as_ref().map_or_else(|| "it can never run".to_string(), ToString::to_string);
-            stuck.get_or_insert_with(|| Stuck { jobs: 0, first: record.job.id, why: why() }).jobs += 1;
-        }
-        Ok(())
-    })?;
+    reader.answer(
+        &Question::Jobs(queued, Detail::Whole),
+        viewer,
+        &mut |part| {
+            let Answer::Jobs(records) = part else {
+                return Ok(());
+            };
+            for record in records {
+                let why = || {
+                    record
+                        .reason
+                        .as_ref()
+                        .map_or_else(|| "it can never run".to_string(), ToString::to_string)
+                };
+                stuck
+                    .get_or_insert_with(|| Stuck {
+                        jobs: 0,
+                        first: record.job.id,
+                        why: why(),
+                    })
+                    .jobs += 1;
+            }
+            Ok(())
+        },
+    )?;
     Ok(stuck)
 }
 
-/// Waits until no job is left that could run: then what is to be said of others, or the signal that comes first.
+/// Waits until no job is left that could run: then what is to be said of others, or the signal that
+/// comes first.
 fn until_jobs_are_over(home: &Home, brood: &mut Brood) -> Result<Result<Option<Stuck>, Signal>> {
     let mut seen = 0;
     let mut client = Client::connect(home)?;
@@ -201,7 +260,10 @@ enum Look {
 
 /// Waits for a change after `seen`, then looks.
 fn look(client: &mut Client, brood: &mut Brood, seen: u64) -> Result<Look, ClientError> {
-    client.begin(&Request::Watch { of: Watched::Any, since: seen })?;
+    client.begin(&Request::Watch {
+        of: Watched::Any,
+        since: seen,
+    })?;
     loop {
         match brood.wait(Some(client.stream().as_fd())) {
             News::Signal(Signal::SIGCHLD) => {}
@@ -210,11 +272,17 @@ fn look(client: &mut Client, brood: &mut Brood, seen: u64) -> Result<Look, Clien
         }
     }
     let seen = client.changed()?;
-    let Reply::Status(status) = client.call(&Request::Status)? else { return Ok(Look::Changed(seen)) };
+    let Reply::Status(status) = client.call(&Request::Status)? else {
+        return Ok(Look::Changed(seen));
+    };
     if status.stuck.is_none() && is_busy(&status) {
         return Ok(Look::Changed(seen));
     }
-    let held = status.jobs.iter().find(|(state, _)| *state == State::Held).map_or(0, |(_, count)| *count);
+    let held = status
+        .jobs
+        .iter()
+        .find(|(state, _)| *state == State::Held)
+        .map_or(0, |(_, count)| *count);
     if held > 0 {
         eprintln!("schedd: {held} held jobs have not run, and end here");
     }
@@ -222,5 +290,8 @@ fn look(client: &mut Client, brood: &mut Brood, seen: u64) -> Result<Look, Clien
 }
 
 fn is_busy(status: &Status) -> bool {
-    status.jobs.iter().any(|&(state, count)| state.is_live() && count > 0)
+    status
+        .jobs
+        .iter()
+        .any(|&(state, count)| state.is_live() && count > 0)
 }

@@ -48,13 +48,16 @@ struct Place {
 }
 
 impl Place {
-    /// The places of a configuration: every socket that a `[[node]]` names, and that of this host's noded unless a
-    /// `[[node]]` with this host's name has another. In a personal installation this host's noded is started
-    /// too, unless every `[[node]]` of the file has a socket.
+    /// The places of a configuration: every socket that a `[[node]]` names, and that of this host's
+    /// noded unless a `[[node]]` with this host's name has another. In a personal installation this
+    /// host's noded is started too, unless every `[[node]]` of the file has a socket.
     fn all(setup: &Setup) -> Vec<Place> {
         let mut places: Vec<Place> = Vec::new();
         let nodes = &setup.config.nodes;
-        for (name, socket) in nodes.iter().filter_map(|node| Some((&node.name, node.socket.as_ref()?))) {
+        for (name, socket) in nodes
+            .iter()
+            .filter_map(|node| Some((&node.name, node.socket.as_ref()?)))
+        {
             match places.iter_mut().find(|place| place.socket == *socket) {
                 Some(place) => place.bound.push(name.clone()),
                 None => places.push(Place {
@@ -66,12 +69,21 @@ impl Place {
             }
         }
         let socket = setup.home.runtime.join("noded.sock");
-        let barred: Vec<String> = places.iter().flat_map(|place| place.bound.clone()).collect();
+        let barred: Vec<String> = places
+            .iter()
+            .flat_map(|place| place.bound.clone())
+            .collect();
         let mut listed = nodes.iter().filter(|node| node.is_listed).peekable();
-        let is_own = !setup.home.system && (listed.peek().is_none() || listed.any(|node| node.socket.is_none()));
+        let is_own = !setup.home.system
+            && (listed.peek().is_none() || listed.any(|node| node.socket.is_none()));
         let own = is_own.then(|| setup.home.clone());
         if !barred.contains(&setup.host) && !places.iter().any(|place| place.socket == socket) {
-            places.push(Place { socket, bound: Vec::new(), barred, own });
+            places.push(Place {
+                socket,
+                bound: Vec::new(),
+                barred,
+                own,
+            });
         }
         places
     }
@@ -118,22 +130,34 @@ pub enum News {
 impl Nodes {
     /// The nodeds of the configuration.
     pub fn new(setup: &Setup, epoch: u64) -> Nodes {
-        let mut nodes = Nodes { targets: BTreeMap::new(), next: 0, epoch };
+        let mut nodes = Nodes {
+            targets: BTreeMap::new(),
+            next: 0,
+            epoch,
+        };
         nodes.follow(setup);
         nodes
     }
 
-    /// Follows another configuration: dials nodeds that are new in it, and lets go of those that are not in it any
-    /// more. One that may present other nodes than before is dialled anew.
+    /// Follows another configuration: dials nodeds that are new in it, and lets go of those that
+    /// are not in it any more. One that may present other nodes than before is dialled anew.
     pub fn follow(&mut self, setup: &Setup) -> Vec<News> {
         let mut places = Place::all(setup);
         let mut news = Vec::new();
         let mut gone = Vec::new();
         for (&number, target) in &mut self.targets {
-            match places.iter().position(|place| place.socket == target.place.socket) {
+            match places
+                .iter()
+                .position(|place| place.socket == target.place.socket)
+            {
                 Some(at) => news.extend(target.move_to(places.swap_remove(at))),
                 None => {
-                    news.extend(target.link.is_some().then(|| target.lose("the configuration has it no longer")));
+                    news.extend(
+                        target
+                            .link
+                            .is_some()
+                            .then(|| target.lose("the configuration has it no longer")),
+                    );
                     gone.push(number);
                 }
             }
@@ -151,39 +175,64 @@ impl Nodes {
     /// Connects where a connection is due.
     pub fn dial(&mut self) {
         let now = clock::monotonic();
-        for target in self.targets.values_mut().filter(|target| target.link.is_none() && target.dial_at <= now) {
+        for target in self
+            .targets
+            .values_mut()
+            .filter(|target| target.link.is_none() && target.dial_at <= now)
+        {
             target.dial(self.epoch, now);
         }
     }
 
     /// Whether the noded that schedd itself starts has not sent its greeting yet.
     pub fn await_own(&self) -> bool {
-        self.targets.values().any(|target| target.place.own.is_some() && !target.greeted)
+        self.targets
+            .values()
+            .any(|target| target.place.own.is_some() && !target.greeted)
     }
 
     /// When [`Nodes::dial`] or [`Nodes::ping`] next has something to do.
     pub fn next(&self) -> Span {
-        let when = |target: &Target| if target.link.is_some() { target.pinged + PING } else { target.dial_at };
+        let when = |target: &Target| {
+            if target.link.is_some() {
+                target.pinged + PING
+            } else {
+                target.dial_at
+            }
+        };
         self.targets.values().map(when).min().unwrap_or(PING)
     }
 
     /// What to watch for reading, and whether also for writing.
     pub fn watched(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>, bool)> {
-        self.targets
-            .iter()
-            .filter_map(|(&index, target)| target.link.as_ref().map(|link| (index, link.as_fd(), link.wants_write())))
+        self.targets.iter().filter_map(|(&index, target)| {
+            target
+                .link
+                .as_ref()
+                .map(|link| (index, link.as_fd(), link.wants_write()))
+        })
     }
 
     /// Takes in what a noded has sent.
     pub fn receive(&mut self, index: usize) -> Vec<News> {
-        let Some(target) = self.targets.get_mut(&index) else { return Vec::new() };
-        let Some(link) = &mut target.link else { return Vec::new() };
-        let received = link.flush().map_err(FrameError::from).and_then(|()| link.receive::<Report>());
+        let Some(target) = self.targets.get_mut(&index) else {
+            return Vec::new();
+        };
+        let Some(link) = &mut target.link else {
+            return Vec::new();
+        };
+        let received = link
+            .flush()
+            .map_err(FrameError::from)
+            .and_then(|()| link.receive::<Report>());
         match received {
             Ok(reports) => {
                 target.heard = clock::monotonic();
                 let overtaken = reports.iter().find_map(|report| target.overtaken(report));
-                let mut news: Vec<News> = reports.into_iter().map(|report| target.admit(index, report)).collect();
+                let mut news: Vec<News> = reports
+                    .into_iter()
+                    .map(|report| target.admit(index, report))
+                    .collect();
                 if let Some(epoch) = overtaken {
                     self.epoch = epoch;
                     news.push(News::Epoch(epoch));
@@ -201,7 +250,11 @@ impl Nodes {
         for target in self.targets.values_mut() {
             target.lives();
         }
-        for target in self.targets.values_mut().filter(|target| target.link.is_some() && target.pinged + PING <= now) {
+        for target in self
+            .targets
+            .values_mut()
+            .filter(|target| target.link.is_some() && target.pinged + PING <= now)
+        {
             if target.heard + SILENCE < now {
                 news.push(target.lose("it is silent"));
             } else {
@@ -215,14 +268,22 @@ impl Nodes {
     /// Sends an order to the noded that presents `node`; one that is not connected will be told
     /// when it is.
     pub fn send(&mut self, node: &str, order: &Order) -> Vec<News> {
-        let target = self.targets.values_mut().find(|target| target.presents.iter().any(|name| name == node));
+        let target = self
+            .targets
+            .values_mut()
+            .find(|target| target.presents.iter().any(|name| name == node));
         target.map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
     }
 
     /// Where the connected noded that presents `node` listens.
     pub fn socket_of(&self, node: &str) -> Option<&Path> {
-        let presents = |target: &&Target| target.link.is_some() && target.presents.iter().any(|name| name == node);
-        self.targets.values().find(presents).map(|target| target.place.socket.as_path())
+        let presents = |target: &&Target| {
+            target.link.is_some() && target.presents.iter().any(|name| name == node)
+        };
+        self.targets
+            .values()
+            .find(presents)
+            .map(|target| target.place.socket.as_path())
     }
 
     /// This schedd's epoch.
@@ -232,23 +293,33 @@ impl Nodes {
 
     /// Whether the noded that presents `node` has much to read yet.
     pub fn is_behind(&self, node: &str) -> bool {
-        let target = self.targets.values().find(|target| target.presents.iter().any(|name| name == node));
-        let backlog = target.and_then(|target| target.link.as_ref()).map_or(0, Link::backlog);
+        let target = self
+            .targets
+            .values()
+            .find(|target| target.presents.iter().any(|name| name == node));
+        let backlog = target
+            .and_then(|target| target.link.as_ref())
+            .map_or(0, Link::backlog);
         backlog > MOST_AHEAD
     }
 
     /// Sends an order to one noded.
     pub fn send_to(&mut self, index: usize, order: &Order) -> Vec<News> {
-        self.targets.get_mut(&index).map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
+        self.targets
+            .get_mut(&index)
+            .map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
     }
 
     /// Sends an order to every noded that is connected.
     pub fn send_to_all(&mut self, order: &Order) -> Vec<News> {
-        self.targets.values_mut().filter_map(|target| target.send(order)).collect()
+        self.targets
+            .values_mut()
+            .filter_map(|target| target.send(order))
+            .collect()
     }
 
-    /// The noded that notifies a user of a job: that of this `host`, else that of the node on which the job ran,
-    /// else any. None while none is connected.
+    /// The noded that notifies a user of a job: that of this `host`, else that of the node on which
+    /// the job ran, else any. None while none is connected.
     pub fn notifier(&self, host: &str, ran_on: Option<&str>) -> Option<usize> {
         let distance = |target: &Target| {
             let presents = |node: &str| target.presents.iter().any(|name| name == node);
@@ -258,8 +329,13 @@ impl Nodes {
                 _ => 2,
             }
         };
-        let admitted = self.targets.iter().filter(|(_, target)| target.is_admitted());
-        admitted.min_by_key(|(_, target)| distance(target)).map(|(&index, _)| index)
+        let admitted = self
+            .targets
+            .iter()
+            .filter(|(_, target)| target.is_admitted());
+        admitted
+            .min_by_key(|(_, target)| distance(target))
+            .map(|(&index, _)| index)
     }
 
     /// Whether a noded is connected and presents nodes.
@@ -269,22 +345,33 @@ impl Nodes {
 
     /// The nodes a noded presents: it may speak for no others.
     pub fn presents(&self, index: usize) -> &[String] {
-        self.targets.get(&index).map_or(&[], |target| &target.presents)
+        self.targets
+            .get(&index)
+            .map_or(&[], |target| &target.presents)
     }
 
     /// The kernel boot id a noded gave.
     pub fn boot(&self, index: usize) -> String {
-        self.targets.get(&index).map(|target| target.boot.clone()).unwrap_or_default()
+        self.targets
+            .get(&index)
+            .map(|target| target.boot.clone())
+            .unwrap_or_default()
     }
 
     /// The identity of a noded's state directory.
     pub fn directory(&self, index: usize) -> String {
-        self.targets.get(&index).map(|target| target.directory.clone()).unwrap_or_default()
+        self.targets
+            .get(&index)
+            .map(|target| target.directory.clone())
+            .unwrap_or_default()
     }
 
-    /// Does not admit a noded: it is told why and dialled again later, by when what stood in its way may be over.
+    /// Does not admit a noded: it is told why and dialled again later, by when what stood in its
+    /// way may be over.
     pub fn refuse(&mut self, index: usize, why: String) {
-        let Some(target) = self.targets.get_mut(&index) else { return };
+        let Some(target) = self.targets.get_mut(&index) else {
+            return;
+        };
         target.send(&Order::Refuse { why });
         target.presents.clear();
         target.link = None;
@@ -293,9 +380,16 @@ impl Nodes {
 
     /// Tells our own noded to leave with us, also one that has only just been started.
     pub fn leave(&mut self) {
-        for target in self.targets.values_mut().filter(|target| target.place.own.is_some()) {
+        for target in self
+            .targets
+            .values_mut()
+            .filter(|target| target.place.own.is_some())
+        {
             target.send(&Order::Leave);
-            target.process.iter_mut().for_each(daemon::Started::send_away);
+            target
+                .process
+                .iter_mut()
+                .for_each(daemon::Started::send_away);
         }
     }
 }
@@ -320,7 +414,8 @@ impl Target {
         }
     }
 
-    /// Takes over what is configured of this socket; a connection is made anew where other nodes are meant.
+    /// Takes over what is configured of this socket; a connection is made anew where other nodes
+    /// are meant.
     fn move_to(&mut self, place: Place) -> Option<News> {
         let before = std::mem::replace(&mut self.place, place);
         let is_other = (&before.bound, &before.barred) != (&self.place.bound, &self.place.barred);
@@ -353,8 +448,14 @@ impl Target {
     /// Starts our own noded, unless the one last started is on its way; one that ended before it
     /// could be reached is followed by another, after pauses that grow.
     fn start_own(&mut self, now: Span) {
-        let Some(home) = self.place.own.clone() else { return };
-        if self.lives() || self.started.is_some_and(|started| now < started + self.restart) {
+        let Some(home) = self.place.own.clone() else {
+            return;
+        };
+        if self.lives()
+            || self
+                .started
+                .is_some_and(|started| now < started + self.restart)
+        {
             return;
         }
         (self.started, self.pause) = (Some(now), REDIAL);
@@ -370,7 +471,10 @@ impl Target {
 
     /// Whether the noded last started here lives; of one that does not, no zombie stays.
     fn lives(&mut self) -> bool {
-        self.process = self.process.take().and_then(|mut process| process.lives().then_some(process));
+        self.process = self
+            .process
+            .take()
+            .and_then(|mut process| process.lives().then_some(process));
         self.process.is_some()
     }
 
@@ -401,15 +505,30 @@ impl Target {
     /// not who answers at its far end.
     fn admit(&mut self, index: usize, report: Report) -> News {
         match report {
-            Report::Hello { boot, directory, mut nodes, attempts } => {
+            Report::Hello {
+                boot,
+                directory,
+                mut nodes,
+                attempts,
+            } => {
                 nodes.retain(|facts| self.place.admits(&facts.name));
                 self.presents = nodes.iter().map(|facts| facts.name.clone()).collect();
                 (self.boot, self.directory) = (boot.clone(), directory.clone());
                 (self.pause, self.restart) = (REDIAL, REDIAL);
                 self.greeted = true;
-                News::Report(index, Report::Hello { boot, directory, nodes, attempts })
+                News::Report(
+                    index,
+                    Report::Hello {
+                        boot,
+                        directory,
+                        nodes,
+                        attempts,
+                    },
+                )
             }
-            Report::Fenced { epoch } => self.lose(&format!("it follows a newer schedd (epoch {epoch})")),
+            Report::Fenced { epoch } => {
+                self.lose(&format!("it follows a newer schedd (epoch {epoch})"))
+            }
             other => News::Report(index, other),
         }
     }
@@ -428,7 +547,9 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
+    use nix::sys::socket::{
+        AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+    };
     use std::os::fd::AsRawFd;
     use std::sync::mpsc::channel;
     use std::time::Duration;
@@ -437,14 +558,27 @@ mod tests {
     fn a_noded_that_accepts_nobody_is_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("noded.sock");
-        let stuck = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None).unwrap();
+        let stuck = socket(
+            AddressFamily::Unix,
+            SockType::Stream,
+            SockFlag::empty(),
+            None,
+        )
+        .unwrap();
         bind(stuck.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
         listen(&stuck, Backlog::new(1).unwrap()).unwrap();
-        let knocking: Vec<_> = std::iter::from_fn(|| crate::sys::socket::knock(&path).ok()).take(10).collect();
+        let knocking: Vec<_> = std::iter::from_fn(|| crate::sys::socket::knock(&path).ok())
+            .take(10)
+            .collect();
         assert!(knocking.len() < 10);
         let (done, is_done) = channel();
         std::thread::spawn(move || {
-            let place = Place { socket: path, bound: Vec::new(), barred: Vec::new(), own: None };
+            let place = Place {
+                socket: path,
+                bound: Vec::new(),
+                barred: Vec::new(),
+                own: None,
+            };
             let mut target = Target::new(place);
             target.dial(1, clock::monotonic());
             done.send(target.link.is_none())

@@ -79,7 +79,14 @@ impl Notice {
     /// The node on which the job last ran or runs, if the notice is about one job that has started.
     pub fn node(&self) -> Option<&str> {
         match &self.body {
-            Body::Job(turn) => turn.job.life.run.as_ref()?.shares.first().map(|share| share.node.as_str()),
+            Body::Job(turn) => turn
+                .job
+                .life
+                .run
+                .as_ref()?
+                .shares
+                .first()
+                .map(|share| share.node.as_str()),
             Body::Digest { .. } => None,
         }
     }
@@ -101,8 +108,8 @@ impl Notice {
     }
 }
 
-/// The messages about an event. `before`: the state it found the job in; the job is as it left it. No
-/// event: of an array, whose elements make it what it is.
+/// The messages about an event. `before`: the state it found the job in; the job is as it left it.
+/// No event: of an array, whose elements make it what it is.
 pub fn notices(
     setup: &Setup,
     facts: impl FnOnce() -> Arc<ServerFacts>,
@@ -110,17 +117,40 @@ pub fn notices(
     job: &Job,
     event: Option<&Event>,
 ) -> Vec<Notice> {
-    let site = setup.config.server.notify.iter().map(|program| (Whom::Site, program.clone()));
-    let own = job.spec.other.get(ATTRIBUTE).filter(|program| !program.is_empty());
+    let site = setup
+        .config
+        .server
+        .notify
+        .iter()
+        .map(|program| (Whom::Site, program.clone()));
+    let own = job
+        .spec
+        .other
+        .get(ATTRIBUTE)
+        .filter(|program| !program.is_empty());
     let own = own.map(|program| (Whom::User(job.owner.clone()), PathBuf::from(program)));
     let mut programs = site.chain(own).peekable();
     if programs.peek().is_none() || !mail::is_told_alone(job) {
         return Vec::new();
     }
-    let Some((event, what)) = turn(before, job, event) else { return Vec::new() };
-    let body = Body::Job(Box::new(Turn { event, what, job: job.clone(), facts: facts() }));
+    let Some((event, what)) = turn(before, job, event) else {
+        return Vec::new();
+    };
+    let body = Body::Job(Box::new(Turn {
+        event,
+        what,
+        job: job.clone(),
+        facts: facts(),
+    }));
     let user = &job.owner.user;
-    programs.map(|(whom, program)| Notice { whom, user: user.clone(), program, body: body.clone() }).collect()
+    programs
+        .map(|(whom, program)| Notice {
+            whom,
+            user: user.clone(),
+            program,
+            body: body.clone(),
+        })
+        .collect()
 }
 
 fn turn(before: State, job: &Job, event: Option<&Event>) -> Option<(&'static str, String)> {
@@ -136,8 +166,17 @@ fn turn(before: State, job: &Job, event: Option<&Event>) -> Option<(&'static str
             Some((event, what))
         }
         // Its owner needs no letter to know; a program that follows the queue does.
-        None if before != State::Finished && job.life.state == State::Finished && job.life.moved_to.is_none() => {
-            Some(("abort", job.life.comment.clone().unwrap_or_else(|| "Job deleted before it ran".into())))
+        None if before != State::Finished
+            && job.life.state == State::Finished
+            && job.life.moved_to.is_none() =>
+        {
+            Some((
+                "abort",
+                job.life
+                    .comment
+                    .clone()
+                    .unwrap_or_else(|| "Job deleted before it ran".into()),
+            ))
         }
         None => None,
     }
@@ -158,13 +197,22 @@ impl Fold for Folded {
         self.count += 1;
         if let (Body::Job(turn), true) = (&notice.body, self.turns.len() < NAMED) {
             let id = turn.job.id.full(&turn.facts.name);
-            self.turns.push(json!({ "id": id, "event": turn.event, "what": turn.what }));
+            self.turns
+                .push(json!({ "id": id, "event": turn.event, "what": turn.what }));
         }
         self.last = Some((notice.whom, notice.user, notice.program));
     }
 
     fn told(self, _: String) -> Option<Notice> {
         let (whom, user, program) = self.last?;
-        Some(Notice { whom, user, program, body: Body::Digest { count: self.count, turns: self.turns } })
+        Some(Notice {
+            whom,
+            user,
+            program,
+            body: Body::Digest {
+                count: self.count,
+                turns: self.turns,
+            },
+        })
     }
 }

@@ -11,7 +11,9 @@ use crate::model::time::Span;
 use crate::sys::{clock, mailer};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel,
+};
 use std::thread;
 use std::time::Duration;
 
@@ -50,14 +52,23 @@ struct Working {
 impl Postman {
     /// For an installation; without a mailer it has nothing to do.
     pub fn new(setup: &Setup) -> Postman {
-        let office = setup.mailer.clone().map(|mailer| Office { mailer, from: setup.mail_from.clone() });
-        Postman { office, working: None, dropped: 0 }
+        let office = setup.mailer.clone().map(|mailer| Office {
+            mailer,
+            from: setup.mail_from.clone(),
+        });
+        Postman {
+            office,
+            working: None,
+            dropped: 0,
+        }
     }
 
     /// Takes letters to be sent; never waits.
     pub fn post(&mut self, letters: Vec<Letter>) {
         for letter in letters {
-            let Some(working) = self.working() else { return };
+            let Some(working) = self.working() else {
+                return;
+            };
             match working.letters.try_send(letter) {
                 Ok(()) => self.dropped = 0,
                 Err(TrySendError::Full(_)) if self.dropped == 0 => {
@@ -104,28 +115,47 @@ impl Office {
             match inbox.recv_timeout(Duration::from_millis(wait.unsigned_abs())) {
                 Ok(letter) => {
                     let user = letter.user.clone();
-                    rounds.take(&user, letter, clock::monotonic()).iter().for_each(|letter| self.send(letter));
+                    rounds
+                        .take(&user, letter, clock::monotonic())
+                        .iter()
+                        .for_each(|letter| self.send(letter));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            rounds.due(clock::monotonic()).iter().for_each(|letter| self.send(letter));
+            rounds
+                .due(clock::monotonic())
+                .iter()
+                .for_each(|letter| self.send(letter));
         }
-        rounds.due(Span(i64::MAX)).iter().for_each(|letter| self.send(letter));
+        rounds
+            .due(Span(i64::MAX))
+            .iter()
+            .for_each(|letter| self.send(letter));
     }
 
     /// Runs `mailer -f from to ...` as PBS does, with headers and text on standard input.
     ///
-    /// No `--` precedes the recipients: a mailer that a site wrote for PBS takes it for one of them.
-    /// No recipient begins with a dash (`check::mail_address`).
+    /// No `--` precedes the recipients: a mailer that a site wrote for PBS takes it for one of
+    /// them. No recipient begins with a dash (`check::mail_address`).
     fn send(&self, letter: &Letter) {
-        let arguments: Vec<String> =
-            ["-f", &self.from].map(str::to_string).into_iter().chain(letter.to.iter().cloned()).collect();
+        let arguments: Vec<String> = ["-f", &self.from]
+            .map(str::to_string)
+            .into_iter()
+            .chain(letter.to.iter().cloned())
+            .collect();
         let (from, to) = (&self.from, letter.to.join(", "));
-        let message = format!("From: {from}\nTo: {to}\nSubject: PBS JOB {}\n\n{}", letter.job, letter.body);
+        let message = format!(
+            "From: {from}\nTo: {to}\nSubject: PBS JOB {}\n\n{}",
+            letter.job, letter.body
+        );
         if let Err(e) = mailer::send(&self.mailer, &arguments, message.as_bytes(), PATIENCE) {
             let mailer: &Path = &self.mailer;
-            tracing::warn!("{} did not send a letter about {}: {e}", mailer.display(), letter.job);
+            tracing::warn!(
+                "{} did not send a letter about {}: {e}",
+                mailer.display(),
+                letter.job
+            );
         }
     }
 }
@@ -144,7 +174,11 @@ impl Fold for Folded {
     fn fold(&mut self, letter: Letter) {
         self.count += 1;
         if self.lines.len() < NAMED {
-            self.lines.push(format!("{}: {}", letter.job, letter.what.lines().next().unwrap_or_default()));
+            self.lines.push(format!(
+                "{}: {}",
+                letter.job,
+                letter.what.lines().next().unwrap_or_default()
+            ));
         }
         let room = TOLD.saturating_sub(self.to.len());
         self.to.extend(letter.to.into_iter().take(room));
@@ -155,11 +189,20 @@ impl Fold for Folded {
         if count == 0 {
             return None;
         }
-        let mut body = format!("{count} more messages about jobs of {user}:\n{}\n", lines.join("\n"));
+        let mut body = format!(
+            "{count} more messages about jobs of {user}:\n{}\n",
+            lines.join("\n")
+        );
         if count > lines.len() {
             body += &format!("and {} more\n", count - lines.len());
         }
-        Some(Letter { user, to: to.into_iter().collect(), job: format!("{count} messages"), what: String::new(), body })
+        Some(Letter {
+            user,
+            to: to.into_iter().collect(),
+            job: format!("{count} messages"),
+            what: String::new(),
+            body,
+        })
     }
 }
 
@@ -182,14 +225,25 @@ mod tests {
     #[test]
     fn a_flood_becomes_twenty_letters_and_one() {
         let mut rounds: Rounds<Folded> = Rounds::default();
-        let sent = (0..500).filter_map(|job| rounds.take("ann", letter(job), Span(job as i64))).count();
+        let sent = (0..500)
+            .filter_map(|job| rounds.take("ann", letter(job), Span(job as i64)))
+            .count();
         assert_eq!(sent, MOST);
         assert!(rounds.due(Span(59_999)).is_empty());
         let told = rounds.due(Span(60_000));
         assert_eq!(told.len(), 1);
-        assert!(told[0].body.starts_with("480 more messages about jobs of ann:\n20.here: x\n"), "{}", told[0].body);
+        assert!(
+            told[0]
+                .body
+                .starts_with("480 more messages about jobs of ann:\n20.here: x\n"),
+            "{}",
+            told[0].body
+        );
         assert!(told[0].body.ends_with("and 380 more\n"), "{}", told[0].body);
         assert_eq!(rounds.next(), None);
-        assert!(rounds.take("ann", letter(1), Span(60_001)).is_some(), "a new round");
+        assert!(
+            rounds.take("ann", letter(1), Span(60_001)).is_some(),
+            "a new round"
+        );
     }
 }

@@ -4,9 +4,9 @@
 //! that differ are written, and a slip that goes on for one cause is told again only once it has
 //! doubled.
 //!
-//! A promise lapses while no start can be told: its node is down, or others have gone ahead. As long
-//! as its job waits it is remembered, so that the start told then is held against what was promised
-//! first.
+//! A promise lapses while no start can be told: its node is down, or others have gone ahead. As
+//! long as its job waits it is remembered, so that the start told then is held against what was
+//! promised first.
 
 use super::timers::{FIGURES, SOON};
 use crate::model::event::Event;
@@ -57,19 +57,31 @@ struct Slip {
 impl Promises {
     /// Those of an earlier schedd.
     pub fn new(written: BTreeMap<JobId, Promise>) -> Promises {
-        let given = written.into_iter().map(|(job, promise)| (job, Kept::new(promise))).collect();
-        Promises { given, ..Promises::default() }
+        let given = written
+            .into_iter()
+            .map(|(job, promise)| (job, Kept::new(promise)))
+            .collect();
+        Promises {
+            given,
+            ..Promises::default()
+        }
     }
 
     /// Those of the latest cycle.
     pub fn in_force(&self) -> BTreeMap<JobId, Promise> {
         let kept = self.given.iter().filter(|(_, kept)| !kept.lapsed);
-        kept.map(|(job, kept)| (*job, kept.promise.clone())).collect()
+        kept.map(|(job, kept)| (*job, kept.promise.clone()))
+            .collect()
     }
 
-    /// Takes in what a cycle promises; how soon that is to be written, if at all. `waits` tells whether
-    /// a job is still a candidate.
-    pub fn take_in(&mut self, bookings: &[Booking], waits: impl Fn(JobId) -> bool, now: Time) -> Option<Span> {
+    /// Takes in what a cycle promises; how soon that is to be written, if at all. `waits` tells
+    /// whether a job is still a candidate.
+    pub fn take_in(
+        &mut self,
+        bookings: &[Booking],
+        waits: impl Fn(JobId) -> bool,
+        now: Time,
+    ) -> Option<Span> {
         let booked: BTreeSet<JobId> = bookings.iter().map(|booking| booking.job).collect();
         let mut haste = None;
         self.given.retain(|job, kept| {
@@ -82,15 +94,25 @@ impl Promises {
             }
             waits(*job)
         });
-        bookings.iter().filter_map(|booking| self.keep(booking, now)).chain(haste).min()
+        bookings
+            .iter()
+            .filter_map(|booking| self.keep(booking, now))
+            .chain(haste)
+            .min()
     }
 
     /// Takes in one promise.
     fn keep(&mut self, booking: &Booking, now: Time) -> Option<Span> {
         let nodes = booking.nodes.to_vec();
-        let promise = |first| Promise { at: booking.at, first, nodes, earmark: booking.earmark };
+        let promise = |first| Promise {
+            at: booking.at,
+            first,
+            nodes,
+            earmark: booking.earmark,
+        };
         let Some(kept) = self.given.get_mut(&booking.job) else {
-            self.given.insert(booking.job, Kept::new(promise(booking.at)));
+            self.given
+                .insert(booking.job, Kept::new(promise(booking.at)));
             self.unwritten.insert(booking.job);
             return Some(SOON);
         };
@@ -101,7 +123,8 @@ impl Promises {
         }
         kept.promise = promise;
         self.unwritten.insert(booking.job);
-        // The promise of an earlier schedd, or one that had lapsed, has moved without a known cause.
+        // The promise of an earlier schedd, or one that had lapsed, has moved without a known
+        // cause.
         let unknown = booking.was.is_none().then_some(Cause::Changed);
         let slip = match booking.cause.clone().or(unknown) {
             Some(cause) => kept.slipped(booking.at, cause),
@@ -110,20 +133,32 @@ impl Promises {
                 None
             }
         };
-        let haste = if slip.is_some() || had_lapsed { SOON } else { FIGURES };
+        let haste = if slip.is_some() || had_lapsed {
+            SOON
+        } else {
+            FIGURES
+        };
         self.slips.extend(slip.map(|slip| (now, booking.job, slip)));
         Some(haste)
     }
 
     /// The rows to write.
     pub fn changes(&self) -> impl Iterator<Item = Change> {
-        let in_force = |job: &JobId| self.given.get(job).filter(|kept| !kept.lapsed).map(|kept| kept.promise.clone());
+        let in_force = |job: &JobId| {
+            self.given
+                .get(job)
+                .filter(|kept| !kept.lapsed)
+                .map(|kept| kept.promise.clone())
+        };
         let row = move |job: &JobId| Change::Promise(*job, in_force(job));
         let event = |(at, job, slip): &(Time, JobId, Slip)| {
             let Slip { from, to, cause } = slip.clone();
             Change::Event(*at, *job, Event::Slipped { from, to, cause })
         };
-        self.unwritten.iter().map(row).chain(self.slips.iter().map(event))
+        self.unwritten
+            .iter()
+            .map(row)
+            .chain(self.slips.iter().map(event))
     }
 
     /// The rows are on disk.
@@ -135,7 +170,13 @@ impl Promises {
 
 impl Kept {
     fn new(promise: Promise) -> Kept {
-        Kept { told: promise.at, promise, lapsed: false, latest: None, slips: 0 }
+        Kept {
+            told: promise.at,
+            promise,
+            lapsed: false,
+            latest: None,
+            slips: 0,
+        }
     }
 
     /// What is to be told of a move.
@@ -144,7 +185,11 @@ impl Kept {
             (self.told, self.latest) = (to, None);
             return None;
         }
-        let before = self.latest.as_ref().filter(|(before, _)| *before == cause).map(|&(_, length)| length);
+        let before = self
+            .latest
+            .as_ref()
+            .filter(|(before, _)| *before == cause)
+            .map(|&(_, length)| length);
         let length = to.since(self.told);
         if length < before.map_or(LEAST, |before| before.max(AGAIN)) || self.slips >= MOST {
             return None;
@@ -161,31 +206,56 @@ mod tests {
     use super::*;
 
     fn kept(at: i64) -> Kept {
-        Kept::new(Promise { at: Time(at * 1000), first: Time(at * 1000), nodes: vec![], earmark: None })
+        Kept::new(Promise {
+            at: Time(at * 1000),
+            first: Time(at * 1000),
+            nodes: vec![],
+            earmark: None,
+        })
     }
 
     /// The slips told when a promise for 100 s moves there, one after the other, in seconds.
     fn told(moves: &[(i64, Cause)]) -> Vec<(i64, i64)> {
         let mut kept = kept(100);
-        let slips = moves.iter().filter_map(|(to, cause)| kept.slipped(Time(*to), cause.clone()));
-        slips.map(|slip| (slip.from.0 / 1000, slip.to.0 / 1000)).collect()
+        let slips = moves
+            .iter()
+            .filter_map(|(to, cause)| kept.slipped(Time(*to), cause.clone()));
+        slips
+            .map(|slip| (slip.from.0 / 1000, slip.to.0 / 1000))
+            .collect()
     }
 
     fn overdue(job: u64) -> Cause {
-        Cause::Overdue { job: JobId::job(job) }
+        Cause::Overdue {
+            job: JobId::job(job),
+        }
     }
 
     #[test]
     fn each_slip_is_told_with_its_cause_and_a_move_forward_is_none() {
         let lost = Cause::NodeLost { node: "n1".into() };
-        let moves = [(200_000, overdue(1)), (300_000, lost), (250_000, Cause::Changed), (260_000, overdue(1))];
+        let moves = [
+            (200_000, overdue(1)),
+            (300_000, lost),
+            (250_000, Cause::Changed),
+            (260_000, overdue(1)),
+        ];
         assert_eq!(told(&moves), [(100, 200), (200, 300), (250, 260)]);
     }
 
     fn booking(job: u64, at: i64) -> Booking {
         let (job, at) = (JobId::job(job), Time(at * 1000));
         let (class, nodes) = (crate::sched::snapshot::ClassId(0), [].into());
-        Booking { job, class, at, until: at + Span::seconds(60), nodes, was: None, cause: None, earmark: None }
+        Booking {
+            job,
+            class,
+            at,
+            until: at + Span::seconds(60),
+            nodes,
+            was: None,
+            cause: None,
+            earmark: None,
+        }
     }
 
     /// The row to write of job 1's promise: its start and what was promised first, in seconds.
@@ -203,31 +273,63 @@ mod tests {
         promises.take_in(&[booking(1, 100)], |_| true, Time(0));
         promises.written();
         assert!(promises.take_in(&[], |_| true, Time(1000)).is_some());
-        assert!(matches!(promises.changes().next(), Some(Change::Promise(_, None))), "it is told no more");
+        assert!(
+            matches!(promises.changes().next(), Some(Change::Promise(_, None))),
+            "it is told no more"
+        );
         promises.written();
         assert_eq!(promises.take_in(&[], |_| true, Time(2000)), None);
         promises.take_in(&[booking(1, 300)], |_| true, Time(3000));
-        assert_eq!((row(&promises), promises.slips.len()), (Some((300, 100)), 1));
+        assert_eq!(
+            (row(&promises), promises.slips.len()),
+            (Some((300, 100)), 1)
+        );
         promises.written();
         promises.take_in(&[], |_| false, Time(4000));
         promises.take_in(&[booking(1, 400)], |_| true, Time(5000));
-        assert_eq!((row(&promises), promises.slips.len()), (Some((400, 400)), 0), "it had started meanwhile");
+        assert_eq!(
+            (row(&promises), promises.slips.len()),
+            (Some((400, 400)), 0),
+            "it had started meanwhile"
+        );
     }
 
     #[test]
     fn a_promise_that_moves_with_the_clock_has_no_slip() {
         let mut promises = Promises::default();
         promises.take_in(&[booking(1, 100)], |_| true, Time(0));
-        let moved = Booking { was: Some(Time(100_000)), ..booking(1, 200) };
+        let moved = Booking {
+            was: Some(Time(100_000)),
+            ..booking(1, 200)
+        };
         promises.take_in(&[moved], |_| true, Time(0));
-        assert_eq!((row(&promises), promises.slips.len()), (Some((200, 100)), 0));
-        promises.take_in(&[Booking { cause: Some(overdue(2)), ..booking(1, 300) }], |_| true, Time(0));
-        assert_eq!(promises.slips.iter().map(|(_, _, slip)| slip.from).collect::<Vec<Time>>(), [Time(200_000)]);
+        assert_eq!(
+            (row(&promises), promises.slips.len()),
+            (Some((200, 100)), 0)
+        );
+        promises.take_in(
+            &[Booking {
+                cause: Some(overdue(2)),
+                ..booking(1, 300)
+            }],
+            |_| true,
+            Time(0),
+        );
+        assert_eq!(
+            promises
+                .slips
+                .iter()
+                .map(|(_, _, slip)| slip.from)
+                .collect::<Vec<Time>>(),
+            [Time(200_000)]
+        );
     }
 
     #[test]
     fn an_overdue_job_does_not_fill_the_spool() {
-        let moves: Vec<_> = (0..100_000).map(|step| (100_000 + step * 100, overdue(1))).collect();
+        let moves: Vec<_> = (0..100_000)
+            .map(|step| (100_000 + step * 100, overdue(1)))
+            .collect();
         let told = told(&moves);
         assert_eq!(told[..3], [(100, 101), (101, 161), (161, 222)]);
         assert!(told.len() < 15, "{told:?}");

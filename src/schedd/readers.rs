@@ -92,30 +92,50 @@ impl Readers {
         let (bell, far) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         far.set_nonblocking(true)?;
-        let desk = Arc::new(Desk { queue: Mutex::default(), changed: Condvar::new(), bell: far });
+        let desk = Arc::new(Desk {
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            bell: far,
+        });
         for _ in 0..THREADS {
             let (desk, file) = (desk.clone(), file.clone());
-            thread::Builder::new().name("reader".into()).spawn(move || read(&desk, &file))?;
+            thread::Builder::new()
+                .name("reader".into())
+                .spawn(move || read(&desk, &file))?;
         }
         Ok(Readers { desk, bell })
     }
 
     /// Hands a connection over.
     pub fn serve(&self, stream: UnixStream, caller: Caller, question: Question) {
-        self.take_in(Asking { stream, caller, asked: Asked::Spool(question) });
+        self.take_in(Asking {
+            stream,
+            caller,
+            asked: Asked::Spool(question),
+        });
     }
 
     /// Hands a connection over whose question is about what is to come.
     pub fn study(&self, stream: UnixStream, caller: Caller, study: Study) {
-        self.take_in(Asking { stream, caller, asked: Asked::Ahead(study) });
+        self.take_in(Asking {
+            stream,
+            caller,
+            asked: Asked::Ahead(study),
+        });
     }
 
     fn take_in(&self, asking: Asking) {
         let mut queue = self.desk.queue();
         let uid = asking.caller.owner.uid;
-        let own = || queue.waiting.iter().filter(|asking| asking.caller.owner.uid == uid);
+        let own = || {
+            queue
+                .waiting
+                .iter()
+                .filter(|asking| asking.caller.owner.uid == uid)
+        };
         let studies = own().filter(|asking| asking.is_study()).count();
-        let is_too_much = own().count() >= QUEUED_OF_ONE || (asking.is_study() && studies >= STUDIES_OF_ONE);
+        let is_too_much =
+            own().count() >= QUEUED_OF_ONE || (asking.is_study() && studies >= STUDIES_OF_ONE);
         if queue.waiting.len() >= QUEUED || (is_too_much && !asking.caller.privileged) {
             let busy = Reply::Refused(Refusal::spool(BUSY));
             let _ = frame::write(&mut &asking.stream, &busy);
@@ -158,7 +178,10 @@ impl Desk {
             if let Some(asking) = queue.take() {
                 return asking;
             }
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self
+                .changed
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -180,7 +203,11 @@ impl Desk {
 impl Queue {
     fn take(&mut self) -> Option<Asking> {
         let occupied = &self.occupied;
-        let free = |asking: &Asking| occupied.get(&asking.caller.owner.uid).is_none_or(|&count| count < THREADS_OF_ONE);
+        let free = |asking: &Asking| {
+            occupied
+                .get(&asking.caller.owner.uid)
+                .is_none_or(|&count| count < THREADS_OF_ONE)
+        };
         let may = |asking: &Asking| free(asking) && !(self.studies && asking.is_study());
         let at = self.waiting.iter().position(may)?;
         let asking = self.waiting.remove(at)?;
@@ -201,7 +228,8 @@ fn read(desk: &Desk, file: &Path) {
                 .ok()
                 .flatten();
         }
-        // A question that makes its reader panic costs its asker the answer, and nobody else anything.
+        // A question that makes its reader panic costs its asker the answer, and nobody else
+        // anything.
         let answered = panic::catch_unwind(AssertUnwindSafe(|| match &mut reader {
             Some(reader) => answer(reader, asking),
             None => refuse(asking),
@@ -209,7 +237,13 @@ fn read(desk: &Desk, file: &Path) {
         if answered.is_err() {
             reader = None;
         }
-        desk.finish(uid, is_study, answered.ok().and_then(|answered| answered.inspect_err(log).ok()));
+        desk.finish(
+            uid,
+            is_study,
+            answered
+                .ok()
+                .and_then(|answered| answered.inspect_err(log).ok()),
+        );
     }
 }
 
@@ -218,22 +252,35 @@ fn log(error: &FrameError) {
 }
 
 fn refuse(asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
-    let Asking { mut stream, caller, .. } = asking;
-    frame::write(&mut stream, &Reply::Refused(Refusal::spool("the spool cannot be read now")))?;
+    let Asking {
+        mut stream, caller, ..
+    } = asking;
+    frame::write(
+        &mut stream,
+        &Reply::Refused(Refusal::spool("the spool cannot be read now")),
+    )?;
     Ok((stream, caller))
 }
 
 fn answer(reader: &mut Reader, asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
-    let Asking { mut stream, caller, asked } = asking;
+    let Asking {
+        mut stream,
+        caller,
+        asked,
+    } = asking;
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let viewer = Viewer { owner: caller.owner.clone(), privileged: caller.privileged };
+    let viewer = Viewer {
+        owner: caller.owner.clone(),
+        privileged: caller.privileged,
+    };
     let until = clock::monotonic() + LONGEST;
     let each = &mut |part| {
         if clock::monotonic() > until {
             return Err(SpoolError::Io(ErrorKind::TimedOut.into()));
         }
-        frame::write(&mut stream, &Reply::Part(part)).map_err(|error| SpoolError::Io(io::Error::other(error)))
+        frame::write(&mut stream, &Reply::Part(part))
+            .map_err(|error| SpoolError::Io(io::Error::other(error)))
     };
     let answered = match asked {
         Asked::Spool(question) => reader.answer(&question, viewer, each),

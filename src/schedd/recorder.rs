@@ -1,6 +1,6 @@
 //! A file in which all that the cycles go by is written down, line by line (`[cycle] record`), for
-//! `qsim check --recorded`. It is a means to find out, so it never stands in the way: what cannot be
-//! written is said in the log once, and nothing more is written.
+//! `qsim check --recorded`. It is a means to find out, so it never stands in the way: what cannot
+//! be written is said in the log once, and nothing more is written.
 
 use crate::sched::change::Entry;
 use nix::libc::O_NONBLOCK;
@@ -24,15 +24,29 @@ impl Recorder {
     pub fn open(path: &Path, limit: u64) -> Option<Recorder> {
         let mut options = OpenOptions::new();
         // Whoever opens a pipe would wait for its other end.
-        options.read(true).append(true).create(true).mode(0o600).custom_flags(O_NONBLOCK);
+        options
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(O_NONBLOCK);
         let file = options.open(path);
         let opened = file.and_then(|file| Ok((file.metadata()?, file)));
         match opened {
-            Ok((facts, _)) if !facts.is_file() => tracing::error!("{}: not a file to record in", path.display()),
+            Ok((facts, _)) if !facts.is_file() => {
+                tracing::error!("{}: not a file to record in", path.display())
+            }
             Ok((facts, file)) => {
                 let is_torn = facts.len() > 0 && !ends_a_line(&file, facts.len());
-                let (file, room) = (Some(BufWriter::new(file)), limit.saturating_sub(facts.len()));
-                let mut recorder = Recorder { path: path.to_path_buf(), file, room };
+                let (file, room) = (
+                    Some(BufWriter::new(file)),
+                    limit.saturating_sub(facts.len()),
+                );
+                let mut recorder = Recorder {
+                    path: path.to_path_buf(),
+                    file,
+                    room,
+                };
                 if is_torn {
                     recorder.write(b"");
                 }
@@ -58,7 +72,10 @@ impl Recorder {
         self.room = self.room.saturating_sub(needed);
         match written {
             Ok(()) if !is_full => return,
-            Ok(()) => tracing::warn!("{}: as long as it may be (record_size)", self.path.display()),
+            Ok(()) => tracing::warn!(
+                "{}: as long as it may be (record_size)",
+                self.path.display()
+            ),
             Err(error) => tracing::error!("{}: {error}", self.path.display()),
         }
         self.flush();
@@ -74,7 +91,8 @@ impl Recorder {
     }
 }
 
-/// Whether the last line is whole: a schedd that was killed, or whose disk was full, leaves half of one.
+/// Whether the last line is whole: a schedd that was killed, or whose disk was full, leaves half of
+/// one.
 fn ends_a_line(file: &File, length: u64) -> bool {
     let mut last = [0];
     file.read_exact_at(&mut last, length - 1).is_ok() && last == *b"\n"
@@ -100,7 +118,11 @@ mod tests {
             recorder.flush();
             let text = std::fs::read_to_string(&path).unwrap();
             assert_eq!(text.lines().last(), Some("\"next\""), "{torn}");
-            assert_eq!(text.lines().count(), 1 + usize::from(!torn.is_empty()), "{torn}");
+            assert_eq!(
+                text.lines().count(),
+                1 + usize::from(!torn.is_empty()),
+                "{torn}"
+            );
         }
         nix::unistd::mkfifo(&folder.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(Recorder::open(&folder.path().join("pipe"), 100).is_none());
@@ -115,7 +137,10 @@ mod tests {
             (0..9).for_each(|_| recorder.write(b"\"0123456789012345678\""));
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.len() <= 100 && text.lines().last() == Some("\"full\""), "{text}");
+        assert!(
+            text.len() <= 100 && text.lines().last() == Some("\"full\""),
+            "{text}"
+        );
         assert!(Recorder::open(folder.path(), 100).is_none());
     }
 }

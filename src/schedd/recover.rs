@@ -54,21 +54,31 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let epoch = spool.meta::<u64>("epoch")?.unwrap_or(0) + 1;
     let reservations = spool.reservations()?;
     let grantees = spool.meta(Grantees::KEY)?.unwrap_or_default();
-    let setup = setup.granted_to(grantees).amended(Arc::new(spool.amendments()?));
+    let setup = setup
+        .granted_to(grantees)
+        .amended(Arc::new(spool.amendments()?));
     for misfit in &setup.misfits {
-        tracing::warn!("what qmgr has said does not fit {}: {misfit}", setup.home.config.display());
+        tracing::warn!(
+            "what qmgr has said does not fit {}: {misfit}",
+            setup.home.config.display()
+        );
     }
     let mut first = first_changes(&setup, &clock, new, epoch)?;
     let queues = reservations.iter().filter_map(Reservation::queue);
-    first.push(Change::Queues(setup.queues.iter().cloned().chain(queues).collect()));
-    spool.commit(&first).with_context(|| file.display().to_string())?;
+    first.push(Change::Queues(
+        setup.queues.iter().cloned().chain(queues).collect(),
+    ));
+    spool
+        .commit(&first)
+        .with_context(|| file.display().to_string())?;
     let mut jobs = spool.live_jobs()?;
     jobs.extend(spool.unsettled_jobs()?);
     let mut nodes = spool.nodes()?;
     let settling = Settling::of(&nodes);
     nodes.iter_mut().for_each(|node| node.up = false);
     let next = spool.meta::<u64>("next")?.unwrap_or(1);
-    let (verdicts, promises, last_cycle) = (spool.verdicts()?, spool.promises()?, spool.last_cycle()?);
+    let (verdicts, promises, last_cycle) =
+        (spool.verdicts()?, spool.promises()?, spool.last_cycle()?);
     let mut ledger = Ledger::new(setup, clock, jobs, nodes, spool.tellings()?, next);
     ledger.ties.load(spool.open_ties()?);
     for (resource, job) in ledger.asked_in_vain() {
@@ -82,9 +92,21 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     ledger.accrue_anew();
     ledger.forget_unasked();
     ledger.load_reservations(reservations);
-    ledger.load_usage(charging::rebuild(ledger.setup.policy.usage.clone(), &spool)?);
+    ledger.load_usage(charging::rebuild(
+        ledger.setup.policy.usage.clone(),
+        &spool,
+    )?);
     ledger.recall(&promises);
-    Ok(Recovered { lock, spool, ledger, epoch, verdicts, settling, promises, last_cycle })
+    Ok(Recovered {
+        lock,
+        spool,
+        ledger,
+        epoch,
+        verdicts,
+        settling,
+        promises,
+        last_cycle,
+    })
 }
 
 fn first_changes(setup: &Setup, clock: &Clock, new: bool, epoch: u64) -> Result<Vec<Change>> {
@@ -92,8 +114,14 @@ fn first_changes(setup: &Setup, clock: &Clock, new: bool, epoch: u64) -> Result<
     changes.extend(setup.facts_on_disk()?);
     if new {
         let reading = timers::read_clocks();
-        changes.push(Change::ClockStep(clock.now(&reading), clock.table().offset()));
-        changes.push(Change::Meta("clock", serde_json::to_string(&clock.save(&reading))?));
+        changes.push(Change::ClockStep(
+            clock.now(&reading),
+            clock.table().offset(),
+        ));
+        changes.push(Change::Meta(
+            "clock",
+            serde_json::to_string(&clock.save(&reading))?,
+        ));
     }
     Ok(changes)
 }

@@ -1,5 +1,5 @@
-//! `pbs_release_nodes`: a running job gives nodes back before its end. What runs of it there is ended, its node files
-//! lose their lines, and it is charged for them until now.
+//! `pbs_release_nodes`: a running job gives nodes back before its end. What runs of it there is
+//! ended, its node files lose their lines, and it is charged for them until now.
 
 use super::ledger::Ledger;
 use super::reports::first_node;
@@ -20,50 +20,97 @@ impl Desk<'_> {
         if id.is_array() {
             return Err(Refusal::not_for_arrays());
         }
-        let runs = |run: &&Run| run.session.is_some() && run.has_script() && job.life.want == Want::Run;
-        let run = job.life.open_run().filter(runs).ok_or_else(Refusal::bad_state)?;
+        let runs =
+            |run: &&Run| run.session.is_some() && run.has_script() && job.life.want == Want::Run;
+        let run = job
+            .life
+            .open_run()
+            .filter(runs)
+            .ok_or_else(Refusal::bad_state)?;
         let asked = self.select(keep)?;
         let division = run.divide(keep, &asked, |node| Some(&self.ledger.node(node)?.facts))?;
         let by = self.caller.shown();
-        self.ledger.happen(id, Event::NodesReleased { by, attempt: run.attempt, division });
+        self.ledger.happen(
+            id,
+            Event::NodesReleased {
+                by,
+                attempt: run.attempt,
+                division,
+            },
+        );
         Ok(Granted::Orders(follow(self.ledger, id)))
     }
 
     fn select(&self, keep: &Keep) -> Result<Select, Refusal> {
-        let Keep::Select(text) = keep else { return Ok(Select::default()) };
+        let Keep::Select(text) = keep else {
+            return Ok(Select::default());
+        };
         let asked = [("select".to_string(), text.clone())];
         Ok(Request::parse(&asked, &self.ledger.setup.resources)?.select)
     }
 }
 
-/// A job's files are being copied away (`-W release_nodes_on_stageout`): it gives back all but its script's host, if it
-/// is to.
+/// A job's files are being copied away (`-W release_nodes_on_stageout`): it gives back all but its
+/// script's host, if it is to.
 pub fn at_stage_out(ledger: &mut Ledger, id: JobId, attempt: Attempt) -> Orders {
-    let Some(job) = ledger.job(id).cloned() else { return Vec::new() };
-    let asks = job.spec.other.get("release_nodes_on_stageout").is_some_and(|text| text == "True");
-    let run = job.life.open_run().filter(|run| asks && run.attempt == attempt && run.has_script());
+    let Some(job) = ledger.job(id).cloned() else {
+        return Vec::new();
+    };
+    let asks = job
+        .spec
+        .other
+        .get("release_nodes_on_stageout")
+        .is_some_and(|text| text == "True");
+    let run = job
+        .life
+        .open_run()
+        .filter(|run| asks && run.attempt == attempt && run.has_script());
     let Some(run) = run else { return Vec::new() };
-    let Ok(division) = run.divide(&Keep::Nothing, &Select::default(), |_| None) else { return Vec::new() };
+    let Ok(division) = run.divide(&Keep::Nothing, &Select::default(), |_| None) else {
+        return Vec::new();
+    };
     let by = format!("schedd@{}", ledger.setup.host);
-    ledger.happen(id, Event::NodesReleased { by, attempt, division });
+    ledger.happen(
+        id,
+        Event::NodesReleased {
+            by,
+            attempt,
+            division,
+        },
+    );
     follow(ledger, id)
 }
 
 /// What nodes are told of a job that has given some back.
 fn follow(ledger: &mut Ledger, id: JobId) -> Orders {
-    let Some(job) = ledger.job(id).cloned() else { return Vec::new() };
+    let Some(job) = ledger.job(id).cloned() else {
+        return Vec::new();
+    };
     let mut orders = tasks::withdraw(ledger, &job);
-    let Some(job) = ledger.job(id) else { return orders };
+    let Some(job) = ledger.job(id) else {
+        return orders;
+    };
     orders.extend(first_node(job).and_then(|node| Some((node.to_string(), places(job, 0)?))));
-    let Some(run) = job.life.open_run() else { return orders };
+    let Some(run) = job.life.open_run() else {
+        return orders;
+    };
     let stays = run.tasks().open().filter(|(_, task)| !task.ending);
-    orders.extend(stays.filter_map(|(task, _)| Some((run.share_of_task(task)?.node.clone(), places(job, task)?))));
+    orders.extend(
+        stays.filter_map(|(task, _)| {
+            Some((run.share_of_task(task)?.node.clone(), places(job, task)?))
+        }),
+    );
     orders
 }
 
-/// The node file of a process of a job that has given nodes back: what it was started with names more. To be told
-/// again to a node that may have missed it.
+/// The node file of a process of a job that has given nodes back: what it was started with names
+/// more. To be told again to a node that may have missed it.
 pub fn places(job: &Job, task: TaskNumber) -> Option<Order> {
     let run = job.life.open_run().filter(|run| !run.released.is_empty())?;
-    Some(Order::Places { job: job.id, attempt: run.attempt, task, nodes: node_file(&run.shares) })
+    Some(Order::Places {
+        job: job.id,
+        attempt: run.attempt,
+        task,
+        nodes: node_file(&run.shares),
+    })
 }

@@ -1,5 +1,5 @@
-//! Another configuration while schedd runs: `lanai.toml` read anew, or said by `qmgr`; what follows from it
-//! beyond the ledger.
+//! Another configuration while schedd runs: `lanai.toml` read anew, or said by `qmgr`; what follows
+//! from it beyond the ledger.
 
 use super::charging;
 use super::chooser::Chooser;
@@ -22,18 +22,26 @@ impl Schedd {
     pub(super) fn reload(&mut self) {
         let setup = &self.ledger.setup;
         let mut next = match Setup::read(setup.home.clone()) {
-            Ok(read) => read.granted_to(setup.grantees.clone()).amended(setup.amendments.clone()),
+            Ok(read) => read
+                .granted_to(setup.grantees.clone())
+                .amended(setup.amendments.clone()),
             Err(error) => return tracing::error!("not reloaded, all stays as it was: {error:#}"),
         };
         if let Some(why) = needed(&self.ledger, &next) {
-            return tracing::error!("not reloaded, all stays as it was: {}: {why}", next.home.config.display());
+            return tracing::error!(
+                "not reloaded, all stays as it was: {}: {why}",
+                next.home.config.display()
+            );
         }
         for fixed in keep_fixed(setup, &mut next) {
             tracing::warn!("{fixed}: stays as it was until schedd is started anew");
         }
         let changed = changes(setup, &next);
         for misfit in &next.misfits {
-            tracing::warn!("what qmgr has said does not fit {}: {misfit}", next.home.config.display());
+            tracing::warn!(
+                "what qmgr has said does not fit {}: {misfit}",
+                next.home.config.display()
+            );
         }
         match self.ledger.reconfigure(next) {
             Ok(()) if changed.is_empty() => self.reloaded = Some("nothing has changed".to_string()),
@@ -42,9 +50,12 @@ impl Schedd {
         }
     }
 
-    /// Once another configuration is on disk, the parts of schedd that went by the one before follow it.
+    /// Once another configuration is on disk, the parts of schedd that went by the one before
+    /// follow it.
     pub(super) fn take_up_setup(&mut self) {
-        let Some(before) = self.ledger.take_setup() else { return };
+        let Some(before) = self.ledger.take_setup() else {
+            return;
+        };
         if let Some(changed) = self.reloaded.take() {
             tracing::info!("reloaded: {changed}");
         }
@@ -71,7 +82,11 @@ impl Schedd {
         let setup = &self.ledger.setup;
         self.timers.poll = self.timers.poll.min(now + setup.config.cycle.poll_interval);
         if before.config.server.history != setup.config.server.history {
-            self.timers.purge = self.timers.purge.min(now + Span::seconds(1)).min(now + timers::PURGE);
+            self.timers.purge = self
+                .timers
+                .purge
+                .min(now + Span::seconds(1))
+                .min(now + timers::PURGE);
         }
         if before.policy.usage != setup.policy.usage {
             self.count_anew();
@@ -90,14 +105,20 @@ impl Schedd {
     fn count_anew(&mut self) {
         match charging::rebuild(self.ledger.setup.policy.usage.clone(), &self.spool) {
             Ok(usage) => self.ledger.load_usage(usage),
-            Err(error) => tracing::error!("usage cannot be counted anew, and counts as before: {error}"),
+            Err(error) => {
+                tracing::error!("usage cannot be counted anew, and counts as before: {error}")
+            }
         }
     }
 }
 
 /// A resource that jobs ask for, and that is gone or is something else: which, and what to do.
 fn needed(ledger: &Ledger, next: &Setup) -> Option<String> {
-    let is_other = |name: &str, kind: Kind| next.resources.get(name).is_none_or(|other| other.kind != kind);
+    let is_other = |name: &str, kind: Kind| {
+        next.resources
+            .get(name)
+            .is_none_or(|other| other.kind != kind)
+    };
     ledger.setup.resources.iter().filter(|(name, known)| is_other(name, known.kind)).find_map(|(name, _)| {
         let who = ledger.asks_for(name)?;
         Some(format!(
@@ -140,21 +161,37 @@ fn changes(now: &Setup, next: &Setup) -> Vec<String> {
     let settings = |setup: &Setup| resolved(&setup.config, &setup.text, &setup.amendments);
     let place = |setting: &Setting| (setting.section, setting.name.clone(), setting.key.clone());
     let (before, after) = (settings(now), settings(next));
-    let values: BTreeMap<_, _> = before.iter().map(|setting| (place(setting), &setting.value)).collect();
+    let values: BTreeMap<_, _> = before
+        .iter()
+        .map(|setting| (place(setting), &setting.value))
+        .collect();
     let told = |setting: &Setting| match &setting.value {
         Some(value) => format!("{} = {value}", setting.title()),
         None => format!("{} is not set", setting.title()),
     };
-    let is_new = |setting: &&Setting| values.get(&place(setting)).is_none_or(|value| **value != setting.value);
+    let is_new = |setting: &&Setting| {
+        values
+            .get(&place(setting))
+            .is_none_or(|value| **value != setting.value)
+    };
     let mut changed: Vec<String> = after.iter().filter(is_new).map(told).collect();
-    let (places, sections): (BTreeSet<_>, BTreeSet<_>) =
-        after.iter().map(|setting| (place(setting), (setting.section, setting.name.as_deref()))).unzip();
-    let gone = before.iter().filter(|setting| !places.contains(&place(setting)));
+    let (places, sections): (BTreeSet<_>, BTreeSet<_>) = after
+        .iter()
+        .map(|setting| (place(setting), (setting.section, setting.name.as_deref())))
+        .unzip();
+    let gone = before
+        .iter()
+        .filter(|setting| !places.contains(&place(setting)));
     let mut gone: Vec<String> = gone
-        .map(|setting| match (&setting.name, sections.contains(&(setting.section, setting.name.as_deref()))) {
-            (_, true) => format!("{} is not set", setting.title()),
-            (Some(name), false) => format!("no [[{}]] {name}", setting.section),
-            (None, false) => format!("no [{}]", setting.section),
+        .map(|setting| {
+            match (
+                &setting.name,
+                sections.contains(&(setting.section, setting.name.as_deref())),
+            ) {
+                (_, true) => format!("{} is not set", setting.title()),
+                (Some(name), false) => format!("no [[{}]] {name}", setting.section),
+                (None, false) => format!("no [{}]", setting.section),
+            }
         })
         .collect();
     gone.dedup();

@@ -8,8 +8,14 @@ use crate::model::state::{Holds, State};
 use crate::model::time::{Time, Wall};
 use chrono::{DateTime, Local};
 
-/// The comment after `event`: Some(None) clears it, None leaves it. `server` is the name of the server.
-pub fn comment(job: &Job, event: &Event, server: &str, wall: impl Fn(Time) -> Wall) -> Option<Option<String>> {
+/// The comment after `event`: Some(None) clears it, None leaves it. `server` is the name of the
+/// server.
+pub fn comment(
+    job: &Job,
+    event: &Event,
+    server: &str,
+    wall: impl Fn(Time) -> Wall,
+) -> Option<Option<String>> {
     let now = || shown(wall(job.life.mtime));
     match event {
         Event::Held { by, .. } => {
@@ -23,17 +29,21 @@ pub fn comment(job: &Job, event: &Event, server: &str, wall: impl Fn(Time) -> Wa
         Event::FailedRerun { .. } | Event::Retried { .. } => Some(None),
         Event::Shoved { .. } if is_put_off(job) => Some(None),
         Event::StartRefused { why, .. } => Some(Some(format!("{REFUSED}{why}"))),
-        Event::ContactLost { node } => Some(Some(format!("Lost contact with node {node} on {}", now()))),
-        Event::StartTimedOut { after, .. } => {
-            Some(Some(format!("Job start not confirmed within {} s, being cancelled", after.as_seconds())))
+        Event::ContactLost { node } => {
+            Some(Some(format!("Lost contact with node {node} on {}", now())))
         }
+        Event::StartTimedOut { after, .. } => Some(Some(format!(
+            "Job start not confirmed within {} s, being cancelled",
+            after.as_seconds()
+        ))),
         Event::Preempted { .. } => made_way(job, "Job is preempted", server).map(Some),
         Event::RoomMade { by } => {
             let jobs = shown_some(by, |job| job.full(server));
             Some(Some(format!("Not Running: Waits for {jobs} to make way")))
         }
         Event::Ended { .. }
-            if job.life.state == State::Queued && job.life.run.as_ref().is_some_and(|run| job.makes_way(run)) =>
+            if job.life.state == State::Queued
+                && job.life.run.as_ref().is_some_and(|run| job.makes_way(run)) =>
         {
             Some(made_way(job, "Not Running: Job was preempted", server))
         }
@@ -67,13 +77,18 @@ fn is_put_off(job: &Job) -> bool {
 
 /// Whether a job's comment is that a hook has refused its start.
 pub fn is_refused_start(job: &Job) -> bool {
-    job.life.comment.as_deref().is_some_and(|comment| comment.starts_with(REFUSED))
+    job.life
+        .comment
+        .as_deref()
+        .is_some_and(|comment| comment.starts_with(REFUSED))
 }
 
 /// As PBS dates a hold: `Fri Nov 11 17:57:05 2016`, in the server's time zone.
 fn shown(wall: Wall) -> String {
     let time = DateTime::from_timestamp(wall.0, 0).unwrap_or_default();
-    time.with_timezone(&Local).format("%a %b %e %H:%M:%S %Y").to_string()
+    time.with_timezone(&Local)
+        .format("%a %b %e %H:%M:%S %Y")
+        .to_string()
 }
 
 fn after_end(job: &Job, how: &How, wall: &impl Fn(Time) -> Wall) -> Option<String> {
@@ -81,7 +96,10 @@ fn after_end(job: &Job, how: &How, wall: &impl Fn(Time) -> Wall) -> Option<Strin
     match how {
         How::CannotStart { why, .. } => Some(format!("Job could not be started: {why}")),
         How::AwaitsFiles(files) => {
-            let at = job.life.not_before.map_or(String::new(), |at| format!(" on {}", shown(wall(at))));
+            let at = job
+                .life
+                .not_before
+                .map_or(String::new(), |at| format!(" on {}", shown(wall(at))));
             Some(format!("{AWAITED}{at}: {files}"))
         }
         How::ShepherdLost => lost(job, "its shepherd was killed"),
@@ -113,5 +131,6 @@ fn put_off(job: &Job, why: &str, wall: &impl Fn(Time) -> Wall) -> String {
 
 /// A job that may be run again is back in its queue; any other is told why it ended.
 fn lost(job: &Job, why: &str) -> Option<String> {
-    (job.life.state == State::Finished).then(|| format!("Job was lost: {why}, and it may not be run again"))
+    (job.life.state == State::Finished)
+        .then(|| format!("Job was lost: {why}, and it may not be run again"))
 }

@@ -35,26 +35,44 @@ pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut V
     for facts in &inventory.nodes {
         node_up(ledger, facts, inventory);
     }
-    for (job, attempt, _, standing) in inventory.attempts.iter().filter(|(_, _, task, _)| *task == 0) {
+    for (job, attempt, _, standing) in inventory
+        .attempts
+        .iter()
+        .filter(|(_, _, task, _)| *task == 0)
+    {
         attempt_stands(ledger, *job, *attempt, standing, &inventory.boot, orders);
     }
-    let known: BTreeSet<(JobId, Attempt)> =
-        inventory.attempts.iter().filter(|known| known.2 == 0).map(|known| (known.0, known.1)).collect();
-    for job in running_on(ledger, |node| inventory.nodes.iter().any(|facts| facts.name == node)) {
-        let Some(run) = job.life.open_run().filter(|run| !known.contains(&(job.id, run.attempt))) else { continue };
+    let known: BTreeSet<(JobId, Attempt)> = inventory
+        .attempts
+        .iter()
+        .filter(|known| known.2 == 0)
+        .map(|known| (known.0, known.1))
+        .collect();
+    for job in running_on(ledger, |node| {
+        inventory.nodes.iter().any(|facts| facts.name == node)
+    }) {
+        let Some(run) = job
+            .life
+            .open_run()
+            .filter(|run| !known.contains(&(job.id, run.attempt)))
+        else {
+            continue;
+        };
         not_in_inventory(ledger, &job, run, &inventory.boot);
     }
 }
 
-/// Why a noded is not admitted: jobs that belong to another state directory may still run on its nodes. It cannot
-/// know what became of them, whether its host was installed anew or another host has the same node name.
+/// Why a noded is not admitted: jobs that belong to another state directory may still run on its
+/// nodes. It cannot know what became of them, whether its host was installed anew or another host
+/// has the same node name.
 pub fn refusal(ledger: &Ledger, nodes: &[NodeFacts], directory: &str) -> Option<String> {
     let names: BTreeSet<&str> = nodes.iter().map(|facts| facts.name.as_str()).collect();
     let of_others: Vec<(&Job, &str, &str)> = ledger
         .holders()
         .filter_map(|job| {
             let mut places = places(ledger, job).into_iter();
-            let (node, own) = places.find(|(node, own)| names.contains(node) && *own != directory)?;
+            let (node, own) =
+                places.find(|(node, own)| names.contains(node) && *own != directory)?;
             Some((&**job, node, own))
         })
         .collect();
@@ -70,44 +88,76 @@ pub fn refusal(ledger: &Ledger, nodes: &[NodeFacts], directory: &str) -> Option<
     ))
 }
 
-/// The nodes on which processes of a job may run, each with the state directory that has their records, where that
-/// is known.
+/// The nodes on which processes of a job may run, each with the state directory that has their
+/// records, where that is known.
 fn places<'a>(ledger: &'a Ledger, job: &'a Job) -> Vec<(&'a str, &'a str)> {
-    let Some(run) = job.life.open_run() else { return Vec::new() };
+    let Some(run) = job.life.open_run() else {
+        return Vec::new();
+    };
     let last = |node: &str| ledger.node(node).and_then(|node| node.directory.as_deref());
-    let script = first_node(job).and_then(|node| Some((node, run.directory.as_deref().or_else(|| last(node))?)));
-    let tasks = run.tasks().open().filter_map(|(number, _)| run.share_of_task(number));
+    let script = first_node(job)
+        .and_then(|node| Some((node, run.directory.as_deref().or_else(|| last(node))?)));
+    let tasks = run
+        .tasks()
+        .open()
+        .filter_map(|(number, _)| run.share_of_task(number));
     let tasks = tasks.filter_map(|share| Some((share.node.as_str(), last(&share.node)?)));
     script.into_iter().chain(tasks).collect()
 }
 
-/// Whether a noded with this state directory has the records of an attempt or of a task of it. One that is not
-/// open, or of an earlier version, is whoever's reports it.
+/// Whether a noded with this state directory has the records of an attempt or of a task of it. One
+/// that is not open, or of an earlier version, is whoever's reports it.
 pub fn belongs_to(ledger: &Ledger, name: TaskName, directory: &str) -> bool {
-    let Some(job) = ledger.job(name.job) else { return true };
-    let Some(run) = job.life.open_run().filter(|run| run.attempt == name.attempt) else { return true };
-    let Some(node) = tasks::node_of(job, name.attempt, name.task) else { return true };
+    let Some(job) = ledger.job(name.job) else {
+        return true;
+    };
+    let Some(run) = job
+        .life
+        .open_run()
+        .filter(|run| run.attempt == name.attempt)
+    else {
+        return true;
+    };
+    let Some(node) = tasks::node_of(job, name.attempt, name.task) else {
+        return true;
+    };
     let own = run.directory.as_deref().filter(|_| name.task == 0);
     let own = own.or_else(|| ledger.node(node).and_then(|node| node.directory.as_deref()));
     own.is_none_or(|own| own == directory)
 }
 
-/// Notes why a noded was refused, and has it end what it runs of attempts that are not its own: other nodes, or a
-/// noded with another state directory, may run these jobs by now.
+/// Notes why a noded was refused, and has it end what it runs of attempts that are not its own:
+/// other nodes, or a noded with another state directory, may run these jobs by now.
 pub fn refuse(ledger: &mut Ledger, inventory: &Inventory, why: &str, orders: &mut Vec<Order>) {
     for name in inventory.nodes.iter().map(|facts| &facts.name) {
-        let Some(node) = ledger.node(name).cloned() else { continue };
+        let Some(node) = ledger.node(name).cloned() else {
+            continue;
+        };
         if node.refused.is_none() {
             tracing::warn!("node {name}: {why}");
         }
-        ledger.set_node(Node { refused: Some(why.to_string()), ..node });
+        ledger.set_node(Node {
+            refused: Some(why.to_string()),
+            ..node
+        });
     }
     for &(job, attempt, task, ref standing) in &inventory.attempts {
-        let open = ledger.job(job).and_then(|job| job.life.open_run()).is_some_and(|run| run.attempt == attempt);
-        let is_own = open && belongs_to(ledger, TaskName { job, attempt, task }, &inventory.directory);
+        let open = ledger
+            .job(job)
+            .and_then(|job| job.life.open_run())
+            .is_some_and(|run| run.attempt == attempt);
+        let is_own = open
+            && belongs_to(
+                ledger,
+                TaskName { job, attempt, task },
+                &inventory.directory,
+            );
         if !is_own && !matches!(standing, Standing::Ended(_)) {
-            let order =
-                if task == 0 { abandon(ledger, job, attempt) } else { tasks::cancel(ledger, job, attempt, task) };
+            let order = if task == 0 {
+                abandon(ledger, job, attempt)
+            } else {
+                tasks::cancel(ledger, job, attempt, task)
+            };
             orders.push(order);
         }
     }
@@ -117,8 +167,17 @@ pub fn refuse(ledger: &mut Ledger, inventory: &Inventory, why: &str, orders: &mu
 fn abandon(ledger: &Ledger, job: JobId, attempt: Attempt) -> Order {
     let grace = ledger.setup.config.launch.grace;
     // A later attempt may be writing to the same files.
-    let again = ledger.job(job).is_some_and(|job| job.life.state != State::Finished);
-    Order::Cancel { job, attempt, task: 0, grace, signal: None, again }
+    let again = ledger
+        .job(job)
+        .is_some_and(|job| job.life.state != State::Finished);
+    Order::Cancel {
+        job,
+        attempt,
+        task: 0,
+        grace,
+        signal: None,
+        again,
+    }
 }
 
 /// One that never reported its launch will be ordered again, under the same attempt; one that did
@@ -131,7 +190,13 @@ fn not_in_inventory(ledger: &mut Ledger, job: &Job, run: &Run, boot: &str) {
         true => "its node no longer knows of it",
         false => "its node was rebooted",
     };
-    ledger.happen(job.id, Event::Vanished { attempt: run.attempt, why: why.to_string() });
+    ledger.happen(
+        job.id,
+        Event::Vanished {
+            attempt: run.attempt,
+            why: why.to_string(),
+        },
+    );
 }
 
 /// The jobs whose script runs on a node that `here` tells.
@@ -164,18 +229,39 @@ pub fn attempt_stands(
     boot: &str,
     orders: &mut Vec<Order>,
 ) {
-    let open =
-        ledger.job(id).and_then(|job| job.life.open_run()).filter(|run| run.attempt == attempt && run.has_script());
+    let open = ledger
+        .job(id)
+        .and_then(|job| job.life.open_run())
+        .filter(|run| run.attempt == attempt && run.has_script());
     let open = open.cloned();
     match (standing, open) {
         (Standing::Ended(outcome), open) => {
             if open.is_some() {
-                ledger.happen(id, Event::Ended { attempt, outcome: outcome.clone() });
+                ledger.happen(
+                    id,
+                    Event::Ended {
+                        attempt,
+                        outcome: outcome.clone(),
+                    },
+                );
             }
-            orders.push(Order::Confirm { job: id, attempt, task: 0 });
+            orders.push(Order::Confirm {
+                job: id,
+                attempt,
+                task: 0,
+            });
         }
-        (Standing::Running(session) | Standing::Suspended(session), Some(run)) if run.session.is_none() => {
-            ledger.happen(id, Event::Launched { attempt, session: *session, boot: boot.to_string() });
+        (Standing::Running(session) | Standing::Suspended(session), Some(run))
+            if run.session.is_none() =>
+        {
+            ledger.happen(
+                id,
+                Event::Launched {
+                    attempt,
+                    session: *session,
+                    boot: boot.to_string(),
+                },
+            );
         }
         // An attempt we know nothing of, or have given up: it must not run on.
         (_, None) => orders.push(abandon(ledger, id, attempt)),
@@ -183,10 +269,26 @@ pub fn attempt_stands(
             if run.silent {
                 ledger.happen(id, Event::ContactRegained);
             }
-            let times = ledger.job(id).map(|job| Times::of(&job.spec)).unwrap_or_default();
-            orders.push(Order::Walltime { job: id, attempt, times });
+            let times = ledger
+                .job(id)
+                .map(|job| Times::of(&job.spec))
+                .unwrap_or_default();
+            orders.push(Order::Walltime {
+                job: id,
+                attempt,
+                times,
+            });
             orders.extend(ledger.job(id).and_then(|job| releasing::places(job, 0)));
-            suspending::part_stands(ledger, TaskName { job: id, attempt, task: 0 }, standing, orders);
+            suspending::part_stands(
+                ledger,
+                TaskName {
+                    job: id,
+                    attempt,
+                    task: 0,
+                },
+                standing,
+                orders,
+            );
         }
         (Standing::Starting, Some(_)) => {}
     }
@@ -200,7 +302,15 @@ fn node_up(ledger: &mut Ledger, facts: &NodeFacts, inventory: &Inventory) {
     let node = match ledger.node(&facts.name).cloned() {
         Some(node) => {
             let changed = if node.up { node.changed } else { now };
-            Node { facts, up: true, boot, changed, directory, refused: None, ..node }
+            Node {
+                facts,
+                up: true,
+                boot,
+                changed,
+                directory,
+                refused: None,
+                ..node
+            }
         }
         None => Node {
             facts,
@@ -233,17 +343,28 @@ pub fn node_changed(ledger: &mut Ledger, facts: &NodeFacts) {
 /// The administrator's values stand above what was measured.
 pub(super) fn with_overrides(ledger: &Ledger, facts: &NodeFacts) -> NodeFacts {
     let mut facts = facts.clone();
-    if let Some(config) = ledger.setup.config.nodes.iter().find(|node| node.name == facts.name) {
+    if let Some(config) = ledger
+        .setup
+        .config
+        .nodes
+        .iter()
+        .find(|node| node.name == facts.name)
+    {
         let gpus = config.gpus(&facts.gpus);
         if gpus != facts.gpus {
-            facts.available.insert("ngpus".to_string(), Value::Long(gpus.len() as i64));
+            facts
+                .available
+                .insert("ngpus".to_string(), Value::Long(gpus.len() as i64));
         }
         facts.gpus = gpus;
         facts.terms = config.terms.clone();
         facts.available.extend(config.available.clone());
     }
     let gpus = std::mem::take(&mut facts.gpus_outside);
-    facts.gpus_outside = gpus.into_iter().filter(|number| facts.gpus.contains(number)).collect();
+    facts.gpus_outside = gpus
+        .into_iter()
+        .filter(|number| facts.gpus.contains(number))
+        .collect();
     facts
 }
 
@@ -251,10 +372,18 @@ pub(super) fn with_overrides(ledger: &Ledger, facts: &NodeFacts) -> NodeFacts {
 pub fn take_out(ledger: &mut Ledger, nodes: &[String], why: &str) {
     let now = ledger.now;
     // Of one that is out already, an earlier comment says why.
-    let serve = nodes.iter().filter_map(|name| ledger.node(name)).filter(|node| !node.offline);
+    let serve = nodes
+        .iter()
+        .filter_map(|name| ledger.node(name))
+        .filter(|node| !node.offline);
     for node in serve.cloned().collect::<Vec<_>>() {
         tracing::warn!("node {} is taken out of service: {why}", node.facts.name);
-        ledger.set_node(Node { offline: true, comment: Some(why.to_string()), changed: now, ..node });
+        ledger.set_node(Node {
+            offline: true,
+            comment: Some(why.to_string()),
+            changed: now,
+            ..node
+        });
     }
 }
 
@@ -265,12 +394,25 @@ const SILENT: Span = Span::seconds(5);
 pub fn note_silence(ledger: &mut Ledger) {
     let now = ledger.now;
     let silent = |node: &&Node| !node.up && now.since(node.changed) >= SILENT;
-    let nodes: Vec<String> = ledger.nodes().filter(silent).map(|node| node.facts.name.clone()).collect();
+    let nodes: Vec<String> = ledger
+        .nodes()
+        .filter(silent)
+        .map(|node| node.facts.name.clone())
+        .collect();
     for node in nodes {
         let tasks = tasks::running_on(ledger, |name| name == node);
-        let tasks = tasks.into_iter().filter(|job| job.life.state.is_under_way());
-        for job in running_on(ledger, |name| name == node).into_iter().chain(tasks) {
-            if ledger.job(job.id).and_then(|job| job.life.open_run()).is_some_and(|run| !run.silent) {
+        let tasks = tasks
+            .into_iter()
+            .filter(|job| job.life.state.is_under_way());
+        for job in running_on(ledger, |name| name == node)
+            .into_iter()
+            .chain(tasks)
+        {
+            if ledger
+                .job(job.id)
+                .and_then(|job| job.life.open_run())
+                .is_some_and(|run| !run.silent)
+            {
                 ledger.happen(job.id, Event::ContactLost { node: node.clone() });
             }
         }
@@ -281,6 +423,10 @@ pub fn note_silence(ledger: &mut Ledger) {
 pub fn node_down(ledger: &mut Ledger, name: &str) {
     let now = ledger.now;
     if let Some(node) = ledger.node(name).filter(|node| node.up).cloned() {
-        ledger.set_node(Node { up: false, changed: now, ..node });
+        ledger.set_node(Node {
+            up: false,
+            changed: now,
+            ..node
+        });
     }
 }

@@ -55,8 +55,8 @@ pub enum Granted {
     Batch(Vec<Result<Granted, Refusal>>),
 }
 
-/// Applies a request. `lack` is there when the spool has no room: it refuses every request that could
-/// make the spool grow much, so that jobs can still be held, released and deleted.
+/// Applies a request. `lack` is there when the spool has no room: it refuses every request that
+/// could make the spool grow much, so that jobs can still be held, released and deleted.
 pub fn apply(
     ledger: &mut Ledger,
     spool: &Spool,
@@ -70,12 +70,18 @@ pub fn apply(
     if caller.privileged {
         ledger.bind_grantee(&caller.owner);
     }
-    let mut desk = Desk { ledger, spool, caller };
+    let mut desk = Desk {
+        ledger,
+        spool,
+        caller,
+    };
     if let Some(lack) = lack
         && needs_room(request)
     {
         return match request {
-            Request::Submit(submission) => desk.submitted(submission.token)?.ok_or_else(|| lack.clone()),
+            Request::Submit(submission) => desk
+                .submitted(submission.token)?
+                .ok_or_else(|| lack.clone()),
             _ => Err(lack.clone()),
         };
     }
@@ -84,7 +90,12 @@ pub fn apply(
         Request::Alter(id, settings) => desk.alter(*id, settings),
         Request::Hold(id, holds) => desk.hold(*id, *holds),
         Request::Release(id, holds) => desk.release(*id, *holds),
-        Request::Delete { job, only, force, purge } => match only.or(job.index().map(Indices::one)) {
+        Request::Delete {
+            job,
+            only,
+            force,
+            purge,
+        } => match only.or(job.index().map(Indices::one)) {
             Some(only) => desk.delete_elements(*job, only, *force),
             None => desk.delete(*job, *force, *purge),
         },
@@ -96,29 +107,42 @@ pub fn apply(
         &Request::Terminate { manner, nodes } => desk.terminate(manner, nodes),
         Request::Move(id, destination) => desk.put(*id, destination),
         Request::Swap(one, other) => desk.swap(*one, *other),
-        Request::Message { job, output, errors, text } => desk.message(*job, *output, *errors, text),
+        Request::Message {
+            job,
+            output,
+            errors,
+            text,
+        } => desk.message(*job, *output, *errors, text),
         Request::Run { job, on, detached } => desk.run_now(*job, on, *detached),
         Request::Shove(id) => desk.shove(*id),
         Request::Adopt(adoption) => desk.adopt(adoption),
         Request::Claim(claim) => desk.claim(claim),
         Request::GiveBack { copy, to } => desk.give_back(*copy, to),
         Request::Wait(id) => desk.wait(*id),
-        Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
+        Request::MarkNode {
+            node,
+            offline,
+            comment,
+        } => desk.mark_node(node, *offline, comment.as_deref()),
         Request::DeclareGone { node } => desk.declare_gone(node),
         Request::Reserve(asked) => desk.reserve(asked),
-        Request::AlterReservation { id, changes, force } => desk.alter_reservation(id, changes, *force),
+        Request::AlterReservation { id, changes, force } => {
+            desk.alter_reservation(id, changes, *force)
+        }
         Request::Amend(command) => desk.amend(command),
         Request::ImportHook { name, content } => desk.import_hook(name, content),
         Request::DeleteReservation(id) => desk.delete_reservation(id),
-        Request::Ask(_) | Request::Attach(_) | Request::Watch { .. } | Request::Status | Request::Stop => {
-            Err(Refusal::invalid_request())
-        }
+        Request::Ask(_)
+        | Request::Attach(_)
+        | Request::Watch { .. }
+        | Request::Status
+        | Request::Stop => Err(Refusal::invalid_request()),
         Request::Batch(_) => Err(Refusal::invalid_request()),
     }
 }
 
-/// Applies a batch to its jobs in their order. Dependencies are evaluated after the last job: a job that the batch
-/// deletes is neither released nor deleted because another job of the batch ends.
+/// Applies a batch to its jobs in their order. Dependencies are evaluated after the last job: a job
+/// that the batch deletes is neither released nor deleted because another job of the batch ends.
 fn apply_batch(
     ledger: &mut Ledger,
     spool: &Spool,
@@ -130,7 +154,10 @@ fn apply_batch(
         return Err(Refusal::invalid_request());
     }
     ledger.defer_dependencies();
-    let granted = batch.jobs.iter().map(|target| apply_to(ledger, spool, caller, (&batch.act, target), lack));
+    let granted = batch
+        .jobs
+        .iter()
+        .map(|target| apply_to(ledger, spool, caller, (&batch.act, target), lack));
     let granted = granted.collect();
     ledger.pass_on_deferred();
     Ok(Granted::Batch(granted))
@@ -145,7 +172,13 @@ fn apply_to(
     lack: Option<&Refusal>,
 ) -> Result<Granted, Refusal> {
     let unknown = Refusal::unknown_job();
-    let granted = apply(ledger, spool, caller, &act.on(target.job, target.only), lack);
+    let granted = apply(
+        ledger,
+        spool,
+        caller,
+        &act.on(target.job, target.only),
+        lack,
+    );
     match target.array() {
         Some(array) if granted.as_ref().is_err_and(|refusal| *refusal == unknown) => {
             apply(ledger, spool, caller, &act.on(array, None), lack)
@@ -190,22 +223,46 @@ impl Desk<'_> {
         if let (None, Payload::Script(text)) = (&submission.stored, &submission.payload) {
             self.keep(text);
         }
-        let environ = self.keep(&with_queue(&submission.environ, &self.asked_queue(submission)));
+        let environ = self.keep(&with_queue(
+            &submission.environ,
+            &self.asked_queue(submission),
+        ));
         let elements = self.elements(&draft.spec)?;
         let id = self.ledger.take_number(elements.is_some());
-        self.ledger.also(Change::Token(owner.uid, submission.token, id, self.ledger.now));
+        self.ledger.also(Change::Token(
+            owner.uid,
+            submission.token,
+            id,
+            self.ledger.now,
+        ));
         let mut life = Life::new(draft.holds, draft.run_count, self.ledger.now);
         life.comment = draft.comment;
         life.bars = bonds.bars();
         life.awaits = bonds.labels.clone();
-        draft.eligible_time.into_iter().for_each(|time| life.eligibility.set(time, self.ledger.now));
-        self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life, elements });
+        draft
+            .eligible_time
+            .into_iter()
+            .for_each(|time| life.eligibility.set(time, self.ledger.now));
+        self.ledger.insert(Job {
+            id,
+            owner,
+            spec: Arc::new(Spec {
+                environ,
+                ..draft.spec
+            }),
+            life,
+            elements,
+        });
         bonds::bind(self.ledger, id, &bonds, false);
         Ok(Granted::Job(id, draft.notes))
     }
 
     /// The same of one that can also run, and the job that it comes to, without a number.
-    pub(super) fn admitted(&mut self, owner: &Owner, submission: &Submission) -> Result<(Draft, Bonds, Job), Refusal> {
+    pub(super) fn admitted(
+        &mut self,
+        owner: &Owner,
+        submission: &Submission,
+    ) -> Result<(Draft, Bonds, Job), Refusal> {
         let (draft, bonds) = self.draft(owner, submission)?;
         let job = Job {
             id: JobId::job(self.ledger.next_number()),
@@ -219,10 +276,18 @@ impl Desk<'_> {
     }
 
     /// What a submission asks for, and what its job would wait for, if it may be submitted.
-    pub(super) fn draft(&self, owner: &Owner, submission: &Submission) -> Result<(Draft, Bonds), Refusal> {
+    pub(super) fn draft(
+        &self,
+        owner: &Owner,
+        submission: &Submission,
+    ) -> Result<(Draft, Bonds), Refusal> {
         let origin = self.origin(submission)?;
         let is_member = |group: &str| is_member(owner, group);
-        let mut draft = attribute::submit(&submission.settings, origin, &self.context(owner, false, &is_member))?;
+        let mut draft = attribute::submit(
+            &submission.settings,
+            origin,
+            &self.context(owner, false, &is_member),
+        )?;
         self.grant_group(owner, None, &draft.spec)?;
         self.check_hosts(None, &draft.spec)?;
         self.wait_for_named(owner, &mut draft);
@@ -230,7 +295,10 @@ impl Desk<'_> {
         bonds.labels = self.awaited(None, (owner, &draft.spec), &draft.depend.labels)?;
         self.no_circle_of_labels(None, (owner, &draft.spec), &bonds)?;
         let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
-        let is_early = draft.spec.begin.is_some_and(|begin| begin > self.ledger.wall());
+        let is_early = draft
+            .spec
+            .begin
+            .is_some_and(|begin| begin > self.ledger.wall());
         let standing = if is_held {
             State::Held
         } else if is_early {
@@ -247,16 +315,29 @@ impl Desk<'_> {
     /// The queue that a submission names: `PBS_O_QUEUE`, wherever that routes the job.
     fn asked_queue(&self, submission: &Submission) -> String {
         let setup = &self.ledger.setup;
-        let named = submission.settings.iter().rev().find(|setting| setting.attribute == "queue");
-        let queue = named.and_then(|named| attribute::destination(&named.value.lossy(), &setup.name).ok());
-        queue.filter(|queue| !queue.is_empty()).unwrap_or_else(|| setup.config.server.default_queue.clone())
+        let named = submission
+            .settings
+            .iter()
+            .rev()
+            .find(|setting| setting.attribute == "queue");
+        let queue =
+            named.and_then(|named| attribute::destination(&named.value.lossy(), &setup.name).ok());
+        queue
+            .filter(|queue| !queue.is_empty())
+            .unwrap_or_else(|| setup.config.server.default_queue.clone())
     }
 
     /// What a wish for dependencies comes to; `job` has none while it has no number.
     pub(super) fn bonds(&self, job: Option<JobId>, wish: &Wish) -> Result<Bonds, Refusal> {
         match wish.is_empty() {
             true => Ok(Bonds::default()),
-            false => Asked { ledger: self.ledger, spool: self.spool, caller: self.caller, job }.grant(wish),
+            false => Asked {
+                ledger: self.ledger,
+                spool: self.spool,
+                caller: self.caller,
+                job,
+            }
+            .grant(wish),
         }
     }
 
@@ -286,12 +367,17 @@ impl Desk<'_> {
         if !is_place(&submission.workdir.0) {
             return Err(Refusal::illegal_value("PBS_O_WORKDIR"));
         }
-        if submission.script_size().is_some_and(|size| size as u64 > most) {
+        if submission
+            .script_size()
+            .is_some_and(|size| size as u64 > most)
+        {
             return Err(Refusal::script_too_large());
         }
         let program = match (&submission.stored, &submission.payload) {
             (Some(stored), _) => Program::Script(stored.digest),
-            (None, Payload::Command(words)) if words.is_empty() => return Err(Refusal::invalid_request()),
+            (None, Payload::Command(words)) if words.is_empty() => {
+                return Err(Refusal::invalid_request());
+            }
             (None, Payload::Command(words)) => Program::Command(words.clone()),
             (None, Payload::Script(text)) => Program::Script(digest(text)),
         };
@@ -313,7 +399,10 @@ impl Desk<'_> {
         let setup = &self.ledger.setup;
         Context {
             resources: &setup.resources,
-            rights: Rights { privileged: self.caller.privileged, running },
+            rights: Rights {
+                privileged: self.caller.privileged,
+                running,
+            },
             owner: &owner.user,
             server: &setup.name,
             default_queue: Some(&setup.config.server.default_queue),
@@ -323,17 +412,32 @@ impl Desk<'_> {
     }
 
     /// Refuses a group that the owner is not a member of. `before`: the job unaltered.
-    pub(super) fn grant_group(&self, owner: &Owner, before: Option<&Spec>, after: &Spec) -> Result<(), Refusal> {
+    pub(super) fn grant_group(
+        &self,
+        owner: &Owner,
+        before: Option<&Spec>,
+        after: &Spec,
+    ) -> Result<(), Refusal> {
         let setup = &self.ledger.setup;
-        let Some(list) = newly(before, after, "group_list") else { return Ok(()) };
-        let Some(name) = for_host(list.as_bytes(), &setup.host) else { return Ok(()) };
+        let Some(list) = newly(before, after, "group_list") else {
+            return Ok(());
+        };
+        let Some(name) = for_host(list.as_bytes(), &setup.host) else {
+            return Ok(());
+        };
         let group = user::named(&owner.user).and_then(|account| match account {
             Some(account) => user::group_of(&account, &String::from_utf8_lossy(name)),
             None => Ok(None),
         });
-        let gid = group.map_err(Refusal::spool)?.ok_or_else(Refusal::bad_gid)?;
+        let gid = group
+            .map_err(Refusal::spool)?
+            .ok_or_else(Refusal::bad_gid)?;
         // The noded of one user is that user, and cannot become what that user is not.
-        if setup.shared || user::may_take_group(gid) { Ok(()) } else { Err(Refusal::bad_gid()) }
+        if setup.shared || user::may_take_group(gid) {
+            Ok(())
+        } else {
+            Err(Refusal::bad_gid())
+        }
     }
 
     /// Refuses copies from and to hosts that no node is on.
@@ -342,10 +446,14 @@ impl Desk<'_> {
         let known = |host: &str| {
             let short = host.split('.').next().unwrap_or_default();
             let is = |name: &str| attribute::same_server(name, short);
-            short == "localhost" || is(&setup.host) || self.ledger.nodes().any(|node| is(&node.facts.host))
+            short == "localhost"
+                || is(&setup.host)
+                || self.ledger.nodes().any(|node| is(&node.facts.host))
         };
         for name in ["stagein", "stageout"] {
-            let list = newly(before, after, name).and_then(transfers).unwrap_or_default();
+            let list = newly(before, after, name)
+                .and_then(transfers)
+                .unwrap_or_default();
             if let Some(transfer) = list.iter().find(|transfer| !known(&transfer.host)) {
                 return Err(Refusal::other_host(name, &transfer.host));
             }
@@ -365,7 +473,9 @@ impl Desk<'_> {
         match self.ledger.known(id) {
             Some(job) if job.life.state != State::Finished => Ok(job),
             Some(job) => Err(self.over(&job)),
-            None => Err(self.past(id)?.map_or_else(Refusal::unknown_job, |job| self.over(&job))),
+            None => Err(self
+                .past(id)?
+                .map_or_else(Refusal::unknown_job, |job| self.over(&job))),
         }
     }
 
@@ -393,7 +503,11 @@ impl Desk<'_> {
 
     /// The caller's own job, which elements of an array are not: they are what their array is.
     pub(super) fn whole(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
-        if id.index().is_some() { Err(Refusal::invalid_request()) } else { self.owned(id) }
+        if id.index().is_some() {
+            Err(Refusal::invalid_request())
+        } else {
+            self.owned(id)
+        }
     }
 
     pub(super) fn owned(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
@@ -405,7 +519,13 @@ impl Desk<'_> {
     fn hold(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
         self.whole(id)?;
         may_hold(self.caller, holds)?;
-        self.ledger.happen_to_all(id, &Event::Held { holds, by: self.caller.shown() });
+        self.ledger.happen_to_all(
+            id,
+            &Event::Held {
+                holds,
+                by: self.caller.shown(),
+            },
+        );
         checkpointing::of_held(self.ledger, id, &self.caller.shown());
         Ok(Granted::Done)
     }
@@ -413,7 +533,13 @@ impl Desk<'_> {
     fn release(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
         let was = self.whole(id)?;
         may_hold(self.caller, holds)?;
-        self.ledger.happen_to_all(id, &Event::Released { holds, by: self.caller.shown() });
+        self.ledger.happen_to_all(
+            id,
+            &Event::Released {
+                holds,
+                by: self.caller.shown(),
+            },
+        );
         if holds.contains(Holds::SYSTEM) {
             dependencies::lift(self.ledger, &was);
         }
@@ -422,7 +548,13 @@ impl Desk<'_> {
 
     fn delete(&mut self, id: JobId, force: bool, purge: bool) -> Result<Granted, Refusal> {
         match self.owned(id) {
-            Ok(_) => self.ledger.happen_to_all(id, &Event::DeleteWanted { by: self.caller.shown(), force }),
+            Ok(_) => self.ledger.happen_to_all(
+                id,
+                &Event::DeleteWanted {
+                    by: self.caller.shown(),
+                    force,
+                },
+            ),
             Err(refusal) if purge && refusal.code == Refusal::finished().code => self.purge(id)?,
             Err(refusal) => return Err(refusal),
         }
@@ -446,7 +578,11 @@ impl Desk<'_> {
                 let known = self.ledger.known(id).map(Arc::unwrap_or_clone);
                 let job = known.map_or_else(|| self.past(id), |job| Ok(Some(job)))?;
                 let has_ended = job.is_some_and(|job| job.life.moved_to.is_none());
-                if has_ended { Ok(Granted::Wait(id)) } else { Err(refusal) }
+                if has_ended {
+                    Ok(Granted::Wait(id))
+                } else {
+                    Err(refusal)
+                }
             }
             Ok(_) => Ok(Granted::Wait(id)),
         }
@@ -459,7 +595,11 @@ impl Desk<'_> {
         comment: Option<&str>,
     ) -> Result<Granted, Refusal> {
         self.caller.must_be_privileged()?;
-        let mut node = self.ledger.node(name).cloned().ok_or_else(Refusal::unknown_node)?;
+        let mut node = self
+            .ledger
+            .node(name)
+            .cloned()
+            .ok_or_else(Refusal::unknown_node)?;
         if let Some(offline) = offline.filter(|&offline| offline != node.offline) {
             (node.offline, node.changed) = (offline, self.ledger.now);
         }
@@ -474,7 +614,8 @@ impl Desk<'_> {
 /// Whether somebody is a member of a group; who cannot be looked up is of none.
 pub(super) fn is_member(owner: &Owner, group: &str) -> bool {
     let account = user::named(&owner.user).ok().flatten();
-    account.is_some_and(|account| user::group_of(&account, group).is_ok_and(|number| number.is_some()))
+    account
+        .is_some_and(|account| user::group_of(&account, group).is_ok_and(|number| number.is_some()))
 }
 
 /// The text of an attribute, if the job did not have it before.
@@ -486,7 +627,11 @@ fn newly<'a>(before: Option<&Spec>, after: &'a Spec, name: &str) -> Option<&'a s
 
 /// The owner sets and releases user holds; the others are for operators.
 pub(super) fn may_hold(caller: &Caller, holds: Holds) -> Result<(), Refusal> {
-    if Holds::USER.contains(holds) { Ok(()) } else { caller.must_be_privileged() }
+    if Holds::USER.contains(holds) {
+        Ok(())
+    } else {
+        caller.must_be_privileged()
+    }
 }
 
 /// Whether a path can be that of a folder: absolute, and one the kernel could be given.
@@ -509,7 +654,8 @@ fn bounded(submission: &Submission) -> Result<(), Refusal> {
         Payload::Command(words) => words.iter().map(|word| word.0.len() + 32).sum(),
         Payload::Script(_) => 0,
     };
-    let rest = submission.arguments.0.len() + submission.workdir.0.len() + submission.submit_host.len();
+    let rest =
+        submission.arguments.0.len() + submission.workdir.0.len() + submission.submit_host.len();
     match words + rest + size_of(&submission.settings) {
         size if size > LARGEST_REST => Err(Refusal::too_large("a request", LARGEST_REST)),
         _ => Ok(()),
@@ -519,7 +665,10 @@ fn bounded(submission: &Submission) -> Result<(), Refusal> {
 /// About what settings take in memory, in bytes.
 pub(super) fn size_of(settings: &[Setting]) -> usize {
     let one = |setting: &Setting| {
-        setting.attribute.len() + setting.value.0.len() + setting.resource.as_ref().map_or(0, String::len) + 96
+        setting.attribute.len()
+            + setting.value.0.len()
+            + setting.resource.as_ref().map_or(0, String::len)
+            + 96
     };
     settings.iter().map(one).sum()
 }
@@ -530,7 +679,10 @@ const HOST: &[u8] = b"\0PBS_O_HOST=";
 /// `PBS_O_QUEUE` is known only here.
 fn with_queue(environ: &[u8], queue: &str) -> Vec<u8> {
     let entry = format!("PBS_O_QUEUE={queue}\0");
-    let host = environ.windows(HOST.len()).rposition(|part| part == HOST).map(|at| at + 1);
+    let host = environ
+        .windows(HOST.len())
+        .rposition(|part| part == HOST)
+        .map(|at| at + 1);
     let (before, behind) = environ.split_at(host.unwrap_or(environ.len()));
     [before, entry.as_bytes(), behind].concat()
 }

@@ -1,9 +1,9 @@
 //! Reservations that somebody makes: what the commands ask, one function each, and what becomes of
 //! reservations as time goes by ([`attend`]).
 //!
-//! Whether one can be had is found out in the tick in which it is asked for: its answer and its nodes
-//! are one transaction. What takes time, a `pbs_rsub -I` would wait for, is only a cluster without
-//! nodes yet.
+//! Whether one can be had is found out in the tick in which it is asked for: its answer and its
+//! nodes are one transaction. What takes time, a `pbs_rsub -I` would wait for, is only a cluster
+//! without nodes yet.
 
 use super::caller::Caller;
 use super::ledger::Ledger;
@@ -31,7 +31,8 @@ impl Desk<'_> {
         reserving::check_number(self.ledger, self.caller, 1)?;
         if let Some(job) = asked.job {
             let job = self.owned(job)?;
-            let id = reserve_nodes_of(self.ledger, &job, asked.name.clone()).ok_or_else(Refusal::bad_state)?;
+            let id = reserve_nodes_of(self.ledger, &job, asked.name.clone())
+                .ok_or_else(Refusal::bad_state)?;
             return Ok(self.told(&id, Some(true)));
         }
         if !asked.nodes.is_empty() {
@@ -56,7 +57,11 @@ impl Desk<'_> {
             owner: self.caller.owner.clone(),
             submit_host: asked.submit_host.clone(),
             terms,
-            occurrences: if nodes.is_empty() { occurrences } else { with_shares(occurrences, &nodes) },
+            occurrences: if nodes.is_empty() {
+                occurrences
+            } else {
+                with_shares(occurrences, &nodes)
+            },
             current: 0,
             state: State::Unconfirmed,
             lost: Vec::new(),
@@ -69,7 +74,8 @@ impl Desk<'_> {
     fn submitted_reservation(&mut self, reservation: Reservation) -> Granted {
         let (id, by) = (reservation.id.clone(), self.caller.shown());
         self.ledger.add_reservation(reservation);
-        self.ledger.happen_to_reservation(&id, Happened::Submitted(by));
+        self.ledger
+            .happen_to_reservation(&id, Happened::Submitted(by));
         let confirmed = confirm(self.ledger, &id);
         self.told(&id, confirmed)
     }
@@ -90,13 +96,23 @@ impl Desk<'_> {
             if found.is_empty() {
                 return Err(Refusal::no_such_node(host));
             }
-            names.extend(found.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
+            names.extend(
+                found
+                    .into_iter()
+                    .filter(|name| !names.contains(name))
+                    .collect::<Vec<_>>(),
+            );
         }
         window::whole(self.ledger.cluster(), &names).map_err(|name| Refusal::no_such_node(&name))
     }
 
     /// `pbs_ralter`: all or nothing.
-    pub(super) fn alter_reservation(&mut self, id: &str, changes: &Reserving, force: bool) -> Result<Granted, Refusal> {
+    pub(super) fn alter_reservation(
+        &mut self,
+        id: &str,
+        changes: &Reserving,
+        force: bool,
+    ) -> Result<Granted, Refusal> {
         let was = self.own_reservation(id)?;
         if force {
             self.caller.must_be_privileged()?;
@@ -108,14 +124,29 @@ impl Desk<'_> {
         }
         let old = was.occurrence();
         let (from, to) = changes.times_anew((old.from, old.to), begun, self.ledger.wall())?;
-        let terms = changes.changed(&was.terms, Span::seconds(to.0 - from.0), &self.ledger.setup.resources)?;
+        let terms = changes.changed(
+            &was.terms,
+            Span::seconds(to.0 - from.0),
+            &self.ledger.setup.resources,
+        )?;
         let mut after = (*was).clone();
-        let same = (from, to, &terms.request.select) == (old.from, old.to, &was.terms.request.select);
+        let same =
+            (from, to, &terms.request.select) == (old.from, old.to, &was.terms.request.select);
         after.terms = terms;
-        after.occurrences[was.current] = Occurrence { from, to, shares: old.shares.clone() };
+        after.occurrences[was.current] = Occurrence {
+            from,
+            to,
+            shares: old.shares.clone(),
+        };
         if !same {
             let changed = std::slice::from_ref(after.occurrence());
-            reserving::check_size(self.ledger, self.caller, &after.terms.request, changed, Some(id))?;
+            reserving::check_size(
+                self.ledger,
+                self.caller,
+                &after.terms.request,
+                changed,
+                Some(id),
+            )?;
         }
         if !same && !force {
             match fitted(self.ledger, &after) {
@@ -123,8 +154,10 @@ impl Desk<'_> {
                 None => return Ok(self.told(id, Some(false))),
             }
         }
-        self.ledger.change_reservation(id, |reservation| *reservation = after);
-        self.ledger.happen_to_reservation(id, Happened::Altered(self.caller.shown()));
+        self.ledger
+            .change_reservation(id, |reservation| *reservation = after);
+        self.ledger
+            .happen_to_reservation(id, Happened::Altered(self.caller.shown()));
         self.ledger.show_insiders(id);
         Ok(self.told(id, Some(true)))
     }
@@ -133,16 +166,22 @@ impl Desk<'_> {
     pub(super) fn delete_reservation(&mut self, id: &str) -> Result<Granted, Refusal> {
         self.own_reservation(id)?;
         let by = self.caller.shown();
-        self.ledger.happen_to_reservation(id, Happened::DeleteWanted(by.clone()));
+        self.ledger
+            .happen_to_reservation(id, Happened::DeleteWanted(by.clone()));
         delete_jobs(self.ledger, id, &by);
         Ok(Granted::Done)
     }
 
     fn own_reservation(&self, id: &str) -> Result<Arc<Reservation>, Refusal> {
-        let found = self.ledger.reservation(id).filter(|reservation| !reservation.is_over());
+        let found = self
+            .ledger
+            .reservation(id)
+            .filter(|reservation| !reservation.is_over());
         let reservation = found.cloned().ok_or_else(Refusal::unknown_reservation)?;
         if !reservation.has_queue() {
-            return Err(Refusal::unsupported("lanai.toml makes this reservation: change it there"));
+            return Err(Refusal::unsupported(
+                "lanai.toml makes this reservation: change it there",
+            ));
         }
         match self.caller.privileged || self.caller.owner.is_same_account(&reservation.owner) {
             true => Ok(reservation),
@@ -150,11 +189,23 @@ impl Desk<'_> {
         }
     }
 
-    /// Whether a job may ask for this: a reservation that is known, one that the configuration makes
-    /// now and then, or any.
+    /// Whether a job may ask for this: a reservation that is known, one that the configuration
+    /// makes now and then, or any.
     pub(super) fn is_reservation(&self, name: &str) -> bool {
-        let configured = self.ledger.setup.config.reservations.iter().any(|known| known.name == name);
-        configured || name == ANY || self.ledger.cluster().windows().any(|window| window.is_called(name))
+        let configured = self
+            .ledger
+            .setup
+            .config
+            .reservations
+            .iter()
+            .any(|known| known.name == name);
+        configured
+            || name == ANY
+            || self
+                .ledger
+                .cluster()
+                .windows()
+                .any(|window| window.is_called(name))
     }
 
     /// Whether the caller may submit to the queue of a reservation.
@@ -163,7 +214,9 @@ impl Desk<'_> {
         // Group data are asked only where a group is named.
         let is_member = |group: &str| {
             let account = user::named(&owner.user).ok().flatten();
-            account.is_some_and(|account| user::group_of(&account, group).is_ok_and(|gid| gid.is_some()))
+            account.is_some_and(|account| {
+                user::group_of(&account, group).is_ok_and(|gid| gid.is_some())
+            })
         };
         let host = &self.ledger.setup.host;
         match self.caller.privileged || reservation.lets_in(owner, host, is_member) {
@@ -174,7 +227,13 @@ impl Desk<'_> {
 }
 
 fn with_shares(occurrences: Vec<Occurrence>, shares: &[Share]) -> Vec<Occurrence> {
-    occurrences.into_iter().map(|occurrence| Occurrence { shares: shares.to_vec(), ..occurrence }).collect()
+    occurrences
+        .into_iter()
+        .map(|occurrence| Occurrence {
+            shares: shares.to_vec(),
+            ..occurrence
+        })
+        .collect()
 }
 
 /// The zone in which the rule of a standing reservation counts.
@@ -189,13 +248,21 @@ fn zone_of(asked: &Reserving) -> Result<Box<dyn Zone>, Refusal> {
     }
 }
 
-/// Gives a reservation its nodes, or takes it away if it cannot have them. None while no node is known
-/// that could be had.
+/// Gives a reservation its nodes, or takes it away if it cannot have them. None while no node is
+/// known that could be had.
 fn confirm(ledger: &mut Ledger, id: &str) -> Option<bool> {
     let reservation = ledger.reservation(id)?.clone();
     let found = match reservation.terms.whole {
-        true => Ok(reservation.occurrences.iter().map(|occurrence| occurrence.shares.clone()).collect()),
-        false => reservation.occurrences.iter().map(|occurrence| find(ledger, &reservation, occurrence)).collect(),
+        true => Ok(reservation
+            .occurrences
+            .iter()
+            .map(|occurrence| occurrence.shares.clone())
+            .collect()),
+        false => reservation
+            .occurrences
+            .iter()
+            .map(|occurrence| find(ledger, &reservation, occurrence))
+            .collect(),
     };
     match found {
         Ok(shares) => {
@@ -212,7 +279,11 @@ fn confirm(ledger: &mut Ledger, id: &str) -> Option<bool> {
 }
 
 /// Where an occurrence of a reservation can lie.
-pub(super) fn find(ledger: &Ledger, reservation: &Reservation, when: &Occurrence) -> Result<Vec<Share>, Reason> {
+pub(super) fn find(
+    ledger: &Ledger,
+    reservation: &Reservation,
+    when: &Occurrence,
+) -> Result<Vec<Share>, Reason> {
     let clock = ledger.clock().table();
     let request = &reservation.terms.request;
     let wanted = Wanted {
@@ -236,31 +307,62 @@ fn fitted(ledger: &Ledger, after: &Reservation) -> Option<Vec<Share>> {
     }
     let clock = ledger.clock().table();
     let request = &after.terms.request;
-    let wanted = Wanted { request, from: ledger.now, to: clock.time(when.to), except: &after.id };
-    let keeps = window::keeps(ledger.cluster(), &wanted, &when.shares, &ledger.inside(), ledger.now);
+    let wanted = Wanted {
+        request,
+        from: ledger.now,
+        to: clock.time(when.to),
+        except: &after.id,
+    };
+    let keeps = window::keeps(
+        ledger.cluster(),
+        &wanted,
+        &when.shares,
+        &ledger.inside(),
+        ledger.now,
+    );
     keeps.then(|| when.shares.clone())
 }
 
-/// Makes a reservation of the nodes of a job that runs, until its walltime is over, and puts the job
-/// into it. None for a job that does not run, or is in one already.
+/// Makes a reservation of the nodes of a job that runs, until its walltime is over, and puts the
+/// job into it. None for a job that does not run, or is in one already.
 fn reserve_nodes_of(ledger: &mut Ledger, job: &Job, name: Option<String>) -> Option<String> {
-    let run = job.life.open_run().filter(|_| job.life.state == JobState::Running)?;
+    let run = job
+        .life
+        .open_run()
+        .filter(|_| job.life.state == JobState::Running)?;
     if job.spec.reservation.is_some() || job.id.index().is_some() {
         return None;
     }
-    let walltime = job.spec.walltime().unwrap_or(ledger.setup.policy.default_walltime);
-    let (now, by) = (ledger.now, format!("{}@{}", job.owner.user, job.spec.submit_host));
+    let walltime = job
+        .spec
+        .walltime()
+        .unwrap_or(ledger.setup.policy.default_walltime);
+    let (now, by) = (
+        ledger.now,
+        format!("{}@{}", job.owner.user, job.spec.submit_host),
+    );
     let to = ledger.clock().wall(run.until(walltime, now));
     let shares = run.shares.clone();
     let id = format!("R{}", ledger.take_number(false).number);
-    let asked = Reserving { name, job: Some(job.id), ..Reserving::default() };
+    let asked = Reserving {
+        name,
+        job: Some(job.id),
+        ..Reserving::default()
+    };
     let terms = asked.terms(&by, walltime, &ledger.setup.resources).ok()?;
     let reservation = Reservation {
         id: id.clone(),
         owner: job.owner.clone(),
         submit_host: job.spec.submit_host.clone(),
-        terms: crate::model::reservation::Terms { request: job.spec.request.clone(), ..terms },
-        occurrences: vec![Occurrence { from: ledger.wall(), to, shares: shares.clone() }],
+        terms: crate::model::reservation::Terms {
+            request: job.spec.request.clone(),
+            ..terms
+        },
+        occurrences: vec![Occurrence {
+            from: ledger.wall(),
+            to,
+            shares: shares.clone(),
+        }],
         current: 0,
         state: State::Unconfirmed,
         lost: Vec::new(),
@@ -268,7 +370,11 @@ fn reserve_nodes_of(ledger: &mut Ledger, job: &Job, name: Option<String>) -> Opt
         mtime: now,
     };
     ledger.add_reservation(reservation);
-    for fact in [Happened::Submitted(by.clone()), Happened::Confirmed(vec![shares]), Happened::Began] {
+    for fact in [
+        Happened::Submitted(by.clone()),
+        Happened::Confirmed(vec![shares]),
+        Happened::Began,
+    ] {
         ledger.happen_to_reservation(&id, fact);
     }
     let from = job.spec.queue.clone();
@@ -276,14 +382,27 @@ fn reserve_nodes_of(ledger: &mut Ledger, job: &Job, name: Option<String>) -> Opt
         let spec = Arc::make_mut(&mut job.spec);
         (spec.queue, spec.reservation) = (id.clone(), Some(id.clone()));
     });
-    ledger.happen(job.id, Event::Moved { by, from, to: id.clone() });
+    ledger.happen(
+        job.id,
+        Event::Moved {
+            by,
+            from,
+            to: id.clone(),
+        },
+    );
     Some(id)
 }
 
 /// `-W create_resv_from_job=true`: once the job has started.
 pub(super) fn of_started(ledger: &mut Ledger, id: JobId) {
-    let Some(job) = ledger.job(id).cloned() else { return };
-    let asks = job.spec.other.get("create_resv_from_job").is_some_and(|text| text == "True");
+    let Some(job) = ledger.job(id).cloned() else {
+        return;
+    };
+    let asks = job
+        .spec
+        .other
+        .get("create_resv_from_job")
+        .is_some_and(|text| text == "True");
     let owner = Caller::of(job.owner.clone(), &ledger.setup);
     if asks && reserving::check_number(ledger, &owner, 1).is_ok() {
         reserve_nodes_of(ledger, &job, None);
@@ -295,12 +414,18 @@ pub(super) fn of_started(ledger: &mut Ledger, id: JobId) {
 pub(super) fn attend(ledger: &mut Ledger) {
     site::attend(ledger);
     let searches = ledger.searches(SEARCH);
-    let ids: Vec<String> = ledger.reservations().map(|reservation| reservation.id.clone()).collect();
+    let ids: Vec<String> = ledger
+        .reservations()
+        .map(|reservation| reservation.id.clone())
+        .collect();
     for id in ids {
         turn(ledger, &id);
         notice_lost_nodes(ledger, &id, searches);
-        let is_over = ledger.reservation(&id).is_some_and(|reservation| reservation.is_over());
-        let has_jobs = || ledger.reservation_queue(&id).is_some() && !ledger.jobs_in(&id).is_empty();
+        let is_over = ledger
+            .reservation(&id)
+            .is_some_and(|reservation| reservation.is_over());
+        let has_jobs =
+            || ledger.reservation_queue(&id).is_some() && !ledger.jobs_in(&id).is_empty();
         if is_over && !has_jobs() {
             ledger.happen_to_reservation(&id, Happened::Emptied);
             ledger.drop_reservation(&id);
@@ -311,13 +436,30 @@ pub(super) fn attend(ledger: &mut Ledger) {
 /// Begins and ends what is due, one after another if several things are.
 fn turn(ledger: &mut Ledger, id: &str) {
     let now = ledger.wall();
-    let is_due = |ledger: &Ledger| ledger.reservation(id).and_then(|r| r.next_turn()).is_some_and(|turn| turn <= now);
-    if ledger.reservation(id).is_some_and(|reservation| reservation.state == State::Unconfirmed) {
+    let is_due = |ledger: &Ledger| {
+        ledger
+            .reservation(id)
+            .and_then(|r| r.next_turn())
+            .is_some_and(|turn| turn <= now)
+    };
+    if ledger
+        .reservation(id)
+        .is_some_and(|reservation| reservation.state == State::Unconfirmed)
+    {
         confirm(ledger, id);
     }
     while is_due(ledger) {
-        let begins = ledger.reservation(id).is_some_and(|reservation| reservation.state == State::Confirmed);
-        ledger.happen_to_reservation(id, if begins { Happened::Began } else { Happened::Ended });
+        let begins = ledger
+            .reservation(id)
+            .is_some_and(|reservation| reservation.state == State::Confirmed);
+        ledger.happen_to_reservation(
+            id,
+            if begins {
+                Happened::Began
+            } else {
+                Happened::Ended
+            },
+        );
         if !begins {
             end_jobs(ledger, id);
         }
@@ -326,7 +468,11 @@ fn turn(ledger: &mut Ledger, id: &str) {
 
 /// The time is over: jobs that run are ended, and those that wait too, unless it comes again.
 fn end_jobs(ledger: &mut Ledger, id: &str) {
-    let Some(reservation) = ledger.reservation(id).cloned().filter(|reservation| reservation.has_queue()) else {
+    let Some(reservation) = ledger
+        .reservation(id)
+        .cloned()
+        .filter(|reservation| reservation.has_queue())
+    else {
         return;
     };
     let by = format!("Scheduler@{}", ledger.setup.host);
@@ -334,12 +480,19 @@ fn end_jobs(ledger: &mut Ledger, id: &str) {
         return delete_jobs(ledger, id, &by);
     }
     for job in ledger.jobs_in(id) {
-        let Some(job) = ledger.job(job).filter(|job| job.has_begun() || job.life.open_run().is_some()).cloned() else {
+        let Some(job) = ledger
+            .job(job)
+            .filter(|job| job.has_begun() || job.life.open_run().is_some())
+            .cloned()
+        else {
             continue;
         };
         let event = match job.spec.rerunnable {
             true => Event::RerunWanted { by: by.clone() },
-            false => Event::DeleteWanted { by: by.clone(), force: false },
+            false => Event::DeleteWanted {
+                by: by.clone(),
+                force: false,
+            },
         };
         ledger.happen_to_all(job.id, &event);
     }
@@ -347,7 +500,13 @@ fn end_jobs(ledger: &mut Ledger, id: &str) {
 
 fn delete_jobs(ledger: &mut Ledger, id: &str, by: &str) {
     for job in ledger.jobs_in(id) {
-        ledger.happen_to_all(job, &Event::DeleteWanted { by: by.to_string(), force: false });
+        ledger.happen_to_all(
+            job,
+            &Event::DeleteWanted {
+                by: by.to_string(),
+                force: false,
+            },
+        );
     }
 }
 
@@ -358,21 +517,29 @@ const AWAY: Span = Span::seconds(60);
 /// So often does a reservation that lacks nodes look for others.
 const SEARCH: Span = Span::seconds(60);
 
-/// Nodes that are away or offline degrade a reservation; one that has not begun looks for others, at
-/// once and whenever it is time to search.
+/// Nodes that are away or offline degrade a reservation; one that has not begun looks for others,
+/// at once and whenever it is time to search.
 fn notice_lost_nodes(ledger: &mut Ledger, id: &str, searches: bool) {
-    let Some(reservation) = ledger.reservation(id).cloned() else { return };
+    let Some(reservation) = ledger.reservation(id).cloned() else {
+        return;
+    };
     if reservation.is_over() || reservation.state == State::Unconfirmed || reservation.terms.whole {
         return;
     }
     let is_lost = |share: &&Share| {
         let node = ledger.node(&share.node);
         node.is_none_or(|node| {
-            node.offline || !node.up && ledger.now.since(node.changed) > AWAY && ledger.is_settled(AWAY)
+            node.offline
+                || !node.up && ledger.now.since(node.changed) > AWAY && ledger.is_settled(AWAY)
         })
     };
-    let mut lost: Vec<String> =
-        reservation.occurrence().shares.iter().filter(is_lost).map(|s| s.node.clone()).collect();
+    let mut lost: Vec<String> = reservation
+        .occurrence()
+        .shares
+        .iter()
+        .filter(is_lost)
+        .map(|s| s.node.clone())
+        .collect();
     lost.dedup();
     let is_known = lost == reservation.lost;
     if is_known && (lost.is_empty() || !searches) {
@@ -384,7 +551,11 @@ fn notice_lost_nodes(ledger: &mut Ledger, id: &str, searches: bool) {
     };
     match elsewhere {
         Some(shares) => {
-            let mut all: Vec<Vec<Share>> = reservation.occurrences.iter().map(|o| o.shares.clone()).collect();
+            let mut all: Vec<Vec<Share>> = reservation
+                .occurrences
+                .iter()
+                .map(|o| o.shares.clone())
+                .collect();
             all[reservation.current] = shares;
             ledger.happen_to_reservation(id, Happened::Confirmed(all));
         }

@@ -23,7 +23,11 @@ pub struct Reserve {
 impl Reserve {
     /// The reserve of the spool whose log this is, set aside if there is room.
     pub fn of(log: PathBuf) -> Reserve {
-        let mut reserve = Reserve { log, lack: None, unknown: false };
+        let mut reserve = Reserve {
+            log,
+            lack: None,
+            unknown: false,
+        };
         reserve.renew();
         reserve
     }
@@ -78,7 +82,8 @@ impl Reserve {
 }
 
 fn has_room(log: &Path) -> bool {
-    log.parent().is_some_and(|folder| filesystem::free(folder).is_ok_and(|free| free >= BYTES))
+    log.parent()
+        .is_some_and(|folder| filesystem::free(folder).is_ok_and(|free| free >= BYTES))
 }
 
 #[cfg(test)]

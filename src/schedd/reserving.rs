@@ -11,20 +11,31 @@ use crate::model::resource::Value;
 use crate::model::select::Request;
 use crate::model::time::Span;
 
-/// The most occurrences that all reservations of one user have together. Operators are limited, too.
+/// The most occurrences that all reservations of one user have together. Operators are limited,
+/// too.
 const MOST: usize = 1000;
 
 /// Refuses reservations to users who may not have them, and more of them than one user may have.
 pub fn check_number(ledger: &Ledger, caller: &Caller, more: usize) -> Result<(), Refusal> {
     let bounds = &ledger.setup.config.server.reserving;
     let owner = &caller.owner;
-    let may_reserve = bounds.users.iter().any(|person| person.is(&owner.user, &ledger.setup.host));
+    let may_reserve = bounds
+        .users
+        .iter()
+        .any(|person| person.is(&owner.user, &ledger.setup.host));
     if !caller.privileged && !may_reserve {
-        let why = "only operators and the users in resv_users reserve; qmgr -c 'list server' shows it";
+        let why =
+            "only operators and the users in resv_users reserve; qmgr -c 'list server' shows it";
         return Err(Refusal::unauthorized().because(why));
     }
-    let most = if caller.privileged { MOST } else { MOST.min(bounds.number as usize) };
-    let has = of_user(ledger, owner).map(|made| made.occurrences.len() - made.current).sum::<usize>();
+    let most = if caller.privileged {
+        MOST
+    } else {
+        MOST.min(bounds.number as usize)
+    };
+    let has = of_user(ledger, owner)
+        .map(|made| made.occurrences.len() - made.current)
+        .sum::<usize>();
     match has + more > most {
         true => Err(Refusal::too_many_reservations(most, has, more)),
         false => Ok(()),
@@ -53,12 +64,20 @@ pub fn check_size(
     if nodes.all == 0 {
         return Err(Refusal::no_processors_yet());
     }
-    let (most, more) = ((nodes.all as f64 * bounds.share) as u64, nodes.asked(request));
+    let (most, more) = (
+        (nodes.all as f64 * bounds.share) as u64,
+        nodes.asked(request),
+    );
     for occurrence in occurrences {
         let others = of_user(ledger, &caller.owner).filter(|made| except != Some(made.id.as_str()));
-        let at_that_time =
-            others.filter(|made| made.occurrences[made.current..].iter().any(|o| overlap(o, occurrence)));
-        let has = at_that_time.map(|made| nodes.asked(&made.terms.request)).sum::<u64>();
+        let at_that_time = others.filter(|made| {
+            made.occurrences[made.current..]
+                .iter()
+                .any(|o| overlap(o, occurrence))
+        });
+        let has = at_that_time
+            .map(|made| nodes.asked(&made.terms.request))
+            .sum::<u64>();
         if has + more > most {
             return Err(Refusal::reservation_too_large(most, has, more));
         }
@@ -93,15 +112,29 @@ impl Processors {
         Processors { all, largest }
     }
 
-    /// What a request takes: a chunk that is alone on its node takes as much as the largest node has.
+    /// What a request takes: a chunk that is alone on its node takes as much as the largest node
+    /// has.
     fn asked(&self, request: &Request) -> u64 {
         let is_alone = request.place.sharing.is_exclusive();
-        let of_chunk = |ncpus: i64| if is_alone { self.largest } else { ncpus.unsigned_abs() };
+        let of_chunk = |ncpus: i64| {
+            if is_alone {
+                self.largest
+            } else {
+                ncpus.unsigned_abs()
+            }
+        };
         let chunks = request.select.chunks.iter();
-        chunks.map(|chunk| of_chunk(chunk.long("ncpus")).saturating_mul(chunk.count.into())).sum()
+        chunks
+            .map(|chunk| of_chunk(chunk.long("ncpus")).saturating_mul(chunk.count.into()))
+            .sum()
     }
 }
 
 fn processors(facts: &NodeFacts) -> u64 {
-    facts.available.get("ncpus").and_then(Value::amount).unwrap_or(0).unsigned_abs()
+    facts
+        .available
+        .get("ncpus")
+        .and_then(Value::amount)
+        .unwrap_or(0)
+        .unsigned_abs()
 }

@@ -24,7 +24,8 @@ impl Desk<'_> {
         self.run_again(array, Again::Failed)
     }
 
-    /// Lets a job that failed or was deleted wait again, of an array those elements that did, all or these alone.
+    /// Lets a job that failed or was deleted wait again, of an array those elements that did, all
+    /// or these alone.
     pub(super) fn retry(&mut self, id: JobId, only: Option<Indices>) -> Result<Granted, Refusal> {
         let only = only.or(id.index().map(Indices::one));
         let job = self.to_be_retried(id.parent().unwrap_or(id))?;
@@ -32,7 +33,9 @@ impl Desk<'_> {
             (None, Some(_)) => return Err(Refusal::unknown_job()),
             (Some(elements), Some(only)) => {
                 let indices = job.indices().ok_or_else(Refusal::unknown_job)?;
-                let named = indices.positions(only).ok_or_else(Refusal::invalid_request)?;
+                let named = indices
+                    .positions(only)
+                    .ok_or_else(Refusal::invalid_request)?;
                 elements::bounded(named, elements)?;
             }
             // It comes in as a new one does.
@@ -51,16 +54,26 @@ impl Desk<'_> {
         };
         self.caller.must_own(&job)?;
         // Whoever sat at the terminal is not there for another run.
-        let is_settled = job.life.open_run().is_none() && !self.ledger.has_unsettled_element(job.id);
-        if is_settled && !job.spec.interactive { Ok(job) } else { Err(Refusal::bad_state()) }
+        let is_settled =
+            job.life.open_run().is_none() && !self.ledger.has_unsettled_element(job.id);
+        if is_settled && !job.spec.interactive {
+            Ok(job)
+        } else {
+            Err(Refusal::bad_state())
+        }
     }
 
     fn has_place(&self, job: &Job) -> Result<(), Refusal> {
-        let queue = self.ledger.queue(&job.spec.queue).ok_or_else(Refusal::unknown_queue)?;
+        let queue = self
+            .ledger
+            .queue(&job.spec.queue)
+            .ok_or_else(Refusal::unknown_queue)?;
         if !queue.enabled {
             return Err(Refusal::queue_disabled());
         }
-        self.ledger.room_for(Comer::New(State::Queued), &job.owner, &job.spec).map(drop)
+        self.ledger
+            .room_for(Comer::New(State::Queued), &job.owner, &job.spec)
+            .map(drop)
     }
 
     fn run_again(&mut self, job: Job, again: Again) -> Result<Granted, Refusal> {

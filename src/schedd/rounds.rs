@@ -41,7 +41,11 @@ impl<F> Default for Rounds<F> {
 impl<F: Fold> Rounds<F> {
     /// The message, if it is to be sent now; else it is kept for the end of the round.
     pub fn take(&mut self, user: &str, message: F::Message, now: Span) -> Option<F::Message> {
-        let begin = || Round { end: Span(now.0.saturating_add(ROUND.0)), sent: 0, folded: F::default() };
+        let begin = || Round {
+            end: Span(now.0.saturating_add(ROUND.0)),
+            sent: 0,
+            folded: F::default(),
+        };
         let round = self.0.entry(user.to_string()).or_insert_with(begin);
         if round.sent < MOST {
             round.sent += 1;
@@ -53,10 +57,18 @@ impl<F: Fold> Rounds<F> {
 
     /// The messages of rounds that are over.
     pub fn due(&mut self, now: Span) -> Vec<F::Message> {
-        let over: Vec<String> =
-            self.0.iter().filter(|(_, round)| round.end <= now).map(|(user, _)| user.clone()).collect();
-        let rounds = over.into_iter().filter_map(|user| self.0.remove_entry(&user));
-        rounds.filter_map(|(user, round)| round.folded.told(user)).collect()
+        let over: Vec<String> = self
+            .0
+            .iter()
+            .filter(|(_, round)| round.end <= now)
+            .map(|(user, _)| user.clone())
+            .collect();
+        let rounds = over
+            .into_iter()
+            .filter_map(|user| self.0.remove_entry(&user));
+        rounds
+            .filter_map(|(user, round)| round.folded.told(user))
+            .collect()
     }
 
     /// When the next round is over.

@@ -1,9 +1,11 @@
-//! What readers look ahead in: a copy of the scheduler's view, shared by all questions until the view changes.
+//! What readers look ahead in: a copy of the scheduler's view, shared by all questions until the
+//! view changes.
 //!
-//! An answer is never older than the question: what its caller has changed before is in it. Copying takes the
-//! loop some ten milliseconds with a hundred thousand jobs, most of which the copy shares with the view; questions
-//! that need a new copy wait together, so that copies leave the loop to its work. All else is done by readers, one
-//! at a time, and what one of them has worked out the next one uses.
+//! An answer is never older than the question: what its caller has changed before is in it. Copying
+//! takes the loop some ten milliseconds with a hundred thousand jobs, most of which the copy shares
+//! with the view; questions that need a new copy wait together, so that copies leave the loop to
+//! its work. All else is done by readers, one at a time, and what one of them has worked out the
+//! next one uses.
 
 use super::ledger::Ledger;
 use super::limits;
@@ -57,12 +59,24 @@ impl Scene {
     /// The scene as it stands.
     fn of(ledger: &Ledger) -> Scene {
         let (state, policy) = (ledger.cluster_ahead(), ledger.setup.policy.clone());
-        Scene { state, policy, now: ledger.now, outlook: OnceLock::new() }
+        Scene {
+            state,
+            policy,
+            now: ledger.now,
+            outlook: OnceLock::new(),
+        }
     }
 
     /// What becomes of all jobs: worked out by the first who asks.
     fn outlook(&self) -> &Outlook {
-        self.outlook.get_or_init(|| forecast::run(self.state.clone(), &self.policy, self.now, Budget::default()))
+        self.outlook.get_or_init(|| {
+            forecast::run(
+                self.state.clone(),
+                &self.policy,
+                self.now,
+                Budget::default(),
+            )
+        })
     }
 
     fn order(&self) -> QueueOrder<'_> {
@@ -87,9 +101,14 @@ struct Latest {
 }
 
 impl Scenes {
-    /// The scene of this revision of the state. If there is none, and none may be made yet, the time to ask again.
-    /// `now` is monotonic.
-    pub fn of_revision(&mut self, revision: u64, ledger: &Ledger, now: Span) -> Result<Arc<Scene>, Span> {
+    /// The scene of this revision of the state. If there is none, and none may be made yet, the
+    /// time to ask again. `now` is monotonic.
+    pub fn of_revision(
+        &mut self,
+        revision: u64,
+        ledger: &Ledger,
+        now: Span,
+    ) -> Result<Arc<Scene>, Span> {
         if let Some(latest) = &self.latest {
             if latest.revision == revision && now < latest.shared {
                 return Ok(latest.scene.clone());
@@ -107,7 +126,12 @@ impl Scenes {
         let pause = Span((monotonic().0 - now.0) * PAUSE);
         let (kept, shared) = (now + KEPT.max(pause), now + SHARED.max(pause));
         self.all.push(Arc::downgrade(&scene));
-        self.latest = Some(Latest { scene: scene.clone(), revision, kept, shared });
+        self.latest = Some(Latest {
+            scene: scene.clone(),
+            revision,
+            kept,
+            shared,
+        });
         Ok(scene)
     }
 
@@ -164,15 +188,28 @@ impl Study {
         let scene = &*self.scene;
         match &self.task {
             Task::Starts(jobs) => self.starts(jobs, each),
-            Task::Windows(job) => each(Told::Windows(holes::windows(&scene.state, &scene.policy, scene.now, job))),
+            Task::Windows(job) => each(Told::Windows(holes::windows(
+                &scene.state,
+                &scene.policy,
+                scene.now,
+                job,
+            ))),
             Task::Why(job, overtakers) => {
                 let why = explain(scene, &scene.state, *job, scene.outlook());
-                let why = why.map(|why| Box::new(Explanation { overtakers: overtakers.clone(), ..why }));
+                let why = why.map(|why| {
+                    Box::new(Explanation {
+                        overtakers: overtakers.clone(),
+                        ..why
+                    })
+                });
                 each(Told::Explained(why))
             }
             Task::Released(job) => each(Told::Explained(self.trial(job).map(Box::new))),
             Task::Trial(job, held) => match self.trial(job) {
-                Some(explanation) => each(Told::Tried { explanation: Box::new(explanation), held: *held }),
+                Some(explanation) => each(Told::Tried {
+                    explanation: Box::new(explanation),
+                    held: *held,
+                }),
                 None => each(Told::Explained(None)),
             },
             Task::Usage => self.usage(each),
@@ -185,12 +222,23 @@ impl Study {
         }
     }
 
-    fn starts<E>(&self, jobs: &BTreeSet<JobId>, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+    fn starts<E>(
+        &self,
+        jobs: &BTreeSet<JobId>,
+        each: &mut dyn FnMut(Told) -> Result<(), E>,
+    ) -> Result<(), E> {
         let outlook = self.scene.outlook();
         each(Told::Horizon(outlook.horizon))?;
-        let is_asked =
-            |job: JobId| jobs.is_empty() || jobs.contains(&job) || job.parent().is_some_and(|of| jobs.contains(&of));
-        let all = outlook.starts.iter().chain(&outlook.rest).filter(|foreseen| is_asked(foreseen.job));
+        let is_asked = |job: JobId| {
+            jobs.is_empty()
+                || jobs.contains(&job)
+                || job.parent().is_some_and(|of| jobs.contains(&of))
+        };
+        let all = outlook
+            .starts
+            .iter()
+            .chain(&outlook.rest)
+            .filter(|foreseen| is_asked(foreseen.job));
         let mut part = Vec::new();
         for foreseen in all {
             part.push(foreseen.clone());
@@ -199,45 +247,92 @@ impl Study {
             }
         }
         // An element not seen to start is told of as its array is.
-        let seen = |job: &JobId| outlook.of(*job).filter(|foreseen| foreseen.job == *job).is_some();
-        let elements = jobs.iter().filter(|job| job.index().is_some() && !seen(job));
+        let seen = |job: &JobId| {
+            outlook
+                .of(*job)
+                .filter(|foreseen| foreseen.job == *job)
+                .is_some()
+        };
+        let elements = jobs
+            .iter()
+            .filter(|job| job.index().is_some() && !seen(job));
         part.extend(elements.filter_map(|job| outlook.of(*job)).cloned());
         each(Told::Foreseen(part))
     }
 
     fn usage<E>(&self, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
         let all = self.scene.state.usage().all(self.scene.now);
-        all.chunks(PART).try_for_each(|used| each(Told::Usage { at: self.scene.now, used: used.to_vec() }))
+        all.chunks(PART).try_for_each(|used| {
+            each(Told::Usage {
+                at: self.scene.now,
+                used: used.to_vec(),
+            })
+        })
     }
 
-    fn places<E>(&self, jobs: &[JobId], each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+    fn places<E>(
+        &self,
+        jobs: &[JobId],
+        each: &mut dyn FnMut(Told) -> Result<(), E>,
+    ) -> Result<(), E> {
         let order = self.scene.order();
         let (all, at, places) = (order.len() as u64, self.scene.now, order.places_of(jobs));
         let formula = self.formula();
-        let told = |places: &[Neighbours]| Told::Placed { all, at, formula: formula.clone(), places: places.to_vec() };
-        places.chunks(PART).try_for_each(|places| each(told(places)))
+        let told = |places: &[Neighbours]| Told::Placed {
+            all,
+            at,
+            formula: formula.clone(),
+            places: places.to_vec(),
+        };
+        places
+            .chunks(PART)
+            .try_for_each(|places| each(told(places)))
     }
 
     /// The formula that gives jobs their scores.
     fn formula(&self) -> Option<String> {
         let rule = &self.scene.policy.precedence;
-        let formula = rule.formula.as_ref().filter(|_| rule.order == Order::Formula);
+        let formula = rule
+            .formula
+            .as_ref()
+            .filter(|_| rule.order == Order::Formula);
         formula.map(ToString::to_string)
     }
 
-    fn queue<E>(&self, most: Option<u64>, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+    fn queue<E>(
+        &self,
+        most: Option<u64>,
+        each: &mut dyn FnMut(Told) -> Result<(), E>,
+    ) -> Result<(), E> {
         let order = self.scene.order();
         let (all, at) = (order.len() as u64, self.scene.now);
-        let mut turns = order.turns().take(most.map_or(usize::MAX, |most| most as usize)).peekable();
+        let mut turns = order
+            .turns()
+            .take(most.map_or(usize::MAX, |most| most as usize))
+            .peekable();
         while turns.peek().is_some() {
-            each(Told::Queue { all, at, formula: self.formula(), turns: turns.by_ref().take(PART).collect() })?;
+            each(Told::Queue {
+                all,
+                at,
+                formula: self.formula(),
+                turns: turns.by_ref().take(PART).collect(),
+            })?;
         }
         Ok(())
     }
 
-    fn scores<E>(&self, jobs: &[JobId], each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
-        let scores = self.scene.state.scores(&self.scene.policy, self.scene.now, jobs);
-        scores.chunks(PART).try_for_each(|scores| each(Told::Scores(scores.to_vec())))
+    fn scores<E>(
+        &self,
+        jobs: &[JobId],
+        each: &mut dyn FnMut(Told) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let scores = self
+            .scene
+            .state
+            .scores(&self.scene.policy, self.scene.now, jobs);
+        scores
+            .chunks(PART)
+            .try_for_each(|scores| each(Told::Scores(scores.to_vec())))
     }
 
     fn shares<E>(&self, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
@@ -250,9 +345,12 @@ impl Study {
             stakes: stakes.to_vec(),
         };
         each(told(&[]))?;
-        stakes.chunks(PART).try_for_each(|stakes| each(told(stakes)))?;
+        stakes
+            .chunks(PART)
+            .try_for_each(|stakes| each(told(stakes)))?;
         let owed = owed::owed(&scene.state, &scene.policy, scene.now);
-        owed.chunks(PART).try_for_each(|owed| each(Told::Owed(owed.to_vec())))
+        owed.chunks(PART)
+            .try_for_each(|owed| each(Told::Owed(owed.to_vec())))
     }
 
     fn limits<E>(
@@ -262,18 +360,42 @@ impl Study {
         each: &mut dyn FnMut(Told) -> Result<(), E>,
     ) -> Result<(), E> {
         let scene = &*self.scene;
-        let told = |uses: &[LimitUse]| Told::Limits { at: scene.now, uses: uses.to_vec() };
+        let told = |uses: &[LimitUse]| Told::Limits {
+            at: scene.now,
+            uses: uses.to_vec(),
+        };
         each(told(&[]))?;
         let considered = limits_in_force(&scene.state, &scene.policy, scene.now);
-        let all = limits::with_counted(considered, counted, &scene.policy.limits, resources, user::group_name);
+        let all = limits::with_counted(
+            considered,
+            counted,
+            &scene.policy.limits,
+            resources,
+            user::group_name,
+        );
         all.chunks(PART).try_for_each(|uses| each(told(uses)))
     }
 
-    fn resources<E>(&self, pools: &[PoolUse], each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+    fn resources<E>(
+        &self,
+        pools: &[PoolUse],
+        each: &mut dyn FnMut(Told) -> Result<(), E>,
+    ) -> Result<(), E> {
         let (at, state) = (self.scene.now, &self.scene.state);
         let jobs = |pool: &PoolUse| state.pool_use(&pool.name).map_or(0, |(_, jobs)| jobs);
-        let all: Vec<PoolUse> = pools.iter().map(|pool| PoolUse { jobs: jobs(pool), ..pool.clone() }).collect();
-        all.chunks(PART).try_for_each(|resources| each(Told::Resources { at, resources: resources.to_vec() }))
+        let all: Vec<PoolUse> = pools
+            .iter()
+            .map(|pool| PoolUse {
+                jobs: jobs(pool),
+                ..pool.clone()
+            })
+            .collect();
+        all.chunks(PART).try_for_each(|resources| {
+            each(Told::Resources {
+                at,
+                resources: resources.to_vec(),
+            })
+        })
     }
 
     fn trial(&self, job: &Job) -> Option<Explanation> {

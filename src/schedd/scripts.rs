@@ -80,8 +80,15 @@ impl Scripts {
             database: crate::spool::file(home),
             leases: Vec::new(),
         };
-        thread::Builder::new().name("scripts".into()).spawn(move || worker.run())?;
-        Ok(Scripts { tasks, results, bell, waiting: BTreeMap::new() })
+        thread::Builder::new()
+            .name("scripts".into())
+            .spawn(move || worker.run())?;
+        Ok(Scripts {
+            tasks,
+            results,
+            bell,
+            waiting: BTreeMap::new(),
+        })
     }
 
     fn store(&mut self, pending: Pending) {
@@ -154,7 +161,11 @@ impl Worker {
     /// The next task. None when it is time to look at the leases; an error when schedd leaves.
     fn next_task(&self) -> Result<Option<Task>, RecvTimeoutError> {
         if self.leases.is_empty() {
-            return self.tasks.recv().map(Some).map_err(|_| RecvTimeoutError::Disconnected);
+            return self
+                .tasks
+                .recv()
+                .map(Some)
+                .map_err(|_| RecvTimeoutError::Disconnected);
         }
         match self.tasks.recv_timeout(PAUSE) {
             Ok(task) => Ok(Some(task)),
@@ -163,7 +174,14 @@ impl Worker {
         }
     }
 
-    fn store(&mut self, Pending { token, caller, mut submission }: Pending) {
+    fn store(
+        &mut self,
+        Pending {
+            token,
+            caller,
+            mut submission,
+        }: Pending,
+    ) {
         let stored = match std::mem::replace(&mut submission.payload, Payload::Script(Vec::new())) {
             Payload::Script(text) => self.lease(&text).map(Some),
             Payload::Command(_) => Ok(None),
@@ -172,14 +190,21 @@ impl Worker {
             submission.stored = stored;
             submission
         });
-        let _ = self.results.send(Stored { token, caller, submission });
+        let _ = self.results.send(Stored {
+            token,
+            caller,
+            submission,
+        });
         // A bell that is full has been rung.
         let _ = (&self.bell).write(&[1]);
     }
 
     fn lease(&mut self, text: &[u8]) -> Result<Arc<StoredScript>, SpoolError> {
         let digest = self.scripts.store(text)?;
-        let lease = Arc::new(StoredScript { digest, size: text.len() });
+        let lease = Arc::new(StoredScript {
+            digest,
+            size: text.len(),
+        });
         self.leases.push(lease.clone());
         Ok(lease)
     }
@@ -228,19 +253,29 @@ impl Schedd {
     /// Whether the script of a submission has to be stored before the submission can be granted.
     /// What is refused for its size or for lack of room, or was accepted before, is not stored.
     pub(super) fn awaits_storage(&mut self, caller: &Caller, submission: &Submission) -> bool {
-        let Payload::Script(text) = &submission.payload else { return false };
+        let Payload::Script(text) = &submission.payload else {
+            return false;
+        };
         let most = self.ledger.setup.config.server.jobscript_max_size.bytes();
         if text.len() < SMALLEST || text.len() as u64 > most || !self.reserve.is_whole() {
             return false;
         }
-        let desk = Desk { ledger: &mut self.ledger, spool: &self.spool, caller };
+        let desk = Desk {
+            ledger: &mut self.ledger,
+            spool: &self.spool,
+            caller,
+        };
         desk.admit().is_ok() && matches!(desk.submitted(submission.token), Ok(None))
     }
 
     /// Lets a submission wait until its script is stored.
     pub(super) fn store_script(&mut self, token: Token, caller: Caller, asked: Box<Submission>) {
         self.clients.await_change(token);
-        self.scripts.store(Pending { token, caller, submission: asked });
+        self.scripts.store(Pending {
+            token,
+            caller,
+            submission: asked,
+        });
     }
 
     /// A full disk is noticed here before the database notices it.
@@ -253,7 +288,12 @@ impl Schedd {
 
     /// Goes on with the submissions whose scripts are stored.
     pub(super) fn take_stored(&mut self) {
-        for Stored { token, caller, submission } in self.scripts.take_stored() {
+        for Stored {
+            token,
+            caller,
+            submission,
+        } in self.scripts.take_stored()
+        {
             self.busy = monotonic();
             match submission {
                 Ok(submission) => self.hear(token, caller, Request::Submit(submission)),

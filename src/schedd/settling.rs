@@ -1,7 +1,8 @@
-//! After a start: nothing is decided before the nodes that were there have answered, or had time to.
+//! After a start: nothing is decided before the nodes that were there have answered, or had time
+//! to.
 //!
-//! A cycle that sees but some of them would drop the promises that stand on the others, and start in
-//! their way whatever fits on those that were quickest.
+//! A cycle that sees but some of them would drop the promises that stand on the others, and start
+//! in their way whatever fits on those that were quickest.
 
 use super::ledger::Ledger;
 use crate::model::node::Node;
@@ -25,14 +26,22 @@ impl Settling {
         Settling(usable.map(|node| node.facts.name.clone()).collect())
     }
 
-    /// Whether a node is still waited for. One that has not answered in time is written down as away,
-    /// so that the next start does not wait for it.
+    /// Whether a node is still waited for. One that has not answered in time is written down as
+    /// away, so that the next start does not wait for it.
     pub fn goes_on(&mut self, ledger: &mut Ledger) -> bool {
-        self.0.retain(|name| ledger.node(name).is_some_and(|node| !node.up && !node.offline && node.refused.is_none()));
+        self.0.retain(|name| {
+            ledger
+                .node(name)
+                .is_some_and(|node| !node.up && !node.offline && node.refused.is_none())
+        });
         if ledger.is_settled(LONGEST) {
             let late = std::mem::take(&mut self.0);
-            let late: Vec<Node> = late.iter().filter_map(|name| ledger.node(name).cloned()).collect();
-            late.into_iter().for_each(|node| ledger.also(Change::Node(Box::new(node))));
+            let late: Vec<Node> = late
+                .iter()
+                .filter_map(|name| ledger.node(name).cloned())
+                .collect();
+            late.into_iter()
+                .for_each(|node| ledger.also(Change::Node(Box::new(node))));
         }
         !self.0.is_empty()
     }

@@ -38,9 +38,14 @@ pub fn text(home: &Home) -> Result<String> {
     }
 }
 
-/// The number of a group that is known, or is looked up. One that is not there is looked up anew each time.
+/// The number of a group that is known, or is looked up. One that is not there is looked up anew
+/// each time.
 fn number(known: &RefCell<BTreeMap<String, u32>>, name: &str) -> Option<u32> {
-    let number = known.borrow().get(name).copied().or_else(|| user::group_number(name))?;
+    let number = known
+        .borrow()
+        .get(name)
+        .copied()
+        .or_else(|| user::group_number(name))?;
     known.borrow_mut().insert(name.to_string(), number);
     Some(number)
 }
@@ -76,8 +81,9 @@ pub struct Setup {
     pub amendments: Arc<Amendments>,
     /// What of that does not fit the file as it is now, and has no effect.
     pub misfits: Vec<Misfit>,
-    /// The numbers of the groups that limits and priorities name, as they were when the file was read: to ask for
-    /// them anew at each command of `qmgr` could keep schedd waiting for a directory of users.
+    /// The numbers of the groups that limits and priorities name, as they were when the file was
+    /// read: to ask for them anew at each command of `qmgr` could keep schedd waiting for a
+    /// directory of users.
     groups: BTreeMap<String, u32>,
     /// The accounts that managers and operators are.
     pub grantees: Grantees,
@@ -88,13 +94,25 @@ impl Setup {
     pub fn read(home: Home) -> Result<Setup> {
         let text = text(&home)?;
         let file = Config::parse(&text).with_context(|| home.config.display().to_string())?;
-        Ok(Setup::of(home, text.into(), Arc::new(file), Arc::default(), BTreeMap::new()))
+        Ok(Setup::of(
+            home,
+            text.into(),
+            Arc::new(file),
+            Arc::default(),
+            BTreeMap::new(),
+        ))
     }
 
     /// The same file with what `qmgr` has said.
     pub fn amended(&self, amendments: Arc<Amendments>) -> Setup {
         let groups = self.groups.clone();
-        let mut setup = Setup::of(self.home.clone(), self.text.clone(), self.file.clone(), amendments, groups);
+        let mut setup = Setup::of(
+            self.home.clone(),
+            self.text.clone(),
+            self.file.clone(),
+            amendments,
+            groups,
+        );
         setup.grantees = self.grantees.clone();
         setup.grantees.follow(&setup.config.server);
         setup
@@ -116,7 +134,10 @@ impl Setup {
         let host = record::host();
         let mut policy = config.policy();
         let groups = RefCell::new(groups);
-        policy.precedence.components.number_groups(|name| number(&groups, name));
+        policy
+            .precedence
+            .components
+            .number_groups(|name| number(&groups, name));
         policy.limits.number_groups(|name| number(&groups, name));
         Setup {
             name: config.server.name.clone().unwrap_or_else(|| host.clone()),
@@ -126,7 +147,11 @@ impl Setup {
             policy,
             queues: config.queues(),
             mailer: mailer(&config.server),
-            mail_from: config.server.mail_from.clone().unwrap_or_else(|| user::own().name),
+            mail_from: config
+                .server
+                .mail_from
+                .clone()
+                .unwrap_or_else(|| user::own().name),
             home,
             config,
             text,
@@ -140,7 +165,8 @@ impl Setup {
 
     /// Whether jobs could be decided otherwise than by another one.
     pub fn decides_otherwise(&self, other: &Setup) -> bool {
-        self.policy != other.policy || self.config.without_remarks() != other.config.without_remarks()
+        self.policy != other.policy
+            || self.config.without_remarks() != other.config.without_remarks()
     }
 
     /// The nodes that have places of their own in the order of the nodes.
@@ -166,7 +192,9 @@ impl Setup {
 
     /// What every display needs to know; the spool keeps it for those who read it directly.
     pub fn facts(&self) -> ServerFacts {
-        let names = |people: &[crate::model::config::Person]| people.iter().map(ToString::to_string).collect();
+        let names = |people: &[crate::model::config::Person]| {
+            people.iter().map(ToString::to_string).collect()
+        };
         ServerFacts {
             name: self.name.clone(),
             host: self.host.clone(),

@@ -18,19 +18,29 @@ pub struct Sharing {
 
 impl Default for Sharing {
     fn default() -> Sharing {
-        Sharing { known: BTreeMap::new(), size: 0, sweep_at: SMALLEST }
+        Sharing {
+            known: BTreeMap::new(),
+            size: 0,
+            sweep_at: SMALLEST,
+        }
     }
 }
 
 impl Sharing {
     /// Lets a job share its request with those that have the same.
     pub fn share(&mut self, job: &mut Job) {
-        let same = self.known.entry(job.spec.request.select.text.clone()).or_default();
+        let same = self
+            .known
+            .entry(job.spec.request.select.text.clone())
+            .or_default();
         match same.iter().find(|request| **request == job.spec.request) {
             Some(request) if Arc::ptr_eq(request, &job.spec.request) => {}
             Some(request) => {
                 let request = request.clone();
-                job.spec = Arc::new(Spec { request, ..Arc::unwrap_or_clone(job.spec.clone()) });
+                job.spec = Arc::new(Spec {
+                    request,
+                    ..Arc::unwrap_or_clone(job.spec.clone())
+                });
             }
             None => {
                 same.push(job.spec.request.clone());

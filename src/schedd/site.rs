@@ -1,5 +1,5 @@
-//! What the configuration sets aside: `[[reservation]]` windows, made ahead as they come again (M40),
-//! dedicated time and prime time (I23).
+//! What the configuration sets aside: `[[reservation]]` windows, made ahead as they come again
+//! (M40), dedicated time and prime time (I23).
 
 use super::ledger::Ledger;
 use super::reservations::{NEVER, find};
@@ -21,16 +21,27 @@ const PACE: Span = Span::seconds(30);
 pub(super) fn attend(ledger: &mut Ledger) {
     tell_site_time(ledger);
     let configured = ledger.setup.config.reservations.clone();
-    if configured.is_empty() && !ledger.reservations().any(|reservation| reservation.terms.access.is_some()) {
+    if configured.is_empty()
+        && !ledger
+            .reservations()
+            .any(|reservation| reservation.terms.access.is_some())
+    {
         return;
     }
     let now = Known::Own.civil(ledger.wall());
     let mut wanted = Vec::new();
-    for (site, now) in configured.iter().flat_map(|site| now.map(|now| (site, now))) {
+    for (site, now) in configured
+        .iter()
+        .flat_map(|site| now.map(|now| (site, now)))
+    {
         let instances = match &site.times {
             Times::Standing(standing) => standing.instances(now),
             Times::Once { from, to } => {
-                let once = Instance { number: 0, from: *from, to: Some(*to) };
+                let once = Instance {
+                    number: 0,
+                    from: *from,
+                    to: Some(*to),
+                };
                 Some(once).filter(|_| *to > now).into_iter().collect()
             }
         };
@@ -51,8 +62,14 @@ fn id_of(site: &ReservationConfig, instance: Instance) -> String {
 
 /// What is no longer in the configuration goes.
 fn forget_unwanted(ledger: &mut Ledger, wanted: &[(&ReservationConfig, Instance)]) {
-    let is_wanted = |id: &str| wanted.iter().any(|(site, instance)| id_of(site, *instance) == id);
-    let of_site = ledger.reservations().filter(|reservation| reservation.terms.access.is_some());
+    let is_wanted = |id: &str| {
+        wanted
+            .iter()
+            .any(|(site, instance)| id_of(site, *instance) == id)
+    };
+    let of_site = ledger
+        .reservations()
+        .filter(|reservation| reservation.terms.access.is_some());
     let gone = of_site.filter(|reservation| !reservation.is_over() && !is_wanted(&reservation.id));
     let gone: Vec<String> = gone.map(|reservation| reservation.id.clone()).collect();
     for id in gone {
@@ -60,8 +77,8 @@ fn forget_unwanted(ledger: &mut Ledger, wanted: &[(&ReservationConfig, Instance)
     }
 }
 
-/// Makes one instance, if it is not there already and its nodes can be had. What cannot be had now is
-/// tried again, as nodes come and jobs end.
+/// Makes one instance, if it is not there already and its nodes can be had. What cannot be had now
+/// is tried again, as nodes come and jobs end.
 fn make(ledger: &mut Ledger, site: &ReservationConfig, instance: Instance) {
     let id = id_of(site, instance);
     let access = site_access(site);
@@ -73,9 +90,17 @@ fn make(ledger: &mut Ledger, site: &ReservationConfig, instance: Instance) {
         return;
     }
     let to = instance.to.map_or(NEVER, |to| Known::Own.wall(to));
-    let from = if instance.from == chrono::NaiveDateTime::MIN { Wall(0) } else { Known::Own.wall(instance.from) };
-    let Some(mut reservation) = reservation(ledger, site, &id, access, (from, to)) else { return };
-    let Some(shares) = shares(ledger, site, &reservation) else { return };
+    let from = if instance.from == chrono::NaiveDateTime::MIN {
+        Wall(0)
+    } else {
+        Known::Own.wall(instance.from)
+    };
+    let Some(mut reservation) = reservation(ledger, site, &id, access, (from, to)) else {
+        return;
+    };
+    let Some(shares) = shares(ledger, site, &reservation) else {
+        return;
+    };
     reservation.occurrences[0].shares = shares.clone();
     ledger.add_reservation(reservation);
     ledger.happen_to_reservation(&id, Happened::Submitted("configuration".into()));
@@ -84,8 +109,16 @@ fn make(ledger: &mut Ledger, site: &ReservationConfig, instance: Instance) {
 
 fn site_access(site: &ReservationConfig) -> SiteAccess {
     let mut access = site.access.clone();
-    access.groups = site.groups.iter().filter_map(|name| user::group_number(name)).collect();
-    SiteAccess { access, by_name: site.by_name, owner_preempts: site.owner_preempts }
+    access.groups = site
+        .groups
+        .iter()
+        .filter_map(|name| user::group_number(name))
+        .collect();
+    SiteAccess {
+        access,
+        by_name: site.by_name,
+        owner_preempts: site.owner_preempts,
+    }
 }
 
 fn reservation(
@@ -96,18 +129,40 @@ fn reservation(
     (from, to): (Wall, Wall),
 ) -> Option<Reservation> {
     let own = user::own();
-    let resources = site.select.iter().map(|select| ("select".to_string(), select.clone())).collect();
-    let asked = Reserving { name: Some(site.name.clone()), resources, ..Reserving::default() };
+    let resources = site
+        .select
+        .iter()
+        .map(|select| ("select".to_string(), select.clone()))
+        .collect();
+    let asked = Reserving {
+        name: Some(site.name.clone()),
+        resources,
+        ..Reserving::default()
+    };
     let length = Span::seconds(to.0.saturating_sub(from.0).min(10 * 366 * 86_400));
     let by = format!("{}@{}", own.name, ledger.setup.host);
     let terms = asked.terms(&by, length, &ledger.setup.resources);
-    let terms = terms.inspect_err(|refusal| tracing::warn!("[[reservation]] {id}: {refusal}")).ok()?;
+    let terms = terms
+        .inspect_err(|refusal| tracing::warn!("[[reservation]] {id}: {refusal}"))
+        .ok()?;
     Some(Reservation {
         id: id.to_string(),
-        owner: crate::model::job::Owner { user: own.name, uid: own.uid, gid: own.gid },
+        owner: crate::model::job::Owner {
+            user: own.name,
+            uid: own.uid,
+            gid: own.gid,
+        },
         submit_host: ledger.setup.host.clone(),
-        terms: crate::model::reservation::Terms { access: Some(access), whole: !site.nodes.is_empty(), ..terms },
-        occurrences: vec![Occurrence { from, to, shares: Vec::new() }],
+        terms: crate::model::reservation::Terms {
+            access: Some(access),
+            whole: !site.nodes.is_empty(),
+            ..terms
+        },
+        occurrences: vec![Occurrence {
+            from,
+            to,
+            shares: Vec::new(),
+        }],
         current: 0,
         state: State::Unconfirmed,
         lost: Vec::new(),
@@ -116,7 +171,11 @@ fn reservation(
     })
 }
 
-fn shares(ledger: &Ledger, site: &ReservationConfig, reservation: &Reservation) -> Option<Vec<Share>> {
+fn shares(
+    ledger: &Ledger,
+    site: &ReservationConfig,
+    reservation: &Reservation,
+) -> Option<Vec<Share>> {
     match site.nodes.is_empty() {
         true => find(ledger, reservation, reservation.occurrence()).ok(),
         false => window::whole(ledger.cluster(), &site.nodes).ok(),
@@ -136,10 +195,18 @@ fn tell_site_time(ledger: &mut Ledger) {
         .collect();
     dedicated.sort_unstable();
     let dedicated = (!config.dedicated.is_empty()).then_some(dedicated);
-    let prime = config.primetime.as_ref().zip(Known::Own.civil(ledger.wall())).map(|(hours, now)| {
-        let (is_on, until) = hours.at(now);
-        Prime { is_on, until: moment(until), may_cross: hours.may_cross }
-    });
+    let prime = config
+        .primetime
+        .as_ref()
+        .zip(Known::Own.civil(ledger.wall()))
+        .map(|(hours, now)| {
+            let (is_on, until) = hours.at(now);
+            Prime {
+                is_on,
+                until: moment(until),
+                may_cross: hours.may_cross,
+            }
+        });
     ledger.set_site_time(SiteTime { dedicated, prime });
 }
 

@@ -47,21 +47,27 @@ struct Arguments {
     /// Stop the running schedd; running jobs go on, and the next schedd takes them over.
     #[arg(long, conflicts_with_all = ["foreground", "check"])]
     stop: bool,
-    /// Read the configuration, say whether it is good, and print what holds: every key of policy and cycle
-    /// with its value and where that comes from: the preset, a line of the file, or qmgr.
+    /// Read the configuration, say whether it is good, and print what holds: every key of policy
+    /// and cycle with its value and where that comes from: the preset, a line of the file, or qmgr.
     #[arg(long, conflicts_with = "foreground")]
     check: bool,
-    /// Within a job: serve a private queue on what the job was given, until COMMAND and the jobs it submits are over,
-    /// or, without one, until nothing has come for a while.
+    /// Within a job: serve a private queue on what the job was given, until COMMAND and the jobs it
+    /// submits are over, or, without one, until nothing has come for a while.
     #[arg(long, conflicts_with_all = ["foreground", "status", "stop", "check"])]
     nested: bool,
     /// Whose habits the nested queue has, instead of first come, first served.
     #[arg(long, value_name = "PRESET", requires = "nested", value_parser = presets())]
     preset: Option<String>,
     /// The lanai.toml of the nested queue.
-    #[arg(long, value_name = "FILE", requires = "nested", conflicts_with = "preset")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "nested",
+        conflicts_with = "preset"
+    )]
     config: Option<PathBuf>,
-    /// A queue of the schedd outside: jobs of its owner that wait there are moved into the nested queue.
+    /// A queue of the schedd outside: jobs of its owner that wait there are moved into the nested
+    /// queue.
     #[arg(long, value_name = "QUEUE", requires = "nested")]
     queue: Option<String>,
     /// What to run with the nested queue; qsub and qstat in it speak to that.
@@ -101,7 +107,12 @@ fn run(arguments: &Arguments, portrait: Portrait) -> Result<ExitCode> {
     if arguments.nested {
         let (preset, config) = (arguments.preset.as_deref(), arguments.config.as_deref());
         let queue = arguments.queue.as_deref();
-        return nested::run(&Wishes { preset, config, queue, command: &arguments.command });
+        return nested::run(&Wishes {
+            preset,
+            config,
+            queue,
+            command: &arguments.command,
+        });
     }
     serve_or_ask(arguments, portrait).map(|()| ExitCode::SUCCESS)
 }
@@ -111,8 +122,16 @@ fn serve_or_ask(arguments: &Arguments, portrait: Portrait) -> Result<()> {
     match arguments {
         Arguments { status: true, .. } => status(&home),
         Arguments { stop: true, .. } => stop(&home),
-        Arguments { check: true, format, .. } => check::check(home, format == "json"),
-        Arguments { foreground: true, ready, .. } => serve(home, *ready, portrait),
+        Arguments {
+            check: true,
+            format,
+            ..
+        } => check::check(home, format == "json"),
+        Arguments {
+            foreground: true,
+            ready,
+            ..
+        } => serve(home, *ready, portrait),
         _ => daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home).map(drop),
     }
 }
@@ -122,7 +141,9 @@ fn serve(home: Home, ready: bool, portrait: Portrait) -> Result<()> {
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     raise_descriptor_limit();
     let signals = Signals::catch()?;
-    let Some(recovered) = take(&home, ready)? else { return daemon::report("ready") };
+    let Some(recovered) = take(&home, ready)? else {
+        return daemon::report("ready");
+    };
     let listener = Listener::open(&recovered.ledger.setup).context("schedd.sock")?;
     let mut schedd = Schedd::new(recovered, listener, signals, portrait)?;
     if ready {
@@ -148,12 +169,17 @@ fn take(home: &Home, ready: bool) -> Result<Option<Recovered>> {
         }
         clock::sleep(Duration::from_millis(10));
     }
-    bail!("another schedd holds {} and does not answer", home.spool().display())
+    bail!(
+        "another schedd holds {} and does not answer",
+        home.spool().display()
+    )
 }
 
 /// Whether a schedd answers. That one listens is not enough: it may be dying, or on its way out.
 fn another_serves(home: &Home) -> bool {
-    let Ok(mut client) = Client::reach(home) else { return false };
+    let Ok(mut client) = Client::reach(home) else {
+        return false;
+    };
     client.be_impatient(ANSWER);
     let answer = client.begin(&Request::Status).and_then(|()| client.reply());
     // One of another version is for whoever wants something of it to be told of.
@@ -161,8 +187,13 @@ fn another_serves(home: &Home) -> bool {
 }
 
 fn log_to_stderr() {
-    let level = crate::sys::env::text("LANAI_LOG").and_then(|level| level.parse().ok()).unwrap_or(tracing::Level::INFO);
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_max_level(level);
+    let level = crate::sys::env::text("LANAI_LOG")
+        .and_then(|level| level.parse().ok())
+        .unwrap_or(tracing::Level::INFO);
+    let log = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_max_level(level);
     // What cannot be logged, to a full disk say, is lost: to complain would be a panic.
     log.log_internal_errors(false).init();
 }
@@ -175,8 +206,12 @@ fn raise_descriptor_limit() {
 }
 
 fn status(home: &Home) -> Result<()> {
-    let reply = Client::reach(home).context("no schedd is running here")?.call(&Request::Status)?;
-    let Reply::Status(status) = reply else { bail!("an unexpected answer") };
+    let reply = Client::reach(home)
+        .context("no schedd is running here")?
+        .call(&Request::Status)?;
+    let Reply::Status(status) = reply else {
+        bail!("an unexpected answer")
+    };
     println!("{}", status_table(&status));
     Ok(())
 }
@@ -184,11 +219,24 @@ fn status(home: &Home) -> Result<()> {
 fn status_table(status: &Status) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING);
-    let jobs = status.jobs.iter().map(|(state, count)| format!("{count} {}", state.letter())).collect::<Vec<_>>();
+    let jobs = status
+        .jobs
+        .iter()
+        .map(|(state, count)| format!("{count} {}", state.letter()))
+        .collect::<Vec<_>>();
     let node = |(name, up): &(String, bool)| format!("{name} {}", if *up { "up" } else { "down" });
     let nodes = status.nodes.iter().map(node).collect::<Vec<_>>();
-    let none = |list: Vec<String>| if list.is_empty() { "none".to_string() } else { list.join(", ") };
-    table.add_row(["schedd", &format!("{} (process {})", status.version, status.pid)]);
+    let none = |list: Vec<String>| {
+        if list.is_empty() {
+            "none".to_string()
+        } else {
+            list.join(", ")
+        }
+    };
+    table.add_row([
+        "schedd",
+        &format!("{} (process {})", status.version, status.pid),
+    ]);
     table.add_row(["up", &status.uptime.to_string()]);
     table.add_row(["spool", &status.spool.to_string()]);
     table.add_row(["jobs", &none(jobs)]);
@@ -215,12 +263,16 @@ pub(super) fn stop(home: &Home) -> Result<()> {
         }
         clock::sleep(Duration::from_millis(5));
     }
-    bail!("schedd was told to leave, but still holds {}", home.spool().display())
+    bail!(
+        "schedd was told to leave, but still holds {}",
+        home.spool().display()
+    )
 }
 
 /// For one that does not understand us, being of another version, or that cannot be reached.
 fn terminate(home: &Home) -> Result<()> {
     let record = record::read(home).context("nothing tells which process it is")?;
     let process = nix::unistd::Pid::from_raw(record.pid as i32);
-    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).context("it cannot be told to leave")
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM)
+        .context("it cannot be told to leave")
 }

@@ -34,13 +34,26 @@ impl Desk<'_> {
         let job = self.whole_unstarted(id)?;
         let setup = &self.ledger.setup;
         let named = attribute::destination(destination, &setup.name)?;
-        let name = if named.is_empty() { setup.config.server.default_queue.clone() } else { named };
+        let name = if named.is_empty() {
+            setup.config.server.default_queue.clone()
+        } else {
+            named
+        };
         self.keep_quality(&job, &name)?;
-        let entered = self.come_in(Comer::Known(id), &job.owner, &elsewhere(&job.spec, &name), job.life.state)?;
+        let entered = self.come_in(
+            Comer::Known(id),
+            &job.owner,
+            &elsewhere(&job.spec, &name),
+            job.life.state,
+        )?;
         if entered.spec.queue != job.spec.queue {
             routing::put_into(self.ledger, id, entered.spec, self.caller.shown());
         }
-        Ok(entered.notes.into_iter().next().map_or(Granted::Done, Granted::Noted))
+        Ok(entered
+            .notes
+            .into_iter()
+            .next()
+            .map_or(Granted::Done, Granted::Noted))
     }
 
     /// `qorder`: two jobs change their places in the order, and their queues if these differ.
@@ -49,8 +62,15 @@ impl Desk<'_> {
         if one == other {
             return Ok(Granted::Done);
         }
-        let in_vain = if first.spec.queue == second.spec.queue { self.in_vain(one, other) } else { None };
-        let (of_one, of_other) = (self.in_place_of(&first, &second)?, self.in_place_of(&second, &first)?);
+        let in_vain = if first.spec.queue == second.spec.queue {
+            self.in_vain(one, other)
+        } else {
+            None
+        };
+        let (of_one, of_other) = (
+            self.in_place_of(&first, &second)?,
+            self.in_place_of(&second, &first)?,
+        );
         self.take_place_of(one, &second, of_one);
         self.take_place_of(other, &first, of_other);
         Ok(in_vain.map_or(Granted::Done, Granted::Noted))
@@ -59,7 +79,10 @@ impl Desk<'_> {
     /// What to tell who lets two jobs change places where that changes nothing now (X18).
     fn in_vain(&self, one: JobId, other: JobId) -> Option<String> {
         let setup = &self.ledger.setup;
-        let first = self.ledger.cluster().worth_more(&setup.policy, one, other)?;
+        let first = self
+            .ledger
+            .cluster()
+            .worth_more(&setup.policy, one, other)?;
         let order = setup.policy.precedence.order;
         let (id, by) = (first.full(&setup.name), order.name());
         let help = match order {
@@ -80,7 +103,17 @@ impl Desk<'_> {
         }
         self.keep_quality(job, &other.spec.queue)?;
         let spec = elsewhere(&job.spec, &other.spec.queue);
-        Ok(self.come_in(Comer::InPlaceOf { own: job.id, other: other.id }, &job.owner, &spec, job.life.state)?.spec)
+        Ok(self
+            .come_in(
+                Comer::InPlaceOf {
+                    own: job.id,
+                    other: other.id,
+                },
+                &job.owner,
+                &spec,
+                job.life.state,
+            )?
+            .spec)
     }
 
     fn take_place_of(&mut self, id: JobId, other: &Job, spec: Spec) {
@@ -88,51 +121,107 @@ impl Desk<'_> {
             job.life.rank = Some(other.own_rank());
             job.spec = Arc::new(spec);
         });
-        self.ledger.happen(id, Event::Reordered { by: self.caller.shown(), with: other.id });
+        self.ledger.happen(
+            id,
+            Event::Reordered {
+                by: self.caller.shown(),
+                with: other.id,
+            },
+        );
     }
 
     /// `qmsg`: a line into the files of a running job.
-    pub(super) fn message(&mut self, id: JobId, output: bool, errors: bool, text: &Text) -> Result<Granted, Refusal> {
+    pub(super) fn message(
+        &mut self,
+        id: JobId,
+        output: bool,
+        errors: bool,
+        text: &Text,
+    ) -> Result<Granted, Refusal> {
         let job = self.owned(id)?;
         let spoken_to = |run: &&Run| run.session.is_some() && run.has_script();
-        let run = job.life.open_run().filter(spoken_to).ok_or_else(Refusal::bad_state)?;
+        let run = job
+            .life
+            .open_run()
+            .filter(spoken_to)
+            .ok_or_else(Refusal::bad_state)?;
         if text.0.len() > LONGEST_MESSAGE {
             return Err(Refusal::too_large("a message", LONGEST_MESSAGE));
         }
         if !reports::can_be_told(self.ledger, id) {
             return Err(Refusal::node_away());
         }
-        self.ledger.happen(id, Event::Messaged { by: self.caller.shown(), output, errors });
-        Ok(Granted::Tell(id, Order::Message { job: id, attempt: run.attempt, output, errors, text: text.clone() }))
+        self.ledger.happen(
+            id,
+            Event::Messaged {
+                by: self.caller.shown(),
+                output,
+                errors,
+            },
+        );
+        Ok(Granted::Tell(
+            id,
+            Order::Message {
+                job: id,
+                attempt: run.attempt,
+                output,
+                errors,
+                text: text.clone(),
+            },
+        ))
     }
 
-    /// `qalter --shove`: the scheduler looks at it now, whenever it would have been tried again (Q1).
+    /// `qalter --shove`: the scheduler looks at it now, whenever it would have been tried again
+    /// (Q1).
     pub(super) fn shove(&mut self, id: JobId) -> Result<Granted, Refusal> {
         let job = self.owned(id)?;
         if !is_candidate(&job) {
             return Err(Refusal::bad_state());
         }
         // An element that has never started waits with its array.
-        let whom = if self.ledger.job(id).is_some() { id } else { id.parent().unwrap_or(id) };
-        let elements = self.ledger.job(whom).map_or(Vec::new(), |job| job.elements_begun());
-        let is_put_off = |id: &JobId| self.ledger.job(*id).is_some_and(|job| job.life.not_before.is_some());
+        let whom = if self.ledger.job(id).is_some() {
+            id
+        } else {
+            id.parent().unwrap_or(id)
+        };
+        let elements = self
+            .ledger
+            .job(whom)
+            .map_or(Vec::new(), |job| job.elements_begun());
+        let is_put_off = |id: &JobId| {
+            self.ledger
+                .job(*id)
+                .is_some_and(|job| job.life.not_before.is_some())
+        };
         let put_off: Vec<JobId> = elements.into_iter().filter(is_put_off).collect();
         for id in iter::once(whom).chain(put_off) {
-            self.ledger.happen(id, Event::Shoved { by: self.caller.shown() });
+            self.ledger.happen(
+                id,
+                Event::Shoved {
+                    by: self.caller.shown(),
+                },
+            );
         }
         Ok(Granted::Done)
     }
 
     /// `qrun`: the job starts in this tick, or is refused for the reason that its comment would
     /// give. `detached` is granted in any case, once the caller may ask.
-    pub(super) fn run_now(&mut self, id: JobId, on: &Placing, detached: bool) -> Result<Granted, Refusal> {
+    pub(super) fn run_now(
+        &mut self,
+        id: JobId,
+        on: &Placing,
+        detached: bool,
+    ) -> Result<Granted, Refusal> {
         let (job, start) = self.planned_run(id, on, detached)?;
-        start.into_iter().for_each(|start| self.start_now(&job, start));
+        start
+            .into_iter()
+            .for_each(|start| self.start_now(&job, start));
         Ok(Granted::Done)
     }
 
-    /// What such an order comes to now: the job, and where it would start; None for one that is `detached` and
-    /// cannot.
+    /// What such an order comes to now: the job, and where it would start; None for one that is
+    /// `detached` and cannot.
     pub(super) fn planned_run(
         &self,
         id: JobId,
@@ -146,7 +235,13 @@ impl Desk<'_> {
         }
         let nodes = self.wanted_nodes(&job, on)?;
         let (setup, now) = (&self.ledger.setup, self.ledger.now);
-        match forced::start(self.ledger.cluster(), &setup.policy, &job, nodes.as_ref(), now) {
+        match forced::start(
+            self.ledger.cluster(),
+            &setup.policy,
+            &job,
+            nodes.as_ref(),
+            now,
+        ) {
             Ok(start) => Ok((job, Some(start))),
             Err(reason) if !detached => Err(Refusal::cannot_start(&reason)),
             Err(_) => Ok((job, None)),
@@ -155,8 +250,18 @@ impl Desk<'_> {
 
     fn start_now(&mut self, job: &Job, start: Start) {
         // The operator's turn, not its own.
-        let started = Event::Started { attempt: job.life.attempt + 1, shares: start.shares, score: None, extra: false };
-        self.ledger.happen(job.id, Event::RunWanted { by: self.caller.shown() });
+        let started = Event::Started {
+            attempt: job.life.attempt + 1,
+            shares: start.shares,
+            score: None,
+            extra: false,
+        };
+        self.ledger.happen(
+            job.id,
+            Event::RunWanted {
+                by: self.caller.shown(),
+            },
+        );
         self.ledger.happen(job.id, started);
     }
 
@@ -166,7 +271,11 @@ impl Desk<'_> {
             Placing::Anywhere => return Ok(None),
             Placing::On(names) => names.iter().cloned().collect(),
             Placing::Again => {
-                let run = job.life.run.as_ref().ok_or_else(|| Refusal::cannot_start(&Reason::NoNodes))?;
+                let run = job
+                    .life
+                    .run
+                    .as_ref()
+                    .ok_or_else(|| Refusal::cannot_start(&Reason::NoNodes))?;
                 run.shares.iter().map(|share| share.node.clone()).collect()
             }
         };
@@ -176,10 +285,15 @@ impl Desk<'_> {
         }
     }
 
-    /// A job, or a whole array, that has not begun: an element has no place in the order of its own.
+    /// A job, or a whole array, that has not begun: an element has no place in the order of its
+    /// own.
     fn whole_unstarted(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         let job = self.unstarted(id)?;
-        if id.index().is_none() { Ok(job) } else { Err(Refusal::invalid_request()) }
+        if id.index().is_none() {
+            Ok(job)
+        } else {
+            Err(Refusal::invalid_request())
+        }
     }
 
     /// A job that has not begun and that the caller may act on.
@@ -187,7 +301,9 @@ impl Desk<'_> {
         let job = self.owned(id)?;
         match job.life.state {
             // One whose tasks of an earlier attempt are still being ended is not free to start.
-            State::Queued | State::Held | State::Waiting if job.life.open_run().is_none() && !job.has_begun() => {
+            State::Queued | State::Held | State::Waiting
+                if job.life.open_run().is_none() && !job.has_begun() =>
+            {
                 Ok(job)
             }
             _ => Err(Refusal::bad_state()),

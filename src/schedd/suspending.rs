@@ -1,7 +1,9 @@
-//! Jobs that stand still in the middle of their runs: who may ask for it, what nodes are told, and what they say.
+//! Jobs that stand still in the middle of their runs: who may ask for it, what nodes are told, and
+//! what they say.
 //!
-//! What is wanted of a job follows from how it stands ([`crate::model::suspension`]), and is told to each of its
-//! nodes until that has said so: after any change of the job, at each greeting, and when a node says otherwise.
+//! What is wanted of a job follows from how it stands ([`crate::model::suspension`]), and is told
+//! to each of its nodes until that has said so: after any change of the job, at each greeting, and
+//! when a node says otherwise.
 
 use super::ledger::Ledger;
 use super::requests::{Desk, Granted};
@@ -16,11 +18,19 @@ use crate::wire::order::{Order, Standing};
 
 impl Desk<'_> {
     /// `qsig -s suspend` and its kin: for operators alone. Of an array, the elements that it suits.
-    pub(super) fn turn(&mut self, id: JobId, only: Option<Indices>, turn: Turn) -> Result<Granted, Refusal> {
+    pub(super) fn turn(
+        &mut self,
+        id: JobId,
+        only: Option<Indices>,
+        turn: Turn,
+    ) -> Result<Granted, Refusal> {
         self.live(id.parent().unwrap_or(id))?;
         self.caller.must_be_privileged()?;
         let releases = self.ledger.setup.config.releases.0.clone();
-        let jobs = self.begun(id, only)?.into_iter().filter_map(|id| self.ledger.job(id));
+        let jobs = self
+            .begun(id, only)?
+            .into_iter()
+            .filter_map(|id| self.ledger.job(id));
         let (mut events, mut why) = (Vec::new(), self.not_running(id));
         for job in jobs {
             match turn.of(job, &self.caller.shown(), &releases) {
@@ -31,7 +41,9 @@ impl Desk<'_> {
         if events.is_empty() {
             return Err(why);
         }
-        events.into_iter().for_each(|(id, event)| self.ledger.happen(id, event));
+        events
+            .into_iter()
+            .for_each(|(id, event)| self.ledger.happen(id, event));
         Ok(Granted::Done)
     }
 }
@@ -40,46 +52,98 @@ impl Ledger {
     /// Jobs that a plan lets go on.
     pub fn take_resumes(&mut self, resumes: &[Resume]) {
         for Resume { job, shares, .. } in resumes {
-            let waits = self.job(*job).filter(|job| job.waits_to_go_on()).and_then(|job| job.life.open_run());
+            let waits = self
+                .job(*job)
+                .filter(|job| job.waits_to_go_on())
+                .and_then(|job| job.life.open_run());
             if let Some(attempt) = waits.map(|run| run.attempt) {
-                self.happen(*job, Event::Resumed { attempt, shares: shares.clone() });
+                self.happen(
+                    *job,
+                    Event::Resumed {
+                        attempt,
+                        shares: shares.clone(),
+                    },
+                );
             }
         }
     }
 }
 
-/// What the nodes of a job are to be told of its standing still and going on: until they have said that it is so.
+/// What the nodes of a job are to be told of its standing still and going on: until they have said
+/// that it is so.
 pub fn orders(job: &Job) -> Orders {
-    let Some(run) = job.life.open_run().filter(|_| job.life.want == Want::Run) else { return Vec::new() };
+    let Some(run) = job.life.open_run().filter(|_| job.life.want == Want::Run) else {
+        return Vec::new();
+    };
     let tasks = run.tasks().open().map(|(number, _)| number);
     let parts = tasks.chain(run.has_script().then_some(0));
-    parts.filter_map(|task| Some((run.share_of_task(task)?.node.clone(), wanted(job, run, task)?))).collect()
+    parts
+        .filter_map(|task| {
+            Some((
+                run.share_of_task(task)?.node.clone(),
+                wanted(job, run, task)?,
+            ))
+        })
+        .collect()
 }
 
 /// What is still wanted of a part of an attempt.
 fn wanted(job: &Job, run: &Run, task: TaskNumber) -> Option<Order> {
     let (job, attempt) = (job.id, run.attempt);
     match &run.suspension {
-        Some(suspension) if !suspension.stopped.contains(&task) => Some(Order::Suspend { job, attempt, task }),
-        None if run.pauses().waking.contains(&task) => {
-            Some(Order::Resume { job, attempt, task, cpus: processors(run, task) })
+        Some(suspension) if !suspension.stopped.contains(&task) => {
+            Some(Order::Suspend { job, attempt, task })
         }
+        None if run.pauses().waking.contains(&task) => Some(Order::Resume {
+            job,
+            attempt,
+            task,
+            cpus: processors(run, task),
+        }),
         _ => None,
     }
 }
 
 /// The processors of a part of an attempt, by its host's numbers.
 fn processors(run: &Run, task: TaskNumber) -> Vec<u16> {
-    let Some(own) = run.share_of_task(task) else { return Vec::new() };
-    let is_its = |share: &&Share| if task == 0 { share.host == own.host } else { *share == own };
-    run.shares.iter().filter(is_its).flat_map(|share| share.cpus.iter().copied()).collect()
+    let Some(own) = run.share_of_task(task) else {
+        return Vec::new();
+    };
+    let is_its = |share: &&Share| {
+        if task == 0 {
+            share.host == own.host
+        } else {
+            *share == own
+        }
+    };
+    run.shares
+        .iter()
+        .filter(is_its)
+        .flat_map(|share| share.cpus.iter().copied())
+        .collect()
 }
 
-/// Takes in whether a node says of a part of an attempt that it stands still. `back` is for that node's noded.
-pub fn part_stands(ledger: &mut Ledger, name: TaskName, standing: &Standing, back: &mut Vec<Order>) {
-    let TaskName { job: id, attempt, task } = name;
-    let Some(job) = ledger.job(id).cloned() else { return };
-    let Some(run) = job.life.open_run().filter(|run| run.attempt == attempt && job.life.want == Want::Run) else {
+/// Takes in whether a node says of a part of an attempt that it stands still. `back` is for that
+/// node's noded.
+pub fn part_stands(
+    ledger: &mut Ledger,
+    name: TaskName,
+    standing: &Standing,
+    back: &mut Vec<Order>,
+) {
+    let TaskName {
+        job: id,
+        attempt,
+        task,
+    } = name;
+    let Some(job) = ledger.job(id).cloned() else {
+        return;
+    };
+    let Some(run) = job
+        .life
+        .open_run()
+        .filter(|run| run.attempt == attempt && job.life.want == Want::Run)
+    else {
         return;
     };
     match (standing, &run.suspension) {
@@ -87,9 +151,18 @@ pub fn part_stands(ledger: &mut Ledger, name: TaskName, standing: &Standing, bac
             ledger.change_tasks(id, |job| job.note_stopped(task));
             note_still(ledger, id);
         }
-        (Standing::Running(_), Some(_)) => back.push(Order::Suspend { job: id, attempt, task }),
+        (Standing::Running(_), Some(_)) => back.push(Order::Suspend {
+            job: id,
+            attempt,
+            task,
+        }),
         (Standing::Suspended(_), None) => {
-            back.push(Order::Resume { job: id, attempt, task, cpus: processors(run, task) });
+            back.push(Order::Resume {
+                job: id,
+                attempt,
+                task,
+                cpus: processors(run, task),
+            });
         }
         (Standing::Running(_), None) if run.pauses().waking.contains(&task) => {
             ledger.change_tasks(id, |job| job.note_going_on(task));
@@ -100,7 +173,10 @@ pub fn part_stands(ledger: &mut Ledger, name: TaskName, standing: &Standing, bac
 
 /// A job of which all has stopped, the last of it just now, gives up what it is to.
 pub fn note_still(ledger: &mut Ledger, id: JobId) {
-    let newly = ledger.job(id).filter(|job| job.is_newly_still()).and_then(|job| job.life.open_run());
+    let newly = ledger
+        .job(id)
+        .filter(|job| job.is_newly_still())
+        .and_then(|job| job.life.open_run());
     if let Some(attempt) = newly.map(|run| run.attempt) {
         ledger.happen(id, Event::Suspended { attempt });
     }
@@ -121,11 +197,34 @@ mod tests {
         let mut job = fixture::cluster("").job(1, "select=3:ncpus=1");
         let share = |node: &str, host: &str, cpus: &[u16]| {
             let (host, cpus) = (host.to_string(), cpus.to_vec());
-            Share { host, cpus, ..fixture::share(node) }
+            Share {
+                host,
+                cpus,
+                ..fixture::share(node)
+            }
         };
-        let shares = vec![share("a0", "a", &[0, 1]), share("a1", "a", &[2]), share("b", "b", &[7])];
-        happen(&mut job, Event::Started { attempt: 1, shares, score: None, extra: false });
-        happen(&mut job, Event::Launched { attempt: 1, session: 4, boot: "b".into() });
+        let shares = vec![
+            share("a0", "a", &[0, 1]),
+            share("a1", "a", &[2]),
+            share("b", "b", &[7]),
+        ];
+        happen(
+            &mut job,
+            Event::Started {
+                attempt: 1,
+                shares,
+                score: None,
+                extra: false,
+            },
+        );
+        happen(
+            &mut job,
+            Event::Launched {
+                attempt: 1,
+                session: 4,
+                boot: "b".into(),
+            },
+        );
         let tasks = job.life.run.as_mut().unwrap().tasks_mut();
         tasks.make(7, 1, 0);
         tasks.make(8, 2, 0);
@@ -148,8 +247,17 @@ mod tests {
     fn each_part_is_told_to_stop_and_to_go_on_with_its_processors_until_it_says_so() {
         let mut job = job();
         assert_eq!(told(&job), [""; 0]);
-        let manner = Manner::UntilTold { releases: vec!["ncpus".into()] };
-        happen(&mut job, Event::SuspendWanted { by: "op@head".into(), attempt: 1, manner });
+        let manner = Manner::UntilTold {
+            releases: vec!["ncpus".into()],
+        };
+        happen(
+            &mut job,
+            Event::SuspendWanted {
+                by: "op@head".into(),
+                attempt: 1,
+                manner,
+            },
+        );
         assert_eq!(told(&job), ["a0 stop 0", "a1 stop 1", "b stop 2"]);
         job.note_stopped(1);
         assert_eq!(told(&job), ["a0 stop 0", "b stop 2"]);
@@ -161,7 +269,10 @@ mod tests {
         shares[0].cpus = vec![3, 4];
         happen(&mut job, Event::Resumed { attempt: 1, shares });
         // The script has all that is the job's on its host, a task what is its node's.
-        assert_eq!(told(&job), ["a0 go 0 on [3, 4, 2]", "a1 go 1 on [2]", "b go 2 on [7]"]);
+        assert_eq!(
+            told(&job),
+            ["a0 go 0 on [3, 4, 2]", "a1 go 1 on [2]", "b go 2 on [7]"]
+        );
         job.note_going_on(0);
         assert_eq!(told(&job), ["a1 go 1 on [2]", "b go 2 on [7]"]);
     }
@@ -169,9 +280,24 @@ mod tests {
     #[test]
     fn nothing_more_is_said_of_it_once_it_is_to_end() {
         let mut job = job();
-        let manner = Manner::UntilTold { releases: Vec::new() };
-        happen(&mut job, Event::SuspendWanted { by: "op@head".into(), attempt: 1, manner });
-        happen(&mut job, Event::DeleteWanted { by: "op@head".into(), force: false });
+        let manner = Manner::UntilTold {
+            releases: Vec::new(),
+        };
+        happen(
+            &mut job,
+            Event::SuspendWanted {
+                by: "op@head".into(),
+                attempt: 1,
+                manner,
+            },
+        );
+        happen(
+            &mut job,
+            Event::DeleteWanted {
+                by: "op@head".into(),
+                force: false,
+            },
+        );
         assert_eq!(told(&job), [""; 0]);
     }
 }

@@ -46,8 +46,10 @@ impl Input {
     pub fn may_linger(&self) -> bool {
         let told = |report: &Report| {
             let released = |asked: &Asked| matches!(asked.wish, Wish::Release(_));
-            matches!(report, Report::Attempt(.., Standing::Running(_)) | Report::Usage(_) | Report::Pong)
-                || matches!(report, Report::Wish(asked) if released(asked))
+            matches!(
+                report,
+                Report::Attempt(.., Standing::Running(_)) | Report::Usage(_) | Report::Pong
+            ) || matches!(report, Report::Wish(asked) if released(asked))
         };
         matches!(self, Input::Report(_, report) if told(report))
     }
@@ -98,7 +100,8 @@ impl Schedd {
         for input in inputs {
             match input {
                 Input::Request(token, caller, request) => {
-                    let granted = requests::apply(&mut self.ledger, &self.spool, caller, request, lack);
+                    let granted =
+                        requests::apply(&mut self.ledger, &self.spool, caller, request, lack);
                     effects.answer(&self.ledger, *token, granted);
                 }
                 Input::Report(target, report) => {
@@ -111,7 +114,9 @@ impl Schedd {
                     effects.take_in(&mut self.ledger, &noded, report);
                 }
                 Input::Ruled(job, ruling) => self.rule(*job, ruling),
-                Input::Lost(nodes) => nodes.iter().for_each(|node| reports::node_down(&mut self.ledger, node)),
+                Input::Lost(nodes) => nodes
+                    .iter()
+                    .for_each(|node| reports::node_down(&mut self.ledger, node)),
             }
         }
         reservations::attend(&mut self.ledger);
@@ -135,7 +140,10 @@ impl Schedd {
         changes.extend(self.cycles.changes());
         match self.spool.commit(&changes) {
             Ok(()) => {
-                if changes.iter().any(|change| matches!(change, Change::Sweep | Change::Purge(_))) {
+                if changes
+                    .iter()
+                    .any(|change| matches!(change, Change::Sweep | Change::Purge(_)))
+                {
                     self.scripts.sweep();
                 }
                 self.revision += 1;
@@ -161,7 +169,9 @@ impl Schedd {
         let letters = self.ledger.take_letters();
         self.postman.post(letters);
         let notices = self.ledger.take_notices();
-        let (site, users) = notices.into_iter().partition(|notice| notice.whom == Whom::Site);
+        let (site, users) = notices
+            .into_iter()
+            .partition(|notice| notice.whom == Whom::Site);
         self.herald.tell(site);
         self.user_notices.take(users, monotonic());
         for (token, reply) in &effects.replies {
@@ -171,7 +181,8 @@ impl Schedd {
             self.clients.await_end(token, job);
             self.tell_end(job);
         }
-        self.watchers.note_jobs(touched.iter().map(Arc::as_ref), monotonic());
+        self.watchers
+            .note_jobs(touched.iter().map(Arc::as_ref), monotonic());
         for job in touched {
             self.tell_node(job);
             self.tell_end(job.id);
@@ -184,16 +195,24 @@ impl Schedd {
             self.nodes.refuse(target, why);
         }
         for (node, order) in &effects.orders {
-            let task = if let Order::Start(launch) = order { Some(launch) } else { None };
+            let task = if let Order::Start(launch) = order {
+                Some(launch)
+            } else {
+                None
+            };
             // Whoever asked for a task asks again.
-            if task.is_some_and(|launch| !tasks::is_due(&self.ledger, launch) || self.nodes.is_behind(node)) {
+            if task.is_some_and(|launch| {
+                !tasks::is_due(&self.ledger, launch) || self.nodes.is_behind(node)
+            }) {
                 continue;
             }
             let news = self.nodes.send(node, order);
             self.note(news);
         }
         for nodes in effects.met {
-            for job in reports::running_on(&self.ledger, |node| nodes.iter().any(|name| name == node)) {
+            for job in
+                reports::running_on(&self.ledger, |node| nodes.iter().any(|name| name == node))
+            {
                 self.tell_node(&job);
             }
         }
@@ -230,7 +249,11 @@ impl Schedd {
 
     /// Answers those who wait for the end of a job, if it has ended.
     fn tell_end(&mut self, id: JobId) {
-        if self.ledger.job(id).is_some_and(|job| job.life.state != State::Finished) {
+        if self
+            .ledger
+            .job(id)
+            .is_some_and(|job| job.life.state != State::Finished)
+        {
             return;
         }
         let waiting = self.clients.take_awaiting(id);
@@ -241,15 +264,24 @@ impl Schedd {
             Ok(past) => past,
             Err(error) => {
                 tracing::error!("the end of job {id} cannot be read now: {error}");
-                waiting.into_iter().for_each(|token| self.clients.await_end(token, id));
+                waiting
+                    .into_iter()
+                    .for_each(|token| self.clients.await_end(token, id));
                 return;
             }
         };
         // An element that has not started yet.
-        if past.as_ref().is_some_and(|job| job.life.state != State::Finished) {
-            return waiting.into_iter().for_each(|token| self.clients.await_end(token, id));
+        if past
+            .as_ref()
+            .is_some_and(|job| job.life.state != State::Finished)
+        {
+            return waiting
+                .into_iter()
+                .for_each(|token| self.clients.await_end(token, id));
         }
-        let reply = past.as_ref().map_or(Reply::Refused(Refusal::unknown_job()), end_of);
+        let reply = past
+            .as_ref()
+            .map_or(Reply::Refused(Refusal::unknown_job()), end_of);
         for token in waiting {
             self.clients.answer(token, &reply);
         }
@@ -275,12 +307,17 @@ impl Schedd {
 }
 
 /// Keeps what a node has said until the disk takes it: of each attempt only the last word, and no
-/// figures and no wishes, which will come again. So what is kept does not grow while the disk is full.
+/// figures and no wishes, which will come again. So what is kept does not grow while the disk is
+/// full.
 fn keep(inbox: &mut Vec<Input>, kept: Input) {
     match &kept {
         Input::Report(
             _,
-            Report::Usage(_) | Report::Pong | Report::Wish(_) | Report::Unfit { .. } | Report::StagingOut(..),
+            Report::Usage(_)
+            | Report::Pong
+            | Report::Wish(_)
+            | Report::Unfit { .. }
+            | Report::StagingOut(..),
         ) => return,
         Input::Report(from, Report::Attempt(job, attempt, task, _)) => {
             let of = (*from, *job, *attempt, *task);
@@ -327,24 +364,46 @@ impl Effects {
     /// The reply to a request that is answered at once.
     fn reply(&mut self, ledger: &Ledger, granted: Result<Granted, Refusal>) -> Reply {
         match granted {
-            Ok(Granted::Job(id, notes)) => Reply::Accepted { id: id.full(&ledger.setup.name), notes },
+            Ok(Granted::Job(id, notes)) => Reply::Accepted {
+                id: id.full(&ledger.setup.name),
+                notes,
+            },
             Ok(Granted::Done) => Reply::Done,
             Ok(Granted::Noted(note)) => Reply::Noted(vec![note]),
             Ok(Granted::Reserved(id, confirmed)) => Reply::Reserved { id, confirmed },
-            Ok(Granted::Batch(granted)) => {
-                Reply::Batch(granted.into_iter().map(|granted| outcome(self.reply(ledger, granted))).collect())
-            }
+            Ok(Granted::Batch(granted)) => Reply::Batch(
+                granted
+                    .into_iter()
+                    .map(|granted| outcome(self.reply(ledger, granted)))
+                    .collect(),
+            ),
             Ok(Granted::Wait(_)) => Reply::Refused(Refusal::invalid_request()),
             Ok(Granted::Altered(id, notes)) => {
-                self.orders.extend(ledger.job(id).and_then(|job| dispatch::walltime(job)));
-                if notes.is_empty() { Reply::Done } else { Reply::Noted(notes) }
+                self.orders
+                    .extend(ledger.job(id).and_then(|job| dispatch::walltime(job)));
+                if notes.is_empty() {
+                    Reply::Done
+                } else {
+                    Reply::Noted(notes)
+                }
             }
             Ok(Granted::Signal(attempts, signal)) => {
                 for (job, attempt) in attempts {
                     let node = ledger.job(job).and_then(|job| reports::first_node(job));
-                    let order = Order::Signal { job, attempt, task: 0, signal };
-                    self.orders.extend(node.map(|node| (node.to_string(), order)));
-                    self.orders.extend(ledger.job(job).into_iter().flat_map(|job| tasks::signal(job, signal)));
+                    let order = Order::Signal {
+                        job,
+                        attempt,
+                        task: 0,
+                        signal,
+                    };
+                    self.orders
+                        .extend(node.map(|node| (node.to_string(), order)));
+                    self.orders.extend(
+                        ledger
+                            .job(job)
+                            .into_iter()
+                            .flat_map(|job| tasks::signal(job, signal)),
+                    );
                 }
                 Reply::Done
             }
@@ -358,7 +417,8 @@ impl Effects {
             }
             Ok(Granted::Tell(job, order)) => {
                 let node = ledger.job(job).and_then(|job| reports::first_node(job));
-                self.orders.extend(node.map(|node| (node.to_string(), order)));
+                self.orders
+                    .extend(node.map(|node| (node.to_string(), order)));
                 Reply::Done
             }
             Err(refusal) => Reply::Refused(refusal),
@@ -368,28 +428,57 @@ impl Effects {
     fn take_in(&mut self, ledger: &mut Ledger, noded: &Noded, report: &Report) {
         let mut orders = Vec::new();
         match report {
-            Report::Hello { boot, directory, nodes, attempts } => {
+            Report::Hello {
+                boot,
+                directory,
+                nodes,
+                attempts,
+            } => {
                 let (boot, directory) = (boot.clone(), directory.clone());
-                let inventory = Inventory { boot, directory, nodes: nodes.clone(), attempts: attempts.clone() };
+                let inventory = Inventory {
+                    boot,
+                    directory,
+                    nodes: nodes.clone(),
+                    attempts: attempts.clone(),
+                };
                 match reports::refusal(ledger, nodes, &inventory.directory) {
                     Some(why) => {
                         reports::refuse(ledger, &inventory, &why, &mut orders);
                         self.refused.push((noded.target, why));
                     }
                     None => {
-                        // The connection may have been lost since: the report itself says whose it is.
-                        let presents: Vec<String> = nodes.iter().map(|facts| facts.name.clone()).collect();
-                        let (boot, directory) = (&inventory.boot.clone(), &inventory.directory.clone());
-                        let noded = Noded { target: noded.target, boot, directory, presents: &presents };
+                        // The connection may have been lost since: the report itself says whose it
+                        // is.
+                        let presents: Vec<String> =
+                            nodes.iter().map(|facts| facts.name.clone()).collect();
+                        let (boot, directory) =
+                            (&inventory.boot.clone(), &inventory.directory.clone());
+                        let noded = Noded {
+                            target: noded.target,
+                            boot,
+                            directory,
+                            presents: &presents,
+                        };
                         self.meet(ledger, &noded, inventory, &mut orders);
                     }
                 }
             }
-            &Report::Attempt(job, attempt, task, ref standing) if noded.may_speak_of(ledger, job, attempt, task) => {
+            &Report::Attempt(job, attempt, task, ref standing)
+                if noded.may_speak_of(ledger, job, attempt, task) =>
+            {
                 match task {
                     0 => {
-                        reports::attempt_stands(ledger, job, attempt, standing, noded.boot, &mut orders);
-                        unfit(standing).iter().for_each(|why| reports::take_out(ledger, noded.presents, why));
+                        reports::attempt_stands(
+                            ledger,
+                            job,
+                            attempt,
+                            standing,
+                            noded.boot,
+                            &mut orders,
+                        );
+                        unfit(standing)
+                            .iter()
+                            .for_each(|why| reports::take_out(ledger, noded.presents, why));
                     }
                     _ => {
                         let name = TaskName { job, attempt, task };
@@ -398,7 +487,9 @@ impl Effects {
                 }
             }
             Report::Usage(used) => {
-                let may = |of: &&(JobId, Attempt, TaskNumber, Usage)| noded.may_speak_of(ledger, of.0, of.1, of.2);
+                let may = |of: &&(JobId, Attempt, TaskNumber, Usage)| {
+                    noded.may_speak_of(ledger, of.0, of.1, of.2)
+                };
                 let own = used.iter().filter(may).collect::<Vec<_>>();
                 own.into_iter().for_each(|used| note_usage(ledger, used));
             }
@@ -410,39 +501,69 @@ impl Effects {
                     true => tasks::grant(ledger, asked, &mut self.orders),
                     false => News::Refused(format!("job {job} does not run on this node")),
                 };
-                orders.push(Order::Tell { job, attempt, asker: Some(asked.asker), news });
+                orders.push(Order::Tell {
+                    job,
+                    attempt,
+                    asker: Some(asked.asker),
+                    news,
+                });
             }
             Report::Nodes(nodes) => {
-                let own = nodes.iter().filter(|facts| noded.presents.contains(&facts.name));
+                let own = nodes
+                    .iter()
+                    .filter(|facts| noded.presents.contains(&facts.name));
                 own.for_each(|facts| reports::node_changed(ledger, facts));
             }
             &Report::StagingOut(job, attempt) if noded.may_speak_of(ledger, job, attempt, 0) => {
-                self.orders.extend(releasing::at_stage_out(ledger, job, attempt));
+                self.orders
+                    .extend(releasing::at_stage_out(ledger, job, attempt));
             }
-            Report::NotCheckpointed { job, attempt, why } if noded.may_speak_of(ledger, *job, *attempt, 0) => {
+            Report::NotCheckpointed { job, attempt, why }
+                if noded.may_speak_of(ledger, *job, *attempt, 0) =>
+            {
                 checkpointing::failed(ledger, *job, *attempt, why);
             }
             Report::Unfit { why } => reports::take_out(ledger, noded.presents, why),
             Report::Attempt(..) | Report::StagingOut(..) | Report::NotCheckpointed { .. } => {}
             Report::Pong | Report::Attached | Report::Fenced { .. } | Report::Notified { .. } => {}
         }
-        self.back.extend(orders.into_iter().map(|order| (noded.target, order)));
+        self.back
+            .extend(orders.into_iter().map(|order| (noded.target, order)));
     }
 }
 
 impl Effects {
     /// Takes in the inventory of a noded that is admitted.
-    fn meet(&mut self, ledger: &mut Ledger, noded: &Noded, mut inventory: Inventory, orders: &mut Vec<Order>) {
-        inventory.attempts.retain(|&(job, attempt, task, _)| noded.may_speak_of(ledger, job, attempt, task));
+    fn meet(
+        &mut self,
+        ledger: &mut Ledger,
+        noded: &Noded,
+        mut inventory: Inventory,
+        orders: &mut Vec<Order>,
+    ) {
+        inventory
+            .attempts
+            .retain(|&(job, attempt, task, _)| noded.may_speak_of(ledger, job, attempt, task));
         reports::take_inventory(ledger, &inventory, orders);
-        for &(job, attempt, task, ref standing) in inventory.attempts.iter().filter(|known| known.2 > 0) {
+        for &(job, attempt, task, ref standing) in
+            inventory.attempts.iter().filter(|known| known.2 > 0)
+        {
             let name = TaskName { job, attempt, task };
             tasks::task_stands(ledger, name, standing, orders, &mut self.orders);
         }
         tasks::take_inventory(ledger, &inventory, &mut self.orders);
-        self.met.push(inventory.nodes.iter().map(|facts| facts.name.clone()).collect());
+        self.met.push(
+            inventory
+                .nodes
+                .iter()
+                .map(|facts| facts.name.clone())
+                .collect(),
+        );
         orders.push(dispatch::attend(&ledger.setup));
-        let ended = inventory.attempts.iter().filter_map(|known| unfit(&known.3));
+        let ended = inventory
+            .attempts
+            .iter()
+            .filter_map(|known| unfit(&known.3));
         ended.for_each(|why| reports::take_out(ledger, noded.presents, why));
     }
 }
@@ -465,23 +586,39 @@ struct Noded<'a> {
 }
 
 impl Noded<'_> {
-    /// A noded speaks of jobs on the nodes it presents as far as they belong to its state directory, and of attempts
-    /// that are over or that nobody knows of: these it is told to end.
-    fn may_speak_of(&self, ledger: &Ledger, job: JobId, attempt: Attempt, task: TaskNumber) -> bool {
-        let node = ledger.job(job).and_then(|job| tasks::node_of(job, attempt, task));
+    /// A noded speaks of jobs on the nodes it presents as far as they belong to its state
+    /// directory, and of attempts that are over or that nobody knows of: these it is told to end.
+    fn may_speak_of(
+        &self,
+        ledger: &Ledger,
+        job: JobId,
+        attempt: Attempt,
+        task: TaskNumber,
+    ) -> bool {
+        let node = ledger
+            .job(job)
+            .and_then(|job| tasks::node_of(job, attempt, task));
         node.is_none_or(|node| self.presents.iter().any(|name| name == node))
             && reports::belongs_to(ledger, TaskName { job, attempt, task }, self.directory)
     }
 
     /// Whether a process of an attempt runs on one of its nodes.
     fn runs(&self, ledger: &Ledger, id: JobId, attempt: Attempt, task: TaskNumber) -> bool {
-        let node = ledger.job(id).and_then(|job| tasks::node_of(job, attempt, task));
+        let node = ledger
+            .job(id)
+            .and_then(|job| tasks::node_of(job, attempt, task));
         node.is_some_and(|node| self.presents.iter().any(|name| name == node))
     }
 }
 
-fn note_usage(ledger: &mut Ledger, &(id, attempt, task, used): &(JobId, Attempt, TaskNumber, Usage)) {
-    let open = ledger.job(id).and_then(|job| job.life.open_run()).filter(|run| run.attempt == attempt);
+fn note_usage(
+    ledger: &mut Ledger,
+    &(id, attempt, task, used): &(JobId, Attempt, TaskNumber, Usage),
+) {
+    let open = ledger
+        .job(id)
+        .and_then(|job| job.life.open_run())
+        .filter(|run| run.attempt == attempt);
     match open.map(|run| run.tasks().made) {
         Some(0) if task == 0 => ledger.used(id, used),
         Some(_) => ledger.change_tasks(id, |job| job.task_used(task, used)),

@@ -9,7 +9,11 @@ use std::sync::OnceLock;
 pub fn read_clocks() -> Reading {
     static BOOT: OnceLock<String> = OnceLock::new();
     let boot = BOOT.get_or_init(clock::boot_id).clone();
-    Reading { since_boot: clock::since_boot(), wall: clock::wall_millis(), boot }
+    Reading {
+        since_boot: clock::since_boot(),
+        wall: clock::wall_millis(),
+        boot,
+    }
 }
 
 /// Things that come round: each at its own pace, on a clock that no step moves.

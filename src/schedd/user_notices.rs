@@ -1,5 +1,6 @@
-//! Notices for users' own programs (`qsub -W notify=PATH`), sent to nodeds: schedd runs no program of a user.
-//! One program at a time for each user, so that a program that hangs delays no other user's.
+//! Notices for users' own programs (`qsub -W notify=PATH`), sent to nodeds: schedd runs no program
+//! of a user. One program at a time for each user, so that a program that hangs delays no other
+//! user's.
 
 use super::Schedd;
 use super::nodes::{News, Nodes};
@@ -18,7 +19,8 @@ const WAITING: usize = 64;
 const RUNNING: usize = 16;
 /// How long notices wait for a noded.
 const HOLD: Span = Span::seconds(300);
-/// After how long a program without a report counts as lost. noded ends it after 30 s and reports that.
+/// After how long a program without a report counts as lost. noded ends it after 30 s and reports
+/// that.
 const PATIENCE: Span = Span::seconds(60);
 /// How long the notices that still wait may delay the end of schedd.
 const LAST: Span = Span::seconds(2);
@@ -49,7 +51,8 @@ struct Running {
 }
 
 impl UserNotices {
-    /// None. Tokens contain the epoch, so that a report for an earlier schedd matches no notice of this one.
+    /// None. Tokens contain the epoch, so that a report for an earlier schedd matches no notice of
+    /// this one.
     pub fn new(epoch: u64) -> UserNotices {
         UserNotices {
             rounds: Rounds::default(),
@@ -77,7 +80,10 @@ impl UserNotices {
             return line.push_back(notice);
         }
         if self.flooded.as_ref() != Some(&notice.user) {
-            tracing::warn!("{} takes too long: notifications are dropped", notice.program.display());
+            tracing::warn!(
+                "{} takes too long: notifications are dropped",
+                notice.program.display()
+            );
             self.flooded = Some(notice.user);
         }
     }
@@ -85,7 +91,8 @@ impl UserNotices {
     /// Takes in that a program has ended, and why it failed.
     pub fn ended(&mut self, noded: usize, token: u64, why: Option<String>) {
         let before = self.running.len();
-        self.running.retain(|_, running| (running.noded, running.token) != (noded, token));
+        self.running
+            .retain(|_, running| (running.noded, running.token) != (noded, token));
         if let Some(why) = why.filter(|_| self.running.len() < before) {
             tracing::warn!("{why}");
         }
@@ -97,45 +104,78 @@ impl UserNotices {
 
     /// Queues the digests of rounds that end by `now`.
     fn end_rounds(&mut self, now: Span) {
-        self.rounds.due(now).into_iter().for_each(|notice| self.line_up(notice));
+        self.rounds
+            .due(now)
+            .into_iter()
+            .for_each(|notice| self.line_up(notice));
     }
 
-    /// Sends what can be sent; gives up programs whose noded is lost and notices that no noded takes.
+    /// Sends what can be sent; gives up programs whose noded is lost and notices that no noded
+    /// takes.
     fn send(&mut self, nodes: &mut Nodes, host: &str, now: Span) -> Vec<News> {
         self.running.retain(|user, running| {
             let is_lost = now >= running.until || !nodes.is_admitted(running.noded);
             if is_lost {
-                tracing::warn!("{} of {user}: its node did not report its end", running.program);
+                tracing::warn!(
+                    "{} of {user}: its node did not report its end",
+                    running.program
+                );
             }
             !is_lost
         });
         let mut news = Vec::new();
         for user in self.next_users() {
-            let node = self.waiting.get(&user).and_then(VecDeque::front).and_then(Notice::node);
+            let node = self
+                .waiting
+                .get(&user)
+                .and_then(VecDeque::front)
+                .and_then(Notice::node);
             let Some(noded) = nodes.notifier(host, node) else {
                 self.wait_for_node(now);
                 break;
             };
             self.unreachable = None;
-            let Some(notice) = self.waiting.get_mut(&user).and_then(VecDeque::pop_front) else { continue };
+            let Some(notice) = self.waiting.get_mut(&user).and_then(VecDeque::pop_front) else {
+                continue;
+            };
             let program = notice.program.display().to_string();
-            let Some(order) = self.order(notice) else { continue };
+            let Some(order) = self.order(notice) else {
+                continue;
+            };
             let (token, until) = (self.last_token, now + PATIENCE);
-            self.running.insert(user, Running { token, noded, program, until });
+            self.running.insert(
+                user,
+                Running {
+                    token,
+                    noded,
+                    program,
+                    until,
+                },
+            );
             news.extend(nodes.send_to(noded, &order));
         }
         self.waiting.retain(|_, line| !line.is_empty());
         news
     }
 
-    /// The users whose next notices can be sent now. They take turns, so that users with slow programs do not
-    /// delay all others.
+    /// The users whose next notices can be sent now. They take turns, so that users with slow
+    /// programs do not delay all others.
     fn next_users(&mut self) -> Vec<String> {
         let served = self.served.as_str();
-        let later = self.waiting.range::<str, _>((Bound::Excluded(served), Bound::Unbounded));
-        let earlier = self.waiting.range::<str, _>((Bound::Unbounded, Bound::Included(served)));
-        let users = later.chain(earlier).map(|(user, _)| user).filter(|user| !self.running.contains_key(*user));
-        let users: Vec<String> = users.take(RUNNING.saturating_sub(self.running.len())).cloned().collect();
+        let later = self
+            .waiting
+            .range::<str, _>((Bound::Excluded(served), Bound::Unbounded));
+        let earlier = self
+            .waiting
+            .range::<str, _>((Bound::Unbounded, Bound::Included(served)));
+        let users = later
+            .chain(earlier)
+            .map(|(user, _)| user)
+            .filter(|user| !self.running.contains_key(*user));
+        let users: Vec<String> = users
+            .take(RUNNING.saturating_sub(self.running.len()))
+            .cloned()
+            .collect();
         if let Some(user) = users.last() {
             self.served.clone_from(user);
         }
@@ -153,14 +193,24 @@ impl UserNotices {
 
     fn order(&mut self, notice: Notice) -> Option<Order> {
         let document = notice.document();
-        let Whom::User(owner) = notice.whom else { return None };
+        let Whom::User(owner) = notice.whom else {
+            return None;
+        };
         self.last_token += 1;
-        let notification = Notification { token: self.last_token, owner, program: notice.program, document };
+        let notification = Notification {
+            token: self.last_token,
+            owner,
+            program: notice.program,
+            document,
+        };
         Some(Order::Notify(Box::new(notification)))
     }
 
     fn give_up(&mut self, why: &str) {
-        for (user, line) in std::mem::take(&mut self.waiting).into_iter().filter(|(_, line)| !line.is_empty()) {
+        for (user, line) in std::mem::take(&mut self.waiting)
+            .into_iter()
+            .filter(|(_, line)| !line.is_empty())
+        {
             tracing::warn!("{} notifications of {user} are dropped: {why}", line.len());
         }
     }
@@ -171,7 +221,9 @@ impl Schedd {
     pub(super) fn notify_users(&mut self) {
         let now = clock::monotonic();
         self.user_notices.end_rounds(now);
-        let news = self.user_notices.send(&mut self.nodes, &self.ledger.setup.host, now);
+        let news = self
+            .user_notices
+            .send(&mut self.nodes, &self.ledger.setup.host, now);
         self.note(news);
     }
 
@@ -192,11 +244,21 @@ impl Schedd {
 
     /// Waits up to `milliseconds` for reports and takes them in.
     fn hear_nodes(&mut self, milliseconds: i64) {
-        let (indices, mut fds): (Vec<usize>, Vec<PollFd>) =
-            self.nodes.watched().map(|(index, fd, _)| (index, PollFd::new(fd, PollFlags::POLLIN))).unzip();
-        let _ = poll(&mut fds, PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::ZERO));
+        let (indices, mut fds): (Vec<usize>, Vec<PollFd>) = self
+            .nodes
+            .watched()
+            .map(|(index, fd, _)| (index, PollFd::new(fd, PollFlags::POLLIN)))
+            .unzip();
+        let _ = poll(
+            &mut fds,
+            PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::ZERO),
+        );
         let is_ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-        for (index, _) in indices.into_iter().zip(is_ready).filter(|&(_, is_ready)| is_ready) {
+        for (index, _) in indices
+            .into_iter()
+            .zip(is_ready)
+            .filter(|&(_, is_ready)| is_ready)
+        {
             let news = self.nodes.receive(index);
             self.note(news);
         }
@@ -212,11 +274,25 @@ mod tests {
     #[test]
     fn users_take_turns() {
         let mut notices = UserNotices::new(1);
-        let users: Vec<String> = (b'a'..=b'z').map(|letter| char::from(letter).to_string()).collect();
+        let users: Vec<String> = (b'a'..=b'z')
+            .map(|letter| char::from(letter).to_string())
+            .collect();
         for user in users.iter().chain(&users) {
-            let whom = Whom::User(Owner { user: user.clone(), uid: 1000, gid: 1000 });
-            let body = Body::Digest { count: 0, turns: Vec::new() };
-            notices.line_up(Notice { whom, user: user.clone(), program: "/p".into(), body });
+            let whom = Whom::User(Owner {
+                user: user.clone(),
+                uid: 1000,
+                gid: 1000,
+            });
+            let body = Body::Digest {
+                count: 0,
+                turns: Vec::new(),
+            };
+            notices.line_up(Notice {
+                whom,
+                user: user.clone(),
+                program: "/p".into(),
+                body,
+            });
         }
         assert_eq!(notices.next_users(), users[..RUNNING]);
         // All of these have another notice.

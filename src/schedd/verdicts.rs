@@ -31,7 +31,10 @@ pub struct Verdicts {
 impl Verdicts {
     /// `written` are the verdicts the spool has of classes, from an earlier schedd: forgotten
     /// unless a cycle says so again. `promises` are those it made.
-    pub fn new(written: BTreeMap<u64, (Reason, Time)>, promises: BTreeMap<JobId, Promise>) -> Verdicts {
+    pub fn new(
+        written: BTreeMap<u64, (Reason, Time)>,
+        promises: BTreeMap<JobId, Promise>,
+    ) -> Verdicts {
         Verdicts {
             unwritten: written.keys().copied().collect(),
             reasons: written,
@@ -41,17 +44,29 @@ impl Verdicts {
         }
     }
 
-    /// Takes in what a cycle has found; `waits` tells whether a job is still a candidate, `now` is on
-    /// the clock that no step moves.
+    /// Takes in what a cycle has found; `waits` tells whether a job is still a candidate, `now` is
+    /// on the clock that no step moves.
     pub fn take_in(&mut self, plan: &Plan, waits: impl Fn(JobId) -> bool, now: Span) {
         let verdict = |reason: Reason, class: u64| {
-            let before = self.reasons.get(&class).filter(|(before, _)| before.code() == reason.code());
+            let before = self
+                .reasons
+                .get(&class)
+                .filter(|(before, _)| before.code() == reason.code());
             let since = before.map_or(plan.now, |(_, since)| *since);
             (reason, since)
         };
-        let told = plan.verdicts.iter().map(|(class, reason)| (class.0, verdict(reason.kept(), class.0)));
+        let told = plan
+            .verdicts
+            .iter()
+            .map(|(class, reason)| (class.0, verdict(reason.kept(), class.0)));
         let reasons: BTreeMap<u64, (Reason, Time)> = told.collect();
-        for class in self.reasons.keys().chain(reasons.keys()).copied().collect::<BTreeSet<_>>() {
+        for class in self
+            .reasons
+            .keys()
+            .chain(reasons.keys())
+            .copied()
+            .collect::<BTreeSet<_>>()
+        {
             let (old, new) = (self.reasons.get(&class), reasons.get(&class));
             if old != new {
                 let code = |verdict: &(Reason, Time)| verdict.0.code().into_owned();
@@ -86,7 +101,12 @@ impl Verdicts {
     pub fn changes(&mut self, now: Span) -> Vec<Change> {
         let row = |class: &u64| Change::Verdict(*class, self.reasons.get(class).cloned());
         let fair_shares = self.fair_shares.change(now);
-        self.unwritten.iter().map(row).chain(self.promises.changes()).chain(fair_shares).collect()
+        self.unwritten
+            .iter()
+            .map(row)
+            .chain(self.promises.changes())
+            .chain(fair_shares)
+            .collect()
     }
 
     /// The rows are on disk.

@@ -24,8 +24,14 @@ impl View {
     /// A view of nothing yet. A recording that cannot be begun is said in the log, and is none.
     pub fn open(setup: &Setup) -> View {
         let cycle = &setup.config.cycle;
-        let recorder = cycle.record.as_ref().and_then(|path| Recorder::open(path, cycle.record_size.bytes()));
-        let mut view = View { state: State::new(&setup.resources), recorder };
+        let recorder = cycle
+            .record
+            .as_ref()
+            .and_then(|path| Recorder::open(path, cycle.record_size.bytes()));
+        let mut view = View {
+            state: State::new(&setup.resources),
+            recorder,
+        };
         view.begin(setup);
         view
     }
@@ -64,18 +70,24 @@ impl View {
         self.state.judge_limits(plan)
     }
 
-    /// Takes note of what a cycle has made of the view, and of what it promises; why it was run stands in
-    /// the recording with it.
+    /// Takes note of what a cycle has made of the view, and of what it promises; why it was run
+    /// stands in the recording with it.
     pub fn take_over(&mut self, plan: &Plan, triggers: &Triggers) {
         self.state.take_over(plan);
         let now: Time = plan.now;
         let plan = || Cow::Owned(plan.to_string());
-        self.record(|| Entry::Cycle { now, triggers: Cow::Borrowed(triggers), plan: plan() });
+        self.record(|| Entry::Cycle {
+            now,
+            triggers: Cow::Borrowed(triggers),
+            plan: plan(),
+        });
         self.recorder.iter_mut().for_each(Recorder::flush);
     }
 
     fn record<'e>(&mut self, entry: impl FnOnce() -> Entry<'e>) {
-        let Some(recorder) = &mut self.recorder else { return };
+        let Some(recorder) = &mut self.recorder else {
+            return;
+        };
         if let Ok(line) = serde_json::to_vec(&entry()) {
             recorder.write(&line);
         }

@@ -64,7 +64,9 @@ impl Scope {
     fn of(watched: &Watched, uid: u32) -> Scope {
         match watched {
             Watched::Mine => Scope::Of(uid),
-            Watched::Jobs(ids) if ids.len() <= LARGEST => Scope::Jobs(ids.iter().map(|id: &JobId| id.number).collect()),
+            Watched::Jobs(ids) if ids.len() <= LARGEST => {
+                Scope::Jobs(ids.iter().map(|id: &JobId| id.number).collect())
+            }
             Watched::Jobs(_) | Watched::Any => Scope::Any,
         }
     }
@@ -90,11 +92,24 @@ impl Watchers {
     /// Nobody yet; `epoch` is this schedd's.
     pub fn new(epoch: u64) -> Watchers {
         let count = epoch << 40;
-        Watchers { open: BTreeMap::new(), count, recent: VecDeque::new(), forgotten: count, until: None }
+        Watchers {
+            open: BTreeMap::new(),
+            count,
+            recent: VecDeque::new(),
+            forgotten: count,
+            until: None,
+        }
     }
 
     /// Takes a client's question: the answer, if there is one already.
-    pub fn open(&mut self, token: Token, uid: u32, watched: &Watched, since: u64, now: Span) -> Option<Reply> {
+    pub fn open(
+        &mut self,
+        token: Token,
+        uid: u32,
+        watched: &Watched,
+        since: u64,
+        now: Span,
+    ) -> Option<Reply> {
         if self.until.is_none() {
             // What has changed while nobody watched is not known.
             self.count += 1;
@@ -102,13 +117,22 @@ impl Watchers {
         }
         self.until = Some(now + LINGER);
         let of = Scope::of(watched, uid);
-        if since < self.forgotten || since > self.count || self.since(since).any(|change| of.holds(change)) {
+        if since < self.forgotten
+            || since > self.count
+            || self.since(since).any(|change| of.holds(change))
+        {
             self.open.remove(&token);
             return Some(Reply::Changed { seen: self.count });
         }
-        let own = self.open.values().filter(|watcher| watcher.uid == uid).count();
+        let own = self
+            .open
+            .values()
+            .filter(|watcher| watcher.uid == uid)
+            .count();
         if own >= OF_ONE {
-            return Some(Reply::Refused(Refusal::spool("too many commands of yours watch jobs; end some")));
+            return Some(Reply::Refused(Refusal::spool(
+                "too many commands of yours watch jobs; end some",
+            )));
         }
         self.open.insert(token, Watcher { of, uid, due: None });
         None
@@ -116,14 +140,24 @@ impl Watchers {
 
     /// The changes after this number that are remembered.
     fn since(&self, number: u64) -> impl Iterator<Item = Trace> {
-        let newer = usize::try_from(self.count - number).unwrap_or(usize::MAX).min(self.recent.len());
+        let newer = usize::try_from(self.count - number)
+            .unwrap_or(usize::MAX)
+            .min(self.recent.len());
         self.recent.range(self.recent.len() - newer..).copied()
     }
 
     /// These jobs have changed, on disk.
     pub fn note_jobs<'a>(&mut self, jobs: impl Iterator<Item = &'a Job>, now: Span) {
         if self.until.is_some() {
-            jobs.for_each(|job| self.note(Trace::Job { number: job.id.number, uid: job.owner.uid }, now));
+            jobs.for_each(|job| {
+                self.note(
+                    Trace::Job {
+                        number: job.id.number,
+                        uid: job.owner.uid,
+                    },
+                    now,
+                )
+            });
         }
     }
 
@@ -141,7 +175,11 @@ impl Watchers {
             self.recent.pop_front();
             self.forgotten = self.count - REMEMBERED as u64;
         }
-        for watcher in self.open.values_mut().filter(|watcher| watcher.due.is_none() && watcher.of.holds(change)) {
+        for watcher in self
+            .open
+            .values_mut()
+            .filter(|watcher| watcher.due.is_none() && watcher.of.holds(change))
+        {
             watcher.due = Some(now + watcher.of.delay());
         }
     }
@@ -154,8 +192,12 @@ impl Watchers {
     /// The answers that are due.
     pub fn answers(&mut self, now: Span) -> Vec<(Token, Reply)> {
         let due = |watcher: &Watcher| watcher.due.is_some_and(|due| due <= now);
-        let tokens: Vec<Token> =
-            self.open.iter().filter(|(_, watcher)| due(watcher)).map(|(&token, _)| token).collect();
+        let tokens: Vec<Token> = self
+            .open
+            .iter()
+            .filter(|(_, watcher)| due(watcher))
+            .map(|(&token, _)| token)
+            .collect();
         let answer = |token| (token, Reply::Changed { seen: self.count });
         let answers = tokens.into_iter().map(answer).collect::<Vec<_>>();
         self.open.retain(|_, watcher| !due(watcher));
@@ -193,7 +235,11 @@ mod tests {
     }
 
     fn told(watchers: &mut Watchers, now: Span) -> Vec<Token> {
-        watchers.answers(now).into_iter().map(|(token, _)| token).collect()
+        watchers
+            .answers(now)
+            .into_iter()
+            .map(|(token, _)| token)
+            .collect()
     }
 
     #[test]
@@ -258,8 +304,17 @@ mod tests {
     fn nobody_watches_without_bound() {
         let mut watchers = Watchers::new(3);
         let since = seen(watchers.open(0, 10, &Watched::Any, 0, NOW));
-        (0..OF_ONE as u64).for_each(|token| assert!(watchers.open(token, 10, &Watched::Any, since, NOW).is_none()));
-        assert!(matches!(watchers.open(1000, 10, &Watched::Any, since, NOW), Some(Reply::Refused(_))));
+        (0..OF_ONE as u64).for_each(|token| {
+            assert!(
+                watchers
+                    .open(token, 10, &Watched::Any, since, NOW)
+                    .is_none()
+            )
+        });
+        assert!(matches!(
+            watchers.open(1000, 10, &Watched::Any, since, NOW),
+            Some(Reply::Refused(_))
+        ));
         assert!(watchers.open(1001, 11, &Watched::Any, since, NOW).is_none());
         watchers.rest(NOW, |token| token == 1001);
         assert_eq!(watchers.open.len(), 1);

@@ -52,7 +52,11 @@ pub struct Attributes<'a>(pub Vec<Attribute<'a>>);
 impl<'a> Attributes<'a> {
     /// Adds a value of any type.
     pub fn add(&mut self, name: &'a str, shown: Shown<'a>) {
-        self.0.push(Attribute { name, resource: None, shown });
+        self.0.push(Attribute {
+            name,
+            resource: None,
+            shown,
+        });
     }
 
     /// Adds a text.
@@ -79,7 +83,11 @@ impl<'a> Attributes<'a> {
 
     /// Adds one resource of a list.
     pub fn resource(&mut self, name: &'a str, resource: &'a str, value: &Value) {
-        self.0.push(Attribute { name, resource: Some(resource), shown: Shown::of(value) });
+        self.0.push(Attribute {
+            name,
+            resource: Some(resource),
+            shown: Shown::of(value),
+        });
     }
 }
 
@@ -96,7 +104,12 @@ impl Shown<'_> {
 
 /// The attributes of a job.
 pub fn of_job<'a>(record: &'a Record, server: &'a ServerFacts) -> Attributes<'a> {
-    let mut view = View { record, server, clock: &server.clock, out: Attributes(Vec::with_capacity(56)) };
+    let mut view = View {
+        record,
+        server,
+        clock: &server.clock,
+        out: Attributes(Vec::with_capacity(56)),
+    };
     view.identity();
     view.used();
     view.standing();
@@ -148,7 +161,13 @@ impl<'a> View<'a> {
     }
 
     fn given_or(&mut self, name: &'a str, default: &'static str) {
-        let text = self.record.job.spec.other.get(name).map_or(default, String::as_str);
+        let text = self
+            .record
+            .job
+            .spec
+            .other
+            .get(name)
+            .map_or(default, String::as_str);
         self.out.text(name, text);
     }
 
@@ -159,7 +178,9 @@ impl<'a> View<'a> {
     /// The attempt to speak of: a job back in the queue has none.
     fn attempt(&self) -> Option<&'a Run> {
         let run = self.record.job.life.run.as_ref();
-        run.filter(|_| self.state().is_under_way() || matches!(self.state(), State::Finished | State::Expired))
+        run.filter(|_| {
+            self.state().is_under_way() || matches!(self.state(), State::Finished | State::Expired)
+        })
     }
 
     /// Whether it is an element that has started. PBS leaves out what it has from its array then.
@@ -170,7 +191,10 @@ impl<'a> View<'a> {
     fn identity(&mut self) {
         let spec = &self.record.job.spec;
         self.out.text("Job_Name", spec.name.as_str());
-        self.out.text("Job_Owner", format!("{}@{}", self.record.job.owner.user, spec.submit_host));
+        self.out.text(
+            "Job_Owner",
+            format!("{}@{}", self.record.job.owner.user, spec.submit_host),
+        );
     }
 
     /// Known from the node's first report on.
@@ -182,17 +206,21 @@ impl<'a> View<'a> {
         }
         let list = "resources_used";
         let kilobytes = |kb| Value::Size(crate::model::resource::Size::kilobytes(kb));
-        self.out.resource(list, "cpupercent", &Value::Long(used.cpupercent()));
+        self.out
+            .resource(list, "cpupercent", &Value::Long(used.cpupercent()));
         self.out.resource(list, "cput", &Value::Time(used.cput));
         self.out.resource(list, "mem", &kilobytes(used.mem_kb));
-        self.out.resource(list, "ncpus", &Value::Long(used.ncpus.into()));
+        self.out
+            .resource(list, "ncpus", &Value::Long(used.ncpus.into()));
         self.out.resource(list, "vmem", &kilobytes(used.vmem_kb));
-        self.out.resource(list, "walltime", &Value::Time(used.walltime));
+        self.out
+            .resource(list, "walltime", &Value::Time(used.walltime));
     }
 
     fn standing(&mut self) {
         let spec = &self.record.job.spec;
-        self.out.text("job_state", self.state().letter().to_string());
+        self.out
+            .text("job_state", self.state().letter().to_string());
         self.out.text("queue", spec.queue.as_str());
         self.out.text("server", self.server.name.as_str());
         self.out.text_if("Account_Name", spec.account.as_deref());
@@ -224,18 +252,24 @@ impl<'a> View<'a> {
         self.given("group_list");
     }
 
-    /// The path asked for, or the default one: `host:<workdir>/<name>.<letter><number>`, of an array
-    /// with a mark for the index of each element.
+    /// The path asked for, or the default one: `host:<workdir>/<name>.<letter><number>`, of an
+    /// array with a mark for the index of each element.
     fn path(&self, asked: &'a Option<Text>, letter: char) -> Cow<'a, str> {
         let (spec, id) = (&self.record.job.spec, self.record.job.id);
         let path = asked.as_ref().map(Text::lossy).unwrap_or_else(|| {
             let folder = spec.workdir.lossy();
-            let each = if id.part == Part::Whole { String::new() } else { format!(".{}", placeholder::INDEX) };
+            let each = if id.part == Part::Whole {
+                String::new()
+            } else {
+                format!(".{}", placeholder::INDEX)
+            };
             let (host, folder) = (&spec.submit_host, folder.trim_end_matches('/'));
             format!("{host}:{folder}/{}.{letter}{}{each}", spec.name, id.number).into()
         });
         match path.contains('^') {
-            true => String::from_utf8_lossy(&placeholder::filled(path.as_bytes(), id, &spec.name)).into_owned().into(),
+            true => String::from_utf8_lossy(&placeholder::filled(path.as_bytes(), id, &spec.name))
+                .into_owned()
+                .into(),
             false => path,
         }
     }
@@ -243,7 +277,8 @@ impl<'a> View<'a> {
     fn holds_and_mail(&mut self) {
         let job = &self.record.job;
         if !self.is_begun_element() {
-            self.out.text("Hold_Types", job.life.shown_holds().to_string());
+            self.out
+                .text("Hold_Types", job.life.shown_holds().to_string());
         }
         if job.spec.interactive {
             self.out.boolean("interactive", true);
@@ -280,9 +315,12 @@ impl<'a> View<'a> {
         self.fair_share();
     }
 
-    /// While the job waits, the priority that the order computes; while it runs, the one that it started with.
+    /// While the job waits, the priority that the order computes; while it runs, the one that it
+    /// started with.
     fn score(&mut self) {
-        let run = self.attempt().filter(|_| self.server.has_scores && self.state().is_under_way());
+        let run = self
+            .attempt()
+            .filter(|_| self.server.has_scores && self.state().is_under_way());
         if let Some(score) = self.record.score.or_else(|| run?.score) {
             self.out.add("score", Shown::Real(score));
         }
@@ -292,27 +330,42 @@ impl<'a> View<'a> {
     fn fair_share(&mut self) {
         let (owner, spec) = (&self.record.job.owner, &self.record.job.spec);
         let priority = self.server.fair_share(&owner.user, spec.account.as_deref());
-        let is_shown = matches!(self.state(), State::Queued | State::Begun | State::Running | State::Suspended);
+        let is_shown = matches!(
+            self.state(),
+            State::Queued | State::Begun | State::Running | State::Suspended
+        );
         if let Some(priority) = priority.filter(|_| is_shown) {
-            self.out.resource("Resource_List", "fairshare", &Value::Float(priority));
+            self.out
+                .resource("Resource_List", "fairshare", &Value::Float(priority));
         }
     }
 
     fn run(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
         let session = self.attempt().and_then(|run| run.session);
-        self.moment_if("stime", self.attempt().map(|run| run.started).or(life.began));
+        self.moment_if(
+            "stime",
+            self.attempt().map(|run| run.started).or(life.began),
+        );
         let over = matches!(life.state, State::Finished | State::Expired);
         self.moment_if("obittime", life.obittime.filter(|_| over));
         if let Some(session) = session {
             self.out.number("session_id", session);
         }
-        self.out.text_if("Shell_Path_List", spec.shell.as_ref().map(Text::lossy));
+        self.out
+            .text_if("Shell_Path_List", spec.shell.as_ref().map(Text::lossy));
         self.given("sandbox");
         // Only its node knows the name of a folder of its own.
-        let known = session.filter(|_| spec.other.get("sandbox").is_none_or(|sandbox| sandbox != "PRIVATE"));
+        let known = session.filter(|_| {
+            spec.other
+                .get("sandbox")
+                .is_none_or(|sandbox| sandbox != "PRIVATE")
+        });
         let folder = spec.init_workdir.as_ref().map(|folder| folder.lossy());
-        self.out.text_if("jobdir", known.and_then(|_| folder.or_else(|| self.home().map(Into::into))));
+        self.out.text_if(
+            "jobdir",
+            known.and_then(|_| folder.or_else(|| self.home().map(Into::into))),
+        );
         self.given("stagein");
         self.given("stageout");
         self.out.number("substate", self.substate());
@@ -321,7 +374,9 @@ impl<'a> View<'a> {
     /// The owner's home folder, if the job's environment is known.
     fn home(&self) -> Option<String> {
         let environ = self.record.environ.as_deref()?;
-        let home = environ.split(|&byte| byte == 0).find_map(|entry| entry.strip_prefix(b"PBS_O_HOME="))?;
+        let home = environ
+            .split(|&byte| byte == 0)
+            .find_map(|entry| entry.strip_prefix(b"PBS_O_HOME="))?;
         Some(String::from_utf8_lossy(home).into_owned())
     }
 
@@ -347,7 +402,8 @@ impl<'a> View<'a> {
 
     fn environment(&mut self) {
         if let Some(environ) = &self.record.environ {
-            self.out.add("Variable_List", Shown::Pairs(variables(environ)));
+            self.out
+                .add("Variable_List", Shown::Pairs(variables(environ)));
         }
     }
 
@@ -370,21 +426,31 @@ impl<'a> View<'a> {
         if life.preempted > 0 {
             self.out.number("preempted", life.preempted);
         }
-        self.out.text("eligible_time", life.eligibility.at(self.server.now).to_string());
+        self.out.text(
+            "eligible_time",
+            life.eligibility.at(self.server.now).to_string(),
+        );
         if self.server.privileged {
-            self.out.number("accrue_type", life.eligibility.accrues.number());
+            self.out
+                .number("accrue_type", life.eligibility.accrues.number());
         }
         match &spec.reservation {
-            Some(id) if *id == spec.queue => self.out.text("reserve_ID", format!("{id}.{}", self.server.name)),
+            Some(id) if *id == spec.queue => self
+                .out
+                .text("reserve_ID", format!("{id}.{}", self.server.name)),
             other => self.out.text_if("resv", other.as_deref()),
         }
         let is_over = matches!(life.state, State::Finished | State::Expired);
         if is_over && life.run.is_some() {
-            let failed = life.ending.as_deref().is_some_and(|text| text.contains("stage-out failed"));
+            let failed = life
+                .ending
+                .as_deref()
+                .is_some_and(|text| text.contains("stage-out failed"));
             self.out.number("Stageout_status", i64::from(!failed));
         }
         if is_over && life.moved_to.is_none() {
-            self.out.number("Exit_status", life.exit.map_or(DELETED, |exit| exit.status));
+            self.out
+                .number("Exit_status", life.exit.map_or(DELETED, |exit| exit.status));
         }
     }
 
@@ -393,16 +459,30 @@ impl<'a> View<'a> {
         if !self.is_begun_element() {
             self.out.text("Submit_arguments", spec.arguments.lossy());
         }
-        let given = spec.job_arguments.0.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+        let given = spec
+            .job_arguments
+            .0
+            .split(|&byte| byte == 0)
+            .map(String::from_utf8_lossy);
         let given = given.collect::<Vec<_>>().join(" ").trim_end().to_string();
-        self.out.text_if("job_arguments", Some(given).filter(|given| !given.is_empty()));
-        self.out.text_if("init_work_dir", spec.init_workdir.as_ref().map(Text::lossy));
-        let Program::Command(words) = &spec.program else { return };
+        self.out.text_if(
+            "job_arguments",
+            Some(given).filter(|given| !given.is_empty()),
+        );
+        self.out
+            .text_if("init_work_dir", spec.init_workdir.as_ref().map(Text::lossy));
+        let Program::Command(words) = &spec.program else {
+            return;
+        };
         let mut tagged = words.iter().map(|word| word.lossy());
         let executable = tagged.next().unwrap_or_default();
-        self.out.text("executable", element("Executable", &executable));
+        self.out
+            .text("executable", element("Executable", &executable));
         let arguments: String = tagged.map(|word| element("Argument", &word)).collect();
-        self.out.text_if("argument_list", Some(arguments).filter(|list| !list.is_empty()));
+        self.out.text_if(
+            "argument_list",
+            Some(arguments).filter(|list| !list.is_empty()),
+        );
     }
 
     fn array(&mut self) {
@@ -411,29 +491,61 @@ impl<'a> View<'a> {
             self.out.text("array_id", array.full(&self.server.name));
             self.out.number("array_index", index);
         }
-        let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else { return };
-        let Counts { waiting, begun, ended } = elements.counts();
+        let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else {
+            return;
+        };
+        let Counts {
+            waiting,
+            begun,
+            ended,
+        } = elements.counts();
         let again = self.record.waiting_again.min(begun);
         let (queued, running) = (waiting + again, begun - again);
         self.out.boolean("array", true);
         let counts = format!("Queued:{queued} Running:{running} Exiting:0 Expired:{ended}");
         self.out.text("array_state_count", counts);
         let list = job.spec.array_list.as_ref().map(ToString::to_string);
-        self.out.text("array_indices_submitted", list.unwrap_or_else(|| indices.submitted()));
-        self.out.text("array_indices_remaining", array::shown(elements.waiting(), indices));
+        self.out.text(
+            "array_indices_submitted",
+            list.unwrap_or_else(|| indices.submitted()),
+        );
+        self.out.text(
+            "array_indices_remaining",
+            array::shown(elements.waiting(), indices),
+        );
         let failed = Some(elements.failed()).filter(|failed| !failed.is_empty());
-        self.out.text_if("array_indices_failed", failed.map(|failed| array::shown(&failed, indices)));
+        self.out.text_if(
+            "array_indices_failed",
+            failed.map(|failed| array::shown(&failed, indices)),
+        );
     }
 
     /// I29: what is promised, by PBS's names.
     fn estimated(&mut self) {
         let job = &self.record.job;
-        let Some(promise) = self.record.promise.as_ref().filter(|_| job.life.state == State::Queued) else { return };
+        let Some(promise) = self
+            .record
+            .promise
+            .as_ref()
+            .filter(|_| job.life.state == State::Queued)
+        else {
+            return;
+        };
         let start = Shown::Moment(self.clock.wall(promise.at));
-        let vnodes =
-            Shown::Text(place::planned_vnode(&job.spec.request.select, &promise.nodes, &self.server.resources).into());
+        let vnodes = Shown::Text(
+            place::planned_vnode(
+                &job.spec.request.select,
+                &promise.nodes,
+                &self.server.resources,
+            )
+            .into(),
+        );
         for (resource, shown) in [("exec_vnode", vnodes), ("start_time", start)] {
-            self.out.0.push(Attribute { name: "estimated", resource: Some(resource), shown });
+            self.out.0.push(Attribute {
+                name: "estimated",
+                resource: Some(resource),
+                shown,
+            });
         }
     }
 
@@ -442,7 +554,11 @@ impl<'a> View<'a> {
         for (name, text) in spec.wishes.shown() {
             self.out.text(name, text);
         }
-        for (name, text) in spec.other.iter().filter(|(name, _)| !PLACED.contains(&name.as_str())) {
+        for (name, text) in spec
+            .other
+            .iter()
+            .filter(|(name, _)| !PLACED.contains(&name.as_str()))
+        {
             self.out.text(name, text.as_str());
         }
         self.estimated();
@@ -451,10 +567,14 @@ impl<'a> View<'a> {
         }
         self.out.text("project", spec.project.as_str());
         self.out.text_if("label", spec.label.as_deref());
-        self.out.text_if("process_group", spec.process_group.as_deref());
+        self.out
+            .text_if("process_group", spec.process_group.as_deref());
         self.out.text_if("qos", spec.qos.as_deref());
         self.out.text("Submit_Host", spec.submit_host.as_str());
-        if let Some(most) = spec.max_run_subjobs.filter(|_| self.record.job.id.is_array()) {
+        if let Some(most) = spec
+            .max_run_subjobs
+            .filter(|_| self.record.job.id.is_array())
+        {
             self.out.number("max_run_subjobs", most);
         }
         match spec.expand {
@@ -466,8 +586,14 @@ impl<'a> View<'a> {
             self.out.number("retry", spec.retry);
             self.out.text("retry_delay", spec.retry_delay.to_string());
         }
-        if let Some(reason) = self.record.reason.as_ref().filter(|_| life.state == State::Queued) {
-            self.out.add("lanai_reason", Shown::Data(numbers_of(reason, self.server)));
+        if let Some(reason) = self
+            .record
+            .reason
+            .as_ref()
+            .filter(|_| life.state == State::Queued)
+        {
+            self.out
+                .add("lanai_reason", Shown::Data(numbers_of(reason, self.server)));
         }
     }
 }
@@ -477,12 +603,20 @@ const DELETED: i32 = 271;
 
 /// The entries of an environment: `K=V`, each ended by a zero byte.
 fn variables(environ: &[u8]) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
-    let entries = environ.split(|&byte| byte == 0).filter(|entry| !entry.is_empty());
+    let entries = environ
+        .split(|&byte| byte == 0)
+        .filter(|entry| !entry.is_empty());
     entries
         .map(|entry| {
-            let equals = entry.iter().position(|&byte| byte == b'=').unwrap_or(entry.len());
+            let equals = entry
+                .iter()
+                .position(|&byte| byte == b'=')
+                .unwrap_or(entry.len());
             let value = entry.get(equals + 1..).unwrap_or_default();
-            (String::from_utf8_lossy(&entry[..equals]), String::from_utf8_lossy(value))
+            (
+                String::from_utf8_lossy(&entry[..equals]),
+                String::from_utf8_lossy(value),
+            )
         })
         .collect()
 }
@@ -493,18 +627,26 @@ fn in_octal_digits(umask: u32) -> i64 {
 }
 
 fn element(name: &str, text: &str) -> String {
-    let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let escaped = text
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
     format!("<jsdl-hpcpa:{name}>{escaped}</jsdl-hpcpa:{name}>")
 }
 
-/// Code, stage and numbers of a reason, in one object: moments in seconds since 1970, null for never, jobs by
-/// their ids.
+/// Code, stage and numbers of a reason, in one object: moments in seconds since 1970, null for
+/// never, jobs by their ids.
 pub fn numbers_of(reason: &Reason, server: &ServerFacts) -> serde_json::Value {
     let mut object = serde_json::Map::new();
     object.insert("code".into(), reason.code().into());
-    object.insert("stage".into(), serde_json::to_value(reason.stage()).unwrap_or_default());
+    object.insert(
+        "stage".into(),
+        serde_json::to_value(reason.stage()).unwrap_or_default(),
+    );
     if let Ok(serde_json::Value::Object(variant)) = serde_json::to_value(reason) {
-        let numbers = variant.into_iter().filter_map(|(_, fields)| fields.as_object().cloned());
+        let numbers = variant
+            .into_iter()
+            .filter_map(|(_, fields)| fields.as_object().cloned());
         object.extend(numbers.flatten());
     }
     for key in ["at", "from", "until"] {
@@ -513,16 +655,27 @@ pub fn numbers_of(reason: &Reason, server: &ServerFacts) -> serde_json::Value {
             *moment = at.map(|at| server.clock.wall(at).0).into();
         }
     }
-    if let Reason::ArrayLimit { expand: Some(u32::MAX), .. } = reason {
+    if let Reason::ArrayLimit {
+        expand: Some(u32::MAX),
+        ..
+    } = reason
+    {
         object.insert("expand".into(), "unlimited".into());
     }
     if let Reason::WouldDelayBooking { holder, .. } = reason {
         object.insert("holder".into(), holder.full(&server.name).into());
     }
     if let Reason::Limited(excess) = reason {
-        let by = excess.by.iter().map(|job| job.full(&server.name).into()).collect::<Vec<serde_json::Value>>();
+        let by = excess
+            .by
+            .iter()
+            .map(|job| job.full(&server.name).into())
+            .collect::<Vec<serde_json::Value>>();
         object.insert("by".into(), by.into());
-        let whom = excess.names().into_iter().map(|(kind, name)| (kind.to_string(), name.into()));
+        let whom = excess
+            .names()
+            .into_iter()
+            .map(|(kind, name)| (kind.to_string(), name.into()));
         object.insert("whom".into(), serde_json::Value::Object(whom.collect()));
         object.remove("scope");
         object.insert("counts".into(), excess.stage.name().into());

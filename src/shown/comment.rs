@@ -11,7 +11,12 @@ use crate::wire::message::{Record, ServerFacts};
 use std::borrow::Cow;
 
 /// The `Exit_status` of jobs ended over a limit, and the resource of each.
-const LIMITS: [(i32, &str); 4] = [(-26, "vmem"), (-27, "mem"), (-28, "cput"), (-29, "walltime")];
+const LIMITS: [(i32, &str); 4] = [
+    (-26, "vmem"),
+    (-27, "mem"),
+    (-28, "cput"),
+    (-29, "walltime"),
+];
 
 /// The comment of a job.
 pub fn of<'a>(record: &'a Record, server: &ServerFacts) -> Cow<'a, str> {
@@ -25,7 +30,9 @@ pub fn of<'a>(record: &'a Record, server: &ServerFacts) -> Cow<'a, str> {
         }
         (Some(comment), _) => Cow::Borrowed(comment),
         (None, Some(reason)) if job.life.state == State::Queued => {
-            let since = record.never_since.map(|since| format!(", since {}", when::ctime(clock.wall(since))));
+            let since = record
+                .never_since
+                .map(|since| format!(", since {}", when::ctime(clock.wall(since))));
             Cow::Owned(format!("{reason}{}", since.unwrap_or_default()))
         }
         (None, _) if is_held_by_dependency(job) => Cow::Owned(dependency(record, &server.name)),
@@ -38,7 +45,9 @@ fn by_state<'a>(job: &Job, clock: &ClockTable, server: &str) -> Cow<'a, str> {
         (State::Queued, _) => "Not Running: Not yet considered by the scheduler".into(),
         (State::Held, _) => format!("Job held: {}", job.life.shown_holds()).into(),
         (State::Waiting, _) => waiting(job).into(),
-        (State::Running, Some(run)) if run.session.is_none() => started("was sent for execution", run, clock).into(),
+        (State::Running, Some(run)) if run.session.is_none() => {
+            started("was sent for execution", run, clock).into()
+        }
         (State::Running, Some(run)) => started("run", run, clock).into(),
         (State::Running, None) => "Job is being started".into(),
         (State::Suspended, run) => suspended(job, run.as_ref(), clock, server).into(),
@@ -52,7 +61,9 @@ fn by_state<'a>(job: &Job, clock: &ClockTable, server: &str) -> Cow<'a, str> {
         (State::Finished | State::Expired, None) if job.id.index().is_some() => {
             format!("Subjob finished{}", ending(job)).into()
         }
-        (State::Finished | State::Expired, None) => format!("Job was never started{}", ending(job)).into(),
+        (State::Finished | State::Expired, None) => {
+            format!("Job was never started{}", ending(job)).into()
+        }
     }
 }
 
@@ -72,22 +83,38 @@ pub fn dependency(record: &Record, server: &str) -> String {
                 more => format!(", and {more} more"),
             };
             let (kind, job) = (link.edge.kind.name(), link.edge.job.full(server));
-            format!("Job held by dependency: {kind}:{job}{}{more}", standing(link))
+            format!(
+                "Job held by dependency: {kind}:{job}{}{more}",
+                standing(link)
+            )
         }
         (None, _) if !awaits.is_empty() => {
             let more = match bars.unmet.saturating_sub(1) + bars.on {
                 0 => String::new(),
                 more => format!(", and {more} more"),
             };
-            format!("Job held by dependency: {}, which no job{} has met yet{more}", awaits[0], of_group(&record.job))
+            format!(
+                "Job held by dependency: {}, which no job{} has met yet{more}",
+                awaits[0],
+                of_group(&record.job)
+            )
         }
-        (_, Some(rival)) => format!("Job held by dependency: runone:{}, which has begun", rival.full(server)),
-        _ => format!("Job held by dependency: on:{}, for as many jobs to name it in a before...", bars.on),
+        (_, Some(rival)) => format!(
+            "Job held by dependency: runone:{}, which has begun",
+            rival.full(server)
+        ),
+        _ => format!(
+            "Job held by dependency: on:{}, for as many jobs to name it in a before...",
+            bars.on
+        ),
     }
 }
 
 fn of_group(job: &Job) -> String {
-    job.spec.process_group.as_ref().map_or(String::new(), |group| format!(" of group {group}"))
+    job.spec
+        .process_group
+        .as_ref()
+        .map_or(String::new(), |group| format!(" of group {group}"))
 }
 
 fn standing(link: &Link) -> &'static str {
@@ -103,23 +130,41 @@ fn standing(link: &Link) -> &'static str {
 
 /// What a suspended job waits for. Of one that waits for a person's word PBS says nothing.
 fn suspended(job: &Job, run: Option<&Run>, clock: &ClockTable, server: &str) -> String {
-    let suspension = run.and_then(|run| run.suspension.as_ref()).filter(|suspension| suspension.waits);
-    let Some(suspension) = suspension.filter(|_| job.life.want == Want::Run) else { return String::new() };
+    let suspension = run
+        .and_then(|run| run.suspension.as_ref())
+        .filter(|suspension| suspension.waits);
+    let Some(suspension) = suspension.filter(|_| job.life.want == Want::Run) else {
+        return String::new();
+    };
     let at = when::comment_time(clock.wall(suspension.since));
     match suspension.manner.for_job() {
-        Some(other) => format!("Job suspended at {at} by {} for {}", suspension.by, other.full(server)),
-        None => format!("Job suspended at {at} by {}, to go on as soon as there is room", suspension.by),
+        Some(other) => format!(
+            "Job suspended at {at} by {} for {}",
+            suspension.by,
+            other.full(server)
+        ),
+        None => format!(
+            "Job suspended at {at} by {}, to go on as soon as there is room",
+            suspension.by
+        ),
     }
 }
 
 fn array_began(job: &Job, clock: &ClockTable) -> String {
-    let at = job.life.began.map(|began| when::comment_time(clock.wall(began)).to_string());
+    let at = job
+        .life
+        .began
+        .map(|began| when::comment_time(clock.wall(began)).to_string());
     format!("Job Array Began at {}", at.unwrap_or_default())
 }
 
 /// Q28: an array that cannot end well any more while others of its subjobs go on.
 fn failing(job: &Job) -> String {
-    match job.elements.as_ref().map_or(0, |elements| elements.failed().len()) {
+    match job
+        .elements
+        .as_ref()
+        .map_or(0, |elements| elements.failed().len())
+    {
         0 => String::new(),
         1 => ", failing: 1 subjob has failed".to_string(),
         failed => format!(", failing: {failed} subjobs have failed"),
@@ -145,7 +190,9 @@ fn ending(job: &Job) -> String {
 
 fn by_status(job: &Job) -> String {
     match (job.life.exit, &job.life.want) {
-        (Some(Exit { deleted: true, .. }) | None, Want::Gone(by)) => format!(" and terminated by {by}"),
+        (Some(Exit { deleted: true, .. }) | None, Want::Gone(by)) => {
+            format!(" and terminated by {by}")
+        }
         (Some(Exit { deleted: true, .. }) | None, _) => " and terminated".to_string(),
         (Some(Exit { status: 0, .. }), _) => " and finished".to_string(),
         (Some(Exit { status, .. }), _) => match LIMITS.iter().find(|(limit, _)| *limit == status) {
@@ -173,18 +220,35 @@ mod tests {
         let job = running(queued(1, "a", ""), vec![share(2, Some("512mb"))]);
         let ran = format!("Job run at {day} on (head:ncpus=2:mem=524288kb)");
         assert_eq!(shown(&job), ran);
-        assert_eq!(shown(&finished(job.clone(), 0, false)), format!("{ran} and finished"));
-        assert_eq!(shown(&finished(job.clone(), 3, false)), format!("{ran} and failed"));
-        assert_eq!(shown(&finished(job.clone(), -29, false)), format!("{ran} and exceeded resource walltime"));
+        assert_eq!(
+            shown(&finished(job.clone(), 0, false)),
+            format!("{ran} and finished")
+        );
+        assert_eq!(
+            shown(&finished(job.clone(), 3, false)),
+            format!("{ran} and failed")
+        );
+        assert_eq!(
+            shown(&finished(job.clone(), -29, false)),
+            format!("{ran} and exceeded resource walltime")
+        );
         let mut over = finished(job.clone(), -27, false);
         over.job.life.ending = Some(" (mem 600kb exceeded limit 500kb); not removed".into());
-        let expected = format!("{ran} and exceeded resource mem (mem 600kb exceeded limit 500kb); not removed");
+        let expected = format!(
+            "{ran} and exceeded resource mem (mem 600kb exceeded limit 500kb); not removed"
+        );
         assert_eq!(shown(&over), expected);
         let mut deleted = finished(job, 271, true);
         deleted.job.life.want = Want::Gone("alice@head".into());
-        assert_eq!(shown(&deleted), format!("{ran} and terminated by alice@head"));
+        assert_eq!(
+            shown(&deleted),
+            format!("{ran} and terminated by alice@head")
+        );
         deleted.job.life.run = None;
-        assert_eq!(shown(&deleted), "Job was never started and terminated by alice@head");
+        assert_eq!(
+            shown(&deleted),
+            "Job was never started and terminated by alice@head"
+        );
     }
 
     #[test]
@@ -192,18 +256,48 @@ mod tests {
         let mut record = queued(2, "a", "");
         record.job.life.state = State::Held;
         record.job.life.bars.on = 2;
-        assert_eq!(shown(&record), "Job held by dependency: on:2, for as many jobs to name it in a before...");
-        let edge = Edge { kind: Kind::from_name("afterok").unwrap(), job: JobId::job(1) };
+        assert_eq!(
+            shown(&record),
+            "Job held by dependency: on:2, for as many jobs to name it in a before..."
+        );
+        let edge = Edge {
+            kind: Kind::from_name("afterok").unwrap(),
+            job: JobId::job(1),
+        };
         record.links = vec![
-            Link { edge: Edge { kind: edge.kind.mirrored(), ..edge }, state: None },
-            Link { edge, state: Some(State::Running) },
+            Link {
+                edge: Edge {
+                    kind: edge.kind.mirrored(),
+                    ..edge
+                },
+                state: None,
+            },
+            Link {
+                edge,
+                state: Some(State::Running),
+            },
         ];
-        record.job.life.bars = Bars { unmet: 1, ..Bars::default() };
-        assert_eq!(shown(&record), "Job held by dependency: afterok:1.head, which is running");
+        record.job.life.bars = Bars {
+            unmet: 1,
+            ..Bars::default()
+        };
+        assert_eq!(
+            shown(&record),
+            "Job held by dependency: afterok:1.head, which is running"
+        );
         record.job.life.bars.unmet = 3;
-        assert_eq!(shown(&record), "Job held by dependency: afterok:1.head, which is running, and 2 more");
-        record.job.life.bars = Bars { rival: Some(JobId::job(1)), ..Bars::default() };
-        assert_eq!(shown(&record), "Job held by dependency: runone:1.head, which has begun");
+        assert_eq!(
+            shown(&record),
+            "Job held by dependency: afterok:1.head, which is running, and 2 more"
+        );
+        record.job.life.bars = Bars {
+            rival: Some(JobId::job(1)),
+            ..Bars::default()
+        };
+        assert_eq!(
+            shown(&record),
+            "Job held by dependency: runone:1.head, which has begun"
+        );
         record.job.life.holds = crate::model::state::Holds::USER;
         assert_eq!(shown(&record), "Job held: su");
     }
@@ -212,20 +306,40 @@ mod tests {
     fn an_array_says_when_it_began_and_how_it_ended() {
         let began = when::comment_time(example::server().clock.wall(example::SUBMITTED));
         let mut record = example::array(queued(1, "a", ""), "1-3");
-        let never = Record { job: record.job.unrecorded(2).unwrap(), ..record.clone() };
+        let never = Record {
+            job: record.job.unrecorded(2).unwrap(),
+            ..record.clone()
+        };
         assert!(shown(&never).starts_with("Not Running: "));
-        assert_eq!(shown(&finished(never, 271, true)), "Subjob finished and terminated");
+        assert_eq!(
+            shown(&finished(never, 271, true)),
+            "Subjob finished and terminated"
+        );
         record.job.life.began = Some(example::SUBMITTED);
         record.job.life.state = State::Begun;
         assert_eq!(shown(&record), format!("Job Array Began at {began}"));
-        let elements = record.job.elements.as_mut().map(std::sync::Arc::make_mut).unwrap();
+        let elements = record
+            .job
+            .elements
+            .as_mut()
+            .map(std::sync::Arc::make_mut)
+            .unwrap();
         elements.mark(0, 0, crate::model::array::Standing::Ended(3));
-        assert_eq!(shown(&record), format!("Job Array Began at {began}, failing: 1 subjob has failed"));
+        assert_eq!(
+            shown(&record),
+            format!("Job Array Began at {began}, failing: 1 subjob has failed")
+        );
         let failed = finished(record.clone(), 1, false);
-        assert_eq!(shown(&failed), format!("Job Array Began at {began} and failed"));
+        assert_eq!(
+            shown(&failed),
+            format!("Job Array Began at {began} and failed")
+        );
         record.job.life.want = Want::Gone("alice@head".into());
         let deleted = finished(record, 271, true);
-        assert_eq!(shown(&deleted), format!("Job Array Began at {began} and terminated by alice@head"));
+        assert_eq!(
+            shown(&deleted),
+            format!("Job Array Began at {began} and terminated by alice@head")
+        );
     }
 
     #[test]
@@ -234,7 +348,10 @@ mod tests {
         assert!(shown(&record).starts_with("Not Running: "));
         record.reason = Some(Reason::QueueStopped);
         assert_eq!(shown(&record), "Not Running: Queue not started.");
-        record.reason = Some(Reason::NeverNodes { requested: 2, total: 1 });
+        record.reason = Some(Reason::NeverNodes {
+            requested: 2,
+            total: 1,
+        });
         record.never_since = Some(example::SUBMITTED);
         let since = when::ctime(example::server().clock.wall(example::SUBMITTED));
         assert_eq!(

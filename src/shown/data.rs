@@ -27,7 +27,10 @@ pub fn of_job(job: &Job, environ: Option<Vec<u8>>, server: &ServerFacts) -> Map<
 /// Attributes of one name that stand together become one object of their resources.
 pub fn of(attributes: &Attributes) -> Map<String, Value> {
     let mut object = Map::new();
-    for group in attributes.0.chunk_by(|a, b| a.name == b.name && a.resource.is_some()) {
+    for group in attributes
+        .0
+        .chunk_by(|a, b| a.name == b.name && a.resource.is_some())
+    {
         let whole = match group[0].resource {
             None => value(&group[0].shown),
             Some(_) => Value::Object(group.iter().map(resource).collect()),
@@ -38,7 +41,10 @@ pub fn of(attributes: &Attributes) -> Map<String, Value> {
 }
 
 fn resource(attribute: &Attribute) -> (String, Value) {
-    (attribute.resource.unwrap_or_default().into(), value(&attribute.shown))
+    (
+        attribute.resource.unwrap_or_default().into(),
+        value(&attribute.shown),
+    )
 }
 
 fn value(shown: &Shown) -> Value {
@@ -47,9 +53,12 @@ fn value(shown: &Shown) -> Value {
         Shown::Number(number) => (*number).into(),
         Shown::Real(number) => (*number).into(),
         Shown::Moment(wall) => when::ctime(*wall).to_string().into(),
-        Shown::Pairs(pairs) => {
-            Value::Object(pairs.iter().map(|(name, value)| (name.to_string(), value.as_ref().into())).collect())
-        }
+        Shown::Pairs(pairs) => Value::Object(
+            pairs
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.as_ref().into()))
+                .collect(),
+        ),
         Shown::List(list) => list.as_slice().into(),
         Shown::Data(data) => data.clone(),
     }
@@ -62,13 +71,20 @@ mod tests {
 
     #[test]
     fn a_job_is_told_with_the_names_and_types_of_qstat() {
-        let record = running(queued(7, "a", "ncpus=2 walltime=01:00:00"), vec![share(2, None)]);
+        let record = running(
+            queued(7, "a", "ncpus=2 walltime=01:00:00"),
+            vec![share(2, None)],
+        );
         let job = of_job(&record.job, Some(b"A=x=y\0".to_vec()), &server());
         assert_eq!(job["id"], "7.head");
         assert_eq!(job["Resource_List"]["ncpus"], 2);
         assert_eq!(job["Resource_List"]["walltime"], "01:00:00");
         assert_eq!(job["Variable_List"]["A"], "x=y");
         assert_eq!(job["exec_vnode"], "(head:ncpus=2)");
-        assert!(of_job(&record.job, None, &server()).get("Variable_List").is_none());
+        assert!(
+            of_job(&record.job, None, &server())
+                .get("Variable_List")
+                .is_none()
+        );
     }
 }

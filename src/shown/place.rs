@@ -8,7 +8,11 @@ use std::fmt::Write;
 
 /// `node1/0*4+node2/0`: host, slot, and the processors if there is not just one.
 pub fn exec_host(shares: &[Share]) -> String {
-    slots(shares.iter().map(|share| (share.host.as_str(), processors(share))))
+    slots(
+        shares
+            .iter()
+            .map(|share| (share.host.as_str(), processors(share))),
+    )
 }
 
 /// The same of hosts and the processors of each chunk.
@@ -42,13 +46,25 @@ pub fn exec_vnode(shares: &[Share]) -> String {
 /// The same of what is promised: the chunks of a request on these nodes, one for each; `(n1)+(n2)`
 /// where the nodes are known and not which chunk is where.
 pub fn planned_vnode(select: &Select, nodes: &[String], resources: &Resources) -> String {
-    let chunks: Vec<&Chunk> = select.chunks.iter().flat_map(|chunk| (0..chunk.count).map(move |_| chunk)).collect();
-    let consumable = |name: &str| resources.get(name).is_some_and(|definition| definition.consumable);
+    let chunks: Vec<&Chunk> = select
+        .chunks
+        .iter()
+        .flat_map(|chunk| (0..chunk.count).map(move |_| chunk))
+        .collect();
+    let consumable = |name: &str| {
+        resources
+            .get(name)
+            .is_some_and(|definition| definition.consumable)
+    };
     let mut text = String::new();
     for (at, node) in nodes.iter().enumerate() {
         join(&mut text, &format!("({node}"));
         let chunk = chunks.get(at).filter(|_| chunks.len() == nodes.len());
-        for (name, value) in chunk.into_iter().flat_map(|chunk| &chunk.resources).filter(|(name, _)| consumable(name)) {
+        for (name, value) in chunk
+            .into_iter()
+            .flat_map(|chunk| &chunk.resources)
+            .filter(|(name, _)| consumable(name))
+        {
             let _ = write!(text, ":{name}={}", in_kilobytes(value));
         }
         text.push(')');
@@ -66,14 +82,22 @@ pub fn exec_gpus(shares: &[Share]) -> Option<String> {
             None => nodes.push((&share.node, numbers.collect())),
         }
     }
-    let text =
-        nodes.iter().map(|(node, numbers)| format!("{node}:{}", numbers.join(","))).collect::<Vec<_>>().join("+");
+    let text = nodes
+        .iter()
+        .map(|(node, numbers)| format!("{node}:{}", numbers.join(",")))
+        .collect::<Vec<_>>()
+        .join("+");
     Some(text).filter(|text| !text.is_empty())
 }
 
 /// The processors a share holds.
 pub fn processors(share: &Share) -> i64 {
-    share.taken.iter().find(|(name, _)| name == "ncpus").and_then(|(_, value)| value.amount()).unwrap_or(0)
+    share
+        .taken
+        .iter()
+        .find(|(name, _)| name == "ncpus")
+        .and_then(|(_, value)| value.amount())
+        .unwrap_or(0)
 }
 
 /// A value with sizes in kilobytes, as PBS counts what is assigned.
@@ -96,7 +120,10 @@ mod tests {
     use super::*;
 
     fn share(node: &str, host: &str, taken: &[(&str, Value)]) -> Share {
-        let taken = taken.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        let taken = taken
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.clone()))
+            .collect();
         Share {
             node: node.into(),
             host: host.into(),
@@ -111,17 +138,36 @@ mod tests {
 
     #[test]
     fn gpus_are_told_node_by_node() {
-        let with = |node: &str, gpus: &[u16]| Share { gpus: gpus.to_vec(), ..share(node, node, &[]) };
-        assert_eq!(exec_gpus(&[with("n1", &[0]), with("n2", &[3]), with("n1", &[2])]).as_deref(), Some("n1:0,2+n2:3"));
+        let with = |node: &str, gpus: &[u16]| Share {
+            gpus: gpus.to_vec(),
+            ..share(node, node, &[])
+        };
+        assert_eq!(
+            exec_gpus(&[with("n1", &[0]), with("n2", &[3]), with("n1", &[2])]).as_deref(),
+            Some("n1:0,2+n2:3")
+        );
         assert_eq!(exec_gpus(&[with("n1", &[])]), None);
     }
 
     #[test]
     fn hosts_and_vnodes_are_written_as_pbs_writes_them() {
         let mem = Value::Size(Size::parse("100mb").unwrap());
-        let chunk = |node| share(node, "head", &[("ncpus", Value::Long(1)), ("mem", mem.clone())]);
-        let shares = [chunk("head"), chunk("head[0]"), share("n2", "n2", &[("ncpus", Value::Long(4))])];
+        let chunk = |node| {
+            share(
+                node,
+                "head",
+                &[("ncpus", Value::Long(1)), ("mem", mem.clone())],
+            )
+        };
+        let shares = [
+            chunk("head"),
+            chunk("head[0]"),
+            share("n2", "n2", &[("ncpus", Value::Long(4))]),
+        ];
         assert_eq!(exec_host(&shares), "head/0+head/1+n2/0*4");
-        assert_eq!(exec_vnode(&shares), "(head:ncpus=1:mem=102400kb)+(head[0]:ncpus=1:mem=102400kb)+(n2:ncpus=4)");
+        assert_eq!(
+            exec_vnode(&shares),
+            "(head:ncpus=1:mem=102400kb)+(head[0]:ncpus=1:mem=102400kb)+(n2:ncpus=4)"
+        );
     }
 }

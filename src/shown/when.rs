@@ -5,25 +5,36 @@ use chrono::{DateTime, Datelike, Local, NaiveDateTime, Timelike};
 use std::fmt::{self, Display};
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
 
 /// A moment as `ctime` writes it: `Fri Nov 11 17:57:05 2016`, the day padded with a blank.
 pub fn ctime(wall: Wall) -> impl Display {
     In(wall, |at, f| {
         let (hour, minute, second) = (at.hour(), at.minute(), at.second());
-        write!(f, "{} {hour:02}:{minute:02}:{second:02} {}", Date(at), at.year())
+        write!(
+            f,
+            "{} {hour:02}:{minute:02}:{second:02} {}",
+            Date(at),
+            at.year()
+        )
     })
 }
 
 /// A moment as comments name it: `Fri Nov 11 at 17:57`.
 pub fn comment_time(wall: Wall) -> impl Display {
-    In(wall, |at, f| write!(f, "{} at {:02}:{:02}", Date(at), at.hour(), at.minute()))
+    In(wall, |at, f| {
+        write!(f, "{} at {:02}:{:02}", Date(at), at.hour(), at.minute())
+    })
 }
 
-/// A moment in a list of reservations: `Today 17:57`, `Fri 17:57` within a week, else with its date,
-/// and with its year if that is another.
+/// A moment in a list of reservations: `Today 17:57`, `Fri 17:57` within a week, else with its
+/// date, and with its year if that is another.
 pub fn day_and_time(moment: Wall, now: Wall) -> String {
-    let Some((at, today)) = local(moment).zip(local(now)) else { return "never".to_string() };
+    let Some((at, today)) = local(moment).zip(local(now)) else {
+        return "never".to_string();
+    };
     let (at, today) = (at.naive_local(), today.naive_local());
     let clock = format!("{:02}:{:02}", at.hour(), at.minute());
     match (moment.0 - now.0) / 86_400 {
@@ -70,7 +81,13 @@ struct Date(NaiveDateTime);
 
 impl Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{} {} {:2}", day_name(self.0), MONTHS[self.0.month0() as usize], self.0.day())
+        write!(
+            f,
+            "{} {} {:2}",
+            day_name(self.0),
+            MONTHS[self.0.month0() as usize],
+            self.0.day()
+        )
     }
 }
 
@@ -85,14 +102,29 @@ mod tests {
 
     fn wall(text: &str) -> Wall {
         let moment = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S").unwrap();
-        Wall(Local.from_local_datetime(&moment).earliest().unwrap().timestamp())
+        Wall(
+            Local
+                .from_local_datetime(&moment)
+                .earliest()
+                .unwrap()
+                .timestamp(),
+        )
     }
 
     #[test]
     fn dates_are_written_as_ctime_writes_them() {
-        assert_eq!(ctime(wall("2016-11-11 17:57:05")).to_string(), "Fri Nov 11 17:57:05 2016");
-        assert_eq!(ctime(wall("2016-11-01 07:05:09")).to_string(), "Tue Nov  1 07:05:09 2016");
-        assert_eq!(comment_time(wall("2016-11-01 07:05:09")).to_string(), "Tue Nov  1 at 07:05");
+        assert_eq!(
+            ctime(wall("2016-11-11 17:57:05")).to_string(),
+            "Fri Nov 11 17:57:05 2016"
+        );
+        assert_eq!(
+            ctime(wall("2016-11-01 07:05:09")).to_string(),
+            "Tue Nov  1 07:05:09 2016"
+        );
+        assert_eq!(
+            comment_time(wall("2016-11-01 07:05:09")).to_string(),
+            "Tue Nov  1 at 07:05"
+        );
         assert_eq!(ctime(Wall(i64::MAX)).to_string(), i64::MAX.to_string());
     }
 

@@ -23,7 +23,10 @@ pub fn play(scenario: &Scenario) -> Report {
     play.judge(None);
     play.judge_whole();
     let schedule = schedule::table(&play.world, scenario.zero);
-    Report { differences: play.differences, schedule }
+    Report {
+        differences: play.differences,
+        schedule,
+    }
 }
 
 struct Play<'a> {
@@ -43,7 +46,11 @@ impl<'a> Play<'a> {
     fn new(scenario: &'a Scenario) -> Play<'a> {
         let mut jobs: Vec<_> = scenario.jobs.iter().collect();
         let mut events: Vec<_> = scenario.events.iter().collect();
-        let mut timed: Vec<_> = scenario.expectations.iter().filter(|expectation| expectation.at.is_some()).collect();
+        let mut timed: Vec<_> = scenario
+            .expectations
+            .iter()
+            .filter(|expectation| expectation.at.is_some())
+            .collect();
         // Stable: of one moment, the order of the file. The next is taken from the end.
         jobs.sort_by_key(|(at, _)| *at);
         events.sort_by_key(|(at, _)| *at);
@@ -52,7 +59,15 @@ impl<'a> Play<'a> {
         events.reverse();
         timed.reverse();
         let world = world(scenario);
-        Play { scenario, world, jobs, events, timed, refused: BTreeMap::new(), differences: Vec::new() }
+        Play {
+            scenario,
+            world,
+            jobs,
+            events,
+            timed,
+            refused: BTreeMap::new(),
+            differences: Vec::new(),
+        }
     }
 
     /// Goes to the next instant at which something happens. False when there is none.
@@ -60,7 +75,10 @@ impl<'a> Play<'a> {
         let Some(now) = self.next() else { return false };
         self.judge(Some(now));
         self.world.reach(now);
-        while let Some((_, done)) = self.events.pop_if(|(at, _)| self.scenario.zero + *at <= now) {
+        while let Some((_, done)) = self
+            .events
+            .pop_if(|(at, _)| self.scenario.zero + *at <= now)
+        {
             self.carry_out(done);
         }
         while let Some((_, planned)) = self.jobs.pop_if(|(at, _)| self.scenario.zero + *at <= now) {
@@ -84,7 +102,12 @@ impl<'a> Play<'a> {
     /// A plan that cannot be carried out ends the play.
     fn fault(&mut self, why: String) -> bool {
         let what = "a plan that can be carried out".to_string();
-        self.differences.push(Difference { line: 1, what: "plan".to_string(), expected: what, found: why });
+        self.differences.push(Difference {
+            line: 1,
+            what: "plan".to_string(),
+            expected: what,
+            found: why,
+        });
         false
     }
 
@@ -96,16 +119,25 @@ impl<'a> Play<'a> {
         let (expected, found) = match (&done.refused, result) {
             (None, Ok(())) => return,
             (Some(part), Err(why)) if why.contains(part.as_str()) => return,
-            (Some(part), Err(why)) => (format!("refused: ... {part} ..."), format!("refused: {why}")),
+            (Some(part), Err(why)) => (
+                format!("refused: ... {part} ..."),
+                format!("refused: {why}"),
+            ),
             (Some(part), Ok(())) => (format!("refused: ... {part} ..."), "done".to_string()),
             (None, Err(why)) => ("done".to_string(), format!("refused: {why}")),
         };
-        self.differences.push(Difference { line: done.line, what: format!("event `{}`", done.text), expected, found });
+        self.differences.push(Difference {
+            line: done.line,
+            what: format!("event `{}`", done.text),
+            expected,
+            found,
+        });
     }
 
     fn submit(&mut self, planned: &Planned) {
         let submitted = planned.submission.clone();
-        let submitted = submitted.and_then(|job| self.world.submit(job).map_err(|refusal| refusal.text));
+        let submitted =
+            submitted.and_then(|job| self.world.submit(job).map_err(|refusal| refusal.text));
         if let Err(why) = submitted {
             self.refused.insert(planned.number, why);
         }
@@ -125,24 +157,47 @@ impl<'a> Play<'a> {
     }
 
     fn judge_whole(&mut self) {
-        for expectation in self.scenario.expectations.iter().filter(|expectation| expectation.at.is_none()) {
+        for expectation in self
+            .scenario
+            .expectations
+            .iter()
+            .filter(|expectation| expectation.at.is_none())
+        {
             let found = expectation.differences(&self.course());
             self.differences.extend(found);
         }
         for (_, planned) in &self.scenario.jobs {
-            let expects = |expectation: &Expectation| expectation.job.is_some_and(|job| job.number == planned.number);
-            if let Some(why) =
-                self.refused.get(&planned.number).filter(|_| !self.scenario.expectations.iter().any(expects))
+            let expects = |expectation: &Expectation| {
+                expectation
+                    .job
+                    .is_some_and(|job| job.number == planned.number)
+            };
+            if let Some(why) = self
+                .refused
+                .get(&planned.number)
+                .filter(|_| !self.scenario.expectations.iter().any(expects))
             {
-                let (what, found) = (format!("job {}: submission", planned.number), format!("refused: {why}"));
-                self.differences.push(Difference { line: planned.line, what, expected: "accepted".into(), found });
+                let (what, found) = (
+                    format!("job {}: submission", planned.number),
+                    format!("refused: {why}"),
+                );
+                self.differences.push(Difference {
+                    line: planned.line,
+                    what,
+                    expected: "accepted".into(),
+                    found,
+                });
             }
         }
         self.differences.sort_by_key(|difference| difference.line);
     }
 
     fn course(&self) -> Course<'_> {
-        Course { world: &self.world, zero: self.scenario.zero, refused: &self.refused }
+        Course {
+            world: &self.world,
+            zero: self.scenario.zero,
+            refused: &self.refused,
+        }
     }
 }
 
@@ -153,7 +208,11 @@ fn world(scenario: &Scenario) -> World {
         world.set_node(machine.facts.clone());
         let name = &machine.facts.name;
         let marked = world.mark_offline(name, machine.offline);
-        let lost = if machine.up { Ok(()) } else { world.lose_node(name) };
+        let lost = if machine.up {
+            Ok(())
+        } else {
+            world.lose_node(name)
+        };
         debug_assert!(marked.is_ok() && lost.is_ok());
     }
     world
@@ -165,12 +224,20 @@ impl Report {
         self.differences.is_empty()
     }
 
-    /// What was not as expected, line by line, and the schedule below it; `at` says from where on the
-    /// beginning of the scenario is counted.
+    /// What was not as expected, line by line, and the schedule below it; `at` says from where on
+    /// the beginning of the scenario is counted.
     pub fn explain(&self) -> String {
         let mut text = String::new();
-        for Difference { line, what, expected, found } in &self.differences {
-            text += &format!("  line {line}: {what}\n    expected  {expected}\n    found     {found}\n");
+        for Difference {
+            line,
+            what,
+            expected,
+            found,
+        } in &self.differences
+        {
+            text += &format!(
+                "  line {line}: {what}\n    expected  {expected}\n    found     {found}\n"
+            );
         }
         text + "\n" + &self.schedule
     }

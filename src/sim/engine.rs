@@ -1,9 +1,9 @@
 //! A cluster in its own time: jobs are submitted to it, the scheduler starts them, they end.
 //!
-//! Time goes from one instant to the next at which something happens. All that happens at an instant
-//! is done before the scheduler looks: first the ends, then the submissions; then there is one cycle,
-//! and what it starts runs from that very instant. (Predictions that expire would come between: jobs
-//! are planned with their user's estimate and cut at it, so none does.)
+//! Time goes from one instant to the next at which something happens. All that happens at an
+//! instant is done before the scheduler looks: first the ends, then the submissions; then there is
+//! one cycle, and what it starts runs from that very instant. (Predictions that expire would come
+//! between: jobs are planned with their user's estimate and cut at it, so none does.)
 
 use crate::model::job::JobId;
 use crate::model::policy::Policy;
@@ -36,7 +36,15 @@ impl World {
     pub fn new(mut state: State, policy: Policy) -> World {
         state.make(&Change::Usage(Cow::Owned(Usage::new(policy.usage.clone()))));
         let ends = BinaryHeap::new();
-        World { state, policy, now: Time(i64::MIN), ends, waiting: 0, look: None, memory: Memory::default() }
+        World {
+            state,
+            policy,
+            now: Time(i64::MIN),
+            ends,
+            waiting: 0,
+            look: None,
+            memory: Memory::default(),
+        }
     }
 
     /// What the scheduler sees.
@@ -59,10 +67,20 @@ impl World {
     /// Lets time pass until `now`, and ends the jobs that are over then.
     pub fn reach(&mut self, now: Time) {
         self.now = now;
-        while let Some(Reverse((_, job))) = self.ends.peek().copied().filter(|Reverse((end, _))| *end <= now) {
+        while let Some(Reverse((_, job))) = self
+            .ends
+            .peek()
+            .copied()
+            .filter(|Reverse((end, _))| *end <= now)
+        {
             self.ends.pop();
             self.state.vacate(job);
-            if let Some(charge) = self.state.usage().open(job).map(|open| open.clone().until(now)) {
+            if let Some(charge) = self
+                .state
+                .usage()
+                .open(job)
+                .map(|open| open.clone().until(now))
+            {
                 self.state.make(&Change::Charged(job, Cow::Owned(charge)));
             }
         }
@@ -85,8 +103,10 @@ impl World {
         self.state.take_over(&plan);
         for start in &plan.starts {
             self.charge(start);
-            self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
-            self.ends.push(Reverse((self.now + run(start.job), start.job)));
+            self.state
+                .occupy(start.job, &start.shares, start.exclusive, start.until);
+            self.ends
+                .push(Reverse((self.now + run(start.job), start.job)));
         }
         self.waiting -= plan.starts.len();
         self.look = plan.next.filter(|next| *next > self.now);
@@ -95,8 +115,12 @@ impl World {
 
     /// Charges a job for what it has from now on.
     fn charge(&mut self, start: &Start) {
-        if let Some(charge) = self.state.charge_for(start, &self.policy.qualities, self.now) {
-            self.state.make(&Change::Charged(start.job, Cow::Owned(charge)));
+        if let Some(charge) = self
+            .state
+            .charge_for(start, &self.policy.qualities, self.now)
+        {
+            self.state
+                .make(&Change::Charged(start.job, Cow::Owned(charge)));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `[[expect]]`: what a scenario expects of the scheduler, and how that compares with what came of it.
+//! `[[expect]]`: what a scenario expects of the scheduler, and how that compares with what came of
+//! it.
 
 use super::scenario::values;
 use super::world::{Past, World};
@@ -158,7 +159,11 @@ pub struct Difference {
 
 /// Reads all; that there is one at least is a rule of scenarios.
 pub fn read_all(root: &Section) -> Result<Vec<Expectation>, ConfigError> {
-    let all: Vec<Expectation> = root.sections("expect")?.iter().map(read).collect::<Result<_, _>>()?;
+    let all: Vec<Expectation> = root
+        .sections("expect")?
+        .iter()
+        .map(read)
+        .collect::<Result<_, _>>()?;
     match all.is_empty() {
         true => {
             let said = "this scenario expects nothing, so it shows nothing: add an [[expect]], as job = 1, start = 0";
@@ -175,53 +180,141 @@ fn read(section: &Section) -> Result<Expectation, ConfigError> {
     let mut claims = Vec::new();
     for (key, value) in section.rest(&["at", "job"]) {
         if OF_A_MOMENT.contains(&key) && at.is_none() {
-            return Err(section.wrong_at(key, format!("`{key}` is of a moment: say which, as at = 3600")));
+            return Err(section.wrong_at(
+                key,
+                format!("`{key}` is of a moment: say which, as at = 3600"),
+            ));
         }
         if !OF_NO_JOB.contains(&key) && job.is_none() {
-            return Err(section.wrong_at(key, format!("`{key}` is of a job: say which, as job = 1")));
+            return Err(
+                section.wrong_at(key, format!("`{key}` is of a job: say which, as job = 1"))
+            );
         }
         claims.push(claim(section, key, value)?);
     }
     match claims.is_empty() {
-        true => Err(section.wrong(format!("this [[expect]] claims nothing: add one of {}", KEYS[2..].join(", ")))),
-        false => Ok(Expectation { line: section.line(), at, job, claims }),
+        true => Err(section.wrong(format!(
+            "this [[expect]] claims nothing: add one of {}",
+            KEYS[2..].join(", ")
+        ))),
+        false => Ok(Expectation {
+            line: section.line(),
+            at,
+            job,
+            claims,
+        }),
     }
 }
 
 fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigError> {
     let (claim, wanted): (fn(&DeValue) -> Option<Claim>, &str) = match key {
         "start" => (|v| values::moment(v).map(Claim::Start), values::A_MOMENT),
-        "starts" => (|v| values::list(values::moment)(v).map(Claim::Starts), "a list of moments, as [0, 3600]"),
+        "starts" => (
+            |v| values::list(values::moment)(v).map(Claim::Starts),
+            "a list of moments, as [0, 3600]",
+        ),
         "end" => (|v| values::moment(v).map(Claim::End), values::A_MOMENT),
-        "nodes" => (nodes, "the node of each chunk, as [\"n1\", \"n1\"], or chunks by node, as { n1 = 2 }"),
-        "state" => (|v| state(v).map(Claim::State), "a letter of PBS's: Q, H, W, R, S, B or F"),
-        "stage" => (|v| stage(v).map(Claim::Stage), "a stage, as \"match\" or \"backfill\""),
-        "reason" => (|v| values::words(v).map(Claim::Reason), "the code of a reason, as \"would_delay_booking\""),
-        "comment" => (|v| values::words(v).map(Claim::Comment), "a part of the comment"),
-        "booked" => (|v| start_or_none(v).map(Claim::Booked), "the start promised, as 3600, or false for none"),
-        "foreseen" => (|v| start_or_none(v).map(Claim::Foreseen), "the start foreseen, as 3600, or false for none"),
-        "booked_on" => (|v| values::list(values::words)(v).map(Claim::BookedOn), "a list of nodes, as [\"n1\"]"),
-        "eligible_time" => (|v| values::moment(v).map(Claim::EligibleTime), "a time, as 600 or \"10m\""),
-        "score" => (|v| figure(v).map(Claim::Score), "a number, as 40 or 8321.43"),
-        "never" => {
-            (|v| values::boolean(v).filter(|never| *never).map(|_| Claim::Never), "true: else say when it starts")
-        }
-        "via" => (|v| via(v).map(Claim::Filler), "\"backfill\" or \"priority\""),
-        "exit" => (|v| values::whole(v).map(Claim::Exit), "an exit status, as 0 or 271"),
-        "refused" => (|v| values::words(v).map(Claim::Refused), "a part of what qsub says"),
-        "warned" => (warned, "a part of what qsub or qalter says, or false for nothing"),
-        "order" => (|v| values::list(values::job)(v).map(Claim::Order), "a list of jobs, as [2, 1, 3]"),
-        "preempted" => (|v| values::whole(v).map(Claim::Preempted), "a number of times, as 1"),
+        "nodes" => (
+            nodes,
+            "the node of each chunk, as [\"n1\", \"n1\"], or chunks by node, as { n1 = 2 }",
+        ),
+        "state" => (
+            |v| state(v).map(Claim::State),
+            "a letter of PBS's: Q, H, W, R, S, B or F",
+        ),
+        "stage" => (
+            |v| stage(v).map(Claim::Stage),
+            "a stage, as \"match\" or \"backfill\"",
+        ),
+        "reason" => (
+            |v| values::words(v).map(Claim::Reason),
+            "the code of a reason, as \"would_delay_booking\"",
+        ),
+        "comment" => (
+            |v| values::words(v).map(Claim::Comment),
+            "a part of the comment",
+        ),
+        "booked" => (
+            |v| start_or_none(v).map(Claim::Booked),
+            "the start promised, as 3600, or false for none",
+        ),
+        "foreseen" => (
+            |v| start_or_none(v).map(Claim::Foreseen),
+            "the start foreseen, as 3600, or false for none",
+        ),
+        "booked_on" => (
+            |v| values::list(values::words)(v).map(Claim::BookedOn),
+            "a list of nodes, as [\"n1\"]",
+        ),
+        "eligible_time" => (
+            |v| values::moment(v).map(Claim::EligibleTime),
+            "a time, as 600 or \"10m\"",
+        ),
+        "score" => (
+            |v| figure(v).map(Claim::Score),
+            "a number, as 40 or 8321.43",
+        ),
+        "never" => (
+            |v| {
+                values::boolean(v)
+                    .filter(|never| *never)
+                    .map(|_| Claim::Never)
+            },
+            "true: else say when it starts",
+        ),
+        "via" => (
+            |v| via(v).map(Claim::Filler),
+            "\"backfill\" or \"priority\"",
+        ),
+        "exit" => (
+            |v| values::whole(v).map(Claim::Exit),
+            "an exit status, as 0 or 271",
+        ),
+        "refused" => (
+            |v| values::words(v).map(Claim::Refused),
+            "a part of what qsub says",
+        ),
+        "warned" => (
+            warned,
+            "a part of what qsub or qalter says, or false for nothing",
+        ),
+        "order" => (
+            |v| values::list(values::job)(v).map(Claim::Order),
+            "a list of jobs, as [2, 1, 3]",
+        ),
+        "preempted" => (
+            |v| values::whole(v).map(Claim::Preempted),
+            "a number of times, as 1",
+        ),
         "made_way_for" => (made_way_for, "a job, as 3, or false for nobody"),
-        "made_way_by" => (|v| Action::named(v.as_str()?).map(Claim::MadeWayBy), "\"requeue\", \"finish\", ..."),
-        "made_way_because" => {
-            (|v| Cause::named(v.as_str()?).map(Claim::MadeWayBecause), "\"qube\", \"levels\", \"starvation\", ...")
-        }
-        "cycles" => (|v| values::list(values::moment)(v).map(Claim::Cycles), "a list of moments, as [0, 3600]"),
-        "trigger" => (triggers, "why the scheduler looks, as \"shove:3\", or a list of such, or false"),
-        "in_use" => (in_use, "what is in use of how much by resource, as { nuke = \"20/50\" }"),
-        "usage" => (usage, "seconds that count by account, as { P1 = 3600, P2 = 4242.64 }"),
-        _ => (|v| values::list(values::job)(v).map(Claim::Running), "a list of jobs, as [2, 3]"),
+        "made_way_by" => (
+            |v| Action::named(v.as_str()?).map(Claim::MadeWayBy),
+            "\"requeue\", \"finish\", ...",
+        ),
+        "made_way_because" => (
+            |v| Cause::named(v.as_str()?).map(Claim::MadeWayBecause),
+            "\"qube\", \"levels\", \"starvation\", ...",
+        ),
+        "cycles" => (
+            |v| values::list(values::moment)(v).map(Claim::Cycles),
+            "a list of moments, as [0, 3600]",
+        ),
+        "trigger" => (
+            triggers,
+            "why the scheduler looks, as \"shove:3\", or a list of such, or false",
+        ),
+        "in_use" => (
+            in_use,
+            "what is in use of how much by resource, as { nuke = \"20/50\" }",
+        ),
+        "usage" => (
+            usage,
+            "seconds that count by account, as { P1 = 3600, P2 = 4242.64 }",
+        ),
+        _ => (
+            |v| values::list(values::job)(v).map(Claim::Running),
+            "a list of jobs, as [2, 3]",
+        ),
     };
     claim(value.get_ref()).ok_or_else(|| section.refuse(key, value, wanted))
 }
@@ -232,7 +325,11 @@ fn nodes(value: &DeValue) -> Option<Claim> {
             let node: &std::borrow::Cow<str> = node.get_ref();
             Some((node.to_string(), values::whole(count.get_ref())?))
         };
-        return table.iter().map(count).collect::<Option<_>>().map(Claim::Chunks);
+        return table
+            .iter()
+            .map(count)
+            .collect::<Option<_>>()
+            .map(Claim::Chunks);
     }
     values::list(values::words)(value).map(Claim::Nodes)
 }
@@ -249,7 +346,8 @@ fn triggers(value: &DeValue) -> Option<Claim> {
         Some(false) => Some(Claim::Triggers(Vec::new())),
         _ => {
             let one = values::words(value).map(|word| vec![word]);
-            one.or_else(|| values::list(values::words)(value)).map(Claim::Triggers)
+            one.or_else(|| values::list(values::words)(value))
+                .map(Claim::Triggers)
         }
     }
 }
@@ -268,7 +366,12 @@ fn usage(value: &DeValue) -> Option<Claim> {
         let account: &std::borrow::Cow<str> = account.get_ref();
         Some((account.to_string(), figure(value.get_ref())?))
     };
-    value.as_table()?.iter().map(account).collect::<Option<_>>().map(Claim::Usage)
+    value
+        .as_table()?
+        .iter()
+        .map(account)
+        .collect::<Option<_>>()
+        .map(Claim::Usage)
 }
 
 fn in_use(value: &DeValue) -> Option<Claim> {
@@ -276,7 +379,12 @@ fn in_use(value: &DeValue) -> Option<Claim> {
         let name: &std::borrow::Cow<str> = name.get_ref();
         Some((name.to_string(), values::words(of.get_ref())?))
     };
-    value.as_table()?.iter().map(resource).collect::<Option<_>>().map(Claim::InUse)
+    value
+        .as_table()?
+        .iter()
+        .map(resource)
+        .collect::<Option<_>>()
+        .map(Claim::InUse)
 }
 
 fn state(value: &DeValue) -> Option<State> {
@@ -326,9 +434,20 @@ impl Expectation {
     pub fn differences(&self, course: &Course) -> Vec<Difference> {
         let difference = |claim: &Claim| {
             let (what, expected, found) = course.compare(claim, self.job, self.at)?;
-            let whose = self.job.map(|job| format!("job {job}: ")).unwrap_or_default();
-            let when = self.at.map(|at| format!(" at {}", seconds(at))).unwrap_or_default();
-            Some(Difference { line: self.line, what: format!("{whose}{what}{when}"), expected, found })
+            let whose = self
+                .job
+                .map(|job| format!("job {job}: "))
+                .unwrap_or_default();
+            let when = self
+                .at
+                .map(|at| format!(" at {}", seconds(at)))
+                .unwrap_or_default();
+            Some(Difference {
+                line: self.line,
+                what: format!("{whose}{what}{when}"),
+                expected,
+                found,
+            })
         };
         self.claims.iter().filter_map(difference).collect()
     }
@@ -336,36 +455,82 @@ impl Expectation {
 
 impl Course<'_> {
     /// What a claim is about, as expected and as found; None when both are the same.
-    fn compare(&self, claim: &Claim, job: Option<JobId>, at: Option<Span>) -> Option<(&'static str, String, String)> {
+    fn compare(
+        &self,
+        claim: &Claim,
+        job: Option<JobId>,
+        at: Option<Span>,
+    ) -> Option<(&'static str, String, String)> {
         let id = job.unwrap_or(JobId::job(0));
         let (what, expected, found) = match claim {
-            Claim::Start(at) => {
-                ("start", seconds(*at), self.starts(id).first().copied().map(seconds).unwrap_or_else(never))
-            }
+            Claim::Start(at) => (
+                "start",
+                seconds(*at),
+                self.starts(id)
+                    .first()
+                    .copied()
+                    .map(seconds)
+                    .unwrap_or_else(never),
+            ),
             Claim::Starts(all) => ("starts", listed(all), listed(&self.starts(id))),
             Claim::End(at) => ("end", seconds(*at), self.end(id)),
             Claim::Nodes(nodes) => ("nodes", nodes.join(" "), self.nodes(id).join(" ")),
-            Claim::Chunks(chunks) => ("chunks by node", counted(chunks), counted(&chunks_of(&self.nodes(id)))),
+            Claim::Chunks(chunks) => (
+                "chunks by node",
+                counted(chunks),
+                counted(&chunks_of(&self.nodes(id))),
+            ),
             Claim::State(state) => ("state", state.letter().to_string(), self.state(id)),
-            Claim::Stage(stage) => {
-                ("stage", named(*stage), self.why(id).map_or_else(none, |code| named(reason::stage_of(&code))))
-            }
+            Claim::Stage(stage) => (
+                "stage",
+                named(*stage),
+                self.why(id)
+                    .map_or_else(none, |code| named(reason::stage_of(&code))),
+            ),
             Claim::Reason(code) => ("reason", code.clone(), self.why(id).unwrap_or_else(none)),
             Claim::Comment(part) => return differs("comment", part, self.comment(id)),
-            Claim::Booked(at) => ("promised start", at.map_or_else(none, seconds), self.booked(id)),
+            Claim::Booked(at) => (
+                "promised start",
+                at.map_or_else(none, seconds),
+                self.booked(id),
+            ),
             Claim::BookedOn(nodes) => ("promised nodes", nodes.join(" "), self.booked_on(id)),
-            Claim::Foreseen(at) => ("foreseen start", at.map_or_else(none, seconds), self.foreseen(id)),
-            Claim::EligibleTime(time) => {
-                ("eligible time", seconds(*time), self.eligible_time(id, at.unwrap_or_default()))
-            }
-            Claim::Score(score) => ("score", score.clone(), self.score(id, score, at.unwrap_or_default())),
-            Claim::Never => ("start", never(), self.starts(id).first().copied().map(seconds).unwrap_or_else(never)),
-            Claim::Preempted(times) => {
-                ("times it has made way", times.to_string(), self.job(id, |job| Some(job.life.preempted)))
-            }
+            Claim::Foreseen(at) => (
+                "foreseen start",
+                at.map_or_else(none, seconds),
+                self.foreseen(id),
+            ),
+            Claim::EligibleTime(time) => (
+                "eligible time",
+                seconds(*time),
+                self.eligible_time(id, at.unwrap_or_default()),
+            ),
+            Claim::Score(score) => (
+                "score",
+                score.clone(),
+                self.score(id, score, at.unwrap_or_default()),
+            ),
+            Claim::Never => (
+                "start",
+                never(),
+                self.starts(id)
+                    .first()
+                    .copied()
+                    .map(seconds)
+                    .unwrap_or_else(never),
+            ),
+            Claim::Preempted(times) => (
+                "times it has made way",
+                times.to_string(),
+                self.job(id, |job| Some(job.life.preempted)),
+            ),
             Claim::MadeWayFor(to) => {
                 let found = self.job(id, |job| job.life.yielding.as_ref()?.to);
-                ("job it made way for", to.map_or_else(none, |to| to.to_string()), found)
+                (
+                    "job it made way for",
+                    to.map_or_else(none, |to| to.to_string()),
+                    found,
+                )
             }
             Claim::MadeWayBy(action) => {
                 let found = self.job(id, |job| Some(job.life.yielding.as_ref()?.action.name()));
@@ -375,32 +540,57 @@ impl Course<'_> {
                 let found = self.job(id, |job| Some(job.life.yielding.as_ref()?.cause.name()));
                 ("reason it made way", cause.name().to_string(), found)
             }
-            Claim::Filler(filler) => {
-                ("via", way(*filler), self.past(id).first().map_or_else(never, |past| way(past.is_filler)))
-            }
+            Claim::Filler(filler) => (
+                "via",
+                way(*filler),
+                self.past(id)
+                    .first()
+                    .map_or_else(never, |past| way(past.is_filler)),
+            ),
             Claim::Exit(status) => ("exit status", status.to_string(), self.exit(id)),
             Claim::Refused(part) => {
-                return differs("refusal", part, self.refused.get(&id.number).cloned().unwrap_or_else(none));
+                return differs(
+                    "refusal",
+                    part,
+                    self.refused.get(&id.number).cloned().unwrap_or_else(none),
+                );
             }
-            Claim::Warned(Some(part)) => return differs("warning", part, self.world.notes(id).join("; ")),
+            Claim::Warned(Some(part)) => {
+                return differs("warning", part, self.world.notes(id).join("; "));
+            }
             Claim::Warned(None) => ("warning", String::new(), self.world.notes(id).join("; ")),
             Claim::Order(jobs) => ("order", ids(jobs), self.order(jobs)),
             Claim::Cycles(all) => ("cycles", listed(all), self.cycles()),
-            Claim::Triggers(all) => ("trigger", all.join(", "), self.triggers(at.unwrap_or_default())),
+            Claim::Triggers(all) => (
+                "trigger",
+                all.join(", "),
+                self.triggers(at.unwrap_or_default()),
+            ),
             Claim::Running(jobs) => ("running", ids(jobs), self.running()),
             Claim::InUse(all) => ("in use", amounts(all), amounts(&self.in_use(all))),
-            Claim::Usage(all) => ("usage", amounts(all), amounts(&self.usage(all, at.unwrap_or_default()))),
+            Claim::Usage(all) => (
+                "usage",
+                amounts(all),
+                amounts(&self.usage(all, at.unwrap_or_default())),
+            ),
         };
         (expected != found).then_some((what, expected, found))
     }
 
     fn past(&self, id: JobId) -> Vec<&Past> {
-        self.world.past().iter().filter(|past| past.job == id).collect()
+        self.world
+            .past()
+            .iter()
+            .filter(|past| past.job == id)
+            .collect()
     }
 
     /// Something of a job, in words.
     fn job<T: ToString>(&self, id: JobId, of: impl Fn(&Job) -> Option<T>) -> String {
-        self.world.find(id).and_then(of).map_or_else(none, |found| found.to_string())
+        self.world
+            .find(id)
+            .and_then(of)
+            .map_or_else(none, |found| found.to_string())
     }
 
     fn since(&self, time: Time) -> Span {
@@ -410,11 +600,18 @@ impl Course<'_> {
     /// The name of why a job waits: what bars it as it stands, else what the scheduler has said.
     fn why(&self, id: JobId) -> Option<String> {
         let barred = self.world.barred_by(id).map(str::to_string);
-        barred.or_else(|| self.world.reason(id).map(|reason| reason.code().to_string()))
+        barred.or_else(|| {
+            self.world
+                .reason(id)
+                .map(|reason| reason.code().to_string())
+        })
     }
 
     fn starts(&self, id: JobId) -> Vec<Span> {
-        self.past(id).iter().map(|past| self.since(past.start)).collect()
+        self.past(id)
+            .iter()
+            .map(|past| self.since(past.start))
+            .collect()
     }
 
     fn end(&self, id: JobId) -> String {
@@ -426,11 +623,18 @@ impl Course<'_> {
     fn nodes(&self, id: JobId) -> Vec<String> {
         let past = self.past(id);
         let shown = past.iter().find(|past| past.end.is_none()).or(past.first());
-        shown.map_or(Vec::new(), |past| past.shares.iter().map(|share: &Share| share.node.clone()).collect())
+        shown.map_or(Vec::new(), |past| {
+            past.shares
+                .iter()
+                .map(|share: &Share| share.node.clone())
+                .collect()
+        })
     }
 
     fn state(&self, id: JobId) -> String {
-        self.world.find(id).map_or_else(none, |job| job.life.state.letter().to_string())
+        self.world
+            .find(id)
+            .map_or_else(none, |job| job.life.state.letter().to_string())
     }
 
     fn exit(&self, id: JobId) -> String {
@@ -440,19 +644,26 @@ impl Course<'_> {
 
     fn comment(&self, id: JobId) -> String {
         let own = self.world.find(id).and_then(|job| job.life.comment.clone());
-        own.or_else(|| self.world.reason(id).map(ToString::to_string)).unwrap_or_else(none)
+        own.or_else(|| self.world.reason(id).map(ToString::to_string))
+            .unwrap_or_else(none)
     }
 
     fn booked(&self, id: JobId) -> String {
-        self.world.booking(id).map_or_else(none, |booking| seconds(self.since(booking.at)))
+        self.world
+            .booking(id)
+            .map_or_else(none, |booking| seconds(self.since(booking.at)))
     }
 
     fn foreseen(&self, id: JobId) -> String {
-        self.world.foreseen(id).map_or_else(none, |at| seconds(self.since(at)))
+        self.world
+            .foreseen(id)
+            .map_or_else(none, |at| seconds(self.since(at)))
     }
 
     fn eligible_time(&self, id: JobId, at: Span) -> String {
-        self.world.eligible_time(id, self.zero + at).map_or_else(none, seconds)
+        self.world
+            .eligible_time(id, self.zero + at)
+            .map_or_else(none, seconds)
     }
 
     /// To as many digits as are expected.
@@ -462,12 +673,19 @@ impl Course<'_> {
     }
 
     fn booked_on(&self, id: JobId) -> String {
-        self.world.booking(id).map_or_else(none, |booking| booking.nodes.join(" "))
+        self.world
+            .booking(id)
+            .map_or_else(none, |booking| booking.nodes.join(" "))
     }
 
     fn order(&self, jobs: &[JobId]) -> String {
         let mut started: Vec<JobId> = Vec::new();
-        for past in self.world.past().iter().filter(|past| jobs.contains(&past.job)) {
+        for past in self
+            .world
+            .past()
+            .iter()
+            .filter(|past| jobs.contains(&past.job))
+        {
             if !started.contains(&past.job) {
                 started.push(past.job);
             }
@@ -476,7 +694,12 @@ impl Course<'_> {
     }
 
     fn cycles(&self) -> String {
-        let mut moments: Vec<Span> = self.world.cycles().iter().map(|(now, _)| self.since(*now)).collect();
+        let mut moments: Vec<Span> = self
+            .world
+            .cycles()
+            .iter()
+            .map(|(now, _)| self.since(*now))
+            .collect();
         moments.dedup();
         listed(&moments)
     }
@@ -484,8 +707,13 @@ impl Course<'_> {
     /// Why the scheduler looked at a moment, each reason once.
     fn triggers(&self, at: Span) -> String {
         let mut all = Triggers::default();
-        let then = self.world.cycles().iter().filter(|(now, _)| self.since(*now) == at);
-        then.flat_map(|(_, triggers)| &triggers.first).for_each(|trigger| all.note(trigger.clone()));
+        let then = self
+            .world
+            .cycles()
+            .iter()
+            .filter(|(now, _)| self.since(*now) == at);
+        then.flat_map(|(_, triggers)| &triggers.first)
+            .for_each(|trigger| all.note(trigger.clone()));
         all.to_string()
     }
 
@@ -496,35 +724,53 @@ impl Course<'_> {
             let members = usage.members().filter(|member| member.account == account);
             total(members.map(|member| usage.decayed(member, self.zero + at)))
         };
-        let shown = |(account, text): (&String, &String)| (account.clone(), rounded(left(account), digits(text)));
+        let shown = |(account, text): (&String, &String)| {
+            (account.clone(), rounded(left(account), digits(text)))
+        };
         expected.iter().map(shown).collect()
     }
 
     /// What of these resources is in use, of how much.
     fn in_use(&self, expected: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        let shown =
-            |name: &String| self.world.in_use(name).map_or_else(none, |(used, total)| format!("{used}/{total}"));
-        expected.keys().map(|name| (name.clone(), shown(name))).collect()
+        let shown = |name: &String| {
+            self.world
+                .in_use(name)
+                .map_or_else(none, |(used, total)| format!("{used}/{total}"))
+        };
+        expected
+            .keys()
+            .map(|name| (name.clone(), shown(name)))
+            .collect()
     }
 
     fn running(&self) -> String {
-        let mut running: Vec<JobId> =
-            self.world.past().iter().filter(|past| past.end.is_none()).map(|past| past.job).collect();
+        let mut running: Vec<JobId> = self
+            .world
+            .past()
+            .iter()
+            .filter(|past| past.end.is_none())
+            .map(|past| past.job)
+            .collect();
         running.sort_unstable();
         ids(&running)
     }
 }
 
 fn amounts(all: &BTreeMap<String, String>) -> String {
-    all.iter().map(|(account, seconds)| format!("{account}={seconds}")).collect::<Vec<_>>().join(" ")
+    all.iter()
+        .map(|(account, seconds)| format!("{account}={seconds}"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// How many digits a number has behind its point.
 fn digits(text: &str) -> usize {
-    text.split_once('.').map_or(0, |(_, fraction)| fraction.len())
+    text.split_once('.')
+        .map_or(0, |(_, fraction)| fraction.len())
 }
 
-/// A number with this many digits behind its point. A zero has no sign, whatever it was rounded from.
+/// A number with this many digits behind its point. A zero has no sign, whatever it was rounded
+/// from.
 fn rounded(number: f64, digits: usize) -> String {
     let text = format!("{number:.digits$}");
     match text.strip_prefix('-') {
@@ -533,7 +779,11 @@ fn rounded(number: f64, digits: usize) -> String {
     }
 }
 
-fn differs(what: &'static str, part: &str, found: String) -> Option<(&'static str, String, String)> {
+fn differs(
+    what: &'static str,
+    part: &str,
+    found: String,
+) -> Option<(&'static str, String, String)> {
     (!found.contains(part)).then(|| (what, format!("... {part} ..."), found))
 }
 
@@ -541,7 +791,9 @@ fn differs(what: &'static str, part: &str, found: String) -> Option<(&'static st
 pub fn seconds(span: Span) -> String {
     match span.0 % 1000 {
         0 => span.as_seconds().to_string(),
-        _ => format!("{:.3}", span.0 as f64 / 1000.0).trim_end_matches('0').to_string(),
+        _ => format!("{:.3}", span.0 as f64 / 1000.0)
+            .trim_end_matches('0')
+            .to_string(),
     }
 }
 
@@ -562,19 +814,32 @@ fn named(stage: Stage) -> String {
 }
 
 fn listed(moments: &[Span]) -> String {
-    moments.iter().map(|at| seconds(*at)).collect::<Vec<_>>().join(" ")
+    moments
+        .iter()
+        .map(|at| seconds(*at))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn ids(jobs: &[JobId]) -> String {
-    jobs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    jobs.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn chunks_of(nodes: &[String]) -> BTreeMap<String, u64> {
     let mut chunks = BTreeMap::new();
-    nodes.iter().for_each(|node| *chunks.entry(node.clone()).or_default() += 1);
+    nodes
+        .iter()
+        .for_each(|node| *chunks.entry(node.clone()).or_default() += 1);
     chunks
 }
 
 fn counted(chunks: &BTreeMap<String, u64>) -> String {
-    chunks.iter().map(|(node, count)| format!("{node}*{count}")).collect::<Vec<_>>().join(" ")
+    chunks
+        .iter()
+        .map(|(node, count)| format!("{node}*{count}"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -46,7 +46,11 @@ impl Gaps {
 
     /// The first gap that is wide enough, else as many gaps as it takes.
     fn take(&mut self, count: u32) -> Vec<(u32, u32)> {
-        let whole = self.0.iter().find(|(_, width)| **width >= count).map(|(first, _)| *first);
+        let whole = self
+            .0
+            .iter()
+            .find(|(_, width)| **width >= count)
+            .map(|(first, _)| *first);
         let (mut taken, mut left) = (Vec::new(), count);
         while left > 0
             && let Some(first) = whole.or_else(|| self.0.keys().next().copied())
@@ -63,7 +67,11 @@ impl Gaps {
     }
 
     fn put(&mut self, first: u32, count: u32) {
-        let below = self.0.range(..first).next_back().map(|(&start, &width)| (start, width));
+        let below = self
+            .0
+            .range(..first)
+            .next_back()
+            .map(|(&start, &width)| (start, width));
         let above = self.0.remove(&(first + count)).unwrap_or(0);
         match below.filter(|(start, width)| start + width == first) {
             Some((start, width)) => self.0.insert(start, width + count + above),
@@ -79,30 +87,59 @@ mod tests {
     use super::*;
 
     fn outcome(start: i64, run: i64, processors: u32) -> Outcome {
-        let job = Job { id: 0, submit: start, run, estimate: run, processors, user: 0 };
-        Outcome { job, start, nodes: "".into(), via: Via::Priority }
+        let job = Job {
+            id: 0,
+            submit: start,
+            run,
+            estimate: run,
+            processors,
+            user: 0,
+        };
+        Outcome {
+            job,
+            start,
+            nodes: "".into(),
+            via: Via::Priority,
+        }
     }
 
     #[test]
     fn jobs_lie_side_by_side_and_in_pieces_where_they_must() {
-        let outcomes = [outcome(0, 10, 2), outcome(0, 5, 1), outcome(0, 10, 1), outcome(5, 5, 4), outcome(10, 1, 8)];
-        let pieces: Vec<_> = assign(&outcomes, 8).iter().map(|p| (p.job, p.first, p.count)).collect();
-        assert_eq!(pieces, [(0, 0, 2), (1, 2, 1), (2, 3, 1), (3, 4, 4), (4, 0, 8)]);
+        let outcomes = [
+            outcome(0, 10, 2),
+            outcome(0, 5, 1),
+            outcome(0, 10, 1),
+            outcome(5, 5, 4),
+            outcome(10, 1, 8),
+        ];
+        let pieces: Vec<_> = assign(&outcomes, 8)
+            .iter()
+            .map(|p| (p.job, p.first, p.count))
+            .collect();
+        assert_eq!(
+            pieces,
+            [(0, 0, 2), (1, 2, 1), (2, 3, 1), (3, 4, 4), (4, 0, 8)]
+        );
         let outcomes = [outcome(0, 5, 2), outcome(0, 9, 1), outcome(5, 4, 3)];
-        let pieces: Vec<_> = assign(&outcomes, 4).iter().map(|p| (p.job, p.first, p.count)).collect();
+        let pieces: Vec<_> = assign(&outcomes, 4)
+            .iter()
+            .map(|p| (p.job, p.first, p.count))
+            .collect();
         assert_eq!(pieces, [(0, 0, 2), (1, 2, 1), (2, 0, 2), (2, 3, 1)]);
     }
 
     #[test]
     fn nobody_shares_a_processor() {
-        let outcomes: Vec<Outcome> =
-            (0..500).map(|step| outcome(step, 1 + step * 7 % 13, 1 + (step * 5 % 7) as u32)).collect();
+        let outcomes: Vec<Outcome> = (0..500)
+            .map(|step| outcome(step, 1 + step * 7 % 13, 1 + (step * 5 % 7) as u32))
+            .collect();
         let pieces = assign(&outcomes, 200);
         for (at, one) in pieces.iter().enumerate() {
             for other in &pieces[..at] {
                 let (a, b) = (&outcomes[one.job], &outcomes[other.job]);
                 let in_time = a.start < b.end() && b.start < a.end();
-                let in_space = one.first < other.first + other.count && other.first < one.first + one.count;
+                let in_space =
+                    one.first < other.first + other.count && other.first < one.first + one.count;
                 assert!(!(in_time && in_space), "{one:?} {other:?}");
             }
         }

@@ -35,7 +35,9 @@ pub enum NoMachine {
     )]
     Unknown,
     /// The header's processors do not divide so.
-    #[error("{processors} processors do not divide by {parts}: give both --nodes and --cores-per-node")]
+    #[error(
+        "{processors} processors do not divide by {parts}: give both --nodes and --cores-per-node"
+    )]
     Uneven {
         /// What the header says.
         processors: u32,
@@ -43,7 +45,10 @@ pub enum NoMachine {
         parts: u32,
     },
     /// More processors than can be counted.
-    #[error("{nodes} nodes with {cores} processors each are more than {} processors", u32::MAX)]
+    #[error(
+        "{nodes} nodes with {cores} processors each are more than {} processors",
+        u32::MAX
+    )]
     TooLarge {
         /// How many nodes.
         nodes: u32,
@@ -53,8 +58,8 @@ pub enum NoMachine {
 }
 
 impl Machine {
-    /// The machine of a log, in so many nodes of so many processors if that is said; what the header
-    /// says only fills in what is not. Both numbers are above zero.
+    /// The machine of a log, in so many nodes of so many processors if that is said; what the
+    /// header says only fills in what is not. Both numbers are above zero.
     pub fn new(log: &Log, nodes: Option<u32>, cores: Option<u32>) -> Result<Machine, NoMachine> {
         let (nodes, cores) = match (nodes, cores) {
             (Some(nodes), Some(cores)) => (nodes, cores),
@@ -62,8 +67,14 @@ impl Machine {
             (None, Some(cores)) => (divided(log, cores)?, cores),
             (None, None) => (1, log.processors().ok_or(NoMachine::Unknown)?),
         };
-        let machine = Machine { nodes, cores_per_node: cores };
-        nodes.checked_mul(cores).map(|_| machine).ok_or(NoMachine::TooLarge { nodes, cores })
+        let machine = Machine {
+            nodes,
+            cores_per_node: cores,
+        };
+        nodes
+            .checked_mul(cores)
+            .map(|_| machine)
+            .ok_or(NoMachine::TooLarge { nodes, cores })
     }
 
     /// How many processors it has in all.
@@ -82,7 +93,10 @@ impl Machine {
     /// The machine idle, with the queues of a configuration.
     pub fn state(self, config: &Config) -> State {
         let mut state = State::new(&config.resources());
-        config.queues().iter().for_each(|queue| state.set_queue(queue));
+        config
+            .queues()
+            .iter()
+            .for_each(|queue| state.set_queue(queue));
         (1..=self.nodes).for_each(|number| state.set_node(&self.node(number), true));
         state
     }
@@ -92,7 +106,11 @@ impl Machine {
         let name = format!("n{number}");
         NodeFacts {
             host: name.clone(),
-            available: [("ncpus".to_string(), Value::Long(i64::from(self.cores_per_node)))].into(),
+            available: [(
+                "ncpus".to_string(),
+                Value::Long(i64::from(self.cores_per_node)),
+            )]
+            .into(),
             pcpus: self.cores_per_node,
             cpus: Vec::new(),
             name,
@@ -116,14 +134,40 @@ mod tests {
 
     #[test]
     fn the_header_gives_one_node_and_options_override_it() {
-        let log = Log { max_procs: Some(128), ..Log::default() };
-        let machine = |nodes, cores| Machine::new(&log, nodes, cores).map(|m| (m.nodes, m.cores_per_node, m.select(3)));
+        let log = Log {
+            max_procs: Some(128),
+            ..Log::default()
+        };
+        let machine = |nodes, cores| {
+            Machine::new(&log, nodes, cores).map(|m| (m.nodes, m.cores_per_node, m.select(3)))
+        };
         assert_eq!(machine(None, None), Ok((1, 128, "1:ncpus=3".to_string())));
-        assert_eq!(machine(Some(32), None), Ok((32, 4, "3:ncpus=1".to_string())));
-        assert_eq!(machine(None, Some(64)), Ok((2, 64, "3:ncpus=1".to_string())));
-        assert_eq!(machine(Some(5), Some(7)), Ok((5, 7, "3:ncpus=1".to_string())));
-        assert_eq!(machine(Some(5), None), Err(NoMachine::Uneven { processors: 128, parts: 5 }));
-        assert!(matches!(machine(Some(1 << 20), Some(1 << 20)), Err(NoMachine::TooLarge { .. })));
-        assert_eq!(Machine::new(&Log::default(), Some(2), None), Err(NoMachine::Unknown));
+        assert_eq!(
+            machine(Some(32), None),
+            Ok((32, 4, "3:ncpus=1".to_string()))
+        );
+        assert_eq!(
+            machine(None, Some(64)),
+            Ok((2, 64, "3:ncpus=1".to_string()))
+        );
+        assert_eq!(
+            machine(Some(5), Some(7)),
+            Ok((5, 7, "3:ncpus=1".to_string()))
+        );
+        assert_eq!(
+            machine(Some(5), None),
+            Err(NoMachine::Uneven {
+                processors: 128,
+                parts: 5
+            })
+        );
+        assert!(matches!(
+            machine(Some(1 << 20), Some(1 << 20)),
+            Err(NoMachine::TooLarge { .. })
+        ));
+        assert_eq!(
+            Machine::new(&Log::default(), Some(2), None),
+            Err(NoMachine::Unknown)
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! How well a schedule serves those who wait: the figures by which schedulers are compared.
 //!
-//! Wait is start minus submission. Bounded slowdown is (wait + run) / run, with runs below ten seconds
-//! counted as ten, and never below one. Percentiles are interpolated between neighbours.
+//! Wait is start minus submission. Bounded slowdown is (wait + run) / run, with runs below ten
+//! seconds counted as ten, and never below one. Percentiles are interpolated between neighbours.
 
 use super::replay::{Outcome, Via};
 use serde::Serialize;
@@ -64,12 +64,22 @@ pub struct Users {
 impl Metrics {
     /// The figures of what became of jobs on a machine of so many processors.
     pub fn new(outcomes: &[Outcome], processors: u32) -> Metrics {
-        let waits: Vec<f64> = outcomes.iter().map(|outcome| outcome.wait() as f64).collect();
+        let waits: Vec<f64> = outcomes
+            .iter()
+            .map(|outcome| outcome.wait() as f64)
+            .collect();
         let slowdowns: Vec<f64> = outcomes.iter().map(bounded_slowdown).collect();
-        let first = outcomes.iter().map(|outcome| outcome.job.submit).min().unwrap_or(0);
+        let first = outcomes
+            .iter()
+            .map(|outcome| outcome.job.submit)
+            .min()
+            .unwrap_or(0);
         Metrics {
             jobs: outcomes.len(),
-            backfilled: outcomes.iter().filter(|outcome| outcome.via == Via::Backfill).count(),
+            backfilled: outcomes
+                .iter()
+                .filter(|outcome| outcome.via == Via::Backfill)
+                .count(),
             area_weighted_wait: area_weighted_wait(outcomes),
             utilization: utilization(outcomes, processors),
             makespan: outcomes.iter().map(Outcome::end).max().unwrap_or(0) - first,
@@ -89,17 +99,26 @@ fn bounded_slowdown(outcome: &Outcome) -> f64 {
 fn area_weighted_wait(outcomes: &[Outcome]) -> f64 {
     let area = |outcome: &Outcome| f64::from(outcome.job.processors) * outcome.job.run as f64;
     let total: f64 = outcomes.iter().map(area).sum();
-    let weighed: f64 = outcomes.iter().map(|outcome| area(outcome) * outcome.wait() as f64).sum();
+    let weighed: f64 = outcomes
+        .iter()
+        .map(|outcome| area(outcome) * outcome.wait() as f64)
+        .sum();
     if total > 0.0 { weighed / total } else { 0.0 }
 }
 
-/// The used part of a machine between the first and the last submission, 0 to 1. 0 where all jobs are
-/// submitted in one second: there is no time in between.
+/// The used part of a machine between the first and the last submission, 0 to 1. 0 where all jobs
+/// are submitted in one second: there is no time in between.
 pub fn utilization(outcomes: &[Outcome], processors: u32) -> f64 {
     let submissions = || outcomes.iter().map(|outcome| outcome.job.submit);
-    let (Some(first), Some(last)) = (submissions().min(), submissions().max()) else { return 0.0 };
-    let within = |outcome: &Outcome| (outcome.end().min(last) - outcome.start.max(first)).max(0) as f64;
-    let used: f64 = outcomes.iter().map(|outcome| within(outcome) * f64::from(outcome.job.processors)).sum();
+    let (Some(first), Some(last)) = (submissions().min(), submissions().max()) else {
+        return 0.0;
+    };
+    let within =
+        |outcome: &Outcome| (outcome.end().min(last) - outcome.start.max(first)).max(0) as f64;
+    let used: f64 = outcomes
+        .iter()
+        .map(|outcome| within(outcome) * f64::from(outcome.job.processors))
+        .sum();
     let offered = f64::from(processors) * (last - first) as f64;
     if offered > 0.0 { used / offered } else { 0.0 }
 }
@@ -136,14 +155,23 @@ impl Users {
 }
 
 fn mean(numbers: &[f64]) -> f64 {
-    if numbers.is_empty() { 0.0 } else { numbers.iter().sum::<f64>() / numbers.len() as f64 }
+    if numbers.is_empty() {
+        0.0
+    } else {
+        numbers.iter().sum::<f64>() / numbers.len() as f64
+    }
 }
 
 /// Of sorted numbers, the one below which this part of them is.
 fn percentile(sorted: &[f64], part: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
+    let Some(last) = sorted.len().checked_sub(1) else {
+        return 0.0;
+    };
     let place = part * last as f64;
-    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    let (below, above) = (
+        sorted[place.floor() as usize],
+        sorted[place.ceil() as usize],
+    );
     below + (above - below) * place.fract()
 }
 
@@ -151,8 +179,16 @@ fn percentile(sorted: &[f64], part: f64) -> f64 {
 fn gini(sorted: &[f64]) -> f64 {
     let count = sorted.len() as f64;
     let total: f64 = sorted.iter().sum();
-    let ranked: f64 = sorted.iter().zip(1..).map(|(number, rank)| f64::from(rank) * number).sum();
-    if total > 0.0 { 2.0 * ranked / (count * total) - (count + 1.0) / count } else { 0.0 }
+    let ranked: f64 = sorted
+        .iter()
+        .zip(1..)
+        .map(|(number, rank)| f64::from(rank) * number)
+        .sum();
+    if total > 0.0 {
+        2.0 * ranked / (count * total) - (count + 1.0) / count
+    } else {
+        0.0
+    }
 }
 
 #[cfg(test)]
@@ -161,22 +197,44 @@ mod tests {
     use super::*;
 
     fn outcome(user: i64, submit: i64, start: i64, run: i64, processors: u32) -> Outcome {
-        let job = Job { id: submit, submit, run, estimate: run, processors, user };
-        Outcome { job, start, nodes: "n1".into(), via: Via::Priority }
+        let job = Job {
+            id: submit,
+            submit,
+            run,
+            estimate: run,
+            processors,
+            user,
+        };
+        Outcome {
+            job,
+            start,
+            nodes: "n1".into(),
+            via: Via::Priority,
+        }
     }
 
     #[test]
     fn the_figures_are_those_of_their_definitions() {
         // 4 processors; submissions from 0 to 100.
-        let outcomes =
-            [outcome(1, 0, 0, 100, 2), outcome(1, 0, 0, 5, 1), outcome(2, 10, 100, 1, 4), outcome(3, 100, 101, 50, 4)];
+        let outcomes = [
+            outcome(1, 0, 0, 100, 2),
+            outcome(1, 0, 0, 5, 1),
+            outcome(2, 10, 100, 1, 4),
+            outcome(3, 100, 101, 50, 4),
+        ];
         let metrics = Metrics::new(&outcomes, 4);
         assert_eq!((metrics.jobs, metrics.makespan), (4, 151));
-        assert_eq!((metrics.wait.mean, metrics.wait.median, metrics.wait.max), (91.0 / 4.0, 0.5, 90.0));
+        assert_eq!(
+            (metrics.wait.mean, metrics.wait.median, metrics.wait.max),
+            (91.0 / 4.0, 0.5, 90.0)
+        );
         assert!((metrics.wait.p99 - (1.0 + 89.0 * 0.97)).abs() < 1e-9);
         // Slowdowns 1, 1 (a run of 5 counts as 10), 91 / 10, 51 / 50.
         assert!((metrics.bounded_slowdown.mean - (1.0 + 1.0 + 9.1 + 1.02) / 4.0).abs() < 1e-9);
-        assert!((metrics.area_weighted_wait - (4.0 * 90.0 + 200.0) / (200.0 + 5.0 + 4.0 + 200.0)).abs() < 1e-9);
+        assert!(
+            (metrics.area_weighted_wait - (4.0 * 90.0 + 200.0) / (200.0 + 5.0 + 4.0 + 200.0)).abs()
+                < 1e-9
+        );
         assert!((metrics.utilization - 205.0 / 400.0).abs() < 1e-9);
         let users = metrics.user_wait;
         assert_eq!((users.users, users.mean, users.max), (3, 91.0 / 3.0, 90.0));
@@ -188,7 +246,10 @@ mod tests {
     #[test]
     fn no_jobs_and_one_moment_give_zeros_and_no_nonsense() {
         let none = Metrics::new(&[], 4);
-        assert_eq!((none.jobs, none.wait, none.utilization, none.user_wait.gini), (0, Spread::default(), 0.0, 0.0));
+        assert_eq!(
+            (none.jobs, none.wait, none.utilization, none.user_wait.gini),
+            (0, Spread::default(), 0.0, 0.0)
+        );
         assert_eq!(Metrics::new(&[outcome(1, 7, 7, 1, 1)], 4).utilization, 0.0);
     }
 }

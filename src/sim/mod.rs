@@ -1,6 +1,6 @@
 //! Other worlds for the one scheduler: the past in a trace, a scenario in a file, a recorded run.
-//! Nothing here decides where or when a job runs: that is [`crate::sched::cycle`], the same that runs
-//! in schedd.
+//! Nothing here decides where or when a job runs: that is [`crate::sched::cycle`], the same that
+//! runs in schedd.
 
 // What is known of the past: the Standard Workload Format, and what of it can be run again.
 pub mod swf;

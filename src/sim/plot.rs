@@ -47,7 +47,8 @@ type Drawn<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 /// The SVG of a schedule on so many processors. The error is that of the drawing library.
 pub fn svg(title: &str, outcomes: &[Outcome], processors: u32) -> Result<String, String> {
     let mut text = String::new();
-    draw(&mut text, &Schedule::new(title, outcomes, processors)).map_err(|error| error.to_string())?;
+    draw(&mut text, &Schedule::new(title, outcomes, processors))
+        .map_err(|error| error.to_string())?;
     Ok(text)
 }
 
@@ -79,31 +80,75 @@ impl Unit {
     /// The unit in which a span reads well.
     fn of(seconds: i64) -> Unit {
         const UNITS: [(i64, Unit); 4] = [
-            (300, Unit { name: "seconds", seconds: 1.0 }),
-            (3 * 3600, Unit { name: "minutes", seconds: 60.0 }),
-            (4 * 86_400, Unit { name: "hours", seconds: 3600.0 }),
-            (i64::MAX, Unit { name: "days", seconds: 86_400.0 }),
+            (
+                300,
+                Unit {
+                    name: "seconds",
+                    seconds: 1.0,
+                },
+            ),
+            (
+                3 * 3600,
+                Unit {
+                    name: "minutes",
+                    seconds: 60.0,
+                },
+            ),
+            (
+                4 * 86_400,
+                Unit {
+                    name: "hours",
+                    seconds: 3600.0,
+                },
+            ),
+            (
+                i64::MAX,
+                Unit {
+                    name: "days",
+                    seconds: 86_400.0,
+                },
+            ),
         ];
-        UNITS.iter().find(|(most, _)| seconds <= *most).map_or(UNITS[3].1, |(_, unit)| *unit)
+        UNITS
+            .iter()
+            .find(|(most, _)| seconds <= *most)
+            .map_or(UNITS[3].1, |(_, unit)| *unit)
     }
 }
 
 impl<'a> Schedule<'a> {
     fn new(title: &'a str, outcomes: &'a [Outcome], processors: u32) -> Schedule<'a> {
-        let first = outcomes.iter().map(|outcome| outcome.job.submit).min().unwrap_or(0);
-        let last = outcomes.iter().map(Outcome::end).max().unwrap_or(first).max(first + 1);
+        let first = outcomes
+            .iter()
+            .map(|outcome| outcome.job.submit)
+            .min()
+            .unwrap_or(0);
+        let last = outcomes
+            .iter()
+            .map(Outcome::end)
+            .max()
+            .unwrap_or(first)
+            .max(first + 1);
         let mut schedule = Schedule {
             title,
             outcomes,
             processors,
             pieces: lanes::assign(outcomes, processors),
             span: (first, last),
-            last: outcomes.iter().map(|outcome| outcome.job.submit).max().unwrap_or(first),
+            last: outcomes
+                .iter()
+                .map(|outcome| outcome.job.submit)
+                .max()
+                .unwrap_or(first),
             unit: Unit::of(last - first),
             used: Vec::new(),
             utilization: metrics::utilization(outcomes, processors),
         };
-        schedule.used = Grid::new(&schedule, (STEPS, 1)).cells.iter().map(|cell| cell.iter().sum()).collect();
+        schedule.used = Grid::new(&schedule, (STEPS, 1))
+            .cells
+            .iter()
+            .map(|cell| cell.iter().sum())
+            .collect();
         schedule
     }
 
@@ -121,13 +166,18 @@ impl<'a> Schedule<'a> {
     }
 
     fn has_fillers(&self) -> bool {
-        self.outcomes.iter().any(|outcome| outcome.via == Via::Backfill)
+        self.outcomes
+            .iter()
+            .any(|outcome| outcome.via == Via::Backfill)
     }
 
     /// Which of the widths a job has.
     fn width(&self, outcome: &Outcome) -> usize {
         let part = f64::from(outcome.job.processors) / f64::from(self.processors);
-        WIDTHS.iter().position(|(most, _)| part <= *most).unwrap_or(WIDTHS.len() - 1)
+        WIDTHS
+            .iter()
+            .position(|(most, _)| part <= *most)
+            .unwrap_or(WIDTHS.len() - 1)
     }
 }
 
@@ -151,7 +201,12 @@ fn draw(text: &mut String, schedule: &Schedule) -> Drawn<()> {
 }
 
 /// Axes from zero to the end of the schedule, and to `top`.
-fn chart<'a, 'b>(area: &'a Area<'b>, schedule: &Schedule, top: f64, names: (&str, &str)) -> Drawn<Chart<'a, 'b>> {
+fn chart<'a, 'b>(
+    area: &'a Area<'b>,
+    schedule: &Schedule,
+    top: f64,
+    names: (&str, &str),
+) -> Drawn<Chart<'a, 'b>> {
     let mut chart = ChartBuilder::on(area)
         .margin_left(14)
         .margin_right(24)
@@ -184,14 +239,24 @@ fn short(value: f64) -> String {
 /// Each job, in pieces; one that is too short to be seen is drawn a pixel wide.
 fn jobs(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     let (wide, high) = chart.plotting_area().dim_in_pixel();
-    let (wide, high) = (schedule.end() / f64::from(wide), f64::from(schedule.processors) / f64::from(high));
+    let (wide, high) = (
+        schedule.end() / f64::from(wide),
+        f64::from(schedule.processors) / f64::from(high),
+    );
     for piece in &schedule.pieces {
         let outcome = &schedule.outcomes[piece.job];
         let colour = WIDTHS[schedule.width(outcome)].1;
-        let colour = if outcome.via == Via::Backfill { colour.mix(PALE) } else { colour.to_rgba() };
+        let colour = if outcome.via == Via::Backfill {
+            colour.mix(PALE)
+        } else {
+            colour.to_rgba()
+        };
         let left = schedule.time(outcome.start as f64);
         let right = schedule.time(outcome.end() as f64).max(left + wide);
-        let corners = [(left, f64::from(piece.first)), (right, f64::from(piece.first + piece.count))];
+        let corners = [
+            (left, f64::from(piece.first)),
+            (right, f64::from(piece.first + piece.count)),
+        ];
         chart.draw_series([Rectangle::new(corners, colour.filled())])?;
         if right - left > 3.0 * wide && f64::from(piece.count) > 3.0 * high {
             chart.draw_series([Rectangle::new(corners, WHITE.stroke_width(1))])?;
@@ -206,13 +271,20 @@ fn cells(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     let across = schedule.end() / grid.columns as f64;
     let up = f64::from(schedule.processors) / grid.rows as f64;
     for row in 0..grid.rows {
-        let paints: Vec<_> = (0..grid.columns).map(|column| grid.paint(row, column)).collect();
+        let paints: Vec<_> = (0..grid.columns)
+            .map(|column| grid.paint(row, column))
+            .collect();
         let mut column = 0;
         for run in paints.chunk_by(|a, b| a == b) {
             let from = column as f64;
             column += run.len();
-            let Some((width, quarters)) = run[0] else { continue };
-            let corners = [(from * across, row as f64 * up), (column as f64 * across, (row + 1) as f64 * up)];
+            let Some((width, quarters)) = run[0] else {
+                continue;
+            };
+            let corners = [
+                (from * across, row as f64 * up),
+                (column as f64 * across, (row + 1) as f64 * up),
+            ];
             let colour = WIDTHS[width].1.mix(f64::from(quarters) / 4.0);
             chart.draw_series([Rectangle::new(corners, colour.filled())])?;
         }
@@ -225,11 +297,20 @@ fn utilization(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     let across = schedule.end() / schedule.used.len() as f64;
     let steps = schedule.used.iter().enumerate().flat_map(|(at, part)| {
         let height = 100.0 * part;
-        [(at as f64 * across, height), ((at + 1) as f64 * across, height)]
+        [
+            (at as f64 * across, height),
+            ((at + 1) as f64 * across, height),
+        ]
     });
     let outline: Vec<(f64, f64)> = steps.collect();
-    let area = [(0.0, 0.0)].into_iter().chain(outline.iter().copied()).chain([(schedule.end(), 0.0)]);
-    chart.draw_series([Polygon::new(area.collect::<Vec<_>>(), USED.mix(PALE).filled())])?;
+    let area = [(0.0, 0.0)]
+        .into_iter()
+        .chain(outline.iter().copied())
+        .chain([(schedule.end(), 0.0)]);
+    chart.draw_series([Polygon::new(
+        area.collect::<Vec<_>>(),
+        USED.mix(PALE).filled(),
+    )])?;
     chart.draw_series([PathElement::new(outline, USED.stroke_width(1))])?;
     let mean = 100.0 * schedule.utilization;
     let line = vec![(0.0, mean), (schedule.time(schedule.last as f64), mean)];
@@ -239,18 +320,35 @@ fn utilization(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
 
 /// The title, and what the colours mean.
 fn headline(area: &Area, schedule: &Schedule) -> Drawn<()> {
-    area.draw(&Text::new(schedule.title.to_string(), (80, 14), ("sans-serif", 20)))?;
+    area.draw(&Text::new(
+        schedule.title.to_string(),
+        (80, 14),
+        ("sans-serif", 20),
+    ))?;
     let paler = match schedule.is_crowded() {
         true => Some("paler: partly idle"),
         false => schedule.has_fillers().then_some("paler: backfilled"),
     };
-    let mean = format!("{:.1} % used, first to last submission", 100.0 * schedule.utilization);
+    let mean = format!(
+        "{:.1} % used, first to last submission",
+        100.0 * schedule.utilization
+    );
     let paler = paler.map(|paler| (WIDTHS[0].1.mix(PALE), paler.to_string()));
-    let keys = legend(schedule).into_iter().chain(paler).chain([(MEAN.to_rgba(), mean)]);
+    let keys = legend(schedule)
+        .into_iter()
+        .chain(paler)
+        .chain([(MEAN.to_rgba(), mean)]);
     let mut left = 80;
     for (colour, name) in keys {
-        area.draw(&Rectangle::new([(left, 48), (left + 14, 62)], colour.filled()))?;
-        area.draw(&Text::new(name.clone(), (left + 20, 48), ("sans-serif", 15)))?;
+        area.draw(&Rectangle::new(
+            [(left, 48), (left + 14, 62)],
+            colour.filled(),
+        ))?;
+        area.draw(&Text::new(
+            name.clone(),
+            (left + 20, 48),
+            ("sans-serif", 15),
+        ))?;
         left += 40 + 8 * name.chars().count() as i32;
     }
     Ok(())
@@ -262,7 +360,11 @@ fn legend(schedule: &Schedule) -> Vec<(RGBAColor, String)> {
     for (part, colour) in WIDTHS {
         let most = (f64::from(schedule.processors) * part) as u32;
         if most > below {
-            let range = if most == below + 1 { format!("{most}") } else { format!("{}-{most}", below + 1) };
+            let range = if most == below + 1 {
+                format!("{most}")
+            } else {
+                format!("{}-{most}", below + 1)
+            };
             let noun = if most == 1 { "processor" } else { "processors" };
             keys.push((colour.to_rgba(), format!("{range} {noun}")));
             below = most;
@@ -277,8 +379,20 @@ mod tests {
     use super::*;
 
     pub(super) fn outcome(start: i64, run: i64, processors: u32) -> Outcome {
-        let job = Job { id: start, submit: start, run, estimate: run, processors, user: 1 };
-        Outcome { job, start, nodes: "".into(), via: Via::Priority }
+        let job = Job {
+            id: start,
+            submit: start,
+            run,
+            estimate: run,
+            processors,
+            user: 1,
+        };
+        Outcome {
+            job,
+            start,
+            nodes: "".into(),
+            via: Via::Priority,
+        }
     }
 
     #[test]
@@ -293,9 +407,20 @@ mod tests {
         let picture = svg("many", &outcomes, 64).unwrap();
         assert!(picture.contains("paler: partly idle") && picture.contains("utilization (%)"));
         assert!(picture.matches("<rect").count() < CELLS.0 * CELLS.1);
-        assert!(!svg("in order", &outcomes[..9], 64).unwrap().contains("paler"));
-        let filler = Outcome { via: Via::Backfill, ..outcome(3, 50, 1) };
-        assert!(svg("few", &[filler], 64).unwrap().contains("paler: backfilled"));
+        assert!(
+            !svg("in order", &outcomes[..9], 64)
+                .unwrap()
+                .contains("paler")
+        );
+        let filler = Outcome {
+            via: Via::Backfill,
+            ..outcome(3, 50, 1)
+        };
+        assert!(
+            svg("few", &[filler], 64)
+                .unwrap()
+                .contains("paler: backfilled")
+        );
         assert!(svg("none", &[], 64).unwrap().contains("none"));
     }
 
@@ -303,9 +428,16 @@ mod tests {
     fn the_legend_tells_the_widths_a_machine_can_have() {
         let names = |processors| {
             let schedule = Schedule::new("", &[], processors);
-            legend(&schedule).into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(", ")
+            legend(&schedule)
+                .into_iter()
+                .map(|(_, name)| name)
+                .collect::<Vec<_>>()
+                .join(", ")
         };
-        assert_eq!(names(128), "1-4 processors, 5-16 processors, 17-64 processors, 65-128 processors");
+        assert_eq!(
+            names(128),
+            "1-4 processors, 5-16 processors, 17-64 processors, 65-128 processors"
+        );
         assert_eq!(names(4), "1-2 processors, 3-4 processors");
     }
 }

@@ -1,5 +1,5 @@
-//! What a live schedd has written down (`[cycle] record`), decided once more: the same view, the same
-//! policy and the same moments must give the same plans, byte for byte (M53, G6).
+//! What a live schedd has written down (`[cycle] record`), decided once more: the same view, the
+//! same policy and the same moments must give the same plans, byte for byte (M53, G6).
 
 use crate::model::policy::Policy;
 use crate::sched::change::Entry;
@@ -36,7 +36,9 @@ pub enum Fault {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// A line that is none of a recording's.
-    #[error("line {line}: not a line of a recording ({why}): it is written by schedd, with record = in [cycle]")]
+    #[error(
+        "line {line}: not a line of a recording ({why}): it is written by schedd, with record = in [cycle]"
+    )]
     Malformed {
         /// Which.
         line: usize,
@@ -56,7 +58,11 @@ pub enum Fault {
 
 /// Decides once more what a recording says was decided, up to the first difference.
 pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
-    let mut replayed = Replayed { cycles: 0, difference: None, is_cut: false };
+    let mut replayed = Replayed {
+        cycles: 0,
+        difference: None,
+        is_cut: false,
+    };
     let mut world: Option<(State, Policy)> = None;
     let mut torn = None;
     for (number, text) in recording.split(b'\n').enumerate() {
@@ -65,13 +71,18 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
             (Ok(entry @ Entry::Begin { .. }), _) | (Ok(entry), None) => entry,
             // Who was killed while writing has left half a line, and the next one began anew.
             (Err(why), None) => {
-                torn = Some(Fault::Malformed { line, why: why.to_string() });
+                torn = Some(Fault::Malformed {
+                    line,
+                    why: why.to_string(),
+                });
                 continue;
             }
             (_, Some(fault)) => return Err(fault),
         };
         match (entry, &mut world) {
-            (Entry::Begin { resources, policy }, world) => *world = Some((State::new(&resources), policy.into_owned())),
+            (Entry::Begin { resources, policy }, world) => {
+                *world = Some((State::new(&resources), policy.into_owned()))
+            }
             (Entry::Full, _) => replayed.is_cut = true,
             (_, None) => return Err(Fault::NoBeginning { line }),
             (Entry::Policy(now), Some((_, policy))) => *policy = now.into_owned(),
@@ -82,7 +93,11 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
                 let made = decided.to_string();
                 state.take_over(&decided);
                 if made != plan {
-                    replayed.difference = Some(Deviation { line, recorded: plan.into_owned(), made });
+                    replayed.difference = Some(Deviation {
+                        line,
+                        recorded: plan.into_owned(),
+                        made,
+                    });
                     return Ok(replayed);
                 }
                 replayed.cycles += 1;
@@ -108,7 +123,10 @@ mod tests {
         let scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3");
         let job = scene.job(1, "select=1:ncpus=3");
         let entries = [
-            Entry::Begin { resources: Cow::Owned(resources()), policy: Cow::Owned(Policy::default()) },
+            Entry::Begin {
+                resources: Cow::Owned(resources()),
+                policy: Cow::Owned(Policy::default()),
+            },
             Entry::Change(Change::Queue(Cow::Owned(queue("workq", true)))),
             Entry::Change(Change::Waits(Box::new(Cow::Owned(job)))),
             Entry::Cycle {
@@ -117,13 +135,23 @@ mod tests {
                 plan: Cow::Owned(cluster("").queued(1, "select=1:ncpus=3").plan().to_string()),
             },
         ];
-        entries.iter().map(|entry| serde_json::to_string(entry).unwrap() + "\n").collect()
+        entries
+            .iter()
+            .map(|entry| serde_json::to_string(entry).unwrap() + "\n")
+            .collect()
     }
 
     #[test]
     fn a_recording_gives_the_same_plans_and_an_altered_one_does_not() {
         let text = recording();
-        assert_eq!(replay(text.as_bytes()).unwrap(), Replayed { cycles: 1, difference: None, is_cut: false });
+        assert_eq!(
+            replay(text.as_bytes()).unwrap(),
+            Replayed {
+                cycles: 1,
+                difference: None,
+                is_cut: false
+            }
+        );
         let altered = text.replace("No nodes", "Nu nodes");
         assert_ne!(altered, text);
         let difference = replay(altered.as_bytes()).unwrap().difference.unwrap();
@@ -134,8 +162,10 @@ mod tests {
     #[test]
     fn another_policy_counts_from_its_line_on() {
         let text = recording();
-        let walltime =
-            |seconds| Policy { default_walltime: crate::model::time::Span::seconds(seconds), ..Policy::default() };
+        let walltime = |seconds| Policy {
+            default_walltime: crate::model::time::Span::seconds(seconds),
+            ..Policy::default()
+        };
         let policy = serde_json::to_string(&Entry::Policy(Cow::Owned(walltime(60)))).unwrap();
         let last = text.lines().last().unwrap();
         let replayed = replay(format!("{text}{policy}\n{last}\n").as_bytes()).unwrap();
@@ -146,19 +176,39 @@ mod tests {
     fn a_line_that_a_killed_schedd_left_half_ends_its_part_of_the_recording() {
         let text = recording();
         let half = &text[..text.len() - 9];
-        for (recording, cycles) in [(format!("{text}{half}\n{text}"), 2), (format!("{text}{half}"), 1)] {
+        for (recording, cycles) in [
+            (format!("{text}{half}\n{text}"), 2),
+            (format!("{text}{half}"), 1),
+        ] {
             assert_eq!(replay(recording.as_bytes()).unwrap().cycles, cycles);
         }
         let amid = text.replacen('\n', "\n{\n", 1);
-        assert!(replay(amid.as_bytes()).unwrap_err().to_string().starts_with("line 2:"));
+        assert!(
+            replay(amid.as_bytes())
+                .unwrap_err()
+                .to_string()
+                .starts_with("line 2:")
+        );
     }
 
     #[test]
     fn what_is_no_recording_is_told_with_its_line() {
         let text = recording();
         let rest = text.split_once('\n').unwrap().1;
-        assert_eq!(replay(rest.as_bytes()).unwrap_err().to_string().split(':').next(), Some("line 1"));
-        assert!(replay(&b"\xff\n"[..]).unwrap_err().to_string().contains("not a line of a recording"));
+        assert_eq!(
+            replay(rest.as_bytes())
+                .unwrap_err()
+                .to_string()
+                .split(':')
+                .next(),
+            Some("line 1")
+        );
+        assert!(
+            replay(&b"\xff\n"[..])
+                .unwrap_err()
+                .to_string()
+                .contains("not a line of a recording")
+        );
         assert!(matches!(replay(&b""[..]), Err(Fault::Empty)));
     }
 }

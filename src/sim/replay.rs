@@ -119,20 +119,38 @@ impl Replay<'_> {
     fn instant(&mut self, now: Time) -> Result<Option<Plan>, Stuck> {
         self.world.reach(now);
         self.submit(now)?;
-        let plan = self.world.decide(|id| Span::seconds(self.jobs[place(id)].run));
+        let plan = self
+            .world
+            .decide(|id| Span::seconds(self.jobs[place(id)].run));
         for start in plan.iter().flat_map(|plan| &plan.starts) {
-            let via = if start.passed.is_some() { Via::Backfill } else { Via::Priority };
+            let via = if start.passed.is_some() {
+                Via::Backfill
+            } else {
+                Via::Priority
+            };
             let (job, nodes) = (self.jobs[place(start.job)], nodes(start, &mut self.nodes));
-            self.outcomes[place(start.job)] = Some(Outcome { job, start: now.0 / 1000, nodes, via });
+            self.outcomes[place(start.job)] = Some(Outcome {
+                job,
+                start: now.0 / 1000,
+                nodes,
+                via,
+            });
             self.started += 1;
         }
         Ok(plan)
     }
 
     fn submit(&mut self, now: Time) -> Result<(), Stuck> {
-        while let Some(job) = self.jobs.get(self.submitted).filter(|job| moment(job.submit) <= now) {
+        while let Some(job) = self
+            .jobs
+            .get(self.submitted)
+            .filter(|job| moment(job.submit) <= now)
+        {
             let class = self.classes.of(job, self.world.state());
-            let class = class.map_err(|refusal| Stuck::Refused { id: job.id, refusal })?;
+            let class = class.map_err(|refusal| Stuck::Refused {
+                id: job.id,
+                refusal,
+            })?;
             self.submitted += 1;
             // Numbers are places in the trace, from 1: what was submitted first has the lowest.
             self.world.submit(JobId::job(self.submitted as u64), class);
@@ -145,9 +163,20 @@ impl Replay<'_> {
         let Some(first) = self.outcomes.iter().position(Option::is_none) else {
             return Ok(self.outcomes.into_iter().flatten().collect());
         };
-        let verdict = last.as_ref().and_then(|plan| self.world.state().verdict(plan, JobId::job(first as u64 + 1)));
-        let reason = verdict.map_or_else(|| "nothing is said of it".to_string(), |reason| reason.to_string());
-        Err(Stuck::Waiting { waiting, id: self.jobs[first].id, reason })
+        let verdict = last.as_ref().and_then(|plan| {
+            self.world
+                .state()
+                .verdict(plan, JobId::job(first as u64 + 1))
+        });
+        let reason = verdict.map_or_else(
+            || "nothing is said of it".to_string(),
+            |reason| reason.to_string(),
+        );
+        Err(Stuck::Waiting {
+            waiting,
+            id: self.jobs[first].id,
+            reason,
+        })
     }
 }
 
@@ -163,7 +192,11 @@ fn place(id: JobId) -> usize {
 /// The nodes of a start, each once: `n1`, `n3 n4 n5`. They are written anew only where they are not
 /// those `before`.
 fn nodes(start: &Start, before: &mut Arc<str>) -> Arc<str> {
-    let mut names: Vec<&str> = start.shares.iter().map(|share| share.node.as_str()).collect();
+    let mut names: Vec<&str> = start
+        .shares
+        .iter()
+        .map(|share| share.node.as_str())
+        .collect();
     names.dedup();
     if !names.iter().copied().eq(before.split(' ')) {
         *before = names.join(" ").into();

@@ -27,16 +27,39 @@ pub struct Summary {
 /// For people: a figure a line, with its unit.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Summary { metrics: m, machine, .. } = self;
+        let Summary {
+            metrics: m,
+            machine,
+            ..
+        } = self;
         line(f, "trace", &self.trace)?;
         line(f, "policy", &self.policy)?;
-        line(f, "machine", &format!("{} processors ({machine})", machine.processors()))?;
+        line(
+            f,
+            "machine",
+            &format!("{} processors ({machine})", machine.processors()),
+        )?;
         line(f, "records", &records(&self.records))?;
-        line(f, "jobs", &format!("{}, {} of them backfilled", m.jobs, m.backfilled))?;
+        line(
+            f,
+            "jobs",
+            &format!("{}, {} of them backfilled", m.jobs, m.backfilled),
+        )?;
         line(f, "wait", &spread(&m.wait, " s"))?;
         line(f, "bounded slowdown", &spread(&m.bounded_slowdown, ""))?;
-        line(f, "area-weighted wait", &format!("{:.1} s", m.area_weighted_wait))?;
-        line(f, "utilization", &format!("{:.2} %, from first to last submission", 100.0 * m.utilization))?;
+        line(
+            f,
+            "area-weighted wait",
+            &format!("{:.1} s", m.area_weighted_wait),
+        )?;
+        line(
+            f,
+            "utilization",
+            &format!(
+                "{:.2} %, from first to last submission",
+                100.0 * m.utilization
+            ),
+        )?;
         line(f, "makespan", &format!("{} s", m.makespan))?;
         line(f, "users' wait", &users(&m.user_wait, " s"))?;
         line(f, "users' slowdown", &users(&m.user_bounded_slowdown, ""))
@@ -48,39 +71,80 @@ fn line(f: &mut fmt::Formatter, name: &str, value: &str) -> fmt::Result {
 }
 
 fn spread(spread: &Spread, unit: &str) -> String {
-    let Spread { mean, median, p99, max } = spread;
-    format!("mean {mean:.2}{unit}, median {median:.2}{unit}, p99 {p99:.2}{unit}, max {max:.2}{unit}")
+    let Spread {
+        mean,
+        median,
+        p99,
+        max,
+    } = spread;
+    format!(
+        "mean {mean:.2}{unit}, median {median:.2}{unit}, p99 {p99:.2}{unit}, max {max:.2}{unit}"
+    )
 }
 
 fn users(means: &Users, unit: &str) -> String {
-    let Users { users, mean, p90, max, gini } = means;
-    format!("{users} users: mean {mean:.2}{unit}, p90 {p90:.2}{unit}, max {max:.2}{unit}, Gini {gini:.3}")
+    let Users {
+        users,
+        mean,
+        p90,
+        max,
+        gini,
+    } = means;
+    format!(
+        "{users} users: mean {mean:.2}{unit}, p90 {p90:.2}{unit}, max {max:.2}{unit}, Gini {gini:.3}"
+    )
 }
 
 /// How many there were, and what each rule did, if it did anything.
 fn records(census: &Census) -> String {
     let touched = [
         (census.fractions_cut, "with fractions cut off"),
-        (census.processors_as_allocated, "with processors as allocated"),
+        (
+            census.processors_as_allocated,
+            "with processors as allocated",
+        ),
         (census.without_estimate, "without estimate"),
         (census.cut_to_estimate, "cut to the estimate"),
         (census.out_of_order, "out of order"),
         (census.without_processors, "dropped: no processors"),
-        (census.larger_than_machine, "dropped: larger than the machine"),
+        (
+            census.larger_than_machine,
+            "dropped: larger than the machine",
+        ),
         (census.without_run_time, "dropped: no run time"),
-        (census.submitted_before_zero, "dropped: submitted before zero"),
+        (
+            census.submitted_before_zero,
+            "dropped: submitted before zero",
+        ),
     ];
-    let touched = touched.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-    std::iter::once(census.records.to_string()).chain(touched).collect::<Vec<_>>().join("; ")
+    let touched = touched
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"));
+    std::iter::once(census.records.to_string())
+        .chain(touched)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// The starts, one a line, by submission: `job,submit,start,end,procs,nodes,via`.
 pub fn write_starts(outcomes: &[Outcome], mut out: impl Write) -> io::Result<()> {
     writeln!(out, "job,submit,start,end,procs,nodes,via")?;
     for outcome in outcomes {
-        let (job, via) = (&outcome.job, if outcome.via == Via::Backfill { "backfill" } else { "priority" });
+        let (job, via) = (
+            &outcome.job,
+            if outcome.via == Via::Backfill {
+                "backfill"
+            } else {
+                "priority"
+            },
+        );
         let (start, end, nodes) = (outcome.start, outcome.end(), &outcome.nodes);
-        writeln!(out, "{},{},{start},{end},{},{nodes},{via}", job.id, job.submit, job.processors)?;
+        writeln!(
+            out,
+            "{},{},{start},{end},{},{nodes},{via}",
+            job.id, job.submit, job.processors
+        )?;
     }
     out.flush()
 }

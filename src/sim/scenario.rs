@@ -16,8 +16,8 @@
 //! start = 0
 //! ```
 //!
-//! Moments are seconds from the beginning of the scenario, or texts as "1h" and "1:30:00". A file is
-//! read whole or refused with the line and the remedy.
+//! Moments are seconds from the beginning of the scenario, or texts as "1h" and "1:30:00". A file
+//! is read whole or refused with the line and the remedy.
 
 mod deeds;
 
@@ -112,7 +112,9 @@ pub struct Done {
 }
 
 /// The keys before the first section, and the sections.
-const KEYS: &[&str] = &["name", "config", "clock", "until", "node", "job", "event", "expect"];
+const KEYS: &[&str] = &[
+    "name", "config", "clock", "until", "node", "job", "event", "expect",
+];
 
 /// Midnight of a Monday, by the local clock, where a scenario does not say when it begins.
 const CLOCK: &str = "2024-01-01 00:00";
@@ -127,14 +129,31 @@ impl Scenario {
         let root = Section::root(text, table.get_ref());
         root.only(KEYS)?;
         let name = root.read("name", "a text that says what is shown", values::words)?;
-        let name = name.ok_or_else(|| root.wrong("a scenario has a `name`: say in a sentence what it shows".into()))?;
-        let zero = root.read("clock", "a local date and time, as \"2024-01-31 17:30\"", clock)?;
+        let name = name.ok_or_else(|| {
+            root.wrong("a scenario has a `name`: say in a sentence what it shows".into())
+        })?;
+        let zero = root.read(
+            "clock",
+            "a local date and time, as \"2024-01-31 17:30\"",
+            clock,
+        )?;
         let zero = zero.or_else(|| local(CLOCK)).unwrap_or(Time(0));
         let machines = machines::Configured::read(&root)?;
         let config = machines.config.clone();
-        let reader = jobs::Reader { root: &root, config: &config, grammar, zero };
+        let reader = jobs::Reader {
+            root: &root,
+            config: &config,
+            grammar,
+            zero,
+        };
         let (jobs, groups) = reader.read()?;
-        let events = deeds::Reader { root: &root, machines: &machines, grammar, zero }.read()?;
+        let events = deeds::Reader {
+            root: &root,
+            machines: &machines,
+            grammar,
+            zero,
+        }
+        .read()?;
         let expectations = expectation::read_all(&root)?;
         let until = root.read("until", values::A_MOMENT, values::moment)?;
         Ok(Scenario {
@@ -157,7 +176,12 @@ fn clock(value: &toml::de::DeValue) -> Option<Time> {
 
 fn local(text: &str) -> Option<Time> {
     let naive = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").ok()?;
-    Some(Time(Local.from_local_datetime(&naive).earliest()?.timestamp_millis()))
+    Some(Time(
+        Local
+            .from_local_datetime(&naive)
+            .earliest()?
+            .timestamp_millis(),
+    ))
 }
 
 /// What a watch shows so long after the beginning.

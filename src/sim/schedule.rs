@@ -1,4 +1,5 @@
-//! What came of a scenario, as a small table: one line for each attempt, and for each job without one.
+//! What came of a scenario, as a small table: one line for each attempt, and for each job without
+//! one.
 
 use super::check::shown;
 use super::world::{Past, World};
@@ -15,7 +16,11 @@ pub fn table(world: &World, zero: Time) -> String {
     let jobs = world.jobs().filter(|job| !job.id.is_array());
     let mut rows: Vec<[String; 7]> = Vec::new();
     for job in jobs {
-        let past: Vec<&Past> = world.past().iter().filter(|past| past.job == job.id).collect();
+        let past: Vec<&Past> = world
+            .past()
+            .iter()
+            .filter(|past| past.job == job.id)
+            .collect();
         rows.extend(past.iter().map(|past| attempt(job, past, zero)));
         if past.is_empty() {
             rows.push(waiting(world, job, zero));
@@ -37,8 +42,14 @@ fn attempt(job: &Job, past: &Past, zero: Time) -> [String; 7] {
         job.owner.user.clone(),
         shown(job.life.ctime, zero),
         shown(past.start, zero),
-        past.end.map_or_else(|| "-".to_string(), |end| shown(end, zero)),
-        if past.is_filler { "backfill" } else { "priority" }.to_string(),
+        past.end
+            .map_or_else(|| "-".to_string(), |end| shown(end, zero)),
+        if past.is_filler {
+            "backfill"
+        } else {
+            "priority"
+        }
+        .to_string(),
         runs(&past.shares),
     ]
 }
@@ -48,23 +59,41 @@ fn waiting(world: &World, job: &Job, zero: Time) -> [String; 7] {
     let none = || "-".to_string();
     let state = format!("({})", job.life.state.letter());
     let why = world.reason(job.id).map_or(state, ToString::to_string);
-    [job.id.to_string(), job.owner.user.clone(), shown(job.life.ctime, zero), none(), none(), none(), why]
+    [
+        job.id.to_string(),
+        job.owner.user.clone(),
+        shown(job.life.ctime, zero),
+        none(),
+        none(),
+        none(),
+        why,
+    ]
 }
 
 /// `n1*2,n2`
 fn runs(shares: &[Share]) -> String {
-    let runs = shares.chunk_by(|a, b| a.node == b.node).map(|run| match run {
-        [one] => one.node.clone(),
-        many => format!("{}*{}", many[0].node, many.len()),
-    });
+    let runs = shares
+        .chunk_by(|a, b| a.node == b.node)
+        .map(|run| match run {
+            [one] => one.node.clone(),
+            many => format!("{}*{}", many[0].node, many.len()),
+        });
     runs.collect::<Vec<_>>().join(",")
 }
 
 fn aligned(rows: &[[String; 7]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
     let line = |row: &[String; 7]| {
-        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, &width)| format!("{cell:<width$}"));
         format!("  {}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };
     rows.iter().map(line).collect()

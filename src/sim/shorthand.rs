@@ -6,7 +6,10 @@ use crate::model::policy::{Backfill, FillOrder, Filling, Keep, Policy, Precedenc
 type Shorthand = (&'static str, fn() -> Precedence, fn() -> Backfill);
 
 const SHORTHANDS: &[Shorthand] = &[
-    ("fcfs", Precedence::fcfs, || Backfill { policy: Filling::None, ..Backfill::default() }),
+    ("fcfs", Precedence::fcfs, || Backfill {
+        policy: Filling::None,
+        ..Backfill::default()
+    }),
     ("easy", Precedence::fcfs, Backfill::default),
     ("easy-sjbf", Precedence::fcfs, shortest_first),
     ("conservative", Precedence::fcfs, || Backfill {
@@ -16,11 +19,18 @@ const SHORTHANDS: &[Shorthand] = &[
     }),
     ("lxf+easy", largest_expansion_first, Backfill::default),
     ("lxf+easy-sjbf", largest_expansion_first, shortest_first),
-    ("wfp3+easy", || Precedence::by_formula("(eligible_time / walltime) ** 3 * ncpus"), Backfill::default),
+    (
+        "wfp3+easy",
+        || Precedence::by_formula("(eligible_time / walltime) ** 3 * ncpus"),
+        Backfill::default,
+    ),
 ];
 
 fn shortest_first() -> Backfill {
-    Backfill { order: FillOrder::Shortest, ..Backfill::default() }
+    Backfill {
+        order: FillOrder::Shortest,
+        ..Backfill::default()
+    }
 }
 
 fn largest_expansion_first() -> Precedence {
@@ -35,7 +45,11 @@ pub fn names() -> Vec<&'static str> {
 /// A policy with what a shorthand sets laid over it; None for a name that is none.
 pub fn applied(name: &str, policy: Policy) -> Option<Policy> {
     let (_, precedence, backfill) = SHORTHANDS.iter().find(|(known, ..)| *known == name)?;
-    Some(Policy { precedence: precedence(), backfill: backfill(), ..policy })
+    Some(Policy {
+        precedence: precedence(),
+        backfill: backfill(),
+        ..policy
+    })
 }
 
 #[cfg(test)]
@@ -49,7 +63,10 @@ mod tests {
         let set = |name| applied(name, policy.clone());
         assert_eq!(set("fcfs").unwrap().backfill.policy, Filling::None);
         let conservative = set("conservative").unwrap();
-        assert_eq!((conservative.backfill.depth, conservative.default_walltime.0), (u32::MAX, 7));
+        assert_eq!(
+            (conservative.backfill.depth, conservative.default_walltime.0),
+            (u32::MAX, 7)
+        );
         assert_eq!(set("sjf"), None);
         assert!(names().iter().all(|name| set(name).is_some()));
     }

@@ -1,7 +1,7 @@
 //! What `qsub` would make of a trace's jobs: the scheduler is asked what it is asked in schedd.
 //!
-//! Traces repeat themselves: jobs alike in processors, estimate and user are one class, and all that
-//! is alike of them is made once.
+//! Traces repeat themselves: jobs alike in processors, estimate and user are one class, and all
+//! that is alike of them is made once.
 
 use super::machine::Machine;
 use super::trace;
@@ -32,7 +32,13 @@ pub struct Classes {
 impl Classes {
     /// None so far; jobs are submitted to this queue.
     pub fn new(machine: Machine, resources: Resources, queue: &str) -> Classes {
-        Classes { machine, resources, queue: queue.to_string(), specs: HashMap::new(), known: HashMap::new() }
+        Classes {
+            machine,
+            resources,
+            queue: queue.to_string(),
+            specs: HashMap::new(),
+            known: HashMap::new(),
+        }
     }
 
     /// The class of a job in this state.
@@ -51,7 +57,10 @@ impl Classes {
             return Ok(spec.clone());
         }
         let select = self.machine.select(job.processors);
-        let asked = [Setting::resource("select", select), Setting::resource("walltime", job.estimate.to_string())];
+        let asked = [
+            Setting::resource("select", select),
+            Setting::resource("walltime", job.estimate.to_string()),
+        ];
         let policy = Policy::default();
         let context = Context {
             resources: &self.resources,
@@ -81,6 +90,16 @@ fn origin() -> Origin {
 
 /// A job as it stands when it has just been queued.
 fn submitted(spec: Arc<Spec>, user: i64) -> Job {
-    let owner = Owner { user: format!("user{user}"), uid: 0, gid: 0 };
-    Job { id: JobId::job(0), owner, spec, life: Life::new(Holds::NONE, 0, Time(0)), elements: None }
+    let owner = Owner {
+        user: format!("user{user}"),
+        uid: 0,
+        gid: 0,
+    };
+    Job {
+        id: JobId::job(0),
+        owner,
+        spec,
+        life: Life::new(Holds::NONE, 0, Time(0)),
+        elements: None,
+    }
 }

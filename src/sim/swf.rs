@@ -86,7 +86,9 @@ pub enum SwfError {
         text: String,
     },
     /// A line that is none of a trace.
-    #[error("line {line} is longer than {LONGEST_LINE} bytes: this is no file of the Standard Workload Format")]
+    #[error(
+        "line {line} is longer than {LONGEST_LINE} bytes: this is no file of the Standard Workload Format"
+    )]
     Long {
         /// Which line.
         line: usize,
@@ -95,9 +97,14 @@ pub enum SwfError {
 
 /// Reads a trace, compressed by gzip or not. The error names the line.
 pub fn read(mut source: impl BufRead) -> Result<Log, SwfError> {
-    let start = source.fill_buf().map_err(|error| SwfError::Io { line: 1, error })?;
+    let start = source
+        .fill_buf()
+        .map_err(|error| SwfError::Io { line: 1, error })?;
     match start.starts_with(&[0x1f, 0x8b]) {
-        true => read_plain(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(source))),
+        true => read_plain(BufReader::with_capacity(
+            1 << 16,
+            MultiGzDecoder::new(source),
+        )),
         false => read_plain(source),
     }
 }
@@ -108,7 +115,9 @@ fn read_plain(mut source: impl BufRead) -> Result<Log, SwfError> {
         line += 1;
         text.clear();
         let mut bounded = source.by_ref().take(LONGEST_LINE);
-        let length = bounded.read_until(b'\n', &mut text).map_err(|error| SwfError::Io { line, error })?;
+        let length = bounded
+            .read_until(b'\n', &mut text)
+            .map_err(|error| SwfError::Io { line, error })?;
         match text.trim_ascii() {
             _ if length as u64 == LONGEST_LINE => return Err(SwfError::Long { line }),
             _ if length == 0 => return Ok(log),
@@ -122,9 +131,16 @@ fn read_plain(mut source: impl BufRead) -> Result<Log, SwfError> {
 /// Takes what counts from a line of the header: `MaxProcs: 128`.
 fn note(log: &mut Log, remark: &[u8]) {
     let remark = String::from_utf8_lossy(remark);
-    let Some((name, value)) = remark.split_once(':') else { return };
-    let digits = value.trim_start().split(|c: char| !c.is_ascii_digit()).next();
-    let number = digits.and_then(|digits| digits.parse().ok()).filter(|&number| number > 0);
+    let Some((name, value)) = remark.split_once(':') else {
+        return;
+    };
+    let digits = value
+        .trim_start()
+        .split(|c: char| !c.is_ascii_digit())
+        .next();
+    let number = digits
+        .and_then(|digits| digits.parse().ok())
+        .filter(|&number| number > 0);
     match name.trim() {
         "MaxProcs" => log.max_procs = number.or(log.max_procs),
         "MaxNodes" => log.max_nodes = number.or(log.max_nodes),
@@ -134,10 +150,17 @@ fn note(log: &mut Log, remark: &[u8]) {
 
 fn record(line: usize, text: &[u8]) -> Result<Record, SwfError> {
     let (mut numbers, mut found, mut truncated) = ([0_i64; FIELDS], 0, false);
-    for word in text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
+    for word in text
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+    {
         found += 1;
         if let Some(place) = numbers.get_mut(found - 1) {
-            let number = number(word).ok_or_else(|| SwfError::Number { line, field: found, text: shown(word) })?;
+            let number = number(word).ok_or_else(|| SwfError::Number {
+                line,
+                field: found,
+                text: shown(word),
+            })?;
             *place = number.0;
             truncated |= number.1;
         }
@@ -145,8 +168,32 @@ fn record(line: usize, text: &[u8]) -> Result<Record, SwfError> {
     if found != FIELDS {
         return Err(SwfError::Fields { line, found });
     }
-    let [id, submit, _, run, allocated, _, _, requested, estimate, _, _, user, ..] = numbers;
-    Ok(Record { line, id, submit, run, allocated, requested, estimate, user, truncated })
+    let [
+        id,
+        submit,
+        _,
+        run,
+        allocated,
+        _,
+        _,
+        requested,
+        estimate,
+        _,
+        _,
+        user,
+        ..,
+    ] = numbers;
+    Ok(Record {
+        line,
+        id,
+        submit,
+        run,
+        allocated,
+        requested,
+        estimate,
+        user,
+        truncated,
+    })
 }
 
 /// A number without its fraction, and whether it had one.
@@ -155,7 +202,11 @@ fn number(word: &[u8]) -> Option<(i64, bool)> {
     let (whole, has_fraction) = match text.parse::<i64>() {
         Ok(whole) => (whole, false),
         // What is not finite, or beyond 64 bits, becomes too large or fails here.
-        Err(_) => text.parse::<f64>().ok().filter(|n| n.is_finite()).map(|n| (n.trunc() as i64, n.fract() != 0.0))?,
+        Err(_) => text
+            .parse::<f64>()
+            .ok()
+            .filter(|n| n.is_finite())
+            .map(|n| (n.trunc() as i64, n.fract() != 0.0))?,
     };
     (whole.unsigned_abs() < TOO_LARGE).then_some((whole, has_fraction))
 }
@@ -179,10 +230,28 @@ mod tests {
         let text = "; Version: 2.2\n;   MaxNodes: 64 (thin)\n; MaxProcs: 128\r\n\n \
                     7 10 -1 30.9 4 -1 -1 8 60 -1 1 42 -1 -1 1 -1 -1 -1\r\n";
         let log = read(text.as_bytes()).unwrap();
-        assert_eq!((log.max_procs, log.max_nodes, log.processors()), (Some(128), Some(64), Some(128)));
-        let [record] = log.records[..] else { panic!("{log:?}") };
-        let Record { line, id, submit, run, allocated, requested, estimate, user, truncated } = record;
-        assert_eq!((line, id, submit, run, allocated, requested, estimate, user), (5, 7, 10, 30, 4, 8, 60, 42));
+        assert_eq!(
+            (log.max_procs, log.max_nodes, log.processors()),
+            (Some(128), Some(64), Some(128))
+        );
+        let [record] = log.records[..] else {
+            panic!("{log:?}")
+        };
+        let Record {
+            line,
+            id,
+            submit,
+            run,
+            allocated,
+            requested,
+            estimate,
+            user,
+            truncated,
+        } = record;
+        assert_eq!(
+            (line, id, submit, run, allocated, requested, estimate, user),
+            (5, 7, 10, 30, 4, 8, 60, 42)
+        );
         assert!(truncated);
     }
 
@@ -196,24 +265,37 @@ mod tests {
     #[test]
     fn a_bad_line_is_named() {
         let good = "1 0 -1 30 4 -1 -1 8 60 -1 1 42 -1 -1 1 -1 -1 -1\n";
-        assert_eq!(error(&format!("{good}1 2 3\n")), "line 2: 3 fields where the format has 18");
-        assert_eq!(error(&good.replace("\n", " 19\n")), "line 1: 19 fields where the format has 18");
+        assert_eq!(
+            error(&format!("{good}1 2 3\n")),
+            "line 2: 3 fields where the format has 18"
+        );
+        assert_eq!(
+            error(&good.replace("\n", " 19\n")),
+            "line 1: 19 fields where the format has 18"
+        );
         let bad = good.replace("30", "half\u{fffd}");
         assert_eq!(
             error(&format!(";\n{bad}")),
             "line 2: field 4 is `half\u{fffd}`, which is no number or one too large"
         );
         for word in ["nan", "inf", "1e40", "99999999999999", "0x10", "--1"] {
-            assert!(error(&good.replace("30", word)).starts_with("line 1: field 4 is"), "{word}");
+            assert!(
+                error(&good.replace("30", word)).starts_with("line 1: field 4 is"),
+                "{word}"
+            );
         }
         assert!(error(&"1 ".repeat(70_000)).starts_with("line 1 is longer than 65536 bytes"));
     }
 
     #[test]
     fn compressed_and_plain_say_the_same_also_in_several_members() {
-        let (one, two) = ("; MaxProcs: 4\n", "1 0 -1 30 4 -1 -1 8 60 -1 1 42 -1 -1 1 -1 -1 -1\n");
+        let (one, two) = (
+            "; MaxProcs: 4\n",
+            "1 0 -1 30 4 -1 -1 8 60 -1 1 42 -1 -1 1 -1 -1 -1\n",
+        );
         let zipped = |text: &str| {
-            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            let mut encoder =
+                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             encoder.write_all(text.as_bytes()).unwrap();
             encoder.finish().unwrap()
         };
@@ -221,6 +303,9 @@ mod tests {
         let log = read(both.as_slice()).unwrap();
         assert_eq!(log, read(format!("{one}{two}").as_bytes()).unwrap());
         let cut = &both[..both.len() - 12];
-        assert!(read(cut).unwrap_err().to_string().starts_with("line "), "a file cut off is no shorter trace");
+        assert!(
+            read(cut).unwrap_err().to_string().starts_with("line "),
+            "a file cut off is no shorter trace"
+        );
     }
 }

@@ -73,8 +73,15 @@ impl Trace {
     /// The jobs of a log that fit on a machine of so many processors.
     pub fn new(log: &Log, processors: u32) -> Result<Trace, SameNumber> {
         check_numbers(&log.records)?;
-        let mut census = Census { records: log.records.len(), ..Census::default() };
-        let mut jobs: Vec<Job> = log.records.iter().filter_map(|record| job(record, processors, &mut census)).collect();
+        let mut census = Census {
+            records: log.records.len(),
+            ..Census::default()
+        };
+        let mut jobs: Vec<Job> = log
+            .records
+            .iter()
+            .filter_map(|record| job(record, processors, &mut census))
+            .collect();
         census.out_of_order = count_out_of_order(&jobs);
         jobs.sort_by_key(|job| job.submit);
         census.jobs = jobs.len();
@@ -90,10 +97,17 @@ impl Trace {
 }
 
 fn check_numbers(records: &[Record]) -> Result<(), SameNumber> {
-    let mut numbers: Vec<(i64, usize)> = records.iter().map(|record| (record.id, record.line)).collect();
+    let mut numbers: Vec<(i64, usize)> = records
+        .iter()
+        .map(|record| (record.id, record.line))
+        .collect();
     numbers.sort_unstable();
     match numbers.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(pair) => Err(SameNumber { id: pair[0].0, first: pair[0].1, second: pair[1].1 }),
+        Some(pair) => Err(SameNumber {
+            id: pair[0].0,
+            first: pair[0].1,
+            second: pair[1].1,
+        }),
         None => Ok(()),
     }
 }
@@ -101,7 +115,11 @@ fn check_numbers(records: &[Record]) -> Result<(), SameNumber> {
 /// The job of a record; None for one that a rule drops, counted under the first rule that does.
 fn job(record: &Record, most: u32, census: &mut Census) -> Option<Job> {
     census.fractions_cut += usize::from(record.truncated);
-    let asked = if record.requested > 0 { record.requested } else { record.allocated };
+    let asked = if record.requested > 0 {
+        record.requested
+    } else {
+        record.allocated
+    };
     let dropped = match asked {
         ..=0 => Some(&mut census.without_processors),
         _ if asked > i64::from(most) => Some(&mut census.larger_than_machine),
@@ -113,12 +131,23 @@ fn job(record: &Record, most: u32, census: &mut Census) -> Option<Job> {
         *count += 1;
         return None;
     }
-    let estimate = if record.estimate > 0 { record.estimate } else { record.run };
+    let estimate = if record.estimate > 0 {
+        record.estimate
+    } else {
+        record.run
+    };
     census.processors_as_allocated += usize::from(record.requested <= 0);
     census.without_estimate += usize::from(record.estimate <= 0);
     census.cut_to_estimate += usize::from(record.run > estimate);
     let run = record.run.min(estimate);
-    Some(Job { id: record.id, submit: record.submit, run, estimate, processors: asked as u32, user: record.user })
+    Some(Job {
+        id: record.id,
+        submit: record.submit,
+        run,
+        estimate,
+        processors: asked as u32,
+        user: record.user,
+    })
 }
 
 fn count_out_of_order(jobs: &[Job]) -> usize {
@@ -139,7 +168,9 @@ mod tests {
     /// Lines of `id submit run allocated requested estimate` on a machine of 8 processors.
     fn trace(lines: &[[i64; 6]]) -> Result<Trace, SameNumber> {
         let line = |[id, submit, run, allocated, requested, estimate]: &[i64; 6]| {
-            format!("{id} {submit} -1 {run} {allocated} -1 -1 {requested} {estimate} -1 -1 5 -1 -1 -1 -1 -1 -1\n")
+            format!(
+                "{id} {submit} -1 {run} {allocated} -1 -1 {requested} {estimate} -1 -1 5 -1 -1 -1 -1 -1 -1\n"
+            )
         };
         let text: String = lines.iter().map(line).collect();
         Trace::new(&swf::read(text.as_bytes()).unwrap(), 8)
@@ -159,8 +190,20 @@ mod tests {
             [9, 4, 10, 2, 8, 20],
         ])
         .unwrap();
-        let job = |id, submit, run, estimate, processors| Job { id, submit, run, estimate, processors, user: 5 };
-        let wanted = [job(9, 4, 10, 20, 8), job(1, 5, 10, 20, 4), job(2, 6, 10, 20, 2), job(3, 7, 10, 10, 2)];
+        let job = |id, submit, run, estimate, processors| Job {
+            id,
+            submit,
+            run,
+            estimate,
+            processors,
+            user: 5,
+        };
+        let wanted = [
+            job(9, 4, 10, 20, 8),
+            job(1, 5, 10, 20, 4),
+            job(2, 6, 10, 20, 2),
+            job(3, 7, 10, 10, 2),
+        ];
         assert_eq!(trace.jobs[..4], wanted);
         assert_eq!(trace.jobs[4..], [job(4, 8, 20, 20, 4)]);
         let census = Census {
@@ -182,13 +225,20 @@ mod tests {
     #[test]
     fn jobs_of_one_second_stay_in_the_order_of_the_file() {
         let trace = trace(&[[3, 7, 1, 1, 1, 1], [1, 7, 1, 1, 1, 1], [2, 6, 1, 1, 1, 1]]).unwrap();
-        assert_eq!(trace.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [2, 3, 1]);
+        assert_eq!(
+            trace.jobs.iter().map(|job| job.id).collect::<Vec<_>>(),
+            [2, 3, 1]
+        );
     }
 
     #[test]
     fn equal_numbers_are_refused_and_both_lines_named() {
-        let error = trace(&[[4, 0, 1, 1, 1, 1], [5, 0, 1, 1, 1, 1], [4, 9, 0, 1, 1, 1]]).unwrap_err();
-        assert_eq!(error.to_string(), "lines 1 and 3 both have job number 4: numbers must differ");
+        let error =
+            trace(&[[4, 0, 1, 1, 1, 1], [5, 0, 1, 1, 1, 1], [4, 9, 0, 1, 1, 1]]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "lines 1 and 3 both have job number 4: numbers must differ"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! A cluster that is not there, with a clock that jumps: jobs live by [`Job::apply`], the scheduler's
-//! view follows them by [`Change::of`], and [`cycle::run`] decides, all three as in schedd. What is
-//! made up is what machines and people do.
+//! A cluster that is not there, with a clock that jumps: jobs live by [`Job::apply`], the
+//! scheduler's view follows them by [`Change::of`], and [`cycle::run`] decides, all three as in
+//! schedd. What is made up is what machines and people do.
 //!
 //! Of what happens at one instant, ends come first ([`World::reach`]), then what people do
 //! ([`World::submit`], [`World::act`]), then the scheduler looks ([`World::decide`]).
@@ -135,8 +135,15 @@ impl World {
             routed: BTreeMap::new(),
             told: BTreeMap::new(),
         };
-        world.state.make(&Change::Usage(Cow::Owned(Used::new(world.policy.usage.clone()))));
-        let listed = world.config.nodes.iter().map(|node| node.name.clone()).collect();
+        world.state.make(&Change::Usage(Cow::Owned(Used::new(
+            world.policy.usage.clone(),
+        ))));
+        let listed = world
+            .config
+            .nodes
+            .iter()
+            .map(|node| node.name.clone())
+            .collect();
         world.state.make(&Change::Order(listed));
         world.set_queues();
         world
@@ -161,9 +168,14 @@ impl World {
         self.number_groups();
         self.config = config;
         self.set_queues();
-        self.state.make(&Change::Usage(Cow::Owned(Used::of(self.policy.usage.clone(), &self.charges))));
+        self.state.make(&Change::Usage(Cow::Owned(Used::of(
+            self.policy.usage.clone(),
+            &self.charges,
+        ))));
         let moment = self.moment();
-        self.jobs.values_mut().for_each(|job| job.life.eligibility = job.eligibility(moment));
+        self.jobs
+            .values_mut()
+            .for_each(|job| job.life.eligibility = job.eligibility(moment));
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in ids {
             self.charge(id);
@@ -184,8 +196,13 @@ impl World {
 
     fn number_groups(&mut self) {
         let groups = &self.groups;
-        self.policy.precedence.components.number_groups(|name| groups.get(name).copied());
-        self.policy.limits.number_groups(|name| groups.get(name).copied());
+        self.policy
+            .precedence
+            .components
+            .number_groups(|name| groups.get(name).copied());
+        self.policy
+            .limits
+            .number_groups(|name| groups.get(name).copied());
     }
 
     /// What is known of resources.
@@ -230,7 +247,12 @@ impl World {
 
     /// When a job starts that waits, as `qstat --start` would tell; None if that cannot be told.
     pub fn foreseen(&self, id: JobId) -> Option<Time> {
-        let outlook = forecast::run(self.state.clone(), &self.policy, self.now, Budget::default());
+        let outlook = forecast::run(
+            self.state.clone(),
+            &self.policy,
+            self.now,
+            Budget::default(),
+        );
         match outlook.of(id)?.prospect {
             Prospect::Starts { at, .. } => Some(at),
             Prospect::Waits(_) | Prospect::Beyond => None,
@@ -239,34 +261,63 @@ impl World {
 
     /// Whether every job is over.
     pub fn is_over(&self) -> bool {
-        self.jobs.values().all(|job| job.life.state == Stand::Finished)
+        self.jobs
+            .values()
+            .all(|job| job.life.state == Stand::Finished)
     }
 
     /// When something happens next, if nobody does anything.
     pub fn next(&self) -> Option<Time> {
-        let ends = self.jobs.values().filter_map(|job| self.end_of(job)).map(|(end, _)| end);
-        let begins = self.jobs.values().filter(|job| job.life.state == Stand::Waiting);
+        let ends = self
+            .jobs
+            .values()
+            .filter_map(|job| self.end_of(job))
+            .map(|(end, _)| end);
+        let begins = self
+            .jobs
+            .values()
+            .filter(|job| job.life.state == Stand::Waiting);
         let begins = begins.filter_map(|job| job.spec.begin).map(time);
-        let turns = self.next_close().into_iter().chain(self.next_turn()).chain(self.next_routed());
-        ends.chain(begins).chain(self.plan.next).chain(turns).filter(|next| *next > self.now).min()
+        let turns = self
+            .next_close()
+            .into_iter()
+            .chain(self.next_turn())
+            .chain(self.next_routed());
+        ends.chain(begins)
+            .chain(self.plan.next)
+            .chain(turns)
+            .filter(|next| *next > self.now)
+            .min()
     }
 
     /// Lets time pass until `now`: jobs end, and those whose time has come may start.
     pub fn reach(&mut self, now: Time) {
         self.now = now;
-        let over = |job: &Job| self.end_of(job).filter(|(end, _)| *end <= now).map(|(_, how)| (job.id, how));
+        let over = |job: &Job| {
+            self.end_of(job)
+                .filter(|(end, _)| *end <= now)
+                .map(|(_, how)| (job.id, how))
+        };
         let ends: Vec<(JobId, How)> = self.jobs.values().filter_map(over).collect();
         ends.into_iter().for_each(|(id, how)| self.end(id, how));
-        let is_due = |job: &&Job| job.life.state == Stand::Waiting && job.spec.begin <= Some(wall(now));
-        let begins: Vec<JobId> = self.jobs.values().filter(is_due).map(|job| job.id).collect();
-        begins.into_iter().for_each(|id| self.happen(id, Event::Due));
+        let is_due =
+            |job: &&Job| job.life.state == Stand::Waiting && job.spec.begin <= Some(wall(now));
+        let begins: Vec<JobId> = self
+            .jobs
+            .values()
+            .filter(is_due)
+            .map(|job| job.id)
+            .collect();
+        begins
+            .into_iter()
+            .for_each(|id| self.happen(id, Event::Due));
         if self.plan.next.is_some_and(|next| next <= now) {
             self.want_cycle(Trigger::Timer(When::Plan));
         }
     }
 
-    /// The scheduler looks, once more after each look that has changed more than it decided. The error
-    /// is a plan that cannot be carried out, or one that never comes to an end.
+    /// The scheduler looks, once more after each look that has changed more than it decided. The
+    /// error is a plan that cannot be carried out, or one that never comes to an end.
     pub fn decide(&mut self) -> Result<(), String> {
         self.attend_windows();
         self.attend_reservations();
@@ -279,15 +330,20 @@ impl World {
             self.state.prioritise(&self.policy, self.now);
             let plan = cycle::run_again(&self.state, &self.policy, self.now, &mut self.memory);
             plan.audit(&self.state)?;
-            self.cycles.push((self.now, std::mem::take(&mut self.triggers)));
+            self.cycles
+                .push((self.now, std::mem::take(&mut self.triggers)));
             self.state.take_over(&plan);
             let freed = self.carry_out(&plan);
             self.judge_limits(&plan);
             self.plan = plan;
-            // What was started leaves a cycle nothing to decide, unless it was lost or freed others.
+            // What was started leaves a cycle nothing to decide, unless it was lost or freed
+            // others.
             self.is_due = freed || self.ties.stirred;
         }
-        Err(format!("the scheduler looks for ever at second {}", self.now.0 / 1000))
+        Err(format!(
+            "the scheduler looks for ever at second {}",
+            self.now.0 / 1000
+        ))
     }
 
     /// The scheduler is to look, for this reason.
@@ -301,8 +357,11 @@ impl World {
         let mut freed = self.preempt(plan);
         self.resume(plan);
         // An array is rated anew once one of its elements has begun.
-        let scores: Vec<Option<f64>> =
-            plan.starts.iter().map(|start| self.state.score(&self.policy, start.job)).collect();
+        let scores: Vec<Option<f64>> = plan
+            .starts
+            .iter()
+            .map(|start| self.state.score(&self.policy, start.job))
+            .collect();
         for (start, score) in plan.starts.iter().zip(scores) {
             freed |= self.start(start, score);
         }
@@ -313,8 +372,12 @@ impl World {
     fn judge_limits(&mut self, plan: &Plan) {
         let moment = self.moment();
         for (id, limit) in self.state.judge_limits(plan) {
-            let Some(job) = self.jobs.get_mut(&id) else { continue };
-            let Some(eligibility) = job.judged(limit, moment) else { continue };
+            let Some(job) = self.jobs.get_mut(&id) else {
+                continue;
+            };
+            let Some(eligibility) = job.judged(limit, moment) else {
+                continue;
+            };
             job.life.eligibility = eligibility;
             self.state.make(&Change::Accrues(id, eligibility));
         }
@@ -327,10 +390,13 @@ impl World {
         Some(job.life.eligibility.at(at))
     }
 
-    /// What a job that waits is worth at a moment since the last change, or was worth when it started last
-    /// (F9); None for one that was never rated.
+    /// What a job that waits is worth at a moment since the last change, or was worth when it
+    /// started last (F9); None for one that was never rated.
     pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
-        let waiting = self.state.worth(&self.policy, at, id).map(|worth| worth.score);
+        let waiting = self
+            .state
+            .worth(&self.policy, at, id)
+            .map(|worth| worth.score);
         waiting.or_else(|| self.jobs.get(&id)?.life.run.as_ref()?.score)
     }
 
@@ -338,14 +404,43 @@ impl World {
     fn preempt(&mut self, plan: &Plan) -> bool {
         let mut freed = false;
         for way in &plan.preempts {
-            let run = self.jobs.get(&way.job).filter(|job| job.life.want == Want::Run);
-            let Some(attempt) = run.and_then(|job| Some(job.life.open_run()?.attempt)) else { continue };
-            let &Preemption { job, by: to, cause, action } = way;
+            let run = self
+                .jobs
+                .get(&way.job)
+                .filter(|job| job.life.want == Want::Run);
+            let Some(attempt) = run.and_then(|job| Some(job.life.open_run()?.attempt)) else {
+                continue;
+            };
+            let &Preemption {
+                job,
+                by: to,
+                cause,
+                action,
+            } = way;
             let by = || "Scheduler@sim".to_string();
-            self.happen(job, Event::Preempted { attempt, to, cause, action, by: by() });
+            self.happen(
+                job,
+                Event::Preempted {
+                    attempt,
+                    to,
+                    cause,
+                    action,
+                    by: by(),
+                },
+            );
             if let (Action::Suspend, Some(to)) = (action, to) {
-                let manner = Manner::For { job: to, releases: self.policy.preemption.releases.clone() };
-                self.happen(job, Event::SuspendWanted { by: by(), attempt, manner });
+                let manner = Manner::For {
+                    job: to,
+                    releases: self.policy.preemption.releases.clone(),
+                };
+                self.happen(
+                    job,
+                    Event::SuspendWanted {
+                        by: by(),
+                        attempt,
+                        manner,
+                    },
+                );
                 self.come_to_rest(job);
             }
             self.end_unwanted(job);
@@ -365,16 +460,36 @@ impl World {
 
     fn moment(&self) -> Moment {
         let (rules, accrual) = (self.config.rules(), self.policy.accrual);
-        Moment { now: self.now, wall: wall(self.now), rules, accrual, hosts: self.state.host_count() }
+        Moment {
+            now: self.now,
+            wall: wall(self.now),
+            rules,
+            accrual,
+            hosts: self.state.host_count(),
+        }
     }
 
-    /// Charges what a job has, as much of it as counts; nothing, where it is free of charge (I5, X24).
+    /// Charges what a job has, as much of it as counts; nothing, where it is free of charge (I5,
+    /// X24).
     fn charge(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let factor = self.policy.qualities.charge(job.spec.qos.as_deref(), self.queue(&job.spec.queue));
-        let charge = match job.life.open_run().filter(|run| factor > 0.0 && !run.is_still()) {
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
+        let factor = self
+            .policy
+            .qualities
+            .charge(job.spec.qos.as_deref(), self.queue(&job.spec.queue));
+        let charge = match job
+            .life
+            .open_run()
+            .filter(|run| factor > 0.0 && !run.is_still())
+        {
             Some(run) => Some(Charge::of(job, run, factor)),
-            None => self.state.usage().open(id).map(|open| open.clone().until(self.now)),
+            None => self
+                .state
+                .usage()
+                .open(id)
+                .map(|open| open.clone().until(self.now)),
         };
         if let Some(charge) = charge {
             self.charges.extend(charge.to.map(|_| charge.clone()));
@@ -391,7 +506,10 @@ impl World {
         limit.iter().for_each(|limit| self.state.make(limit));
         let change = Change::of(id, job, &self.policy);
         let change = match job.filter(|job| job.life.open_run().is_some()) {
-            Some(job) => change.inside(self.state.reservation_of(job, walltime, self.now), self.close_of(job)),
+            Some(job) => change.inside(
+                self.state.reservation_of(job, walltime, self.now),
+                self.close_of(job),
+            ),
             None => change,
         };
         self.state.make(&change);
@@ -416,7 +534,9 @@ impl Tied for World {
             self.begin_element(id);
         }
         let moment = self.moment();
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
         let (was, was_open) = (job.life.state, job.life.open_run().is_some());
         let was_maintained = job.is_maintained_under();
         job.apply(&event, moment);

@@ -1,4 +1,5 @@
-//! The accounts, as the spool keeps them: one row for each attempt that is over, which outlives its job's.
+//! The accounts, as the spool keeps them: one row for each attempt that is over, which outlives its
+//! job's.
 
 use super::{Spool, SpoolError, load};
 use crate::model::accounting::{Asked, End, Entry, Parties, Stamps};
@@ -8,8 +9,9 @@ use crate::model::preemption::Yielding;
 use crate::model::time::{Span, Time};
 use rusqlite::{Row, Transaction, params};
 
-/// The table. `idx` is -1 for what is no element. Moments are milliseconds on the wall clock, but for `at`: the
-/// end by schedd's own clock, which decides how long a row is kept, for nobody sets that one. `more` is JSON.
+/// The table. `idx` is -1 for what is no element. Moments are milliseconds on the wall clock, but
+/// for `at`: the end by schedd's own clock, which decides how long a row is kept, for nobody sets
+/// that one. `more` is JSON.
 pub(super) const SCHEMA: &str = "CREATE TABLE accounting (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
          at INTEGER NOT NULL, name TEXT NOT NULL,
@@ -32,19 +34,22 @@ pub(super) const COLUMNS: &str = "job, idx, attempt, name, user, gid, account, p
 /// At most so many rows are taken away at once.
 const PORTION: usize = 20_000;
 
-/// The most of what is added up later, so that a million such sums fit into 64 bits: 279 years of a processor.
+/// The most of what is added up later, so that a million such sums fit into 64 bits: 279 years of a
+/// processor.
 const MOST: i64 = (1 << 43) - 1;
 
 impl Spool {
     /// Whether there is still an entry of what was over before.
     pub fn has_entries_before(&self, before: Time) -> Result<bool, SpoolError> {
-        let mut statement = self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM accounting WHERE at < ?1)")?;
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM accounting WHERE at < ?1)")?;
         Ok(statement.query_row([before.0], |row| row.get(0))?)
     }
 }
 
-/// Writes the entry of an attempt that was over at that moment, unless there is one already. A job that has had
-/// an attempt before could not start before that was over.
+/// Writes the entry of an attempt that was over at that moment, unless there is one already. A job
+/// that has had an attempt before could not start before that was over.
 pub(super) fn write(transaction: &Transaction, at: Time, entry: &Entry) -> Result<(), SpoolError> {
     let sql = "INSERT OR IGNORE INTO accounting (job, idx, attempt, at, name, user, gid, account, project, queue, qos,
         submitted, eligible, began, ended, status, deleted, walltime, cput, mem_kb, vmem_kb, ncpus,
@@ -52,7 +57,21 @@ pub(super) fn write(transaction: &Transaction, at: Time, entry: &Entry) -> Resul
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
         max(?13, coalesce((SELECT max(ended) FROM accounting WHERE job = ?1 AND idx = ?2), ?13)),
         ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)";
-    let Entry { job, attempt, name, of, stamps, end, places, asked, held, used, core_ms, factor, made_way } = entry;
+    let Entry {
+        job,
+        attempt,
+        name,
+        of,
+        stamps,
+        end,
+        places,
+        asked,
+        held,
+        used,
+        core_ms,
+        factor,
+        made_way,
+    } = entry;
     transaction.prepare_cached(sql)?.execute(params![
         load::number(*job),
         load::index(*job),
@@ -105,7 +124,9 @@ fn signed(kb: u64) -> i64 {
 pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     let sql = "DELETE FROM accounting WHERE (job, idx, attempt) IN
         (SELECT job, idx, attempt FROM accounting WHERE at < ?1 ORDER BY at LIMIT ?2)";
-    transaction.prepare_cached(sql)?.execute((before.0, PORTION))?;
+    transaction
+        .prepare_cached(sql)?
+        .execute((before.0, PORTION))?;
     Ok(())
 }
 
@@ -120,7 +141,12 @@ pub(super) fn entry(row: &Row) -> Result<Entry, SpoolError> {
         attempt: row.get(2)?,
         name: row.get(3)?,
         of: parties(row)?,
-        stamps: Stamps { submitted: row.get(10)?, eligible: row.get(11)?, began: row.get(12)?, ended: row.get(13)? },
+        stamps: Stamps {
+            submitted: row.get(10)?,
+            eligible: row.get(11)?,
+            began: row.get(12)?,
+            ended: row.get(13)?,
+        },
         end: status.map(|status| End { status, deleted }),
         places,
         made_way,
@@ -156,10 +182,20 @@ mod tests {
 
     #[test]
     fn entries_of_earlier_versions_are_read() {
-        let (asked, held, places) = (Asked::default(), Held::default(), vec![("n1".to_string(), 2)]);
+        let (asked, held, places) = (
+            Asked::default(),
+            Held::default(),
+            vec![("n1".to_string(), 2)],
+        );
         let before = serde_json::to_string(&(&asked, &held, &places)).unwrap();
         assert_eq!(told(&before).unwrap().3, None);
-        let yielding = Yielding { attempt: None, to: None, cause: Cause::Limit, action: Action::Requeue, at: Time(5) };
+        let yielding = Yielding {
+            attempt: None,
+            to: None,
+            cause: Cause::Limit,
+            action: Action::Requeue,
+            at: Time(5),
+        };
         let now = serde_json::to_string(&(asked, held, &places, Some(&yielding))).unwrap();
         assert_eq!(told(&now).unwrap().3.as_deref(), Some(&yielding));
         assert_eq!(told(&now).unwrap().2, places);

@@ -5,8 +5,7 @@ use crate::model::amendment::{Amendment, Amendments, Target};
 use rusqlite::{Connection, Transaction, params};
 
 /// The table; a target and what was said of it are JSON.
-pub(super) const SCHEMA: &str =
-    "CREATE TABLE amendment (place INTEGER PRIMARY KEY, target TEXT NOT NULL UNIQUE, said TEXT NOT NULL);";
+pub(super) const SCHEMA: &str = "CREATE TABLE amendment (place INTEGER PRIMARY KEY, target TEXT NOT NULL UNIQUE, said TEXT NOT NULL);";
 
 impl Spool {
     /// All that was said.
@@ -27,17 +26,22 @@ fn all(connection: &Connection) -> Result<Amendments, SpoolError> {
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let texts: Vec<(String, String)> = rows.collect::<Result<_, _>>()?;
     let read = |(target, said): &(String, String)| {
-        let pair: (Target, Amendment) = (serde_json::from_str(target)?, serde_json::from_str(said)?);
+        let pair: (Target, Amendment) =
+            (serde_json::from_str(target)?, serde_json::from_str(said)?);
         Ok::<_, SpoolError>(pair)
     };
-    Ok(Amendments { all: texts.iter().map(read).collect::<Result<_, _>>()? })
+    Ok(Amendments {
+        all: texts.iter().map(read).collect::<Result<_, _>>()?,
+    })
 }
 
 pub(super) fn write(transaction: &Transaction, amendments: &Amendments) -> Result<(), SpoolError> {
     transaction.execute("DELETE FROM amendment", [])?;
     for (target, said) in &amendments.all {
         let row = params![serde_json::to_string(target)?, serde_json::to_string(said)?];
-        transaction.prepare_cached("INSERT INTO amendment (target, said) VALUES (?1, ?2)")?.execute(row)?;
+        transaction
+            .prepare_cached("INSERT INTO amendment (target, said) VALUES (?1, ?2)")?
+            .execute(row)?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! What attempts were charged, raw: one row each, which outlives its job's. All that is known of usage can
-//! be made of these anew.
+//! What attempts were charged, raw: one row each, which outlives its job's. All that is known of
+//! usage can be made of these anew.
 
 use super::{Spool, SpoolError, load};
 use crate::model::charge::{Charge, Held};
@@ -20,8 +20,8 @@ pub(super) const SCHEMA: &str = "CREATE TABLE charge (
 /// How much of a charge counts.
 pub(super) const FACTORS: &str = "ALTER TABLE charge ADD COLUMN factor REAL NOT NULL DEFAULT 1;";
 
-/// An attempt that gave back some of its nodes before its end has a row for each time it did so, beside that of its
-/// end, which is part 0.
+/// An attempt that gave back some of its nodes before its end has a row for each time it did so,
+/// beside that of its end, which is part 0.
 pub(super) const PARTS: &str = "CREATE TABLE charged (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL, part INTEGER NOT NULL,
          account TEXT NOT NULL, user TEXT NOT NULL,
@@ -36,7 +36,8 @@ pub(super) const PARTS: &str = "CREATE TABLE charged (
      CREATE INDEX charge_ended ON charge (ended);";
 
 /// Amounts of other consumables, as a JSON object.
-pub(super) const AMOUNTS: &str = "ALTER TABLE charge ADD COLUMN amounts TEXT NOT NULL DEFAULT '{}';";
+pub(super) const AMOUNTS: &str =
+    "ALTER TABLE charge ADD COLUMN amounts TEXT NOT NULL DEFAULT '{}';";
 
 const COLUMNS: &str = "account, user, began, ended, nodes, cores, gpus, mem_kb, factor, amounts";
 
@@ -47,8 +48,14 @@ impl Spool {
     }
 
     /// Hands on the charges for what was over before, the oldest first.
-    pub fn charges_before(&self, before: Time, mut each: impl FnMut(Charge)) -> Result<(), SpoolError> {
-        let sql = format!("SELECT {COLUMNS} FROM charge WHERE ended < ?1 ORDER BY ended, job, idx, attempt, part");
+    pub fn charges_before(
+        &self,
+        before: Time,
+        mut each: impl FnMut(Charge),
+    ) -> Result<(), SpoolError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM charge WHERE ended < ?1 ORDER BY ended, job, idx, attempt, part"
+        );
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query([before.0])?;
         while let Some(row) = rows.next()? {
@@ -59,23 +66,52 @@ impl Spool {
 }
 
 fn charge(row: &Row) -> Result<Charge, SpoolError> {
-    let held = Held { nodes: row.get(4)?, cores: row.get(5)?, gpus: row.get(6)?, mem_kb: row.get(7)? };
-    let member = Member { account: row.get(0)?, user: row.get(1)? };
+    let held = Held {
+        nodes: row.get(4)?,
+        cores: row.get(5)?,
+        gpus: row.get(6)?,
+        mem_kb: row.get(7)?,
+    };
+    let member = Member {
+        account: row.get(0)?,
+        user: row.get(1)?,
+    };
     let (from, to) = (Time(row.get(2)?), Some(Time(row.get(3)?)));
     let amounts = serde_json::from_str(row.get_ref(9)?.as_str().map_err(rusqlite::Error::from)?)?;
-    Ok(Charge { member, from, to, held, amounts, factor: row.get(8)? })
+    Ok(Charge {
+        member,
+        from,
+        to,
+        held,
+        amounts,
+        factor: row.get(8)?,
+    })
 }
 
 /// Of which attempt a charge is, and which of its charges: 0 for that of its end.
 pub type Part = (JobId, Attempt, u32);
 
 /// Writes a charge that is over, unless there is one already.
-pub(super) fn write(transaction: &Transaction, (job, attempt, part): Part, charge: &Charge) -> Result<(), SpoolError> {
+pub(super) fn write(
+    transaction: &Transaction,
+    (job, attempt, part): Part,
+    charge: &Charge,
+) -> Result<(), SpoolError> {
     let sql = format!(
         "INSERT OR IGNORE INTO charge (job, idx, attempt, part, {COLUMNS}) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
     );
-    let (Charge { member, from, to, held, amounts, factor }, index) = (charge, load::index(job));
+    let (
+        Charge {
+            member,
+            from,
+            to,
+            held,
+            amounts,
+            factor,
+        },
+        index,
+    ) = (charge, load::index(job));
     let to = to.unwrap_or(*from);
     transaction.prepare_cached(&sql)?.execute(params![
         job.number,
@@ -98,7 +134,9 @@ pub(super) fn write(transaction: &Transaction, (job, attempt, part): Part, charg
 
 /// Charges for what was over before are kept no longer.
 pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
-    transaction.prepare_cached("DELETE FROM charge WHERE ended < ?1")?.execute([before.0])?;
+    transaction
+        .prepare_cached("DELETE FROM charge WHERE ended < ?1")?
+        .execute([before.0])?;
     Ok(())
 }
 
@@ -114,13 +152,32 @@ mod tests {
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
         let amounts = BTreeMap::from([("power".to_string(), 250.0)]);
         let of = |user: &str, to: i64| {
-            let member = Member { account: "wave".into(), user: user.into() };
-            let held = Held { nodes: 1, cores: 2, gpus: 3, mem_kb: 4 };
-            Box::new(Charge { member, from: Time(1), to: Some(Time(to)), held, amounts: amounts.clone(), factor: 0.25 })
+            let member = Member {
+                account: "wave".into(),
+                user: user.into(),
+            };
+            let held = Held {
+                nodes: 1,
+                cores: 2,
+                gpus: 3,
+                mem_kb: 4,
+            };
+            Box::new(Charge {
+                member,
+                from: Time(1),
+                to: Some(Time(to)),
+                held,
+                amounts: amounts.clone(),
+                factor: 0.25,
+            })
         };
         let (job, element) = (JobId::job(7), JobId::element(7, 1));
-        let rows =
-            [(job, 1, of("ann", 9)), (job, 1, of("ann", 99)), (job, 2, of("bob", 5)), (element, 1, of("eve", 6))];
+        let rows = [
+            (job, 1, of("ann", 9)),
+            (job, 1, of("ann", 99)),
+            (job, 2, of("bob", 5)),
+            (element, 1, of("eve", 6)),
+        ];
         let changes = rows.map(|(job, attempt, charge)| Change::Charge((job, attempt, 0), charge));
         spool.commit(&changes).unwrap();
         spool.commit(&changes).unwrap();
@@ -131,14 +188,35 @@ mod tests {
         };
         assert_eq!(kept(&spool), [*of("bob", 5), *of("eve", 6), *of("ann", 9)]);
         let mut old = Vec::new();
-        spool.charges_before(Time(6), |charge| old.push(charge)).unwrap();
+        spool
+            .charges_before(Time(6), |charge| old.push(charge))
+            .unwrap();
         assert_eq!(old, [*of("bob", 5)]);
-        spool.commit(&[Change::Charge((job, 1, 1), of("ann", 7))]).unwrap();
-        assert_eq!(kept(&spool), [*of("bob", 5), *of("eve", 6), *of("ann", 7), *of("ann", 9)], "a part given back");
-        spool.commit(&[Change::Charge((job, 1, 1), of("ann", 8))]).unwrap();
+        spool
+            .commit(&[Change::Charge((job, 1, 1), of("ann", 7))])
+            .unwrap();
+        assert_eq!(
+            kept(&spool),
+            [*of("bob", 5), *of("eve", 6), *of("ann", 7), *of("ann", 9)],
+            "a part given back"
+        );
+        spool
+            .commit(&[Change::Charge((job, 1, 1), of("ann", 8))])
+            .unwrap();
         assert_eq!(kept(&spool).len(), 4);
-        spool.commit(&[Change::ForgetCharges(Time(8)), Change::Charge((element, 1, 0), of("eve", 6))]).unwrap();
-        spool.commit(&[Change::ForgetCharges(Time(6)), Change::Forget(job)]).unwrap();
-        assert_eq!(kept(&spool), [*of("eve", 6), *of("ann", 9)], "a charge outlives its job");
+        spool
+            .commit(&[
+                Change::ForgetCharges(Time(8)),
+                Change::Charge((element, 1, 0), of("eve", 6)),
+            ])
+            .unwrap();
+        spool
+            .commit(&[Change::ForgetCharges(Time(6)), Change::Forget(job)])
+            .unwrap();
+        assert_eq!(
+            kept(&spool),
+            [*of("eve", 6), *of("ann", 9)],
+            "a charge outlives its job"
+        );
     }
 }

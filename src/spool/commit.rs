@@ -1,6 +1,9 @@
 //! A tick's changes, written as one transaction.
 
-use super::{Spool, SpoolError, accounting, amendments, charges, cycles, load, oblivion, reservations, tellings, ties};
+use super::{
+    Spool, SpoolError, accounting, amendments, charges, cycles, load, oblivion, reservations,
+    tellings, ties,
+};
 use crate::model::accounting::Entry;
 use crate::model::amendment::Amendments;
 use crate::model::array::{Rewrite, Standing};
@@ -23,7 +26,8 @@ use rusqlite::{Transaction, params};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// With whom a job that waits shares its verdict: with its class, or with all that ask for the same.
+/// With whom a job that waits shares its verdict: with its class, or with all that ask for the
+/// same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kin {
     /// The jobs alike in everything.
@@ -100,7 +104,8 @@ pub enum Change {
 impl Spool {
     /// Writes all changes, or none, and waits until they are on disk.
     pub fn commit(&mut self, changes: &[Change]) -> Result<(), SpoolError> {
-        self.write_all(changes).map_err(|error| error.explained(&self.folder))
+        self.write_all(changes)
+            .map_err(|error| error.explained(&self.folder))
     }
 
     fn write_all(&mut self, changes: &[Change]) -> Result<(), SpoolError> {
@@ -125,12 +130,18 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
             Some(index) => {
                 write_element(transaction, job, index, *kin)?;
                 let sql = "UPDATE element SET spec = ?3 WHERE job = ?1 AND idx = ?2";
-                transaction.prepare_cached(sql)?.execute(params![job.id.number, index, json(&job.spec)?])?;
+                transaction.prepare_cached(sql)?.execute(params![
+                    job.id.number,
+                    index,
+                    json(&job.spec)?
+                ])?;
             }
         },
         Change::Token(uid, token, job, at) => {
             let sql = "INSERT OR IGNORE INTO token (uid, token, job, at) VALUES (?1, ?2, ?3, ?4)";
-            transaction.prepare_cached(sql)?.execute(params![uid, token, job.number, at.0])?;
+            transaction
+                .prepare_cached(sql)?
+                .execute(params![uid, token, job.number, at.0])?;
         }
         Change::Life(job, kin) => match job.id.index() {
             None => write_life(transaction, job, *kin)?,
@@ -142,7 +153,9 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::Clear => oblivion::clear(transaction)?,
         Change::Blob(digest, bytes) => {
             let sql = "INSERT OR IGNORE INTO blob (digest, bytes) VALUES (?1, ?2)";
-            transaction.prepare_cached(sql)?.execute(params![digest.0, &bytes[..]])?;
+            transaction
+                .prepare_cached(sql)?
+                .execute(params![digest.0, &bytes[..]])?;
         }
         Change::Event(at, job, event) => write_event(transaction, *at, *job, event)?,
         Change::Tie(tie, standing) => ties::write(transaction, tie, *standing)?,
@@ -153,13 +166,19 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::Entry(at, entry) => accounting::write(transaction, *at, entry)?,
         Change::ForgetEntries(before) => accounting::forget(transaction, *before)?,
         Change::Cycle(record) => cycles::write(transaction, record)?,
-        Change::Telling(resource, telling) => tellings::write(transaction, resource, telling.as_ref())?,
+        Change::Telling(resource, telling) => {
+            tellings::write(transaction, resource, telling.as_ref())?
+        }
         Change::Node(node) => {
             let sql = "INSERT OR REPLACE INTO node (name, node) VALUES (?1, ?2)";
-            transaction.prepare_cached(sql)?.execute(params![node.facts.name, json(node)?])?;
+            transaction
+                .prepare_cached(sql)?
+                .execute(params![node.facts.name, json(node)?])?;
         }
         Change::NodeGone(name) => {
-            transaction.prepare_cached("DELETE FROM node WHERE name = ?1")?.execute([name])?;
+            transaction
+                .prepare_cached("DELETE FROM node WHERE name = ?1")?
+                .execute([name])?;
         }
         Change::Queues(queues) => write_queues(transaction, queues)?,
         Change::Amendments(all) => amendments::write(transaction, all)?,
@@ -167,11 +186,16 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::ReservationGone(id) => reservations::remove(transaction, id)?,
         Change::ReservationEvent(at, id, event) => reservations::tell(transaction, *at, id, event)?,
         Change::ClockStep(since, ahead) => {
-            transaction.execute("INSERT INTO clock (since, ahead) VALUES (?1, ?2)", params![since.0, ahead])?;
+            transaction.execute(
+                "INSERT INTO clock (since, ahead) VALUES (?1, ?2)",
+                params![since.0, ahead],
+            )?;
         }
         Change::Meta(key, value) => {
             let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
-            transaction.prepare_cached(sql)?.execute(params![key, value])?;
+            transaction
+                .prepare_cached(sql)?
+                .execute(params![key, value])?;
         }
         Change::ForgetTokens(before) => {
             transaction.execute("DELETE FROM token WHERE at < ?1", [before.0])?;
@@ -195,7 +219,11 @@ pub(super) const NEVER_RUN: i64 = -1;
 
 /// The processor time used, for lists.
 fn cput(job: &Job) -> i64 {
-    if job.life.run.is_some() { job.life.used.cput.0 } else { NEVER_RUN }
+    if job.life.run.is_some() {
+        job.life.used.cput.0
+    } else {
+        NEVER_RUN
+    }
 }
 
 fn write_job(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(), SpoolError> {
@@ -243,7 +271,12 @@ fn write_life(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<
     Ok(())
 }
 
-fn write_element(transaction: &Transaction, job: &Job, index: u32, kin: Option<Kin>) -> Result<(), SpoolError> {
+fn write_element(
+    transaction: &Transaction,
+    job: &Job,
+    index: u32,
+    kin: Option<Kin>,
+) -> Result<(), SpoolError> {
     let sql =
         "INSERT INTO element (job, idx, state, cput, class, ended, life, shape) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
         ON CONFLICT DO UPDATE SET state = ?3, cput = ?4, class = coalesce(?5, class), ended = ?6, life = ?7,
@@ -261,14 +294,26 @@ fn write_element(transaction: &Transaction, job: &Job, index: u32, kin: Option<K
     Ok(())
 }
 
-fn write_standings(transaction: &Transaction, id: JobId, rewrite: &Rewrite) -> Result<(), SpoolError> {
+fn write_standings(
+    transaction: &Transaction,
+    id: JobId,
+    rewrite: &Rewrite,
+) -> Result<(), SpoolError> {
     for (first, last) in &rewrite.gone {
         let sql = "DELETE FROM standing WHERE job = ?1 AND first BETWEEN ?2 AND ?3";
-        transaction.prepare_cached(sql)?.execute(params![id.number, first, last])?;
+        transaction
+            .prepare_cached(sql)?
+            .execute(params![id.number, first, last])?;
     }
     for (first, last, standing) in &rewrite.runs {
-        let sql = "INSERT OR REPLACE INTO standing (job, first, last, standing) VALUES (?1, ?2, ?3, ?4)";
-        transaction.prepare_cached(sql)?.execute(params![id.number, first, last, word(*standing)])?;
+        let sql =
+            "INSERT OR REPLACE INTO standing (job, first, last, standing) VALUES (?1, ?2, ?3, ?4)";
+        transaction.prepare_cached(sql)?.execute(params![
+            id.number,
+            first,
+            last,
+            word(*standing)
+        ])?;
     }
     Ok(())
 }
@@ -282,43 +327,79 @@ fn word(standing: Standing) -> String {
     }
 }
 
-fn write_event(transaction: &Transaction, at: Time, job: JobId, event: &Event) -> Result<(), SpoolError> {
+fn write_event(
+    transaction: &Transaction,
+    at: Time,
+    job: JobId,
+    event: &Event,
+) -> Result<(), SpoolError> {
     let sql = "INSERT INTO event (job, idx, seq, at, event) VALUES
         (?1, ?2, (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE job = ?1 AND idx = ?2), ?3, ?4)";
-    transaction.prepare_cached(sql)?.execute(params![job.number, load::index(job), at.0, json(event)?])?;
+    transaction.prepare_cached(sql)?.execute(params![
+        job.number,
+        load::index(job),
+        at.0,
+        json(event)?
+    ])?;
     Ok(())
 }
 
-fn write_verdict(transaction: &Transaction, class: u64, verdict: Option<&(Reason, Time)>) -> Result<(), SpoolError> {
+fn write_verdict(
+    transaction: &Transaction,
+    class: u64,
+    verdict: Option<&(Reason, Time)>,
+) -> Result<(), SpoolError> {
     match verdict {
         Some((reason, since)) => {
             let sql = "INSERT OR REPLACE INTO verdict (class, reason, since) VALUES (?1, ?2, ?3)";
-            transaction.prepare_cached(sql)?.execute(params![signed(class), json(reason)?, since.0])?;
+            transaction.prepare_cached(sql)?.execute(params![
+                signed(class),
+                json(reason)?,
+                since.0
+            ])?;
         }
         None => {
-            transaction.prepare_cached("DELETE FROM verdict WHERE class = ?1")?.execute([signed(class)])?;
+            transaction
+                .prepare_cached("DELETE FROM verdict WHERE class = ?1")?
+                .execute([signed(class)])?;
         }
     }
     Ok(())
 }
 
-fn write_promise(transaction: &Transaction, job: JobId, promise: Option<&Promise>) -> Result<(), SpoolError> {
+fn write_promise(
+    transaction: &Transaction,
+    job: JobId,
+    promise: Option<&Promise>,
+) -> Result<(), SpoolError> {
     let key = params![job.number, load::index(job)];
     let Some(promise) = promise else {
-        transaction.prepare_cached("DELETE FROM promise WHERE job = ?1 AND idx = ?2")?.execute(key)?;
+        transaction
+            .prepare_cached("DELETE FROM promise WHERE job = ?1 AND idx = ?2")?
+            .execute(key)?;
         return Ok(());
     };
     let sql = "INSERT OR REPLACE INTO promise (job, idx, at, first, nodes, earmark) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let (at, first, nodes) = (promise.at.0, promise.first.0, json(&promise.nodes)?);
     let earmark = promise.earmark.map(|until| until.0);
-    transaction.prepare_cached(sql)?.execute(params![job.number, load::index(job), at, first, nodes, earmark])?;
+    transaction.prepare_cached(sql)?.execute(params![
+        job.number,
+        load::index(job),
+        at,
+        first,
+        nodes,
+        earmark
+    ])?;
     Ok(())
 }
 
 fn write_queues(transaction: &Transaction, queues: &[Queue]) -> Result<(), SpoolError> {
     transaction.execute("DELETE FROM queue", [])?;
     for queue in queues {
-        transaction.execute("INSERT INTO queue (name, queue) VALUES (?1, ?2)", params![queue.name, json(queue)?])?;
+        transaction.execute(
+            "INSERT INTO queue (name, queue) VALUES (?1, ?2)",
+            params![queue.name, json(queue)?],
+        )?;
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Jobs by the label they carry (Q29), in the history too. A job without one costs nothing: it is in no index.
+//! Jobs by the label they carry (Q29), in the history too. A job without one costs nothing: it is
+//! in no index.
 
 use super::{Spool, SpoolError};
 use crate::model::job::JobId;
@@ -16,7 +17,15 @@ impl Spool {
         let but = but.map_or(-1, super::load::number);
         let mut statement = self.connection.prepare_cached(sql)?;
         let row = |row: &rusqlite::Row| Ok((row.get::<_, u64>(0)?, row.get::<_, bool>(1)?));
-        let found = statement.query_row((mark.uid, &mark.text, but), row).optional()?;
-        Ok(found.map(|(number, is_array)| if is_array { JobId::array(number) } else { JobId::job(number) }))
+        let found = statement
+            .query_row((mark.uid, &mark.text, but), row)
+            .optional()?;
+        Ok(found.map(|(number, is_array)| {
+            if is_array {
+                JobId::array(number)
+            } else {
+                JobId::job(number)
+            }
+        }))
     }
 }

@@ -41,8 +41,16 @@ impl Spool {
         let sql = "SELECT token.job, coalesce(job.is_array, 0) FROM token LEFT JOIN job ON job.id = token.job
             WHERE token.uid = ?1 AND token.token = ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let found = statement.query_row((uid, token), |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        Ok(found.map(|(number, is_array)| if is_array { JobId::array(number) } else { JobId::job(number) }))
+        let found = statement
+            .query_row((uid, token), |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        Ok(found.map(|(number, is_array)| {
+            if is_array {
+                JobId::array(number)
+            } else {
+                JobId::job(number)
+            }
+        }))
     }
 
     /// The bytes stored under a digest.
@@ -67,9 +75,19 @@ impl Spool {
 
     /// The verdicts by class, each with since when it has been of its kind.
     pub fn verdicts(&self) -> Result<BTreeMap<u64, (Reason, Time)>, SpoolError> {
-        let mut statement = self.connection.prepare("SELECT class, reason, since FROM verdict")?;
-        let row = |row: &rusqlite::Row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, i64>(2)?));
-        let rows = statement.query_map([], row)?.collect::<Result<Vec<_>, _>>()?;
+        let mut statement = self
+            .connection
+            .prepare("SELECT class, reason, since FROM verdict")?;
+        let row = |row: &rusqlite::Row| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, i64>(2)?,
+            ))
+        };
+        let rows = statement
+            .query_map([], row)?
+            .collect::<Result<Vec<_>, _>>()?;
         let read = |(class, reason, since): (i64, String, i64)| {
             Ok((class as u64, (serde_json::from_str(&reason)?, Time(since))))
         };
@@ -84,14 +102,24 @@ impl Spool {
 
 /// The starts promised, each to a job or to an element of an array.
 pub(super) fn promises(connection: &Connection) -> Result<BTreeMap<JobId, Promise>, SpoolError> {
-    let mut statement = connection.prepare("SELECT job, idx, at, first, nodes, earmark FROM promise")?;
+    let mut statement =
+        connection.prepare("SELECT job, idx, at, first, nodes, earmark FROM promise")?;
     let (mut rows, mut promises) = (statement.query([])?, BTreeMap::new());
     while let Some(row) = rows.next()? {
         let (number, index): (u64, i64) = (row.get(0)?, row.get(1)?);
-        let id = u32::try_from(index).map_or(JobId::job(number), |index| JobId::element(number, index));
+        let id =
+            u32::try_from(index).map_or(JobId::job(number), |index| JobId::element(number, index));
         let nodes = serde_json::from_str(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?)?;
         let earmark = row.get::<_, Option<i64>>(5)?.map(Time);
-        promises.insert(id, Promise { at: Time(row.get(2)?), first: Time(row.get(3)?), nodes, earmark });
+        promises.insert(
+            id,
+            Promise {
+                at: Time(row.get(2)?),
+                first: Time(row.get(3)?),
+                nodes,
+                earmark,
+            },
+        );
     }
     Ok(promises)
 }
@@ -126,9 +154,13 @@ pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<Job>, Spo
     if let Some(index) = id.index() {
         return element(connection, id.number, index);
     }
-    let mut statement = connection.prepare_cached("SELECT id, spec, life FROM job WHERE id = ?1")?;
+    let mut statement =
+        connection.prepare_cached("SELECT id, spec, life FROM job WHERE id = ?1")?;
     let mut rows = statement.query([id.number])?;
-    let found = rows.next()?.map(|row| job_of(connection, row, &mut Specs::default())).transpose()?;
+    let found = rows
+        .next()?
+        .map(|row| job_of(connection, row, &mut Specs::default()))
+        .transpose()?;
     Ok(found.filter(|job| job.id == id))
 }
 
@@ -139,15 +171,25 @@ fn element(connection: &Connection, number: u64, index: u32) -> Result<Option<Jo
 }
 
 /// The element of an array that is known.
-pub(super) fn element_in(connection: &Connection, array: &Job, index: u32) -> Result<Option<Job>, SpoolError> {
-    let recorded = elements_where(connection, "e.job = ?1 AND e.idx = ?2", params![array.id.number, index])?;
+pub(super) fn element_in(
+    connection: &Connection,
+    array: &Job,
+    index: u32,
+) -> Result<Option<Job>, SpoolError> {
+    let recorded = elements_where(
+        connection,
+        "e.job = ?1 AND e.idx = ?2",
+        params![array.id.number, index],
+    )?;
     Ok(element_of(array, index, recorded.into_iter().next()))
 }
 
 /// An element of an array, which has this record or none. The record of one that waits is of the
 /// time before it was to run once more.
 pub(super) fn element_of(array: &Job, index: u32, recorded: Option<Job>) -> Option<Job> {
-    recorded.filter(|_| array.standing(index) != Some(Standing::Waiting)).or_else(|| array.unrecorded(index))
+    recorded
+        .filter(|_| array.standing(index) != Some(Standing::Waiting))
+        .or_else(|| array.unrecorded(index))
 }
 
 /// Elements that have a record, by SQL over the columns of `element e` and `job j`.
@@ -165,10 +207,17 @@ pub(super) fn elements_where(
     let (mut elements, mut specs) = (Vec::new(), Specs::default());
     while let Some(row) = rows.next()? {
         let spec = specs.read(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?;
-        let life: Life = serde_json::from_str(row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?)?;
+        let life: Life =
+            serde_json::from_str(row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?)?;
         let (owner, _): (Owner, IgnoredAny) =
             serde_json::from_str(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?)?;
-        elements.push(Job { id: JobId::element(row.get(0)?, row.get(1)?), owner, spec, life, elements: None });
+        elements.push(Job {
+            id: JobId::element(row.get(0)?, row.get(1)?),
+            owner,
+            spec,
+            life,
+            elements: None,
+        });
     }
     Ok(elements)
 }
@@ -182,37 +231,63 @@ impl Specs {
     fn read(&mut self, text: &str) -> Result<Arc<Spec>, SpoolError> {
         match &self.0 {
             Some((known, spec)) if known == text => Ok(spec.clone()),
-            _ => Ok(self.0.insert((text.to_string(), Arc::new(serde_json::from_str(text)?))).1.clone()),
+            _ => Ok(self
+                .0
+                .insert((text.to_string(), Arc::new(serde_json::from_str(text)?)))
+                .1
+                .clone()),
         }
     }
 }
 
 /// A job from a row that begins with id, spec, life.
-pub(super) fn job_of(connection: &Connection, row: &Row, specs: &mut Specs) -> Result<Job, SpoolError> {
+pub(super) fn job_of(
+    connection: &Connection,
+    row: &Row,
+    specs: &mut Specs,
+) -> Result<Job, SpoolError> {
     let spec = specs.read(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
-    let (owner, life): (Owner, Life) = serde_json::from_str(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?;
+    let (owner, life): (Owner, Life) =
+        serde_json::from_str(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?;
     let number = row.get(0)?;
-    let job = Job { id: JobId::job(number), owner, spec, life, elements: None };
+    let job = Job {
+        id: JobId::job(number),
+        owner,
+        spec,
+        life,
+        elements: None,
+    };
     match job.spec.array {
         None => Ok(job),
         Some(_) => {
             let elements = Some(Arc::new(standings(connection, number)?));
-            Ok(Job { id: JobId::array(number), elements, ..job })
+            Ok(Job {
+                id: JobId::array(number),
+                elements,
+                ..job
+            })
         }
     }
 }
 
 /// How the elements of an array stand.
 fn standings(connection: &Connection, number: u64) -> Result<Elements, SpoolError> {
-    let mut statement = connection.prepare_cached("SELECT first, last, standing FROM standing WHERE job = ?1")?;
+    let mut statement =
+        connection.prepare_cached("SELECT first, last, standing FROM standing WHERE job = ?1")?;
     let run = |row: &Row| {
         let word: String = row.get(2)?;
         Ok((row.get(0)?, row.get(1)?, word))
     };
-    let runs: Vec<(u32, u32, String)> = statement.query_map([number], run)?.collect::<Result<_, _>>()?;
+    let runs: Vec<(u32, u32, String)> = statement
+        .query_map([number], run)?
+        .collect::<Result<_, _>>()?;
     let known = |(first, last, word): (u32, u32, String)| Some((first, last, standing_of(&word)?));
     let known: Option<Vec<_>> = runs.into_iter().map(known).collect();
-    let damaged = || SpoolError::Io(std::io::Error::other(format!("damaged standings of array {number}[]")));
+    let damaged = || {
+        SpoolError::Io(std::io::Error::other(format!(
+            "damaged standings of array {number}[]"
+        )))
+    };
     Ok(Elements::of_runs(known.ok_or_else(damaged)?))
 }
 
@@ -226,22 +301,35 @@ fn standing_of(word: &str) -> Option<Standing> {
 
 pub(super) fn blob(connection: &Connection, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
     let mut statement = connection.prepare_cached("SELECT bytes FROM blob WHERE digest = ?1")?;
-    Ok(statement.query_row([digest.0], |row| row.get(0)).optional()?)
+    Ok(statement
+        .query_row([digest.0], |row| row.get(0))
+        .optional()?)
 }
 
 pub(super) fn nodes(connection: &Connection) -> Result<Vec<Node>, SpoolError> {
     let mut statement = connection.prepare("SELECT node FROM node ORDER BY name")?;
-    let texts: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    texts.iter().map(|text| Ok(serde_json::from_str(text)?)).collect()
+    let texts: Vec<String> = statement
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    texts
+        .iter()
+        .map(|text| Ok(serde_json::from_str(text)?))
+        .collect()
 }
 
 pub(super) fn clock(connection: &Connection) -> Result<ClockTable, SpoolError> {
-    let mut statement = connection.prepare("SELECT since, ahead FROM clock ORDER BY since, rowid")?;
-    let steps = statement.query_map([], |row| Ok((Time(row.get(0)?), row.get(1)?)))?.collect::<Result<_, _>>()?;
+    let mut statement =
+        connection.prepare("SELECT since, ahead FROM clock ORDER BY since, rowid")?;
+    let steps = statement
+        .query_map([], |row| Ok((Time(row.get(0)?), row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
     Ok(ClockTable::new(steps))
 }
 
-pub(super) fn meta<T: DeserializeOwned>(connection: &Connection, key: &str) -> Result<Option<T>, SpoolError> {
+pub(super) fn meta<T: DeserializeOwned>(
+    connection: &Connection,
+    key: &str,
+) -> Result<Option<T>, SpoolError> {
     let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
     let text: Option<String> = statement.query_row([key], |row| row.get(0)).optional()?;
     Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)

@@ -68,14 +68,28 @@ impl Lock {
         };
         filesystem::make_private(&folder).map_err(at(&folder))?;
         if let Some(kind) = filesystem::network(&folder).map_err(at(&folder))? {
-            return Err(LockError::Network { folder, kind, remedy: local_folder() });
+            return Err(LockError::Network {
+                folder,
+                kind,
+                remedy: local_folder(),
+            });
         }
         let path = folder.join("lock");
-        let file = File::options().create(true).append(true).open(&path).map_err(at(&path))?;
-        let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
-            nix::errno::Errno::EWOULDBLOCK => LockError::Held(folder.clone()),
-            errno => LockError::Io { path: path.clone(), error: errno.into() },
-        })?;
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(at(&path))?;
+        let file =
+            Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(
+                |(_, errno)| match errno {
+                    nix::errno::Errno::EWOULDBLOCK => LockError::Held(folder.clone()),
+                    errno => LockError::Io {
+                        path: path.clone(),
+                        error: errno.into(),
+                    },
+                },
+            )?;
         refuse_other_host(home, &folder)?;
         Ok(Lock { _file: file })
     }
@@ -95,12 +109,18 @@ fn refuse_other_host(home: &Home, folder: &Path) -> Result<(), LockError> {
 
 /// A folder on the local disk that no other user and no other host shares.
 fn local_folder() -> String {
-    format!("/var/tmp/lanai-{}-{}", nix::unistd::geteuid(), record::host())
+    format!(
+        "/var/tmp/lanai-{}-{}",
+        nix::unistd::geteuid(),
+        record::host()
+    )
 }
 
 /// Whether somebody holds the spool of `home`.
 pub fn is_held(home: &Home) -> bool {
-    let Ok(file) = File::open(home.spool().join("lock")) else { return false };
+    let Ok(file) = File::open(home.spool().join("lock")) else {
+        return false;
+    };
     Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
 }
 
@@ -109,7 +129,12 @@ mod tests {
     use super::*;
 
     fn home(folder: &Path) -> Home {
-        Home { state: folder.into(), runtime: folder.into(), config: folder.join("lanai.toml"), system: false }
+        Home {
+            state: folder.into(),
+            runtime: folder.into(),
+            config: folder.join("lanai.toml"),
+            system: false,
+        }
     }
 
     #[test]
@@ -131,10 +156,16 @@ mod tests {
         drop(Lock::take(&home).unwrap());
         record::write(&home, Path::new("/s")).unwrap();
         drop(Lock::take(&home).unwrap());
-        let foreign =
-            record::Record { machine: "elsewhere".into(), host: "ship".into(), ..record::read(&home).unwrap() };
+        let foreign = record::Record {
+            machine: "elsewhere".into(),
+            host: "ship".into(),
+            ..record::read(&home).unwrap()
+        };
         std::fs::write(home.record(), serde_json::to_vec(&foreign).unwrap()).unwrap();
         let refused = Lock::take(&home).unwrap_err().to_string();
-        assert!(refused.contains("host ship") && refused.contains("LANAI_HOME"), "{refused}");
+        assert!(
+            refused.contains("host ship") && refused.contains("LANAI_HOME"),
+            "{refused}"
+        );
     }
 }

@@ -110,13 +110,17 @@ pub fn run(connection: &mut Connection) -> Result<(), SpoolError> {
 pub fn check(connection: &Connection) -> Result<(), SpoolError> {
     match known_version(connection)? {
         version if version == STEPS.len() => Ok(()),
-        version => Err(SpoolError::Older { version, current: STEPS.len() }),
+        version => Err(SpoolError::Older {
+            version,
+            current: STEPS.len(),
+        }),
     }
 }
 
 fn known_version(connection: &Connection) -> Result<usize, SpoolError> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if tables > 0 && pragma("application_id")? != i64::from(APPLICATION) {
         return Err(SpoolError::Foreign);
     }
@@ -124,7 +128,10 @@ fn known_version(connection: &Connection) -> Result<usize, SpoolError> {
     usize::try_from(version)
         .ok()
         .filter(|&version| version <= STEPS.len())
-        .ok_or(SpoolError::Newer { version, current: STEPS.len() })
+        .ok_or(SpoolError::Newer {
+            version,
+            current: STEPS.len(),
+        })
 }
 
 #[cfg(test)]
@@ -135,10 +142,19 @@ mod tests {
     fn a_spool_of_any_older_schema_takes_the_steps_it_lacks() {
         for version in 0..STEPS.len() {
             let mut connection = Connection::open_in_memory().unwrap();
-            STEPS[..version].iter().for_each(|step| connection.execute_batch(step).unwrap());
-            connection.pragma_update(None, "application_id", APPLICATION).unwrap();
-            connection.pragma_update(None, "user_version", version as i64).unwrap();
-            assert!(matches!(check(&connection), Err(SpoolError::Older { .. })), "{version}");
+            STEPS[..version]
+                .iter()
+                .for_each(|step| connection.execute_batch(step).unwrap());
+            connection
+                .pragma_update(None, "application_id", APPLICATION)
+                .unwrap();
+            connection
+                .pragma_update(None, "user_version", version as i64)
+                .unwrap();
+            assert!(
+                matches!(check(&connection), Err(SpoolError::Older { .. })),
+                "{version}"
+            );
             run(&mut connection).unwrap();
             check(&connection).unwrap();
             connection.execute_batch("SELECT * FROM tie").unwrap();

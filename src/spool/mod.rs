@@ -57,7 +57,9 @@ pub enum SpoolError {
     #[error("it is not a Lanai spool: move that file away, or set LANAI_HOME to another folder")]
     Foreign,
     /// Written by a newer Lanai.
-    #[error("a newer Lanai has written it (schema {version}, this one knows {current}): run that version")]
+    #[error(
+        "a newer Lanai has written it (schema {version}, this one knows {current}): run that version"
+    )]
     Newer {
         /// Its schema.
         version: i64,
@@ -65,7 +67,9 @@ pub enum SpoolError {
         current: usize,
     },
     /// Not yet brought to our schema; only schedd does that.
-    #[error("it is of an older schema ({version}, current {current}): start schedd once to upgrade it")]
+    #[error(
+        "it is of an older schema ({version}, current {current}): start schedd once to upgrade it"
+    )]
     Older {
         /// Its schema.
         version: usize,
@@ -107,7 +111,9 @@ impl SpoolError {
     /// This error, or its cause where SQLite does not say which: it has the same code for a
     /// read-only file system, a missing file descriptor and a broken disk.
     fn explained(self, folder: &Path) -> SpoolError {
-        let SpoolError::Sqlite(error) = &self else { return self };
+        let SpoolError::Sqlite(error) = &self else {
+            return self;
+        };
         let is_vague = matches!(
             error.sqlite_error_code(),
             Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::ReadOnly)
@@ -147,7 +153,10 @@ impl Spool {
         connection.busy_timeout(Duration::from_secs(10))?;
         connection.set_prepared_statement_cache_capacity(64);
         migrations::run(&mut connection)?;
-        Ok(Spool { connection, folder: folder_of(file) })
+        Ok(Spool {
+            connection,
+            folder: folder_of(file),
+        })
     }
 }
 
@@ -171,7 +180,10 @@ impl Reader {
         let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         connection.busy_timeout(Duration::from_secs(2))?;
         migrations::check(&connection)?;
-        Ok(Some(Reader { connection, folder: folder_of(file) }))
+        Ok(Some(Reader {
+            connection,
+            folder: folder_of(file),
+        }))
     }
 }
 
@@ -217,12 +229,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("spool.db");
         let says = |file: &Path| Spool::open(file).map(|_| ()).unwrap_err().to_string();
-        Connection::open(&file).unwrap().execute_batch("CREATE TABLE cats (name TEXT)").unwrap();
+        Connection::open(&file)
+            .unwrap()
+            .execute_batch("CREATE TABLE cats (name TEXT)")
+            .unwrap();
         assert!(says(&file).contains("not a Lanai spool"));
         std::fs::write(&file, "x".repeat(5000)).unwrap();
         assert!(says(&file).contains("not a Lanai spool"));
         std::fs::remove_file(&file).unwrap();
-        Spool::open(&file).unwrap().connection.pragma_update(None, "user_version", 999).unwrap();
+        Spool::open(&file)
+            .unwrap()
+            .connection
+            .pragma_update(None, "user_version", 999)
+            .unwrap();
         assert!(says(&file).contains("newer Lanai"));
     }
 }

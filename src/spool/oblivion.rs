@@ -1,8 +1,8 @@
 //! How finished jobs leave the history.
 //!
-//! A job that is forgotten is gone at once for everybody who asks. What else is kept of it goes by and
-//! by: an array of a million elements leaves millions of rows, and nobody shall wait while they are
-//! taken away.
+//! A job that is forgotten is gone at once for everybody who asks. What else is kept of it goes by
+//! and by: an array of a million elements leaves millions of rows, and nobody shall wait while they
+//! are taken away.
 
 use super::{Spool, SpoolError};
 use crate::model::job::JobId;
@@ -21,21 +21,29 @@ const PORTION: usize = 20_000;
 impl Spool {
     /// Whether there is still something of jobs that are gone.
     pub fn has_remains(&self) -> Result<bool, SpoolError> {
-        let mut statement = self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM remains)")?;
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM remains)")?;
         Ok(statement.query_row([], |row| row.get(0))?)
     }
 }
 
 /// One job leaves, an array with its elements.
 pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
-    transaction.prepare_cached("DELETE FROM job WHERE id = ?1")?.execute([id.number])?;
-    transaction.prepare_cached("DELETE FROM tie WHERE job = ?1")?.execute([id.number])?;
-    transaction.prepare_cached("INSERT OR IGNORE INTO remains (job) VALUES (?1)")?.execute([id.number])?;
+    transaction
+        .prepare_cached("DELETE FROM job WHERE id = ?1")?
+        .execute([id.number])?;
+    transaction
+        .prepare_cached("DELETE FROM tie WHERE job = ?1")?
+        .execute([id.number])?;
+    transaction
+        .prepare_cached("INSERT OR IGNORE INTO remains (job) VALUES (?1)")?
+        .execute([id.number])?;
     Ok(())
 }
 
-/// All finished jobs leave that ended before, but for those whose node has still to report, and arrays
-/// with such elements.
+/// All finished jobs leave that ended before, but for those whose node has still to report, and
+/// arrays with such elements.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     super::reservations::purge(transaction, before)?;
     let old = "INSERT OR IGNORE INTO remains SELECT id FROM job WHERE state = 'F' AND ended < ?1
@@ -52,26 +60,35 @@ pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), Spool
 /// Scripts and environments leave that no job has any more.
 pub(super) fn sweep(transaction: &Transaction) -> Result<(), SpoolError> {
     let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";
-    transaction.execute(&format!("DELETE FROM blob WHERE digest NOT IN ({used})"), [])?;
+    transaction.execute(
+        &format!("DELETE FROM blob WHERE digest NOT IN ({used})"),
+        [],
+    )?;
     Ok(())
 }
 
 /// A portion of what is still there of jobs that are gone is taken away.
 pub(super) fn clear(transaction: &Transaction) -> Result<(), SpoolError> {
     let mut statement = transaction.prepare_cached("SELECT job FROM remains LIMIT ?1")?;
-    let jobs: Vec<i64> = statement.query_map([PORTION], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let jobs: Vec<i64> = statement
+        .query_map([PORTION], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
     let mut left = PORTION;
     for job in jobs {
         for (table, key) in OF_A_JOB {
             let first = format!("SELECT {key} FROM {table} WHERE job = ?1 ORDER BY {key} LIMIT ?2");
-            let portion = format!("DELETE FROM {table} WHERE job = ?1 AND {key} <= (SELECT max({key}) FROM ({first}))");
+            let portion = format!(
+                "DELETE FROM {table} WHERE job = ?1 AND {key} <= (SELECT max({key}) FROM ({first}))"
+            );
             let gone = transaction.prepare_cached(&portion)?.execute((job, left))?;
             left = left.saturating_sub(gone);
             if left == 0 {
                 return Ok(());
             }
         }
-        transaction.prepare_cached("DELETE FROM remains WHERE job = ?1")?.execute([job])?;
+        transaction
+            .prepare_cached("DELETE FROM remains WHERE job = ?1")?
+            .execute([job])?;
     }
     Ok(())
 }
@@ -93,13 +110,19 @@ mod tests {
     /// A spool with an array of so many elements that is over, and the last of them.
     fn spool(folder: &tempfile::TempDir, count: u32) -> (Spool, Job) {
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
-        let moment = Moment { now: Time(5), ..fixture::moment(0) };
+        let moment = Moment {
+            now: Time(5),
+            ..fixture::moment(0)
+        };
         let mut array = cluster("1 x ncpus=1").job(7, &format!("array=1-{count}"));
         let mut changes = Vec::new();
         let mut last = None;
         for index in 1..=count {
             let mut element = array.unrecorded(index).unwrap();
-            element.life.run = Some(Run { open: false, ..Run::new(1, Vec::new(), Time(1)) });
+            element.life.run = Some(Run {
+                open: false,
+                ..Run::new(1, Vec::new(), Time(1))
+            });
             element.life.state = State::Finished;
             array.element_stands(index, Standing::Ended(0), moment);
             changes.push(Change::Event(Time(1), element.id, Event::Submitted));
@@ -107,15 +130,25 @@ mod tests {
             last = Some(element);
         }
         assert_eq!(array.life.state, State::Finished);
-        let rewrite = Arc::make_mut(array.elements.as_mut().unwrap()).take_unwritten().unwrap();
-        changes.extend([Change::Job(Arc::new(array), None), Change::Elements(ID, rewrite)]);
+        let rewrite = Arc::make_mut(array.elements.as_mut().unwrap())
+            .take_unwritten()
+            .unwrap();
+        changes.extend([
+            Change::Job(Arc::new(array), None),
+            Change::Elements(ID, rewrite),
+        ]);
         spool.commit(&changes).unwrap();
         (spool, last.unwrap())
     }
 
     fn rows(spool: &Spool) -> usize {
         let count = |table: &str| format!("SELECT count(*) FROM {table}");
-        let of = |table: &str| -> usize { spool.connection.query_row(&count(table), [], |row| row.get(0)).unwrap() };
+        let of = |table: &str| -> usize {
+            spool
+                .connection
+                .query_row(&count(table), [], |row| row.get(0))
+                .unwrap()
+        };
         OF_A_JOB.iter().map(|(table, _)| of(table)).sum()
     }
 
@@ -124,9 +157,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let count = PORTION as u32 + 10;
         let (mut spool, _) = spool(&folder, count);
-        assert_eq!((rows(&spool), spool.has_remains().unwrap()), (2 * count as usize + 1, false));
+        assert_eq!(
+            (rows(&spool), spool.has_remains().unwrap()),
+            (2 * count as usize + 1, false)
+        );
         spool.commit(&[Change::Purge(Time(6))]).unwrap();
-        assert!(spool.job(ID).unwrap().is_none() && spool.job(JobId::element(7, 1)).unwrap().is_none());
+        assert!(
+            spool.job(ID).unwrap().is_none() && spool.job(JobId::element(7, 1)).unwrap().is_none()
+        );
         assert_eq!(rows(&spool), 2 * count as usize + 1);
         for left in [count as usize + 11, 21, 0] {
             assert!(spool.has_remains().unwrap());
@@ -141,11 +179,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut spool, mut last) = spool(&folder, 3);
         last.life.run = Some(Run::new(2, Vec::new(), Time(1)));
-        spool.commit(&[Change::Life(Arc::new(last.clone()), None)]).unwrap();
+        spool
+            .commit(&[Change::Life(Arc::new(last.clone()), None)])
+            .unwrap();
         spool.commit(&[Change::Purge(Time(6))]).unwrap();
         assert!(spool.job(ID).unwrap().is_some());
         last.life.run = None;
-        spool.commit(&[Change::Life(Arc::new(last), None), Change::Purge(Time(6))]).unwrap();
+        spool
+            .commit(&[Change::Life(Arc::new(last), None), Change::Purge(Time(6))])
+            .unwrap();
         assert!(spool.job(ID).unwrap().is_none());
     }
 }

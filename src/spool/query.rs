@@ -40,8 +40,16 @@ pub struct Viewer {
 impl Viewer {
     /// The user of the installation itself, who may see everything.
     pub fn own() -> Viewer {
-        let Account { name: user, uid, gid, .. } = user::own();
-        Viewer { owner: Owner { user, uid, gid }, privileged: true }
+        let Account {
+            name: user,
+            uid,
+            gid,
+            ..
+        } = user::own();
+        Viewer {
+            owner: Owner { user, uid, gid },
+            privileged: true,
+        }
     }
 }
 
@@ -51,46 +59,76 @@ type Each<'a> = &'a mut dyn FnMut(Answer) -> Result<(), SpoolError>;
 impl Reader {
     /// Whether any node is known.
     pub fn has_nodes(&self) -> Result<bool, SpoolError> {
-        Ok(self.connection.query_row("SELECT EXISTS (SELECT 1 FROM node)", [], |row| row.get(0))?)
+        Ok(self
+            .connection
+            .query_row("SELECT EXISTS (SELECT 1 FROM node)", [], |row| row.get(0))?)
     }
 
     /// Answers part by part, the server's facts first. What `each` says ends the answer early.
-    pub fn answer(&mut self, question: &Question, viewer: Viewer, each: Each) -> Result<(), SpoolError> {
+    pub fn answer(
+        &mut self,
+        question: &Question,
+        viewer: Viewer,
+        each: Each,
+    ) -> Result<(), SpoolError> {
         // One transaction: all parts are of one moment.
         let connection = self.connection.transaction()?;
         let server = server(&connection, &viewer)?;
         let sees_others = viewer.privileged || server.query_other_jobs;
-        let visible = Visible { history: server.history, only: (!sees_others).then(|| viewer.owner.clone()) };
+        let visible = Visible {
+            history: server.history,
+            only: (!sees_others).then(|| viewer.owner.clone()),
+        };
         let shown = if server.history { "1" } else { "state <> 'F'" };
         each(Answer::Server(Box::new(server)))?;
         match question {
             // What is to come is not in the spool.
             Question::Server | Question::Ahead(_) => Ok(()),
-            Question::Accounts(inquiry, keys) => accounts::tallies(&connection, inquiry, keys, each),
+            Question::Accounts(inquiry, keys) => {
+                accounts::tallies(&connection, inquiry, keys, each)
+            }
             Question::Entries(inquiry, jobs) => accounts::entries(&connection, inquiry, jobs, each),
             Question::Queues => each(Answer::Queues(census::queues(&connection, shown)?)),
             Question::Nodes => each(Answer::Nodes(census::nodes(&connection)?)),
             Question::Objects => {
-                let mut objects: Vec<Described> = load::meta(&connection, ServerFacts::OBJECTS)?.unwrap_or_default();
-                objects.retain(|described| viewer.privileged || !matches!(described.target, Target::Hook(_)));
+                let mut objects: Vec<Described> =
+                    load::meta(&connection, ServerFacts::OBJECTS)?.unwrap_or_default();
+                objects.retain(|described| {
+                    viewer.privileged || !matches!(described.target, Target::Hook(_))
+                });
                 each(Answer::Objects(objects))
             }
             Question::Cycles if !viewer.privileged => Ok(()),
             Question::Cycles => {
                 let all = super::cycles::all(&connection)?;
-                all.chunks(PART).try_for_each(|part| each(Answer::Cycles(part.to_vec())))
+                all.chunks(PART)
+                    .try_for_each(|part| each(Answer::Cycles(part.to_vec())))
             }
-            Question::Reservations => each(Answer::Reservations(super::reservations::all(&connection)?)),
-            Question::JobsById(ids, detail) => Search::new(&connection, *detail, viewer, visible)?.by_id(ids, each),
-            Question::Jobs(filter, detail) => Search::new(&connection, *detail, viewer, visible)?.all(filter, each),
+            Question::Reservations => {
+                each(Answer::Reservations(super::reservations::all(&connection)?))
+            }
+            Question::JobsById(ids, detail) => {
+                Search::new(&connection, *detail, viewer, visible)?.by_id(ids, each)
+            }
+            Question::Jobs(filter, detail) => {
+                Search::new(&connection, *detail, viewer, visible)?.all(filter, each)
+            }
             Question::Trace(id) => {
                 let mut search = Search::new(&connection, Detail::Whole, viewer, visible)?;
                 let is_shown = sees_others || search.shown(*id)?.is_some();
                 search.by_id(&[*id], each)?;
-                if is_shown { super::trace::tell(&connection, *id, each) } else { Ok(()) }
+                if is_shown {
+                    super::trace::tell(&connection, *id, each)
+                } else {
+                    Ok(())
+                }
             }
             Question::Offer { queue, except } => {
-                let wanted = offer::Wanted { folder: &self.folder, queue, except };
+                let wanted = offer::Wanted {
+                    folder: &self.folder,
+                    queue,
+                    except,
+                };
                 offer::tell(&connection, &wanted, &viewer, each)
             }
             Question::Elements(id, only, detail) => {
@@ -102,17 +140,32 @@ impl Reader {
 
 fn server(connection: &Connection, viewer: &Viewer) -> Result<ServerFacts, SpoolError> {
     let facts: Option<ServerFacts> = load::meta(connection, "server")?;
-    let facts = facts.ok_or_else(|| std::io::Error::other("the spool is new: no schedd has finished its start yet"))?;
+    let facts = facts.ok_or_else(|| {
+        std::io::Error::other("the spool is new: no schedd has finished its start yet")
+    })?;
     let table = load::clock(connection)?;
     let saved: Option<Saved> = load::meta(connection, "clock")?;
     // A machine that has been started anew, with no schedd yet.
     let by_wall = || table.time(clock::wall());
     let now = saved.and_then(|saved| saved.at(clock::since_boot(), &clock::boot_id()));
-    let (now, fair_shares) = (now.unwrap_or_else(by_wall), load::meta(connection, ServerFacts::FAIR_SHARES)?);
+    let (now, fair_shares) = (
+        now.unwrap_or_else(by_wall),
+        load::meta(connection, ServerFacts::FAIR_SHARES)?,
+    );
     let fair_shares = fair_shares.unwrap_or_default();
-    Ok(ServerFacts { now, clock: table, privileged: viewer.privileged, fair_shares, ..facts })
+    Ok(ServerFacts {
+        now,
+        clock: table,
+        privileged: viewer.privileged,
+        fair_shares,
+        ..facts
+    })
 }
 
 fn state_of(letter: &str) -> State {
-    letter.chars().next().and_then(State::from_letter).unwrap_or(State::Finished)
+    letter
+        .chars()
+        .next()
+        .and_then(State::from_letter)
+        .unwrap_or(State::Finished)
 }

@@ -21,31 +21,51 @@ impl Spool {
 
 pub(super) fn all(connection: &Connection) -> Result<Vec<Reservation>, SpoolError> {
     let mut statement = connection.prepare("SELECT reservation FROM reservation ORDER BY id")?;
-    let texts: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    texts.iter().map(|text| Ok(serde_json::from_str(text)?)).collect()
+    let texts: Vec<String> = statement
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    texts
+        .iter()
+        .map(|text| Ok(serde_json::from_str(text)?))
+        .collect()
 }
 
-pub(super) fn write(transaction: &Transaction, reservation: &Reservation) -> Result<(), SpoolError> {
+pub(super) fn write(
+    transaction: &Transaction,
+    reservation: &Reservation,
+) -> Result<(), SpoolError> {
     let sql = "INSERT OR REPLACE INTO reservation (id, reservation) VALUES (?1, ?2)";
-    transaction.prepare_cached(sql)?.execute(params![reservation.id, serde_json::to_string(reservation)?])?;
+    transaction
+        .prepare_cached(sql)?
+        .execute(params![reservation.id, serde_json::to_string(reservation)?])?;
     Ok(())
 }
 
 pub(super) fn remove(transaction: &Transaction, id: &str) -> Result<(), SpoolError> {
-    transaction.prepare_cached("DELETE FROM reservation WHERE id = ?1")?.execute([id])?;
+    transaction
+        .prepare_cached("DELETE FROM reservation WHERE id = ?1")?
+        .execute([id])?;
     Ok(())
 }
 
-pub(super) fn tell(transaction: &Transaction, at: Time, id: &str, event: &Happened) -> Result<(), SpoolError> {
+pub(super) fn tell(
+    transaction: &Transaction,
+    at: Time,
+    id: &str,
+    event: &Happened,
+) -> Result<(), SpoolError> {
     let sql = "INSERT INTO reservation_event (id, seq, at, event) VALUES
         (?1, (SELECT coalesce(max(seq), 0) + 1 FROM reservation_event WHERE id = ?1), ?2, ?3)";
-    transaction.prepare_cached(sql)?.execute(params![id, at.0, serde_json::to_string(event)?])?;
+    transaction
+        .prepare_cached(sql)?
+        .execute(params![id, at.0, serde_json::to_string(event)?])?;
     Ok(())
 }
 
 /// What happened before to reservations that are no more leaves the history.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
-    let sql = "DELETE FROM reservation_event WHERE at < ?1 AND id NOT IN (SELECT id FROM reservation)";
+    let sql =
+        "DELETE FROM reservation_event WHERE at < ?1 AND id NOT IN (SELECT id FROM reservation)";
     transaction.execute(sql, [before.0])?;
     Ok(())
 }
@@ -63,14 +83,33 @@ mod tests {
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
         let reservation = reservation(2);
         let happened = |at| Change::ReservationEvent(Time(at), "R12".into(), Happened::Began);
-        spool.commit(&[Change::Reservation(Arc::new(reservation.clone())), happened(1), happened(2)]).unwrap();
+        spool
+            .commit(&[
+                Change::Reservation(Arc::new(reservation.clone())),
+                happened(1),
+                happened(2),
+            ])
+            .unwrap();
         assert_eq!(spool.reservations().unwrap(), [reservation]);
         let events = |spool: &Spool| -> usize {
-            spool.connection.query_row("SELECT count(*) FROM reservation_event", [], |row| row.get(0)).unwrap()
+            spool
+                .connection
+                .query_row("SELECT count(*) FROM reservation_event", [], |row| {
+                    row.get(0)
+                })
+                .unwrap()
         };
         spool.commit(&[Change::Purge(Time(2))]).unwrap();
         assert_eq!(events(&spool), 2);
-        spool.commit(&[Change::ReservationGone("R12".into()), Change::Purge(Time(2))]).unwrap();
-        assert_eq!((spool.reservations().unwrap().len(), events(&spool)), (0, 1));
+        spool
+            .commit(&[
+                Change::ReservationGone("R12".into()),
+                Change::Purge(Time(2)),
+            ])
+            .unwrap();
+        assert_eq!(
+            (spool.reservations().unwrap().len(), events(&spool)),
+            (0, 1)
+        );
     }
 }

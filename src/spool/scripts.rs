@@ -36,14 +36,18 @@ pub struct Scripts {
 impl Scripts {
     /// The scripts of the spool in this folder.
     pub fn of(spool: &Path) -> Scripts {
-        Scripts { spool: spool.to_path_buf(), folder: spool.join("scripts") }
+        Scripts {
+            spool: spool.to_path_buf(),
+            folder: spool.join("scripts"),
+        }
     }
 
     /// Writes a script. Its file is on disk when this returns.
     pub fn store(&self, bytes: &[u8]) -> Result<Digest, SpoolError> {
         let digest = digest(bytes);
         let path = self.path(digest);
-        self.write(&path, bytes).map_err(|error| self.explain(error, &path))?;
+        self.write(&path, bytes)
+            .map_err(|error| self.explain(error, &path))?;
         Ok(digest)
     }
 
@@ -120,8 +124,9 @@ impl Scripts {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(|error| self.explain(error, &self.folder))?,
         };
-        let names: io::Result<Vec<String>> =
-            entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
+        let names: io::Result<Vec<String>> = entries
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect();
         names.map_err(|error| self.explain(error, &self.folder))
     }
 
@@ -131,9 +136,10 @@ impl Scripts {
 
     fn explain(&self, error: io::Error, path: &Path) -> SpoolError {
         match SpoolError::of_file(error, &self.spool) {
-            SpoolError::Io(error) => {
-                SpoolError::Io(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
-            }
+            SpoolError::Io(error) => SpoolError::Io(io::Error::new(
+                error.kind(),
+                format!("{}: {error}", path.display()),
+            )),
             error => error,
         }
     }
@@ -141,7 +147,12 @@ impl Scripts {
 
 fn write_part(part: &Path, bytes: &[u8]) -> io::Result<()> {
     fault::point("script.create")?;
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(part)?;
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(part)?;
     file.write_all(bytes)?;
     fault::point("script.sync")?;
     file.sync_all()?;
@@ -174,7 +185,11 @@ impl Spool {
 }
 
 /// The script stored under a digest, in the database or in a file of the spool's folder.
-pub(super) fn script(connection: &Connection, folder: &Path, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
+pub(super) fn script(
+    connection: &Connection,
+    folder: &Path,
+    digest: Digest,
+) -> Result<Option<Vec<u8>>, SpoolError> {
     match load::blob(connection, digest)? {
         Some(bytes) => Ok(Some(bytes)),
         None => Scripts::of(folder).read(digest),
@@ -194,7 +209,10 @@ impl Reader {
     pub fn has_script(&self, digest: Digest) -> Result<bool, SpoolError> {
         let sql = "SELECT 1 FROM job WHERE script = ?1 ORDER BY id DESC LIMIT 1";
         let mut statement = self.connection.prepare_cached(sql)?;
-        Ok(statement.query_row([digest.0], |_| Ok(())).optional()?.is_some())
+        Ok(statement
+            .query_row([digest.0], |_| Ok(()))
+            .optional()?
+            .is_some())
     }
 }
 
@@ -211,7 +229,10 @@ mod tests {
 
     fn job_with(script: Digest) -> Change {
         let mut job: Job = cluster("1 x ncpus=1").job(7, "select=1:ncpus=1");
-        job.spec = Arc::new(Spec { program: Program::Script(script), ..Spec::clone(&job.spec) });
+        job.spec = Arc::new(Spec {
+            program: Program::Script(script),
+            ..Spec::clone(&job.spec)
+        });
         Change::Job(Arc::new(job), None)
     }
 
@@ -223,10 +244,17 @@ mod tests {
         let digest = scripts.store(&bytes).unwrap();
         assert_eq!(scripts.read(digest).unwrap(), Some(bytes.clone()));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&scripts.folder), mode(&scripts.path(digest))), (0o700, 0o600));
+        assert_eq!(
+            (mode(&scripts.folder), mode(&scripts.path(digest))),
+            (0o700, 0o600)
+        );
         fs::write(scripts.path(digest), "damaged").unwrap();
         scripts.store(&bytes).unwrap();
-        assert_eq!(scripts.read(digest).unwrap(), Some(bytes), "a damaged file is written again");
+        assert_eq!(
+            scripts.read(digest).unwrap(),
+            Some(bytes),
+            "a damaged file is written again"
+        );
         scripts.remove(digest).unwrap();
         assert_eq!(scripts.read(digest).unwrap(), None);
         scripts.remove(digest).unwrap();
@@ -256,7 +284,9 @@ mod tests {
         spool.commit(&[job_with(used)]).unwrap();
         let reader = Reader::open(&database).unwrap().unwrap();
         assert!(reader.has_script(used).unwrap() && !reader.has_script(kept).unwrap());
-        scripts.remove_unused(&database, |digest| digest == kept).unwrap();
+        scripts
+            .remove_unused(&database, |digest| digest == kept)
+            .unwrap();
         let mut left = scripts.names().unwrap();
         left.sort();
         let mut expected = [used, kept].map(name_of);

@@ -1,5 +1,5 @@
-//! What was last told of the resources of the whole system, by who knows: it holds until something else is
-//! told, whatever becomes of schedd.
+//! What was last told of the resources of the whole system, by who knows: it holds until something
+//! else is told, whatever becomes of schedd.
 
 use super::{Spool, SpoolError};
 use crate::model::pool::Telling;
@@ -13,19 +13,32 @@ pub(super) const SCHEMA: &str =
 impl Spool {
     /// All that was told, by resource.
     pub fn tellings(&self) -> Result<BTreeMap<String, Telling>, SpoolError> {
-        let mut statement = self.connection.prepare("SELECT resource, telling FROM telling")?;
+        let mut statement = self
+            .connection
+            .prepare("SELECT resource, telling FROM telling")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let texts: Vec<(String, String)> = rows.collect::<Result<_, _>>()?;
-        texts.into_iter().map(|(resource, telling)| Ok((resource, serde_json::from_str(&telling)?))).collect()
+        texts
+            .into_iter()
+            .map(|(resource, telling)| Ok((resource, serde_json::from_str(&telling)?)))
+            .collect()
     }
 }
 
-pub(super) fn write(transaction: &Transaction, resource: &str, telling: Option<&Telling>) -> Result<(), SpoolError> {
+pub(super) fn write(
+    transaction: &Transaction,
+    resource: &str,
+    telling: Option<&Telling>,
+) -> Result<(), SpoolError> {
     let Some(telling) = telling else {
-        transaction.prepare_cached("DELETE FROM telling WHERE resource = ?1")?.execute([resource])?;
+        transaction
+            .prepare_cached("DELETE FROM telling WHERE resource = ?1")?
+            .execute([resource])?;
         return Ok(());
     };
     let sql = "INSERT OR REPLACE INTO telling (resource, telling) VALUES (?1, ?2)";
-    transaction.prepare_cached(sql)?.execute(params![resource, serde_json::to_string(telling)?])?;
+    transaction
+        .prepare_cached(sql)?
+        .execute(params![resource, serde_json::to_string(telling)?])?;
     Ok(())
 }

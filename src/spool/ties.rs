@@ -34,7 +34,13 @@ impl Spool {
             let kind = Kind::from_name(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?);
             let Some(kind) = kind else { continue };
             let job = named(row.get(0)?, row.get(1)?);
-            ties.push(Tie { job, edge: Edge { kind, job: named(row.get(3)?, row.get(4)?) } });
+            ties.push(Tie {
+                job,
+                edge: Edge {
+                    kind,
+                    job: named(row.get(3)?, row.get(4)?),
+                },
+            });
         }
         Ok(ties)
     }
@@ -46,11 +52,18 @@ impl Spool {
 }
 
 fn named(number: u64, is_array: bool) -> JobId {
-    JobId { number, part: if is_array { Part::Array } else { Part::Whole } }
+    JobId {
+        number,
+        part: if is_array { Part::Array } else { Part::Whole },
+    }
 }
 
 /// Adds a bond, or changes how it stands.
-pub(super) fn write(transaction: &Transaction, tie: &Tie, standing: Standing) -> Result<(), SpoolError> {
+pub(super) fn write(
+    transaction: &Transaction,
+    tie: &Tie,
+    standing: Standing,
+) -> Result<(), SpoolError> {
     let sql =
         "INSERT INTO tie (job, job_is_array, kind, other, other_is_array, standing) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
         ON CONFLICT (other, kind, job) DO UPDATE SET standing = excluded.standing";
@@ -74,7 +87,8 @@ pub(super) fn exist(connection: &Connection) -> Result<bool, SpoolError> {
 /// The bonds of a job as it shows them: what it waits for, then who waits for it, then the others
 /// of its `runone` set.
 pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<Link>, SpoolError> {
-    let waits_for = "SELECT kind, other, other_is_array, state FROM tie LEFT JOIN job ON job.id = other
+    let waits_for =
+        "SELECT kind, other, other_is_array, state FROM tie LEFT JOIN job ON job.id = other
         WHERE tie.job = ?1 AND standing <> 1 AND kind <> 'runone' ORDER BY tie.rowid LIMIT ?2";
     let waited_for = "SELECT kind, job, job_is_array, NULL FROM tie
         WHERE other = ?1 AND kind <> 'runone' ORDER BY tie.rowid LIMIT ?2";
@@ -83,7 +97,13 @@ pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<Link>, Spo
         WHERE own.job = ?1 AND own.kind = 'runone' AND own.standing <> 1 AND mate.standing <> 1 AND mate.job <> ?1
         ORDER BY mate.rowid LIMIT ?2";
     let mut links = found(connection, waits_for, id)?;
-    let mirrored = |link: Link| Link { edge: Edge { kind: link.edge.kind.mirrored(), ..link.edge }, ..link };
+    let mirrored = |link: Link| Link {
+        edge: Edge {
+            kind: link.edge.kind.mirrored(),
+            ..link.edge
+        },
+        ..link
+    };
     links.extend(found(connection, waited_for, id)?.into_iter().map(mirrored));
     links.extend(found(connection, rivals, id)?);
     Ok(links)
@@ -94,10 +114,19 @@ fn found(connection: &Connection, sql: &str, id: JobId) -> Result<Vec<Link>, Spo
     let mut rows = statement.query([id.number, SHOWN])?;
     let mut links = Vec::new();
     while let Some(row) = rows.next()? {
-        let Some(kind) = Kind::from_name(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?) else { continue };
+        let Some(kind) = Kind::from_name(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)
+        else {
+            continue;
+        };
         let letter: Option<String> = row.get(3)?;
         let state = letter.and_then(|letter| State::from_letter(letter.chars().next()?));
-        links.push(Link { edge: Edge { kind, job: named(row.get(1)?, row.get(2)?) }, state });
+        links.push(Link {
+            edge: Edge {
+                kind,
+                job: named(row.get(1)?, row.get(2)?),
+            },
+            state,
+        });
     }
     Ok(links)
 }

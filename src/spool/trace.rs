@@ -22,7 +22,11 @@ pub(super) fn tell(
     let mut part = Vec::new();
     of_job(connection, id, &mut |at, event| {
         part.push((at, event));
-        if part.len() < PART { Ok(()) } else { each(Answer::Events(std::mem::take(&mut part))) }
+        if part.len() < PART {
+            Ok(())
+        } else {
+            each(Answer::Events(std::mem::take(&mut part)))
+        }
     })?;
     each(Answer::Events(part))
 }
@@ -33,7 +37,8 @@ fn of_job(
     id: JobId,
     each: &mut dyn FnMut(Time, Event) -> Result<(), SpoolError>,
 ) -> Result<(), SpoolError> {
-    let mut statement = connection.prepare("SELECT at, event FROM event WHERE job = ?1 AND idx = ?2 ORDER BY seq")?;
+    let mut statement = connection
+        .prepare("SELECT at, event FROM event WHERE job = ?1 AND idx = ?2 ORDER BY seq")?;
     let mut rows = statement.query((load::number(id), load::index(id)))?;
     while let Some(row) = rows.next()? {
         let event = serde_json::from_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;

@@ -1,8 +1,11 @@
-//! Calls of programs that are not ours, as whoever they are to run: with an environment and an input of
-//! their own, heard while they speak, ended with all that they have started. Nobody waits here: who
-//! called watches [`Called::watched`].
+//! Calls of programs that are not ours, as whoever they are to run: with an environment and an
+//! input of their own, heard while they speak, ended with all that they have started. Nobody waits
+//! here: who called watches [`Called::watched`].
 
-#![allow(clippy::disallowed_methods, reason = "one of the places that start programs of others")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "one of the places that start programs of others"
+)]
 
 use super::cgroup::Cgroup;
 use super::complaints::Complaints;
@@ -69,8 +72,13 @@ impl Call<'_> {
         let (program, arguments) = self.words.split_first().ok_or(ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
         command.args(arguments).current_dir("/").process_group(0);
-        command.env_clear().env("PATH", PATH).envs(self.environment.iter().copied());
-        let identity = self.identity.map(|(account, groups)| (account.clone(), groups.to_vec()));
+        command
+            .env_clear()
+            .env("PATH", PATH)
+            .envs(self.environment.iter().copied());
+        let identity = self
+            .identity
+            .map(|(account, groups)| (account.clone(), groups.to_vec()));
         // SAFETY: between fork and exec only system calls are made, none of which allocates.
         unsafe {
             command.pre_exec(move || {
@@ -78,7 +86,9 @@ impl Call<'_> {
                     // Zero is the process that writes. Where it cannot be moved, the limits remain.
                     let _ = members.write(b"0");
                 }
-                limits.iter().try_for_each(|&(resource, most)| lower(resource, most))?;
+                limits
+                    .iter()
+                    .try_for_each(|&(resource, most)| lower(resource, most))?;
                 if let Some((account, groups)) = &identity {
                     user::become_user(account, groups)?;
                 }
@@ -90,11 +100,24 @@ impl Call<'_> {
                 process::unblock_signals()
             });
         }
-        let (input, complaints) = (Stdio::from(process::in_memory(self.input)?), Complaints::new()?);
-        let mut child = command.stdin(input).stdout(Stdio::piped()).stderr(complaints.desk()?).spawn()?;
+        let (input, complaints) = (
+            Stdio::from(process::in_memory(self.input)?),
+            Complaints::new()?,
+        );
+        let mut child = command
+            .stdin(input)
+            .stdout(Stdio::piped())
+            .stderr(complaints.desk()?)
+            .spawn()?;
         let out = child.stdout.take();
         match follow(&child, out.as_ref()) {
-            Ok(ended) => Ok(Called { child, ended, out, said: Vec::new(), complaints }),
+            Ok(ended) => Ok(Called {
+                child,
+                ended,
+                out,
+                said: Vec::new(),
+                complaints,
+            }),
             Err(error) => {
                 let _ = child.kill().and_then(|()| child.wait());
                 Err(error)
@@ -118,11 +141,13 @@ fn follow(child: &Child, out: Option<&ChildStdout>) -> io::Result<OwnedFd> {
 impl Called {
     /// What becomes readable when there is something to [hear](Called::hear).
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [self.ended.as_fd()].into_iter().chain(self.out.as_ref().map(AsFd::as_fd))
+        [self.ended.as_fd()]
+            .into_iter()
+            .chain(self.out.as_ref().map(AsFd::as_fd))
     }
 
-    /// Takes in what it has said; all of it, once it has ended, and None before that. What it has left
-    /// running ends then.
+    /// Takes in what it has said; all of it, once it has ended, and None before that. What it has
+    /// left running ends then.
     pub fn hear(&mut self) -> Option<io::Result<Said>> {
         let over = process::is_over(&self.ended);
         self.listen();
@@ -139,7 +164,10 @@ impl Called {
             return Some(Err(io::Error::other("it says too much")));
         }
         let text = String::from_utf8_lossy(&self.said).into_owned();
-        Some(ended.map(|ended| Said { status: ended.code(), text }))
+        Some(ended.map(|ended| Said {
+            status: ended.code(),
+            text,
+        }))
     }
 
     fn listen(&mut self) {
@@ -173,7 +201,14 @@ mod tests {
 
     fn start(script: &str, input: &[u8]) -> Called {
         let words = ["/bin/sh", "-c", script].map(String::from);
-        Call { words: &words, environment: &[("X", "y")], input, identity: None }.start().unwrap()
+        Call {
+            words: &words,
+            environment: &[("X", "y")],
+            input,
+            identity: None,
+        }
+        .start()
+        .unwrap()
     }
 
     fn heard(mut called: Called) -> io::Result<Said> {
@@ -187,16 +222,31 @@ mod tests {
     }
 
     fn said(status: i32, text: &str) -> Said {
-        Said { status: Some(status), text: text.into() }
+        Said {
+            status: Some(status),
+            text: text.into(),
+        }
     }
 
     #[test]
     fn what_it_reads_says_and_ends_with_is_heard_whole() {
         let script = "read a; echo \"$a $X ${HOME-none} $(pwd)\"; exit 3";
-        assert_eq!(heard(start(script, b"told\n")).unwrap(), said(3, "told y none /\n"));
+        assert_eq!(
+            heard(start(script, b"told\n")).unwrap(),
+            said(3, "told y none /\n")
+        );
         let long = "i=0; while [ $i -lt 20000 ]; do echo 123456789; i=$((i+1)); done";
-        assert_eq!(heard(start(long, b"")).unwrap().text.len(), 200_000, "more than a pipe holds");
-        assert!(heard(start("yes", b"")).unwrap_err().to_string().contains("too much"));
+        assert_eq!(
+            heard(start(long, b"")).unwrap().text.len(),
+            200_000,
+            "more than a pipe holds"
+        );
+        assert!(
+            heard(start("yes", b""))
+                .unwrap_err()
+                .to_string()
+                .contains("too much")
+        );
     }
 
     #[test]
@@ -227,7 +277,10 @@ mod tests {
         while called.hear().is_none() {
             clock::sleep(Duration::from_millis(5));
         }
-        assert_eq!(called.blame("it failed".into()), "it failed; it complains: two");
+        assert_eq!(
+            called.blame("it failed".into()),
+            "it failed; it complains: two"
+        );
         assert_eq!(start("true", b"").blame("it failed".into()), "it failed");
     }
 
@@ -235,6 +288,12 @@ mod tests {
     fn one_that_hangs_is_ended() {
         let called = start("trap '' TERM; sleep 60", b"");
         called.kill();
-        assert_eq!(heard(called).unwrap(), Said { status: None, text: String::new() });
+        assert_eq!(
+            heard(called).unwrap(),
+            Said {
+                status: None,
+                text: String::new()
+            }
+        );
     }
 }

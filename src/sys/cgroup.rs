@@ -22,7 +22,9 @@ pub fn own() -> Option<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     // In a container the mount shows only a part of the hierarchy, named by its root.
-    let below = group.strip_prefix(root.trim_end_matches('/')).unwrap_or(group);
+    let below = group
+        .strip_prefix(root.trim_end_matches('/'))
+        .unwrap_or(group);
     Some(Path::new(mount).join(below.trim_start_matches('/')))
 }
 
@@ -34,7 +36,9 @@ fn mount_of_version_2(line: &str) -> Option<(&str, &str)> {
 
 /// Whether groups can be made under `folder`, and ended with one write.
 pub fn usable(folder: &Path) -> bool {
-    let Ok(group) = Cgroup::create(folder, &format!("lanai-probe-{}", std::process::id())) else { return false };
+    let Ok(group) = Cgroup::create(folder, &format!("lanai-probe-{}", std::process::id())) else {
+        return false;
+    };
     let kills = group.folder.join("cgroup.kill").exists();
     group.remove() && kills
 }
@@ -52,14 +56,15 @@ fn beside_this(own: PathBuf) -> PathBuf {
     }
 }
 
-/// The group in which a service of systemd's with `DelegateSubgroup=` keeps noded itself: the kernel
-/// bounds memory only below groups in which no process lives.
+/// The group in which a service of systemd's with `DelegateSubgroup=` keeps noded itself: the
+/// kernel bounds memory only below groups in which no process lives.
 const SET_APART: &str = "lanai-noded";
 
 /// Lets the groups under `folder` limit memory and processes, where the kernel permits.
 pub fn offer_controllers(folder: &Path) {
     for controller in ["+memory", "+pids"] {
-        // Each write fails where the controller is missing, not delegated, or processes are in `folder`.
+        // Each write fails where the controller is missing, not delegated, or processes are in
+        // `folder`.
         let _ = fs::write(folder.join("cgroup.subtree_control"), controller);
     }
 }
@@ -74,7 +79,9 @@ impl Cgroup {
 
     /// The group of this folder, made earlier.
     pub fn at(folder: &Path) -> Cgroup {
-        Cgroup { folder: folder.to_path_buf() }
+        Cgroup {
+            folder: folder.to_path_buf(),
+        }
     }
 
     /// Its folder.
@@ -89,7 +96,9 @@ impl Cgroup {
 
     /// The file to which a process writes its number to join the group.
     pub fn members(&self) -> io::Result<File> {
-        File::options().write(true).open(self.folder.join("cgroup.procs"))
+        File::options()
+            .write(true)
+            .open(self.folder.join("cgroup.procs"))
     }
 
     /// The processes in it.
@@ -106,7 +115,9 @@ impl Cgroup {
     /// Stops every process in it where it is, or lets all go on; an error where the kernel cannot.
     pub fn freeze(&self, freeze: bool) -> io::Result<()> {
         // Not created where there is none: a folder that is no group takes nothing.
-        let file = File::options().write(true).open(self.folder.join("cgroup.freeze"))?;
+        let file = File::options()
+            .write(true)
+            .open(self.folder.join("cgroup.freeze"))?;
         file.write_all_at(if freeze { b"1" } else { b"0" }, 0)
     }
 
@@ -119,7 +130,9 @@ impl Cgroup {
     /// Waits until no process lives in it, or `patience` is over.
     pub fn wait_until_empty(&self, patience: Span) {
         let until = clock::monotonic().0 + patience.0;
-        let Ok(events) = File::open(self.folder.join("cgroup.events")) else { return };
+        let Ok(events) = File::open(self.folder.join("cgroup.events")) else {
+            return;
+        };
         let mut text = [0; 256];
         loop {
             let length = events.read_at(&mut text, 0).unwrap_or(0);
@@ -128,7 +141,10 @@ impl Cgroup {
                 return;
             }
             let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-            let _ = poll(&mut [PollFd::new(events.as_fd(), PollFlags::POLLPRI)], timeout);
+            let _ = poll(
+                &mut [PollFd::new(events.as_fd(), PollFlags::POLLPRI)],
+                timeout,
+            );
         }
     }
 
@@ -152,18 +168,24 @@ impl Cgroup {
         bounded
     }
 
-    /// Limits the processes and threads in it: more cannot be started. False without that controller.
+    /// Limits the processes and threads in it: more cannot be started. False without that
+    /// controller.
     pub fn bound_processes(&self, most: u64) -> bool {
         // Not created where there is none: a folder that is no group takes nothing.
-        let file = File::options().write(true).open(self.folder.join("pids.max"));
-        file.and_then(|file| file.write_all_at(most.to_string().as_bytes(), 0)).is_ok()
+        let file = File::options()
+            .write(true)
+            .open(self.folder.join("pids.max"));
+        file.and_then(|file| file.write_all_at(most.to_string().as_bytes(), 0))
+            .is_ok()
     }
 
     /// Whether a process in it was ended because the group was out of memory: then the most it had
     /// taken, in kilobytes; 0 where the kernel does not say.
     pub fn out_of_memory(&self) -> Option<u64> {
         let events = fs::read_to_string(self.folder.join("memory.events")).ok()?;
-        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
+        let kills = events
+            .lines()
+            .find_map(|line| line.strip_prefix("oom_kill "))?;
         if kills.trim().parse::<u64>().ok()? == 0 {
             return None;
         }
@@ -174,14 +196,18 @@ impl Cgroup {
     /// Processor time of all that ever ran in it.
     pub fn cput(&self) -> Option<Span> {
         let stat = fs::read_to_string(self.folder.join("cpu.stat")).ok()?;
-        let usage = stat.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+        let usage = stat
+            .lines()
+            .find_map(|line| line.strip_prefix("usage_usec "))?;
         Some(Span(usage.trim().parse::<i64>().ok()? / 1000))
     }
 }
 
 fn remove_below(folder: &Path) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
+    let folders = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path());
     let mut any = false;
     for below in folders {
         any |= remove_below(&below) | fs::remove_dir(&below).is_ok();
@@ -194,8 +220,13 @@ fn remove_below(folder: &Path) -> bool {
 pub fn tidy(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let shepherd = name.strip_prefix("lanai-").and_then(|rest| rest.rsplit_once('-')).map(|(_, number)| number);
-        let gone = |number: &str| number.parse::<u32>().is_ok() && !Path::new("/proc").join(number).exists();
+        let shepherd = name
+            .strip_prefix("lanai-")
+            .and_then(|rest| rest.rsplit_once('-'))
+            .map(|(_, number)| number);
+        let gone = |number: &str| {
+            number.parse::<u32>().is_ok() && !Path::new("/proc").join(number).exists()
+        };
         if shepherd.is_some_and(gone) {
             // One in which something still runs cannot be removed, and stays.
             let _ = fs::remove_dir(entry.path());
@@ -209,8 +240,14 @@ mod tests {
 
     #[test]
     fn jobs_live_below_this_group_unless_it_is_set_apart() {
-        assert_eq!(beside_this("/c/noded.service/lanai-noded".into()), Path::new("/c/noded.service"));
-        assert_eq!(beside_this("/c/session.scope".into()), Path::new("/c/session.scope"));
+        assert_eq!(
+            beside_this("/c/noded.service/lanai-noded".into()),
+            Path::new("/c/noded.service")
+        );
+        assert_eq!(
+            beside_this("/c/session.scope".into()),
+            Path::new("/c/session.scope")
+        );
     }
 
     #[test]
@@ -219,10 +256,20 @@ mod tests {
         let group = Cgroup::at(folder.path());
         assert_eq!(group.out_of_memory(), None, "no memory controller");
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        write("memory.events", "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n");
+        write(
+            "memory.events",
+            "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n",
+        );
         assert_eq!(group.out_of_memory(), None);
-        write("memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\noom_group_kill 1\n");
-        assert_eq!(group.out_of_memory(), Some(0), "a kernel without memory.peak");
+        write(
+            "memory.events",
+            "low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\noom_group_kill 1\n",
+        );
+        assert_eq!(
+            group.out_of_memory(),
+            Some(0),
+            "a kernel without memory.peak"
+        );
         write("memory.peak", "62914560\n");
         assert_eq!(group.out_of_memory(), Some(61_440));
     }
@@ -233,7 +280,10 @@ mod tests {
         assert!(!Cgroup::at(&folder.path().join("none")).bound_memory(1024));
         assert!(Cgroup::at(folder.path()).bound_memory(1024));
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
-        assert_eq!((read("memory.max"), read("memory.oom.group")), ("1048576".into(), "1".into()));
+        assert_eq!(
+            (read("memory.max"), read("memory.oom.group")),
+            ("1048576".into(), "1".into())
+        );
     }
 
     #[test]
@@ -242,15 +292,27 @@ mod tests {
         assert!(!Cgroup::at(folder.path()).bound_processes(77));
         fs::write(folder.path().join("pids.max"), "").unwrap();
         assert!(Cgroup::at(folder.path()).bound_processes(77));
-        assert_eq!(fs::read_to_string(folder.path().join("pids.max")).unwrap(), "77");
+        assert_eq!(
+            fs::read_to_string(folder.path().join("pids.max")).unwrap(),
+            "77"
+        );
     }
 
     #[test]
     fn version_2_is_found_alone_and_beside_version_1() {
         let hybrid = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw";
-        assert_eq!(mount_of_version_2(hybrid), Some(("/", "/sys/fs/cgroup/unified")));
+        assert_eq!(
+            mount_of_version_2(hybrid),
+            Some(("/", "/sys/fs/cgroup/unified"))
+        );
         let container = "30 20 0:26 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw";
-        assert_eq!(mount_of_version_2(container), Some(("/docker/ab", "/sys/fs/cgroup")));
-        assert_eq!(mount_of_version_2("32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu"), None);
+        assert_eq!(
+            mount_of_version_2(container),
+            Some(("/docker/ab", "/sys/fs/cgroup"))
+        );
+        assert_eq!(
+            mount_of_version_2("32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu"),
+            None
+        );
     }
 }

@@ -1,6 +1,9 @@
 //! The clocks.
 
-#![allow(clippy::disallowed_methods, reason = "the one place that reads a clock or sleeps")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the one place that reads a clock or sleeps"
+)]
 
 use crate::model::time::{Span, Wall};
 use nix::time::{ClockId, clock_gettime};
@@ -18,7 +21,9 @@ pub fn monotonic() -> Span {
 
 /// The same in microseconds: how long something takes that takes little.
 pub fn monotonic_micros() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from).as_micros() as u64
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(Duration::ZERO, Duration::from)
+        .as_micros() as u64
 }
 
 /// What a watch shows, in milliseconds since the Unix epoch.
@@ -51,7 +56,9 @@ fn stepped() -> i64 {
 pub fn boot_id() -> String {
     let file = super::env::var("LANAI_TEST_BOOT").filter(|_| cfg!(debug_assertions));
     let file = file.unwrap_or_else(|| "/proc/sys/kernel/random/boot_id".into());
-    std::fs::read_to_string(file).map(|id| id.trim().to_string()).unwrap_or_default()
+    std::fs::read_to_string(file)
+        .map(|id| id.trim().to_string())
+        .unwrap_or_default()
 }
 
 /// Waits.

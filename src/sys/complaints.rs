@@ -1,4 +1,5 @@
-//! What a program writes to its standard error: kept in memory within a bound, and its last line told.
+//! What a program writes to its standard error: kept in memory within a bound, and its last line
+//! told.
 
 use super::process;
 use std::fs::File;
@@ -6,7 +7,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 
-/// The most a program may complain of, in bytes, and the longest complaint passed on, in characters.
+/// The most a program may complain of, in bytes, and the longest complaint passed on, in
+/// characters.
 const MOST: u64 = 64 << 10;
 pub(super) const LONGEST: usize = 300;
 
@@ -31,7 +33,10 @@ impl Complaints {
         let length = self.0.read_at(&mut bytes, 0).ok()?;
         let text = String::from_utf8_lossy(&bytes[..length]);
         let last = text.trim_end_matches('\0').trim_end().lines().next_back()?;
-        let plain = last.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
+        let plain = last
+            .trim()
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c });
         Some(plain.take(LONGEST).collect::<String>()).filter(|line| !line.is_empty())
     }
 }

@@ -1,6 +1,9 @@
 //! Starting our own daemons.
 
-#![allow(clippy::disallowed_methods, reason = "the one place that starts programs of ours")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the one place that starts programs of ours"
+)]
 
 use super::env;
 use super::home::Home;
@@ -19,7 +22,10 @@ const LARGEST_LOG: u64 = 8 << 20;
 
 /// The program file of one of our daemons: beside this program, else wherever `PATH` has it.
 fn program(name: &str) -> PathBuf {
-    let beside = env::program().ok().map(|own| own.with_file_name(name)).filter(|path| path.exists());
+    let beside = env::program()
+        .ok()
+        .map(|own| own.with_file_name(name))
+        .filter(|path| path.exists());
     beside.unwrap_or_else(|| name.into())
 }
 
@@ -27,7 +33,9 @@ fn program(name: &str) -> PathBuf {
 pub fn start(name: &str, arguments: &[&str], home: &Home) -> Result<Started> {
     let mut command = detached(name, arguments, home);
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    let child = command.spawn().with_context(|| format!("starting {}", program(name).display()))?;
+    let child = command
+        .spawn()
+        .with_context(|| format!("starting {}", program(name).display()))?;
     Ok(Started(child))
 }
 
@@ -60,8 +68,13 @@ impl Started {
 pub fn start_and_wait(name: &str, arguments: &[&str], home: &Home) -> Result<Started> {
     let log = home.log(name);
     let mut command = detached(name, arguments, home);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(open_log(&log)?);
-    let mut child = command.spawn().with_context(|| format!("starting {}", program(name).display()))?;
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(open_log(&log)?);
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("starting {}", program(name).display()))?;
     let mut said = Vec::new();
     if let Some(mut out) = child.stdout.take() {
         out.read_to_end(&mut said)?;
@@ -74,7 +87,8 @@ pub fn start_and_wait(name: &str, arguments: &[&str], home: &Home) -> Result<Sta
 }
 
 fn open_log(log: &Path) -> Result<File> {
-    // One that is there has the mode its owner wants it to have: in a shared installation others pass.
+    // One that is there has the mode its owner wants it to have: in a shared installation others
+    // pass.
     if let Some(folder) = log.parent().filter(|folder| !folder.exists()) {
         super::filesystem::make_private(folder).with_context(|| folder.display().to_string())?;
     }
@@ -82,7 +96,12 @@ fn open_log(log: &Path) -> Result<File> {
     if large {
         std::fs::rename(log, log.with_extension("log.old"))?;
     }
-    File::options().create(true).append(true).mode(0o600).open(log).with_context(|| log.display().to_string())
+    File::options()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(log)
+        .with_context(|| log.display().to_string())
 }
 
 /// A command in a session of its own that inherits no descriptor beyond the standard three:

@@ -1,6 +1,9 @@
 //! The environment of this process.
 
-#![allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the environment"
+)]
 
 use std::ffi::OsString;
 
@@ -39,10 +42,17 @@ pub fn program() -> std::io::Result<std::path::PathBuf> {
 pub fn workdir() -> std::io::Result<std::path::PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let kernel = std::env::current_dir()?;
-    let named = var("PWD").map(std::path::PathBuf::from).filter(|path| path.is_absolute());
+    let named = var("PWD")
+        .map(std::path::PathBuf::from)
+        .filter(|path| path.is_absolute());
     let same = |path: &std::path::PathBuf| {
-        let (a, b) = (std::fs::metadata(path).ok()?, std::fs::metadata(&kernel).ok()?);
+        let (a, b) = (
+            std::fs::metadata(path).ok()?,
+            std::fs::metadata(&kernel).ok()?,
+        );
         Some((a.dev(), a.ino()) == (b.dev(), b.ino()))
     };
-    Ok(named.filter(|path| same(path) == Some(true)).unwrap_or(kernel))
+    Ok(named
+        .filter(|path| same(path) == Some(true))
+        .unwrap_or(kernel))
 }

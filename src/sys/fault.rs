@@ -57,17 +57,29 @@ mod rules {
             let text = crate::sys::env::text("LANAI_FAULTS").unwrap_or_default();
             text.split(',').filter_map(parse).collect()
         });
-        rules.iter().filter(|rule| rule.strikes(name)).try_fold(length, |length, rule| act(rule, name, length))
+        rules
+            .iter()
+            .filter(|rule| rule.strikes(name))
+            .try_fold(length, |length, rule| act(rule, name, length))
     }
 
     fn parse(rule: &str) -> Option<Rule> {
         let mut fields = rule.split(':');
-        let (point, when, what) = (fields.next()?.to_string(), fields.next()?, fields.next()?.to_string());
+        let (point, when, what) = (
+            fields.next()?.to_string(),
+            fields.next()?,
+            fields.next()?.to_string(),
+        );
         let when = match when.strip_prefix("1/") {
             Some(n) => When::OneIn(n.parse().ok()?),
             None => When::Nth(when.parse().ok()?),
         };
-        Some(Rule { point, when, what, passed: AtomicU64::new(0) })
+        Some(Rule {
+            point,
+            when,
+            what,
+            passed: AtomicU64::new(0),
+        })
     }
 
     impl Rule {
@@ -88,7 +100,9 @@ mod rules {
 
     /// Scatters process and count over all numbers (SplitMix64).
     fn chance(count: u64) -> u64 {
-        let mut z = count.wrapping_add(u64::from(std::process::id()) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut z = count
+            .wrapping_add(u64::from(std::process::id()) << 32)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)

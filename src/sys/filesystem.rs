@@ -28,9 +28,10 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder of this process's user, which another user may read but not write to, below folders
-/// that everybody may pass through. An existing folder of this process's user is kept with its
-/// contents. Errors: the folder belongs to another user; its file system has no access control lists.
+/// Makes a folder of this process's user, which another user may read but not write to, below
+/// folders that everybody may pass through. An existing folder of this process's user is kept with
+/// its contents. Errors: the folder belongs to another user; its file system has no access control
+/// lists.
 pub fn make_own(folder: &Path, reader: Option<u32>) -> io::Result<()> {
     folder.parent().map_or(Ok(()), make_passable)?;
     match DirBuilder::new().mode(0o700).create(folder) {
@@ -38,7 +39,10 @@ pub fn make_own(folder: &Path, reader: Option<u32>) -> io::Result<()> {
         other => other?,
     }
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    let own = File::options().read(true).custom_flags(flags).open(folder)?;
+    let own = File::options()
+        .read(true)
+        .custom_flags(flags)
+        .open(folder)?;
     if own.metadata()?.uid() != nix::unistd::geteuid().as_raw() {
         return Err(io::Error::other("it belongs to another user"));
     }
@@ -46,7 +50,8 @@ pub fn make_own(folder: &Path, reader: Option<u32>) -> io::Result<()> {
     reader.map_or(Ok(()), |uid| let_read(&own, uid))
 }
 
-/// Lets one user read a folder, by an access control list: a group would let all its members read it.
+/// Lets one user read a folder, by an access control list: a group would let all its members read
+/// it.
 fn let_read(folder: &File, uid: u32) -> io::Result<()> {
     let list = access_list(uid);
     let name = c"system.posix_acl_access";
@@ -56,9 +61,9 @@ fn let_read(folder: &File, uid: u32) -> io::Result<()> {
         return Ok(());
     }
     match io::Error::last_os_error() {
-        e if e.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            Err(io::Error::other("its file system has no POSIX access control lists, so its owner could not read it"))
-        }
+        e if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Err(io::Error::other(
+            "its file system has no POSIX access control lists, so its owner could not read it",
+        )),
         e => Err(e),
     }
 }
@@ -69,8 +74,13 @@ fn access_list(uid: u32) -> Vec<u8> {
     const VERSION: u32 = 2;
     const NO_ID: u32 = u32::MAX;
     let (owner, user, group, mask, other) = (0x01, 0x02, 0x04, 0x10, 0x20);
-    let entries: [(u16, u16, u32); 5] =
-        [(owner, 7, NO_ID), (user, 5, uid), (group, 0, NO_ID), (mask, 5, NO_ID), (other, 0, NO_ID)];
+    let entries: [(u16, u16, u32); 5] = [
+        (owner, 7, NO_ID),
+        (user, 5, uid),
+        (group, 0, NO_ID),
+        (mask, 5, NO_ID),
+        (other, 0, NO_ID),
+    ];
     let mut list = VERSION.to_le_bytes().to_vec();
     for (tag, permissions, id) in entries {
         list.extend(tag.to_le_bytes());
@@ -80,13 +90,17 @@ fn access_list(uid: u32) -> Vec<u8> {
     list
 }
 
-/// Whether this is a folder, and no link to one, that nobody but this process's user owns or may write to.
+/// Whether this is a folder, and no link to one, that nobody but this process's user owns or may
+/// write to.
 pub fn is_ones_own(folder: &Path) -> io::Result<bool> {
     let found = fs::symlink_metadata(folder)?;
-    Ok(found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw() && found.mode() & 0o022 == 0)
+    Ok(found.is_dir()
+        && found.uid() == nix::unistd::geteuid().as_raw()
+        && found.mode() & 0o022 == 0)
 }
 
-/// Makes a folder that everybody may pass through, if need be; one that is there is opened that far.
+/// Makes a folder that everybody may pass through, if need be; one that is there is opened that
+/// far.
 pub fn make_passable(folder: &Path) -> io::Result<()> {
     if !folder.try_exists()? {
         fs::create_dir_all(folder)?;
@@ -101,12 +115,15 @@ pub fn make_passable(folder: &Path) -> io::Result<()> {
 
 /// The first folder on the way to `path` that is closed to everybody but its owner and group.
 pub fn closed_on_the_way_to(path: &Path) -> Option<&Path> {
-    let closed = |folder: &&Path| fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & 0o001 == 0);
+    let closed = |folder: &&Path| {
+        fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
+    };
     path.ancestors().filter(closed).last()
 }
 
 /// Removes a folder and all in it; links are removed, not followed. It may be nested to any depth:
-/// folders in folders are moved up to the first one, so that it takes two descriptors and no recursion.
+/// folders in folders are moved up to the first one, so that it takes two descriptors and no
+/// recursion.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let top = open_folder(AT_FDCWD, path)?;
     let mut moved = 0;
@@ -130,7 +147,12 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 }
 
 fn open_folder(at: impl AsFd, path: &Path) -> nix::Result<OwnedFd> {
-    openat(at, path, OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())
+    openat(
+        at,
+        path,
+        OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC,
+        Mode::empty(),
+    )
 }
 
 /// Removes what is not a folder with something in it; the names of those that stay.
@@ -144,11 +166,13 @@ fn remove_files(folder: &OwnedFd) -> nix::Result<Vec<CString>> {
         }
         match unlinkat(folder, name, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => {}
-            Err(Errno::EISDIR | Errno::EPERM) => match unlinkat(folder, name, UnlinkatFlags::RemoveDir) {
-                Ok(()) | Err(Errno::ENOENT) => {}
-                Err(Errno::ENOTEMPTY | Errno::EEXIST) => folders.push(name.to_owned()),
-                Err(e) => return Err(e),
-            },
+            Err(Errno::EISDIR | Errno::EPERM) => {
+                match unlinkat(folder, name, UnlinkatFlags::RemoveDir) {
+                    Ok(()) | Err(Errno::ENOENT) => {}
+                    Err(Errno::ENOTEMPTY | Errno::EEXIST) => folders.push(name.to_owned()),
+                    Err(e) => return Err(e),
+                }
+            }
             Err(e) => return Err(e),
         }
     }
@@ -180,7 +204,12 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 }
 
 fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = File::options().write(true).create(true).truncate(true).mode(mode).open(path)?;
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(mode)
+        .open(path)?;
     file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(bytes)
 }
@@ -191,7 +220,10 @@ pub fn network(path: &Path) -> io::Result<Option<&'static str>> {
         return Ok(Some("nfs"));
     }
     let kind = statfs(path)?.filesystem_type().0 as u32;
-    Ok(NETWORK.iter().find(|&&(magic, _)| magic == kind).map(|&(_, name)| name))
+    Ok(NETWORK
+        .iter()
+        .find(|&&(magic, _)| magic == kind)
+        .map(|&(_, name)| name))
 }
 
 /// Magic numbers of `statfs`, as in the kernel's `magic.h` and the file systems' own sources.
@@ -217,7 +249,12 @@ const NETWORK: &[(u32, &str)] = &[
 pub fn allot(path: &Path, bytes: u64) -> io::Result<()> {
     let file = File::options().write(true).open(path)?;
     let wanted = i64::try_from(file.metadata()?.len() + bytes).map_err(io::Error::other)?;
-    Ok(fallocate(&file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, wanted)?)
+    Ok(fallocate(
+        &file,
+        FallocateFlags::FALLOC_FL_KEEP_SIZE,
+        0,
+        wanted,
+    )?)
 }
 
 /// Makes a file in this folder, writes to it and removes it again: the error that this gives.
@@ -230,13 +267,18 @@ pub fn probe(folder: &Path) -> io::Result<()> {
 
 /// Whether this process, or the machine, has no file descriptor left.
 pub fn lacks_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(nix::libc::EMFILE | nix::libc::ENFILE))
+    matches!(
+        error.raw_os_error(),
+        Some(nix::libc::EMFILE | nix::libc::ENFILE)
+    )
 }
 
 /// Bytes free under `path` for users other than root.
 pub fn free(path: &Path) -> io::Result<u64> {
     let found = statfs(path)?;
-    Ok(found.blocks_available().saturating_mul(found.block_size().unsigned_abs()))
+    Ok(found
+        .blocks_available()
+        .saturating_mul(found.block_size().unsigned_abs()))
 }
 
 #[cfg(test)]
@@ -289,7 +331,10 @@ mod tests {
         }
         remove_tree(&tree).unwrap();
         assert!(!tree.exists() && kept.path().join("kept").exists());
-        assert_eq!(remove_tree(&tree).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            remove_tree(&tree).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
     }
 
     #[test]
@@ -297,7 +342,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record");
         replace(&path, b"new", 0o666).unwrap();
-        assert_eq!((mode(&path), fs::read(&path).unwrap()), (0o666, b"new".to_vec()));
+        assert_eq!(
+            (mode(&path), fs::read(&path).unwrap()),
+            (0o666, b"new".to_vec())
+        );
         let taken = folder.path().join("taken");
         fs::create_dir(&taken).unwrap();
         assert!(replace(&taken, b"new", 0o600).is_err());

@@ -34,8 +34,9 @@ impl Home {
         }
     }
 
-    /// The user's other installation: the personal one beside the shared one, if it has a spool, and
-    /// the shared one beside the personal one. A folder named by `LANAI_HOME` is beside nothing.
+    /// The user's other installation: the personal one beside the shared one, if it has a spool,
+    /// and the shared one beside the personal one. A folder named by `LANAI_HOME` is beside
+    /// nothing.
     pub fn other(&self) -> Option<Home> {
         let personal = Home::personal().ok()?;
         if self.system {
@@ -59,26 +60,48 @@ impl Home {
 
     fn shared() -> Option<Home> {
         let config = PathBuf::from(SHARED_CONFIG);
-        let home = Home { state: "/var/spool/lanai".into(), runtime: "/run/lanai".into(), config, system: true };
+        let home = Home {
+            state: "/var/spool/lanai".into(),
+            runtime: "/run/lanai".into(),
+            config,
+            system: true,
+        };
         home.config.exists().then_some(home)
     }
 
-    /// The installation in `folder`. The state folder of the personal installation stands for all of
-    /// that one, unless a configuration lies in it: its daemons and jobs name it so, and must not
-    /// change over to a shared installation that appears while they run.
+    /// The installation in `folder`. The state folder of the personal installation stands for all
+    /// of that one, unless a configuration lies in it: its daemons and jobs name it so, and must
+    /// not change over to a shared installation that appears while they run.
     fn under(folder: &Path) -> Result<Home> {
         let folder = std::path::absolute(folder).context("LANAI_HOME names no folder")?;
         let config = folder.join("lanai.toml");
-        let personal = Home::personal().ok().filter(|personal| personal.state == folder && !config.exists());
-        Ok(personal.unwrap_or_else(|| Home { config, runtime: folder.clone(), state: folder, system: false }))
+        let personal = Home::personal()
+            .ok()
+            .filter(|personal| personal.state == folder && !config.exists());
+        Ok(personal.unwrap_or_else(|| Home {
+            config,
+            runtime: folder.clone(),
+            state: folder,
+            system: false,
+        }))
     }
 
     fn personal() -> Result<Home> {
         let remedy = "no home folder is known: set HOME, or LANAI_HOME to a folder for Lanai";
         let folders = ProjectDirs::from("", "", "lanai").context(remedy)?;
-        let state = folders.state_dir().unwrap_or_else(|| folders.data_local_dir()).to_path_buf();
-        let runtime = folders.runtime_dir().map_or_else(|| state.clone(), Path::to_path_buf);
-        Ok(Home { config: folders.config_dir().join("lanai.toml"), runtime, state, system: false })
+        let state = folders
+            .state_dir()
+            .unwrap_or_else(|| folders.data_local_dir())
+            .to_path_buf();
+        let runtime = folders
+            .runtime_dir()
+            .map_or_else(|| state.clone(), Path::to_path_buf);
+        Ok(Home {
+            config: folders.config_dir().join("lanai.toml"),
+            runtime,
+            state,
+            system: false,
+        })
     }
 
     /// The folder of the spool: database, lock.
@@ -112,7 +135,8 @@ impl Home {
     }
 }
 
-/// `shared installation (/etc/lanai/lanai.toml)`, `personal installation (/home/ann/.local/state/lanai)`.
+/// `shared installation (/etc/lanai/lanai.toml)`, `personal installation
+/// (/home/ann/.local/state/lanai)`.
 impl fmt::Display for Home {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match (self.system, self.is_personal()) {

@@ -15,7 +15,11 @@ pub fn join_session() -> io::Result<()> {
 
 /// Links the keyring of this process's user into its session keyring, as `pam_keyinit` does.
 pub fn link_user() -> io::Result<()> {
-    Ok(keyctl(libc::KEYCTL_LINK, libc::KEY_SPEC_USER_KEYRING, libc::KEY_SPEC_SESSION_KEYRING)?)
+    Ok(keyctl(
+        libc::KEYCTL_LINK,
+        libc::KEY_SPEC_USER_KEYRING,
+        libc::KEY_SPEC_SESSION_KEYRING,
+    )?)
 }
 
 fn keyctl(operation: u32, first: i32, second: i32) -> nix::Result<()> {

@@ -1,6 +1,9 @@
 //! Handing a message to the site's mailer.
 
-#![allow(clippy::disallowed_methods, reason = "one of the places that start programs")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "one of the places that start programs"
+)]
 
 use super::process;
 use crate::model::time::Span;
@@ -15,17 +18,31 @@ use std::process::{Command, Stdio};
 
 /// Runs `program` with these arguments, the message as its standard input, and waits for its end,
 /// but no longer than `patience`: then it is killed, with all that it has started.
-pub fn send(program: &Path, arguments: &[String], message: &[u8], patience: Span) -> io::Result<()> {
+pub fn send(
+    program: &Path,
+    arguments: &[String],
+    message: &[u8],
+    patience: Span,
+) -> io::Result<()> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir("/").process_group(0);
     // SAFETY: between fork and exec, one system call that touches no memory of ours.
     unsafe { command.pre_exec(process::unblock_signals) };
     let stdin = Stdio::from(process::in_memory(message)?);
-    let mut child = command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let mut child = command
+        .stdin(stdin)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
     let number = Pid::from_raw(child.id() as i32);
     let patience = PollTimeout::try_from(patience.0).unwrap_or(PollTimeout::MAX);
     let ended = process::pidfd(number);
-    let waited = ended.map(|ended| poll(&mut [PollFd::new(ended.as_fd(), PollFlags::POLLIN)], patience));
+    let waited = ended.map(|ended| {
+        poll(
+            &mut [PollFd::new(ended.as_fd(), PollFlags::POLLIN)],
+            patience,
+        )
+    });
     let late = !matches!(waited, Ok(Ok(1)));
     if late {
         // Not waited for yet, so the number is still its own.
@@ -59,7 +76,8 @@ mod tests {
     fn a_mailer_that_hangs_goes_with_all_that_it_has_started_and_may_be_given_any_length() {
         let mark = format!("{}.25", std::process::id());
         let words = ["-c".to_string(), format!("sleep 6{mark} & wait")];
-        let late = send(Path::new("/bin/sh"), &words, &[b'x'; 1 << 20], Span(200)).map_err(|e| e.kind());
+        let late =
+            send(Path::new("/bin/sh"), &words, &[b'x'; 1 << 20], Span(200)).map_err(|e| e.kind());
         assert_eq!(late, Err(io::ErrorKind::TimedOut));
         let left = || {
             procfs::all().into_iter().filter(|p| p.lives()).any(|p| {

@@ -4,25 +4,51 @@
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg, socketpair,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
+    sendmsg, socketpair,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Two connected ends.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?)
+    Ok(socketpair(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        None,
+        SockFlag::SOCK_CLOEXEC,
+    )?)
 }
 
 /// Sends one packet, with a copy of the descriptor `passed`. `bytes` must not be empty: an empty
 /// packet cannot be told from the end.
-pub fn send(socket: BorrowedFd, bytes: &[u8], passed: Option<BorrowedFd>, wait: bool) -> io::Result<()> {
+pub fn send(
+    socket: BorrowedFd,
+    bytes: &[u8],
+    passed: Option<BorrowedFd>,
+    wait: bool,
+) -> io::Result<()> {
     let raw: Vec<RawFd> = passed.iter().map(AsRawFd::as_raw_fd).collect();
     let rights = [ControlMessage::ScmRights(&raw)];
-    let control = if raw.is_empty() { &rights[..0] } else { &rights[..] };
-    let flags = MsgFlags::MSG_NOSIGNAL | if wait { MsgFlags::empty() } else { MsgFlags::MSG_DONTWAIT };
+    let control = if raw.is_empty() {
+        &rights[..0]
+    } else {
+        &rights[..]
+    };
+    let flags = MsgFlags::MSG_NOSIGNAL
+        | if wait {
+            MsgFlags::empty()
+        } else {
+            MsgFlags::MSG_DONTWAIT
+        };
     loop {
-        match sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(bytes)], control, flags, None) {
+        match sendmsg::<()>(
+            socket.as_raw_fd(),
+            &[IoSlice::new(bytes)],
+            control,
+            flags,
+            None,
+        ) {
             Err(Errno::EINTR) => {}
             other => return Ok(other.map(drop)?),
         }
@@ -31,9 +57,18 @@ pub fn send(socket: BorrowedFd, bytes: &[u8], passed: Option<BorrowedFd>, wait: 
 
 /// Receives one packet: its length and the descriptor that came with it. None when the other end
 /// is closed and nothing is left; [`io::ErrorKind::WouldBlock`] when nothing is there.
-pub fn receive(socket: BorrowedFd, buffer: &mut [u8], wait: bool) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
+pub fn receive(
+    socket: BorrowedFd,
+    buffer: &mut [u8],
+    wait: bool,
+) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
     let mut control = cmsg_space!([RawFd; 1]);
-    let flags = MsgFlags::MSG_CMSG_CLOEXEC | if wait { MsgFlags::empty() } else { MsgFlags::MSG_DONTWAIT };
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC
+        | if wait {
+            MsgFlags::empty()
+        } else {
+            MsgFlags::MSG_DONTWAIT
+        };
     let mut parts = [IoSliceMut::new(buffer)];
     let message = match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), flags) {
         Err(Errno::ECONNRESET) => return Ok(None),
@@ -42,13 +77,20 @@ pub fn receive(socket: BorrowedFd, buffer: &mut [u8], wait: bool) -> io::Result<
     let mut passed = None;
     for part in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = part {
-            // SAFETY: the kernel has just put these descriptors into our table; nobody else owns them.
-            passed = raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).next_back();
+            let mut owned = raw.into_iter().map(|fd| {
+                // SAFETY: the kernel has just added this descriptor to our table, and no other
+                // value owns it.
+                unsafe { OwnedFd::from_raw_fd(fd) }
+            });
+            passed = owned.next_back();
         }
     }
     let truncated = message.flags.contains(MsgFlags::MSG_TRUNC);
     match message.bytes {
-        _ if truncated => Err(io::Error::new(io::ErrorKind::InvalidData, "a packet larger than allowed")),
+        _ if truncated => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a packet larger than allowed",
+        )),
         0 => Ok(None),
         length => Ok(Some((length, passed))),
     }
@@ -76,7 +118,13 @@ mod tests {
         let mut text = String::new();
         copy.read_to_string(&mut text).unwrap();
         assert_eq!(text, "carried");
-        assert!(receive(far.as_fd(), &mut buffer, true).unwrap().unwrap().1.is_none());
+        assert!(
+            receive(far.as_fd(), &mut buffer, true)
+                .unwrap()
+                .unwrap()
+                .1
+                .is_none()
+        );
         assert!(receive(far.as_fd(), &mut buffer, true).unwrap().is_none());
     }
 }

@@ -48,7 +48,13 @@ mod tests {
     #[test]
     fn a_bell_is_heard_until_it_is_hushed() {
         let (bell, ear) = bell().unwrap();
-        let rings = || poll(&mut [PollFd::new(ear.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO).unwrap();
+        let rings = || {
+            poll(
+                &mut [PollFd::new(ear.as_fd(), PollFlags::POLLIN)],
+                PollTimeout::ZERO,
+            )
+            .unwrap()
+        };
         assert_eq!(rings(), 0);
         (0..100_000).for_each(|_| bell.ring());
         assert_eq!(rings(), 1);

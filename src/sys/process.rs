@@ -4,7 +4,9 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag};
 use nix::libc;
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, kill, sigaction, sigprocmask};
+use nix::sys::signal::{
+    SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, kill, sigaction, sigprocmask,
+};
 use nix::sys::stat::Mode;
 use nix::unistd::{ForkResult, Pid};
 use std::ffi::CStr;
@@ -49,7 +51,13 @@ pub fn fork_into(cgroup: BorrowedFd) -> io::Result<Fork> {
     ask.cgroup = cgroup.as_raw_fd() as u64;
     // SAFETY: without CLONE_VM and a stack this is a fork; `ask` lives through the call. The C
     // library's fork handlers are skipped, which only programs with threads have need of.
-    match unsafe { libc::syscall(libc::SYS_clone3, &raw const ask, size_of::<libc::clone_args>()) } {
+    match unsafe {
+        libc::syscall(
+            libc::SYS_clone3,
+            &raw const ask,
+            size_of::<libc::clone_args>(),
+        )
+    } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Fork::Child),
         pid => Ok(Fork::Parent(Pid::from_raw(pid as i32))),
@@ -77,7 +85,11 @@ pub fn pidfd(pid: Pid) -> io::Result<OwnedFd> {
 /// Closes every descriptor above standard error except these. Owners of the closed ones must
 /// never be dropped: for processes that leave by [`leave`] or exec.
 pub fn close_all_but(keep: &[BorrowedFd]) {
-    let mut keep: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd() as u32).filter(|&fd| fd > 2).collect();
+    let mut keep: Vec<u32> = keep
+        .iter()
+        .map(|fd| fd.as_raw_fd() as u32)
+        .filter(|&fd| fd > 2)
+        .collect();
     keep.sort_unstable();
     let mut first = 3;
     for fd in keep {
@@ -93,13 +105,22 @@ pub fn close_all_but(keep: &[BorrowedFd]) {
 /// may be called between fork and exec.
 pub fn close_others_on_exec() {
     // SAFETY: it changes flags of descriptors and no memory.
-    unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) };
+    unsafe {
+        libc::close_range(
+            3,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC as libc::c_int,
+        )
+    };
 }
 
 /// Whether the process behind a [`pidfd`] has ended, reaped or not.
 pub fn is_over(process: &OwnedFd) -> bool {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
+    poll(
+        &mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)],
+        PollTimeout::ZERO,
+    ) == Ok(1)
 }
 
 /// Whether two processes live in the same memory. False where the kernel does not tell.
@@ -116,8 +137,13 @@ fn close_range(first: u32, last: u32) {
         return;
     }
     // Kernels before 5.9: one by one.
-    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let numbers: Vec<u32> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let open = std::fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let numbers: Vec<u32> = open
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
     for fd in numbers.into_iter().filter(|fd| (first..=last).contains(fd)) {
         // SAFETY: as above.
         unsafe { libc::close(fd as i32) };
@@ -126,7 +152,11 @@ fn close_range(first: u32, last: u32) {
 
 /// Points standard input, output and error to /dev/null.
 pub fn silence() -> io::Result<()> {
-    let null = nix::fcntl::open("/dev/null", nix::fcntl::OFlag::O_RDWR | nix::fcntl::OFlag::O_CLOEXEC, Mode::empty())?;
+    let null = nix::fcntl::open(
+        "/dev/null",
+        nix::fcntl::OFlag::O_RDWR | nix::fcntl::OFlag::O_CLOEXEC,
+        Mode::empty(),
+    )?;
     nix::unistd::dup2_stdin(&null)?;
     nix::unistd::dup2_stdout(&null)?;
     nix::unistd::dup2_stderr(&null)?;
@@ -145,12 +175,20 @@ pub fn default_signals() {
 
 /// Holds back every signal that can be: they are read from a descriptor, or have no effect.
 pub fn block_signals() -> io::Result<()> {
-    Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None)?)
+    Ok(sigprocmask(
+        SigmaskHow::SIG_SETMASK,
+        Some(&SigSet::all()),
+        None,
+    )?)
 }
 
 /// Lets every signal through again.
 pub fn unblock_signals() -> io::Result<()> {
-    Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?)
+    Ok(sigprocmask(
+        SigmaskHow::SIG_SETMASK,
+        Some(&SigSet::empty()),
+        None,
+    )?)
 }
 
 /// A file in memory, to be read from its beginning: nobody has to wait until it is.
@@ -175,7 +213,10 @@ pub fn scratch(bytes: u64) -> io::Result<File> {
 pub fn signals(which: &[Signal]) -> io::Result<nix::sys::signalfd::SignalFd> {
     use nix::sys::signalfd::{SfdFlags, SignalFd};
     let mask: SigSet = which.iter().copied().collect();
-    Ok(SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+    Ok(SignalFd::with_flags(
+        &mask,
+        SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
+    )?)
 }
 
 /// How a process ended.
@@ -204,12 +245,20 @@ pub fn reap(which: Option<Pid>) -> Reaped {
     let mut status = 0;
     loop {
         // SAFETY: the kernel writes one number, into `status`.
-        match unsafe { libc::waitpid(which.map_or(-1, Pid::as_raw), &raw mut status, libc::WNOHANG) } {
+        match unsafe {
+            libc::waitpid(
+                which.map_or(-1, Pid::as_raw),
+                &raw mut status,
+                libc::WNOHANG,
+            )
+        } {
             0 => return Reaped::Living,
             pid if pid > 0 && libc::WIFSIGNALED(status) => {
                 return Reaped::Ended(Pid::from_raw(pid), End::Signaled(libc::WTERMSIG(status)));
             }
-            pid if pid > 0 => return Reaped::Ended(Pid::from_raw(pid), End::Exited(libc::WEXITSTATUS(status))),
+            pid if pid > 0 => {
+                return Reaped::Ended(Pid::from_raw(pid), End::Exited(libc::WEXITSTATUS(status)));
+            }
             _ if Errno::last() == Errno::ECHILD => return Reaped::NoChild,
             _ => {}
         }
@@ -226,7 +275,15 @@ pub fn send_signal(pid: i32, number: i32) -> bool {
 pub fn send_to(process: &OwnedFd, signal: Signal) -> io::Result<()> {
     let (fd, number) = (process.as_raw_fd(), signal as i32);
     // SAFETY: plain numbers go in, and a null pointer, which asks for an ordinary signal.
-    match unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, number, std::ptr::null::<libc::siginfo_t>(), 0) } {
+    match unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            fd,
+            number,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -252,12 +309,24 @@ struct Sender {
 /// Sends a signal to the process behind a [`pidfd`], with a value that is read with the signal.
 pub fn send_value_to(process: &OwnedFd, signal: Signal, value: i32) -> io::Result<()> {
     let (fd, number) = (process.as_raw_fd(), signal as i32);
-    let value = libc::sigval { sival_ptr: std::ptr::without_provenance_mut(value as u32 as usize) };
-    let sender = Sender { pid: nix::unistd::getpid().as_raw(), uid: nix::unistd::getuid().as_raw(), value };
-    let valued = Valued { signo: number, errno: 0, code: libc::SI_QUEUE, sender };
+    let value = libc::sigval {
+        sival_ptr: std::ptr::without_provenance_mut(value as u32 as usize),
+    };
+    let sender = Sender {
+        pid: nix::unistd::getpid().as_raw(),
+        uid: nix::unistd::getuid().as_raw(),
+        value,
+    };
+    let valued = Valued {
+        signo: number,
+        errno: 0,
+        code: libc::SI_QUEUE,
+        sender,
+    };
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     const { assert!(size_of::<Valued>() <= size_of::<libc::siginfo_t>()) };
-    // SAFETY: it begins as a siginfo_t of that code does, and is no larger or more aligned than one.
+    // SAFETY: it begins as a siginfo_t of that code does, and is no larger or more aligned than
+    // one.
     unsafe { info.as_mut_ptr().cast::<Valued>().write(valued) };
     // SAFETY: `info` lives through the call, and all of it has been written.
     match unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, number, info.as_ptr(), 0) } {
@@ -283,7 +352,11 @@ pub fn random() -> io::Result<[u8; 16]> {
     let mut bytes = [0u8; 16];
     // SAFETY: the kernel writes at most `bytes.len()` bytes into `bytes`.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if got == bytes.len() as isize { Ok(bytes) } else { Err(io::Error::last_os_error()) }
+    if got == bytes.len() as isize {
+        Ok(bytes)
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Raises the limit on open descriptors as far as this process may.
@@ -307,10 +380,17 @@ pub fn usual_descriptor_limit() {
 /// stays as it is.
 pub fn open_again(fd: impl AsFd) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
-    File::options().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+    File::options()
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
 }
 
 /// Copies `fd` to standard output or error; it stays open over an exec.
 pub fn as_standard(fd: impl AsFd, error: bool) -> io::Result<()> {
-    Ok(if error { nix::unistd::dup2_stderr(fd) } else { nix::unistd::dup2_stdout(fd) }?)
+    Ok(if error {
+        nix::unistd::dup2_stderr(fd)
+    } else {
+        nix::unistd::dup2_stdout(fd)
+    }?)
 }

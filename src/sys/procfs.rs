@@ -48,7 +48,8 @@ pub fn process(pid: i32) -> Option<Process> {
     look(pid).ok().flatten()
 }
 
-/// The same; an error, such as one of too many open files, where it cannot be told whether there is one.
+/// The same; an error, such as one of too many open files, where it cannot be told whether there is
+/// one.
 pub fn look(pid: i32) -> io::Result<Option<Process>> {
     match read(&format!("/proc/{pid}/stat")) {
         Err(e) if matches!(e.raw_os_error(), Some(ENOENT | ESRCH)) => Ok(None),
@@ -70,8 +71,13 @@ fn read(path: &str) -> io::Result<Process> {
 
 /// The numbers of a process's threads.
 pub fn threads(pid: i32) -> Vec<i32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let entries = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// Every process.
@@ -94,8 +100,13 @@ pub fn descendants(of: i32) -> Vec<Process> {
     let all = all();
     let mut family = BTreeSet::from([of]);
     // Parents may have higher numbers than their children, so until nothing is added.
-    while all.iter().any(|p| family.contains(&p.parent) && family.insert(p.pid)) {}
-    all.into_iter().filter(|p| p.pid != of && p.lives() && family.contains(&p.pid)).collect()
+    while all
+        .iter()
+        .any(|p| family.contains(&p.parent) && family.insert(p.pid))
+    {}
+    all.into_iter()
+        .filter(|p| p.pid != of && p.lives() && family.contains(&p.pid))
+        .collect()
 }
 
 /// The living descendants of a process as far as they can be found by going from parent to child,
@@ -120,7 +131,10 @@ fn children(pid: i32) -> Option<Vec<i32>> {
     let mut pids = Vec::new();
     for thread in threads {
         match fs::read_to_string(thread.path().join("children")) {
-            Ok(text) => pids.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
+            Ok(text) => pids.extend(
+                text.split_ascii_whitespace()
+                    .filter_map(|pid| pid.parse::<i32>().ok()),
+            ),
             Err(e) if e.kind() == io::ErrorKind::NotFound && thread.path().exists() => return None,
             Err(_) => {}
         }
@@ -128,8 +142,8 @@ fn children(pid: i32) -> Option<Vec<i32>> {
     Some(pids)
 }
 
-/// Those of a family that live in memory of their own: between vfork and exec a child runs in that of its
-/// parent, of which the kernel then tells the same for both.
+/// Those of a family that live in memory of their own: between vfork and exec a child runs in that
+/// of its parent, of which the kernel then tells the same for both.
 pub fn with_own_memory(family: &[Process]) -> Vec<&Process> {
     let is_counted = |pid: i32| family.iter().any(|p| p.pid == pid);
     let borrows = |p: &Process| is_counted(p.parent) && shares_memory(p.pid, p.parent);
@@ -147,7 +161,9 @@ pub fn proportional_kb(of: &Process) -> (u64, u64) {
 
 fn proportional(rollup: &str) -> Option<(u64, u64)> {
     let line = |name: &str| {
-        let value = rollup.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        let value = rollup
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
     };
     match (line("Pss_Anon"), line("Pss_Shmem")) {
@@ -170,10 +186,17 @@ pub fn owner(pid: i32) -> Option<u32> {
 
 fn parse(stat: &[u8]) -> Option<Process> {
     let open = stat.iter().position(|&b| b == b'(')?;
-    let pid = std::str::from_utf8(&stat[..open]).ok()?.trim().parse().ok()?;
+    let pid = std::str::from_utf8(&stat[..open])
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
     // The name in parentheses may itself hold any byte; the last parenthesis ends it.
     let close = stat.iter().rposition(|&b| b == b')')?;
-    let fields: Vec<&str> = std::str::from_utf8(&stat[close + 1..]).ok()?.split_ascii_whitespace().collect();
+    let fields: Vec<&str> = std::str::from_utf8(&stat[close + 1..])
+        .ok()?
+        .split_ascii_whitespace()
+        .collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<i64>().ok();
     let ticks = number(14)? + number(15)? + number(16)? + number(17)?;
     Some(Process {
@@ -190,7 +213,11 @@ fn parse(stat: &[u8]) -> Option<Process> {
 }
 
 fn constant(name: SysconfVar, usual: i64) -> i64 {
-    sysconf(name).ok().flatten().filter(|&value| value > 0).unwrap_or(usual)
+    sysconf(name)
+        .ok()
+        .flatten()
+        .filter(|&value| value > 0)
+        .unwrap_or(usual)
 }
 
 #[cfg(test)]
@@ -202,9 +229,13 @@ mod tests {
 
     #[test]
     fn a_name_full_of_parentheses_does_not_confuse() {
-        let line = b"42 (a) R (b) S 7 42 41 0 -1 0 0 0 0 0 100 50 25 25 20 0 1 0 9999 4096000 250 0";
+        let line =
+            b"42 (a) R (b) S 7 42 41 0 -1 0 0 0 0 0 100 50 25 25 20 0 1 0 9999 4096000 250 0";
         let process = parse(line).unwrap();
-        assert_eq!((process.pid, process.state, process.parent, process.session), (42, b'S', 7, 41));
+        assert_eq!(
+            (process.pid, process.state, process.parent, process.session),
+            (42, b'S', 7, 41)
+        );
         assert_eq!((process.started, process.vmem_kb), (9999, 4000));
     }
 
@@ -220,7 +251,12 @@ mod tests {
     #[test]
     fn who_lives_in_its_parents_memory_has_none_of_its_own() {
         let family = |child: i32| [own().unwrap(), process(child).unwrap()];
-        let counted = |family: &[Process]| with_own_memory(family).iter().map(|p| p.pid).collect::<Vec<_>>();
+        let counted = |family: &[Process]| {
+            with_own_memory(family)
+                .iter()
+                .map(|p| p.pid)
+                .collect::<Vec<_>>()
+        };
         let me = own().unwrap().pid;
         for (flags, has_own) in [(CloneFlags::CLONE_VM, false), (CloneFlags::empty(), true)] {
             let mut stack = vec![0; 1 << 16];
@@ -228,14 +264,23 @@ mod tests {
                 nix::unistd::pause();
                 0
             });
+            let signal = Some(Signal::SIGCHLD as i32);
             // SAFETY: it makes one system call, on a stack that outlives it.
-            let child = unsafe { clone(sleep, &mut stack, flags, Some(Signal::SIGCHLD as i32)) }.unwrap();
+            let child = unsafe { clone(sleep, &mut stack, flags, signal) }.unwrap();
             let both = family(child.as_raw());
             let seen = (counted(&both), counted(&both[1..]));
             kill(child, Signal::SIGKILL).unwrap();
             waitpid(child, None).unwrap();
-            let expected = if has_own { vec![me, child.as_raw()] } else { vec![me] };
-            assert_eq!(seen, (expected, vec![child.as_raw()]), "alone, it is who has that memory");
+            let expected = if has_own {
+                vec![me, child.as_raw()]
+            } else {
+                vec![me]
+            };
+            assert_eq!(
+                seen,
+                (expected, vec![child.as_raw()]),
+                "alone, it is who has that memory"
+            );
         }
     }
 
@@ -245,9 +290,15 @@ mod tests {
         let (own_part, shared_part) = proportional_kb(&me);
         let part = own_part + shared_part;
         assert!(part > 0 && part <= own().unwrap().mem_kb + 4096);
-        assert_eq!(proportional_kb(&Process { pid: i32::MAX, ..me }), (0, 0), "one that is gone");
-        let new =
-            "1-2 ---p 0 0 0 [rollup]\nRss: 90 kB\nPss: 70 kB\nPss_Anon: 40 kB\nPss_File: 25 kB\nPss_Shmem: 5 kB\n";
+        assert_eq!(
+            proportional_kb(&Process {
+                pid: i32::MAX,
+                ..me
+            }),
+            (0, 0),
+            "one that is gone"
+        );
+        let new = "1-2 ---p 0 0 0 [rollup]\nRss: 90 kB\nPss: 70 kB\nPss_Anon: 40 kB\nPss_File: 25 kB\nPss_Shmem: 5 kB\n";
         assert_eq!(proportional(new), Some((40, 5)));
         assert_eq!(proportional("Rss: 90 kB\nPss:   70 kB\n"), Some((0, 70)));
         assert_eq!(proportional(""), None);

@@ -1,6 +1,9 @@
 //! Starting a program of the user's, in our place: with our input, output and terminal.
 
-#![allow(clippy::disallowed_methods, reason = "the one place that starts a program in our place")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the one place that starts a program in our place"
+)]
 
 use super::process;
 use nix::unistd::Pid;
@@ -17,5 +20,7 @@ pub fn start<S: AsRef<OsStr>>(program: &OsStr, arguments: &[S]) -> io::Result<Pi
     unsafe {
         command.pre_exec(process::unblock_signals);
     }
-    command.spawn().map(|child| Pid::from_raw(child.id() as i32))
+    command
+        .spawn()
+        .map(|child| Pid::from_raw(child.id() as i32))
 }

@@ -45,12 +45,16 @@ pub fn erase(home: &Home) {
 
 /// This host's name.
 pub fn host() -> String {
-    nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(|_| "localhost".into())
+    nix::unistd::gethostname()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_else(|_| "localhost".into())
 }
 
 /// What tells this host from others, also when they are named alike.
 pub fn machine() -> String {
     let test = crate::sys::env::text("LANAI_TEST_MACHINE").filter(|_| cfg!(debug_assertions));
     let id = test.or_else(|| std::fs::read_to_string("/etc/machine-id").ok());
-    id.map(|id| id.trim().to_string()).filter(|id| !id.is_empty()).unwrap_or_else(host)
+    id.map(|id| id.trim().to_string())
+        .filter(|id| !id.is_empty())
+        .unwrap_or_else(host)
 }

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 /// The processors this process may run on, by the host's numbers.
 pub fn processors() -> Vec<u16> {
     match sched_getaffinity(Pid::from_raw(0)) {
-        Ok(set) => (0..CpuSet::count()).filter(|&n| set.is_set(n).unwrap_or(false)).map(|n| n as u16).collect(),
+        Ok(set) => (0..CpuSet::count())
+            .filter(|&n| set.is_set(n).unwrap_or(false))
+            .map(|n| n as u16)
+            .collect(),
         Err(_) => (0..std::thread::available_parallelism().map_or(1, |n| n.get() as u16)).collect(),
     }
 }
@@ -16,7 +19,12 @@ pub fn processors() -> Vec<u16> {
 /// The processors of the whole host.
 pub fn host_processors() -> u32 {
     let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
-    online.ok().flatten().and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1)
+    online
+        .ok()
+        .flatten()
+        .and_then(|n| u32::try_from(n).ok())
+        .unwrap_or(1)
+        .max(1)
 }
 
 /// Processor time allowed by control groups, in processors, rounded up; None without a limit.
@@ -26,21 +34,37 @@ pub fn quota() -> Option<u32> {
         Some((quota.parse().ok()?, period.trim().parse().ok()?))
     });
     let quotas = limits("cpu", "cpu.cfs_quota_us").into_iter();
-    let old = quotas.zip(limits("cpu", "cpu.cfs_period_us")).filter_map(|(quota, period)| {
-        Some((quota.trim().parse::<i64>().ok().filter(|&q| q > 0)?, period.trim().parse().ok()?))
-    });
-    unified.chain(old).filter_map(|(quota, period): (i64, i64)| processors_of(quota, period)).min()
+    let old = quotas
+        .zip(limits("cpu", "cpu.cfs_period_us"))
+        .filter_map(|(quota, period)| {
+            Some((
+                quota.trim().parse::<i64>().ok().filter(|&q| q > 0)?,
+                period.trim().parse().ok()?,
+            ))
+        });
+    unified
+        .chain(old)
+        .filter_map(|(quota, period): (i64, i64)| processors_of(quota, period))
+        .min()
 }
 
 fn processors_of(quota: i64, period: i64) -> Option<u32> {
-    let (quota, period) = (u64::try_from(quota).ok()?, u64::try_from(period).ok().filter(|&p| p > 0)?);
+    let (quota, period) = (
+        u64::try_from(quota).ok()?,
+        u64::try_from(period).ok().filter(|&p| p > 0)?,
+    );
     u32::try_from(quota.div_ceil(period)).ok().map(|n| n.max(1))
 }
 
 /// Memory in kilobytes: the host's, or what control groups allow of it.
 pub fn memory_kb() -> u64 {
-    let files = limits("cgroup2", "memory.max").into_iter().chain(limits("memory", "memory.limit_in_bytes"));
-    let allowed = files.filter_map(|text| text.trim().parse::<u64>().ok()).map(|bytes| bytes / 1024).min();
+    let files = limits("cgroup2", "memory.max")
+        .into_iter()
+        .chain(limits("memory", "memory.limit_in_bytes"));
+    let allowed = files
+        .filter_map(|text| text.trim().parse::<u64>().ok())
+        .map(|bytes| bytes / 1024)
+        .min();
     let total = meminfo("MemTotal").unwrap_or(0);
     allowed.map_or(total, |kb| kb.min(total))
 }
@@ -51,7 +75,11 @@ pub fn memory_in_use_kb() -> Option<u64> {
     let (total, free) = (meminfo("MemTotal")?, meminfo("MemAvailable")?);
     let host = total.saturating_sub(free);
     // In a container that may have less, what others use of the host is none of its own.
-    if memory_kb() < total { group_memory_kb().or(Some(host)) } else { Some(host) }
+    if memory_kb() < total {
+        group_memory_kb().or(Some(host))
+    } else {
+        Some(host)
+    }
 }
 
 /// What is in use of the host's swap space, in kilobytes. None if the kernel does not tell.
@@ -72,24 +100,44 @@ fn first_load(text: &str) -> Option<u32> {
 /// A line of `/proc/meminfo`, in kilobytes.
 fn meminfo(name: &str) -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line?.split_whitespace().next()?.parse().ok()
 }
 
 /// What is in use of the memory that bounds this process most tightly, in kilobytes.
 fn group_memory_kb() -> Option<u64> {
     let unified = tightest_memory_kb("cgroup2", "memory.max", "memory.current");
-    unified.or_else(|| tightest_memory_kb("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"))
+    unified
+        .or_else(|| tightest_memory_kb("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"))
 }
 
 fn tightest_memory_kb(kind: &str, limit: &str, usage: &str) -> Option<u64> {
-    let number = |folder: &Path, name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
-    let bounds = folders(kind).into_iter().filter_map(|folder| Some((number(&folder, limit)?, folder)));
+    let number = |folder: &Path, name: &str| {
+        fs::read_to_string(folder.join(name))
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    };
+    let bounds = folders(kind)
+        .into_iter()
+        .filter_map(|folder| Some((number(&folder, limit)?, folder)));
     let (_, group) = bounds.min()?;
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-    let of = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<u64>().ok());
+    let of = |name: &str| {
+        stat.lines().find_map(|line| {
+            line.strip_prefix(name)?
+                .strip_prefix(' ')?
+                .parse::<u64>()
+                .ok()
+        })
+    };
     // Pages of files that nobody has used of late can be dropped.
-    let droppable = of("total_inactive_file").or_else(|| of("inactive_file")).unwrap_or(0);
+    let droppable = of("total_inactive_file")
+        .or_else(|| of("inactive_file"))
+        .unwrap_or(0);
     Some(number(&group, usage)?.saturating_sub(droppable) / 1024)
 }
 
@@ -101,11 +149,19 @@ pub fn has_amd_gpus() -> bool {
 /// The host's GPUs by number.
 pub fn gpus() -> Vec<u16> {
     let numbers = nvidia_gpus();
-    if numbers.is_empty() { (0..amd_gpus()).collect() } else { numbers }
+    if numbers.is_empty() {
+        (0..amd_gpus()).collect()
+    } else {
+        numbers
+    }
 }
 
 fn nvidia_gpus() -> Vec<u16> {
-    let names = fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let names = fs::read_dir("/dev")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name());
     let number = |name: std::ffi::OsString| name.to_str()?.strip_prefix("nvidia")?.parse().ok();
     let mut numbers: Vec<u16> = names.filter_map(number).collect();
     numbers.sort_unstable();
@@ -114,31 +170,53 @@ fn nvidia_gpus() -> Vec<u16> {
 
 /// The nodes of the AMD driver's topology that compute; processors are among its nodes too.
 fn amd_gpus() -> u16 {
-    let nodes = fs::read_dir("/sys/class/kfd/kfd/topology/nodes").into_iter().flatten().flatten();
+    let nodes = fs::read_dir("/sys/class/kfd/kfd/topology/nodes")
+        .into_iter()
+        .flatten()
+        .flatten();
     let computes = |properties: &String| {
-        properties.lines().any(|line| line.strip_prefix("simd_count ").is_some_and(|count| count.trim() != "0"))
+        properties.lines().any(|line| {
+            line.strip_prefix("simd_count ")
+                .is_some_and(|count| count.trim() != "0")
+        })
     };
-    let found = nodes.filter_map(|node| fs::read_to_string(node.path().join("properties")).ok()).filter(computes);
+    let found = nodes
+        .filter_map(|node| fs::read_to_string(node.path().join("properties")).ok())
+        .filter(computes);
     found.count() as u16
 }
 
 /// The host's name up to the first dot.
 pub fn short_host_name() -> String {
-    let name = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
+    let name = nix::unistd::gethostname()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let short = name.split('.').next().unwrap_or_default();
-    if short.is_empty() { "localhost".into() } else { short.to_string() }
+    if short.is_empty() {
+        "localhost".into()
+    } else {
+        short.to_string()
+    }
 }
 
 /// What the file `name` says in this process's group and in all above it. `kind` is `cgroup2` or
 /// a controller of version 1.
 fn limits(kind: &str, name: &str) -> Vec<String> {
-    folders(kind).into_iter().filter_map(|path| fs::read_to_string(path.join(name)).ok()).collect()
+    folders(kind)
+        .into_iter()
+        .filter_map(|path| fs::read_to_string(path.join(name)).ok())
+        .collect()
 }
 
 /// This process's group and all above it.
 fn folders(kind: &str) -> Vec<PathBuf> {
-    let Some(folder) = group(kind) else { return Vec::new() };
-    let inside = folder.ancestors().take_while(|path| path.starts_with("/sys/fs/cgroup"));
+    let Some(folder) = group(kind) else {
+        return Vec::new();
+    };
+    let inside = folder
+        .ancestors()
+        .take_while(|path| path.starts_with("/sys/fs/cgroup"));
     inside.map(Path::to_path_buf).collect()
 }
 
@@ -149,11 +227,20 @@ fn group(kind: &str) -> Option<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let group = groups.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        controllers.split(',').any(|controller| controller == kind).then_some(path)
+        controllers
+            .split(',')
+            .any(|controller| controller == kind)
+            .then_some(path)
     })?;
-    let inside = Path::new("/sys/fs/cgroup").join(kind).join(group.trim_start_matches('/'));
+    let inside = Path::new("/sys/fs/cgroup")
+        .join(kind)
+        .join(group.trim_start_matches('/'));
     // A container sees its own group as the root of the mount.
-    Some(if inside.exists() { inside } else { Path::new("/sys/fs/cgroup").join(kind) })
+    Some(if inside.exists() {
+        inside
+    } else {
+        Path::new("/sys/fs/cgroup").join(kind)
+    })
 }
 
 #[cfg(test)]
@@ -172,7 +259,10 @@ mod tests {
     fn the_load_is_read_in_thousandths() {
         assert_eq!(first_load("0.25 0.30 0.12 1/123 4567\n"), Some(250));
         assert_eq!(first_load("137.4 1 1 1/1 1"), Some(137_400));
-        assert_eq!((first_load(""), first_load("-1 0 0"), first_load("nan 0 0")), (None, None, None));
+        assert_eq!(
+            (first_load(""), first_load("-1 0 0"), first_load("nan 0 0")),
+            (None, None, None)
+        );
     }
 
     #[test]

@@ -20,8 +20,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on TERM, INT, HUP and CHLD wait to be read, and a reader that has gone away is an error
-    /// of the write.
+    /// From now on TERM, INT, HUP and CHLD wait to be read, and a reader that has gone away is an
+    /// error of the write.
     pub fn catch() -> nix::Result<Signals> {
         let mut set = SigSet::empty();
         set.add(Signal::SIGTERM);
@@ -31,7 +31,9 @@ impl Signals {
         set.thread_block()?;
         // SAFETY: ignoring a signal runs no handler.
         unsafe { signal(Signal::SIGPIPE, SigHandler::SigIgn)? };
-        Ok(Signals { descriptor: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
+        Ok(Signals {
+            descriptor: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?,
+        })
     }
 
     /// What this daemon is asked for. Its children are waited for where they were started; only as
@@ -40,7 +42,8 @@ impl Signals {
         let mut asked = Asked::default();
         while let Ok(Some(signal)) = self.descriptor.read_signal() {
             asked.reload |= signal.ssi_signo == Signal::SIGHUP as u32;
-            asked.leave |= [Signal::SIGTERM as u32, Signal::SIGINT as u32].contains(&signal.ssi_signo);
+            asked.leave |=
+                [Signal::SIGTERM as u32, Signal::SIGINT as u32].contains(&signal.ssi_signo);
         }
         while std::process::id() == 1 && matches!(process::reap(None), Reaped::Ended(..)) {}
         asked

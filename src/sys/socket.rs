@@ -24,7 +24,11 @@ const LONGEST: usize = 107;
 pub fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
     fault::point("socket.bind")?;
     let (_folder, short) = reachable(path)?;
-    let beside = short.with_file_name(format!(".{}.{}", name(path)?.to_string_lossy(), std::process::id()));
+    let beside = short.with_file_name(format!(
+        ".{}.{}",
+        name(path)?.to_string_lossy(),
+        std::process::id()
+    ));
     let _ = std::fs::remove_file(&beside);
     let listener = UnixListener::bind(&beside)?;
     std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode))?;
@@ -43,7 +47,10 @@ pub fn given() -> io::Result<Option<UnixListener>> {
     }
     // SAFETY: by the protocol the variables promise that this descriptor is open and ours.
     let listener = unsafe { UnixListener::from_raw_fd(FIRST_GIVEN) };
-    nix::fcntl::fcntl(&listener, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))?;
+    nix::fcntl::fcntl(
+        &listener,
+        nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC),
+    )?;
     listener.set_nonblocking(true)?;
     Ok(Some(listener))
 }
@@ -72,14 +79,23 @@ fn reachable(path: &Path) -> io::Result<(Option<OwnedFd>, PathBuf)> {
         return Ok((None, path.to_path_buf()));
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let folder = open(folder, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
+    let folder = open(
+        folder,
+        OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+        Mode::empty(),
+    )?;
     let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name(path)?);
     Ok((Some(folder), short))
 }
 
 fn name(path: &Path) -> io::Result<&OsStr> {
     let name = path.file_name().filter(|name| name.as_bytes().len() < 64);
-    name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("{} names no socket", path.display())))
+    name.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} names no socket", path.display()),
+        )
+    })
 }
 
 #[cfg(test)]

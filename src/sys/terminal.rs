@@ -21,7 +21,10 @@ pub struct Window {
 
 impl Window {
     /// What is assumed of a terminal that does not know.
-    pub const USUAL: Window = Window { rows: 24, columns: 80 };
+    pub const USUAL: Window = Window {
+        rows: 24,
+        columns: 80,
+    };
 }
 
 /// Both ends of a new terminal.
@@ -43,7 +46,10 @@ pub fn pair(owner: Option<u32>) -> io::Result<Pair> {
     if let Some(uid) = owner {
         fchown(&made.slave, Some(Uid::from_raw(uid)), None)?;
     }
-    Ok(Pair { keyboard: made.master, screen: made.slave })
+    Ok(Pair {
+        keyboard: made.master,
+        screen: made.slave,
+    })
 }
 
 /// Makes `screen` the controlling terminal of this process, which must lead a session that has
@@ -60,18 +66,43 @@ pub fn sit_down(screen: BorrowedFd) -> io::Result<()> {
 
 /// The size of a terminal's window; None for what is no terminal, or one that does not know.
 pub fn window(terminal: impl AsFd) -> Option<Window> {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    let mut size = libc::winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
     // SAFETY: the kernel writes one winsize, which lives through the call.
-    let asked = unsafe { libc::ioctl(terminal.as_fd().as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
-    let window = Window { rows: size.ws_row, columns: size.ws_col };
+    let asked = unsafe {
+        libc::ioctl(
+            terminal.as_fd().as_raw_fd(),
+            libc::TIOCGWINSZ,
+            &raw mut size,
+        )
+    };
+    let window = Window {
+        rows: size.ws_row,
+        columns: size.ws_col,
+    };
     (asked == 0 && window.rows > 0 && window.columns > 0).then_some(window)
 }
 
 /// Tells a terminal the size of its window; the programs in its foreground hear of a change.
 pub fn set_window(terminal: impl AsFd, window: Window) {
-    let size = libc::winsize { ws_row: window.rows, ws_col: window.columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let size = libc::winsize {
+        ws_row: window.rows,
+        ws_col: window.columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
     // SAFETY: the kernel reads one winsize, which lives through the call.
-    unsafe { libc::ioctl(terminal.as_fd().as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+    unsafe {
+        libc::ioctl(
+            terminal.as_fd().as_raw_fd(),
+            libc::TIOCSWINSZ,
+            &raw const size,
+        )
+    };
 }
 
 /// How the person's terminal was before it was made raw.
@@ -103,7 +134,10 @@ impl Raw {
 
     /// Makes it raw again, after somebody else has had it.
     pub fn renew(&self) {
-        let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = BEFORE
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         if let Some(mut modes) = before {
             cfmakeraw(&mut modes);
             let _ = tcsetattr(stdin(), SetArg::TCSANOW, &modes);
@@ -131,7 +165,10 @@ mod tests {
     fn a_new_terminal_has_the_size_it_is_told() {
         let pair = pair(None).unwrap();
         assert_eq!(window(&pair.screen), None);
-        let size = Window { rows: 33, columns: 77 };
+        let size = Window {
+            rows: 33,
+            columns: 77,
+        };
         set_window(&pair.keyboard, size);
         assert_eq!(window(&pair.screen), Some(size));
         assert_eq!(window(tempfile::tempfile().unwrap()), None);

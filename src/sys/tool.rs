@@ -1,7 +1,10 @@
 //! Asking a program of somebody else's: bounded in time and in what it may say, and never waited
 //! for.
 
-#![allow(clippy::disallowed_methods, reason = "the one place that starts programs of others")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the one place that starts programs of others"
+)]
 
 use super::complaints::Complaints;
 use super::process;
@@ -28,7 +31,8 @@ pub struct Tool {
     said: Vec<u8>,
     /// Whether it has closed its output.
     is_silent: bool,
-    /// Readable once it has ended, and what it has written to its standard error: of one that is consulted.
+    /// Readable once it has ended, and what it has written to its standard error: of one that is
+    /// consulted.
     over: Option<(OwnedFd, Complaints)>,
     /// When it must have answered.
     pub until: Span,
@@ -37,7 +41,11 @@ pub struct Tool {
 impl Tool {
     /// Starts it, with nothing to read and nobody to hear its errors. It does not outlive us.
     pub fn start(program: &Path, arguments: &[&str], until: Span) -> io::Result<Tool> {
-        Tool::spawn(Command::new(program).args(arguments).stderr(Stdio::null()), Stdio::null(), until)
+        Tool::spawn(
+            Command::new(program).args(arguments).stderr(Stdio::null()),
+            Stdio::null(),
+            until,
+        )
     }
 
     /// The same, with a question to read.
@@ -46,14 +54,20 @@ impl Tool {
         Tool::spawn(Command::new(program).stderr(Stdio::null()), input, until)
     }
 
-    /// The same of a program with arguments, whose end counts and not only what it says: [`Tool::outcome`].
+    /// The same of a program with arguments, whose end counts and not only what it says:
+    /// [`Tool::outcome`].
     pub fn consult(words: &[String], question: &[u8], until: Span) -> io::Result<Tool> {
-        let (program, arguments) = words.split_first().ok_or_else(|| io::Error::other("no program"))?;
+        let (program, arguments) = words
+            .split_first()
+            .ok_or_else(|| io::Error::other("no program"))?;
         let (input, complaints) = (process::in_memory(question)?, Complaints::new()?);
         let mut command = Command::new(program);
         command.args(arguments).stderr(complaints.desk()?);
         let mut tool = Tool::spawn(&mut command, Stdio::from(input), until)?;
-        tool.over = Some((process::pidfd(Pid::from_raw(tool.child.id() as i32))?, complaints));
+        tool.over = Some((
+            process::pidfd(Pid::from_raw(tool.child.id() as i32))?,
+            complaints,
+        ));
         Ok(tool)
     }
 
@@ -67,18 +81,30 @@ impl Tool {
             });
         }
         let mut child = command.stdin(input).stdout(Stdio::piped()).spawn()?;
-        let out = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
+        let out = child
+            .stdout
+            .take()
+            .ok_or_else(|| io::Error::other("no pipe"))?;
         fcntl(&out, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        Ok(Tool { child, out, said: Vec::new(), is_silent: false, over: None, until })
+        Ok(Tool {
+            child,
+            out,
+            said: Vec::new(),
+            is_silent: false,
+            over: None,
+            until,
+        })
     }
 
     /// What is to be watched for something new.
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let out = Some(self.out.as_fd()).filter(|_| !self.is_silent);
-        out.into_iter().chain(self.over.as_ref().map(|(over, _)| over.as_fd()))
+        out.into_iter()
+            .chain(self.over.as_ref().map(|(over, _)| over.as_fd()))
     }
 
-    /// How it ended, and what it has said; None while it runs. What it has left running is not waited for.
+    /// How it ended, and what it has said; None while it runs. What it has left running is not
+    /// waited for.
     pub fn outcome(&mut self) -> Option<io::Result<Said>> {
         if let Err(error) = self.listen() {
             return Some(Err(error));
@@ -87,7 +113,10 @@ impl Tool {
         // It may have spoken between the two looks.
         Some(ended.and_then(|status| {
             self.listen()?;
-            Ok(Said { status: status.code(), text: String::from_utf8_lossy(&self.said).into_owned() })
+            Ok(Said {
+                status: status.code(),
+                text: String::from_utf8_lossy(&self.said).into_owned(),
+            })
         }))
     }
 
@@ -100,7 +129,9 @@ impl Tool {
 
     /// The last line it has written to its standard error, if it was consulted.
     pub fn complaint(&self) -> Option<String> {
-        self.over.as_ref().and_then(|(_, complaints)| complaints.last())
+        self.over
+            .as_ref()
+            .and_then(|(_, complaints)| complaints.last())
     }
 
     /// Takes in what it has said: all of it, once it has closed its output; None before that.
@@ -109,7 +140,9 @@ impl Tool {
         match self.out.by_ref().take(left).read_to_end(&mut self.said) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => None,
             Err(error) => Some(Err(error)),
-            Ok(_) if self.said.len() as u64 > MOST => Some(Err(io::Error::other("it says too much"))),
+            Ok(_) if self.said.len() as u64 > MOST => {
+                Some(Err(io::Error::other("it says too much")))
+            }
             Ok(_) => Some(Ok(String::from_utf8_lossy(&self.said).into_owned())),
         }
     }
@@ -185,10 +218,19 @@ mod tests {
     #[test]
     fn of_one_that_is_consulted_the_end_counts() {
         let (said, tool) = consulted("cat; echo first >&2; echo >&2 no such table; exit 3");
-        assert_eq!(said, Said { status: Some(3), text: "question".to_string() });
+        assert_eq!(
+            said,
+            Said {
+                status: Some(3),
+                text: "question".to_string()
+            }
+        );
         assert_eq!(tool.complaint().as_deref(), Some("no such table"));
         let (said, tool) = consulted("exec >&-; sleep 0.05; kill -9 $$");
-        assert_eq!((said.status, said.text.as_str(), tool.complaint()), (None, "", None));
+        assert_eq!(
+            (said.status, said.text.as_str(), tool.complaint()),
+            (None, "", None)
+        );
     }
 
     #[test]
@@ -196,7 +238,10 @@ mod tests {
         let (said, _) = consulted("(sleep 20 &) ; echo yes");
         assert_eq!((said.status, said.text.as_str()), (Some(0), "yes\n"));
         let (said, tool) = consulted("head -c 1000000 /dev/zero | tr '\\0' x >&2; true");
-        assert_eq!((said.status, tool.complaint().map(|text| text.len())), (Some(0), Some(complaints::LONGEST)));
+        assert_eq!(
+            (said.status, tool.complaint().map(|text| text.len())),
+            (Some(0), Some(complaints::LONGEST))
+        );
     }
 
     #[test]

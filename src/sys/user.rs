@@ -30,8 +30,18 @@ pub struct Account {
 
 impl Account {
     fn of(user: User) -> Account {
-        let shell = if user.shell.as_os_str().is_empty() { "/bin/sh".into() } else { user.shell };
-        Account { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw(), home: user.dir, shell }
+        let shell = if user.shell.as_os_str().is_empty() {
+            "/bin/sh".into()
+        } else {
+            user.shell
+        };
+        Account {
+            name: user.name,
+            uid: user.uid.as_raw(),
+            gid: user.gid.as_raw(),
+            home: user.dir,
+            shell,
+        }
     }
 }
 
@@ -47,10 +57,17 @@ pub fn own() -> Account {
     if let Ok(Some(user)) = User::from_uid(uid) {
         return Account::of(user);
     }
-    let path = |name: &str, other: &str| super::env::var(name).map_or_else(|| other.into(), PathBuf::from);
+    let path =
+        |name: &str, other: &str| super::env::var(name).map_or_else(|| other.into(), PathBuf::from);
     let name = super::env::text("USER").unwrap_or_else(|| uid.to_string());
     let gid = Gid::effective().as_raw();
-    Account { name, uid: uid.as_raw(), gid, home: path("HOME", "/"), shell: path("SHELL", "/bin/sh") }
+    Account {
+        name,
+        uid: uid.as_raw(),
+        gid,
+        home: path("HOME", "/"),
+        shell: path("SHELL", "/bin/sh"),
+    }
 }
 
 /// The day on which an account expires, in days since 1970; None if it does not, or if this
@@ -64,8 +81,11 @@ pub fn expiry(name: &str) -> io::Result<Option<i64>> {
         let mut entry: libc::spwd = unsafe { std::mem::zeroed() };
         let mut found = std::ptr::null_mut();
         let (space, size) = (buffer.as_mut_ptr(), buffer.len());
-        // SAFETY: every pointer refers to memory that outlives the call, and `size` is that of `space`.
-        match unsafe { libc::getspnam_r(name.as_ptr(), &raw mut entry, space, size, &raw mut found) } {
+        // SAFETY: every pointer refers to memory that outlives the call, and `size` is that of
+        // `space`.
+        match unsafe {
+            libc::getspnam_r(name.as_ptr(), &raw mut entry, space, size, &raw mut found)
+        } {
             0 if found.is_null() => return Ok(None),
             0 => return Ok(Some(entry.sp_expire).filter(|&day| day != NEVER)),
             libc::ERANGE if size < LARGEST_ENTRY => buffer.resize(size * 2, 0),
@@ -84,13 +104,19 @@ pub fn shell_fault(shell: &Path) -> Option<&'static str> {
 }
 
 fn fault_of(shell: &Path, listed: Option<&str>) -> Option<&'static str> {
-    if shell.file_name().is_some_and(|name| name == "nologin" || name == "false") {
+    if shell
+        .file_name()
+        .is_some_and(|name| name == "nologin" || name == "false")
+    {
         return Some("does not permit logins");
     }
     // The same file may be listed under another path: /bin is often a link to /usr/bin.
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let is_listed = |text: &str| {
-        let mut shells = text.lines().map(str::trim).filter(|line| line.starts_with('/'));
+        let mut shells = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| line.starts_with('/'));
         shells.any(|line| real(Path::new(line)) == real(shell))
     };
     (!listed.is_none_or(is_listed)).then_some("is not in /etc/shells")
@@ -109,19 +135,27 @@ pub fn groups(account: &Account) -> io::Result<Vec<Gid>> {
 
 /// The number of the group of this name, if there is one and the account is a member of it.
 pub fn group_of(account: &Account, name: &str) -> io::Result<Option<u32>> {
-    let Some(group) = Group::from_name(name)? else { return Ok(None) };
+    let Some(group) = Group::from_name(name)? else {
+        return Ok(None);
+    };
     let member = group.gid.as_raw() == account.gid || groups(account)?.contains(&group.gid);
     Ok(member.then_some(group.gid.as_raw()))
 }
 
 /// The number of the group of this name, if there is one.
 pub fn group_number(name: &str) -> Option<u32> {
-    Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw())
+    Group::from_name(name)
+        .ok()
+        .flatten()
+        .map(|group| group.gid.as_raw())
 }
 
 /// The name of the group of this number; where there is none, the number.
 pub fn group_name(gid: u32) -> String {
-    Group::from_gid(Gid::from_raw(gid)).ok().flatten().map_or_else(|| gid.to_string(), |group| group.name)
+    Group::from_gid(Gid::from_raw(gid))
+        .ok()
+        .flatten()
+        .map_or_else(|| gid.to_string(), |group| group.name)
 }
 
 /// Whether this process may take the group of this number: root any, others the one they have.
@@ -132,11 +166,16 @@ pub fn may_take_group(gid: u32) -> bool {
 /// Takes a group without becoming another user.
 pub fn take_group(gid: u32) -> io::Result<()> {
     let gid = Gid::from_raw(gid);
-    if Gid::effective() == gid { Ok(()) } else { Ok(setgid(gid)?) }
+    if Gid::effective() == gid {
+        Ok(())
+    } else {
+        Ok(setgid(gid)?)
+    }
 }
 
 /// Gives up root for good: a new session keyring, then groups, group and user in this order, and no
-/// way to new privileges. Every process of ours that runs for a user passes here. Allocates nothing.
+/// way to new privileges. Every process of ours that runs for a user passes here. Allocates
+/// nothing.
 pub fn become_user(account: &Account, groups: &[Gid]) -> io::Result<()> {
     // Charged to root, so that no user's quota of keys can prevent it.
     keyring::join_session()?;
@@ -170,13 +209,22 @@ mod tests {
 
     #[test]
     fn a_login_shell_must_be_listed_and_must_permit_logins() {
-        let fault = |shell: &str| fault_of(Path::new(shell), Some("# shells\n/bin/sh\n /no/such\n/sbin/nologin\n"));
+        let fault = |shell: &str| {
+            fault_of(
+                Path::new(shell),
+                Some("# shells\n/bin/sh\n /no/such\n/sbin/nologin\n"),
+            )
+        };
         assert_eq!((fault("/bin/sh"), fault("/no/such")), (None, None));
         for shell in ["/sbin/nologin", "/usr/sbin/nologin", "/bin/false"] {
             assert_eq!(fault(shell), Some("does not permit logins"), "{shell}");
         }
         assert_eq!(fault("/usr/bin/env"), Some("is not in /etc/shells"));
-        assert_eq!(fault_of(Path::new("/usr/bin/env"), None), None, "no such file here");
+        assert_eq!(
+            fault_of(Path::new("/usr/bin/env"), None),
+            None,
+            "no such file here"
+        );
     }
 
     #[test]
@@ -193,7 +241,13 @@ mod tests {
         let own = Group::from_gid(Gid::from_raw(root.gid)).unwrap().unwrap();
         assert_eq!(group_of(&root, &own.name).unwrap(), Some(root.gid));
         assert_eq!(group_of(&root, "no-such-group-here").unwrap(), None);
-        let stranger = Account { name: "nobody".into(), uid: 65534, gid: 65534, home: "/".into(), shell: "/".into() };
+        let stranger = Account {
+            name: "nobody".into(),
+            uid: 65534,
+            gid: 65534,
+            home: "/".into(),
+            shell: "/".into(),
+        };
         assert_eq!(group_of(&stranger, &own.name).unwrap(), None);
     }
 }

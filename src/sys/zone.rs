@@ -58,8 +58,15 @@ impl Zone for Known {
 fn moment<Z: TimeZone>(civil: NaiveDateTime, zone: &Z) -> Wall {
     let exact = zone.from_local_datetime(&civil).earliest();
     // What the clock skips in spring is an hour later.
-    let later = || zone.from_local_datetime(&civil.checked_add_signed(TimeDelta::hours(1))?).earliest();
-    Wall(exact.or_else(later).map_or_else(|| civil.and_utc().timestamp(), |at| at.timestamp()))
+    let later = || {
+        zone.from_local_datetime(&civil.checked_add_signed(TimeDelta::hours(1))?)
+            .earliest()
+    };
+    Wall(
+        exact
+            .or_else(later)
+            .map_or_else(|| civil.and_utc().timestamp(), |at| at.timestamp()),
+    )
 }
 
 #[cfg(test)]
@@ -76,7 +83,11 @@ mod tests {
     #[test]
     fn a_moment_is_found_again() {
         for zone in [Known::Own, Known::Utc] {
-            assert_eq!(zone.civil(Wall(1_795_000_000)).map(|civil| zone.wall(civil)), Some(Wall(1_795_000_000)));
+            assert_eq!(
+                zone.civil(Wall(1_795_000_000))
+                    .map(|civil| zone.wall(civil)),
+                Some(Wall(1_795_000_000))
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Questions about what is to come, which only a running schedd can answer: the spool holds what has
-//! been decided, not what would be.
+//! Questions about what is to come, which only a running schedd can answer: the spool holds what
+//! has been decided, not what would be.
 
 use super::message::Submission;
 use crate::model::charge::Used;
@@ -26,8 +26,8 @@ pub enum Ahead {
     Windows(Box<Submission>),
     /// `qstat --why`: why a job waits. Answered by [`Told::Explained`].
     Why(JobId),
-    /// `qsub --dry-run`: what would become of a job if it were submitted now. It is checked like any
-    /// other; nothing is kept. Answered by [`Told::Tried`].
+    /// `qsub --dry-run`: what would become of a job if it were submitted now. It is checked like
+    /// any other; nothing is kept. Answered by [`Told::Tried`].
     Trial(Box<Submission>),
     /// `qstat --usage`: what has been used, by whom, and what of it still counts. Answered by
     /// [`Told::Usage`].
@@ -35,18 +35,20 @@ pub enum Ahead {
     /// `qstat --priority` with job ids: the places of these in the queue, and why. Answered by
     /// [`Told::Placed`].
     Places(Vec<JobId>),
-    /// `qstat --priority`: the queue in the order of a cycle; no more than so many of its first, if that is
-    /// said. Answered by [`Told::Queue`].
+    /// `qstat --priority`: the queue in the order of a cycle; no more than so many of its first, if
+    /// that is said. Answered by [`Told::Queue`].
     Queue(Option<u64>),
-    /// `qstat -f`: the computed priorities of these jobs, or of all that wait if none are named. Answered by
-    /// [`Told::Scores`].
+    /// `qstat -f`: the computed priorities of these jobs, or of all that wait if none are named.
+    /// Answered by [`Told::Scores`].
     Scores(Vec<JobId>),
-    /// `qstat --shares`: who owns which share of the machine, and has had how much of it. Answered by
-    /// [`Told::Shares`], then [`Told::Owed`].
+    /// `qstat --shares`: who owns which share of the machine, and has had how much of it. Answered
+    /// by [`Told::Shares`], then [`Told::Owed`].
     Shares,
-    /// `qstat --limits`: the limits in force, and what of them is used. Answered by [`Told::Limits`].
+    /// `qstat --limits`: the limits in force, and what of them is used. Answered by
+    /// [`Told::Limits`].
     Limits,
-    /// `qstat --resources`: what the whole system has, and who uses it. Answered by [`Told::Resources`].
+    /// `qstat --resources`: what the whole system has, and who uses it. Answered by
+    /// [`Told::Resources`].
     Resources,
 }
 
@@ -65,7 +67,8 @@ pub enum Told {
     Tried {
         /// Why it would wait, or when it would start. Its number is the one it would get now.
         explanation: Box<Explanation>,
-        /// Whether it would not be free to start, but held: by its own wish, or by what it depends on.
+        /// Whether it would not be free to start, but held: by its own wish, or by what it depends
+        /// on.
         held: bool,
     },
     /// Members, each with what it has used; several parts.
@@ -97,7 +100,8 @@ pub enum Told {
         /// The next of them.
         turns: Vec<Turn>,
     },
-    /// The computed priorities of jobs that wait; several parts, none where the order computes no priorities.
+    /// The computed priorities of jobs that wait; several parts, none where the order computes no
+    /// priorities.
     Scores(Vec<(JobId, f64)>),
     /// The tree of shares, each account before what is below it; several parts.
     Shares {
@@ -110,8 +114,8 @@ pub enum Told {
         /// Accounts and users.
         stakes: Vec<Stake>,
     },
-    /// What pools and operations are owed of what is there now, each pool before what is in it; several parts, none
-    /// where nobody is looked at for starvation.
+    /// What pools and operations are owed of what is there now, each pool before what is in it;
+    /// several parts, none where nobody is looked at for starvation.
     Owed(Vec<Owed>),
     /// The limits in force, in the order of the configuration; several parts.
     Limits {

@@ -47,7 +47,9 @@ pub enum ClientError {
 impl From<FrameError> for ClientError {
     fn from(error: FrameError) -> ClientError {
         match error {
-            FrameError::Closed | FrameError::Io(_) => ClientError::Unreachable(unknown(&error.to_string())),
+            FrameError::Closed | FrameError::Io(_) => {
+                ClientError::Unreachable(unknown(&error.to_string()))
+            }
             error => ClientError::Protocol(format!("schedd: {error}")),
         }
     }
@@ -76,31 +78,57 @@ impl Client {
         for _ in 0..STARTS {
             match Client::reach(home) {
                 // The one that served a moment ago may have left meanwhile.
-                Err(ClientError::Unreachable(_)) if may_start(home) => started = Some(Client::start(home)?),
-                other => return Ok(Client { may_start: true, ..other? }),
+                Err(ClientError::Unreachable(_)) if may_start(home) => {
+                    started = Some(Client::start(home)?)
+                }
+                other => {
+                    return Ok(Client {
+                        may_start: true,
+                        ..other?
+                    });
+                }
             }
         }
         let client = Client::reach(home).map_err(|error| started.unwrap_or(error))?;
-        Ok(Client { may_start: true, ..client })
+        Ok(Client {
+            may_start: true,
+            ..client
+        })
     }
 
     /// Starts schedd and waits until it serves; the error for when it then cannot be reached.
     fn start(home: &Home) -> Result<ClientError, ClientError> {
         let started = daemon::start_and_wait("schedd", &["--foreground", "--ready"], home);
-        started.map_err(|error| ClientError::Unreachable(format!("schedd cannot be started: {error:#}"))).map(drop)?;
-        Ok(ClientError::Unreachable(format!("schedd was started but left again; see {}", home.log("schedd").display())))
+        started
+            .map_err(|error| {
+                ClientError::Unreachable(format!("schedd cannot be started: {error:#}"))
+            })
+            .map(drop)?;
+        Ok(ClientError::Unreachable(format!(
+            "schedd was started but left again; see {}",
+            home.log("schedd").display()
+        )))
     }
 
     /// Connects to the schedd of `home`, if one is running. This client never starts one.
     pub fn reach(home: &Home) -> Result<Client, ClientError> {
-        let path = record::read(home).map_or_else(|| home.runtime.join("schedd.sock"), |record| record.socket);
+        let path = record::read(home)
+            .map_or_else(|| home.runtime.join("schedd.sock"), |record| record.socket);
         let unreachable = |error| ClientError::Unreachable(format!("{}: {error}", path.display()));
         let stream = socket::connect(&path).map_err(unreachable)?;
         // Whoever could make this path could also listen on it.
         let server = peer::of(&stream).map_err(unreachable)?.uid();
         match trusted(home).contains(&server) {
-            true => Ok(Client { stream, home: home.clone(), may_start: false, patience: None }),
-            false => Err(ClientError::Protocol(format!("{} is served by user {server}: not trusted", path.display()))),
+            true => Ok(Client {
+                stream,
+                home: home.clone(),
+                may_start: false,
+                patience: None,
+            }),
+            false => Err(ClientError::Protocol(format!(
+                "{} is served by user {server}: not trusted",
+                path.display()
+            ))),
         }
     }
 
@@ -110,7 +138,9 @@ impl Client {
         for _ in 0..RETRIES {
             match self.try_call(request) {
                 Err(error) if is_unread(&error) => {}
-                Err(FrameError::Closed) if request.is_repeatable() => may_be_done |= request.is_change(),
+                Err(FrameError::Closed) if request.is_repeatable() => {
+                    may_be_done |= request.is_change()
+                }
                 other => return Ok(other?),
             }
             *self = match may_be_done {
@@ -128,7 +158,9 @@ impl Client {
         loop {
             match self.connect_anew() {
                 Err(ClientError::Unreachable(_)) if clock::monotonic() < end => clock::sleep(PAUSE),
-                Err(ClientError::Unreachable(why)) => return Err(ClientError::Unreachable(unknown(&why))),
+                Err(ClientError::Unreachable(why)) => {
+                    return Err(ClientError::Unreachable(unknown(&why)));
+                }
                 other => return other,
             }
         }
@@ -140,7 +172,9 @@ impl Client {
             true => Client::connect(&self.home)?,
             false => Client::reach(&self.home)?,
         };
-        self.patience.into_iter().for_each(|patience| client.be_impatient(patience));
+        self.patience
+            .into_iter()
+            .for_each(|patience| client.be_impatient(patience));
         Ok(client)
     }
 
@@ -156,9 +190,13 @@ impl Client {
         }
     }
 
-    /// Asks and hands on the parts of the answer as they come. Once `each` wants no more, nothing else
-    /// can be asked before [`Client::reconnect`].
-    pub fn ask(&mut self, question: &Question, mut each: impl FnMut(Answer) -> More) -> Result<(), ClientError> {
+    /// Asks and hands on the parts of the answer as they come. Once `each` wants no more, nothing
+    /// else can be asked before [`Client::reconnect`].
+    pub fn ask(
+        &mut self,
+        question: &Question,
+        mut each: impl FnMut(Answer) -> More,
+    ) -> Result<(), ClientError> {
         let mut reply = self.call(&Request::Ask(question.clone()))?;
         loop {
             match reply {
@@ -168,7 +206,11 @@ impl Client {
                 },
                 Reply::Done => return Ok(()),
                 Reply::Refused(refusal) => return Err(ClientError::Protocol(refusal.text)),
-                other => return Err(ClientError::Protocol(format!("schedd: an unexpected answer: {other:?}"))),
+                other => {
+                    return Err(ClientError::Protocol(format!(
+                        "schedd: an unexpected answer: {other:?}"
+                    )));
+                }
             }
             reply = frame::read(&mut self.stream)?;
         }
@@ -177,7 +219,10 @@ impl Client {
     /// Asks for a change of these jobs since `seen` was told, and waits for it: what is then to be
     /// told next.
     pub fn watch(&mut self, of: &Watched, seen: u64) -> Result<u64, ClientError> {
-        self.begin(&Request::Watch { of: of.clone(), since: seen })?;
+        self.begin(&Request::Watch {
+            of: of.clone(),
+            since: seen,
+        })?;
         self.changed()
     }
 
@@ -196,12 +241,17 @@ impl Client {
         match self.reply()? {
             Reply::Changed { seen } => Ok(seen),
             Reply::Refused(refusal) => Err(ClientError::Protocol(refusal.text)),
-            other => Err(ClientError::Protocol(format!("schedd: an unexpected answer: {other:?}"))),
+            other => Err(ClientError::Protocol(format!(
+                "schedd: an unexpected answer: {other:?}"
+            ))),
         }
     }
 
     /// Asks for a descriptor, which comes with the reply.
-    pub fn call_for_descriptor(&mut self, request: &Request) -> Result<(Reply, Option<OwnedFd>), ClientError> {
+    pub fn call_for_descriptor(
+        &mut self,
+        request: &Request,
+    ) -> Result<(Reply, Option<OwnedFd>), ClientError> {
         frame::write(&mut self.stream, request)?;
         Ok(frame::read_with(&self.stream)?)
     }
@@ -234,7 +284,10 @@ fn is_unread(error: &FrameError) -> bool {
 /// Users whose schedd may serve us: ourselves, root, and who owns the installation.
 fn trusted(home: &Home) -> Vec<u32> {
     let owner = std::fs::metadata(&home.state).map(|metadata| metadata.uid());
-    [0, nix::unistd::geteuid().as_raw()].into_iter().chain(owner).collect()
+    [0, nix::unistd::geteuid().as_raw()]
+        .into_iter()
+        .chain(owner)
+        .collect()
 }
 
 /// Whether this user may start a schedd here: nobody else has been here before.

@@ -28,7 +28,9 @@ pub enum FrameError {
     #[error("the connection was closed")]
     Closed,
     /// The other side is of another version.
-    #[error("it speaks protocol {theirs}, this program {VERSION}: restart the older one (schedd --stop) or reinstall")]
+    #[error(
+        "it speaks protocol {theirs}, this program {VERSION}: restart the older one (schedd --stop) or reinstall"
+    )]
     Version {
         /// The version in its frame.
         theirs: u16,
@@ -86,7 +88,10 @@ pub fn read<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, FrameError
     read_exactly(stream, &mut header)?;
     let mut payload = Vec::new();
     let length = payload_length(&header)?;
-    stream.by_ref().take(length as u64).read_to_end(&mut payload)?;
+    stream
+        .by_ref()
+        .take(length as u64)
+        .read_to_end(&mut payload)?;
     if payload.len() < length {
         return Err(FrameError::Closed);
     }
@@ -101,8 +106,13 @@ fn read_exactly(stream: &mut impl Read, buffer: &mut [u8]) -> Result<(), FrameEr
 }
 
 /// Reads one message from a blocking stream, and the descriptor that came with it.
-pub fn read_with<T: DeserializeOwned>(stream: &UnixStream) -> Result<(T, Option<OwnedFd>), FrameError> {
-    let mut catcher = Catcher { stream, caught: None };
+pub fn read_with<T: DeserializeOwned>(
+    stream: &UnixStream,
+) -> Result<(T, Option<OwnedFd>), FrameError> {
+    let mut catcher = Catcher {
+        stream,
+        caught: None,
+    };
     let message = read(&mut catcher)?;
     Ok((message, catcher.caught))
 }
@@ -115,7 +125,9 @@ struct Catcher<'a> {
 
 impl Read for Catcher<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some((length, passed)) = packet::receive(self.stream.as_fd(), buffer, true)? else { return Ok(0) };
+        let Some((length, passed)) = packet::receive(self.stream.as_fd(), buffer, true)? else {
+            return Ok(0);
+        };
         self.caught = passed.or(self.caught.take());
         Ok(length)
     }
@@ -131,7 +143,8 @@ pub fn write<T: Serialize>(stream: &mut impl Write, message: &T) -> Result<(), F
 pub struct Link {
     stream: UnixStream,
     incoming: Vec<u8>,
-    /// How much of what came in has been received: many small messages are not moved for each of them.
+    /// How much of what came in has been received: many small messages are not moved for each of
+    /// them.
     taken: usize,
     outgoing: Vec<u8>,
     sent: usize,
@@ -141,7 +154,13 @@ impl Link {
     /// Takes over a connected stream.
     pub fn new(stream: UnixStream) -> io::Result<Link> {
         stream.set_nonblocking(true)?;
-        Ok(Link { stream, incoming: Vec::new(), taken: 0, outgoing: Vec::new(), sent: 0 })
+        Ok(Link {
+            stream,
+            incoming: Vec::new(),
+            taken: 0,
+            outgoing: Vec::new(),
+            sent: 0,
+        })
     }
 
     /// The stream, to ask the kernel who is at its other end.
@@ -162,7 +181,11 @@ impl Link {
 
     /// Sends a message with a copy of a descriptor. Only when nothing else is on its way: the
     /// descriptor arrives with the first byte of its message.
-    pub fn send_with<T: Serialize>(&mut self, message: &T, passed: BorrowedFd) -> Result<(), FrameError> {
+    pub fn send_with<T: Serialize>(
+        &mut self,
+        message: &T,
+        passed: BorrowedFd,
+    ) -> Result<(), FrameError> {
         let bytes = encode(message)?;
         if self.wants_write() {
             return Err(FrameError::Io(ErrorKind::WouldBlock.into()));
@@ -238,7 +261,9 @@ impl Link {
             && let Some(header) = self.incoming[at..].first_chunk::<HEADER>()
         {
             let end = at + HEADER + payload_length(header)?;
-            let Some(payload) = self.incoming.get(at + HEADER..end) else { break };
+            let Some(payload) = self.incoming.get(at + HEADER..end) else {
+                break;
+            };
             messages.push(postcard::from_bytes(payload).map_err(FrameError::Malformed)?);
             at = end;
         }
@@ -261,7 +286,9 @@ impl Link {
 
     /// Whether a message has fully arrived and not yet been received, or is no message of ours.
     pub fn has_more(&self) -> bool {
-        let Some(header) = self.incoming[self.taken..].first_chunk::<HEADER>() else { return false };
+        let Some(header) = self.incoming[self.taken..].first_chunk::<HEADER>() else {
+            return false;
+        };
         payload_length(header).map_or(true, |length| self.partial() >= HEADER + length)
     }
 
@@ -325,7 +352,10 @@ mod tests {
         assert_eq!(link.receive_some::<u8>(2).unwrap(), [2, 3]);
         assert_eq!(link.receive_some::<u8>(2).unwrap(), [4]);
         assert!(!link.has_more());
-        assert!(matches!(link.receive_some::<u8>(2), Err(FrameError::Closed)));
+        assert!(matches!(
+            link.receive_some::<u8>(2),
+            Err(FrameError::Closed)
+        ));
     }
 
     #[test]
@@ -377,6 +407,9 @@ mod tests {
         let mut bytes = encode(&u8::MAX).unwrap();
         *bytes.last_mut().unwrap() = 0xff;
         far.write_all(&bytes).unwrap();
-        assert!(matches!(link.receive::<String>(), Err(FrameError::Malformed(_))));
+        assert!(matches!(
+            link.receive::<String>(),
+            Err(FrameError::Malformed(_))
+        ));
     }
 }

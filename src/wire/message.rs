@@ -67,7 +67,8 @@ pub enum Request {
     },
     /// `qrerun --failed`: the elements of this array that failed wait again, also when it is over.
     RerunFailed(JobId),
-    /// `qalter --retry`: a job that is over and has failed or was deleted waits again, an array with such elements.
+    /// `qalter --retry`: a job that is over and has failed or was deleted waits again, an array
+    /// with such elements.
     Retry {
         /// Which job.
         job: JobId,
@@ -120,7 +121,8 @@ pub enum Request {
         /// The comment; empty clears it.
         comment: Option<String>,
     },
-    /// `pbsnodes --gone`: the node's host will not return, and nothing runs there any more. Managers only.
+    /// `pbsnodes --gone`: the node's host will not return, and nothing runs there any more.
+    /// Managers only.
     DeclareGone {
         /// Which node.
         node: String,
@@ -175,7 +177,8 @@ pub enum Request {
     },
     /// A new job of a nested instance, with a system hold: a copy of a job of its parent.
     Adopt(Box<Adoption>),
-    /// The job moves to a nested instance, which has a held copy. A repeated claim is granted again.
+    /// The job moves to a nested instance, which has a held copy. A repeated claim is granted
+    /// again.
     Claim(Claim),
     /// Ends a held copy in a nested instance: the job was not claimed.
     GiveBack {
@@ -242,11 +245,11 @@ pub enum Reply {
         /// Whether it can be had; None if that is not known yet.
         confirmed: Option<bool>,
     },
-    /// To [`Request::Batch`], for each of its jobs in their order: done, with what is not as it was asked for, or
-    /// refused.
+    /// To [`Request::Batch`], for each of its jobs in their order: done, with what is not as it was
+    /// asked for, or refused.
     Batch(Vec<Result<Vec<String>, Refusal>>),
-    /// To [`Request::Batch`]: nothing was done. Hooks of the site are asked about each of these requests, so they
-    /// must be sent one by one.
+    /// To [`Request::Batch`]: nothing was done. Hooks of the site are asked about each of these
+    /// requests, so they must be sent one by one.
     NotBatched,
 }
 
@@ -255,7 +258,11 @@ impl Request {
     pub fn is_change(&self) -> bool {
         !matches!(
             self,
-            Request::Wait(_) | Request::Ask(_) | Request::Attach(_) | Request::Watch { .. } | Request::Status
+            Request::Wait(_)
+                | Request::Ask(_)
+                | Request::Attach(_)
+                | Request::Watch { .. }
+                | Request::Status
         )
     }
 
@@ -423,14 +430,15 @@ pub enum Question {
     Objects,
     /// What entries of the accounts come to, taken together by these keys.
     Accounts(Box<Inquiry>, Vec<Key>),
-    /// Entries of the accounts, in the order of their jobs; of these jobs, an array standing for its elements,
-    /// or of any if there are none.
+    /// Entries of the accounts, in the order of their jobs; of these jobs, an array standing for
+    /// its elements, or of any if there are none.
     Entries(Box<Inquiry>, Vec<JobId>),
     /// What is to come.
     Ahead(Ahead),
     /// The last looks of the scheduler, and why it looked; for operators.
     Cycles,
-    /// `schedd --nested --queue`: the first job of the caller in this queue that a nested instance can take.
+    /// `schedd --nested --queue`: the first job of the caller in this queue that a nested instance
+    /// can take.
     Offer {
         /// The queue.
         queue: String,
@@ -440,13 +448,17 @@ pub enum Question {
 }
 
 impl Question {
-    /// The same about what comes after a job, in the order of the answer; None if that is not asked for
-    /// or there can be nothing.
+    /// The same about what comes after a job, in the order of the answer; None if that is not asked
+    /// for or there can be nothing.
     pub fn after(&self, id: JobId) -> Option<Question> {
         match self {
-            Question::Jobs(filter, detail) => {
-                Some(Question::Jobs(Filter { after: Some(id), ..filter.clone() }, *detail))
-            }
+            Question::Jobs(filter, detail) => Some(Question::Jobs(
+                Filter {
+                    after: Some(id),
+                    ..filter.clone()
+                },
+                *detail,
+            )),
             Question::Elements(array, only, detail) => {
                 let rest = Indices::after(id.index()?)?;
                 let only = only.map_or(Some(rest), |only| only.common(rest))?;
@@ -455,7 +467,10 @@ impl Question {
             Question::JobsById(..) | Question::Trace(_) | Question::Ahead(_) => None,
             Question::Queues | Question::Nodes | Question::Server => None,
             Question::Reservations | Question::Objects => None,
-            Question::Accounts(..) | Question::Entries(..) | Question::Cycles | Question::Offer { .. } => None,
+            Question::Accounts(..)
+            | Question::Entries(..)
+            | Question::Cycles
+            | Question::Offer { .. } => None,
         }
     }
 }
@@ -611,8 +626,8 @@ pub struct Record {
     pub environ: Option<Vec<u8>>,
     /// Its dependencies: what it waits for, and who waits for it.
     pub links: Vec<Link>,
-    /// The priority that the order computed for it, while it waits. The spool does not know it: the client adds what
-    /// schedd answers to [`super::ahead::Ahead::Scores`].
+    /// The priority that the order computed for it, while it waits. The spool does not know it: the
+    /// client adds what schedd answers to [`super::ahead::Ahead::Scores`].
     #[serde(default)]
     pub score: Option<f64>,
 }
@@ -684,8 +699,8 @@ pub struct ServerFacts {
     /// Whether cycles start jobs.
     #[serde(default = "yes")]
     pub scheduling: bool,
-    /// The fair-share priorities of those who have jobs, by the account they ask for, as of the last cycle:
-    /// where the policy goes by such (I7).
+    /// The fair-share priorities of those who have jobs, by the account they ask for, as of the
+    /// last cycle: where the policy goes by such (I7).
     #[serde(default)]
     pub fair_shares: Vec<(Member, f64)>,
     /// Whether the order computes priorities for jobs: all orders but first come, first served.
@@ -702,7 +717,9 @@ impl ServerFacts {
     /// The fair-share priority of a user's jobs under an account.
     pub fn fair_share(&self, user: &str, account: Option<&str>) -> Option<f64> {
         let of = (account.unwrap_or_default(), user);
-        let at = self.fair_shares.binary_search_by(|(member, _)| (&*member.account, &*member.user).cmp(&of));
+        let at = self
+            .fair_shares
+            .binary_search_by(|(member, _)| (&*member.account, &*member.user).cmp(&of));
         at.ok().map(|at| self.fair_shares[at].1)
     }
 }
@@ -731,7 +748,8 @@ pub struct Status {
     pub stuck: Option<Stuck>,
 }
 
-/// All jobs that are left and not held can never run: none could though every node were up and nobody there.
+/// All jobs that are left and not held can never run: none could though every node were up and
+/// nobody there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stuck {
     /// How many these are.

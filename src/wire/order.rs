@@ -34,11 +34,11 @@ pub enum Order {
         /// Which attempt.
         attempt: Attempt,
     },
-    /// Start an attempt, or a task of one. Repeating it changes nothing; below the highest attempt seen of the job
-    /// it is refused.
+    /// Start an attempt, or a task of one. Repeating it changes nothing; below the highest attempt
+    /// seen of the job it is refused.
     Start(Box<Launch>),
-    /// End the script of an attempt or one of its tasks, also one not yet seen: TERM, then KILL after
-    /// `grace`.
+    /// End the script of an attempt or one of its tasks, also one not yet seen: TERM, then KILL
+    /// after `grace`.
     Cancel {
         /// Which job.
         job: JobId,
@@ -128,8 +128,8 @@ pub enum Order {
         /// The text.
         nodes: String,
     },
-    /// Stop every process of the script of an attempt or of one of its tasks; they stay so until told otherwise.
-    /// Answered by [`Standing::Suspended`]; repeating it changes nothing.
+    /// Stop every process of the script of an attempt or of one of its tasks; they stay so until
+    /// told otherwise. Answered by [`Standing::Suspended`]; repeating it changes nothing.
     Suspend {
         /// Which job.
         job: JobId,
@@ -149,11 +149,12 @@ pub enum Order {
         /// The processors they are bound to from now on; empty where they stay as they are.
         cpus: Vec<u16>,
     },
-    /// Write down how far a running job has come, by the site's command, and then end it with KILL. Answered by
-    /// its end, or by [`Report::NotCheckpointed`]; repeating it changes nothing while the command runs.
+    /// Write down how far a running job has come, by the site's command, and then end it with KILL.
+    /// Answered by its end, or by [`Report::NotCheckpointed`]; repeating it changes nothing while
+    /// the command runs.
     Checkpoint(Box<Checkpoint>),
-    /// The answer to a [`Report::Hello`] that is not accepted: jobs may still run under a noded with another state
-    /// directory. schedd closes the connection and dials again later.
+    /// The answer to a [`Report::Hello`] that is not accepted: jobs may still run under a noded
+    /// with another state directory. schedd closes the connection and dials again later.
     Refuse {
         /// Why, and what the administrator can do.
         why: String,
@@ -256,8 +257,8 @@ pub struct Launch {
     pub groups: Option<String>,
     /// Which process of the attempt this is.
     pub place: TaskPlace,
-    /// Where each job has a folder for checkpoints, if the site makes any: absolute, or from the folder of the
-    /// node's state.
+    /// Where each job has a folder for checkpoints, if the site makes any: absolute, or from the
+    /// folder of the node's state.
     pub checkpoints: Option<PathBuf>,
     /// What the site has done around it, if anything; around a task nothing.
     pub rites: Option<Box<Rites>>,
@@ -270,7 +271,8 @@ pub enum Report {
     Hello {
         /// The kernel's boot id.
         boot: String,
-        /// The identity of the state directory, which holds the records of all attempts: 32 hexadecimal digits.
+        /// The identity of the state directory, which holds the records of all attempts: 32
+        /// hexadecimal digits.
         directory: String,
         /// The nodes presented.
         nodes: Vec<NodeFacts>,
@@ -299,8 +301,8 @@ pub enum Report {
         /// That epoch.
         epoch: u64,
     },
-    /// The script of an attempt on several hosts is over, and files are being copied away: what the attempt has
-    /// elsewhere is needed no more.
+    /// The script of an attempt on several hosts is over, and files are being copied away: what the
+    /// attempt has elsewhere is needed no more.
     StagingOut(JobId, Attempt),
     /// It could not be written down how far a job has come: it goes on.
     NotCheckpointed {

@@ -14,7 +14,10 @@ pub struct Peer {
 /// Asks the kernel who connected, or who listens, at the other end.
 pub fn of(stream: &UnixStream) -> io::Result<Peer> {
     let credentials = getsockopt(stream, PeerCredentials)?;
-    Ok(Peer { uid: credentials.uid(), gid: credentials.gid() })
+    Ok(Peer {
+        uid: credentials.uid(),
+        gid: credentials.gid(),
+    })
 }
 
 impl Peer {

@@ -53,8 +53,14 @@ mod tests {
     fn bytes_are_written_as_a_sequence_of_them_is() {
         let bytes: Vec<u8> = (0..=255).cycle().take(1000).collect();
         let packed = postcard::to_allocvec(&bytes).unwrap();
-        assert_eq!(postcard::to_allocvec(&Whole(bytes.clone())).unwrap(), packed);
-        assert_eq!(postcard::from_bytes::<Whole>(&packed).unwrap(), Whole(bytes.clone()));
+        assert_eq!(
+            postcard::to_allocvec(&Whole(bytes.clone())).unwrap(),
+            packed
+        );
+        assert_eq!(
+            postcard::from_bytes::<Whole>(&packed).unwrap(),
+            Whole(bytes.clone())
+        );
         let text = serde_json::to_string(&bytes).unwrap();
         assert_eq!(serde_json::from_str::<Whole>(&text).unwrap(), Whole(bytes));
     }

@@ -61,7 +61,12 @@ pub struct Program {
 impl Program {
     /// What one task of it comes to on its way, in bytes.
     pub fn size(&self) -> usize {
-        self.environ.len() + self.words.iter().map(|word| word.0.len() + 32).sum::<usize>()
+        self.environ.len()
+            + self
+                .words
+                .iter()
+                .map(|word| word.0.len() + 32)
+                .sum::<usize>()
     }
 }
 

@@ -22,18 +22,34 @@ fn best(tries: usize, mut act: impl FnMut()) -> f64 {
 /// A figure of a process's memory, in kilobytes: `VmRSS`, or `VmHWM` for the most so far.
 fn memory(pid: i32, figure: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix(figure)?.strip_prefix(':'));
-    line.map_or(0, |line| line.trim().trim_end_matches(" kB").parse().unwrap())
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(figure)?.strip_prefix(':'));
+    line.map_or(0, |line| {
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    })
 }
 
 fn spool_bytes(sandbox: &Sandbox) -> u64 {
-    let size = |name: &str| fs::metadata(sandbox.home().join("spool").join(name)).map_or(0, |file| file.len());
+    let size = |name: &str| {
+        fs::metadata(sandbox.home().join("spool").join(name)).map_or(0, |file| file.len())
+    };
     size("spool.db") + size("spool.db-wal")
 }
 
 /// Runs a command that prints much; its lines, and the most memory it had, in kilobytes.
-fn streamed(sandbox: &Sandbox, program: &str, arguments: &[&str], mut each: impl FnMut(usize, &str)) -> u64 {
-    let mut child = sandbox.command(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+fn streamed(
+    sandbox: &Sandbox,
+    program: &str,
+    arguments: &[&str],
+    mut each: impl FnMut(usize, &str),
+) -> u64 {
+    let mut child = sandbox
+        .command(program)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let (mut most, mut line) = (0, String::new());
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut count = 0;
@@ -56,31 +72,76 @@ fn a_million_elements_cost_next_to_nothing_while_they_wait() {
     sandbox.run("qsub", &["-h", "job.sh"]).line();
     let schedd = sandbox.pid_of("schedd").unwrap();
     let (before, stored) = (memory(schedd, "VmRSS"), spool_bytes(&sandbox));
-    let submit = best(5, || drop(sandbox.run("qsub", &["-h", "-J", "1-1000000", "job.sh"]).line()));
+    let submit = best(5, || {
+        drop(
+            sandbox
+                .run("qsub", &["-h", "-J", "1-1000000", "job.sh"])
+                .line(),
+        )
+    });
     assert!(submit < 0.05, "submitted in {submit} s");
     let grown = memory(schedd, "VmRSS").saturating_sub(before);
-    assert!(grown < 10 << 10, "schedd's memory grew by {grown} kB over five of them");
+    assert!(
+        grown < 10 << 10,
+        "schedd's memory grew by {grown} kB over five of them"
+    );
     let stored = spool_bytes(&sandbox).saturating_sub(stored);
     assert!(stored < 1 << 20, "the spool grew by {stored} bytes");
     for (what, took) in [
         (
             "qstat",
-            best(3, || assert_eq!(listed(&sandbox, &["6[]", "6[999999-1000000]"]), "6[] H, 6[999999] H, 6[1000000] H")),
+            best(3, || {
+                assert_eq!(
+                    listed(&sandbox, &["6[]", "6[999999-1000000]"]),
+                    "6[] H, 6[999999] H, 6[1000000] H"
+                )
+            }),
         ),
-        ("qstat -f", best(3, || assert_eq!(sandbox.job("6[].head")["array_indices_remaining"], "1-1000000"))),
+        (
+            "qstat -f",
+            best(3, || {
+                assert_eq!(
+                    sandbox.job("6[].head")["array_indices_remaining"],
+                    "1-1000000"
+                )
+            }),
+        ),
         (
             "qalter",
-            best(3, || says(&sandbox.run("qalter", &["-N", "new", "-W", "max_run_subjobs=5", "6[]"]), 0, "", "")),
+            best(3, || {
+                says(
+                    &sandbox.run("qalter", &["-N", "new", "-W", "max_run_subjobs=5", "6[]"]),
+                    0,
+                    "",
+                    "",
+                )
+            }),
         ),
-        ("qhold", best(3, || says(&sandbox.run("qhold", &["6[]"]), 0, "", ""))),
-        ("qdel of a range", best(1, || says(&sandbox.run("qdel", &["6[1000-500000]"]), 0, "", ""))),
-        ("qdel of many apart", best(1, || says(&sandbox.run("qdel", &["6[600001-602000:2]"]), 0, "", ""))),
+        (
+            "qhold",
+            best(3, || says(&sandbox.run("qhold", &["6[]"]), 0, "", "")),
+        ),
+        (
+            "qdel of a range",
+            best(1, || {
+                says(&sandbox.run("qdel", &["6[1000-500000]"]), 0, "", "")
+            }),
+        ),
+        (
+            "qdel of many apart",
+            best(1, || {
+                says(&sandbox.run("qdel", &["6[600001-602000:2]"]), 0, "", "")
+            }),
+        ),
         ("qdel", best(3, || drop(sandbox.run("qdel", &["2[]"])))),
     ] {
         assert!(took < 0.25, "{what}: {took} s");
     }
     let array = sandbox.job("6[].head");
-    assert_eq!(counts(&array), "Queued:499999 Running:0 Exiting:0 Expired:500001");
+    assert_eq!(
+        counts(&array),
+        "Queued:499999 Running:0 Exiting:0 Expired:500001"
+    );
     let scattered = sandbox.run("qdel", &["6[1-1000000:2]"]);
     says(
         &scattered,
@@ -98,12 +159,17 @@ fn a_million_elements_cost_next_to_nothing_while_they_wait() {
 fn a_list_of_a_million_elements_is_printed_as_it_is_read() {
     let sandbox = head(4);
     sandbox.script("job.sh", "true");
-    sandbox.run("qsub", &["-h", "-J", "1-1000000", "-N", "big", "job.sh"]).line();
+    sandbox
+        .run("qsub", &["-h", "-J", "1-1000000", "-N", "big", "job.sh"])
+        .line();
     let mut lines = 0;
     let most = streamed(&sandbox, "qstat", &["-t"], |number, line| {
         lines = number + 1;
-        let expected =
-            if number == 2 { "1[].head ".to_string() } else { format!("1[{}].head ", number.saturating_sub(2)) };
+        let expected = if number == 2 {
+            "1[].head ".to_string()
+        } else {
+            format!("1[{}].head ", number.saturating_sub(2))
+        };
         assert!(number < 2 || line.starts_with(&expected), "{line}");
     });
     assert_eq!(lines, 1_000_003);
@@ -112,7 +178,12 @@ fn a_list_of_a_million_elements_is_printed_as_it_is_read() {
     assert_eq!(lines, 1_000_001);
     assert!(most < 50 << 10, "qselect took {most} kB");
     let mut text = String::new();
-    let most = streamed(&sandbox, "qstat", &["-f", "-F", "json", "1[1-20000]"], |_, line| text.push_str(line));
+    let most = streamed(
+        &sandbox,
+        "qstat",
+        &["-f", "-F", "json", "1[1-20000]"],
+        |_, line| text.push_str(line),
+    );
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["Jobs"].as_object().unwrap().len(), 20_000);
     assert_eq!(document["Jobs"]["1[20000].head"]["array_index"], 20_000);
@@ -124,18 +195,38 @@ fn a_list_of_a_million_elements_is_printed_as_it_is_read() {
 fn a_list_that_is_read_slowly_does_not_hold_the_spool() {
     let sandbox = head(4);
     sandbox.script("job.sh", "true");
-    sandbox.run("qsub", &["-h", "-J", "1-30000", "-N", "big", "job.sh"]).line();
+    sandbox
+        .run("qsub", &["-h", "-J", "1-30000", "-N", "big", "job.sh"])
+        .line();
     sandbox.run("qsub", &["-h", "-N", "plain", "job.sh"]).line();
     for arguments in [&["-t"][..], &["-t", "1[]"]] {
-        let mut child = sandbox.command("qstat").args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = sandbox
+            .command("qstat")
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
         let first: Vec<String> = out.by_ref().take(10).map(Result::unwrap).collect();
-        sandbox.run("qdel", &[&format!("1[{}]", 29_000 + arguments.len())]).ok();
+        sandbox
+            .run("qdel", &[&format!("1[{}]", 29_000 + arguments.len())])
+            .ok();
         let spool = rusqlite::Connection::open(sandbox.home().join("spool/spool.db")).unwrap();
-        let emptied = || spool.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0)).ok();
+        let emptied = || {
+            spool
+                .query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| {
+                    row.get::<_, i64>(0)
+                })
+                .ok()
+        };
         sandbox.until("an empty log", || (emptied() == Some(0)).then_some(()));
         let rest = out.map(Result::unwrap);
-        let ids: Vec<String> = first.into_iter().chain(rest).skip(2).map(|line| id_of(&line)).collect();
+        let ids: Vec<String> = first
+            .into_iter()
+            .chain(rest)
+            .skip(2)
+            .map(|line| id_of(&line))
+            .collect();
         assert!(child.wait().unwrap().success());
         let mut expected: Vec<String> = vec!["1[]".into()];
         expected.extend((1..=30_000).map(|index| format!("1[{index}]")));
@@ -151,28 +242,54 @@ fn id_of(line: &str) -> String {
 #[test]
 fn thousands_of_a_million_run_once_each_through_a_restart() {
     let sandbox = head(40);
-    let script = ["-J", "0-999999", "-o", "/dev/null", "-e", "/dev/null", "-N", "big"];
+    let script = [
+        "-J",
+        "0-999999",
+        "-o",
+        "/dev/null",
+        "-e",
+        "/dev/null",
+        "-N",
+        "big",
+    ];
     let id = sandbox.submit(&script, NOTE);
-    sandbox.until("a thousand", || (noted(&sandbox).len() >= 1000).then_some(()));
+    sandbox.until("a thousand", || {
+        (noted(&sandbox).len() >= 1000).then_some(())
+    });
     sandbox.run("schedd", &["--stop"]).ok();
     sandbox.run("schedd", &[]).ok();
     let schedd = sandbox.pid_of("schedd").unwrap();
     let memory_before = memory(schedd, "VmRSS");
-    sandbox.until("two thousand", || (noted(&sandbox).len() >= 2000).then_some(()));
+    sandbox.until("two thousand", || {
+        (noted(&sandbox).len() >= 2000).then_some(())
+    });
     let grown = memory(schedd, "VmRSS").saturating_sub(memory_before);
     assert!(grown < 10 << 10, "schedd's memory grew by {grown} kB");
     says(&sandbox.run("qdel", &[&id]), 0, "", "");
     let over = sandbox.ended(&id);
-    assert_eq!((&over["Exit_status"], &over["substate"]), (&json!(271), &json!(91)));
-    sandbox.until("rest", || (sandbox.pids_of("lanai-shepherd").is_empty()).then_some(()));
+    assert_eq!(
+        (&over["Exit_status"], &over["substate"]),
+        (&json!(271), &json!(91))
+    );
+    sandbox.until("rest", || {
+        (sandbox.pids_of("lanai-shepherd").is_empty()).then_some(())
+    });
     let ran = sorted(&sandbox);
     let indices: BTreeSet<u32> = ran.iter().map(|(index, _)| *index).collect();
     assert_eq!(indices.len(), ran.len(), "every index at most once");
     let whole = (0..).take_while(|index| indices.contains(index)).count();
-    assert!(whole + 200 > ran.len(), "they start in their order: {whole} without a gap of {}", ran.len());
+    assert!(
+        whole + 200 > ran.len(),
+        "they start in their order: {whole} without a gap of {}",
+        ran.len()
+    );
     assert!(ran.iter().all(|(_, attempt)| *attempt == 1));
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(noted(&sandbox).len(), ran.len(), "nothing starts after qdel");
+    assert_eq!(
+        noted(&sandbox).len(),
+        ran.len(),
+        "nothing starts after qdel"
+    );
     let listed = sandbox.run("qselect", &[]).ok();
     assert_eq!(listed, "");
 }

@@ -14,23 +14,38 @@ fn number(id: &str) -> &str {
 fn extra_01_a_job_finds_its_variables() {
     let sandbox = busy();
     let script = "echo $PBS_JOBID $PBS_O_WORKDIR $NCPUS\ncat $PBS_NODEFILE\n";
-    let id = sandbox.submit(&["-N", "names", "-l", "select=1:ncpus=2:mpiprocs=2"], script);
+    let id = sandbox.submit(
+        &["-N", "names", "-l", "select=1:ncpus=2:mpiprocs=2"],
+        script,
+    );
     let job = sandbox.ended(&id);
-    let node = job["exec_host"].as_str().unwrap().split('/').next().unwrap();
+    let node = job["exec_host"]
+        .as_str()
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap();
     let said = format!("{id} {} 2\n{node}\n{node}\n", sandbox.work().display());
     assert_eq!(sandbox.read(&format!("names.o{}", number(&id))), said);
 }
 
-/// Decision 7: a job starts where it was submitted, and at home where the site wants PBS's own rule.
+/// Decision 7: a job starts where it was submitted, and at home where the site wants PBS's own
+/// rule.
 #[test]
 fn extra_02_a_job_starts_where_it_was_submitted_or_at_home_if_the_site_says_so() {
     let lines = "mkdir -p sub && cd sub && echo pwd | qsub -N where -W block=true -o ../where";
     let here = busy();
     here.shell(lines).line();
-    assert_eq!(here.read("where"), format!("{}\n", here.file("sub").display()));
+    assert_eq!(
+        here.read("where"),
+        format!("{}\n", here.file("sub").display())
+    );
     let home = Sandbox::configured("[server]\nname = \"head\"\nworkdir = \"home\"\n");
     home.shell(lines).line();
-    let own = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().dir;
+    let own = nix::unistd::User::from_uid(nix::unistd::geteuid())
+        .unwrap()
+        .unwrap()
+        .dir;
     assert_eq!(home.read("where"), format!("{}\n", own.display()));
 }
 
@@ -52,7 +67,14 @@ fn extra_04_joined_output_is_one_file_for_the_owner_alone() {
     let name = format!("both.o{}", number(&id));
     assert_eq!(sandbox.read(&name), "out\nerr\n");
     assert!(!sandbox.file(&format!("both.e{}", number(&id))).exists());
-    assert_eq!(fs::metadata(sandbox.file(&name)).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(sandbox.file(&name))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o600
+    );
 }
 
 #[test]
@@ -62,7 +84,11 @@ fn extra_05_what_waits_for_success_ends_with_a_failure() {
     let child = submitted(&sandbox, &format!("-W depend=afterok:{parent}"));
     sandbox.run("qrls", &[&parent]).ok();
     let job = sandbox.ended(&child);
-    assert_eq!((&job["Exit_status"], &job["exec_host"]), (&json!(271), &json!(null)), "{job}");
+    assert_eq!(
+        (&job["Exit_status"], &job["exec_host"]),
+        (&json!(271), &json!(null)),
+        "{job}"
+    );
     assert!(job["comment"].as_str().unwrap().contains(&parent), "{job}");
 }
 
@@ -74,7 +100,11 @@ fn extra_06_what_waits_for_failure_is_released_by_one() {
     assert_eq!(sandbox.state(&child), "H");
     sandbox.run("qrls", &[&parent]).ok();
     let job = sandbox.ended(&child);
-    assert_eq!((&job["Exit_status"], &job["depend"]), (&json!(0), &json!(null)), "{job}");
+    assert_eq!(
+        (&job["Exit_status"], &job["depend"]),
+        (&json!(0), &json!(null)),
+        "{job}"
+    );
 }
 
 /// Decision 14: with figures, also where no processor is free.
@@ -84,26 +114,42 @@ fn extra_07_a_waiting_job_says_what_it_waits_for_in_figures() {
     running(&sandbox, "-l ncpus=2");
     let waits = "Not Running: Insufficient amount of resource: ncpus";
     let more = submitted(&sandbox, "-l ncpus=4");
-    assert_eq!(comment(&sandbox, &more, "Not Running: Ins"), format!("{waits} (R: 4 A: 2 T: 4)"));
+    assert_eq!(
+        comment(&sandbox, &more, "Not Running: Ins"),
+        format!("{waits} (R: 4 A: 2 T: 4)")
+    );
     sandbox.run("qdel", &[&more]).ok();
     running(&sandbox, "-l ncpus=2");
     let none = submitted(&sandbox, "-l ncpus=1");
-    assert_eq!(comment(&sandbox, &none, "Not Running: Ins"), format!("{waits} (R: 1 A: 0 T: 4)"));
+    assert_eq!(
+        comment(&sandbox, &none, "Not Running: Ins"),
+        format!("{waits} (R: 1 A: 0 T: 4)")
+    );
     let never = submitted(&sandbox, "-l ncpus=8");
     let told = comment(&sandbox, &never, "Can Never Run: ");
-    assert!(told.starts_with("Can Never Run: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 4)"), "{told}");
+    assert!(
+        told.starts_with("Can Never Run: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 4)"),
+        "{told}"
+    );
 }
 
 #[test]
 fn extra_08_qmgr_names_object_server_and_error() {
-    let told = "qmgr obj=nosuch svr=default: Unknown queue\nqmgr: Error (15018) returned from server\n";
+    let told =
+        "qmgr obj=nosuch svr=default: Unknown queue\nqmgr: Error (15018) returned from server\n";
     says(&quiet(), "qmgr -c 'list queue nosuch'", 1, "", told);
 }
 
 #[test]
 fn extra_09_a_limit_of_a_queue_is_told_to_whom_it_stops() {
     let sandbox = alone("");
-    says(&sandbox, "qmgr -c 'set queue workq max_run = [u:PBS_GENERIC=1]'", 0, "", "");
+    says(
+        &sandbox,
+        "qmgr -c 'set queue workq max_run = [u:PBS_GENERIC=1]'",
+        0,
+        "",
+        "",
+    );
     running(&sandbox, "");
     let waits = submitted(&sandbox, "");
     let told = "Not Running: User has reached queue workq running job limit.";
@@ -116,8 +162,17 @@ fn extra_10_lines_that_are_joined_again_are_the_wide_display() {
     let sandbox = quiet();
     let long = "x".repeat(300);
     let odd = format!("-v 'A=\"a, b\",B={long},C=c\\d,D=e=f,E=line\nmore\tend,F=\u{fc}'");
-    let id = submitted(&sandbox, &format!("{odd} -N {} -A 'a  b' -l walltime=60", "n".repeat(200)));
+    let id = submitted(
+        &sandbox,
+        &format!("{odd} -N {} -A 'a  b' -l walltime=60", "n".repeat(200)),
+    );
     let narrow = sandbox.run("qstat", &["-f", &id]).ok();
-    assert!(narrow.lines().all(|line| line.chars().count() < 80), "{narrow}");
-    assert_eq!(narrow.replace("\n\t", ""), sandbox.run("qstat", &["-f", "-w", &id]).ok());
+    assert!(
+        narrow.lines().all(|line| line.chars().count() < 80),
+        "{narrow}"
+    );
+    assert_eq!(
+        narrow.replace("\n\t", ""),
+        sandbox.run("qstat", &["-f", "-w", &id]).ok()
+    );
 }

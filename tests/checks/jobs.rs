@@ -8,9 +8,21 @@ use crate::support::sandbox::Sandbox;
 #[test]
 fn check_34_what_is_unknown_or_over_is_not_deleted() {
     let sandbox = busy();
-    says(&sandbox, "qdel 999", 153, "", "qdel: Unknown Job Id 999.head\n");
+    says(
+        &sandbox,
+        "qdel 999",
+        153,
+        "",
+        "qdel: Unknown Job Id 999.head\n",
+    );
     let over = finished(&sandbox);
-    says(&sandbox, &format!("qdel {over}"), 35, "", &format!("qdel: Job has finished {over}\n"));
+    says(
+        &sandbox,
+        &format!("qdel {over}"),
+        35,
+        "",
+        &format!("qdel: Job has finished {over}\n"),
+    );
 }
 
 #[test]
@@ -20,11 +32,14 @@ fn check_35_a_deleted_job_is_history_with_status_271() {
     says(&sandbox, &format!("qdel {id}"), 0, "", "");
     sandbox.ended(&id);
     let told = ["job_state", "substate", "Exit_status"].map(|name| shown(&sandbox, &id, name));
-    assert_eq!(told, ["job_state = F", "substate = 91", "Exit_status = 271"]);
+    assert_eq!(
+        told,
+        ["job_state = F", "substate = 91", "Exit_status = 271"]
+    );
 }
 
-/// An ordinary user of a shared installation, and a job of hers that runs. What holds for those who manage a
-/// server of their own is another matter.
+/// An ordinary user of a shared installation, and a job of hers that runs. What holds for those who
+/// manage a server of their own is another matter.
 struct Alice {
     sandbox: Sandbox,
     alice: Person,
@@ -37,13 +52,21 @@ impl Alice {
         let sandbox = shared("name = \"head\"\n");
         let running = alice.submit(&sandbox, &["-l", "walltime=60"], "sleep 60");
         sandbox.running(&running);
-        Some(Alice { sandbox, alice, running })
+        Some(Alice {
+            sandbox,
+            alice,
+            running,
+        })
     }
 
     #[track_caller]
     fn is_told(&self, program: &str, arguments: &[&str], code: i32, err: &str) {
         let done = self.alice.run(&self.sandbox, program, arguments);
-        assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (code, "", err), "{program} {arguments:?}");
+        assert_eq!(
+            (done.code, done.out.as_str(), done.err.as_str()),
+            (code, "", err),
+            "{program} {arguments:?}"
+        );
     }
 }
 
@@ -60,8 +83,16 @@ fn check_36_the_account_of_a_running_job_stays() {
 fn check_37_users_give_their_running_jobs_no_more_time() {
     let Some(at) = Alice::new("time") else { return };
     let told = format!("qalter: Unauthorized Request  {}\n", at.running);
-    at.is_told("qalter", &["-l", "walltime=99:00:00", &at.running], 159, &told);
-    assert_eq!(at.sandbox.job(&at.running)["Resource_List"]["walltime"], "00:01:00");
+    at.is_told(
+        "qalter",
+        &["-l", "walltime=99:00:00", &at.running],
+        159,
+        &told,
+    );
+    assert_eq!(
+        at.sandbox.job(&at.running)["Resource_List"]["walltime"],
+        "00:01:00"
+    );
     at.is_told("qalter", &["-l", "walltime=30", &at.running], 0, "");
 }
 
@@ -70,8 +101,21 @@ fn check_38_users_rerun_nothing_and_what_waits_gets_no_signal() {
     let sandbox = quiet();
     let waiting = submitted(&sandbox, "");
     let told = format!("qsig: Request invalid for state of job {waiting}\n");
-    says(&sandbox, &format!("qsig -s SIGTERM {waiting}"), 168, "", &told);
-    let Some(at) = Alice::new("rerun") else { return };
-    at.is_told("qrerun", &[&at.running], 159, &format!("qrerun: Unauthorized Request  {}\n", at.running));
+    says(
+        &sandbox,
+        &format!("qsig -s SIGTERM {waiting}"),
+        168,
+        "",
+        &told,
+    );
+    let Some(at) = Alice::new("rerun") else {
+        return;
+    };
+    at.is_told(
+        "qrerun",
+        &[&at.running],
+        159,
+        &format!("qrerun: Unauthorized Request  {}\n", at.running),
+    );
     assert_eq!(at.sandbox.state(&at.running), "R");
 }

@@ -1,12 +1,20 @@
 //! Checks 26 to 33, 39 and 40: what `qstat`, `qselect` and `pbsnodes` show, and how they refuse.
 
-use super::{alone, busy, finished, host, quiet, running, says, says_with_usage, submitted, timeless};
+use super::{
+    alone, busy, finished, host, quiet, running, says, says_with_usage, submitted, timeless,
+};
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 
 /// The three lines of `qstat` about a job of ours called `job.sh` or otherwise.
 fn table(sandbox: &Sandbox, id: &str, name: &str, time: &str, state: &str) -> String {
-    let owner = sandbox.job(id)["Job_Owner"].as_str().unwrap().split('@').next().unwrap().to_string();
+    let owner = sandbox.job(id)["Job_Owner"]
+        .as_str()
+        .unwrap()
+        .split('@')
+        .next()
+        .unwrap()
+        .to_string();
     let queue = "workq";
     let row = format!("{id:<17} {name:<16} {owner:<16}  {time:>8} {state:1} {queue:<16}\n");
     let heading = "Job id            Name             User              Time Use S Queue\n";
@@ -17,9 +25,21 @@ fn table(sandbox: &Sandbox, id: &str, name: &str, time: &str, state: &str) -> St
 fn check_26_a_held_job_waits_once_it_is_released() {
     let sandbox = quiet();
     let id = submitted(&sandbox, "-h");
-    says(&sandbox, &format!("qstat {id}"), 0, &table(&sandbox, &id, "job.sh", "0", "H"), "");
+    says(
+        &sandbox,
+        &format!("qstat {id}"),
+        0,
+        &table(&sandbox, &id, "job.sh", "0", "H"),
+        "",
+    );
     says(&sandbox, &format!("qrls {id}"), 0, "", "");
-    says(&sandbox, &format!("qstat {id}"), 0, &table(&sandbox, &id, "job.sh", "0", "Q"), "");
+    says(
+        &sandbox,
+        &format!("qstat {id}"),
+        0,
+        &table(&sandbox, &id, "job.sh", "0", "Q"),
+        "",
+    );
 }
 
 #[test]
@@ -35,7 +55,12 @@ fn check_28_a_job_is_shown_in_three_lines() {
     let sandbox = busy();
     let id = running(&sandbox, "-l walltime=60");
     let (done, used) = sandbox.until("a second look at the same use", || {
-        let used = || sandbox.job(&id)["resources_used"]["cput"].as_str().unwrap_or("00:00:00").to_string();
+        let used = || {
+            sandbox.job(&id)["resources_used"]["cput"]
+                .as_str()
+                .unwrap_or("00:00:00")
+                .to_string()
+        };
         let (before, done, after) = (used(), sandbox.shell(&format!("qstat {id}")), used());
         (before == after).then_some((done, after))
     });
@@ -46,27 +71,49 @@ fn check_28_a_job_is_shown_in_three_lines() {
 
 #[test]
 fn check_29_an_unknown_job_is_told_with_its_full_id() {
-    says(&quiet(), "qstat 999", 153, "", "qstat: Unknown Job Id 999.head\n");
+    says(
+        &quiet(),
+        "qstat 999",
+        153,
+        "",
+        "qstat: Unknown Job Id 999.head\n",
+    );
 }
 
 #[test]
 fn check_30_a_finished_job_is_history() {
     let sandbox = busy();
     let id = finished(&sandbox);
-    let told = format!("qstat: {id} Job has finished, use -x or -H to obtain historical job information\n");
+    let told = format!(
+        "qstat: {id} Job has finished, use -x or -H to obtain historical job information\n"
+    );
     says(&sandbox, &format!("qstat {id}"), 35, "", &told);
-    says(&sandbox, &format!("qstat -x {id}"), 0, &table(&sandbox, &id, "over", "00:00:00", "F"), "");
+    says(
+        &sandbox,
+        &format!("qstat -x {id}"),
+        0,
+        &table(&sandbox, &id, "over", "00:00:00", "F"),
+        "",
+    );
 }
 
 #[test]
 fn check_31_a_format_needs_the_full_display() {
-    says_with_usage(&quiet(), "qstat -F json", 2, "qstat: conflicting options.\n");
+    says_with_usage(
+        &quiet(),
+        "qstat -F json",
+        2,
+        "qstat: conflicting options.\n",
+    );
 }
 
 #[test]
 fn check_32_json_about_no_job_is_valid_and_has_no_jobs() {
     let done = quiet().shell("qstat -f -F json 999");
-    assert_eq!((done.code, done.err.as_str()), (153, "qstat: Unknown Job Id 999.head\n"));
+    assert_eq!(
+        (done.code, done.err.as_str()),
+        (153, "qstat: Unknown Job Id 999.head\n")
+    );
     let version = env!("CARGO_PKG_VERSION");
     let frame = format!(
         "{{\n\t\"timestamp\":\t<EPOCH>,\n\t\"pbs_version\":\t\"{version}\",\n\t\"pbs_server\":\t\"head\"\n}}\n"
@@ -77,7 +124,13 @@ fn check_32_json_about_no_job_is_valid_and_has_no_jobs() {
 
 #[test]
 fn check_33_an_unknown_queue_is_told() {
-    says(&quiet(), "qstat -Q nosuch", 170, "", "qstat: Unknown queue nosuch\n");
+    says(
+        &quiet(),
+        "qstat -Q nosuch",
+        170,
+        "",
+        "qstat: Unknown queue nosuch\n",
+    );
 }
 
 #[test]
@@ -91,24 +144,40 @@ fn check_39_nobodys_jobs_are_nothing_and_an_unknown_state_is_refused() {
 fn check_40_nodes_are_told_in_the_layout_of_pbs() {
     let sandbox = alone("");
     let id = running(&sandbox, "-l select=1:ncpus=1:mem=1gb");
-    says(&sandbox, "pbsnodes nosuch", 1, "", "Node: nosuch,  Error: Unknown node \n");
+    says(
+        &sandbox,
+        "pbsnodes nosuch",
+        1,
+        "",
+        "Node: nosuch,  Error: Unknown node \n",
+    );
     says_with_usage(&sandbox, "pbsnodes", 1, "");
     let done = sandbox.shell("pbsnodes -a -F json");
     assert_eq!((done.code, done.err.as_str()), (0, ""));
     let all: Value = serde_json::from_str(&done.out).unwrap();
     let node = &all["nodes"][&host()];
-    assert!(all["timestamp"].is_u64() && node["last_state_change_time"].is_u64(), "{all}");
+    assert!(
+        all["timestamp"].is_u64() && node["last_state_change_time"].is_u64(),
+        "{all}"
+    );
     let (text, pcpus) = (timeless(&done.out), node["pcpus"].as_u64().unwrap());
     // PBS shows no load.
     let start = text.find("\t\t\t\"loadave\"").unwrap();
     let end = text.find("\t\t\t\"resv_enable\"").unwrap();
     let text = format!("{}{}", &text[..start], &text[end..]);
-    assert_eq!(without(&text, &["license", "last_used_time"]), nodes_layout(&id, pcpus));
+    assert_eq!(
+        without(&text, &["license", "last_used_time"]),
+        nodes_layout(&id, pcpus)
+    );
 }
 
 /// A document of one key a line without the lines of these keys.
 fn without(text: &str, keys: &[&str]) -> String {
-    let is_kept = |line: &&str| !keys.iter().any(|key| line.trim_start().starts_with(&format!("\"{key}\"")));
+    let is_kept = |line: &&str| {
+        !keys
+            .iter()
+            .any(|key| line.trim_start().starts_with(&format!("\"{key}\"")))
+    };
     let kept: Vec<&str> = text.lines().filter(is_kept).collect();
     kept.join("\n").replace("<EPOCH>,\n\t\t}", "<EPOCH>\n\t\t}") + "\n"
 }

@@ -15,8 +15,15 @@ fn check_02_a_script_on_standard_input_is_called_stdin() {
     let sandbox = quiet();
     let done = sandbox.shell("echo sleep 60 | qsub");
     let id = done.out.trim_end();
-    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (0, format!("{id}\n").as_str(), ""));
-    assert!(id.strip_suffix(".head").is_some_and(|number| number.parse::<u32>().is_ok()), "{id}");
+    assert_eq!(
+        (done.code, done.out.as_str(), done.err.as_str()),
+        (0, format!("{id}\n").as_str(), "")
+    );
+    assert!(
+        id.strip_suffix(".head")
+            .is_some_and(|number| number.parse::<u32>().is_ok()),
+        "{id}"
+    );
     assert_eq!(shown(&sandbox, id, "Job_Name"), "Job_Name = STDIN");
 }
 
@@ -24,7 +31,14 @@ fn check_02_a_script_on_standard_input_is_called_stdin() {
 fn check_03_with_z_a_submission_says_nothing() {
     let sandbox = quiet();
     says(&sandbox, "qsub -z -N unsaid job.sh", 0, "", "");
-    assert_eq!(sandbox.run("qselect", &["-N", "unsaid"]).ok().lines().count(), 1);
+    assert_eq!(
+        sandbox
+            .run("qselect", &["-N", "unsaid"])
+            .ok()
+            .lines()
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -34,7 +48,13 @@ fn check_04_an_unknown_option_is_refused_with_the_usage() {
 
 #[test]
 fn check_05_a_script_that_is_not_there_is_told_with_two_colons() {
-    says(&quiet(), "qsub nosuch.sh", 1, "", "qsub: script file:: No such file or directory\n");
+    says(
+        &quiet(),
+        "qsub nosuch.sh",
+        1,
+        "",
+        "qsub: script file:: No such file or directory\n",
+    );
 }
 
 #[test]
@@ -44,7 +64,12 @@ fn check_06_a_folder_is_no_script() {
 
 #[test]
 fn check_07_a_name_with_a_blank_is_refused() {
-    says_with_usage(&quiet(), "qsub -N 'a b' job.sh", 2, "qsub: illegal -N value\n");
+    says_with_usage(
+        &quiet(),
+        "qsub -N 'a b' job.sh",
+        2,
+        "qsub: illegal -N value\n",
+    );
 }
 
 #[test]
@@ -57,7 +82,12 @@ fn check_08_a_name_of_231_characters_is_too_long() {
 
 #[test]
 fn check_09_a_priority_beyond_the_bounds_is_refused() {
-    says_with_usage(&quiet(), "qsub -p 5000 job.sh", 2, "qsub: illegal -p value\n");
+    says_with_usage(
+        &quiet(),
+        "qsub -p 5000 job.sh",
+        2,
+        "qsub: illegal -p value\n",
+    );
 }
 
 #[test]
@@ -68,12 +98,24 @@ fn check_10_a_value_of_the_wrong_type_is_told_with_its_resource() {
 
 #[test]
 fn check_11_an_unknown_resource_is_told_as_an_attribute() {
-    says(&quiet(), "qsub -l foo=1 job.sh", 187, "", "qsub: Unknown resource Resource_List.foo\n");
+    says(
+        &quiet(),
+        "qsub -l foo=1 job.sh",
+        187,
+        "",
+        "qsub: Unknown resource Resource_List.foo\n",
+    );
 }
 
 #[test]
 fn check_12_an_unknown_resource_of_a_chunk_is_told_alone() {
-    says(&quiet(), "qsub -l select=1:foo=1 job.sh", 187, "", "qsub: Unknown resource: foo\n");
+    says(
+        &quiet(),
+        "qsub -l select=1:foo=1 job.sh",
+        187,
+        "",
+        "qsub: Unknown resource: foo\n",
+    );
 }
 
 #[test]
@@ -84,18 +126,31 @@ fn check_13_what_is_of_a_whole_job_is_no_part_of_a_chunk() {
 
 #[test]
 fn check_14_chunks_and_a_sum_exclude_each_other() {
-    let told = "qsub: \"-lresource=\" cannot be used with \"select\" or \"place\", resource is: ncpus\n";
+    let told =
+        "qsub: \"-lresource=\" cannot be used with \"select\" or \"place\", resource is: ncpus\n";
     says(&quiet(), "qsub -l select=1 -l ncpus=2 job.sh", 5, "", told);
 }
 
 #[test]
 fn check_15_a_place_needs_chunks() {
-    says(&quiet(), "qsub -l place=pack job.sh", 7, "", "qsub: Cannot have \"place\" without \"select\"\n");
+    says(
+        &quiet(),
+        "qsub -l place=pack job.sh",
+        7,
+        "",
+        "qsub: Cannot have \"place\" without \"select\"\n",
+    );
 }
 
 #[test]
 fn check_16_an_unknown_queue_is_refused() {
-    says(&quiet(), "qsub -q nosuch job.sh", 170, "", "qsub: Unknown queue\n");
+    says(
+        &quiet(),
+        "qsub -q nosuch job.sh",
+        170,
+        "",
+        "qsub: Unknown queue\n",
+    );
 }
 
 #[test]
@@ -116,7 +171,11 @@ fn check_18_an_array_that_is_not_to_be_rerun_is_taken() {
 fn check_19_a_waiting_array_counts_its_subjobs_without_a_blank_at_the_end() {
     let sandbox = quiet();
     let id = submitted(&sandbox, "-J 1-3");
-    assert!(id.strip_suffix("[].head").is_some_and(|number| number.parse::<u32>().is_ok()), "{id}");
+    assert!(
+        id.strip_suffix("[].head")
+            .is_some_and(|number| number.parse::<u32>().is_ok()),
+        "{id}"
+    );
     let counts = "array_state_count = Queued:3 Running:0 Exiting:0 Expired:0";
     assert_eq!(shown(&sandbox, &id, "array_state_count"), counts);
 }
@@ -125,7 +184,13 @@ fn check_19_a_waiting_array_counts_its_subjobs_without_a_blank_at_the_end() {
 fn check_20_a_word_too_many_in_a_directive_is_told_with_the_directive() {
     let sandbox = quiet();
     fs::write(sandbox.file("f1"), "#PBS -l ncpus=1 extra\n").unwrap();
-    says(&sandbox, "qsub f1", 1, "", "qsub: directive error: -l ncpus=1 extra \n");
+    says(
+        &sandbox,
+        "qsub f1",
+        1,
+        "",
+        "qsub: directive error: -l ncpus=1 extra \n",
+    );
 }
 
 #[test]
@@ -148,7 +213,11 @@ fn check_22_the_prefix_of_directives_is_that_of_the_option_or_the_environment() 
 #[track_caller]
 fn is_called(sandbox: &Sandbox, line: &str, name: &str) {
     let id = sandbox.shell(line).line();
-    assert_eq!(shown(sandbox, &id, "Job_Name"), format!("Job_Name = {name}"), "{line}");
+    assert_eq!(
+        shown(sandbox, &id, "Job_Name"),
+        format!("Job_Name = {name}"),
+        "{line}"
+    );
 }
 
 #[test]
@@ -156,17 +225,26 @@ fn check_23_who_waits_for_a_job_ends_with_its_status() {
     let sandbox = busy();
     let done = sandbox.shell("echo 'exit 7' | qsub -W block=true");
     let id = done.out.trim_end();
-    assert_eq!((done.code, done.err.as_str(), done.out.as_str()), (7, "", format!("{id}\n").as_str()));
+    assert_eq!(
+        (done.code, done.err.as_str(), done.out.as_str()),
+        (7, "", format!("{id}\n").as_str())
+    );
     assert_eq!(shown(&sandbox, id, "Exit_status"), "Exit_status = 7");
 }
 
 #[test]
 fn check_24_a_subjob_is_nothing_to_depend_on() {
-    says_with_usage(&quiet(), "qsub -W depend=afterok:9[2] job.sh", 2, "qsub: illegal -W value\n");
+    says_with_usage(
+        &quiet(),
+        "qsub -W depend=afterok:9[2] job.sh",
+        2,
+        "qsub: illegal -W value\n",
+    );
 }
 
 #[test]
 fn check_25_without_a_terminal_no_job_is_interactive() {
-    let told = "qsub:\tstandard input and output must be a terminal for\n\tinteractive job submission\n";
+    let told =
+        "qsub:\tstandard input and output must be a terminal for\n\tinteractive job submission\n";
     says(&quiet(), "qsub -I </dev/null", 1, "", told);
 }

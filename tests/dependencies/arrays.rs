@@ -7,15 +7,28 @@ use std::collections::BTreeMap;
 
 /// An array whose element `index` ends with status `index % 2`, or with 0.
 fn array(sandbox: &Sandbox, options: &[&str], indices: &str, odd_fail: bool) -> String {
-    let script = if odd_fail { "exit $((PBS_ARRAY_INDEX % 2))" } else { "exit 0" };
-    sandbox.run("qsub", &[options, &["-J", indices, "--", "/bin/sh", "-c", script]].concat()).line()
+    let script = if odd_fail {
+        "exit $((PBS_ARRAY_INDEX % 2))"
+    } else {
+        "exit 0"
+    };
+    sandbox
+        .run(
+            "qsub",
+            &[options, &["-J", indices, "--", "/bin/sh", "-c", script]].concat(),
+        )
+        .line()
 }
 
 fn fates(sandbox: &Sandbox, ids: &[(&str, String)]) -> BTreeMap<String, String> {
-    sandbox.until("the end of all jobs", || sandbox.run("qselect", &[]).ok().is_empty().then_some(()));
+    sandbox.until("the end of all jobs", || {
+        sandbox.run("qselect", &[]).ok().is_empty().then_some(())
+    });
     let known = jobs(sandbox);
     let fate = |job: &Value| format!("{} {}", job["substate"], job["Exit_status"]);
-    ids.iter().map(|(name, id)| (name.to_string(), fate(&known[id]))).collect()
+    ids.iter()
+        .map(|(name, id)| (name.to_string(), fate(&known[id])))
+        .collect()
 }
 
 const CONDITIONS: [&str; 4] = ["after", "afterok", "afternotok", "afterany"];
@@ -23,16 +36,29 @@ const CONDITIONS: [&str; 4] = ["after", "afterok", "afternotok", "afterany"];
 #[test]
 fn an_array_is_ok_only_if_all_its_elements_are() {
     let sandbox = head();
-    for (odd_fail, expected) in
-        [(false, ["92 0", "92 0", "92 271", "92 0"]), (true, ["92 0", "92 271", "92 0", "92 0"])]
-    {
+    for (odd_fail, expected) in [
+        (false, ["92 0", "92 0", "92 271", "92 0"]),
+        (true, ["92 0", "92 271", "92 0", "92 0"]),
+    ] {
         let parent = array(&sandbox, &["-h"], "1-4", odd_fail);
-        let ids: Vec<(&str, String)> =
-            CONDITIONS.iter().map(|kind| (*kind, waits(&sandbox, &format!("{kind}:{parent}")))).collect();
-        assert_eq!(standing(&sandbox, &ids[1].1), stands("H", "s", 22, &format!("afterok:{parent}@head")));
+        let ids: Vec<(&str, String)> = CONDITIONS
+            .iter()
+            .map(|kind| (*kind, waits(&sandbox, &format!("{kind}:{parent}"))))
+            .collect();
+        assert_eq!(
+            standing(&sandbox, &ids[1].1),
+            stands("H", "s", 22, &format!("afterok:{parent}@head"))
+        );
         sandbox.run("qrls", &[&parent]).ok();
-        let expected = CONDITIONS.iter().zip(expected).map(|(kind, fate)| (kind.to_string(), fate.to_string()));
-        assert_eq!(fates(&sandbox, &ids), expected.collect(), "odd elements fail: {odd_fail}");
+        let expected = CONDITIONS
+            .iter()
+            .zip(expected)
+            .map(|(kind, fate)| (kind.to_string(), fate.to_string()));
+        assert_eq!(
+            fates(&sandbox, &ids),
+            expected.collect(),
+            "odd elements fail: {odd_fail}"
+        );
         let late = waits(&sandbox, &format!("afterany:{parent}"));
         assert_eq!(sandbox.ended(&late)["Exit_status"], 0, "from the history");
     }
@@ -42,29 +68,57 @@ fn an_array_is_ok_only_if_all_its_elements_are() {
 fn an_array_that_is_deleted_before_it_began_is_not_ok() {
     let sandbox = head();
     let parent = array(&sandbox, &["-h"], "0-999999", false);
-    let ids: Vec<(&str, String)> =
-        CONDITIONS.iter().map(|kind| (*kind, waits(&sandbox, &format!("{kind}:{parent}")))).collect();
+    let ids: Vec<(&str, String)> = CONDITIONS
+        .iter()
+        .map(|kind| (*kind, waits(&sandbox, &format!("{kind}:{parent}"))))
+        .collect();
     sandbox.run("qdel", &[&parent]).ok();
     let expected = CONDITIONS.iter().zip(["92 271", "92 271", "92 0", "92 0"]);
-    assert_eq!(fates(&sandbox, &ids), expected.map(|(kind, fate)| (kind.to_string(), fate.to_string())).collect());
+    assert_eq!(
+        fates(&sandbox, &ids),
+        expected
+            .map(|(kind, fate)| (kind.to_string(), fate.to_string()))
+            .collect()
+    );
 }
 
 #[test]
 fn an_array_waits_as_one() {
     let sandbox = head();
     let first = quick(&sandbox, &["-h"], 0);
-    let child = array(&sandbox, &["-W", &format!("depend=afterok:{first}")], "0-99", false);
-    assert_eq!(standing(&sandbox, &child), stands("H", "s", 22, &format!("afterok:{first}@head")));
-    assert!(sandbox.job(&first)["depend"].as_str().unwrap().contains(&format!("beforeok:{child}@head")));
+    let child = array(
+        &sandbox,
+        &["-W", &format!("depend=afterok:{first}")],
+        "0-99",
+        false,
+    );
+    assert_eq!(
+        standing(&sandbox, &child),
+        stands("H", "s", 22, &format!("afterok:{first}@head"))
+    );
+    assert!(
+        sandbox.job(&first)["depend"]
+            .as_str()
+            .unwrap()
+            .contains(&format!("beforeok:{child}@head"))
+    );
     let last = waits(&sandbox, &format!("afterok:{child}"));
     sandbox.kill("schedd");
     sandbox.run("qrls", &[&first]).ok();
     assert_eq!(sandbox.ended(&last)["Exit_status"], 0);
     assert_eq!(sandbox.job(&child)["Exit_status"], 0);
     let broken = quick(&sandbox, &["-h"], 0);
-    let child = array(&sandbox, &["-W", &format!("depend=afterok:{broken}")], "0-999999", false);
+    let child = array(
+        &sandbox,
+        &["-W", &format!("depend=afterok:{broken}")],
+        "0-999999",
+        false,
+    );
     sandbox.run("qdel", &[&broken]).ok();
-    assert_eq!(fates(&sandbox, &[("child", child)]), BTreeMap::from([("child".into(), "92 271".into())]));
+    assert_eq!(
+        fates(&sandbox, &[("child", child)]),
+        BTreeMap::from([("child".into(), "92 271".into())])
+    );
 }
 
 #[test]
@@ -72,8 +126,18 @@ fn an_array_is_named_with_its_brackets_and_never_in_part() {
     let sandbox = head();
     let parent = array(&sandbox, &["-h"], "1-4", false);
     let plain = number(&parent).trim_end_matches("[]").to_string();
-    refuses(&sandbox, &format!("afterok:{plain}"), 153, "qsub: Unknown Job Id");
+    refuses(
+        &sandbox,
+        &format!("afterok:{plain}"),
+        153,
+        "qsub: Unknown Job Id",
+    );
     for part in ["1", "1-2"] {
-        refuses(&sandbox, &format!("afterok:{plain}[{part}]"), 2, "qsub: illegal -W value");
+        refuses(
+            &sandbox,
+            &format!("afterok:{plain}[{part}]"),
+            2,
+            "qsub: illegal -W value",
+        );
     }
 }

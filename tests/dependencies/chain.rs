@@ -6,13 +6,17 @@ use lanai::model::attribute::Setting;
 use lanai::model::job::JobId;
 use lanai::model::state::State;
 use lanai::wire::frame;
-use lanai::wire::message::{Answer, Detail, Filter, History, Payload, Question, Reply, Request, Row, Submission};
+use lanai::wire::message::{
+    Answer, Detail, Filter, History, Payload, Question, Reply, Request, Row, Submission,
+};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 fn dial(sandbox: &Sandbox) -> UnixStream {
     let stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
     stream
 }
 
@@ -54,8 +58,15 @@ fn submit_chain(sandbox: &Sandbox, length: u64) -> Duration {
 
 fn rows(sandbox: &Sandbox) -> Vec<Row> {
     let mut stream = dial(sandbox);
-    let filter = Filter { history: History::All, ..Filter::default() };
-    frame::write(&mut stream, &Request::Ask(Question::Jobs(filter, Detail::Row))).unwrap();
+    let filter = Filter {
+        history: History::All,
+        ..Filter::default()
+    };
+    frame::write(
+        &mut stream,
+        &Request::Ask(Question::Jobs(filter, Detail::Row)),
+    )
+    .unwrap();
     let mut rows = Vec::new();
     loop {
         match frame::read(&mut stream).unwrap() {
@@ -70,7 +81,10 @@ fn rows(sandbox: &Sandbox) -> Vec<Row> {
 /// How long a chain takes to be submitted, to be loaded by a new schedd, and to fall.
 fn chain(length: u64) -> [Duration; 3] {
     let sandbox = head();
-    assert_eq!(sandbox.run("qsub", &["-h", "--", "/bin/true"]).line(), "1.head");
+    assert_eq!(
+        sandbox.run("qsub", &["-h", "--", "/bin/true"]).line(),
+        "1.head"
+    );
     let submitted = submit_chain(&sandbox, length);
     sandbox.kill("schedd");
     let started = Instant::now();
@@ -78,15 +92,30 @@ fn chain(length: u64) -> [Duration; 3] {
     let loaded = started.elapsed();
     let started = Instant::now();
     let mut stream = dial(&sandbox);
-    frame::write(&mut stream, &Request::Delete { job: JobId::job(1), only: None, force: false, purge: false }).unwrap();
+    frame::write(
+        &mut stream,
+        &Request::Delete {
+            job: JobId::job(1),
+            only: None,
+            force: false,
+            purge: false,
+        },
+    )
+    .unwrap();
     let reply: Reply = frame::read(&mut stream).unwrap();
     assert!(matches!(reply, Reply::Done), "{reply:?}");
     let fallen = started.elapsed();
     let rows = rows(&sandbox);
     assert_eq!(rows.len() as u64, length);
-    assert!(rows.iter().all(|row| row.state == State::Finished), "all have fallen when qdel returns");
+    assert!(
+        rows.iter().all(|row| row.state == State::Finished),
+        "all have fallen when qdel returns"
+    );
     let last = sandbox.job(&format!("{length}.head"));
-    let why = format!("on job {}.head: afterok, but it was ended by a dependency of its own", length - 1);
+    let why = format!(
+        "on job {}.head: afterok, but it was ended by a dependency of its own",
+        length - 1
+    );
     assert!(last["comment"].as_str().unwrap().ends_with(&why), "{last}");
     [submitted, loaded, fallen]
 }
@@ -95,22 +124,37 @@ fn chain(length: u64) -> [Duration; 3] {
 fn ten_thousand_chained_jobs_cost_ten_times_a_thousand() {
     let (short, long) = (chain(1_000), chain(10_000));
     println!("submitted, loaded, fallen: 1,000 in {short:?}, 10,000 in {long:?}");
-    for (what, (short, long)) in ["submitting", "loading", "falling"].iter().zip(short.iter().zip(&long)) {
+    for (what, (short, long)) in ["submitting", "loading", "falling"]
+        .iter()
+        .zip(short.iter().zip(&long))
+    {
         let least = Duration::from_millis(50);
-        // Ten times the jobs cost ten times as much, a hundred times if the cost grew with the square.
-        assert!(*long < 50 * (*short).max(least), "{what}: 1,000 in {short:?}, 10,000 in {long:?}");
+        // Ten times the jobs cost ten times as much, a hundred times if the cost grew with the
+        // square.
+        assert!(
+            *long < 50 * (*short).max(least),
+            "{what}: 1,000 in {short:?}, 10,000 in {long:?}"
+        );
     }
 }
 
 #[test]
 fn a_job_waits_for_five_thousand_and_five_thousand_for_it() {
     let sandbox = head();
-    assert_eq!(sandbox.run("qsub", &["-h", "-W", "depend=on:5000", "--", "/bin/true"]).line(), "1.head");
+    assert_eq!(
+        sandbox
+            .run("qsub", &["-h", "-W", "depend=on:5000", "--", "/bin/true"])
+            .line(),
+        "1.head"
+    );
     let mut stream = dial(&sandbox);
     for (first, depend) in [(2, "beforeany:1"), (5002, "after:1")] {
         for some in (first..first + 5000).collect::<Vec<u64>>().chunks(100) {
             for number in some {
-                let settings = vec![Setting::new("depend", depend), Setting::new("Hold_Types", "u")];
+                let settings = vec![
+                    Setting::new("depend", depend),
+                    Setting::new("Hold_Types", "u"),
+                ];
                 frame::write(&mut stream, &submission(*number, settings)).unwrap();
             }
             for _ in some {
@@ -123,7 +167,16 @@ fn a_job_waits_for_five_thousand_and_five_thousand_for_it() {
     let all: Vec<JobId> = (2..5002).map(JobId::job).collect();
     for some in all.chunks(100) {
         for &job in some {
-            frame::write(&mut stream, &Request::Delete { job, only: None, force: false, purge: false }).unwrap();
+            frame::write(
+                &mut stream,
+                &Request::Delete {
+                    job,
+                    only: None,
+                    force: false,
+                    purge: false,
+                },
+            )
+            .unwrap();
         }
         for _ in some {
             let reply: Reply = frame::read(&mut stream).unwrap();
@@ -132,10 +185,19 @@ fn a_job_waits_for_five_thousand_and_five_thousand_for_it() {
     }
     println!("5,000 conditions met in {:?}", started.elapsed());
     let job = sandbox.job("1.head");
-    assert_eq!((&job["job_state"], &job["Hold_Types"]), (&"H".into(), &"u".into()), "{}", job["depend"]);
+    assert_eq!(
+        (&job["job_state"], &job["Hold_Types"]),
+        (&"H".into(), &"u".into()),
+        "{}",
+        job["depend"]
+    );
     let started = Instant::now();
     sandbox.run("qrls", &["1"]).ok();
     sandbox.ended("1.head");
     println!("5,000 jobs released in {:?}", started.elapsed());
-    assert_eq!(sandbox.job("10001.head")["Hold_Types"], "u", "and each is released from its own");
+    assert_eq!(
+        sandbox.job("10001.head")["Hold_Types"],
+        "u",
+        "and each is released from its own"
+    );
 }

@@ -16,14 +16,18 @@ const WAYS: [(&str, [bool; 4]); 9] = [
     ("is deleted while it runs", [true, false, true, true]),
     ("is deleted before it ran", [false, false, true, true]),
     ("is ended by a dependency", [false, false, true, true]),
-    ("is put back into the queue, then ends with 0", [true, true, false, true]),
+    (
+        "is put back into the queue, then ends with 0",
+        [true, true, false, true],
+    ),
 ];
 
 const KINDS: [&str; 4] = ["", "ok", "notok", "any"];
 
 /// A job of each way, held, with these options besides; then the one that the eighth waits for.
 fn parents(sandbox: &Sandbox, options: impl Fn(usize) -> Vec<String>) -> Vec<String> {
-    let endless = "[ -e again.$PBS_JOBID ] && exit 0; : > again.$PBS_JOBID; while :; do sleep 0.05; done\n";
+    let endless =
+        "[ -e again.$PBS_JOBID ] && exit 0; : > again.$PBS_JOBID; while :; do sleep 0.05; done\n";
     let fails = quick(sandbox, &["-h", "-N", "fails"], 1);
     let never = format!("depend=afterok:{fails}");
     let ways: [(&[&str], &str); 9] = [
@@ -49,7 +53,10 @@ fn parents(sandbox: &Sandbox, options: impl Fn(usize) -> Vec<String>) -> Vec<Str
 /// Lets each end in its way.
 fn let_go(sandbox: &Sandbox, parents: &[String]) {
     sandbox.run("qdel", &[&parents[6]]).ok();
-    let all: Vec<&str> = [0, 1, 2, 3, 4, 5, 8, 9].iter().map(|&way| parents[way].as_str()).collect();
+    let all: Vec<&str> = [0, 1, 2, 3, 4, 5, 8, 9]
+        .iter()
+        .map(|&way| parents[way].as_str())
+        .collect();
     sandbox.run("qrls", &all).ok();
     for way in [5, 8] {
         sandbox.running(&parents[way]);
@@ -68,10 +75,14 @@ fn expect(over: &BTreeMap<String, Value>, parents: &[String], children: &[Vec<St
             let job = &over[&children[way][kind]];
             let ran = job["run_count"] == 1 && job["Exit_status"] == 0;
             let comment = job["comment"].as_str().unwrap_or_default();
-            let start =
-                format!("Job deleted as result of dependency on job {}: after{}, but it ", parents[way], KINDS[kind]);
-            let ended = job["Exit_status"] == 271 && job["substate"] == 92 && job["run_count"].is_null();
-            let told = comment.starts_with(&start) && job["depend"].as_str().unwrap_or("").contains("after");
+            let start = format!(
+                "Job deleted as result of dependency on job {}: after{}, but it ",
+                parents[way], KINDS[kind]
+            );
+            let ended =
+                job["Exit_status"] == 271 && job["substate"] == 92 && job["run_count"].is_null();
+            let told = comment.starts_with(&start)
+                && job["depend"].as_str().unwrap_or("").contains("after");
             let as_expected = if runs { ran } else { ended && told };
             if !as_expected {
                 wrong.push(format!("after{} of a job that {said}: {job}", KINDS[kind]));
@@ -87,7 +98,12 @@ fn jobs_that_wait_run_or_end_as_the_table_says() {
     let parents = parents(&sandbox, |_| Vec::new());
     let children: Vec<Vec<String>> = parents[..WAYS.len()]
         .iter()
-        .map(|parent| KINDS.iter().map(|kind| waits(&sandbox, &format!("after{kind}:{parent}"))).collect())
+        .map(|parent| {
+            KINDS
+                .iter()
+                .map(|kind| waits(&sandbox, &format!("after{kind}:{parent}")))
+                .collect()
+        })
         .collect();
     let_go(&sandbox, &parents);
     expect(&all_over(&sandbox), &parents, &children);
@@ -96,11 +112,19 @@ fn jobs_that_wait_run_or_end_as_the_table_says() {
 #[test]
 fn jobs_named_by_those_they_wait_for_run_or_end_as_the_same_table_says() {
     let sandbox = head();
-    let children: Vec<Vec<String>> =
-        WAYS.iter().map(|_| KINDS.iter().map(|_| waits(&sandbox, "on:1")).collect()).collect();
+    let children: Vec<Vec<String>> = WAYS
+        .iter()
+        .map(|_| KINDS.iter().map(|_| waits(&sandbox, "on:1")).collect())
+        .collect();
     let names = |way: usize| {
-        let clauses = KINDS.iter().zip(&children[way]).map(|(kind, child)| format!("before{kind}:{child}"));
-        vec!["-W".to_string(), format!("depend={}", clauses.collect::<Vec<_>>().join(","))]
+        let clauses = KINDS
+            .iter()
+            .zip(&children[way])
+            .map(|(kind, child)| format!("before{kind}:{child}"));
+        vec![
+            "-W".to_string(),
+            format!("depend={}", clauses.collect::<Vec<_>>().join(",")),
+        ]
     };
     let parents = parents(&sandbox, names);
     sandbox.kill("schedd");
@@ -123,19 +147,41 @@ fn a_failure_falls_through_chains_and_diamonds_as_far_as_it_must() {
     sandbox.run("qrls", &[&top]).ok();
     let over = all_over(&sandbox);
     for id in [&right, &either, &unless, &cleaner] {
-        assert_eq!((&over[id]["run_count"], &over[id]["Exit_status"]), (&1.into(), &0.into()), "{}", over[id]);
+        assert_eq!(
+            (&over[id]["run_count"], &over[id]["Exit_status"]),
+            (&1.into(), &0.into()),
+            "{}",
+            over[id]
+        );
     }
     for (id, parent, how) in [
         (&left, &top, "afterok, but it ended with status 3"),
-        (&both, &left, "afterok, but it was ended by a dependency of its own"),
-        (&below, &both, "afterok, but it was ended by a dependency of its own"),
-        (&begun, &both, "after, but it was ended by a dependency of its own"),
+        (
+            &both,
+            &left,
+            "afterok, but it was ended by a dependency of its own",
+        ),
+        (
+            &below,
+            &both,
+            "afterok, but it was ended by a dependency of its own",
+        ),
+        (
+            &begun,
+            &both,
+            "after, but it was ended by a dependency of its own",
+        ),
     ] {
         let why = format!("Job deleted as result of dependency on job {parent}: {how}");
         assert_eq!(over[id]["comment"], why);
     }
     assert_eq!(
-        over[&both]["depend"].as_str().unwrap().split(',').next().unwrap(),
+        over[&both]["depend"]
+            .as_str()
+            .unwrap()
+            .split(',')
+            .next()
+            .unwrap(),
         format!("afterok:{left}@head:{right}@head")
     );
     assert!(number(&cleaner).parse::<u64>().unwrap() > 8);

@@ -32,17 +32,29 @@ fn made() -> impl Strategy<Value = Made> {
     let condition = (0..KINDS.len(), any::<prop::sample::Index>());
     let conditions = prop::collection::vec(condition, 0..4);
     let status = prop_oneof![2 => Just(0), 1 => Just(3)];
-    (status, prop::bool::weighted(0.15), conditions, any::<u32>()).prop_map(|(status, deleted, conditions, turn)| {
-        let conditions = conditions.into_iter().map(|(kind, index)| (kind, index.index(1 << 20))).collect();
-        Made { status, deleted, conditions, turn }
-    })
+    (status, prop::bool::weighted(0.15), conditions, any::<u32>()).prop_map(
+        |(status, deleted, conditions, turn)| {
+            let conditions = conditions
+                .into_iter()
+                .map(|(kind, index)| (kind, index.index(1 << 20)))
+                .collect();
+            Made {
+                status,
+                deleted,
+                conditions,
+                turn,
+            }
+        },
+    )
 }
 
 fn graph() -> impl Strategy<Value = Vec<Made>> {
     prop::collection::vec(made(), 1..40).prop_map(|mut jobs| {
         for (place, job) in jobs.iter_mut().enumerate() {
             job.conditions.retain(|_| place > 0);
-            job.conditions.iter_mut().for_each(|condition| condition.1 %= place.max(1));
+            job.conditions
+                .iter_mut()
+                .for_each(|condition| condition.1 %= place.max(1));
             job.conditions.sort_unstable();
             job.conditions.dedup();
         }
@@ -61,7 +73,11 @@ fn fates(jobs: &[Made]) -> Vec<Fate> {
             _ => true,
         };
         let runs = !job.deleted && job.conditions.iter().all(met);
-        fates.push(if runs { Fate::Ran(job.status) } else { Fate::NeverRan });
+        fates.push(if runs {
+            Fate::Ran(job.status)
+        } else {
+            Fate::NeverRan
+        });
     }
     fates
 }
@@ -71,20 +87,42 @@ fn fates(jobs: &[Made]) -> Vec<Fate> {
 fn submit(sandbox: &Sandbox, jobs: &[Made], gate: &str) -> Vec<String> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&place| (jobs[place].turn, place));
-    let turn: Vec<usize> = (0..jobs.len()).map(|job| order.iter().position(|&place| place == job).unwrap()).collect();
+    let turn: Vec<usize> = (0..jobs.len())
+        .map(|job| order.iter().position(|&place| place == job).unwrap())
+        .collect();
     let mut ids = vec![String::new(); jobs.len()];
     for &place in &order {
         let job = &jobs[place];
-        let later = job.conditions.iter().filter(|condition| turn[condition.1] > turn[place]).count();
+        let later = job
+            .conditions
+            .iter()
+            .filter(|condition| turn[condition.1] > turn[place])
+            .count();
         let mut clauses = vec![format!("afterany:{gate}")];
         clauses.extend((later > 0).then(|| format!("on:{later}")));
-        let earlier = job.conditions.iter().filter(|condition| turn[condition.1] < turn[place]);
-        clauses.extend(earlier.map(|&(kind, other)| format!("after{}:{}", KINDS[kind], ids[other])));
-        for (waiting, other) in jobs.iter().enumerate().filter(|&(waiting, _)| turn[waiting] < turn[place]) {
-            let named = other.conditions.iter().filter(|condition| condition.1 == place);
-            clauses.extend(named.map(|&(kind, _)| format!("before{}:{}", KINDS[kind], ids[waiting])));
+        let earlier = job
+            .conditions
+            .iter()
+            .filter(|condition| turn[condition.1] < turn[place]);
+        clauses
+            .extend(earlier.map(|&(kind, other)| format!("after{}:{}", KINDS[kind], ids[other])));
+        for (waiting, other) in jobs
+            .iter()
+            .enumerate()
+            .filter(|&(waiting, _)| turn[waiting] < turn[place])
+        {
+            let named = other
+                .conditions
+                .iter()
+                .filter(|condition| condition.1 == place);
+            clauses
+                .extend(named.map(|&(kind, _)| format!("before{}:{}", KINDS[kind], ids[waiting])));
         }
-        ids[place] = quick(sandbox, &["-W", &format!("depend={}", clauses.join(","))], job.status);
+        ids[place] = quick(
+            sandbox,
+            &["-W", &format!("depend={}", clauses.join(","))],
+            job.status,
+        );
     }
     ids
 }
@@ -99,13 +137,21 @@ fn fate(job: &Value) -> Fate {
 #[test]
 fn random_graphs_end_as_the_rule_says_whether_schedd_dies_or_not() {
     let sandbox = head();
-    let mut runner =
-        TestRunner::new(Config { cases: 12, max_shrink_iters: 30, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config {
+        cases: 12,
+        max_shrink_iters: 30,
+        failure_persistence: None,
+        ..Config::default()
+    });
     let result = runner.run(&(graph(), any::<bool>()), |(jobs, dies)| {
         let gate = quick(&sandbox, &["-h"], 0);
         let ids = submit(&sandbox, &jobs, &gate);
-        let deleted: Vec<&str> =
-            ids.iter().zip(&jobs).filter(|(_, job)| job.deleted).map(|(id, _)| id.as_str()).collect();
+        let deleted: Vec<&str> = ids
+            .iter()
+            .zip(&jobs)
+            .filter(|(_, job)| job.deleted)
+            .map(|(id, _)| id.as_str())
+            .collect();
         for id in deleted {
             // It may have fallen already, with another that was deleted.
             sandbox.run("qdel", &[id]);

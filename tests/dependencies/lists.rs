@@ -14,7 +14,9 @@ fn has_started(sandbox: &Sandbox, id: &str) -> bool {
 #[track_caller]
 fn writes(sandbox: &Sandbox, depend: &str) -> String {
     let depend = format!("depend={depend}");
-    sandbox.run("qsub", &["-W", &depend, "--", "/usr/bin/touch", "started"]).line()
+    sandbox
+        .run("qsub", &["-W", &depend, "--", "/usr/bin/touch", "started"])
+        .line()
 }
 
 #[test]
@@ -24,7 +26,11 @@ fn a_job_and_its_dependent_are_deleted_together() {
         for is_first in [true, false] {
             let first = quick(&sandbox, &["-h"], 0);
             let dependent = writes(&sandbox, &format!("{condition}:{first}"));
-            let list = if is_first { [&*first, &*dependent] } else { [&*dependent, &*first] };
+            let list = if is_first {
+                [&*first, &*dependent]
+            } else {
+                [&*dependent, &*first]
+            };
             let done = sandbox.run("qdel", &list);
             let shown = format!("{condition}, job first: {is_first}: {done:?}");
             assert!(done.code == 0 && done.err.is_empty(), "{shown}");
@@ -47,10 +53,21 @@ fn arrays_and_subjobs_are_deleted_together_with_their_dependents() {
         let dependent = writes(&sandbox, &format!("afterany:{array}"));
         let dependents = sandbox.run(
             "qsub",
-            &["-J", "0-2", "-W", &format!("depend=afternotok:{array}"), "--", "/usr/bin/touch", "started"],
+            &[
+                "-J",
+                "0-2",
+                "-W",
+                &format!("depend=afternotok:{array}"),
+                "--",
+                "/usr/bin/touch",
+                "started",
+            ],
         );
         let (bare, dependents) = (number(&array).trim_end_matches("[]"), dependents.line());
-        let done = sandbox.run("qdel", &[&format!("{bare}{range}"), &dependent, &dependents]);
+        let done = sandbox.run(
+            "qdel",
+            &[&format!("{bare}{range}"), &dependent, &dependents],
+        );
         assert!(done.code == 0 && done.err.is_empty(), "{range}: {done:?}");
         for id in [&array, &dependent, &dependents] {
             sandbox.ended(id);
@@ -67,7 +84,18 @@ fn each_operand_fails_by_itself_and_in_order() {
     let dependent = writes(&sandbox, &format!("afterany:{first}"));
     let array = quick(&sandbox, &["-h", "-J", "0-2"], 0);
     let bare = number(&array).trim_end_matches("[]");
-    let done = sandbox.run("qdel", &["999", &first, "x", "998.head", &format!("{bare}.head"), &dependent, &first]);
+    let done = sandbox.run(
+        "qdel",
+        &[
+            "999",
+            &first,
+            "x",
+            "998.head",
+            &format!("{bare}.head"),
+            &dependent,
+            &first,
+        ],
+    );
     let expected = format!(
         "qdel: Unknown Job Id 999.head\n\
          qdel: illegally formed job identifier: x\n\
@@ -78,8 +106,14 @@ fn each_operand_fails_by_itself_and_in_order() {
     assert_eq!((done.code, done.err), (35, expected));
     assert!(!has_started(&sandbox, &dependent));
     let done = sandbox.run("qdel", &["-x", &first, bare, "997"]);
-    assert_eq!((done.code, &*done.err), (153, "qdel: Unknown Job Id 997.head\n"));
-    assert!(sandbox.job(&first).is_null(), "-x takes a finished job out of the history");
+    assert_eq!(
+        (done.code, &*done.err),
+        (153, "qdel: Unknown Job Id 997.head\n")
+    );
+    assert!(
+        sandbox.job(&first).is_null(),
+        "-x takes a finished job out of the history"
+    );
     sandbox.ended(&array);
 }
 
@@ -91,7 +125,12 @@ fn jobs_released_by_one_command_compete_in_the_next_cycle() {
     let sandbox = Sandbox::configured(&config);
     let [low, high] = ["-5", "5"].map(|priority| {
         let line = format!("echo {priority} >> order");
-        sandbox.run("qsub", &["-h", "-p", priority, "--", "/bin/sh", "-c", &line]).line()
+        sandbox
+            .run(
+                "qsub",
+                &["-h", "-p", priority, "--", "/bin/sh", "-c", &line],
+            )
+            .line()
     });
     // Once a job has run, the node is there.
     sandbox.ended(&quick(&sandbox, &[], 0));

@@ -14,18 +14,35 @@ pub struct Block {
     pub code: i32,
 }
 
-/// The blocks of a file that run this program, from the first that holds `from` on; None where there is no
-/// such file.
+/// The blocks of a file that run this program, from the first that holds `from` on; None where
+/// there is no such file.
 pub fn blocks(file: &Path, from: &str, program: &str) -> Option<Vec<Block>> {
     let all = blocks::read(file)?;
     let first = all.iter().position(|block| block.command.contains(from))?;
-    let of_program = all.into_iter().skip(first).filter(|block| block.command.contains(program));
+    let of_program = all
+        .into_iter()
+        .skip(first)
+        .filter(|block| block.command.contains(program));
     Some(of_program.map(Block::from).collect())
 }
 
 impl From<blocks::Block> for Block {
     fn from(block: blocks::Block) -> Block {
-        let blocks::Block { line, who, command, out, err, code } = block;
-        Block { line, is_root: who == "root", command, out, err, code: code.unwrap_or(-1) }
+        let blocks::Block {
+            line,
+            who,
+            command,
+            out,
+            err,
+            code,
+        } = block;
+        Block {
+            line,
+            is_root: who == "root",
+            command,
+            out,
+            err,
+            code: code.unwrap_or(-1),
+        }
     }
 }

@@ -1,8 +1,10 @@
-//! The golden transcripts of a real PBS: blocks of a command with what it prints, and on which streams.
+//! The golden transcripts of a real PBS: blocks of a command with what it prints, and on which
+//! streams.
 //!
-//! A line `$ command` begins a block, or `root$ command` for another user. The lines below it are standard
-//! output, `2> text` is a line of standard error, `? 3` the exit status. A command goes on over the next line
-//! while a quote or a here-text of it is open. `# text` between blocks is a remark.
+//! A line `$ command` begins a block, or `root$ command` for another user. The lines below it are
+//! standard output, `2> text` is a line of standard error, `? 3` the exit status. A command goes on
+//! over the next line while a quote or a here-text of it is open. `# text` between blocks is a
+//! remark.
 
 use std::path::Path;
 
@@ -34,7 +36,13 @@ fn parse(text: &str) -> Vec<Block> {
             block.command = format!("{}\n{line}", block.command);
         } else if let Some((who, command)) = prompt(line) {
             let (who, command) = (who.to_string(), command.replace("<EOL>", ""));
-            blocks.push(Block { line: at + 1, who, command, code: Some(0), ..Block::default() });
+            blocks.push(Block {
+                line: at + 1,
+                who,
+                command,
+                code: Some(0),
+                ..Block::default()
+            });
         } else if let Some(block) = blocks.last_mut().filter(|_| !is_remark(&lines[at..])) {
             block.take(line);
         }
@@ -44,7 +52,9 @@ fn parse(text: &str) -> Vec<Block> {
 
 impl Block {
     fn take(&mut self, line: &str) {
-        let plain = |text: &str| format!("{}\n", text.strip_suffix("<EOL>").unwrap_or(text)).replace("<NUL>", "\0");
+        let plain = |text: &str| {
+            format!("{}\n", text.strip_suffix("<EOL>").unwrap_or(text)).replace("<NUL>", "\0")
+        };
         if line == "? TIMEOUT" {
             self.code = None;
         } else if let Some(code) = line.strip_prefix("? ").and_then(|code| code.parse().ok()) {
@@ -62,17 +72,26 @@ impl Block {
 /// A user's name and a command, if the line is where a block begins.
 fn prompt(line: &str) -> Option<(&str, &str)> {
     let (who, command) = line.split_once("$ ")?;
-    let is_name = who.chars().all(|char| char.is_ascii_lowercase() || char.is_ascii_digit());
+    let is_name = who
+        .chars()
+        .all(|char| char.is_ascii_lowercase() || char.is_ascii_digit());
     is_name.then_some((who, command))
 }
 
 /// Whether a line is the recorder's own. What `print` of qmgr prints begins with a `#`, too.
 fn is_remark(lines: &[&str]) -> bool {
-    let says = |line: &&str| line.starts_with("# ") && !line.starts_with("# Create ") && !line.starts_with("# Set ");
-    says(&lines[0]) && lines.iter().find(|line| !says(line)).is_none_or(|line| prompt(line).is_some())
+    let says = |line: &&str| {
+        line.starts_with("# ") && !line.starts_with("# Create ") && !line.starts_with("# Set ")
+    };
+    says(&lines[0])
+        && lines
+            .iter()
+            .find(|line| !says(line))
+            .is_none_or(|line| prompt(line).is_some())
 }
 
-/// Whether the shell would want another line of this command: a quote is open, or the text of a `<<WORD`.
+/// Whether the shell would want another line of this command: a quote is open, or the text of a
+/// `<<WORD`.
 fn is_open(command: &str) -> bool {
     let mut quote = None;
     let mut chars = command.chars();
@@ -84,9 +103,18 @@ fn is_open(command: &str) -> bool {
             _ => {}
         }
     }
-    let here = command.split_once("<<").map(|(_, rest)| rest.trim_start_matches(['\'', '"']));
-    let word = here.map(|rest| rest.chars().take_while(char::is_ascii_alphanumeric).collect::<String>());
-    quote.is_some() || word.is_some_and(|word| !word.is_empty() && !command.lines().skip(1).any(|line| line == word))
+    let here = command
+        .split_once("<<")
+        .map(|(_, rest)| rest.trim_start_matches(['\'', '"']));
+    let word = here.map(|rest| {
+        rest.chars()
+            .take_while(char::is_ascii_alphanumeric)
+            .collect::<String>()
+    });
+    quote.is_some()
+        || word.is_some_and(|word| {
+            !word.is_empty() && !command.lines().skip(1).any(|line| line == word)
+        })
 }
 
 #[test]
@@ -94,8 +122,18 @@ fn blocks_are_read_with_their_streams_and_marks() {
     let text = "# about\n$ printf 'a\nb' | cat\na\nb<NO-NEWLINE>\n# next\nroot$ qmgr -c 'print server'\n#\n# Create x\n\
         $ sleep 9\nx <EOL>\n2> why\n? TIMEOUT\n";
     let blocks = parse(text);
-    let seen: Vec<_> = blocks.iter().map(|block| (block.line, block.who.as_str(), block.out.as_str())).collect();
-    assert_eq!(seen, [(2, "", "a\nb"), (7, "root", "#\n# Create x\n"), (10, "", "x \n")]);
+    let seen: Vec<_> = blocks
+        .iter()
+        .map(|block| (block.line, block.who.as_str(), block.out.as_str()))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (2, "", "a\nb"),
+            (7, "root", "#\n# Create x\n"),
+            (10, "", "x \n")
+        ]
+    );
     assert_eq!(blocks[0].command, "printf 'a\nb' | cat");
     assert_eq!((blocks[2].code, blocks[2].err.as_str()), (None, "why\n"));
 }

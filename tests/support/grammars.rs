@@ -1,8 +1,9 @@
-//! What holds of every text in PBS's grammars: it is parsed or refused in the contract's words, never with a
-//! panic, and what is parsed and shown parses again to the same.
+//! What holds of every text in PBS's grammars: it is parsed or refused in the contract's words,
+//! never with a panic, and what is parsed and shown parses again to the same.
 //!
-//! Property tests give these functions texts of all kinds, and so do the fuzz targets of `fuzz/`, which have
-//! this file in common with them. Each panics where the text shows that something does not hold.
+//! Property tests give these functions texts of all kinds, and so do the fuzz targets of `fuzz/`,
+//! which have this file in common with them. Each panics where the text shows that something does
+//! not hold.
 
 use lanai::cli::exit::Failure;
 use lanai::cli::json::{Document, Preamble};
@@ -55,7 +56,10 @@ pub fn resource_list(text: &[u8]) -> Fate {
 /// A select; behind a newline there may be a place.
 pub fn chunks(text: &[u8]) -> Fate {
     let mut parts = text.splitn(2, |&b| b == b'\n');
-    let mut words = option("-l", &[b"select=", parts.next().unwrap_or_default()].concat());
+    let mut words = option(
+        "-l",
+        &[b"select=", parts.next().unwrap_or_default()].concat(),
+    );
     if let Some(place) = parts.next() {
         words.extend(option("-l", &[b"place=", place].concat()));
     }
@@ -66,7 +70,9 @@ pub fn chunks(text: &[u8]) -> Fate {
 pub fn dependency(text: &[u8]) -> Fate {
     if let Ok(text) = std::str::from_utf8(text) {
         for server in [None, Some(SERVER)] {
-            Wish::parse(text, server).iter().for_each(wish_is_read_again);
+            Wish::parse(text, server)
+                .iter()
+                .for_each(wish_is_read_again);
         }
     }
     judged(option("-W", &[b"depend=", text].concat()), b"")
@@ -75,7 +81,10 @@ pub fn dependency(text: &[u8]) -> Fate {
 /// The value of `-a`: read where its digits make sense, and nowhere else.
 pub fn date(text: &[u8]) -> Fate {
     let fate = judged(option("-a", text), b"");
-    let (text, begin) = (String::from_utf8_lossy(text), date::begin(&String::from_utf8_lossy(text), NOW));
+    let (text, begin) = (
+        String::from_utf8_lossy(text),
+        date::begin(&String::from_utf8_lossy(text), NOW),
+    );
     assert_eq!(begin.is_some(), fate == Fate::Parsed, "{text:?}");
     if let Some(sense) = makes_sense(&text) {
         assert_eq!(begin.is_some(), sense, "{text:?} comes to {begin:?}");
@@ -83,23 +92,42 @@ pub fn date(text: &[u8]) -> Fate {
     fate
 }
 
-/// Whether a text is of the form `[[[[CC]YY]MM]DD]hhmm[.SS]` and each part within its bounds; None around the
-/// beginning of 1970, before which nothing is accepted, and which comes at its own hour in each zone.
+/// Whether a text is of the form `[[[[CC]YY]MM]DD]hhmm[.SS]` and each part within its bounds; None
+/// around the beginning of 1970, before which nothing is accepted, and which comes at its own hour
+/// in each zone.
 fn makes_sense(text: &str) -> Option<bool> {
     let (digits, seconds) = text.split_once('.').unwrap_or((text, "00"));
-    let all_digits = digits.bytes().chain(seconds.bytes()).all(|b| b.is_ascii_digit());
+    let all_digits = digits
+        .bytes()
+        .chain(seconds.bytes())
+        .all(|b| b.is_ascii_digit());
     if !all_digits || seconds.len() != 2 || ![4, 6, 8, 10, 12].contains(&digits.len()) {
         return Some(false);
     }
-    let pairs: Vec<u32> = (0..digits.len() / 2).rev().map(|at| digits[2 * at..2 * at + 2].parse().unwrap()).collect();
-    let within = |at: usize, least: u32, most: u32| pairs.get(at).is_none_or(|part| (least..=most).contains(part));
+    let pairs: Vec<u32> = (0..digits.len() / 2)
+        .rev()
+        .map(|at| digits[2 * at..2 * at + 2].parse().unwrap())
+        .collect();
+    let within = |at: usize, least: u32, most: u32| {
+        pairs
+            .get(at)
+            .is_none_or(|part| (least..=most).contains(part))
+    };
     let year = match pairs.get(4..).unwrap_or_default() {
         [year, century] => 100 * century + year,
         [year] if *year > 68 => 1900 + year,
         _ => 2000,
     };
-    let in_bounds = within(0, 0, 59) && within(1, 0, 23) && within(2, 1, 31) && within(3, 1, 12) && seconds < "60";
-    if [1969, 1970].contains(&year) { (!in_bounds).then_some(false) } else { Some(in_bounds && year > 1970) }
+    let in_bounds = within(0, 0, 59)
+        && within(1, 0, 23)
+        && within(2, 1, 31)
+        && within(3, 1, 12)
+        && seconds < "60";
+    if [1969, 1970].contains(&year) {
+        (!in_bounds).then_some(false)
+    } else {
+        Some(in_bounds && year > 1970)
+    }
 }
 
 fn option(letter: &str, value: &[u8]) -> Vec<OsString> {
@@ -122,7 +150,9 @@ pub fn here() -> Here {
 fn judged(words: Vec<OsString>, script: &[u8]) -> Fate {
     let submitted = qsub::submission_of(words, script, &here()).map(|submission| {
         let draft = drafted(&submission.settings, origin(&submission));
-        draft.map(|draft| (draft, submission)).map_err(Failure::from)
+        draft
+            .map(|draft| (draft, submission))
+            .map_err(Failure::from)
     });
     match submitted.and_then(|result| result) {
         Ok((draft, submission)) => {
@@ -160,7 +190,12 @@ fn resources_known() -> Resources {
         ("licenses", Kind::Long, false),
         ("weight", Kind::Float, false),
     ] {
-        let definition = Definition { kind, host_level, consumable: false, requestable: true };
+        let definition = Definition {
+            kind,
+            host_level,
+            consumable: false,
+            requestable: true,
+        };
         resources.define(name, definition);
     }
     resources
@@ -181,15 +216,24 @@ fn drafted(settings: &[Setting], origin: Origin) -> Result<Draft, lanai::model::
 
 /// What the server makes of a submission that it takes.
 pub fn draft(submission: &Submission) -> Draft {
-    drafted(&submission.settings, origin(submission)).unwrap_or_else(|refusal| panic!("{refusal}: {submission:?}"))
+    drafted(&submission.settings, origin(submission))
+        .unwrap_or_else(|refusal| panic!("{refusal}: {submission:?}"))
 }
 
 /// A draft as the job that it becomes.
 pub fn record(draft: &Draft) -> Record {
     let elements = draft.spec.elements().map(Arc::new);
     let job = Job {
-        id: if elements.is_some() { JobId::array(7) } else { JobId::job(7) },
-        owner: Owner { user: "alice".into(), uid: 1000, gid: 1000 },
+        id: if elements.is_some() {
+            JobId::array(7)
+        } else {
+            JobId::job(7)
+        },
+        owner: Owner {
+            user: "alice".into(),
+            uid: 1000,
+            gid: 1000,
+        },
         spec: Arc::new(draft.spec.clone()),
         life: Life::new(draft.holds, draft.run_count, Time(1000 * NOW.0)),
         elements,
@@ -231,10 +275,17 @@ pub fn server() -> ServerFacts {
 
 /// What `qstat -f -F json` says of the job.
 pub fn as_json(record: &Record, server: &ServerFacts) -> Map<String, Value> {
-    let mut document = Document::begin(&Preamble { timestamp: NOW, version: "1", server: SERVER });
+    let mut document = Document::begin(&Preamble {
+        timestamp: NOW,
+        version: "1",
+        server: SERVER,
+    });
     document.thing("Jobs", "7.head", &attributes::of_job(record, server));
     let document: Value = serde_json::from_slice(&document.end()).expect("the document is JSON");
-    document["Jobs"]["7.head"].as_object().expect("a job is an object").clone()
+    document["Jobs"]["7.head"]
+        .as_object()
+        .expect("a job is an object")
+        .clone()
 }
 
 /// A job that is asked for by what is shown of another is asked for the same.
@@ -263,7 +314,9 @@ fn is_read_again(draft: &Draft, submission: &Submission) {
 
 fn wish_is_read_again(wish: &Wish) {
     let shown = depend::shown(wish.on, &wish.edges, &wish.labels, SERVER);
-    let again = shown.as_deref().map_or(Ok(Wish::default()), |shown| Wish::parse(shown, Some(SERVER)));
+    let again = shown.as_deref().map_or(Ok(Wish::default()), |shown| {
+        Wish::parse(shown, Some(SERVER))
+    });
     let mut again = again.unwrap_or_else(|fault| panic!("{shown:?}: {fault:?}"));
     // What is of one kind is shown together.
     let mut edges = wish.edges.clone();
@@ -272,14 +325,23 @@ fn wish_is_read_again(wish: &Wish) {
     assert_eq!((wish.on, edges), (again.on, again.edges), "{shown:?}");
 }
 
-/// PBS stores a quoted value of a select without its quotes, and shows it so: a blank, a colon or a plus in it
-/// can then not be told from one that separates.
+/// PBS stores a quoted value of a select without its quotes, and shows it so: a blank, a colon or a
+/// plus in it can then not be told from one that separates.
 fn is_ambiguous(draft: &Draft, shown: &Map<String, Value>) -> bool {
-    let select = shown["Resource_List"]["select"].as_str().unwrap_or_default();
-    let values = draft.spec.request.select.chunks.iter().flat_map(|chunk| &chunk.resources);
+    let select = shown["Resource_List"]["select"]
+        .as_str()
+        .unwrap_or_default();
+    let values = draft
+        .spec
+        .request
+        .select
+        .chunks
+        .iter()
+        .flat_map(|chunk| &chunk.resources);
     let separators = |c: char| c.is_whitespace() || "+:\"'".contains(c);
-    let has_separator =
-        values.clone().any(|(_, value)| value.kind() == Kind::String && value.to_string().contains(separators));
+    let has_separator = values
+        .clone()
+        .any(|(_, value)| value.kind() == Kind::String && value.to_string().contains(separators));
     has_separator || select.is_empty()
 }
 
@@ -290,7 +352,9 @@ fn said_again(draft: &Draft, shown: &Map<String, Value>) -> Vec<Setting> {
         match value {
             Value::Object(list) if name == "Resource_List" => settings.extend(list_again(list)),
             Value::String(text) => settings.extend(setting_again(name, text, &draft.spec)),
-            Value::Number(number) => settings.extend(setting_again(name, &number_again(number), &draft.spec)),
+            Value::Number(number) => {
+                settings.extend(setting_again(name, &number_again(number), &draft.spec))
+            }
             _ => {}
         }
     }
@@ -299,24 +363,47 @@ fn said_again(draft: &Draft, shown: &Map<String, Value>) -> Vec<Setting> {
 }
 
 fn number_again(number: &serde_json::Number) -> String {
-    number.as_i64().map_or_else(|| number.as_f64().unwrap_or(f64::NAN).to_string(), |whole| whole.to_string())
+    number.as_i64().map_or_else(
+        || number.as_f64().unwrap_or(f64::NAN).to_string(),
+        |whole| whole.to_string(),
+    )
 }
 
 /// `select` says what belongs to hosts; what it comes to in all is shown beside it.
 fn list_again(list: &Map<String, Value>) -> Vec<Setting> {
     let known = resources_known();
-    let is_of_job = |name: &str| !known.get(name).is_none_or(|definition| definition.host_level);
-    let asked = list.iter().filter(|(name, _)| is_of_job(name) && !["nodect", "nodes"].contains(&name.as_str()));
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), String::from);
-    asked.map(|(name, value)| Setting::resource(name, text(value))).collect()
+    let is_of_job = |name: &str| {
+        !known
+            .get(name)
+            .is_none_or(|definition| definition.host_level)
+    };
+    let asked = list
+        .iter()
+        .filter(|(name, _)| is_of_job(name) && !["nodect", "nodes"].contains(&name.as_str()));
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), String::from)
+    };
+    asked
+        .map(|(name, value)| Setting::resource(name, text(value)))
+        .collect()
 }
 
 /// Attributes whose values are bytes; of those that are no text JSON shows less than there is.
-const BYTES: [&str; 4] = ["Output_Path", "Error_Path", "Shell_Path_List", "init_work_dir"];
+const BYTES: [&str; 4] = [
+    "Output_Path",
+    "Error_Path",
+    "Shell_Path_List",
+    "init_work_dir",
+];
 
 fn bytes_again(spec: &Spec) -> Vec<Setting> {
     let values = [&spec.output, &spec.error, &spec.shell, &spec.init_workdir];
-    let set = BYTES.iter().zip(values).filter_map(|(name, value)| Some((name, value.clone()?)));
+    let set = BYTES
+        .iter()
+        .zip(values)
+        .filter_map(|(name, value)| Some((name, value.clone()?)));
     set.map(|(name, value)| Setting::new(name, value)).collect()
 }
 
@@ -335,30 +422,55 @@ fn setting_again(name: &str, text: &str, spec: &Spec) -> Option<Setting> {
     }
 }
 
-/// `Fri Nov 11 17:57:05 2016` in seconds since the Unix epoch; a moment that no calendar has is shown so.
+/// `Fri Nov 11 17:57:05 2016` in seconds since the Unix epoch; a moment that no calendar has is
+/// shown so.
 fn moment_again(text: &str) -> String {
     let parts: Vec<&str> = text.split_whitespace().collect();
-    let [_, month, day, clock, year] = parts[..] else { return text.to_string() };
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let month = 1 + months.iter().position(|known| *known == month).expect("a month has its name");
+    let [_, month, day, clock, year] = parts[..] else {
+        return text.to_string();
+    };
+    let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let month = 1 + months
+        .iter()
+        .position(|known| *known == month)
+        .expect("a month has its name");
     let (clock, second) = clock.rsplit_once(':').expect("a clock has seconds");
-    let asked = format!("{year:0>4}{month:02}{day:0>2}{}.{second}", clock.replace(':', ""));
+    let asked = format!(
+        "{year:0>4}{month:02}{day:0>2}{}.{second}",
+        clock.replace(':', "")
+    );
     date::begin(&asked, Wall(0)).unwrap_or_else(|| panic!("{text} is no moment as {asked}"))
 }
 
-/// What `-l` asks for without a select stands beside the select that comes of it even if it is no amount, and
-/// beside `nodes` even if nothing comes of it.
+/// What `-l` asks for without a select stands beside the select that comes of it even if it is no
+/// amount, and beside `nodes` even if nothing comes of it.
 fn same_request(first: &Request, second: &Request) {
     let (known, by_nodes) = (resources_known(), first.list.contains_key("nodes"));
-    let is_of_select = |name: &str| known.get(name).is_some_and(|definition| definition.host_level);
-    let is_total = |name: &str| known.get(name).is_some_and(|definition| definition.consumable) && !by_nodes;
+    let is_of_select = |name: &str| {
+        known
+            .get(name)
+            .is_some_and(|definition| definition.host_level)
+    };
+    let is_total = |name: &str| {
+        known
+            .get(name)
+            .is_some_and(|definition| definition.consumable)
+            && !by_nodes
+    };
     let list = |request: &Request| {
         let names = request.list.iter().filter(|(name, _)| *name != "nodes");
         let shown = names.filter(|(name, _)| !is_of_select(name) || is_total(name));
-        shown.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+        shown
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
     };
     assert_eq!(list(first), list(second));
-    assert_eq!((&first.select, &first.place), (&second.select, &second.place));
+    assert_eq!(
+        (&first.select, &first.place),
+        (&second.select, &second.place)
+    );
 }
 
 /// Exit status and beginning of every line with which the contract lets a text be refused.
@@ -369,23 +481,41 @@ const REFUSALS: &[(u8, &str)] = &[
     (1, "directive error: "),
     (1, "mail option 'j' can not be used without array job"),
     (1, "X11 Forwarding possible only for interactive jobs"),
-    (1, "\tstandard input and output must be a terminal for\n\tinteractive job submission"),
+    (
+        1,
+        "\tstandard input and output must be a terminal for\n\tinteractive job submission",
+    ),
     (2, "Job name is too long "),
     (2, "illegally formed destination: "),
     (2, "-X is not supported by this version"),
     (3, "Array job exceeds server or queue size limit"),
     (4, "Resource invalid in \"select\" specification: "),
-    (5, "\"-lresource=\" cannot be used with \"select\" or \"place\", resource is: "),
+    (
+        5,
+        "\"-lresource=\" cannot be used with \"select\" or \"place\", resource is: ",
+    ),
     (6, "Cannot be used with select or place: nodes"),
     (7, "Cannot have \"place\" without \"select\""),
-    (12, "duplicated resource within a section of a select specification, resource is: "),
+    (
+        12,
+        "duplicated resource within a section of a select specification, resource is: ",
+    ),
     (58, "Cannot have \"max_walltime\" without \"min_walltime\""),
-    (59, "\"min_walltime\" can not be greater than \"max_walltime\""),
-    (61, "\"min_walltime\" and \"max_walltime\" are not valid resources for a job array"),
+    (
+        59,
+        "\"min_walltime\" can not be greater than \"max_walltime\"",
+    ),
+    (
+        61,
+        "\"min_walltime\" and \"max_walltime\" are not valid resources for a job array",
+    ),
     (127, "Attribute has to be set on an array job"),
     (153, "Unknown Job Id "),
     (154, "Undefined attribute "),
-    (155, "Cannot set attribute, read only or insufficient permission  "),
+    (
+        155,
+        "Cannot set attribute, read only or insufficient permission  ",
+    ),
     (159, "Unauthorized Request "),
     (160, "Access from host not allowed, or unknown host"),
     (166, "Illegal attribute or resource value"),
@@ -407,23 +537,40 @@ const WITH_USAGE: &[&str] = &[
 ];
 
 fn is_of_the_contract(failure: &Failure) -> bool {
-    let Failure { text, usage, code, .. } = failure;
+    let Failure {
+        text, usage, code, ..
+    } = failure;
     if let Some((why, directive)) = text.split_once("\nqsub: directive error: ") {
-        let known = WITH_USAGE.iter().any(|known| why.trim_start().starts_with(known));
+        let known = WITH_USAGE
+            .iter()
+            .any(|known| why.trim_start().starts_with(known));
         return *code == 1 && !usage && known && directive.ends_with(' ');
     }
     match usage {
-        true => *code == 2 && (text.is_empty() || WITH_USAGE.iter().any(|known| text.starts_with(known))),
-        false => REFUSALS.iter().any(|(status, known)| status == code && text.starts_with(known)),
+        true => {
+            *code == 2
+                && (text.is_empty() || WITH_USAGE.iter().any(|known| text.starts_with(known)))
+        }
+        false => REFUSALS
+            .iter()
+            .any(|(status, known)| status == code && text.starts_with(known)),
     }
 }
 
-/// The names and values of `-l` are those that stand there: read by PBS's rule, they are put together again.
+/// The names and values of `-l` are those that stand there: read by PBS's rule, they are put
+/// together again.
 pub fn list_is_split(pairs: &[(String, String)]) {
     let quoted = |value: &str| match value.contains('"') {
         true => format!("'{value}'"),
         false => format!("\"{value}\""),
     };
-    let text: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", quoted(value))).collect();
-    assert_eq!(resources::split(&text.join(",")).as_deref(), Some(pairs), "{text:?}");
+    let text: Vec<String> = pairs
+        .iter()
+        .map(|(name, value)| format!("{name}={}", quoted(value)))
+        .collect();
+    assert_eq!(
+        resources::split(&text.join(",")).as_deref(),
+        Some(pairs),
+        "{text:?}"
+    );
 }

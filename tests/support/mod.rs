@@ -20,19 +20,44 @@ pub fn root() -> PathBuf {
 /// What the cases of every run begin with, unless others are asked for.
 const SEED: u64 = 20;
 
-/// So many cases of a property, the same in each run; or more, others each time, where `PROPTEST_CASES` says so.
+/// So many cases of a property, the same in each run; or more, others each time, where
+/// `PROPTEST_CASES` says so.
 pub fn cases(least: u32) -> proptest::test_runner::Config {
     let default = proptest::test_runner::Config::default();
     let asked = std::env::var("PROPTEST_CASES").is_ok();
-    let cases = if asked { default.cases.max(least) } else { least };
-    let rng_seed = if asked { default.rng_seed } else { RngSeed::Fixed(SEED) };
-    proptest::test_runner::Config { cases, rng_seed, failure_persistence: None, ..default }
+    let cases = if asked {
+        default.cases.max(least)
+    } else {
+        least
+    };
+    let rng_seed = if asked {
+        default.rng_seed
+    } else {
+        RngSeed::Fixed(SEED)
+    };
+    proptest::test_runner::Config {
+        cases,
+        rng_seed,
+        failure_persistence: None,
+        ..default
+    }
 }
 
 /// All files under `folder`, in the order of their paths; none if there is no such folder.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
-    paths.into_iter().flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    paths
+        .into_iter()
+        .flat_map(|path| {
+            if path.is_dir() {
+                files(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
 }

@@ -25,12 +25,19 @@ pub fn two_people(test: &str) -> Option<[Person; 2]> {
 /// The same of any number.
 pub fn people<const N: usize>(test: &str) -> Option<[Person; N]> {
     let tools = ["useradd", "userdel", "groupadd", "groupdel", "setpriv"];
-    let missing = tools.iter().find(|tool| Command::new(tool).arg("--help").output().is_err());
+    let missing = tools
+        .iter()
+        .find(|tool| Command::new(tool).arg("--help").output().is_err());
     if !is_root() || missing.is_some() {
-        println!("{test}: skipped: needs {}", missing.map_or("root", |tool| tool));
+        println!(
+            "{test}: skipped: needs {}",
+            missing.map_or("root", |tool| tool)
+        );
         return None;
     }
-    Some(std::array::from_fn(|at| Person::make(&format!("{test}{}", char::from(b'a' + at as u8)))))
+    Some(std::array::from_fn(|at| {
+        Person::make(&format!("{test}{}", char::from(b'a' + at as u8)))
+    }))
 }
 
 impl Person {
@@ -41,16 +48,31 @@ impl Person {
         let home = place(&name);
         change_accounts(
             Command::new("useradd")
-                .args(["--no-create-home", "--user-group", "--shell", "/bin/sh", "--home-dir"])
+                .args([
+                    "--no-create-home",
+                    "--user-group",
+                    "--shell",
+                    "/bin/sh",
+                    "--home-dir",
+                ])
                 .arg(&home)
                 .args(["--groups", &other, &name]),
         );
         let account = lanai::sys::user::named(&name).unwrap().unwrap();
-        let other = nix::unistd::Group::from_name(&other).unwrap().unwrap().gid.as_raw();
+        let other = nix::unistd::Group::from_name(&other)
+            .unwrap()
+            .unwrap()
+            .gid
+            .as_raw();
         fs::create_dir(&home).unwrap();
         chown(&home, Some(account.uid), Some(account.gid)).unwrap();
         fs::set_permissions(&home, Permissions::from_mode(0o700)).unwrap();
-        Person { name, uid: account.uid, gid: account.gid, other }
+        Person {
+            name,
+            uid: account.uid,
+            gid: account.gid,
+            other,
+        }
     }
 
     /// The home folder, closed to others.
@@ -78,13 +100,25 @@ impl Person {
     }
 
     pub fn run(&self, sandbox: &Sandbox, program: &str, arguments: &[&str]) -> Done {
-        finish(self.command(sandbox, program).args(arguments).stdin(Stdio::null()).output().unwrap())
+        finish(
+            self.command(sandbox, program)
+                .args(arguments)
+                .stdin(Stdio::null())
+                .output()
+                .unwrap(),
+        )
     }
 
     /// Runs a line of shell.
     pub fn shell(&self, sandbox: &Sandbox, line: &str) -> Done {
         let mut shell = self.wrapped(sandbox, Path::new("/bin/sh"));
-        finish(shell.args(["-c", line]).stdin(Stdio::null()).output().unwrap())
+        finish(
+            shell
+                .args(["-c", line])
+                .stdin(Stdio::null())
+                .output()
+                .unwrap(),
+        )
     }
 
     /// Submits a script given as text; its id.
@@ -93,7 +127,8 @@ impl Person {
         let path = self.file("job.sh");
         fs::write(&path, script).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        self.run(sandbox, "qsub", &[arguments, &["job.sh"]].concat()).line()
+        self.run(sandbox, "qsub", &[arguments, &["job.sh"]].concat())
+            .line()
     }
 
     /// Deletes the account and makes one with this name and number, for another person.
@@ -107,7 +142,14 @@ impl Person {
         }
         self.name = name;
         let mut useradd = Command::new("useradd");
-        useradd.args(["--create-home", "--user-group", "--shell", "/bin/sh", "--uid", &uid.to_string()]);
+        useradd.args([
+            "--create-home",
+            "--user-group",
+            "--shell",
+            "/bin/sh",
+            "--uid",
+            &uid.to_string(),
+        ]);
         change_accounts(useradd.arg("--home-dir").arg(self.home()).arg(&self.name));
         let account = lanai::sys::user::named(&self.name).unwrap().unwrap();
         (self.uid, self.gid) = (account.uid, account.gid);
@@ -117,8 +159,13 @@ impl Person {
     pub fn end_all(&self) -> bool {
         let mut found = false;
         for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let Ok(pid) = entry.file_name().to_string_lossy().parse() else { continue };
-            if entry.metadata().is_ok_and(|metadata| metadata.uid() == self.uid) {
+            let Ok(pid) = entry.file_name().to_string_lossy().parse() else {
+                continue;
+            };
+            if entry
+                .metadata()
+                .is_ok_and(|metadata| metadata.uid() == self.uid)
+            {
                 kill(pid, 9);
                 found = true;
             }
@@ -129,12 +176,23 @@ impl Person {
     fn wrapped(&self, sandbox: &Sandbox, program: &Path) -> Command {
         let plain = sandbox.command("qsub");
         let mut command = Command::new("setpriv");
-        command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env_clear().envs(
+            plain
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{}:{path}", programs(sandbox).display()));
-        command.env("HOME", self.home()).env("USER", &self.name).env("LOGNAME", &self.name);
+        command
+            .env("HOME", self.home())
+            .env("USER", &self.name)
+            .env("LOGNAME", &self.name);
         command.current_dir(self.home());
-        command.args([format!("--reuid={}", self.uid), format!("--regid={}", self.gid), "--init-groups".into()]);
+        command.args([
+            format!("--reuid={}", self.uid),
+            format!("--regid={}", self.gid),
+            "--init-groups".into(),
+        ]);
         command.arg("--").arg(program);
         command
     }

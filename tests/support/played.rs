@@ -25,8 +25,10 @@ impl Played {
     pub fn new(launch: &str, answer: impl Fn(&Order) -> Vec<Report> + Send + 'static) -> Played {
         let sandbox = Sandbox::new();
         let socket = sandbox.home().join("played.sock");
-        let config =
-            format!("[launch]\nlogin = false\n{launch}\n[[node]]\nname = \"n1\"\nsocket = \"{}\"\n", socket.display());
+        let config = format!(
+            "[launch]\nlogin = false\n{launch}\n[[node]]\nname = \"n1\"\nsocket = \"{}\"\n",
+            socket.display()
+        );
         fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
         let listener = UnixListener::bind(&socket).unwrap();
         let heard = Heard::default();
@@ -39,7 +41,11 @@ impl Played {
                 converse(stream, &notes, &answer);
             }
         });
-        Played { sandbox, heard, voice }
+        Played {
+            sandbox,
+            heard,
+            voice,
+        }
     }
 
     /// Says something unasked.
@@ -62,14 +68,20 @@ impl Played {
     pub fn cancelled(&self, number: u64, wanted: u32) -> Option<Instant> {
         let heard = self.heard.lock().unwrap();
         let is_it = |order: &Order| matches!(order, Order::Cancel { job, attempt, .. } if job.number == number && *attempt == wanted);
-        heard.iter().find(|(_, order)| is_it(order)).map(|(at, _)| *at)
+        heard
+            .iter()
+            .find(|(_, order)| is_it(order))
+            .map(|(at, _)| *at)
     }
 
     /// Nothing of the node counts as taken.
     #[track_caller]
     pub fn is_free(&self) {
         let text = self.sandbox.run("pbsnodes", &["n1"]).ok();
-        assert!(text.contains("state = free") && text.contains("resources_assigned.ncpus = 0"), "{text}");
+        assert!(
+            text.contains("state = free") && text.contains("resources_assigned.ncpus = 0"),
+            "{text}"
+        );
     }
 }
 
@@ -79,7 +91,12 @@ fn converse(mut stream: UnixStream, heard: &Heard, answer: &impl Fn(&Order) -> V
         let reports = match &order {
             Order::Hello { .. } => {
                 let (boot, directory) = ("b".into(), "d".repeat(32));
-                vec![Report::Hello { boot, directory, nodes: vec![facts()], attempts: vec![] }]
+                vec![Report::Hello {
+                    boot,
+                    directory,
+                    nodes: vec![facts()],
+                    attempts: vec![],
+                }]
             }
             Order::Ping => vec![Report::Pong],
             order => answer(order),
@@ -98,5 +115,11 @@ pub fn facts() -> NodeFacts {
         ("host".to_string(), Value::String("n1".into())),
         ("vnode".to_string(), Value::String("n1".into())),
     ];
-    NodeFacts { name: "n1".into(), host: "n1".into(), available: available.into(), pcpus: 4, ..NodeFacts::default() }
+    NodeFacts {
+        name: "n1".into(),
+        host: "n1".into(),
+        available: available.into(),
+        pcpus: 4,
+        ..NodeFacts::default()
+    }
 }

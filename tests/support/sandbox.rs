@@ -60,13 +60,24 @@ impl Sandbox {
     /// A sandbox whose `lanai.toml` holds this text. Login shells are off unless it says otherwise:
     /// what profile files of the machine do is no matter of most tests.
     pub fn configured(config: &str) -> Sandbox {
-        let launch = if config.contains("login =") { "[launch]" } else { "[launch]\nlogin = false" };
+        let launch = if config.contains("login =") {
+            "[launch]"
+        } else {
+            "[launch]\nlogin = false"
+        };
         let config = match config.contains("[launch]") {
             true => config.replace("[launch]", launch),
             false => format!("{config}\n{launch}\n"),
         };
-        let folder = tempfile::Builder::new().prefix("lanai-test-").tempdir().unwrap();
-        let mut sandbox = Sandbox { folder, environment: Vec::new(), debris: Mutex::default() };
+        let folder = tempfile::Builder::new()
+            .prefix("lanai-test-")
+            .tempdir()
+            .unwrap();
+        let mut sandbox = Sandbox {
+            folder,
+            environment: Vec::new(),
+            debris: Mutex::default(),
+        };
         sandbox.set("LANAI_HOME", sandbox.home().display());
         fs::create_dir(sandbox.home()).unwrap();
         fs::create_dir(sandbox.work()).unwrap();
@@ -119,23 +130,45 @@ impl Sandbox {
     /// A program of ours, with a fixed environment.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(bin(program));
-        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin("qsub").parent().unwrap().display());
+        let path = format!(
+            "{}:/usr/local/bin:/usr/bin:/bin",
+            bin("qsub").parent().unwrap().display()
+        );
         command.current_dir(self.work()).env_clear();
-        command.envs([("PATH", path.as_str()), ("TZ", "UTC"), ("LANG", "C.UTF-8"), ("COLUMNS", "80")]);
-        command.env("HOME", self.work()).env("USER", user()).env("LOGNAME", user()).env("SHELL", "/bin/sh");
+        command.envs([
+            ("PATH", path.as_str()),
+            ("TZ", "UTC"),
+            ("LANG", "C.UTF-8"),
+            ("COLUMNS", "80"),
+        ]);
+        command
+            .env("HOME", self.work())
+            .env("USER", user())
+            .env("LOGNAME", user())
+            .env("SHELL", "/bin/sh");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 
     /// Runs a program to its end.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Done {
-        finish(self.command(program).args(arguments).stdin(Stdio::null()).output().unwrap())
+        finish(
+            self.command(program)
+                .args(arguments)
+                .stdin(Stdio::null())
+                .output()
+                .unwrap(),
+        )
     }
 
     /// Runs a program that reads this from its standard input.
     pub fn run_with_input(&self, program: &str, arguments: &[&str], input: &str) -> Done {
         let mut command = self.command(program);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // A program that refuses its arguments reads nothing.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
@@ -146,8 +179,15 @@ impl Sandbox {
     pub fn shell(&self, line: &str) -> Done {
         let command = self.command("qsub");
         let mut shell = Command::new("/bin/sh");
-        shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        shell.current_dir(self.work()).args(["-c", line]).stdin(Stdio::null());
+        shell.env_clear().envs(
+            command
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        shell
+            .current_dir(self.work())
+            .args(["-c", line])
+            .stdin(Stdio::null());
         finish(shell.output().unwrap())
     }
 
@@ -160,12 +200,16 @@ impl Sandbox {
     /// All that `qstat -x -f -F json` says of a job; `Null` when it is not known.
     pub fn job(&self, id: &str) -> Value {
         let done = self.run("qstat", &["-x", "-f", "-F", "json", id]);
-        let document: Value = serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+        let document: Value =
+            serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
         document["Jobs"][id].clone()
     }
 
     pub fn state(&self, id: &str) -> String {
-        self.job(id)["job_state"].as_str().unwrap_or("none").to_string()
+        self.job(id)["job_state"]
+            .as_str()
+            .unwrap_or("none")
+            .to_string()
     }
 
     /// Waits until the job is over; all that is known of it then.
@@ -190,14 +234,19 @@ impl Sandbox {
     #[track_caller]
     pub fn until<T>(&self, what: &str, mut so: impl FnMut() -> Option<T>) -> T {
         let started = Instant::now();
-        // Most look by running a program: those who wait for long leave the processors to what they wait for.
+        // Most look by running a program: those who wait for long leave the processors to what they
+        // wait for.
         let mut pause = Duration::from_millis(5);
         loop {
             if let Some(found) = so() {
                 return found;
             }
             if started.elapsed() > Duration::from_secs(40) {
-                panic!("waited in vain for {what}\nqstat:\n{}\nlog:\n{}", self.run("qstat", &["-xa"]).out, self.log());
+                panic!(
+                    "waited in vain for {what}\nqstat:\n{}\nlog:\n{}",
+                    self.run("qstat", &["-xa"]).out,
+                    self.log()
+                );
             }
             std::thread::sleep(pause);
             pause = (pause * 5 / 4).min(Duration::from_millis(40));
@@ -214,7 +263,9 @@ impl Sandbox {
         let mark = self.folder.path().as_os_str().as_bytes();
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+            let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else {
+                continue;
+            };
             let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
             if environ.windows(mark.len()).any(|part| part == mark) {
                 let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
@@ -228,7 +279,11 @@ impl Sandbox {
     /// `lanai-shepherd`.
     pub fn pids_of(&self, name: &str) -> Vec<i32> {
         let named = |process: &(i32, String)| process.1 == name;
-        self.processes().into_iter().filter(named).map(|(pid, _)| pid).collect()
+        self.processes()
+            .into_iter()
+            .filter(named)
+            .map(|(pid, _)| pid)
+            .collect()
     }
 
     /// The process of a daemon of this sandbox.
@@ -239,9 +294,13 @@ impl Sandbox {
     /// Kills a daemon where it stands, and waits until it is gone.
     #[track_caller]
     pub fn kill(&self, name: &str) {
-        let pid = self.pid_of(name).unwrap_or_else(|| panic!("no {name} runs here"));
+        let pid = self
+            .pid_of(name)
+            .unwrap_or_else(|| panic!("no {name} runs here"));
         kill(pid, 9);
-        self.until(&format!("the death of {name}"), || is_gone(pid).then_some(()));
+        self.until(&format!("the death of {name}"), || {
+            is_gone(pid).then_some(())
+        });
     }
 
     /// As a power cut does: nothing of this sandbox goes on.
@@ -285,10 +344,13 @@ impl Sandbox {
     /// jobs, as the attempts' records name them.
     fn lying_about(&self) -> Vec<PathBuf> {
         let files = super::files(self.folder.path()).into_iter();
-        let records = files.filter(|file| file.ends_with("record")).filter_map(|file| fs::read(file).ok());
+        let records = files
+            .filter(|file| file.ends_with("record"))
+            .filter_map(|file| fs::read(file).ok());
         let named = records.flat_map(|record| {
             let text = String::from_utf8_lossy(&record).into_owned();
-            ["\"cgroup\":\"", "\"tmpdir\":\""].map(|key| Some(text.split(key).nth(1)?.split('"').next()?.to_string()))
+            ["\"cgroup\":\"", "\"tmpdir\":\""]
+                .map(|key| Some(text.split(key).nth(1)?.split('"').next()?.to_string()))
         });
         named.flatten().map(PathBuf::from).collect()
     }
@@ -303,7 +365,8 @@ pub fn kill(pid: i32, signal: i32) {
 /// Whether a process has let go of all its files, too: its environment goes before them.
 fn is_gone(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+    stat.rsplit_once(") ")
+        .is_none_or(|(_, rest)| rest.starts_with('Z'))
 }
 
 /// A program under test.
@@ -317,7 +380,10 @@ pub fn is_root() -> bool {
 }
 
 fn user() -> String {
-    nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map_or("nobody".into(), |user| user.name)
+    nix::unistd::User::from_uid(nix::unistd::geteuid())
+        .ok()
+        .flatten()
+        .map_or("nobody".into(), |user| user.name)
 }
 
 pub fn finish(output: Output) -> Done {

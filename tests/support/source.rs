@@ -23,12 +23,18 @@ impl Source {
         if self.path.ends_with("tests.rs") {
             return "";
         }
-        self.code.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+        self.code
+            .split("#[cfg(test)]\nmod tests {")
+            .next()
+            .unwrap_or_default()
     }
 
     /// Lines that hold code.
     pub fn code_lines(&self) -> usize {
-        self.code.lines().filter(|line| !line.trim().is_empty()).count()
+        self.code
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .count()
     }
 
     /// The first line of `code` where `phrase` stands, not as part of longer words; from 1.
@@ -57,14 +63,20 @@ fn scrub(text: &str) -> String {
             None => code.push_str(piece),
         }
         let in_word = first.is_alphanumeric() || first == '_';
-        rest = if in_word && length.is_none() { copy_word(tail, &mut code) } else { tail };
+        rest = if in_word && length.is_none() {
+            copy_word(tail, &mut code)
+        } else {
+            tail
+        };
     }
     code
 }
 
 /// Copies the rest of a word, so that the `r` of `for` does not begin a raw string.
 fn copy_word<'t>(rest: &'t str, code: &mut String) -> &'t str {
-    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(rest.len());
     code.push_str(&rest[..end]);
     &rest[end..]
 }
@@ -120,6 +132,9 @@ fn comments_and_literals_are_no_code() {
     let code = scrub(text);
     assert_eq!(code.lines().count(), 2);
     assert!(!code.contains("unsafe") && !code.contains('"'), "{code}");
-    assert!(code.contains("fn f<'a>(x: &'a str) { for r in 0..1 {} }"), "{code}");
+    assert!(
+        code.contains("fn f<'a>(x: &'a str) { for r in 0..1 {} }"),
+        "{code}"
+    );
     assert_eq!(Source::line_of("a\nunsafely\nunsafe {", "unsafe"), Some(3));
 }

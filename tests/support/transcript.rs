@@ -23,13 +23,21 @@ pub fn read(text: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for line in text.lines() {
         if let Some(command) = line.strip_prefix("$ ") {
-            steps.push(Step { command: command.to_string(), status: 0, output: Vec::new() });
+            steps.push(Step {
+                command: command.to_string(),
+                status: 0,
+                output: Vec::new(),
+            });
             continue;
         }
-        let step = steps.last_mut().expect("a transcript begins with `$ command`");
+        let step = steps
+            .last_mut()
+            .expect("a transcript begins with `$ command`");
         match (line.strip_prefix("> "), line.strip_prefix("? ")) {
             (Some(more), _) if step.output.is_empty() => step.command += &format!("\n{more}"),
-            (_, Some(status)) if step.output.is_empty() => step.status = status.parse().expect("a number behind `?`"),
+            (_, Some(status)) if step.output.is_empty() => {
+                step.status = status.parse().expect("a number behind `?`")
+            }
             _ => step.output.push(line.to_string()),
         }
     }
@@ -42,11 +50,21 @@ const MARK: &str = "\u{1}end of step ";
 /// Runs the steps in one shell in `folder`, with nothing in the environment but `variables`.
 /// Returns one text for each step that went otherwise than expected.
 pub fn run(steps: &[Step], folder: &Path, variables: &[(&str, &Path)]) -> Vec<String> {
-    let script: String =
-        steps.iter().map(|step| format!("{}\necho \"{MARK}$?\"\n", step.command)).collect::<Vec<_>>().join("");
+    let script: String = steps
+        .iter()
+        .map(|step| format!("{}\necho \"{MARK}$?\"\n", step.command))
+        .collect::<Vec<_>>()
+        .join("");
     let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("exec 2>&1\n{script}")]).current_dir(folder).stdin(Stdio::null());
-    shell.env_clear().envs(variables.iter().map(|(name, value)| (name, value.as_os_str())));
+    shell
+        .args(["-c", &format!("exec 2>&1\n{script}")])
+        .current_dir(folder)
+        .stdin(Stdio::null());
+    shell.env_clear().envs(
+        variables
+            .iter()
+            .map(|(name, value)| (name, value.as_os_str())),
+    );
     let printed = shell.output().expect("sh runs").stdout;
     let printed = String::from_utf8_lossy(&printed);
     let mut blocks = printed.split(MARK);
@@ -54,7 +72,10 @@ pub fn run(steps: &[Step], folder: &Path, variables: &[(&str, &Path)]) -> Vec<St
     let mut complaints = Vec::new();
     for step in steps {
         let Some(next) = blocks.next() else {
-            complaints.push(format!("$ {}\n  the shell ended here: {block}", step.command));
+            complaints.push(format!(
+                "$ {}\n  the shell ended here: {block}",
+                step.command
+            ));
             break;
         };
         let (status, rest) = next.split_once('\n').unwrap_or((next, ""));
@@ -82,14 +103,20 @@ fn lines_fit(patterns: &[&str], lines: &[&str]) -> bool {
     match patterns {
         [] => lines.is_empty(),
         ["[...]", rest @ ..] => (0..=lines.len()).any(|skipped| lines_fit(rest, &lines[skipped..])),
-        [first, rest @ ..] => lines.first().is_some_and(|line| fits(first, line)) && lines_fit(rest, &lines[1..]),
+        [first, rest @ ..] => {
+            lines.first().is_some_and(|line| fits(first, line)) && lines_fit(rest, &lines[1..])
+        }
     }
 }
 
 /// Whether `line` is as `pattern` says.
 fn fits(pattern: &str, line: &str) -> bool {
-    let Some((before, after)) = pattern.split_once("[..]") else { return pattern == line };
-    let Some(rest) = line.strip_prefix(before) else { return false };
+    let Some((before, after)) = pattern.split_once("[..]") else {
+        return pattern == line;
+    };
+    let Some(rest) = line.strip_prefix(before) else {
+        return false;
+    };
     (0..=rest.len()).any(|at| rest.is_char_boundary(at) && fits(after, &rest[at..]))
 }
 
@@ -98,8 +125,14 @@ fn transcripts_tell_right_from_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let path = [("PATH", Path::new("/usr/bin:/bin"))];
     let complaints = |text: &str| run(&read(text), folder.path(), &path).len();
-    assert_eq!(complaints("$ x=a\n$ cat <<END\n> $x 17 b\n> END\na [..] b\n$ pwd\n/[..]\n$ false\n? 1\n"), 0);
-    assert_eq!(complaints("$ seq 5\n1\n[...]\n5\n$ seq 2\n[...]\n1\n2\n[...]\n"), 0);
+    assert_eq!(
+        complaints("$ x=a\n$ cat <<END\n> $x 17 b\n> END\na [..] b\n$ pwd\n/[..]\n$ false\n? 1\n"),
+        0
+    );
+    assert_eq!(
+        complaints("$ seq 5\n1\n[...]\n5\n$ seq 2\n[...]\n1\n2\n[...]\n"),
+        0
+    );
     assert_eq!(complaints("$ echo b\na\n"), 1);
     assert_eq!(complaints("$ echo a\n$ echo b\nb\n"), 1);
     assert_eq!(complaints("$ false\n$ true\n? 1\n"), 2);

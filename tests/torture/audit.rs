@@ -34,12 +34,18 @@ pub struct Report {
 pub fn audit(crew: &Crew, killed: &[Kill]) -> Report {
     let mut wrong = Vec::new();
     let spool = open(&crew.spool()).expect("a spool");
-    let whole: String = spool.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    require(&mut wrong, whole == "ok", || format!("the spool is damaged: {whole}"));
+    let whole: String = spool
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .unwrap();
+    require(&mut wrong, whole == "ok", || {
+        format!("the spool is damaged: {whole}")
+    });
     let stories = stories(&spool);
     let marks = marks(crew, &mut wrong);
     for id in crew.accepted.lock().unwrap().iter() {
-        require(&mut wrong, stories.contains_key(id), || format!("job {id} was accepted and is lost"));
+        require(&mut wrong, stories.contains_key(id), || {
+            format!("job {id} was accepted and is lost")
+        });
     }
     for (id, story) in &stories {
         let mut wrongs = Vec::new();
@@ -50,7 +56,11 @@ pub fn audit(crew: &Crew, killed: &[Kill]) -> Report {
             right_end(crew, *id, story, &mut wrongs);
             right_attempts(story, marks.get(id).unwrap_or(&empty), &mut wrongs);
         }
-        wrong.extend(wrongs.into_iter().map(|what| format!("job {id}: {what}\n    {:?}", story.events)));
+        wrong.extend(
+            wrongs
+                .into_iter()
+                .map(|what| format!("job {id}: {what}\n    {:?}", story.events)),
+        );
     }
     for id in marks.keys().filter(|id| !stories.contains_key(id)) {
         wrong.push(format!("job {id} ran and is in no spool"));
@@ -61,7 +71,12 @@ pub fn audit(crew: &Crew, killed: &[Kill]) -> Report {
         wrong.push(hung.clone());
     }
     let counts = counts(crew, &stories, &marks);
-    Report { killed: killed.to_vec(), counts, complaints, wrong }
+    Report {
+        killed: killed.to_vec(),
+        counts,
+        complaints,
+        wrong,
+    }
 }
 
 fn require(wrong: &mut Vec<String>, so: bool, what: impl FnOnce() -> String) {
@@ -91,14 +106,25 @@ fn stories(spool: &Connection) -> BTreeMap<JobId, Story> {
     while let Some(row) = rows.next().unwrap() {
         let life: Life = serde_json::from_str(&row.get::<_, String>(4).unwrap()).unwrap();
         let events = events.remove(&id_of(row)).unwrap_or_default();
-        stories.insert(id_of(row), Story { name: row.get(3).unwrap(), life, events });
+        stories.insert(
+            id_of(row),
+            Story {
+                name: row.get(3).unwrap(),
+                life,
+                events,
+            },
+        );
     }
     stories
 }
 
 /// The id that number, index and whether it is an array make.
 fn id_of(row: &Row) -> JobId {
-    let (number, index, is_array): (u64, i64, bool) = (row.get(0).unwrap(), row.get(1).unwrap(), row.get(2).unwrap());
+    let (number, index, is_array): (u64, i64, bool) = (
+        row.get(0).unwrap(),
+        row.get(1).unwrap(),
+        row.get(2).unwrap(),
+    );
     match u32::try_from(index) {
         Ok(index) => JobId::element(number, index),
         Err(_) if is_array => JobId::array(number),
@@ -111,7 +137,10 @@ fn marks(crew: &Crew, wrong: &mut Vec<String>) -> BTreeMap<JobId, BTreeSet<u32>>
     let mut marks: BTreeMap<JobId, BTreeSet<u32>> = BTreeMap::new();
     for entry in fs::read_dir(crew.marks()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
-        match name.split_once('.').map(|(job, attempt)| (job.parse(), attempt.parse())) {
+        match name
+            .split_once('.')
+            .map(|(job, attempt)| (job.parse(), attempt.parse()))
+        {
             Some((Ok(job), Ok(attempt))) => drop(marks.entry(job).or_default().insert(attempt)),
             _ => wrong.push(format!("an attempt ran twice: {name}")),
         }
@@ -119,7 +148,8 @@ fn marks(crew: &Crew, wrong: &mut Vec<String>) -> BTreeMap<JobId, BTreeSet<u32>>
     marks
 }
 
-/// Whether the script had ended by itself when the order to end it came: such a job keeps its exit status.
+/// Whether the script had ended by itself when the order to end it came: such a job keeps its exit
+/// status.
 fn ended_before_its_deletion(story: &Story) -> bool {
     let mut ends = story.events.iter().rev().filter_map(|event| match event {
         Event::Ended { outcome, .. } => Some(outcome.on_its_own),
@@ -131,29 +161,52 @@ fn ended_before_its_deletion(story: &Story) -> bool {
 /// Over, with the status of its script, or as deleted when somebody wanted that.
 fn right_end(crew: &Crew, id: JobId, story: &Story, wrong: &mut Vec<String>) {
     let code: i32 = story.name[1..].parse().unwrap();
-    let Some(exit) = story.life.exit.filter(|_| story.life.state == State::Finished) else {
+    let Some(exit) = story
+        .life
+        .exit
+        .filter(|_| story.life.state == State::Finished)
+    else {
         return wrong.push(format!("state {:?}, not finished", story.life.state));
     };
     let asked = crew.deleted.lock().unwrap().get(&id).copied();
     let should = if exit.deleted { DELETED } else { code };
-    require(wrong, exit.status == should, || format!("exit status {}, not {should}", exit.status));
-    require(wrong, !exit.deleted || asked.is_some(), || "deleted, which nobody wanted".into());
+    require(wrong, exit.status == should, || {
+        format!("exit status {}, not {should}", exit.status)
+    });
+    require(wrong, !exit.deleted || asked.is_some(), || {
+        "deleted, which nobody wanted".into()
+    });
     let was_late = ended_before_its_deletion(story);
-    require(wrong, exit.deleted || was_late || asked != Some(true), || "not deleted, though qdel said so".into());
+    require(
+        wrong,
+        exit.deleted || was_late || asked != Some(true),
+        || "not deleted, though qdel said so".into(),
+    );
 }
 
 /// Over when each of its elements is, with the status that theirs come to.
 fn right_array(id: JobId, stories: &BTreeMap<JobId, Story>, wrong: &mut Vec<String>) {
     let indices: Indices = ELEMENTS.parse().unwrap();
-    let elements: Vec<_> = indices.iter().map(|index| stories.get(&JobId::element(id.number, index))).collect();
-    let statuses: Vec<i32> = elements.iter().flatten().filter_map(|story| Some(story.life.exit?.status)).collect();
-    require(wrong, statuses.len() == elements.len(), || format!("only {} elements are over", statuses.len()));
+    let elements: Vec<_> = indices
+        .iter()
+        .map(|index| stories.get(&JobId::element(id.number, index)))
+        .collect();
+    let statuses: Vec<i32> = elements
+        .iter()
+        .flatten()
+        .filter_map(|story| Some(story.life.exit?.status))
+        .collect();
+    require(wrong, statuses.len() == elements.len(), || {
+        format!("only {} elements are over", statuses.len())
+    });
     let should = match () {
         () if statuses.iter().all(|&status| status == DELETED) => DELETED,
         () => i32::from(statuses.iter().any(|&status| status != 0)),
     };
     let exit = stories[&id].life.exit.map(|exit| exit.status);
-    require(wrong, exit == Some(should), || format!("the array's exit status is {exit:?}, not {should}"));
+    require(wrong, exit == Some(should), || {
+        format!("the array's exit status is {exit:?}, not {should}")
+    });
 }
 
 /// Attempts numbered without gap; each ends once; one follows another only for a reason; a mark
@@ -165,7 +218,9 @@ fn right_attempts(story: &Story, marks: &BTreeSet<u32>, wrong: &mut Vec<String>)
         let last = attempts.len() as u32;
         match event {
             Event::Started { attempt, .. } if *attempt == last + 1 => attempts.push((false, None)),
-            Event::Started { attempt, .. } => wrong.push(format!("attempt {attempt} started after {last}")),
+            Event::Started { attempt, .. } => {
+                wrong.push(format!("attempt {attempt} started after {last}"))
+            }
             Event::RerunWanted { .. } | Event::DeleteWanted { .. } => {
                 if let Some(open) = attempts.last_mut().filter(|attempt| attempt.1.is_none()) {
                     open.0 = true;
@@ -175,19 +230,28 @@ fn right_attempts(story: &Story, marks: &BTreeSet<u32>, wrong: &mut Vec<String>)
                 Some(open) if *attempt == last && open.1.is_none() => open.1 = Some(outcome),
                 _ => wrong.push(format!("attempt {attempt} ended out of turn")),
             },
-            Event::Vanished { attempt, why } => wrong.push(format!("attempt {attempt} vanished: {why}")),
+            Event::Vanished { attempt, why } => {
+                wrong.push(format!("attempt {attempt} vanished: {why}"))
+            }
             _ => {}
         }
     }
     let told = (attempts.len() as u32, life.attempt, life.run_count);
-    require(wrong, told.0 == told.1 && told.1 == told.2, || format!("attempts, last attempt, run count: {told:?}"));
+    require(wrong, told.0 == told.1 && told.1 == told.2, || {
+        format!("attempts, last attempt, run count: {told:?}")
+    });
     for (number, (unwanted, outcome)) in (1..).zip(&attempts) {
         let is_last = number == attempts.len();
         let marked = marks.contains(&(number as u32));
         right_attempt(number, *unwanted, *outcome, is_last, marked, wrong);
     }
-    let odd: Vec<_> = marks.iter().filter(|&&mark| mark as usize > attempts.len()).collect();
-    require(wrong, odd.is_empty(), || format!("marks of attempts never started: {odd:?}"));
+    let odd: Vec<_> = marks
+        .iter()
+        .filter(|&&mark| mark as usize > attempts.len())
+        .collect();
+    require(wrong, odd.is_empty(), || {
+        format!("marks of attempts never started: {odd:?}")
+    });
 }
 
 fn right_attempt(
@@ -198,48 +262,77 @@ fn right_attempt(
     marked: bool,
     wrong: &mut Vec<String>,
 ) {
-    let Some(outcome) = outcome else { return wrong.push(format!("attempt {number} never ended")) };
+    let Some(outcome) = outcome else {
+        return wrong.push(format!("attempt {number} never ended"));
+    };
     let never_began = matches!(outcome.how, How::Cancelled | How::NodeFault(_));
     match &outcome.how {
         How::Exited(_) => {
-            require(wrong, marked, || format!("attempt {number} ended by itself without a mark"));
+            require(wrong, marked, || {
+                format!("attempt {number} ended by itself without a mark")
+            });
             require(wrong, is_last || unwanted, || {
                 format!("attempt {number} had ended well and was followed by another")
             });
         }
         // Ended between its fork and its mark it leaves none.
-        How::Signaled(_) => require(wrong, unwanted, || format!("attempt {number} was ended, which nobody wanted")),
-        How::Cancelled => require(wrong, unwanted, || format!("attempt {number} was cancelled, which nobody wanted")),
+        How::Signaled(_) => require(wrong, unwanted, || {
+            format!("attempt {number} was ended, which nobody wanted")
+        }),
+        How::Cancelled => require(wrong, unwanted, || {
+            format!("attempt {number} was cancelled, which nobody wanted")
+        }),
         How::NodeFault(_) => {}
         other => wrong.push(format!("attempt {number}: {other:?}")),
     }
-    require(wrong, !(never_began && marked), || format!("attempt {number} never began, but left a mark"));
+    require(wrong, !(never_began && marked), || {
+        format!("attempt {number} never began, but left a mark")
+    });
 }
 
 fn nothing_lies_about(crew: &Crew, wrong: &mut Vec<String>) {
     let left = crew.attempts();
-    require(wrong, left.is_empty(), || format!("attempts never confirmed: {left:?}"));
-    let stones = fs::read_dir(crew.sandbox.home().join("node/tombstones")).unwrap().count();
-    require(wrong, stones == 0, || format!("{stones} tombstones are left"));
+    require(wrong, left.is_empty(), || {
+        format!("attempts never confirmed: {left:?}")
+    });
+    let stones = fs::read_dir(crew.sandbox.home().join("node/tombstones"))
+        .unwrap()
+        .count();
+    require(wrong, stones == 0, || {
+        format!("{stones} tombstones are left")
+    });
     let work = format!("PBS_O_WORKDIR={}", crew.sandbox.work().display());
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
-        if environ.split(|&byte| byte == 0).any(|variable| variable == work.as_bytes()) {
-            wrong.push(format!("a job's process is left: {}", entry.path().display()));
+        if environ
+            .split(|&byte| byte == 0)
+            .any(|variable| variable == work.as_bytes())
+        {
+            wrong.push(format!(
+                "a job's process is left: {}",
+                entry.path().display()
+            ));
         }
     }
     let daemons = crew.sandbox.processes();
     // Two daemons, the spawner, and what is just leaving.
-    require(wrong, daemons.len() == 3, || format!("processes are left or missing: {daemons:?}"));
+    require(wrong, daemons.len() == 3, || {
+        format!("processes are left or missing: {daemons:?}")
+    });
     let ours: Vec<i32> = daemons.iter().map(|(pid, _)| *pid).collect();
     let zombies = ours.iter().filter(|&&pid| has_zombies(pid)).count();
-    require(wrong, zombies == 0, || "a daemon does not reap its children".into());
+    require(wrong, zombies == 0, || {
+        "a daemon does not reap its children".into()
+    });
 }
 
 fn has_zombies(pid: i32) -> bool {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children =
+        fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let state = |child: &str| fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-    children.split_whitespace().any(|child| state(child).contains(") Z "))
+    children
+        .split_whitespace()
+        .any(|child| state(child).contains(") Z "))
 }
 
 fn counts(
@@ -249,20 +342,45 @@ fn counts(
 ) -> Vec<(&'static str, usize)> {
     let how = |matches: fn(&How) -> bool| {
         let ends = stories.values().flat_map(|story| &story.events);
-        ends.filter(|event| matches!(event, Event::Ended { outcome, .. } if matches(&outcome.how))).count()
+        ends.filter(|event| matches!(event, Event::Ended { outcome, .. } if matches(&outcome.how)))
+            .count()
     };
-    let deleted = stories.values().filter(|story| story.life.exit.is_some_and(|exit| exit.deleted)).count();
+    let deleted = stories
+        .values()
+        .filter(|story| story.life.exit.is_some_and(|exit| exit.deleted))
+        .count();
     vec![
         ("jobs accepted by qsub", crew.accepted.lock().unwrap().len()),
         ("jobs in the spool", stories.len()),
         ("arrays", stories.keys().filter(|id| id.is_array()).count()),
-        ("attempts", stories.values().map(|story| story.life.attempt as usize).sum()),
+        (
+            "attempts",
+            stories
+                .values()
+                .map(|story| story.life.attempt as usize)
+                .sum(),
+        ),
         ("starts marked", marks.values().map(BTreeSet::len).sum()),
-        ("ended by themselves", how(|how| matches!(how, How::Exited(_)))),
-        ("ended by a signal", how(|how| matches!(how, How::Signaled(_)))),
-        ("cancelled before they began", how(|how| matches!(how, How::Cancelled))),
-        ("failed on the node", how(|how| matches!(how, How::NodeFault(_)))),
-        ("reruns agreed to", crew.rerun.lock().unwrap().values().sum::<u32>() as usize),
+        (
+            "ended by themselves",
+            how(|how| matches!(how, How::Exited(_))),
+        ),
+        (
+            "ended by a signal",
+            how(|how| matches!(how, How::Signaled(_))),
+        ),
+        (
+            "cancelled before they began",
+            how(|how| matches!(how, How::Cancelled)),
+        ),
+        (
+            "failed on the node",
+            how(|how| matches!(how, How::NodeFault(_))),
+        ),
+        (
+            "reruns agreed to",
+            crew.rerun.lock().unwrap().values().sum::<u32>() as usize,
+        ),
         ("jobs deleted", deleted),
     ]
 }
@@ -281,21 +399,47 @@ impl Report {
 
     /// Work must have begun again soon after every kill.
     pub fn assert_quick(&self) {
-        let slow: Vec<&Kill> = self.killed.iter().filter(|kill| kill.recovery.is_some_and(|t| t > RECOVERY)).collect();
-        assert!(slow.is_empty(), "back at work only after more than {RECOVERY} ms: {slow:?}");
+        let slow: Vec<&Kill> = self
+            .killed
+            .iter()
+            .filter(|kill| kill.recovery.is_some_and(|t| t > RECOVERY))
+            .collect();
+        assert!(
+            slow.is_empty(),
+            "back at work only after more than {RECOVERY} ms: {slow:?}"
+        );
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let mut table = String::new();
-        writeln!(table, "{:>28} {:>6} {:>24}", "", "kills", "back at work, ms")?;
-        writeln!(table, "{:>28} {:>6} {:>8} {:>7} {:>7}", "", "", "measured", "median", "most")?;
+        writeln!(
+            table,
+            "{:>28} {:>6} {:>24}",
+            "", "kills", "back at work, ms"
+        )?;
+        writeln!(
+            table,
+            "{:>28} {:>6} {:>8} {:>7} {:>7}",
+            "", "", "measured", "median", "most"
+        )?;
         for victim in [Victim::Schedd, Victim::Noded, Victim::Spawner] {
-            let kills = self.killed.iter().filter(|kill| kill.victim == victim).count();
+            let kills = self
+                .killed
+                .iter()
+                .filter(|kill| kill.victim == victim)
+                .count();
             let times = self.recoveries(victim);
-            let (median, most) = (times.get(times.len() / 2).unwrap_or(&0), times.last().unwrap_or(&0));
-            writeln!(table, "{victim:>28} {kills:>6} {:>8} {median:>7} {most:>7}", times.len())?;
+            let (median, most) = (
+                times.get(times.len() / 2).unwrap_or(&0),
+                times.last().unwrap_or(&0),
+            );
+            writeln!(
+                table,
+                "{victim:>28} {kills:>6} {:>8} {median:>7} {most:>7}",
+                times.len()
+            )?;
         }
         for (what, count) in &self.counts {
             writeln!(table, "{what:>28} {count:>6}")?;

@@ -135,18 +135,43 @@ impl<'a> Crew<'a> {
         let slept = format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000);
         let variables = format!("SLEEP={slept},MARKS={}", self.marks().display());
         let name = format!("x{code}");
-        let script = if dice.below(8) == 0 { "large.sh" } else { "job.sh" };
-        let arguments = ["-N", &name, "-v", &variables, "-o", "/dev/null", "-e", "/dev/null", script];
+        let script = if dice.below(8) == 0 {
+            "large.sh"
+        } else {
+            "job.sh"
+        };
+        let arguments = [
+            "-N",
+            &name,
+            "-v",
+            &variables,
+            "-o",
+            "/dev/null",
+            "-e",
+            "/dev/null",
+            script,
+        ];
         if let Some(done) = self.run("qsub", &[more, &arguments].concat()) {
-            let id = done.out.split('.').next().and_then(|number| number.parse().ok());
-            self.accepted.lock().unwrap().push(id.unwrap_or_else(|| panic!("{done:?}")));
+            let id = done
+                .out
+                .split('.')
+                .next()
+                .and_then(|number| number.parse().ok());
+            self.accepted
+                .lock()
+                .unwrap()
+                .push(id.unwrap_or_else(|| panic!("{done:?}")));
         }
     }
 
     fn delete(&self, dice: &mut Dice) {
         sleep(100 + dice.below(500));
         let view = self.view.lock().unwrap();
-        let from = if dice.below(3) == 0 { &view.queued } else { &view.running };
+        let from = if dice.below(3) == 0 {
+            &view.queued
+        } else {
+            &view.running
+        };
         let Some(&id) = dice.one_of(from) else { return };
         drop(view);
         // Noted first: a command that dies may have been heard.
@@ -170,8 +195,15 @@ impl<'a> Crew<'a> {
     fn run(&self, program: &str, arguments: &[&str]) -> Option<Done> {
         let ours = self.sandbox.command(program);
         let mut command = Command::new("timeout");
-        command.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        command.current_dir(self.sandbox.work()).arg(PATIENCE.to_string()).arg(ours.get_program()).args(arguments);
+        command.env_clear().envs(
+            ours.get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        command
+            .current_dir(self.sandbox.work())
+            .arg(PATIENCE.to_string())
+            .arg(ours.get_program())
+            .args(arguments);
         let output = command.stdin(Stdio::null()).output().unwrap();
         let done = Done {
             code: output.status.code().unwrap_or(-1),
@@ -181,9 +213,18 @@ impl<'a> Crew<'a> {
         if done.code == 0 {
             return Some(done);
         }
-        let said = if done.code == 124 { "HANGS" } else { done.err.trim() };
+        let said = if done.code == 124 {
+            "HANGS"
+        } else {
+            done.err.trim()
+        };
         let said: String = said.chars().filter(|c| !c.is_ascii_digit()).collect();
-        *self.complaints.lock().unwrap().entry(format!("{program}: {said}")).or_default() += 1;
+        *self
+            .complaints
+            .lock()
+            .unwrap()
+            .entry(format!("{program}: {said}"))
+            .or_default() += 1;
         None
     }
 
@@ -208,11 +249,14 @@ impl<'a> Crew<'a> {
 
     /// The folders of attempts that noded has not been told to forget.
     pub fn attempts(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.sandbox.home().join("node/attempts")).into_iter().flatten();
+        let entries = fs::read_dir(self.sandbox.home().join("node/attempts"))
+            .into_iter()
+            .flatten();
         entries.flatten().map(|entry| entry.path()).collect()
     }
 
-    /// Whether enough jobs run at this very moment: attempts begun and without a record of their end.
+    /// Whether enough jobs run at this very moment: attempts begun and without a record of their
+    /// end.
     pub fn is_busy(&self) -> bool {
         let state = self.sandbox.home().join("node");
         let running = |name: &Name| {
@@ -240,8 +284,17 @@ impl<'a> Crew<'a> {
 
     /// Copies what the daemons left to where it stays.
     pub fn keep_the_evidence(&self) -> PathBuf {
-        let kept = tempfile::Builder::new().prefix("lanai-torture-").tempdir().unwrap().keep();
-        let _ = Command::new("cp").arg("-a").arg(self.sandbox.home()).arg(self.sandbox.work()).arg(&kept).output();
+        let kept = tempfile::Builder::new()
+            .prefix("lanai-torture-")
+            .tempdir()
+            .unwrap()
+            .keep();
+        let _ = Command::new("cp")
+            .arg("-a")
+            .arg(self.sandbox.home())
+            .arg(self.sandbox.work())
+            .arg(&kept)
+            .output();
         kept
     }
 }
@@ -264,7 +317,11 @@ fn look(spool: &Connection) -> rusqlite::Result<View> {
     let mut statement = spool.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let ids = if row.get::<_, String>(2)? == "R" { &mut view.running } else { &mut view.queued };
+        let ids = if row.get::<_, String>(2)? == "R" {
+            &mut view.running
+        } else {
+            &mut view.queued
+        };
         let index = u32::try_from(row.get::<_, i64>(1)?).ok();
         let number = row.get(0)?;
         ids.push(index.map_or(JobId::job(number), |index| JobId::element(number, index)));

@@ -15,8 +15,16 @@ impl Dice {
 
     /// From `TORTURE_SEED`, else from the clock.
     pub fn from_environment() -> Dice {
-        let given = std::env::var("TORTURE_SEED").ok().map(|seed| seed.parse().unwrap());
-        let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64 % 1_000_000;
+        let given = std::env::var("TORTURE_SEED")
+            .ok()
+            .map(|seed| seed.parse().unwrap());
+        let clock = || {
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap()
+                .as_millis() as u64
+                % 1_000_000
+        };
         Dice::new(given.unwrap_or_else(clock))
     }
 

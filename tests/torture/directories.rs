@@ -1,5 +1,5 @@
-//! Two nodeds with one node name and two state directories take turns at one socket, as pilots and re-installed
-//! hosts do, while they and schedd are killed: each attempt starts once.
+//! Two nodeds with one node name and two state directories take turns at one socket, as pilots and
+//! re-installed hosts do, while they and schedd are killed: each attempt starts once.
 
 use super::dice::Dice;
 use crate::support::sandbox::{Sandbox, finish, kill};
@@ -30,11 +30,20 @@ impl Pair {
     fn new() -> Pair {
         let sandbox = Sandbox::new();
         let socket = sandbox.home().join("n1.sock");
-        let config = format!("[launch]\nlogin = false\n[[node]]\nname = \"n1\"\nsocket = \"{}\"\n", socket.display());
+        let config = format!(
+            "[launch]\nlogin = false\n[[node]]\nname = \"n1\"\nsocket = \"{}\"\n",
+            socket.display()
+        );
         fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
         sandbox.script("job", SCRIPT);
-        let mut pair = Pair { sandbox, nodeds: BTreeMap::new(), jobs: Vec::new() };
-        DIRECTORIES.iter().for_each(|directory| pair.start(directory));
+        let mut pair = Pair {
+            sandbox,
+            nodeds: BTreeMap::new(),
+            jobs: Vec::new(),
+        };
+        DIRECTORIES
+            .iter()
+            .for_each(|directory| pair.start(directory));
         pair.lead_to("a");
         pair.sandbox.run("schedd", &[]).ok();
         pair
@@ -43,10 +52,31 @@ impl Pair {
     fn start(&mut self, directory: &'static str) {
         let home = self.sandbox.home();
         let mut command: Command = self.sandbox.command("noded");
-        command.args(["--foreground", "--name", "n1", "--ncpus", "8", "--mem", "1gb", "--socket"]);
-        command.arg(home.join(format!("{directory}.sock"))).arg("--state").arg(home.join(directory));
-        let log = fs::File::options().append(true).create(true).open(home.join(format!("{directory}.log"))).unwrap();
-        let noded = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        command.args([
+            "--foreground",
+            "--name",
+            "n1",
+            "--ncpus",
+            "8",
+            "--mem",
+            "1gb",
+            "--socket",
+        ]);
+        command
+            .arg(home.join(format!("{directory}.sock")))
+            .arg("--state")
+            .arg(home.join(directory));
+        let log = fs::File::options()
+            .append(true)
+            .create(true)
+            .open(home.join(format!("{directory}.log")))
+            .unwrap();
+        let noded = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
         self.nodeds.insert(directory, noded);
     }
 
@@ -63,7 +93,19 @@ impl Pair {
         for _ in 0..BATCH {
             let time = format!("TIME=0.{}", dice.below(8));
             let mut command = self.sandbox.command("qsub");
-            command.args(["-N", "once", "-j", "oe", "-o", "/dev/null", "-v", &time, "--"]).arg("/bin/sh");
+            command
+                .args([
+                    "-N",
+                    "once",
+                    "-j",
+                    "oe",
+                    "-o",
+                    "/dev/null",
+                    "-v",
+                    &time,
+                    "--",
+                ])
+                .arg("/bin/sh");
             command.arg(self.sandbox.file("job"));
             let done = finish(command.output().unwrap());
             self.jobs.push(done.line());
@@ -103,7 +145,11 @@ impl Pair {
             if self.all_over() {
                 return;
             }
-            assert!(begun.elapsed() < Duration::from_secs(300), "{}", self.sandbox.run("qstat", &["-a"]).out);
+            assert!(
+                begun.elapsed() < Duration::from_secs(300),
+                "{}",
+                self.sandbox.run("qstat", &["-a"]).out
+            );
             // The last kill may have been schedd's.
             self.sandbox.run("schedd", &[]).ok();
             self.lead_to(directory);
@@ -140,9 +186,17 @@ fn storm(kills: usize) {
         pair.strike(&mut dice);
     }
     pair.wait();
-    let names = fs::read_dir(pair.sandbox.work()).unwrap().flatten().map(|entry| entry.file_name());
-    let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
-    let twice: Vec<&String> = names.iter().filter(|name| name.starts_with("TWICE")).collect();
+    let names = fs::read_dir(pair.sandbox.work())
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name());
+    let names: Vec<String> = names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    let twice: Vec<&String> = names
+        .iter()
+        .filter(|name| name.starts_with("TWICE"))
+        .collect();
     assert!(twice.is_empty(), "attempts that started twice: {twice:?}");
     assert_eq!(pair.jobs.len(), kills * BATCH);
     for id in &pair.jobs {
@@ -152,7 +206,11 @@ fn storm(kills: usize) {
         assert_eq!((starts, &job["Exit_status"]), (1, &0.into()), "{job}");
     }
     let log = pair.sandbox.log();
-    println!("{} jobs, {} refusals", pair.jobs.len(), log.matches("refused a noded").count());
+    println!(
+        "{} jobs, {} refusals",
+        pair.jobs.len(),
+        log.matches("refused a noded").count()
+    );
 }
 
 #[test]

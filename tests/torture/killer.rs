@@ -20,14 +20,30 @@ pub struct Kills {
 impl Kills {
     /// As `TORTURE_KILLS` has it, if set.
     pub fn or_as_asked(self) -> Kills {
-        let Ok(asked) = std::env::var("TORTURE_KILLS") else { return self };
-        let numbers: Vec<usize> = asked.split(',').map(|number| number.parse().unwrap()).collect();
-        Kills { schedd: numbers[0], noded: numbers[1], spawner: numbers[2] }
+        let Ok(asked) = std::env::var("TORTURE_KILLS") else {
+            return self;
+        };
+        let numbers: Vec<usize> = asked
+            .split(',')
+            .map(|number| number.parse().unwrap())
+            .collect();
+        Kills {
+            schedd: numbers[0],
+            noded: numbers[1],
+            spawner: numbers[2],
+        }
     }
 
     fn in_any_order(self, dice: &mut Dice) -> Vec<Victim> {
-        let each = [(Victim::Schedd, self.schedd), (Victim::Noded, self.noded), (Victim::Spawner, self.spawner)];
-        let mut all: Vec<Victim> = each.into_iter().flat_map(|(victim, count)| vec![victim; count]).collect();
+        let each = [
+            (Victim::Schedd, self.schedd),
+            (Victim::Noded, self.noded),
+            (Victim::Spawner, self.spawner),
+        ];
+        let mut all: Vec<Victim> = each
+            .into_iter()
+            .flat_map(|(victim, count)| vec![victim; count])
+            .collect();
         for last in (1..all.len()).rev() {
             all.swap(last, dice.below(last as u64 + 1) as usize);
         }
@@ -73,9 +89,15 @@ pub fn kill_all(crew: &Crew, kills: Kills, dice: &mut Dice) -> Vec<Kill> {
             break;
         }
         sleep(dice.below(400));
-        let Some(at) = strike(crew, victim) else { break };
+        let Some(at) = strike(crew, victim) else {
+            break;
+        };
         let into_recovery = dice.below(5) == 0;
-        let recovery = if into_recovery { None } else { await_recovery(crew, at) };
+        let recovery = if into_recovery {
+            None
+        } else {
+            await_recovery(crew, at)
+        };
         if into_recovery {
             sleep(dice.below(150));
         }
@@ -88,7 +110,10 @@ fn await_work(crew: &Crew, what: &str, mut so: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !so() {
         if start.elapsed() > STALL {
-            println!("stalled: no {what} after {STALL:?}\n{}", crew.sandbox.run("schedd", &["--status"]).out);
+            println!(
+                "stalled: no {what} after {STALL:?}\n{}",
+                crew.sandbox.run("schedd", &["--status"]).out
+            );
             return false;
         }
         sleep(5);
@@ -100,7 +125,9 @@ fn await_work(crew: &Crew, what: &str, mut so: impl FnMut() -> bool) -> bool {
 fn strike(crew: &Crew, victim: Victim) -> Option<i64> {
     let mut at = 0;
     let struck = await_work(crew, &format!("{victim} to kill among enough jobs"), || {
-        let Some(pid) = process(crew, victim).filter(|_| crew.is_busy()) else { return false };
+        let Some(pid) = process(crew, victim).filter(|_| crew.is_busy()) else {
+            return false;
+        };
         at = now();
         kill(pid, 9);
         true
@@ -110,9 +137,17 @@ fn strike(crew: &Crew, victim: Victim) -> Option<i64> {
 
 fn process(crew: &Crew, victim: Victim) -> Option<i32> {
     let home = crew.sandbox.home();
-    let noded = || fs::read_to_string(home.join("node/lock")).ok()?.trim().parse().ok();
+    let noded = || {
+        fs::read_to_string(home.join("node/lock"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    };
     let pid = match victim {
-        Victim::Schedd => lanai::sys::record::read(&installation(crew)).map(|record| record.pid as i32),
+        Victim::Schedd => {
+            lanai::sys::record::read(&installation(crew)).map(|record| record.pid as i32)
+        }
         Victim::Noded => noded(),
         Victim::Spawner => noded().and_then(spawner_of),
     }?;
@@ -132,7 +167,12 @@ fn spawner_of(noded: i32) -> Option<i32> {
 
 fn installation(crew: &Crew) -> lanai::sys::home::Home {
     let home = crew.sandbox.home();
-    lanai::sys::home::Home { config: home.join("lanai.toml"), runtime: home.clone(), state: home, system: false }
+    lanai::sys::home::Home {
+        config: home.join("lanai.toml"),
+        runtime: home.clone(),
+        state: home,
+        system: false,
+    }
 }
 
 /// Waits for the mark of a job that schedd has started since; how long after the kill it was made.
@@ -143,13 +183,24 @@ fn await_recovery(crew: &Crew, at: i64) -> Option<i64> {
         let sql = "SELECT job, idx, json_extract(event, '$.Started.attempt') FROM event
             WHERE at > ?1 AND json_extract(event, '$.Started.attempt') IS NOT NULL";
         let started = spool.prepare_cached(sql).and_then(|mut statement| {
-            let of = |number, index| u32::try_from(index).map_or(JobId::job(number), |i| JobId::element(number, i));
-            let one = |row: &Row| Ok((of(row.get(0)?, row.get::<_, i64>(1)?), row.get::<_, i64>(2)?));
+            let of = |number, index| {
+                u32::try_from(index).map_or(JobId::job(number), |i| JobId::element(number, i))
+            };
+            let one = |row: &Row| {
+                Ok((
+                    of(row.get(0)?, row.get::<_, i64>(1)?),
+                    row.get::<_, i64>(2)?,
+                ))
+            };
             let rows = statement.query_map([at], one)?;
             rows.collect::<Result<Vec<_>, _>>()
         });
         let mark = |(job, attempt)| made(&crew.marks().join(format!("{job}.{attempt}")));
-        marked = started.unwrap_or_default().into_iter().filter_map(mark).min();
+        marked = started
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(mark)
+            .min();
         marked.is_some()
     });
     Some(marked? - at)
@@ -161,5 +212,8 @@ fn made(path: &std::path::Path) -> Option<i64> {
 }
 
 fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_millis() as i64
 }

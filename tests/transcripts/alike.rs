@@ -1,5 +1,5 @@
-//! Which lines count as the same, and which are not compared: what Lanai tells of every job or never does, and
-//! what depends on the moment.
+//! Which lines count as the same, and which are not compared: what Lanai tells of every job or
+//! never does, and what depends on the moment.
 
 use super::placeholders::Bindings;
 
@@ -16,12 +16,18 @@ const ALSO_SHOWN: &[(&str, &str)] = &[
     ("eligible_time", "always counted here"),
     ("accrue_type", "the same"),
     ("comment", "every job that waits is told why"),
-    ("estimated", "every job that waits is told when it is to start"),
+    (
+        "estimated",
+        "every job that waits is told when it is to start",
+    ),
     ("session_id", "known as soon as the job runs"),
     ("jobdir", "the same"),
     ("lanai_reason", "the same for programs"),
     ("score", "the default order computes one"),
-    ("resources_used", "known from the first moment; the recorded node was asked later"),
+    (
+        "resources_used",
+        "known from the first moment; the recorded node was asked later",
+    ),
     ("loadave", "noded measures the load of its node"),
     ("resources_utilized", "the same"),
 ];
@@ -42,7 +48,10 @@ const NOT_SHOWN: &[(&str, &str)] = &[
     ("run_version", "the same"),
     ("euser", "the owner is the user"),
     ("egroup", "the same"),
-    ("PBS_O_INTERACTIVE_AUTH_METHOD", "of the recorded server's own use"),
+    (
+        "PBS_O_INTERACTIVE_AUTH_METHOD",
+        "of the recorded server's own use",
+    ),
     ("PBS_O_INTERACTIVE_ENCRYPT_METHOD", "the same"),
 ];
 
@@ -61,7 +70,9 @@ pub fn rows(recorded: &str, said: &str, bindings: &mut Bindings) -> Vec<Row> {
     let (wanted, said) = (lines(recorded), lines(said));
     let (mut rows, mut at, mut of) = (Vec::new(), 0, 0);
     while at < wanted.len() || of < said.len() {
-        let fits = |of: usize, bindings: &mut Bindings| at < wanted.len() && alike(&wanted[at], &said[of], bindings);
+        let fits = |of: usize, bindings: &mut Bindings| {
+            at < wanted.len() && alike(&wanted[at], &said[of], bindings)
+        };
         if of < said.len() && fits(of, bindings) {
             rows.push(Row::Same(wanted[at].clone()));
             (at, of) = (at + 1, of + 1);
@@ -69,7 +80,9 @@ pub fn rows(recorded: &str, said: &str, bindings: &mut Bindings) -> Vec<Row> {
             at += 1;
         } else if of < said.len() && (is_one_of(&said[of], ALSO_SHOWN) || tells_why(&said[of])) {
             of = behind(&said, of);
-        } else if let Some(found) = (of + 1..said.len().min(of + NEAR)).find(|of| fits(*of, bindings)) {
+        } else if let Some(found) =
+            (of + 1..said.len().min(of + NEAR)).find(|of| fits(*of, bindings))
+        {
             rows.extend(said[of..found].iter().cloned().map(Row::Extra));
             of = found;
         } else if at < wanted.len() {
@@ -83,15 +96,19 @@ pub fn rows(recorded: &str, said: &str, bindings: &mut Bindings) -> Vec<Row> {
     rows
 }
 
-/// The lines of a text; a list of variables is one line each, however it was wrapped, and so is what `|` parts. A
-/// comment is one line, too.
+/// The lines of a text; a list of variables is one line each, however it was wrapped, and so is
+/// what `|` parts. A comment is one line, too.
 fn lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut in_list = false;
-    let begins = |line: &String| line.starts_with("    Variable_List = ") || line.starts_with("    comment = ");
+    let begins = |line: &String| {
+        line.starts_with("    Variable_List = ") || line.starts_with("    comment = ")
+    };
     for line in text.split('\n') {
         match (in_list, line.strip_prefix('\t')) {
-            (true, Some(more)) if !more.starts_with('\t') => *lines.last_mut().expect("a list begins") += more,
+            (true, Some(more)) if !more.starts_with('\t') => {
+                *lines.last_mut().expect("a list begins") += more
+            }
             _ => lines.push(line.to_string()),
         }
         in_list = lines.last().is_some_and(begins);
@@ -100,8 +117,14 @@ fn lines(text: &str) -> Vec<String> {
 }
 
 fn parts(line: &str) -> Vec<String> {
-    let variables = line.trim_start_matches("    ").strip_prefix("Variable_List").map(|rest| rest.split(','));
-    let fields = line.contains('|').then(|| line.split('|')).filter(|_| line.contains('='));
+    let variables = line
+        .trim_start_matches("    ")
+        .strip_prefix("Variable_List")
+        .map(|rest| rest.split(','));
+    let fields = line
+        .contains('|')
+        .then(|| line.split('|'))
+        .filter(|_| line.contains('='));
     match (variables, fields) {
         (Some(variables), _) => variables.map(|part| format!("{part},")).collect(),
         (None, Some(fields)) => fields.flat_map(parts).collect(),
@@ -114,27 +137,38 @@ fn is_one_of(line: &str, attributes: &[(&str, &str)]) -> bool {
     let name = line.trim_start().trim_start_matches('"');
     let is_attribute = line.starts_with([' ', '\t']) || line.contains('=');
     let ends = |rest: &str| rest.starts_with([' ', '=', '"', '.', ':']);
-    is_attribute && attributes.iter().any(|(attribute, _)| name.strip_prefix(attribute).is_some_and(ends))
+    is_attribute
+        && attributes
+            .iter()
+            .any(|(attribute, _)| name.strip_prefix(attribute).is_some_and(ends))
 }
 
 /// The line behind this one, or behind the object of JSON that begins with it.
 fn behind(lines: &[String], at: usize) -> usize {
     let is_end = |line: &String| line.trim().starts_with('}');
-    let object = lines[at].ends_with('{').then(|| lines[at..].iter().position(is_end)).flatten();
+    let object = lines[at]
+        .ends_with('{')
+        .then(|| lines[at..].iter().position(is_end))
+        .flatten();
     at + object.unwrap_or(0) + 1
 }
 
-/// Whether a line is what was recorded, or differs only by the moment or by a comment that says more.
+/// Whether a line is what was recorded, or differs only by the moment or by a comment that says
+/// more.
 fn alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
     let (wanted, said) = (without_comma(wanted), without_comma(said));
     // Use was not known yet when the recorder looked.
-    let not_yet = said.replace("00:00:00 R ", "       0 R ").replace(" R 00:00", " R   --");
+    let not_yet = said
+        .replace("00:00:00 R ", "       0 R ")
+        .replace(" R 00:00", " R   --");
     // Nor is it compared how long the recorder's machine took.
-    let sooner = [" R ", " F "]
-        .iter()
-        .fold(said.to_string(), |text, state| text.replace(&format!("{state}00:01"), &format!("{state}00:00")));
+    let sooner = [" R ", " F "].iter().fold(said.to_string(), |text, state| {
+        text.replace(&format!("{state}00:01"), &format!("{state}00:00"))
+    });
     let started = ["substate = 41", "substate=41", "\"substate\":\t41"];
-    let wanted = started.iter().fold(wanted.to_string(), |text, old| text.replace(old, &old.replace("41", "42")));
+    let wanted = started.iter().fold(wanted.to_string(), |text, old| {
+        text.replace(old, &old.replace("41", "42"))
+    });
     let is_told_why = wanted == "    -- " && tells_why(said);
     is_told_why
         || bindings.fits(&wanted, said)
@@ -145,10 +179,15 @@ fn alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
 
 /// In JSON the last line of an object has none.
 fn without_comma(line: &str) -> &str {
-    if line.starts_with('\t') { line.strip_suffix(',').unwrap_or(line) } else { line }
+    if line.starts_with('\t') {
+        line.strip_suffix(',').unwrap_or(line)
+    } else {
+        line
+    }
 }
 
-/// Decision 14: the comment of a job that waits has figures. Other comments may say more, too (decision 21).
+/// Decision 14: the comment of a job that waits has figures. Other comments may say more, too
+/// (decision 21).
 fn comments_alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
     // What is short of several things is told of one of them.
     let never = "Can Never Run: Insufficient amount of resource: ";
@@ -156,11 +195,15 @@ fn comments_alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
         .split_once(never)
         .zip(said.split_once(never))
         .is_some_and(|((wanted, _), (said, _))| bindings.fits(wanted, said));
-    let busy = ["Not Running: Not enough free nodes available", "Not Running: No available resources on nodes"];
+    let busy = [
+        "Not Running: Not enough free nodes available",
+        "Not Running: No available resources on nodes",
+    ];
     let figures = busy.iter().any(|busy| {
         let before = wanted.strip_suffix(busy);
         before.is_some_and(|before| {
-            said.split_once("Not Running: Insufficient amount").is_some_and(|(said, _)| bindings.fits(before, said))
+            said.split_once("Not Running: Insufficient amount")
+                .is_some_and(|(said, _)| bindings.fits(before, said))
         })
     });
     figures
@@ -173,8 +216,13 @@ fn comments_alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
 fn attributes_of_one_side_alone_are_passed_over_and_others_are_not() {
     let mut bound = Bindings::default();
     let recorded = "    substate = 41\n    license = l\n    run_count = 1\n";
-    let said = "    session_id = 7\n    substate = 42\n    eligible_time = 00:00:01\n    run_count = 1\n";
-    assert!(rows(recorded, said, &mut bound).iter().all(|row| matches!(row, Row::Same(_))));
+    let said =
+        "    session_id = 7\n    substate = 42\n    eligible_time = 00:00:01\n    run_count = 1\n";
+    assert!(
+        rows(recorded, said, &mut bound)
+            .iter()
+            .all(|row| matches!(row, Row::Same(_)))
+    );
     let rows = rows("a\n", "    run_count = 2\na\n", &mut bound);
     assert_eq!(rows[0], Row::Extra("    run_count = 2".into()));
 }
@@ -183,7 +231,19 @@ fn attributes_of_one_side_alone_are_passed_over_and_others_are_not() {
 fn comments_may_have_figures_and_say_more() {
     let mut bound = Bindings::default();
     let busy = "    comment = Not Running: Not enough free nodes available";
-    assert!(alike(busy, "    comment = Not Running: Insufficient amount of resource: ncpus", &mut bound));
-    assert!(alike("    comment = ran and failed", "    comment = ran and failed (mem)", &mut bound));
-    assert!(!alike("    comment = ran and failed", "    comment = ran and finished", &mut bound));
+    assert!(alike(
+        busy,
+        "    comment = Not Running: Insufficient amount of resource: ncpus",
+        &mut bound
+    ));
+    assert!(alike(
+        "    comment = ran and failed",
+        "    comment = ran and failed (mem)",
+        &mut bound
+    ));
+    assert!(!alike(
+        "    comment = ran and failed",
+        "    comment = ran and finished",
+        &mut bound
+    ));
 }

@@ -1,4 +1,5 @@
-//! What a recorded line stands for: placeholders are bound by their first use and mean the same from then on.
+//! What a recorded line stands for: placeholders are bound by their first use and mean the same
+//! from then on.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +59,9 @@ fn is_number(name: &str) -> bool {
 fn pieces(line: &str) -> Vec<Piece<'_>> {
     let (mut found, mut begin, mut at) = (Vec::new(), 0, 0);
     while let Some(open) = line[at..].find('<').map(|open| at + open) {
-        let named = line[open..].find('>').map(|end| (&line[open + 1..open + end], open + end + 1));
+        let named = line[open..]
+            .find('>')
+            .map(|end| (&line[open + 1..open + end], open + end + 1));
         at = open + 1;
         if let Some((piece, end)) = named.and_then(|(name, end)| Some((placeholder(name)?, end))) {
             found.extend([Piece::Text(&line[begin..open]), piece]);
@@ -84,14 +87,17 @@ fn formed<'t>(text: &'t str, form: &str) -> Option<&'t str> {
 }
 
 impl Bindings {
-    /// The rest of `text` behind what a whole expected line stands for. Numbers not known yet are bound.
+    /// The rest of `text` behind what a whole expected line stands for. Numbers not known yet are
+    /// bound.
     fn behind<'t>(&mut self, expected: &str, text: &'t str) -> Option<&'t str> {
         let mut rest = text;
         for piece in pieces(expected) {
             rest = match piece {
                 Piece::Text(text) => rest.strip_prefix(text)?,
                 Piece::Form(form) => formed(rest, form)?,
-                Piece::Some(is_one) => Some(rest.trim_start_matches(is_one)).filter(|left| left.len() < rest.len())?,
+                Piece::Some(is_one) => {
+                    Some(rest.trim_start_matches(is_one)).filter(|left| left.len() < rest.len())?
+                }
                 Piece::Number(name) => self.number(name, rest)?,
             };
         }
@@ -138,7 +144,11 @@ impl Bindings {
 
     /// A command with the numbers that its jobs have here.
     pub fn filled(&self, command: &str) -> String {
-        let number = |name| self.numbers.get(name).map_or(NEVER_MADE, |number| number.as_str());
+        let number = |name| {
+            self.numbers
+                .get(name)
+                .map_or(NEVER_MADE, |number| number.as_str())
+        };
         let mut filled = String::new();
         let mut rest = command;
         while let Some((before, behind)) = rest.split_once('<') {
@@ -150,7 +160,8 @@ impl Bindings {
         filled + rest
     }
 
-    /// A text as the recording would have it, numbers of jobs by their names, to be compared by a person.
+    /// A text as the recording would have it, numbers of jobs by their names, to be compared by a
+    /// person.
     pub fn named(&self, text: &str) -> String {
         let mut text = text.to_string();
         for (name, number) in &self.numbers {
@@ -165,9 +176,21 @@ fn placeholders_mean_the_same_once_bound() {
     let mut bound = Bindings::default();
     assert!(bound.fits("<J1>.head", "1001.head"));
     assert!(!bound.fits("<J1>.head", "1002.head"));
-    assert!(!bound.fits("<J2>.head", "1001.head"), "another job has another number");
-    assert!(bound.fits("ctime = <CTIME> <jsdl>", "ctime = Fri Nov 20 10:20:21 2026 <jsdl>"));
+    assert!(
+        !bound.fits("<J2>.head", "1001.head"),
+        "another job has another number"
+    );
+    assert!(bound.fits(
+        "ctime = <CTIME> <jsdl>",
+        "ctime = Fri Nov 20 10:20:21 2026 <jsdl>"
+    ));
     assert!(!bound.fits("t = <HHMMSS>", "t = 0:00:01"));
-    assert_eq!(bound.filled("qstat <J1> '<J3>[]' < x"), "qstat 1001 '88888[]' < x");
-    assert!(bound.begins("qsub: Unknown node ", "qsub: Unknown node: x") && !bound.begins("qsub: Un", "qsub: Unknown"));
+    assert_eq!(
+        bound.filled("qstat <J1> '<J3>[]' < x"),
+        "qstat 1001 '88888[]' < x"
+    );
+    assert!(
+        bound.begins("qsub: Unknown node ", "qsub: Unknown node: x")
+            && !bound.begins("qsub: Un", "qsub: Unknown")
+    );
 }

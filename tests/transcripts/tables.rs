@@ -1,4 +1,5 @@
-//! The two tables beside this file: what the recorder did between blocks, and which blocks differ and why.
+//! The two tables beside this file: what the recorder did between blocks, and which blocks differ
+//! and why.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +19,14 @@ pub enum Direction {
     Wait(u64),
 }
 
-/// The directions of `directions.txt`, by the block before which they are followed. Line 0 of file 0 is before
-/// every file, line 0 of another before this one.
+/// The directions of `directions.txt`, by the block before which they are followed. Line 0 of file
+/// 0 is before every file, line 0 of another before this one.
 pub fn directions() -> BTreeMap<Place, Vec<Direction>> {
     let mut found: BTreeMap<Place, Vec<Direction>> = BTreeMap::new();
-    for line in include_str!("directions.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in include_str!("directions.txt")
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         let (place, rest) = line.split_once(' ').expect(line);
         let (file, at) = place.split_once(':').unwrap_or((place, "0"));
         let (verb, rest) = rest.split_once(' ').expect(line);
@@ -33,9 +37,15 @@ pub fn directions() -> BTreeMap<Place, Vec<Direction>> {
                 Direction::Means(text.into(), command.into())
             }
             "wait" => Direction::Wait(rest.parse().expect(line)),
-            who => Direction::Run { who: who.into(), command: rest.into() },
+            who => Direction::Run {
+                who: who.into(),
+                command: rest.into(),
+            },
         };
-        found.entry((file.parse().expect(line), at.parse().expect(line))).or_default().push(direction);
+        found
+            .entry((file.parse().expect(line), at.parse().expect(line)))
+            .or_default()
+            .push(direction);
     }
     found
 }
@@ -59,10 +69,16 @@ impl Reason {
 pub fn differences() -> BTreeMap<Place, Reason> {
     let mut found = BTreeMap::new();
     let mut reason = None;
-    for line in include_str!("differences.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in include_str!("differences.txt")
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         let (before, behind) = line.split_once(':').expect(line);
         if !line.starts_with(' ') {
-            reason = Some(Reason { category: before.into(), text: behind.trim().into() });
+            reason = Some(Reason {
+                category: before.into(),
+                text: behind.trim().into(),
+            });
             continue;
         }
         let file: u8 = before.trim().parse().expect(line);

@@ -21,15 +21,31 @@ pub enum Verdict {
 /// Compares; None stands for a command that does not end.
 pub fn verdict(block: &Block, done: Option<&Done>, bindings: &mut Bindings) -> Verdict {
     let (Some(done), Some(code)) = (done, block.code) else {
-        return if done.is_none() && block.code.is_none() { Verdict::Same } else { Verdict::Differs };
+        return if done.is_none() && block.code.is_none() {
+            Verdict::Same
+        } else {
+            Verdict::Differs
+        };
     };
-    let mut fit = |wanted: &str, said: &str| rows(wanted, said, bindings).iter().all(|row| matches!(row, Row::Same(_)));
+    let mut fit = |wanted: &str, said: &str| {
+        rows(wanted, said, bindings)
+            .iter()
+            .all(|row| matches!(row, Row::Same(_)))
+    };
     let wanted = without_usage(&expected(&block.out));
     let out = fit(&wanted, &as_if_today(&wanted, &without_usage(&done.out)));
-    let (wanted, said) = (without_usage(&expected(&block.err)), without_usage(&done.err));
+    let (wanted, said) = (
+        without_usage(&expected(&block.err)),
+        without_usage(&done.err),
+    );
     let needs_no_usage = wanted.ends_with("<USAGE>\n");
-    let same = fit(&wanted, &said) || (needs_no_usage && fit(usage_apart(&wanted), usage_apart(&said)));
-    match (out && code == done.code, same, says_all(&wanted, &said, bindings)) {
+    let same =
+        fit(&wanted, &said) || (needs_no_usage && fit(usage_apart(&wanted), usage_apart(&said)));
+    match (
+        out && code == done.code,
+        same,
+        says_all(&wanted, &said, bindings),
+    ) {
         (true, true, _) => Verdict::Same,
         (true, false, true) => Verdict::SaysMore,
         _ => Verdict::Differs,
@@ -38,25 +54,39 @@ pub fn verdict(block: &Block, done: Option<&Done>, bindings: &mut Bindings) -> V
 
 /// What was recorded, with names as they are here, and a placeholder for what is of the machine.
 pub fn expected(text: &str) -> String {
-    let text = text.replace("<EXEC>", EXEC).replace("<PBSHOME>", PBSHOME).replace("<OVL>", SCRATCH);
-    let text =
-        text.replace("23.06.06", "<VERSION>").replace("pcpus = 2", "pcpus = <N>").replace("pcpus=2", "pcpus=<N>");
+    let text = text
+        .replace("<EXEC>", EXEC)
+        .replace("<PBSHOME>", PBSHOME)
+        .replace("<OVL>", SCRATCH);
+    let text = text
+        .replace("23.06.06", "<VERSION>")
+        .replace("pcpus = 2", "pcpus = <N>")
+        .replace("pcpus=2", "pcpus=<N>");
     let text = text.replace("Sat 11:28", "<DAY H:M>");
     let text = ["11:28", "11:38", "12:28", "12:29"]
         .iter()
-        .fold(text, |text, moment| text.replace(&format!("Today {moment}"), "Today <H:M>"));
+        .fold(text, |text, moment| {
+            text.replace(&format!("Today {moment}"), "Today <H:M>")
+        });
     text.split_inclusive('\n').map(measured).collect()
 }
 
-/// Reservations that were recorded began and ended on one day. Late in the evening ours do so on the next, which is
-/// told by its name: of a line that should say `Today` before or after a length, the same with that.
+/// Reservations that were recorded began and ended on one day. Late in the evening ours do so on
+/// the next, which is told by its name: of a line that should say `Today` before or after a length,
+/// the same with that.
 fn as_if_today(wanted: &str, said: &str) -> String {
     let line = |(wanted, said): (&str, &str)| {
-        let (wanted, mut said) =
-            (wanted.split(" / ").collect::<Vec<_>>(), said.split(" / ").map(String::from).collect::<Vec<_>>());
+        let (wanted, mut said) = (
+            wanted.split(" / ").collect::<Vec<_>>(),
+            said.split(" / ").map(String::from).collect::<Vec<_>>(),
+        );
         if let ([before, _, after], [start, _, end]) = (&wanted[..], &mut said[..]) {
             let at = start.len().saturating_sub("  Sun 00:31".len());
-            if before.ends_with("Today <H:M>") && start.get(at..).is_some_and(|moment| moment.starts_with("  ")) {
+            if before.ends_with("Today <H:M>")
+                && start
+                    .get(at..)
+                    .is_some_and(|moment| moment.starts_with("  "))
+            {
                 start.replace_range(at..at + "  Sun".len(), "Today");
             }
             if after.starts_with("Today <H:M>") && end.get(9..11) == Some("  ") {
@@ -71,10 +101,17 @@ fn as_if_today(wanted: &str, said: &str) -> String {
 
 /// A line of JSON with a figure that was measured has a placeholder for it.
 fn measured(line: &str) -> String {
-    let Some((key, value)) = line.split_once(":\t").filter(|(key, _)| key.starts_with("\t\t\t")) else {
+    let Some((key, value)) = line
+        .split_once(":\t")
+        .filter(|(key, _)| key.starts_with("\t\t\t"))
+    else {
         return line.to_string();
     };
-    let end = if value.trim_end().ends_with(',') { ",\n" } else { "\n" };
+    let end = if value.trim_end().ends_with(',') {
+        ",\n"
+    } else {
+        "\n"
+    };
     let is_short = value.starts_with("\"00:00:") && key == "\t\t\t\t\"walltime\"";
     match key.trim_start() {
         "\"mem\"" | "\"vmem\"" if value.contains("kb\"") && !value.contains("1048576") => {
@@ -88,8 +125,12 @@ fn measured(line: &str) -> String {
 
 /// Usage and help texts are ours (decision 8): one mark stands for them.
 fn without_usage(text: &str) -> String {
-    let is_usage = |line: &&str| line.to_ascii_lowercase().starts_with("usage:") || *line == "<USAGE>";
-    let kept: Vec<&str> = text.split_inclusive('\n').take_while(|line| !is_usage(&line.trim_end())).collect();
+    let is_usage =
+        |line: &&str| line.to_ascii_lowercase().starts_with("usage:") || *line == "<USAGE>";
+    let kept: Vec<&str> = text
+        .split_inclusive('\n')
+        .take_while(|line| !is_usage(&line.trim_end()))
+        .collect();
     let is_all = kept.len() == text.split_inclusive('\n').count();
     kept.concat() + if is_all { "" } else { "<USAGE>\n" }
 }
@@ -118,8 +159,16 @@ pub fn difference(
     if verdict == Verdict::Same {
         return String::new();
     }
-    let mut text = format!("@@ {} {:?}\n{}$ {}\n", block.line, verdict, block.who, bindings.named(command));
-    let (code, out, err) = done.map_or((None, "", ""), |done| (Some(done.code), &done.out, &done.err));
+    let mut text = format!(
+        "@@ {} {:?}\n{}$ {}\n",
+        block.line,
+        verdict,
+        block.who,
+        bindings.named(command)
+    );
+    let (code, out, err) = done.map_or((None, "", ""), |done| {
+        (Some(done.code), &done.out, &done.err)
+    });
     for (mark, recorded, said) in [("", &block.out, out), ("2> ", &block.err, err)] {
         for row in rows(&expected(recorded), said, bindings) {
             let _ = match row {

@@ -1,7 +1,7 @@
 //! The setting of the recordings: a host `head` with its own users, folders and processes.
 //!
-//! Namespaces of the kernel make it, so that users may be called `alice` and `bob` and files lie where they lay
-//! for the recorder, whatever the machine has. Only root can make them.
+//! Namespaces of the kernel make it, so that users may be called `alice` and `bob` and files lie
+//! where they lay for the recorder, whatever the machine has. Only root can make them.
 
 use crate::support::sandbox::{Done, bin, is_root};
 use nix::sys::signal::{Signal, killpg};
@@ -50,10 +50,14 @@ pub fn missing() -> Option<String> {
     if !is_root() {
         return Some("making users and hosts needs root".into());
     }
-    let tried = Command::new("unshare").args(["--mount", "--uts", "--ipc", "--pid", "--fork", "true"]).output();
+    let tried = Command::new("unshare")
+        .args(["--mount", "--uts", "--ipc", "--pid", "--fork", "true"])
+        .output();
     let is_able = tried.is_ok_and(|output| output.status.success());
     let tools = ["nsenter", "setpriv", "bash"].into_iter();
-    let lacking = tools.filter(|tool| Command::new(tool).arg("--version").output().is_err()).collect::<Vec<_>>();
+    let lacking = tools
+        .filter(|tool| Command::new(tool).arg("--version").output().is_err())
+        .collect::<Vec<_>>();
     match (is_able, lacking.as_slice()) {
         (true, []) => None,
         (false, _) => Some("`unshare` cannot make namespaces here".into()),
@@ -64,10 +68,21 @@ pub fn missing() -> Option<String> {
 impl World {
     /// A world whose `lanai.toml` this is. Nothing runs in it yet.
     pub fn new(config: &str) -> World {
-        let folder = tempfile::Builder::new().prefix("lanai-world-").tempdir().unwrap();
+        let folder = tempfile::Builder::new()
+            .prefix("lanai-world-")
+            .tempdir()
+            .unwrap();
         furnish(folder.path(), config);
         let mut init = Command::new("unshare")
-            .args(["--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"])
+            .args([
+                "--mount",
+                "--uts",
+                "--ipc",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+            ])
             .args(["/bin/bash", "-c", BUILD, "build"])
             .arg(folder.path())
             .arg(bin("qsub").parent().unwrap())
@@ -76,10 +91,17 @@ impl World {
             .spawn()
             .unwrap();
         let mut said = String::new();
-        BufReader::new(init.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+        BufReader::new(init.stdout.as_mut().unwrap())
+            .read_line(&mut said)
+            .unwrap();
         assert_eq!(said, "ready\n", "the world is there");
-        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", init.id())).unwrap();
-        World { folder, init, inner: children.split_whitespace().next().unwrap().parse().unwrap() }
+        let children =
+            fs::read_to_string(format!("/proc/{0}/task/{0}/children", init.id())).unwrap();
+        World {
+            folder,
+            init,
+            inner: children.split_whitespace().next().unwrap().parse().unwrap(),
+        }
     }
 
     /// A file or folder of this world, as seen from outside.
@@ -91,8 +113,15 @@ impl World {
     pub fn run(&self, who: &str, command: &str, limit: Duration) -> Option<Done> {
         let [mut out, mut err] = [(); 2].map(|()| tempfile::tempfile().unwrap());
         let mut entered = self.entered(who);
-        entered.args(["/bin/bash", "-c", command]).process_group(0).stdin(Stdio::null());
-        let mut child = entered.stdout(out.try_clone().unwrap()).stderr(err.try_clone().unwrap()).spawn().unwrap();
+        entered
+            .args(["/bin/bash", "-c", command])
+            .process_group(0)
+            .stdin(Stdio::null());
+        let mut child = entered
+            .stdout(out.try_clone().unwrap())
+            .stderr(err.try_clone().unwrap())
+            .spawn()
+            .unwrap();
         let code = ended(&mut child, limit);
         let read = |file: &mut fs::File| {
             let mut bytes = Vec::new();
@@ -100,30 +129,64 @@ impl World {
             file.read_to_end(&mut bytes).unwrap();
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        Some(Done { code: code?, out: read(&mut out), err: read(&mut err) })
+        Some(Done {
+            code: code?,
+            out: read(&mut out),
+            err: read(&mut err),
+        })
     }
 
     /// The same for what must go well.
     #[track_caller]
     pub fn ok(&self, who: &str, command: &str) -> String {
         let done = self.run(who, command, Duration::from_secs(20));
-        done.unwrap_or_else(|| panic!("{command} does not end")).ok()
+        done.unwrap_or_else(|| panic!("{command} does not end"))
+            .ok()
     }
 
     /// What enters this world as a user, with nothing in the environment but what the recorder had.
     fn entered(&self, who: &str) -> Command {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", "umask 022; exec \"$@\"", "enter", "nsenter", "--mount", "--uts", "--ipc", "--pid"]);
+        command.args([
+            "-c",
+            "umask 022; exec \"$@\"",
+            "enter",
+            "nsenter",
+            "--mount",
+            "--uts",
+            "--ipc",
+            "--pid",
+        ]);
         command.args(["--target", &self.inner.to_string(), "--"]);
         let user = USERS.iter().find(|(name, ..)| *name == who);
         if let Some((_, uid, gid)) = user {
-            command.args(["setpriv", &format!("--reuid={uid}"), &format!("--regid={gid}"), "--init-groups", "--"]);
+            command.args([
+                "setpriv",
+                &format!("--reuid={uid}"),
+                &format!("--regid={gid}"),
+                "--init-groups",
+                "--",
+            ]);
         }
         let home = user.map_or("/root".into(), |(name, ..)| format!("/home/{name}"));
         let work = user.map_or(SCRATCH.into(), |_| format!("{home}/w"));
-        command.args(["env", "-i", "-C", &work, &format!("HOME={home}"), &format!("LOGNAME={who}")]);
-        command.args([&format!("USER={who}"), "SHELL=/bin/bash", "LANG=C.UTF-8", &format!("MAIL=/var/mail/{who}")]);
-        command.arg(format!("PATH={EXEC}/bin:{EXEC}/sbin:/usr/local/bin:/usr/bin:/bin"));
+        command.args([
+            "env",
+            "-i",
+            "-C",
+            &work,
+            &format!("HOME={home}"),
+            &format!("LOGNAME={who}"),
+        ]);
+        command.args([
+            &format!("USER={who}"),
+            "SHELL=/bin/bash",
+            "LANG=C.UTF-8",
+            &format!("MAIL=/var/mail/{who}"),
+        ]);
+        command.arg(format!(
+            "PATH={EXEC}/bin:{EXEC}/sbin:/usr/local/bin:/usr/bin:/bin"
+        ));
         command.arg(format!("PWD={work}"));
         command
     }
@@ -157,12 +220,23 @@ fn furnish(root: &Path, config: &str) {
         fs::set_permissions(root.join(path), Permissions::from_mode(mode)).unwrap();
     };
     folder("", 0o755);
-    for path in ["opt/pbs/bin", "opt/pbs/sbin", "home", "run", "var/spool", "tmp/recorded-in/mail"] {
+    for path in [
+        "opt/pbs/bin",
+        "opt/pbs/sbin",
+        "home",
+        "run",
+        "var/spool",
+        "tmp/recorded-in/mail",
+    ] {
         folder(path, 0o755);
     }
     folder("tmp", 0o1777);
     folder("var/tmp", 0o1777);
-    let copied = Command::new("cp").args(["-a", "/etc"]).arg(root).stderr(Stdio::null()).status();
+    let copied = Command::new("cp")
+        .args(["-a", "/etc"])
+        .arg(root)
+        .stderr(Stdio::null())
+        .status();
     copied.unwrap();
     let _ = fs::remove_dir_all(root.join("etc/profile.d"));
     let _ = fs::remove_file(root.join("etc/hostname"));
@@ -182,7 +256,10 @@ fn people(root: &Path) {
     };
     add("etc/group", "users1:x:61000:\nphys:x:61009:alice\n");
     for (name, uid, gid) in USERS {
-        add("etc/passwd", &format!("{name}:x:{uid}:{gid}::/home/{name}:/bin/bash\n"));
+        add(
+            "etc/passwd",
+            &format!("{name}:x:{uid}:{gid}::/home/{name}:/bin/bash\n"),
+        );
         let work = format!("home/{name}/w");
         fs::create_dir_all(root.join(&work)).unwrap();
         for (script, text) in [

@@ -12,7 +12,9 @@ const MANY: usize = 1_000_000;
 
 /// Measures it, jobs started without a login shell.
 pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
-    let rates = (0..scale.repeats).map(|_| released(scale)).collect::<Result<Vec<_>>>()?;
+    let rates = (0..scale.repeats)
+        .map(|_| released(scale))
+        .collect::<Result<Vec<_>>>()?;
     report.add(Figure {
         what: format!("an array of {}, released", scale.jobs),
         unit: "/s",
@@ -22,7 +24,10 @@ pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()
         better: Better::More,
     });
     let (submit, memory) = many()?;
-    for (what, unit, value, target) in [("qsub of", "ms", submit, 50.0), ("schedd's memory for", "MiB", memory, 10.0)] {
+    for (what, unit, value, target) in [
+        ("qsub of", "ms", submit, 50.0),
+        ("schedd's memory for", "MiB", memory, 10.0),
+    ] {
         report.add(Figure {
             what: format!("{what} an array of {MANY}"),
             unit,

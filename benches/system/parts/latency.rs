@@ -14,7 +14,9 @@ const ONES: usize = 20;
 /// Measures it.
 pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
     let stage = Stage::begin(false)?;
-    let times = (0..ONES * scale.repeats).map(|number| one(&stage, number)).collect::<Result<Vec<_>>>()?;
+    let times = (0..ONES * scale.repeats)
+        .map(|number| one(&stage, number))
+        .collect::<Result<Vec<_>>>()?;
     for (name, share, target) in [("p50", 0.5, 5.0), ("p95", 0.95, 8.0)] {
         report.add(Figure {
             what: format!("submit to start, idle system, {name}"),
@@ -33,5 +35,10 @@ fn one(stage: &Stage, number: usize) -> Result<f64> {
     thread::sleep(Duration::from_millis(20 + (number as u64 * 37) % 61));
     let before = wall();
     must(&mut stage.qsub(number))?;
-    Ok(stage.stamps(number + 1)?.last().copied().unwrap_or(f64::NAN) - before)
+    Ok(stage
+        .stamps(number + 1)?
+        .last()
+        .copied()
+        .unwrap_or(f64::NAN)
+        - before)
 }

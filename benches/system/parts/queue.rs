@@ -24,27 +24,55 @@ pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()
     let empty = stage.memory()?;
     let (jobs, long) = (scale.jobs * 10, scale.jobs * 100);
     fill(&stage, jobs)?;
-    let memory = |what, value, target| Figure { what, unit: "MiB", value, limit: None, target, better: Better::Less };
+    let memory = |what, value, target| Figure {
+        what,
+        unit: "MiB",
+        value,
+        limit: None,
+        target,
+        better: Better::Less,
+    };
     report.add(memory("schedd's memory, empty".into(), empty, None));
-    report.add(memory(format!("schedd's memory, {jobs} queued"), stage.memory()?, Some(25.0)));
+    report.add(memory(
+        format!("schedd's memory, {jobs} queued"),
+        stage.memory()?,
+        Some(25.0),
+    ));
     for (what, arguments, target, count) in [
         ("qstat of all", vec![], 30.0, LISTINGS),
-        ("qstat -f -F json of all", vec!["-f", "-F", "json"], 48.0, LISTINGS),
+        (
+            "qstat -f -F json of all",
+            vec!["-f", "-F", "json"],
+            48.0,
+            LISTINGS,
+        ),
         ("qstat of one", vec!["5"], 3.0, SINGLES),
     ] {
         let time = listing(&stage, &arguments, count * scale.repeats)?;
         let what = format!("{what}, {jobs} queued");
         let limit = Some(limits.start_ours);
-        report.add(Figure { what, unit: "ms", value: time, limit, target: Some(target), better: Better::Less });
+        report.add(Figure {
+            what,
+            unit: "ms",
+            value: time,
+            limit,
+            target: Some(target),
+            better: Better::Less,
+        });
     }
     fill(&stage, long - jobs)?;
-    report.add(memory(format!("schedd's memory, {long} queued"), stage.memory()?, Some(150.0)));
+    report.add(memory(
+        format!("schedd's memory, {long} queued"),
+        stage.memory()?,
+        Some(150.0),
+    ));
     stage.end()
 }
 
 fn listing(stage: &Stage, arguments: &[&str], count: usize) -> Result<f64> {
     let one = |_| {
-        let (time, done) = timed(|| must(stage.ours("qstat").args(arguments).stdout(Stdio::null())));
+        let (time, done) =
+            timed(|| must(stage.ours("qstat").args(arguments).stdout(Stdio::null())));
         done.map(|()| time)
     };
     Ok(median(&(0..count).map(one).collect::<Result<Vec<_>>>()?))
@@ -70,7 +98,9 @@ fn fill(stage: &Stage, jobs: usize) -> Result<()> {
 }
 
 fn submission(number: usize) -> Result<Submission> {
-    let environ = format!("PBS_O_HOME=/home/ann\0PBS_O_PATH=/usr/bin:/bin\0PBS_O_SHELL=/bin/sh\0ID={number}\0");
+    let environ = format!(
+        "PBS_O_HOME=/home/ann\0PBS_O_PATH=/usr/bin:/bin\0PBS_O_SHELL=/bin/sh\0ID={number}\0"
+    );
     Ok(Submission {
         token: lanai::sys::process::random()?,
         settings: vec![

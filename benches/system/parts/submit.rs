@@ -23,15 +23,43 @@ pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()
     };
     let times = ones(scale, &stage)?;
     let least = limits.submit();
-    report.add(figure("one submit, p50", "ms", quantile(&times, 0.5), least, 1.0, Better::Less));
+    report.add(figure(
+        "one submit, p50",
+        "ms",
+        quantile(&times, 0.5),
+        least,
+        1.0,
+        Better::Less,
+    ));
     report.add(Figure {
         target: None,
-        ..figure("one submit, p95", "ms", quantile(&times, 0.95), least, 0.0, Better::Less)
+        ..figure(
+            "one submit, p95",
+            "ms",
+            quantile(&times, 0.95),
+            least,
+            0.0,
+            Better::Less,
+        )
     });
     let rate = rate(scale, &stage, 1)?;
-    report.add(figure("submits one after another", "/s", rate, 1000.0 / least, 800.0, Better::More));
+    report.add(figure(
+        "submits one after another",
+        "/s",
+        rate,
+        1000.0 / least,
+        800.0,
+        Better::More,
+    ));
     let rate = self::rate(scale, &stage, 4)?;
-    report.add(figure("submits, 4 at once", "/s", rate, limits.start_ours_rate, 1500.0, Better::More));
+    report.add(figure(
+        "submits, 4 at once",
+        "/s",
+        rate,
+        limits.start_ours_rate,
+        1500.0,
+        Better::More,
+    ));
     stage.end()
 }
 
@@ -48,5 +76,7 @@ fn rate(scale: &Scale, stage: &Stage, submitters: usize) -> Result<f64> {
         let (time, done) = timed(|| stage.submit(scale.jobs, submitters));
         done.map(|()| scale.jobs as f64 * 1000.0 / time)
     };
-    Ok(median(&(0..scale.repeats).map(one).collect::<Result<Vec<_>>>()?))
+    Ok(median(
+        &(0..scale.repeats).map(one).collect::<Result<Vec<_>>>()?,
+    ))
 }

@@ -22,18 +22,39 @@ struct Run {
 /// Measures it, jobs started without a login shell.
 pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
     let runs = repeated(scale, false, flowing)?;
-    add(report, "submitted by 4", &runs, limits.pair_rate, Some((500.0, 5.0)));
+    add(
+        report,
+        "submitted by 4",
+        &runs,
+        limits.pair_rate,
+        Some((500.0, 5.0)),
+    );
     let runs = repeated(scale, false, released)?;
-    add(report, "queued, then released", &runs, limits.shepherd_rate, Some((700.0, 2.0)));
+    add(
+        report,
+        "queued, then released",
+        &runs,
+        limits.shepherd_rate,
+        Some((700.0, 2.0)),
+    );
     Ok(())
 }
 
 /// Measures it, jobs started by their owner's login shell, as PBS does: what that shell reads first
 /// is the machine's own business, and may take long, so there are fewer of them.
 pub fn measure_login(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
-    let fewer = Scale { jobs: (scale.jobs / 10).max(10), ..scale.clone() };
+    let fewer = Scale {
+        jobs: (scale.jobs / 10).max(10),
+        ..scale.clone()
+    };
     let runs = repeated(&fewer, true, released)?;
-    add(report, "queued, then released, login shell", &runs, limits.login_rate, None);
+    add(
+        report,
+        "queued, then released, login shell",
+        &runs,
+        limits.login_rate,
+        None,
+    );
     Ok(())
 }
 
@@ -52,9 +73,30 @@ fn add(report: &mut Report, how: &str, runs: &[Run], limit: f64, target: Option<
         better,
     };
     let (rate, all) = target.unzip();
-    report.add(figure("jobs", "/s", middle(|run| run.rate), Some(limit), rate, Better::More));
-    report.add(figure("processor time of 1,000 jobs", "s", middle(|run| run.all), None, all, Better::Less));
-    report.add(figure("schedd's own of 1,000 jobs", "s", middle(|run| run.schedd), None, None, Better::Less));
+    report.add(figure(
+        "jobs",
+        "/s",
+        middle(|run| run.rate),
+        Some(limit),
+        rate,
+        Better::More,
+    ));
+    report.add(figure(
+        "processor time of 1,000 jobs",
+        "s",
+        middle(|run| run.all),
+        None,
+        all,
+        Better::Less,
+    ));
+    report.add(figure(
+        "schedd's own of 1,000 jobs",
+        "s",
+        middle(|run| run.schedd),
+        None,
+        None,
+        Better::Less,
+    ));
 }
 
 /// From the first submit to the last start.
@@ -76,7 +118,10 @@ fn released(scale: &Scale, login: bool) -> Result<Run> {
     stage.open_gate()?;
     let run = finish(scale, stage, begun, before)?;
     // Nobody reaped schedd before, so what it spent on the submits is in the account, too.
-    Ok(Run { all: run.all - before.1 * per_thousand(scale), ..run })
+    Ok(Run {
+        all: run.all - before.1 * per_thousand(scale),
+        ..run
+    })
 }
 
 fn finish(scale: &Scale, stage: Stage, begun: f64, (all, schedd): (f64, f64)) -> Result<Run> {

@@ -1,5 +1,5 @@
-//! `qstat --cycles`: the last looks of the scheduler, and why it looked (Q1, X2). A schedd that runs is
-//! asked, so that none is missing; else the spool knows.
+//! `qstat --cycles`: the last looks of the scheduler, and why it looked (Q1, X2). A schedd that
+//! runs is asked, so that none is missing; else the spool knows.
 
 use super::super::exit::Failure;
 use super::super::json::Document;
@@ -27,7 +27,9 @@ const HEADS: [Head; 7] = [
 /// What is told of all that are known, the first first.
 pub fn shown(json: bool) -> Result<Vec<u8>, Failure> {
     let home = Home::find()?;
-    let running = Client::reach(&home).ok().map(|client| Source::Schedd(Box::new(client)));
+    let running = Client::reach(&home)
+        .ok()
+        .map(|client| Source::Schedd(Box::new(client)));
     let mut source = running.map_or_else(|| Source::open(&home), Ok)?;
     let answers = source.ask(&Question::Cycles)?;
     Ok(match json {
@@ -56,7 +58,10 @@ fn text(server: &ServerFacts, cycles: &[CycleRecord]) -> String {
 
 fn document(server: &ServerFacts, cycles: &[CycleRecord]) -> Vec<u8> {
     let mut document = Document::begin(&sheet::preamble(server, clock::wall()));
-    document.fact("Cycles", &cycles.iter().map(|cycle| data(server, cycle)).collect());
+    document.fact(
+        "Cycles",
+        &cycles.iter().map(|cycle| data(server, cycle)).collect(),
+    );
     document.end()
 }
 
@@ -92,21 +97,46 @@ mod tests {
 
     #[test]
     fn cycles_are_told_in_columns_and_in_json() {
-        let first = vec![Trigger::SlotFree("n1".into()), Trigger::Job(Turn::Shove, JobId::job(3))];
+        let first = vec![
+            Trigger::SlotFree("n1".into()),
+            Trigger::Job(Turn::Shove, JobId::job(3)),
+        ];
         let triggers = Triggers { first, more: 2 };
-        let cycle =
-            CycleRecord { number: 41, at: SUBMITTED, triggers, considered: 7, started: 1, preempted: 0, took: 1250 };
+        let cycle = CycleRecord {
+            number: 41,
+            at: SUBMITTED,
+            triggers,
+            considered: 7,
+            started: 1,
+            preempted: 0,
+            took: 1250,
+        };
         let server = example::server();
         let text = text(&server, std::slice::from_ref(&cycle));
         let mut lines = text.lines();
         let head = lines.next().unwrap();
-        assert_eq!(head, "Cycle When                     Jobs Started Preempted Took ms Trigger");
+        assert_eq!(
+            head,
+            "Cycle When                     Jobs Started Preempted Took ms Trigger"
+        );
         let row = lines.nth(1).unwrap();
-        assert!(row.starts_with("   41 ") && row.contains("    7       1         0   1.250 "), "{text}");
+        assert!(
+            row.starts_with("   41 ") && row.contains("    7       1         0   1.250 "),
+            "{text}"
+        );
         assert!(row.ends_with("slot_free:n1, shove:3 and 2 more"), "{text}");
         let data = data(&server, &cycle);
-        assert_eq!(data["triggers"][0], json!({"trigger": "slot_free", "host": "n1"}));
-        assert_eq!(data["triggers"][1], json!({"trigger": "shove", "job": "3.head"}));
-        assert_eq!((&data["microseconds"], &data["more_triggers"]), (&json!(1250), &json!(2)));
+        assert_eq!(
+            data["triggers"][0],
+            json!({"trigger": "slot_free", "host": "n1"})
+        );
+        assert_eq!(
+            data["triggers"][1],
+            json!({"trigger": "shove", "job": "3.head"})
+        );
+        assert_eq!(
+            (&data["microseconds"], &data["more_triggers"]),
+            (&json!(1250), &json!(2))
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What pools and operations are owed of what is there now, and who starves: a table of `qstat --shares`, and a
-//! sentence of `qstat --why`.
+//! What pools and operations are owed of what is there now, and who starves: a table of `qstat
+//! --shares`, and a sentence of `qstat --why`.
 
 use super::columns::{self, Head};
 use crate::model::owed::{Claimant, Owed, Status};
@@ -24,7 +24,12 @@ pub fn text(all: &[Owed], server: &ServerFacts) -> String {
     }
     let row = |owed: &Owed| {
         [
-            format!("{:width$}{}", "", name(owed, server), width = 2 * owed.pools.len()),
+            format!(
+                "{:width$}{}",
+                "",
+                name(owed, server),
+                width = 2 * owed.pools.len()
+            ),
             percent(owed.fair),
             percent(owed.used),
             satisfaction(owed).map_or("--".into(), |part| format!("{part:.2}")),
@@ -34,14 +39,26 @@ pub fn text(all: &[Owed], server: &ServerFacts) -> String {
         ]
     };
     let rows: Vec<[String; 7]> = all.iter().map(row).collect();
-    format!("\nfair shares of the cluster now\n{}", columns::table(&HEADS, &rows))
+    format!(
+        "\nfair shares of the cluster now\n{}",
+        columns::table(&HEADS, &rows)
+    )
 }
 
 /// What there is to say of a waiting job's operation.
 pub fn sentence(owed: &Owed, server: &ServerFacts) -> String {
-    let of = owed.resource.as_ref().map_or(String::new(), |resource| format!(" of {resource}"));
-    let has = format!("it has {}{of}, its fair share is {}", percent(owed.used), percent(owed.fair));
-    let Some(since) = since(owed, server) else { return format!("{has}: it is not below that") };
+    let of = owed
+        .resource
+        .as_ref()
+        .map_or(String::new(), |resource| format!(" of {resource}"));
+    let has = format!(
+        "it has {}{of}, its fair share is {}",
+        percent(owed.used),
+        percent(owed.fair)
+    );
+    let Some(since) = since(owed, server) else {
+        return format!("{has}: it is not below that");
+    };
     match owed.status {
         Status::Normal => has,
         Status::Below => format!("{has}: below that since {since}, not for long enough to starve"),
@@ -55,7 +72,11 @@ pub fn data(owed: &Owed, server: &ServerFacts) -> Value {
     let (pool, operation, jobs) = match &owed.who {
         Claimant::Pool(name) => (Some(name), None, None),
         Claimant::Operation(job) => (owed.pools.first(), Some(job.full(&server.name)), Some(1)),
-        Claimant::Alike(job, number) => (owed.pools.first(), Some(job.full(&server.name)), Some(*number)),
+        Claimant::Alike(job, number) => (
+            owed.pools.first(),
+            Some(job.full(&server.name)),
+            Some(*number),
+        ),
     };
     json!({
         "pool": pool,
@@ -75,7 +96,9 @@ fn name(owed: &Owed, server: &ServerFacts) -> String {
     match &owed.who {
         Claimant::Pool(name) => name.clone(),
         Claimant::Operation(job) | Claimant::Alike(job, 1) => job.full(&server.name),
-        Claimant::Alike(job, number) => format!("{} and {} more", job.full(&server.name), number - 1),
+        Claimant::Alike(job, number) => {
+            format!("{} and {} more", job.full(&server.name), number - 1)
+        }
     }
 }
 
@@ -101,7 +124,15 @@ mod tests {
     fn owed(who: Claimant, pools: &[&str], status: Status) -> Owed {
         let pools = pools.iter().map(|pool| pool.to_string()).collect();
         let since = (status != Status::Normal).then_some(example::SUBMITTED);
-        Owed { who, pools, fair: 0.5, used: 0.25, resource: Some("ncpus".into()), status, since }
+        Owed {
+            who,
+            pools,
+            fair: 0.5,
+            used: 0.25,
+            resource: Some("ncpus".into()),
+            status,
+            since,
+        }
     }
 
     #[test]
@@ -118,14 +149,27 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "fair shares of the cluster now");
         assert!(lines[4].starts_with("prod "), "{text}");
-        let words = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>().join(" ");
+        let words = |line: &str| {
+            line.split_whitespace()
+                .map(String::from)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
         let full = id.full(&server.name);
-        assert_eq!(words(lines[5]), words(&format!("{full} 50.00% 25.00% 0.50 ncpus starving {since}")));
-        assert!(lines[6].contains(&format!("{} and 2 more", JobId::job(9).full(&server.name))), "{text}");
+        assert_eq!(
+            words(lines[5]),
+            words(&format!("{full} 50.00% 25.00% 0.50 ncpus starving {since}"))
+        );
+        assert!(
+            lines[6].contains(&format!("{} and 2 more", JobId::job(9).full(&server.name))),
+            "{text}"
+        );
         assert!(super::text(&[], &server).is_empty());
         assert_eq!(
             sentence(&all[1], &server),
-            format!("it has 25.00% of ncpus, its fair share is 50.00%: below that since {since}, it starves")
+            format!(
+                "it has 25.00% of ncpus, its fair share is 50.00%: below that since {since}, it starves"
+            )
         );
         let data = data(&all[2], &server);
         assert_eq!(

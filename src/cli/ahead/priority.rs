@@ -1,5 +1,5 @@
-//! `qstat --priority`: what jobs are worth, made of what, and whose turn comes when. What Slurm's users know
-//! as `sprio`.
+//! `qstat --priority`: what jobs are worth, made of what, and whose turn comes when. What Slurm's
+//! users know as `sprio`.
 
 use super::super::attributes::{Attributes, Shown};
 use super::super::comment;
@@ -25,26 +25,45 @@ pub fn queue(inquiry: &mut Inquiry, json: bool, out: &mut dyn Write) -> Result<(
     }
     let (mut listed, mut places, mut by) = (Vec::new(), 0, None);
     inquiry.parts(Ahead::Queue(Some(LISTED)), &mut |_, told| {
-        if let Told::Queue { all, formula, turns, .. } = told {
+        if let Told::Queue {
+            all,
+            formula,
+            turns,
+            ..
+        } = told
+        {
             (places, by) = (all, formula);
             listed.extend(turns);
         }
         Ok(())
     })?;
     let table = table(&listed, places, &inquiry.server.name);
-    out.write_all((table + &formula_line("", by.as_deref())).as_bytes()).map_err(Failure::from)
+    out.write_all((table + &formula_line("", by.as_deref())).as_bytes())
+        .map_err(Failure::from)
 }
 
 /// Each part is written before the next is read: the queue may be long.
 fn document_of_queue(inquiry: &mut Inquiry, out: &mut dyn Write) -> Result<(), Failure> {
     let mut document = inquiry.document();
     inquiry.parts(Ahead::Queue(None), &mut |inquiry, told| {
-        let Told::Queue { all, formula, turns, .. } = told else { return Ok(()) };
+        let Told::Queue {
+            all,
+            formula,
+            turns,
+            ..
+        } = told
+        else {
+            return Ok(());
+        };
         for turn in &turns {
             let mut data = data(turn);
             data["of"] = all.into();
             data["formula"] = formula.clone().into();
-            document.thing("Jobs", &turn.worth.job.full(&inquiry.server.name), &attributes(turn, data));
+            document.thing(
+                "Jobs",
+                &turn.worth.job.full(&inquiry.server.name),
+                &attributes(turn, data),
+            );
         }
         out.write_all(&document.take()).map_err(Failure::from)
     })?;
@@ -60,21 +79,43 @@ pub fn shown(
 ) -> Result<Vec<u8>, Failure> {
     let (mut waiting, mut all, mut formula) = (Vec::new(), 0, None);
     for told in inquiry.ask(Ahead::Places(ids.to_vec()))? {
-        if let Told::Placed { all: places, formula: by, places: some, .. } = told {
+        if let Told::Placed {
+            all: places,
+            formula: by,
+            places: some,
+            ..
+        } = told
+        {
             (all, formula) = (places, by);
             waiting.extend(some);
         }
     }
     let known: BTreeSet<JobId> = waiting.iter().map(|told| told.own.worth.job).collect();
-    let others: Vec<JobId> = ids.iter().filter(|id| !known.contains(id)).copied().collect();
+    let others: Vec<JobId> = ids
+        .iter()
+        .filter(|id| !known.contains(id))
+        .copied()
+        .collect();
     let records = inquiry.records(&others)?;
     let found: BTreeSet<JobId> = records.iter().map(|record| record.job.id).collect();
-    failures.extend(others.iter().filter(|id| !found.contains(id)).map(|id| inquiry.unknown(*id)));
-    let view = View { inquiry, all, formula };
+    failures.extend(
+        others
+            .iter()
+            .filter(|id| !found.contains(id))
+            .map(|id| inquiry.unknown(*id)),
+    );
+    let view = View {
+        inquiry,
+        all,
+        formula,
+    };
     if json {
         return Ok(view.document(&waiting, &records));
     }
-    let texts = waiting.iter().map(|told| view.text(told)).chain(records.iter().map(|record| view.other(record)));
+    let texts = waiting
+        .iter()
+        .map(|told| view.text(told))
+        .chain(records.iter().map(|record| view.other(record)));
     Ok(texts.collect::<Vec<_>>().join("\n").into_bytes())
 }
 
@@ -93,13 +134,23 @@ impl View<'_> {
 
     fn text(&self, told: &Neighbours) -> String {
         let Neighbours { own, above, below } = told;
-        let account = own.account.as_ref().map(|account| format!(", account {account}")).unwrap_or_default();
+        let account = own
+            .account
+            .as_ref()
+            .map(|account| format!(", account {account}"))
+            .unwrap_or_default();
         let (id, user, queue) = (self.id(own.worth.job), &own.user, &own.queue);
-        let mut out = format!("Job {id} of {user} in queue {queue}{account}: {} of {}\n", own.rank, self.all);
+        let mut out = format!(
+            "Job {id} of {user} in queue {queue}{account}: {} of {}\n",
+            own.rank, self.all
+        );
         out += &parts(&own.worth.parts);
         out += &formula_line("  ", self.formula.as_deref());
         if let Some(cluster) = &own.cluster {
-            let _ = writeln!(out, "  First:  on nodes of cluster {cluster}, before jobs of all other clusters");
+            let _ = writeln!(
+                out,
+                "  First:  on nodes of cluster {cluster}, before jobs of all other clusters"
+            );
         }
         if !own.precedence.is_empty() {
             let _ = writeln!(out, "  First:  {}", own.precedence);
@@ -107,12 +158,23 @@ impl View<'_> {
         let _ = writeln!(out, "  Score:  {}", short(own.worth.score));
         let neighbour = |turn: &Turn, comes_first: bool| {
             let differences = own.differences(turn);
-            let told: Vec<String> = differences.iter().map(|difference| sentence(difference, comes_first)).collect();
+            let told: Vec<String> = differences
+                .iter()
+                .map(|difference| sentence(difference, comes_first))
+                .collect();
             let (rank, id, score) = (turn.rank, self.id(turn.worth.job), short(turn.worth.score));
-            format!("{rank}, job {id} of {}, score {score}: {}", turn.user, told.join("; "))
+            format!(
+                "{rank}, job {id} of {}, score {score}: {}",
+                turn.user,
+                told.join("; ")
+            )
         };
-        let above = above.as_ref().map_or("nobody".to_string(), |turn| neighbour(turn, true));
-        let below = below.as_ref().map_or("nobody".to_string(), |turn| neighbour(turn, false));
+        let above = above
+            .as_ref()
+            .map_or("nobody".to_string(), |turn| neighbour(turn, true));
+        let below = below
+            .as_ref()
+            .map_or("nobody".to_string(), |turn| neighbour(turn, false));
         let _ = writeln!(out, "  Before: {above}\n  After:  {below}");
         out
     }
@@ -121,7 +183,12 @@ impl View<'_> {
     fn other(&self, record: &Record) -> String {
         let job = &record.job;
         let comment = comment::of(record, &self.inquiry.server);
-        let head = format!("Job {} of {} in queue {}: {comment}\n", self.id(job.id), job.owner.user, job.spec.queue);
+        let head = format!(
+            "Job {} of {} in queue {}: {comment}\n",
+            self.id(job.id),
+            job.owner.user,
+            job.spec.queue
+        );
         match job.life.run.as_ref().and_then(|run| run.score) {
             Some(score) => format!("{head}  Score:  {} when it started\n", short(score)),
             None => head,
@@ -199,7 +266,9 @@ fn difference(difference: &Difference) -> Value {
         Difference::SystemPriority(own, other) => {
             json!({ "name": Worth::SYSTEM_PRIORITY, "own": own, "other": other })
         }
-        Difference::Part(own, other) => json!({ "name": own.name, "own": own.counts(), "other": other.counts() }),
+        Difference::Part(own, other) => {
+            json!({ "name": own.name, "own": own.counts(), "other": other.counts() })
+        }
         Difference::Score(own, other) => json!({ "name": "score", "own": own, "other": other }),
         Difference::Place => json!({ "name": "place" }),
     }
@@ -213,16 +282,32 @@ fn sentence(difference: &Difference, comes_first: bool) -> String {
         (Difference::Cluster(own, other), _) => {
             format!("cluster {own} here, {other} there: each goes first on the nodes of its own")
         }
-        (Difference::Tier(own, other), _) => format!("{} here, {} there", or_nothing(own), or_nothing(other)),
+        (Difference::Tier(own, other), _) => {
+            format!("{} here, {} there", or_nothing(own), or_nothing(other))
+        }
         (Difference::SystemPriority(own, other), _) => {
             let said = |number: &Option<f64>| number.map_or("none".to_string(), short);
-            format!("{} {} here, {} there", Worth::SYSTEM_PRIORITY, said(own), said(other))
+            format!(
+                "{} {} here, {} there",
+                Worth::SYSTEM_PRIORITY,
+                said(own),
+                said(other)
+            )
         }
         (Difference::Part(own, other), _) => {
-            format!("{} {} here, {} there", own.name, short(own.counts()), short(other.counts()))
+            format!(
+                "{} {} here, {} there",
+                own.name,
+                short(own.counts()),
+                short(other.counts())
+            )
         }
-        (Difference::Score(own, other), true) => format!("{} is more than {}", short(*other), short(*own)),
-        (Difference::Score(own, other), false) => format!("{} is less than {}", short(*other), short(*own)),
+        (Difference::Score(own, other), true) => {
+            format!("{} is more than {}", short(*other), short(*own))
+        }
+        (Difference::Score(own, other), false) => {
+            format!("{} is less than {}", short(*other), short(*own))
+        }
         (Difference::Place, true) => "worth the same, and came first".to_string(),
         (Difference::Place, false) => "worth the same, and came later".to_string(),
     }
@@ -230,14 +315,22 @@ fn sentence(difference: &Difference, comes_first: bool) -> String {
 
 /// What goes before the score.
 fn or_nothing(precedence: &str) -> &str {
-    if precedence.is_empty() { "nothing before the score" } else { precedence }
+    if precedence.is_empty() {
+        "nothing before the score"
+    } else {
+        precedence
+    }
 }
 
 /// As many digits as say something.
 fn short(number: f64) -> String {
     let size = number.abs();
     if size != 0.0 && !(0.001..1e15).contains(&size) {
-        return if size.is_finite() { format!("{number:.2e}") } else { format!("{number}") };
+        return if size.is_finite() {
+            format!("{number:.2e}")
+        } else {
+            format!("{number}")
+        };
     }
     let text = format!("{number:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
@@ -245,27 +338,52 @@ fn short(number: f64) -> String {
 
 /// The formula of the order, as a line of its own; nothing where there is none.
 fn formula_line(indent: &str, formula: Option<&str>) -> String {
-    formula.map_or(String::new(), |formula| format!("{indent}Formula: {formula}\n"))
+    formula.map_or(String::new(), |formula| {
+        format!("{indent}Formula: {formula}\n")
+    })
 }
 
 /// Weights and products are shown where there are any: the terms of a formula have none.
 fn parts(parts: &[Part]) -> String {
-    let columns = if parts.iter().any(|part| part.weight.is_some()) { 5 } else { 3 };
+    let columns = if parts.iter().any(|part| part.weight.is_some()) {
+        5
+    } else {
+        3
+    };
     let row = |part: &Part| {
         let number = |number: Option<f64>| number.map_or("--".to_string(), short);
-        [part.name.clone(), part.input.clone(), short(part.factor), number(part.weight), number(part.product())]
+        [
+            part.name.clone(),
+            part.input.clone(),
+            short(part.factor),
+            number(part.weight),
+            number(part.product()),
+        ]
     };
     let rows: Vec<[String; 5]> = parts.iter().map(row).collect();
     let heads = ["Part", "Input", "Factor", "Weight", "Product"];
-    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).fold(heads[at].len(), usize::max);
+    let width = |at: usize| {
+        rows.iter()
+            .map(|row| row[at].chars().count())
+            .fold(heads[at].len(), usize::max)
+    };
     let [w0, w1, w2, w3, w4] = [0, 1, 2, 3, 4].map(width);
     let line = |row: [&str; 5]| {
         let [name, input, factor, weight, product] = row;
         let sum = format!("  {weight:>w3$}  {product:>w4$}");
-        format!("    {name:w0$}  {input:w1$}  {factor:>w2$}{}\n", if columns == 5 { &sum } else { "" })
+        format!(
+            "    {name:w0$}  {input:w1$}  {factor:>w2$}{}\n",
+            if columns == 5 { &sum } else { "" }
+        )
     };
-    let lines = rows.iter().map(|row| line(row.each_ref().map(String::as_str)));
-    if rows.is_empty() { String::new() } else { std::iter::once(line(heads)).chain(lines).collect() }
+    let lines = rows
+        .iter()
+        .map(|row| line(row.each_ref().map(String::as_str)));
+    if rows.is_empty() {
+        String::new()
+    } else {
+        std::iter::once(line(heads)).chain(lines).collect()
+    }
 }
 
 /// The first places, and how many there are beside them.
@@ -278,21 +396,43 @@ fn table(turns: &[Turn], all: u64, server: &str) -> String {
     }
     let is_by_cluster = turns.iter().any(|turn| turn.cluster.is_some());
     let clusters = is_by_cluster.then_some("Cluster");
-    let heads = ["Rank", "Job ID", "Username", "Account", "Queue", "Score"].into_iter().chain(names.iter().copied());
+    let heads = ["Rank", "Job ID", "Username", "Account", "Queue", "Score"]
+        .into_iter()
+        .chain(names.iter().copied());
     let heads = heads.chain(clusters);
     let row = |turn: &Turn| {
         let of = |name: &&str| turn.worth.parts.iter().find(|part| part.name == **name);
-        let products = names.iter().map(|name| of(name).map_or("--".to_string(), |part| short(part.counts())));
+        let products = names
+            .iter()
+            .map(|name| of(name).map_or("--".to_string(), |part| short(part.counts())));
         let account = turn.account.clone().unwrap_or_else(|| "--".to_string());
         let score = short(turn.worth.score);
-        let first =
-            [turn.rank.to_string(), turn.worth.job.full(server), turn.user.clone(), account, turn.queue.clone(), score];
+        let first = [
+            turn.rank.to_string(),
+            turn.worth.job.full(server),
+            turn.user.clone(),
+            account,
+            turn.queue.clone(),
+            score,
+        ];
         let cluster = turn.cluster.clone().filter(|_| is_by_cluster);
-        first.into_iter().chain(products).chain(cluster).collect::<Vec<String>>()
+        first
+            .into_iter()
+            .chain(products)
+            .chain(cluster)
+            .collect::<Vec<String>>()
     };
-    let mut out = if turns.is_empty() { String::new() } else { aligned(heads, turns.iter().map(row).collect()) };
+    let mut out = if turns.is_empty() {
+        String::new()
+    } else {
+        aligned(heads, turns.iter().map(row).collect())
+    };
     if all > turns.len() as u64 {
-        let _ = writeln!(out, "and {} more; -F json lists them all", all - turns.len() as u64);
+        let _ = writeln!(
+            out,
+            "and {} more; -F json lists them all",
+            all - turns.len() as u64
+        );
     }
     out
 }
@@ -300,7 +440,13 @@ fn table(turns: &[Turn], all: u64, server: &str) -> String {
 /// Columns as wide as what stands in them; all but names to the right.
 fn aligned<'a>(heads: impl Iterator<Item = &'a str>, rows: Vec<Vec<String>>) -> String {
     let heads: Vec<String> = heads.map(str::to_string).collect();
-    let width = |at: usize| rows.iter().chain([&heads]).map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let width = |at: usize| {
+        rows.iter()
+            .chain([&heads])
+            .map(|row| row[at].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
     let line = |row: &Vec<String>| {
@@ -308,7 +454,12 @@ fn aligned<'a>(heads: impl Iterator<Item = &'a str>, rows: Vec<Vec<String>>) -> 
             1..=4 => format!("{text:w$}", w = widths[at]),
             _ => format!("{text:>w$}", w = widths[at]),
         };
-        let line = row.iter().enumerate().map(cell).collect::<Vec<_>>().join(" ");
+        let line = row
+            .iter()
+            .enumerate()
+            .map(cell)
+            .collect::<Vec<_>>()
+            .join(" ");
         format!("{}\n", line.trim_end())
     };
     [&heads, &rule].into_iter().chain(&rows).map(line).collect()
@@ -328,14 +479,22 @@ mod tests {
             is_reserved: false,
             cluster: None,
             precedence: String::new(),
-            worth: Worth { job: JobId::job(10 + rank), tier: 0, score, parts },
+            worth: Worth {
+                job: JobId::job(10 + rank),
+                tier: 0,
+                score,
+                parts,
+            },
         }
     }
 
     fn two() -> [Turn; 2] {
         let parts = |factor: f64| {
             let wait = Part::weighed("wait_time", "43200 s".into(), 0.0714, 1000.0);
-            vec![wait, Part::weighed("fair_share", "ann".into(), factor, 10000.0)]
+            vec![
+                wait,
+                Part::weighed("fair_share", "ann".into(), factor, 10000.0),
+            ]
         };
         [turn(1, "ann", parts(0.5)), turn(2, "bob", parts(0.25))]
     }
@@ -357,9 +516,14 @@ and 7 more; -F json lists them all
     fn an_operators_word_is_named_where_it_sets_jobs_apart() {
         let [first, mut second] = two();
         second.worth.parts = vec![Part::named(Worth::SYSTEM_PRIORITY, 5.0)];
-        let [told] = &first.differences(&second)[..] else { panic!("one difference") };
+        let [told] = &first.differences(&second)[..] else {
+            panic!("one difference")
+        };
         assert_eq!(sentence(told, true), "system_priority none here, 5 there");
-        assert_eq!(difference(told), json!({ "name": "system_priority", "own": null, "other": 5.0 }));
+        assert_eq!(
+            difference(told),
+            json!({ "name": "system_priority", "own": null, "other": 5.0 })
+        );
     }
 
     /// F18.
@@ -371,12 +535,28 @@ and 7 more; -F json lists them all
     fair_share  ann         0.5   10000     5000
 ";
         assert_eq!(parts(&first.worth.parts), expected);
-        let told: Vec<String> = second.differences(&first).iter().map(|what| sentence(what, true)).collect();
+        let told: Vec<String> = second
+            .differences(&first)
+            .iter()
+            .map(|what| sentence(what, true))
+            .collect();
         assert_eq!(told, ["fair_share 2500 here, 5000 there"]);
         let data = data(&first);
-        assert_eq!((&data["rank"], &data["parts"][1]["product"]), (&json!(1), &json!(5000.0)));
-        assert_eq!(parts(&[Part::named("walltime", 60.0)]).lines().nth(1), Some("    walltime  60         60"));
-        assert_eq!([short(0.0), short(1e-9), short(-2.5), short(1e6)], ["0", "1.00e-9", "-2.5", "1000000"]);
-        assert_eq!([-4.5e307, f64::NEG_INFINITY, 1_000_000_005.0].map(short), ["-4.50e307", "-inf", "1000000005"]);
+        assert_eq!(
+            (&data["rank"], &data["parts"][1]["product"]),
+            (&json!(1), &json!(5000.0))
+        );
+        assert_eq!(
+            parts(&[Part::named("walltime", 60.0)]).lines().nth(1),
+            Some("    walltime  60         60")
+        );
+        assert_eq!(
+            [short(0.0), short(1e-9), short(-2.5), short(1e6)],
+            ["0", "1.00e-9", "-2.5", "1000000"]
+        );
+        assert_eq!(
+            [-4.5e307, f64::NEG_INFINITY, 1_000_000_005.0].map(short),
+            ["-4.50e307", "-inf", "1000000005"]
+        );
     }
 }

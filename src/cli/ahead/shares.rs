@@ -1,5 +1,5 @@
-//! `qstat --shares`: who owns which share of the machine, has had how much of it, how that stands, and when
-//! it is in balance again. What Slurm's users know as `sshare`.
+//! `qstat --shares`: who owns which share of the machine, has had how much of it, how that stands,
+//! and when it is in balance again. What Slurm's users know as `sshare`.
 
 use super::super::exit::{self, Failure};
 use super::{Inquiry, owed};
@@ -17,8 +17,21 @@ pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut table, mut all): (Option<Table>, Vec<Owed>) = (None, Vec::new());
     for told in inquiry.ask(Ahead::Shares)? {
         match told {
-            Told::Shares { at, method, subject, stakes } => {
-                table.get_or_insert_with(|| Table { at, method, subject, stakes: Vec::new() }).stakes.extend(stakes);
+            Told::Shares {
+                at,
+                method,
+                subject,
+                stakes,
+            } => {
+                table
+                    .get_or_insert_with(|| Table {
+                        at,
+                        method,
+                        subject,
+                        stakes: Vec::new(),
+                    })
+                    .stakes
+                    .extend(stakes);
             }
             Told::Owed(part) => all.extend(part),
             _ => {}
@@ -54,24 +67,57 @@ const COLUMNS: [Column; 9] = [
 ];
 
 /// These only where somebody has them.
-const LEVEL: Column = ("Level", true, |stake| stake.level.map_or("--".to_string(), |level| format!("{level:.4}")));
-const TARGET: Column = ("Target", true, |stake| stake.target.map_or("--".to_string(), |target| target.to_string()));
+const LEVEL: Column = ("Level", true, |stake| {
+    stake
+        .level
+        .map_or("--".to_string(), |level| format!("{level:.4}"))
+});
+const TARGET: Column = ("Target", true, |stake| {
+    stake
+        .target
+        .map_or("--".to_string(), |target| target.to_string())
+});
 
 impl Table {
     fn text(&self) -> String {
         let mut columns: Vec<Column> = vec![("Account or user", false, |stake| name(stake))];
         columns.extend(COLUMNS);
-        columns.extend(self.stakes.iter().any(|stake| stake.level.is_some()).then_some(LEVEL));
-        columns.extend(self.stakes.iter().any(|stake| stake.target.is_some()).then_some(TARGET));
+        columns.extend(
+            self.stakes
+                .iter()
+                .any(|stake| stake.level.is_some())
+                .then_some(LEVEL),
+        );
+        columns.extend(
+            self.stakes
+                .iter()
+                .any(|stake| stake.target.is_some())
+                .then_some(TARGET),
+        );
         let cells = |(head, is_right, cell): &Column| {
             let cells: Vec<String> = self.stakes.iter().map(cell).collect();
-            let width = cells.iter().map(|cell| cell.chars().count()).fold(head.chars().count(), usize::max);
-            let pad = |text: &str| if *is_right { format!("{text:>width$}") } else { format!("{text:width$}") };
+            let width = cells
+                .iter()
+                .map(|cell| cell.chars().count())
+                .fold(head.chars().count(), usize::max);
+            let pad = |text: &str| {
+                if *is_right {
+                    format!("{text:>width$}")
+                } else {
+                    format!("{text:width$}")
+                }
+            };
             let heads = [pad(head), "-".repeat(width)].into_iter();
-            heads.chain(cells.iter().map(|cell| pad(cell))).collect::<Vec<String>>()
+            heads
+                .chain(cells.iter().map(|cell| pad(cell)))
+                .collect::<Vec<String>>()
         };
         let columns: Vec<Vec<String>> = columns.iter().map(cells).collect();
-        let mut out = format!("fairshare: {}, by {}\n", self.method.name(), self.subject.name());
+        let mut out = format!(
+            "fairshare: {}, by {}\n",
+            self.method.name(),
+            self.subject.name()
+        );
         for line in 0..self.stakes.len() + 2 {
             let line: Vec<&str> = columns.iter().map(|column| column[line].as_str()).collect();
             let _ = writeln!(out, "{}", line.join(" ").trim_end());
@@ -85,7 +131,12 @@ impl Table {
         document.fact("method", &self.method.name().into());
         document.fact("subject", &self.subject.name().into());
         document.fact("Shares", &self.stakes.iter().map(data).collect());
-        document.fact("FairShares", &all.iter().map(|owed| owed::data(owed, &inquiry.server)).collect());
+        document.fact(
+            "FairShares",
+            &all.iter()
+                .map(|owed| owed::data(owed, &inquiry.server))
+                .collect(),
+        );
         document.end()
     }
 }
@@ -97,7 +148,12 @@ fn percent(part: f64) -> String {
 /// Those below others stand further to the right.
 fn name(stake: &Stake) -> String {
     let name = stake.user.as_ref().unwrap_or(&stake.account);
-    format!("{:width$}{}", "", if name.is_empty() { "--" } else { name }, width = 2 * stake.depth as usize)
+    format!(
+        "{:width$}{}",
+        "",
+        if name.is_empty() { "--" } else { name },
+        width = 2 * stake.depth as usize
+    )
 }
 
 fn balance(balance: Balance) -> String {
@@ -114,7 +170,13 @@ fn data(stake: &Stake) -> Value {
         Shares::Parent => json!("parent"),
     };
     // JSON has no infinity.
-    let level = stake.level.map(|level| if level.is_finite() { json!(level) } else { json!("infinite") });
+    let level = stake.level.map(|level| {
+        if level.is_finite() {
+            json!(level)
+        } else {
+            json!("infinite")
+        }
+    });
     let after = match stake.balance {
         Balance::Kept => json!(0.0),
         Balance::After(span) => json!(span.0 as f64 / 1000.0),
@@ -168,8 +230,16 @@ mod tests {
 
     #[test]
     fn the_tree_is_told_in_columns_and_in_json() {
-        let stakes = vec![stake("", None, Balance::After(Span::seconds(3723))), stake("", Some("ann"), Balance::Never)];
-        let table = Table { at: Time(0), method: Method::Tree, subject: Subject::Member, stakes };
+        let stakes = vec![
+            stake("", None, Balance::After(Span::seconds(3723))),
+            stake("", Some("ann"), Balance::Never),
+        ];
+        let table = Table {
+            at: Time(0),
+            method: Method::Tree,
+            subject: Subject::Member,
+            stakes,
+        };
         let expected = "\
 fairshare: fairtree, by user@account
 Account or user Shares   Owed   Used Effective Decayed In use   Factor Rank  Balance Level
@@ -184,7 +254,10 @@ Account or user Shares   Owed   Used Effective Decayed In use   Factor Rank  Bal
             (&json!(3600.25), &json!(3723.0), &Value::Null)
         );
         assert_eq!(
-            (&data(&table.stakes[1])["level"], &data(&table.stakes[1])["balance_after"]),
+            (
+                &data(&table.stakes[1])["level"],
+                &data(&table.stakes[1])["balance_after"]
+            ),
             (&json!("infinite"), &Value::Null)
         );
     }

@@ -14,8 +14,8 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// What is told of these jobs; of all that wait, if none are named. Jobs that nobody knows are added to
-/// the failures.
+/// What is told of these jobs; of all that wait, if none are named. Jobs that nobody knows are
+/// added to the failures.
 pub fn shown(
     inquiry: &mut Inquiry,
     ids: &[JobId],
@@ -28,24 +28,48 @@ pub fn shown(
         _ => None,
     });
     let foreseen: Vec<Foreseen> = told.into_iter().flat_map(parts).collect();
-    let known: BTreeSet<JobId> =
-        foreseen.iter().flat_map(|foreseen| [Some(foreseen.job), foreseen.job.parent()]).flatten().collect();
-    let others: Vec<JobId> = ids.iter().filter(|id| !known.contains(id)).copied().collect();
+    let known: BTreeSet<JobId> = foreseen
+        .iter()
+        .flat_map(|foreseen| [Some(foreseen.job), foreseen.job.parent()])
+        .flatten()
+        .collect();
+    let others: Vec<JobId> = ids
+        .iter()
+        .filter(|id| !known.contains(id))
+        .copied()
+        .collect();
     let unknown: BTreeSet<JobId> = others.iter().copied().collect();
     let others = inquiry.records(&others)?;
     let found: BTreeSet<JobId> = others.iter().map(|record| record.job.id).collect();
     failures.extend(unknown.difference(&found).map(|id| inquiry.unknown(*id)));
-    let table = Table { owners: owners(inquiry)?, inquiry, horizon, foreseen, others };
-    Ok(if json { table.document() } else { table.text().into_bytes() })
+    let table = Table {
+        owners: owners(inquiry)?,
+        inquiry,
+        horizon,
+        foreseen,
+        others,
+    };
+    Ok(if json {
+        table.document()
+    } else {
+        table.text().into_bytes()
+    })
 }
 
 fn parts(told: Told) -> Vec<Foreseen> {
-    if let Told::Foreseen(foreseen) = told { foreseen } else { Vec::new() }
+    if let Told::Foreseen(foreseen) = told {
+        foreseen
+    } else {
+        Vec::new()
+    }
 }
 
 /// Whose the jobs are that are not over, by number.
 fn owners(inquiry: &mut Inquiry) -> Result<BTreeMap<u64, Row>, Failure> {
-    let rows = inquiry.source.ask(&Question::Jobs(Filter::default(), Detail::Row))?.rows;
+    let rows = inquiry
+        .source
+        .ask(&Question::Jobs(Filter::default(), Detail::Row))?
+        .rows;
     Ok(rows.into_iter().map(|row| (row.id.number, row)).collect())
 }
 
@@ -61,17 +85,40 @@ struct Table<'a> {
 impl Table<'_> {
     fn text(&self) -> String {
         let name = &self.inquiry.server.name;
-        let ids = self.foreseen.iter().map(|foreseen| foreseen.job.full(name).len());
-        let width = ids.chain(self.others.iter().map(|record| record.job.id.full(name).len())).fold(15, usize::max);
+        let ids = self
+            .foreseen
+            .iter()
+            .map(|foreseen| foreseen.job.full(name).len());
+        let width = ids
+            .chain(
+                self.others
+                    .iter()
+                    .map(|record| record.job.id.full(name).len()),
+            )
+            .fold(15, usize::max);
         let mut out = String::new();
         if !self.foreseen.is_empty() || !self.others.is_empty() {
-            let _ = writeln!(out, "{:width$} {:8} {:24} {:24} Nodes", "Job ID", "Username", "Start", "End");
-            let rule = ["-".repeat(width), "-".repeat(8), "-".repeat(24), "-".repeat(24), "-".repeat(5)];
+            let _ = writeln!(
+                out,
+                "{:width$} {:8} {:24} {:24} Nodes",
+                "Job ID", "Username", "Start", "End"
+            );
+            let rule = [
+                "-".repeat(width),
+                "-".repeat(8),
+                "-".repeat(24),
+                "-".repeat(24),
+                "-".repeat(5),
+            ];
             let _ = writeln!(out, "{}", rule.join(" "));
         }
         for foreseen in &self.foreseen {
             let (id, owner) = (foreseen.job.full(name), self.owner(foreseen.job));
-            let _ = writeln!(out, "{id:width$} {owner:8} {}", self.prospect(&foreseen.prospect));
+            let _ = writeln!(
+                out,
+                "{id:width$} {owner:8} {}",
+                self.prospect(&foreseen.prospect)
+            );
         }
         for record in &self.others {
             let (id, owner) = (record.job.id.full(name), &record.job.owner.user);
@@ -90,8 +137,17 @@ impl Table<'_> {
 
     fn prospect(&self, prospect: &Prospect) -> String {
         match prospect {
-            Prospect::Starts { at, end, nodes: names } => {
-                format!("{:24} {:24} {}", self.moment(*at), self.moment(*end), nodes(names))
+            Prospect::Starts {
+                at,
+                end,
+                nodes: names,
+            } => {
+                format!(
+                    "{:24} {:24} {}",
+                    self.moment(*at),
+                    self.moment(*end),
+                    nodes(names)
+                )
             }
             Prospect::Waits(reason) => format!("{:24} {reason}", "--"),
             Prospect::Beyond => format!("{:24} {}", "--", self.beyond()),
@@ -99,8 +155,14 @@ impl Table<'_> {
     }
 
     fn beyond(&self) -> String {
-        let Some(horizon) = self.horizon else { return String::new() };
-        format!("not before {}: {} cycles ahead were looked at", self.moment(horizon.until), horizon.cycles)
+        let Some(horizon) = self.horizon else {
+            return String::new();
+        };
+        format!(
+            "not before {}: {} cycles ahead were looked at",
+            self.moment(horizon.until),
+            horizon.cycles
+        )
     }
 
     /// What is told of a job that does not wait for the scheduler.
@@ -140,9 +202,10 @@ impl Table<'_> {
     fn attributes<'a>(&'a self, foreseen: &'a Foreseen, attributes: &mut Attributes<'a>) {
         attributes.text("Job_Owner", self.owner(foreseen.job));
         match &foreseen.prospect {
-            Prospect::Starts { .. } => {
-                attributes.add("estimated", Shown::Data(data(&self.inquiry.server, &foreseen.prospect)))
-            }
+            Prospect::Starts { .. } => attributes.add(
+                "estimated",
+                Shown::Data(data(&self.inquiry.server, &foreseen.prospect)),
+            ),
             Prospect::Waits(reason) => {
                 attributes.text("code", reason.code());
                 attributes.text("comment", reason.to_string());
@@ -157,7 +220,9 @@ impl Table<'_> {
 
 /// A start in JSON: as PBS shows moments, and in seconds since 1970; null for none.
 pub fn data(server: &ServerFacts, prospect: &Prospect) -> serde_json::Value {
-    let Prospect::Starts { at, end, nodes } = prospect else { return serde_json::Value::Null };
+    let Prospect::Starts { at, end, nodes } = prospect else {
+        return serde_json::Value::Null;
+    };
     let (at, end) = (server.clock.wall(*at), server.clock.wall(*end));
     json!({
         "start_time": when::ctime(at).to_string(),

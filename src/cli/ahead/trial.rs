@@ -25,25 +25,56 @@ pub fn run(submission: Submission, home: &Home) -> Result<u8, Failure> {
 fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String {
     let moment = |time| when::ctime(server.clock.wall(time)).to_string();
     let mut out = "The job is valid; it was not submitted.\n".to_string();
-    let would = if held { "It would be held; free to start, it would" } else { "It would" };
+    let would = if held {
+        "It would be held; free to start, it would"
+    } else {
+        "It would"
+    };
     let _ = match &explanation.prospect {
-        Prospect::Starts { at, end, nodes: names } if *at <= explanation.horizon.from => {
-            writeln!(out, "{would} start now on {}, until {} at the latest.", nodes(names), moment(*end))
+        Prospect::Starts {
+            at,
+            end,
+            nodes: names,
+        } if *at <= explanation.horizon.from => {
+            writeln!(
+                out,
+                "{would} start now on {}, until {} at the latest.",
+                nodes(names),
+                moment(*end)
+            )
         }
-        Prospect::Starts { at, end, nodes: names } => {
-            writeln!(out, "{would} start at {} on {}, until {} at the latest.", moment(*at), nodes(names), moment(*end))
+        Prospect::Starts {
+            at,
+            end,
+            nodes: names,
+        } => {
+            writeln!(
+                out,
+                "{would} start at {} on {}, until {} at the latest.",
+                moment(*at),
+                nodes(names),
+                moment(*end)
+            )
         }
         Prospect::Waits(_) => writeln!(out, "{would} not start."),
         Prospect::Beyond => {
             let horizon = explanation.horizon;
-            writeln!(out, "{would} not start before {} ({} cycles ahead).", moment(horizon.until), horizon.cycles)
+            writeln!(
+                out,
+                "{would} not start before {} ({} cycles ahead).",
+                moment(horizon.until),
+                horizon.cycles
+            )
         }
     };
     if let Some(reason) = &explanation.reason {
         let _ = writeln!(out, "{reason}\nWhat would help: {}.", remedy(reason));
     }
     if let Some(walltime) = explanation.shorter {
-        let _ = writeln!(out, "With a walltime of at most {walltime} it would start now.");
+        let _ = writeln!(
+            out,
+            "With a walltime of at most {walltime} it would start now."
+        );
     }
     out
 }
@@ -59,8 +90,17 @@ mod tests {
 
     #[test]
     fn a_trial_says_when_where_or_why_not() {
-        let horizon = Horizon { from: Time(1000), until: Time(5000), cycles: 3, is_whole: true };
-        let starts = |at| Prospect::Starts { at: Time(at), end: Time(9000), nodes: vec!["n1".into()] };
+        let horizon = Horizon {
+            from: Time(1000),
+            until: Time(5000),
+            cycles: 3,
+            is_whole: true,
+        };
+        let starts = |at| Prospect::Starts {
+            at: Time(at),
+            end: Time(9000),
+            nodes: vec!["n1".into()],
+        };
         let explanation = |prospect, reason: Option<Reason>| Explanation {
             job: JobId::job(4),
             objections: reason.iter().cloned().collect(),
@@ -79,12 +119,26 @@ mod tests {
             owed: None,
         };
         let said = |explanation, held| shown(&explanation, held, &example::server());
-        assert!(said(explanation(starts(1000), None), false).contains("It would start now on n1, until"));
+        assert!(
+            said(explanation(starts(1000), None), false)
+                .contains("It would start now on n1, until")
+        );
         let later = said(explanation(starts(4000), Some(Reason::NoNodes)), true);
-        assert!(later.contains("It would be held; free to start, it would start at "), "{later}");
-        assert!(later.contains("What would help: a node that answers"), "{later}");
-        let never = explanation(Prospect::Waits(Reason::QueueStopped), Some(Reason::QueueStopped));
-        assert!(said(never, false).contains("It would not start.\nNot Running: Queue not started."));
+        assert!(
+            later.contains("It would be held; free to start, it would start at "),
+            "{later}"
+        );
+        assert!(
+            later.contains("What would help: a node that answers"),
+            "{later}"
+        );
+        let never = explanation(
+            Prospect::Waits(Reason::QueueStopped),
+            Some(Reason::QueueStopped),
+        );
+        assert!(
+            said(never, false).contains("It would not start.\nNot Running: Queue not started.")
+        );
         assert!(said(explanation(Prospect::Beyond, None), false).contains("(3 cycles ahead)"));
     }
 }

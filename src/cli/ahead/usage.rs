@@ -17,7 +17,11 @@ pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
             all.extend(used);
         }
     }
-    Ok(if json { document(inquiry, inquiry.wall(at), &all) } else { table(&all).into_bytes() })
+    Ok(if json {
+        document(inquiry, inquiry.wall(at), &all)
+    } else {
+        table(&all).into_bytes()
+    })
 }
 
 fn document(inquiry: &Inquiry, at: Wall, all: &[Used]) -> Vec<u8> {
@@ -38,9 +42,15 @@ fn data(used: &Used) -> serde_json::Value {
 }
 
 fn table(all: &[Used]) -> String {
-    let width =
-        |name: fn(&Used) -> &str, least| all.iter().map(|used| name(used).chars().count()).fold(least, usize::max);
-    let (account, user) = (width(|used| account(used), 8), width(|used| &used.member.user, 8));
+    let width = |name: fn(&Used) -> &str, least| {
+        all.iter()
+            .map(|used| name(used).chars().count())
+            .fold(least, usize::max)
+    };
+    let (account, user) = (
+        width(|used| account(used), 8),
+        width(|used| &used.member.user, 8),
+    );
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -51,13 +61,21 @@ fn table(all: &[Used]) -> String {
     let _ = writeln!(out, "{}", rule.join(" "));
     for used in all {
         let (name, of) = (&used.member.user, self::account(used));
-        let _ = writeln!(out, "{of:account$} {name:user$} {:>16.1} {:>16.1} {:>10}", used.raw, used.decayed, used.now);
+        let _ = writeln!(
+            out,
+            "{of:account$} {name:user$} {:>16.1} {:>16.1} {:>10}",
+            used.raw, used.decayed, used.now
+        );
     }
     out
 }
 
 fn account(used: &Used) -> &str {
-    if used.member.account.is_empty() { "--" } else { &used.member.account }
+    if used.member.account.is_empty() {
+        "--"
+    } else {
+        &used.member.account
+    }
 }
 
 #[cfg(test)]
@@ -68,7 +86,10 @@ mod tests {
     #[test]
     fn usage_is_told_in_columns_and_in_json() {
         let used = |account: &str, user: &str| Used {
-            member: Member { account: account.into(), user: user.into() },
+            member: Member {
+                account: account.into(),
+                user: user.into(),
+            },
             raw: 7200.0,
             decayed: 3600.25,
             now: 4.0,
@@ -79,8 +100,12 @@ Account          Username          Seconds          Decayed     In use
 --               ann                7200.0           3600.2          4
 wave_propagation bob                7200.0           3600.2          4
 ";
-        assert_eq!(table(&[used("", "ann"), used("wave_propagation", "bob")]), expected);
-        let expected = r#"{"account":"a","decayed":3600.25,"in_use":4.0,"seconds":7200.0,"user":"ann"}"#;
+        assert_eq!(
+            table(&[used("", "ann"), used("wave_propagation", "bob")]),
+            expected
+        );
+        let expected =
+            r#"{"account":"a","decayed":3600.25,"in_use":4.0,"seconds":7200.0,"user":"ann"}"#;
         assert_eq!(data(&used("a", "ann")).to_string(), expected);
     }
 }

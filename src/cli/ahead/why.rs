@@ -1,6 +1,6 @@
-//! `qstat --why`: what a job waits for, in a sentence; the stages of the cycle with their verdicts, what
-//! the nodes say, who is in its way, what would help, and when it starts. What Maui's users know as
-//! `checkjob`.
+//! `qstat --why`: what a job waits for, in a sentence; the stages of the cycle with their verdicts,
+//! what the nodes say, who is in its way, what would help, and when it starts. What Maui's users
+//! know as `checkjob`.
 
 mod data;
 
@@ -25,11 +25,27 @@ use crate::wire::ahead::{Ahead, Told};
 use crate::wire::message::{Question, Record, ServerFacts};
 
 /// What is told of these jobs.
-pub fn shown(inquiry: &mut Inquiry, ids: &[JobId], json: bool, verbose: bool) -> Result<Vec<u8>, Failure> {
-    let found = ids.iter().map(|id| Found::ask(inquiry, *id)).collect::<Result<Vec<Found>, Failure>>()?;
-    let views = found.iter().map(|found| View { server: &inquiry.server, now: inquiry.now, found });
+pub fn shown(
+    inquiry: &mut Inquiry,
+    ids: &[JobId],
+    json: bool,
+    verbose: bool,
+) -> Result<Vec<u8>, Failure> {
+    let found = ids
+        .iter()
+        .map(|id| Found::ask(inquiry, *id))
+        .collect::<Result<Vec<Found>, Failure>>()?;
+    let views = found.iter().map(|found| View {
+        server: &inquiry.server,
+        now: inquiry.now,
+        found,
+    });
     if !json {
-        return Ok(views.map(|view| view.text(verbose)).collect::<Vec<_>>().join("\n").into_bytes());
+        return Ok(views
+            .map(|view| view.text(verbose))
+            .collect::<Vec<_>>()
+            .join("\n")
+            .into_bytes());
     }
     let mut document = inquiry.document();
     let thing = |view: View| {
@@ -45,17 +61,25 @@ pub fn shown(inquiry: &mut Inquiry, ids: &[JobId], json: bool, verbose: bool) ->
 struct Found {
     record: Record,
     events: Vec<(Time, Event)>,
-    /// None for a job that neither waits for the scheduler nor is held; of a held one, what would become
-    /// of it if it were released.
+    /// None for a job that neither waits for the scheduler nor is held; of a held one, what would
+    /// become of it if it were released.
     explanation: Option<Box<Explanation>>,
 }
 
 impl Found {
     fn ask(inquiry: &mut Inquiry, id: JobId) -> Result<Found, Failure> {
         let answers = inquiry.source.ask(&Question::Trace(id))?;
-        let record = answers.jobs.into_iter().next().ok_or_else(|| inquiry.unknown(id))?;
+        let record = answers
+            .jobs
+            .into_iter()
+            .next()
+            .ok_or_else(|| inquiry.unknown(id))?;
         match inquiry.ask(Ahead::Why(id))?.into_iter().next() {
-            Some(Told::Explained(explanation)) => Ok(Found { record, events: answers.events, explanation }),
+            Some(Told::Explained(explanation)) => Ok(Found {
+                record,
+                events: answers.events,
+                explanation,
+            }),
             _ => Err(exit::garbled()),
         }
     }
@@ -94,7 +118,11 @@ impl View<'_> {
 
 /// `3 jobs`, `1 job`.
 fn counted(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+    if count == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{count} {what}s")
+    }
 }
 
 #[cfg(test)]

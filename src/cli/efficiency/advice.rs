@@ -1,7 +1,7 @@
 //! One line of advice: what to ask for next time.
 //!
-//! Advice leaves room: a fifth above the memory that was used, half as much time again. Where that is no good
-//! deal less than what was asked for, nothing is said.
+//! Advice leaves room: a fifth above the memory that was used, half as much time again. Where that
+//! is no good deal less than what was asked for, nothing is said.
 
 use super::Use;
 use crate::model::time::Span;
@@ -31,7 +31,11 @@ impl Peak {
     pub fn of(used: &Use) -> Peak {
         let busy = used.used.cput.0 as f64 / used.used.walltime.0.max(1) as f64;
         // In less than a second nothing can be told.
-        let cores = if used.used.walltime >= Span::seconds(1) { used.cores } else { 0 };
+        let cores = if used.used.walltime >= Span::seconds(1) {
+            used.cores
+        } else {
+            0
+        };
         Peak {
             cores: (cores, busy),
             mem: used.asked.mem_kb.map(|asked| (asked, used.used.mem_kb)),
@@ -44,9 +48,22 @@ impl Peak {
         let most = |a: (u64, u64), b: (u64, u64)| (a.0.max(b.0), a.1.max(b.1));
         let longest = |a: (Span, Span), b: (Span, Span)| (a.0.max(b.0), a.1.max(b.1));
         Peak {
-            cores: (self.cores.0.max(other.cores.0), self.cores.1.max(other.cores.1)),
-            mem: self.mem.zip(other.mem).map(|(a, b)| most(a, b)).or(self.mem).or(other.mem),
-            time: self.time.zip(other.time).map(|(a, b)| longest(a, b)).or(self.time).or(other.time),
+            cores: (
+                self.cores.0.max(other.cores.0),
+                self.cores.1.max(other.cores.1),
+            ),
+            mem: self
+                .mem
+                .zip(other.mem)
+                .map(|(a, b)| most(a, b))
+                .or(self.mem)
+                .or(other.mem),
+            time: self
+                .time
+                .zip(other.time)
+                .map(|(a, b)| longest(a, b))
+                .or(self.time)
+                .or(other.time),
         }
     }
 }
@@ -55,23 +72,31 @@ impl Peak {
 pub fn advice(peak: &Peak) -> Option<String> {
     let less = [less_memory(peak), less_time(peak), fewer_processors(peak)];
     let less: Vec<String> = less.into_iter().flatten().collect();
-    let short = [short_of_memory(peak), short_of_time(peak)].into_iter().flatten();
+    let short = [short_of_memory(peak), short_of_time(peak)]
+        .into_iter()
+        .flatten();
     let asked = (!less.is_empty()).then(|| format!("Ask for {}.", less.join(", ")));
     let all: Vec<String> = short.chain(asked).collect();
     (!all.is_empty()).then(|| all.join(" "))
 }
 
 fn less_memory(peak: &Peak) -> Option<String> {
-    let (asked, used) = peak.mem.filter(|(asked, used)| *used > 0 && *asked > LITTLE)?;
+    let (asked, used) = peak
+        .mem
+        .filter(|(asked, used)| *used > 0 && *asked > LITTLE)?;
     let wanted = used.saturating_add(used / 5);
     let step = if wanted <= GB { 64 * MB } else { GB };
     let wanted = wanted.div_ceil(step).saturating_mul(step);
-    (wanted as f64 <= WORTH * asked as f64).then(|| format!("mem={} instead of {}", size(wanted), size(asked)))
+    (wanted as f64 <= WORTH * asked as f64)
+        .then(|| format!("mem={} instead of {}", size(wanted), size(asked)))
 }
 
 fn less_time(peak: &Peak) -> Option<String> {
     let (asked, used) = peak.time?;
-    let wanted = used.as_seconds().saturating_add(used.as_seconds() / 2).max(1);
+    let wanted = used
+        .as_seconds()
+        .saturating_add(used.as_seconds() / 2)
+        .max(1);
     let step = match wanted {
         ..=600 => 60,
         601..=7200 => 600,
@@ -85,17 +110,20 @@ fn less_time(peak: &Peak) -> Option<String> {
 fn fewer_processors(peak: &Peak) -> Option<String> {
     let (asked, busy) = peak.cores;
     let wanted = (busy - 0.1).ceil().max(1.0);
-    (wanted <= WORTH * f64::from(asked)).then(|| format!("ncpus={wanted} instead of {asked} (used {busy:.1})"))
+    (wanted <= WORTH * f64::from(asked))
+        .then(|| format!("ncpus={wanted} instead of {asked} (used {busy:.1})"))
 }
 
 fn short_of_memory(peak: &Peak) -> Option<String> {
     let (asked, used) = peak.mem?;
-    (used as f64 >= ALL * asked as f64).then(|| format!("All of mem={} was used: ask for more.", size(asked)))
+    (used as f64 >= ALL * asked as f64)
+        .then(|| format!("All of mem={} was used: ask for more.", size(asked)))
 }
 
 fn short_of_time(peak: &Peak) -> Option<String> {
     let (asked, used) = peak.time?;
-    (used.0 as f64 >= ALL * asked.0 as f64).then(|| format!("All of walltime={} was used: ask for more.", clock(asked)))
+    (used.0 as f64 >= ALL * asked.0 as f64)
+        .then(|| format!("All of walltime={} was used: ask for more.", clock(asked)))
 }
 
 /// Hours without a leading zero: as people ask for them.
@@ -128,28 +156,58 @@ mod tests {
     #[test]
     fn advice_leaves_room_and_is_given_only_where_it_pays() {
         assert_eq!(said(8, 8.0, 60.0, 50.0, (64, 12)), "", "all well asked for");
-        assert_eq!(said(8, 8.0, 24.0, 50.0, (64, 12)), "Ask for ncpus=3 instead of 8 (used 3.0).");
-        assert_eq!(said(8, 8.0, 0.8, 50.0, (64, 12)), "Ask for ncpus=1 instead of 8 (used 0.1).");
-        assert_eq!(said(1, 8.0, 0.1, 0.05, (64, 12)), "Ask for mem=64mb instead of 64gb.");
-        assert_eq!(said(1, 8.0, 8.0, 39.5, (64, 12)), "Ask for mem=48gb instead of 64gb.");
+        assert_eq!(
+            said(8, 8.0, 24.0, 50.0, (64, 12)),
+            "Ask for ncpus=3 instead of 8 (used 3.0)."
+        );
+        assert_eq!(
+            said(8, 8.0, 0.8, 50.0, (64, 12)),
+            "Ask for ncpus=1 instead of 8 (used 0.1)."
+        );
+        assert_eq!(
+            said(1, 8.0, 0.1, 0.05, (64, 12)),
+            "Ask for mem=64mb instead of 64gb."
+        );
+        assert_eq!(
+            said(1, 8.0, 8.0, 39.5, (64, 12)),
+            "Ask for mem=48gb instead of 64gb."
+        );
         assert_eq!(said(1, 8.0, 8.0, 40.5, (64, 12)), "");
-        assert_eq!(said(1, 0.01, 0.01, 40.5, (64, 12)), "Ask for walltime=0:01:00 instead of 12:00:00.");
-        assert_eq!(said(1, 1.0, 1.0, 40.5, (64, 100)), "Ask for walltime=1:30:00 instead of 100:00:00.");
+        assert_eq!(
+            said(1, 0.01, 0.01, 40.5, (64, 12)),
+            "Ask for walltime=0:01:00 instead of 12:00:00."
+        );
+        assert_eq!(
+            said(1, 1.0, 1.0, 40.5, (64, 100)),
+            "Ask for walltime=1:30:00 instead of 100:00:00."
+        );
         let short = "All of mem=64gb was used: ask for more. All of walltime=12:00:00 was used: ask for more.";
         assert_eq!(said(1, 12.0, 12.0, 64.0, (64, 12)), short);
-        assert_eq!(said(4, 0.0001, 0.0, 0.0, (64, 1)), "Ask for walltime=0:01:00 instead of 1:00:00.");
+        assert_eq!(
+            said(4, 0.0001, 0.0, 0.0, (64, 1)),
+            "Ask for walltime=0:01:00 instead of 1:00:00."
+        );
     }
 
     #[test]
     fn many_are_advised_by_those_that_used_most() {
-        let (a, b) = (Peak::of(&used(8, 1.0, 1.0, 4.5, (64, 12))), Peak::of(&used(8, 7.0, 56.0, 1.0, (64, 12))));
-        assert_eq!(advice(&a.and(b)).unwrap(), "Ask for mem=6gb instead of 64gb.");
+        let (a, b) = (
+            Peak::of(&used(8, 1.0, 1.0, 4.5, (64, 12))),
+            Peak::of(&used(8, 7.0, 56.0, 1.0, (64, 12))),
+        );
+        assert_eq!(
+            advice(&a.and(b)).unwrap(),
+            "Ask for mem=6gb instead of 64gb."
+        );
         assert_eq!(Peak::default().and(a).mem, a.mem);
         assert_eq!(advice(&Peak::default()), None);
     }
 
     #[test]
     fn sizes_are_told_in_a_unit_that_fits() {
-        assert_eq!([0, 5, 2 * MB, 3 * GB, 200 * MB + 7].map(size), ["0kb", "5kb", "2mb", "3gb", "200mb"]);
+        assert_eq!(
+            [0, 5, 2 * MB, 3 * GB, 200 * MB + 7].map(size),
+            ["0kb", "5kb", "2mb", "3gb", "200mb"]
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! How well many jobs have asked: what parts of it they used, by percentiles. Counts of parts are kept, not
-//! jobs, so that a million of them are no more than one.
+//! How well many jobs have asked: what parts of it they used, by percentiles. Counts of parts are
+//! kept, not jobs, so that a million of them are no more than one.
 
 use super::Use;
 use super::advice::{Peak, advice};
@@ -23,7 +23,10 @@ struct Spread {
 impl Spread {
     fn add(&mut self, part: Option<f64>) {
         let Some(part) = part else { return };
-        *self.counts.entry((part * 1000.0).round().clamp(0.0, MOST) as u32).or_default() += 1;
+        *self
+            .counts
+            .entry((part * 1000.0).round().clamp(0.0, MOST) as u32)
+            .or_default() += 1;
         self.all += 1;
     }
 
@@ -35,7 +38,10 @@ impl Spread {
             below += **count;
             below >= rank
         };
-        self.counts.iter().find(reached).map(|(thousandths, _)| f64::from(*thousandths) / 1000.0)
+        self.counts
+            .iter()
+            .find(reached)
+            .map(|(thousandths, _)| f64::from(*thousandths) / 1000.0)
     }
 
     fn data(&self) -> Value {
@@ -72,7 +78,11 @@ impl Spreads {
         self.mem.add(used.mem());
         self.time.add(used.time());
         self.peak = self.peak.and(Peak::of(used));
-        let asked = (used.cores, used.asked.mem_kb, used.asked.walltime.map(|span| span.0));
+        let asked = (
+            used.cores,
+            used.asked.mem_kb,
+            used.asked.walltime.map(|span| span.0),
+        );
         self.differ |= *self.alike.get_or_insert(asked) != asked;
     }
 
@@ -94,8 +104,16 @@ impl Spreads {
         if self.jobs == 0 {
             return;
         }
-        let _ = writeln!(out, "  {:9} {:>7} {:>7} {:>7} {:>7}  of what was asked for", "", "p10", "p50", "p90", "max");
-        for (name, spread) in [("CPU time", &self.cpu), ("Memory", &self.mem), ("Walltime", &self.time)] {
+        let _ = writeln!(
+            out,
+            "  {:9} {:>7} {:>7} {:>7} {:>7}  of what was asked for",
+            "", "p10", "p50", "p90", "max"
+        );
+        for (name, spread) in [
+            ("CPU time", &self.cpu),
+            ("Memory", &self.mem),
+            ("Walltime", &self.time),
+        ] {
             let [p10, p50, p90, most] = spread.cells();
             let _ = writeln!(out, "  {name:9} {p10:>7} {p50:>7} {p90:>7} {most:>7}");
         }
@@ -117,13 +135,22 @@ impl Spreads {
         if !self.differ {
             return advice(&self.peak);
         }
-        let wasted = [("processor time", &self.cpu), ("memory", &self.mem), ("walltime", &self.time)];
+        let wasted = [
+            ("processor time", &self.cpu),
+            ("memory", &self.mem),
+            ("walltime", &self.time),
+        ];
         let little = |(what, spread): &(&'static str, &Spread)| {
             let half = spread.percentile(50).filter(|part| *part < LITTLE)?;
             Some(format!("{:.0}% of the {what}", (100.0 * half).ceil()))
         };
         let little: Vec<String> = wasted.iter().filter_map(little).collect();
-        let said = || format!("Half of them used at most {} they asked for: ask for less.", little.join(", "));
+        let said = || {
+            format!(
+                "Half of them used at most {} they asked for: ask for less.",
+                little.join(", ")
+            )
+        };
         (!little.is_empty()).then(said)
     }
 }
@@ -137,7 +164,15 @@ mod tests {
     #[test]
     fn many_are_told_by_percentiles() {
         let mut spreads = Spreads::default();
-        (1..=10).for_each(|n| spreads.add(&used(8, 4.0, f64::from(n) * 3.2, f64::from(n) * 4.0, (80, 8))));
+        (1..=10).for_each(|n| {
+            spreads.add(&used(
+                8,
+                4.0,
+                f64::from(n) * 3.2,
+                f64::from(n) * 4.0,
+                (80, 8),
+            ))
+        });
         let mut out = String::new();
         spreads.write(&mut out, "subjobs");
         let expected = "\
@@ -153,7 +188,10 @@ mod tests {
             json!({ "jobs": 10, "p10": 0.05, "p50": 0.25, "p90": 0.45, "max": 0.5 })
         );
         let said = spreads.advice().unwrap();
-        assert_eq!(said, "Ask for mem=48gb instead of 80gb, walltime=6:00:00 instead of 8:00:00.");
+        assert_eq!(
+            said,
+            "Ask for mem=48gb instead of 80gb, walltime=6:00:00 instead of 8:00:00."
+        );
     }
 
     #[test]

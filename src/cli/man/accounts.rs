@@ -39,8 +39,14 @@ pub(super) const COLUMNS: Extra = Extra {
             "Jobs, Failed",
             "Jobs that ended, and those of them with another exit status than 0. An attempt after which a job went back to its queue is no end of it; what it used counts.",
         ),
-        Term("CPU h", "Processor time that the processes used, in hours; cpu_seconds in CSV and JSON."),
-        Term("Core h", "Processors held, busy or not, times how long, in hours; core_seconds."),
+        Term(
+            "CPU h",
+            "Processor time that the processes used, in hours; cpu_seconds in CSV and JSON.",
+        ),
+        Term(
+            "Core h",
+            "Processors held, busy or not, times how long, in hours; core_seconds.",
+        ),
         Term(
             "Charged h",
             "The same times what queue and quality of service charge ([[queue]] and [[qos]] charge of lanai.toml(5)), in hours; charged_core_seconds. Fair-share counts it so.",
@@ -69,9 +75,15 @@ pub(super) const EXIT: Extra = Extra {
     heading: "EXIT STATUS",
     parts: &[
         Term("0", "Done. Nothing in the accounts is no failure."),
-        Term("1", "A job id is malformed, or the accounts hold nothing of a job. With several all are told."),
+        Term(
+            "1",
+            "A job id is malformed, or the accounts hold nothing of a job. With several all are told.",
+        ),
         Term("2", "The command line is wrong."),
-        Term("N", "PBS's error number modulo 256, as 162 where no server answers."),
+        Term(
+            "N",
+            "PBS's error number modulo 256, as 162 where no server answers.",
+        ),
     ],
 };
 
@@ -80,14 +92,26 @@ pub(super) const EXAMPLES: Extra = Extra {
     on: QACCT,
     heading: "EXAMPLES",
     parts: &[
-        Example("Who has used what in November:", &["qacct -b 2026-11 -e 2026-11"]),
-        Example("Your own last week, day by day:", &["qacct -u $USER -b 7d --by day"]),
+        Example(
+            "Who has used what in November:",
+            &["qacct -b 2026-11 -e 2026-11"],
+        ),
+        Example(
+            "Your own last week, day by day:",
+            &["qacct -u $USER -b 7d --by day"],
+        ),
         Example(
             "For the bill: core-hours charged by account and month, for a spreadsheet:",
             &["qacct --by account,month -F csv"],
         ),
-        Example("All that is known of a job, and of the subjobs 3 to 5 of an array:", &["qacct -j 17,'18[3-5]'"]),
-        Example("Every attempt that ended today, as CSV:", &["qacct --list -b today -F csv"]),
+        Example(
+            "All that is known of a job, and of the subjobs 3 to 5 of an array:",
+            &["qacct -j 17,'18[3-5]'"],
+        ),
+        Example(
+            "Every attempt that ended today, as CSV:",
+            &["qacct --list -b today -F csv"],
+        ),
     ],
 };
 

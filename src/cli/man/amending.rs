@@ -27,13 +27,19 @@ pub(super) const GRAMMAR: Extra = Extra {
             "With = a value, += and -= for what is added or taken away: names of a list, entries of a \
               limit, numbers. All that a command says of an object is done, or nothing.",
         ),
-        Term("list, print", "Shows objects; print in commands that make the same again."),
+        Term(
+            "list, print",
+            "Shows objects; print in commands that make the same again.",
+        ),
         Term(
             "import, export",
             "import hook NAME application/x-executable default FILE has a hook run a copy of this program, which \
               schedd keeps; export shows it, or writes it into a file.",
         ),
-        Term("active", "Says which objects commands without a name are about."),
+        Term(
+            "active",
+            "Says which objects commands without a name are about.",
+        ),
         Term("help, history, quit", "About qmgr itself."),
     ],
 };
@@ -110,11 +116,20 @@ pub(super) const STATUS: Extra = Extra {
     on: QMGR,
     heading: "EXIT STATUS",
     parts: &[
-        Term("0", "All was done, or commands were read from standard input: what of them failed is said."),
+        Term(
+            "0",
+            "All was done, or commands were read from standard input: what of them failed is said.",
+        ),
         Term("1", "No such command, or nothing of that name to be shown."),
-        Term("2", "No object, or none of that kind; with -a, a command that was read has failed."),
+        Term(
+            "2",
+            "No object, or none of that kind; with -a, a command that was read has failed.",
+        ),
         Term("3, 4", "No server answers; a command is malformed."),
-        Term("others", "The server's error number, mod 256: 159 for who may not."),
+        Term(
+            "others",
+            "The server's error number, mod 256: 159 for who may not.",
+        ),
     ],
 };
 
@@ -144,6 +159,9 @@ pub(super) const GATES: Extra = Extra {
     parts: &[
         Term("0", "Done."),
         Term("1", "A wrong command line."),
-        Term("2", "A queue stays as it was, and standard error says why; or schedd does not answer."),
+        Term(
+            "2",
+            "A queue stays as it was, and standard error says why; or schedd does not answer.",
+        ),
     ],
 };

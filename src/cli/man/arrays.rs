@@ -20,12 +20,18 @@ pub(super) const ARRAYS: Extra = Extra {
              once; with 0 any number. qalter -W max_run_subjobs=M changes that. max_array_size of lanai.toml(5) limits \
              the number of subjobs.",
         ),
-        Example("-J accepts:", &["1-10  0-9  01-10  1-10:3  1-10:20  1-10%2  1-10:3%2  1-10%0"]),
+        Example(
+            "-J accepts:",
+            &["1-10  0-9  01-10  1-10:3  1-10:20  1-10%2  1-10:3%2  1-10%0"],
+        ),
         Example(
             "As in PBS, -J refuses single indices, lists, and ranges without a second index:",
             &["5  5-5  10-1  1-  1-10:0  1-3,5  1-10%  1-10%x  a-b"],
         ),
-        Example("-t accepts what -J accepts, and also:", &["5  5-5  5%1  1-3,5  1,2  1-10:3,20%2"]),
+        Example(
+            "-t accepts what -J accepts, and also:",
+            &["5  5-5  5%1  1-3,5  1,2  1-10:3,20%2"],
+        ),
         Example("-t refuses:", &["10-1  1-  1-10:0  1-3,  1-10%x  a-b"]),
         Text(
             "An array has finished when all its subjobs have: with exit status 0 if each of them had 0, else 1. \

@@ -58,7 +58,10 @@ pub(super) const DIALECTS: Extra = Extra {
             "-b y COMMAND ARGS",
             "As -- COMMAND ARGS, and the job is called as the command; what is no program but a line of shell, /bin/sh runs, unless -shell n.",
         ),
-        Term("-j y|n, -r yes|no, -m beas, -h u, -@ FILE", "As in Grid Engine; nobody is mailed about suspension."),
+        Term(
+            "-j y|n, -r yes|no, -m beas, -h u, -@ FILE",
+            "As in Grid Engine; nobody is mailed about suspension.",
+        ),
         Term(
             "-q A,B",
             "The first of these queues that there is. Names of queues at hosts are not there: behind @ stands a server.",

@@ -45,7 +45,9 @@ use On::{All, Programs};
 use Part::{Example, Term, Text};
 
 /// Commands that act on a job and answer with PBS's codes.
-const ACTORS: &[&str] = &["qsub", "qalter", "qdel", "qhold", "qrls", "qrerun", "qsig", "qmove", "qmsg", "qorder"];
+const ACTORS: &[&str] = &[
+    "qsub", "qalter", "qdel", "qhold", "qrls", "qrerun", "qsig", "qmove", "qmsg", "qorder",
+];
 
 /// In the order in which they stand on a page.
 pub(super) const EXTRAS: &[Extra] = &[
@@ -53,7 +55,9 @@ pub(super) const EXTRAS: &[Extra] = &[
         on: Programs(&["qsub", "qalter"]),
         heading: "WHERE IT RUNS",
         parts: &[
-            Text("With -W a job says where it is to run; what it leaves open, the site's policy says."),
+            Text(
+                "With -W a job says where it is to run; what it leaves open, the site's policy says.",
+            ),
             Term(
                 "requirements=EXPRESSION",
                 "What must be true of each of its nodes, in host.* and job.*, as 'host.memory.total >= 32000 and \
@@ -81,7 +85,10 @@ pub(super) const EXTRAS: &[Extra] = &[
                 "Its quality of service, which the site's policy may go by. -l qos= is the same. Nothing after = \
                  takes it back.",
             ),
-            Term("nalloc=POLICY", "Which of the nodes that would do: see allocation in lanai.toml(5)."),
+            Term(
+                "nalloc=POLICY",
+                "Which of the nodes that would do: see allocation in lanai.toml(5).",
+            ),
             Term(
                 "distribution=pack|roundrobin|balanced",
                 "How its chunks and tasks are dealt to the nodes. PBS_NODEFILE has a line for each task, in order.",
@@ -147,7 +154,10 @@ pub(super) const EXTRAS: &[Extra] = &[
                   and so are done-frame-LABEL-INDEX, failed-frame-LABEL-INDEX and complete-frame-LABEL-INDEX; one that is \
                   deleted before it has started decides nothing.",
             ),
-            Term("on:N", "Wait for N jobs submitted later that name this one in a before..."),
+            Term(
+                "on:N",
+                "Wait for N jobs submitted later that name this one in a before...",
+            ),
             Term(
                 "before:ID, beforeok:ID, beforenotok:ID, beforeany:ID",
                 "Make the other job, one's own and submitted with \
@@ -183,7 +193,10 @@ pub(super) const EXTRAS: &[Extra] = &[
         on: Programs(ACTORS),
         heading: "EXIT STATUS",
         parts: &[
-            Term("0", "Done. What qsub was asked to do is on disk when it prints the job id."),
+            Term(
+                "0",
+                "Done. What qsub was asked to do is on disk when it prints the job id.",
+            ),
             Term("1", "A job id is malformed, or a file cannot be read."),
             Term("2", "The command line is wrong."),
             Term(
@@ -202,9 +215,15 @@ pub(super) const EXTRAS: &[Extra] = &[
         on: Programs(&["qrun"]),
         heading: "EXIT STATUS",
         parts: &[
-            Term("0", "Each job is on its way to its nodes; with -a, was asked for."),
+            Term(
+                "0",
+                "Each job is on its way to its nodes; with -a, was asked for.",
+            ),
             Term("1", "The command line is wrong."),
-            Term("2", "A job was refused; why is told. With several all are tried."),
+            Term(
+                "2",
+                "A job was refused; why is told. With several all are tried.",
+            ),
         ],
     },
     tracejob::EXIT,
@@ -223,7 +242,10 @@ pub(super) const EXTRAS: &[Extra] = &[
         on: Programs(&["qstat", "qselect", "pbsnodes"]),
         heading: "EXIT STATUS",
         parts: &[
-            Term("0", "Done. Nothing to show is no failure, and prints nothing."),
+            Term(
+                "0",
+                "Done. Nothing to show is no failure, and prints nothing.",
+            ),
             Term("1, 2", "The command line is wrong."),
             Term(
                 "N",
@@ -254,7 +276,10 @@ pub(super) const EXTRAS: &[Extra] = &[
                 "Two chunks of four processors, each with two processes of two threads:",
                 &["qsub -l select=2:ncpus=4:mpiprocs=2:ompthreads=2 job.sh"],
             ),
-            Example("In the script, for Open MPI:", &["mpirun --hostfile $PBS_NODEFILE ./wave"]),
+            Example(
+                "In the script, for Open MPI:",
+                &["mpirun --hostfile $PBS_NODEFILE ./wave"],
+            ),
             Example("For MPICH:", &["mpiexec -f $PBS_NODEFILE ./wave"]),
         ],
     },
@@ -280,9 +305,15 @@ pub(super) const EXTRAS: &[Extra] = &[
                   output files. Its session goes on while schedd or noded restarts. When qsub goes away the job's \
                   terminal hangs up, and what is left of the job is killed after the grace of lanai.toml.",
             ),
-            Term("~.", "At the start of a line: ends the session and deletes the job."),
+            Term(
+                "~.",
+                "At the start of a line: ends the session and deletes the job.",
+            ),
             Term("~^Z", "At the start of a line: suspends qsub."),
-            Term("^C", "While it waits: asks whether to delete the job. In the session: a key like any other."),
+            Term(
+                "^C",
+                "While it waits: asks whether to delete the job. In the session: a key like any other.",
+            ),
         ],
     },
     Extra {
@@ -368,17 +399,35 @@ pub(super) const EXTRAS: &[Extra] = &[
         on: Programs(&["qstat"]),
         heading: "FOR USERS OF MAUI AND MOAB",
         parts: &[
-            Term("showq", "qstat -a; qstat -i for what waits, qstat -r for what runs"),
-            Term("checkjob ID", "qstat --why ID, and qstat -f ID for all that is known of it"),
-            Term("showstart ID", "qstat --start ID; without an id, for every job that waits"),
-            Term("showbf", "qstat --holes; with -l select=... for how many of these there is room"),
+            Term(
+                "showq",
+                "qstat -a; qstat -i for what waits, qstat -r for what runs",
+            ),
+            Term(
+                "checkjob ID",
+                "qstat --why ID, and qstat -f ID for all that is known of it",
+            ),
+            Term(
+                "showstart ID",
+                "qstat --start ID; without an id, for every job that waits",
+            ),
+            Term(
+                "showbf",
+                "qstat --holes; with -l select=... for how many of these there is room",
+            ),
             Term(
                 "diagnose -j, diagnose -n",
                 "qstat -s for why each job waits, qstat --why ID for what each node says, pbsnodes -a for the nodes",
             ),
             Term("showhist, tracejob", "tracejob ID"),
-            Term("diagnose -p", "qstat --priority; with ids for the jobs next in the queue, and what sets them apart"),
-            Term("diagnose -f", "qstat --shares, and qstat --usage for what was used alone"),
+            Term(
+                "diagnose -p",
+                "qstat --priority; with ids for the jobs next in the queue, and what sets them apart",
+            ),
+            Term(
+                "diagnose -f",
+                "qstat --shares, and qstat --usage for what was used alone",
+            ),
         ],
     },
     Extra {
@@ -386,25 +435,49 @@ pub(super) const EXTRAS: &[Extra] = &[
         heading: "EXAMPLES",
         parts: &[
             Example("All jobs, and why the waiting ones wait:", &["qstat -s"]),
-            Example("All that is known of a job, also when it is over:", &["qstat -x -f 17"]),
-            Example("The exit status of a job, for a program:", &["qstat -x -f -F json 17"]),
-            Example("Why does it wait, stage by stage, who is in its way, and until when:", &["qstat --why 17"]),
-            Example("When does each waiting job start, for a program:", &["qstat --start -F json"]),
+            Example(
+                "All that is known of a job, also when it is over:",
+                &["qstat -x -f 17"],
+            ),
+            Example(
+                "The exit status of a job, for a program:",
+                &["qstat -x -f -F json 17"],
+            ),
+            Example(
+                "Why does it wait, stage by stage, who is in its way, and until when:",
+                &["qstat --why 17"],
+            ),
+            Example(
+                "When does each waiting job start, for a program:",
+                &["qstat --start -F json"],
+            ),
             Example(
                 "Room for how many tasks of 4 processors, and for how long:",
                 &["qstat --holes -l select=1:ncpus=4"],
             ),
-            Example("What is it worth, made of what, and who is before it:", &["qstat --priority 17"]),
-            Example("Who has had more than their share, and until when:", &["qstat --shares"]),
+            Example(
+                "What is it worth, made of what, and who is before it:",
+                &["qstat --priority 17"],
+            ),
+            Example(
+                "Who has had more than their share, and until when:",
+                &["qstat --shares"],
+            ),
             Example("Who has used how much:", &["qstat --usage"]),
             Example("Whether a job asked for too much:", &["qstat --eff 17"]),
-            Example("Wait for the end of a job, and see what becomes of it meanwhile:", &["qstat --watch 17"]),
+            Example(
+                "Wait for the end of a job, and see what becomes of it meanwhile:",
+                &["qstat --watch 17"],
+            ),
         ],
     },
     Extra {
         on: Programs(&["qselect"]),
         heading: "EXAMPLES",
-        parts: &[Example("Delete all of one's waiting jobs:", &["qdel $(qselect -u $USER -s Q)"])],
+        parts: &[Example(
+            "Delete all of one's waiting jobs:",
+            &["qdel $(qselect -u $USER -s Q)"],
+        )],
     },
     scenarios::FORMAT,
     scenarios::WORLD,
@@ -413,13 +486,19 @@ pub(super) const EXTRAS: &[Extra] = &[
         on: Programs(&["qsim"]),
         heading: "EXIT STATUS",
         parts: &[
-            Term("0", "Done; every scenario came out as it expects, every plan as it was recorded."),
+            Term(
+                "0",
+                "Done; every scenario came out as it expects, every plan as it was recorded.",
+            ),
             Term(
                 "1",
                 "A file cannot be read or written, a line of it is wrong, or jobs never start: one line says which and why. \
                  A scenario or a plan came out otherwise: what differs is told.",
             ),
-            Term("2", "Wrong command line, or a scenario or a recording that cannot be played: one line says why."),
+            Term(
+                "2",
+                "Wrong command line, or a scenario or a recording that cannot be played: one line says why.",
+            ),
         ],
     },
     Extra {
@@ -432,7 +511,9 @@ pub(super) const EXTRAS: &[Extra] = &[
             ),
             Example(
                 "The same under a configuration that is to be tried, on 32 nodes, with every start:",
-                &["qsim replay trace.swf --config new.toml --nodes 32 --cores-per-node 64 --jobs-out starts.csv"],
+                &[
+                    "qsim replay trace.swf --config new.toml --nodes 32 --cores-per-node 64 --jobs-out starts.csv",
+                ],
             ),
         ],
     },
@@ -467,7 +548,10 @@ pub(super) const EXTRAS: &[Extra] = &[
                 "/etc/lanai/lanai.toml",
                 "Configuration of a shared installation. Where it exists, commands use the shared installation.",
             ),
-            Term("~/.config/lanai/lanai.toml", "Configuration of a personal installation; need not exist."),
+            Term(
+                "~/.config/lanai/lanai.toml",
+                "Configuration of a personal installation; need not exist.",
+            ),
             Term(
                 "~/.local/state/lanai/",
                 "The spool of a personal installation. Its jobs and daemons stay with it when a shared installation \
@@ -487,7 +571,10 @@ pub(super) const EXTRAS: &[Extra] = &[
     Extra {
         on: Programs(&["schedd", "noded"]),
         heading: "SIGNALS",
-        parts: &[Term("TERM, INT", "Leave. Running jobs go on under their shepherds and are found again.")],
+        parts: &[Term(
+            "TERM, INT",
+            "Leave. Running jobs go on under their shepherds and are found again.",
+        )],
     },
     Extra {
         on: Programs(&["noded"]),

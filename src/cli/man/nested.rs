@@ -51,7 +51,10 @@ pub(super) const NESTED: Extra = Extra {
         ),
         Example(
             "where sweep.sh is:",
-            &["#!/bin/sh", "for seed in $(seq 20); do qsub -V -l select=1:ncpus=1 -- ./run $seed; done"],
+            &[
+                "#!/bin/sh",
+                "for seed in $(seq 20); do qsub -V -l select=1:ncpus=1 -- ./run $seed; done",
+            ],
         ),
     ],
 };
@@ -61,7 +64,13 @@ pub(super) const EXAMPLES: Extra = Extra {
     on: Programs(&["schedd"]),
     heading: "EXAMPLES",
     parts: &[
-        Example("What runs here, and where its files are:", &["schedd --status"]),
-        Example("Leave; running jobs go on, and the next command starts schedd again:", &["schedd --stop"]),
+        Example(
+            "What runs here, and where its files are:",
+            &["schedd --status"],
+        ),
+        Example(
+            "Leave; running jobs go on, and the next command starts schedd again:",
+            &["schedd --stop"],
+        ),
     ],
 };

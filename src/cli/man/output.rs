@@ -28,6 +28,9 @@ pub(super) const OUTPUT: Extra = Extra {
               start that failed. A job that runs again because it ended badly (-W retry) or was over a limit brings \
               each time what it has. What cannot be brought to its place stays in the .part, and the comment says so.",
         ),
-        Example("See what a running job writes:", &["tail -f jobname.o12.part"]),
+        Example(
+            "See what a running job writes:",
+            &["tail -f jobname.o12.part"],
+        ),
     ],
 };

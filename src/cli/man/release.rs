@@ -31,7 +31,10 @@ pub(super) const RELEASE_EXIT: Extra = Extra {
         Term("2", "The command line is wrong, or names no job."),
         Term("153", "There is no such job."),
         Term("159", "It is somebody else's."),
-        Term("162", "A node is not one of the job's, or is that of its script; or nobody answers."),
+        Term(
+            "162",
+            "A node is not one of the job's, or is that of its script; or nobody answers.",
+        ),
         Term("168", "The job does not run."),
         Term("181", "It is an array: name one of its subjobs."),
     ],
@@ -46,8 +49,14 @@ pub(super) const RELEASE_EXAMPLES: Extra = Extra {
             "At the end of a job script, when only the first host has still to do something:",
             &["pbs_release_nodes -a", "tar czf results.tgz out"],
         ),
-        Example("Keep two hosts besides that of the script, whichever:", &["pbs_release_nodes -j 12 -k 2"]),
-        Example("Keep what is needed for this:", &["pbs_release_nodes -j 12 -k select=4:ncpus=8"]),
+        Example(
+            "Keep two hosts besides that of the script, whichever:",
+            &["pbs_release_nodes -j 12 -k 2"],
+        ),
+        Example(
+            "Keep what is needed for this:",
+            &["pbs_release_nodes -j 12 -k select=4:ncpus=8"],
+        ),
     ],
 };
 
@@ -56,7 +65,10 @@ pub(super) const TERM_EXIT: Extra = Extra {
     on: Programs(&["qterm"]),
     heading: "EXIT STATUS",
     parts: &[
-        Term("0", "schedd has left; with -t delay: it will when nothing is waited for any more."),
+        Term(
+            "0",
+            "schedd has left; with -t delay: it will when nothing is waited for any more.",
+        ),
         Term("1", "The command line is wrong."),
         Term("2", "The caller is no operator, or nobody answers."),
     ],

@@ -29,11 +29,16 @@ pub(super) const EXAMPLES: Extra = Extra {
     parts: &[
         Example(
             "Four processors on each of two nodes, today from 14:00 to 16:00, and a job for them:",
-            &["pbs_rsub -R 1400 -E 1600 -l select=2:ncpus=4", "qsub -q R12 job.sh"],
+            &[
+                "pbs_rsub -R 1400 -E 1600 -l select=2:ncpus=4",
+                "qsub -q R12 job.sh",
+            ],
         ),
         Example(
             "An hour from 9:00 on, on ten working days:",
-            &["PBS_TZID=UTC pbs_rsub -R 0900 -D 1:00:00 -r 'FREQ=DAILY;BYDAY=MO,TU,WE,TH,FR;COUNT=10'"],
+            &[
+                "PBS_TZID=UTC pbs_rsub -R 0900 -D 1:00:00 -r 'FREQ=DAILY;BYDAY=MO,TU,WE,TH,FR;COUNT=10'",
+            ],
         ),
     ],
 };
@@ -43,10 +48,22 @@ pub(super) const STATES: Extra = Extra {
     on: Programs(&["pbs_rstat"]),
     heading: "STATES",
     parts: &[
-        Term("UN", "Not known yet whether it can be had: no node answers."),
-        Term("CO, RN", "Confirmed: it has its nodes. Running: its time has come."),
-        Term("DG", "Degraded: some of its nodes are down or offline, and there are no others."),
-        Term("FN, DJ", "Finished, or being deleted: its jobs are being ended."),
+        Term(
+            "UN",
+            "Not known yet whether it can be had: no node answers.",
+        ),
+        Term(
+            "CO, RN",
+            "Confirmed: it has its nodes. Running: its time has come.",
+        ),
+        Term(
+            "DG",
+            "Degraded: some of its nodes are down or offline, and there are no others.",
+        ),
+        Term(
+            "FN, DJ",
+            "Finished, or being deleted: its jobs are being ended.",
+        ),
     ],
 };
 
@@ -55,8 +72,14 @@ pub(super) const EXIT: Extra = Extra {
     on: Programs(&["pbs_rsub", "pbs_rstat", "pbs_ralter", "pbs_rdel"]),
     heading: "EXIT STATUS",
     parts: &[
-        Term("0", "Done. A reservation that cannot be had is no failure of pbs_rsub: -I tells."),
-        Term("1", "The id of a reservation is malformed, or of pbs_rstat the command line."),
+        Term(
+            "0",
+            "Done. A reservation that cannot be had is no failure of pbs_rsub: -I tells.",
+        ),
+        Term(
+            "1",
+            "The id of a reservation is malformed, or of pbs_rstat the command line.",
+        ),
         Term("2", "The command line is wrong."),
         Term(
             "N",

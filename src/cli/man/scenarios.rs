@@ -61,13 +61,19 @@ pub(super) const FORMAT: Extra = Extra {
             ],
         ),
         Term("name", "What the scenario shows, in a sentence. Required."),
-        Term("config", "What lanai.toml(5) may hold, read in the same way, as a table: { backfill = { depth = 2 } }."),
+        Term(
+            "config",
+            "What lanai.toml(5) may hold, read in the same way, as a table: { backfill = { depth = 2 } }.",
+        ),
         Term(
             "clock",
             "The local date and time at which it begins, for what goes by the calendar: \"2024-01-05 18:00\"; if not \
              given, midnight of Monday, 1 January 2024.",
         ),
-        Term("until", "When it ends at the latest; if not given, when nothing happens any more."),
+        Term(
+            "until",
+            "When it ends at the latest; if not given, when nothing happens any more.",
+        ),
     ],
 };
 
@@ -98,16 +104,34 @@ pub(super) const WORLD: Extra = Extra {
              pbs_rsub (reservations are called R1, R2, ... in their order) or pbs_rdel, or one of the lines below. user: who does it; an operator, if not given. config: what is to hold from then on, laid over the \
              scenario's. refused: a part of what is said when it is refused, if that is expected.",
         ),
-        Term("node-down NODE", "The node answers no more; its jobs are neither ended nor known to run."),
+        Term(
+            "node-down NODE",
+            "The node answers no more; its jobs are neither ended nor known to run.",
+        ),
         Term(
             "node-up NODE",
             "It has been booted and answers: the jobs it had are gone, and put back or ended as in schedd.",
         ),
-        Term("node-offline NODE, node-online NODE", "An operator takes it out of service and puts it back."),
-        Term("node-set NODE RESOURCE=AMOUNT ...", "From now on it offers this much."),
-        Term("utilized NODE RESOURCE=AMOUNT ...", "So much of its ncpus, mem or swap is really in use, by whomever."),
-        Term("load NODE LOAD", "Its load average: 2.5 keeps two processors and a half busy."),
-        Term("gpus-outside NODE [NUMBER ...]", "Processes outside the queue use these of its GPUs."),
+        Term(
+            "node-offline NODE, node-online NODE",
+            "An operator takes it out of service and puts it back.",
+        ),
+        Term(
+            "node-set NODE RESOURCE=AMOUNT ...",
+            "From now on it offers this much.",
+        ),
+        Term(
+            "utilized NODE RESOURCE=AMOUNT ...",
+            "So much of its ncpus, mem or swap is really in use, by whomever.",
+        ),
+        Term(
+            "load NODE LOAD",
+            "Its load average: 2.5 keeps two processors and a half busy.",
+        ),
+        Term(
+            "gpus-outside NODE [NUMBER ...]",
+            "Processes outside the queue use these of its GPUs.",
+        ),
         Term(
             "resource NAME TOTAL [USED]",
             "So much of a resource of the whole system is there, and so much of it is used elsewhere, as a license \
@@ -117,7 +141,10 @@ pub(super) const WORLD: Extra = Extra {
             "program-asked JOB",
             "The site's program (allocation = \"local\") is asked about the job and those alike, which wait for its answer.",
         ),
-        Term("program-says JOB [NODE ...]", "It names these nodes, the best first."),
+        Term(
+            "program-says JOB [NODE ...]",
+            "It names these nodes, the best first.",
+        ),
         Term("cycle", "The scheduler looks though nothing has happened."),
     ],
 };
@@ -144,24 +171,42 @@ pub(super) const CLAIMS: Extra = Extra {
             "nodes",
             "Its nodes, chunk by chunk, [\"n1\", \"n1\", \"n2\"], or how many chunks on which, { n1 = 2, n2 = 1 }.",
         ),
-        Term("via", "\"backfill\" if its first start passes a job that was promised one, else \"priority\"."),
-        Term("state", "Q, H, W, R, S, B or F, at the moment or in the end."),
+        Term(
+            "via",
+            "\"backfill\" if its first start passes a job that was promised one, else \"priority\".",
+        ),
+        Term(
+            "state",
+            "Q, H, W, R, S, B or F, at the moment or in the end.",
+        ),
         Term("exit", "Its exit status, as qstat shows it."),
         Term("refused", "A part of what its submission is refused with."),
-        Term("warned", "A part of what was said when it was submitted or altered last, or false for nothing."),
+        Term(
+            "warned",
+            "A part of what was said when it was submitted or altered last, or false for nothing.",
+        ),
         Term(
             "reason, stage",
             "Of a moment: the code of the reason why it waits, and the stage of the cycle that says so.",
         ),
         Term("comment", "Of a moment: a part of the comment."),
-        Term("booked", "Of a moment: the start it is promised, or false for none; booked_on: on which nodes."),
-        Term("eligible_time", "Of a moment: the eligible time that the job has then."),
+        Term(
+            "booked",
+            "Of a moment: the start it is promised, or false for none; booked_on: on which nodes.",
+        ),
+        Term(
+            "eligible_time",
+            "Of a moment: the eligible time that the job has then.",
+        ),
         Term(
             "score",
             "Of a moment: what the job is worth then under the order while it waits, or was worth when it started, to as \
              many digits as are given.",
         ),
-        Term("foreseen", "Of a moment: the start that qstat --start tells, or false for none."),
+        Term(
+            "foreseen",
+            "Of a moment: the start that qstat --start tells, or false for none.",
+        ),
         Term("running", "Of a moment, of no job: all that run, [1, 3]."),
         Term(
             "usage",
@@ -173,8 +218,14 @@ pub(super) const CLAIMS: Extra = Extra {
             "Of a moment, of no job: how much of resources of the whole system is in use or not there, of how much: \
              { nuke = \"20/50\" }.",
         ),
-        Term("order", "Of no job: these start in this order, others do not matter: [2, 1, \"4[3]\"]."),
-        Term("cycles", "Of no job: the moments at which the scheduler looks: [0, 600]."),
+        Term(
+            "order",
+            "Of no job: these start in this order, others do not matter: [2, 1, \"4[3]\"].",
+        ),
+        Term(
+            "cycles",
+            "Of no job: the moments at which the scheduler looks: [0, 600].",
+        ),
         Term(
             "trigger",
             "Of a moment, of no job: why the scheduler looks then, in the words of qstat --cycles, first things first: \
@@ -184,7 +235,10 @@ pub(super) const CLAIMS: Extra = Extra {
             "What differs is told with its line, as expected and as found, and the whole schedule is shown below it. Three \
              scenarios to begin with are among Lanai's documents, in scenarios/.",
         ),
-        Example("Whether a configuration still does what it is meant to:", &["qsim check /etc/lanai/scenarios"]),
+        Example(
+            "Whether a configuration still does what it is meant to:",
+            &["qsim check /etc/lanai/scenarios"],
+        ),
         Example(
             "Whether the scheduler of today would have decided what that of yesterday did (record in lanai.toml(5)):",
             &["qsim check --recorded /var/tmp/lanai.record"],

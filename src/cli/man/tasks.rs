@@ -36,11 +36,26 @@ pub(super) const EXIT: Extra = Extra {
     on: Programs(&["pbsdsh"]),
     heading: "EXIT STATUS",
     parts: &[
-        Term("0", "All tasks ended with 0, or were not waited for; also when -n names a line that is not there."),
-        Term("1", "pbsdsh was not called from within a job, or wrongly, or schedd refused to start tasks."),
-        Term("254", "The last task that failed could not be executed, or was lost with its node."),
-        Term("128+N", "The last task that failed was ended by signal N, or pbsdsh itself was, and ended its tasks."),
-        Term("N", "The exit status of the last task that failed, in the order of the node file."),
+        Term(
+            "0",
+            "All tasks ended with 0, or were not waited for; also when -n names a line that is not there.",
+        ),
+        Term(
+            "1",
+            "pbsdsh was not called from within a job, or wrongly, or schedd refused to start tasks.",
+        ),
+        Term(
+            "254",
+            "The last task that failed could not be executed, or was lost with its node.",
+        ),
+        Term(
+            "128+N",
+            "The last task that failed was ended by signal N, or pbsdsh itself was, and ended its tasks.",
+        ),
+        Term(
+            "N",
+            "The exit status of the last task that failed, in the order of the node file.",
+        ),
     ],
 };
 
@@ -49,7 +64,10 @@ pub(super) const EXAMPLES: Extra = Extra {
     on: Programs(&["pbsdsh"]),
     heading: "EXAMPLES",
     parts: &[
-        Example("In a job script: on every line of the node file, at once:", &["pbsdsh -- ./part --of 12"]),
+        Example(
+            "In a job script: on every line of the node file, at once:",
+            &["pbsdsh -- ./part --of 12"],
+        ),
         Example(
             "Once for each host, when there are several lines for each:",
             &["for host in $(sort -u $PBS_NODEFILE); do pbsdsh -o -h $host -- ./serve; done"],

@@ -37,14 +37,24 @@ enum Form {
 
 impl<'a> Telling<'a> {
     /// Nothing told yet; all entries, or those of jobs that were named.
-    pub fn begin(format: Format, all: bool, preamble: &Preamble<'a>, out: &'a mut dyn Write) -> Telling<'a> {
+    pub fn begin(
+        format: Format,
+        all: bool,
+        preamble: &Preamble<'a>,
+        out: &'a mut dyn Write,
+    ) -> Telling<'a> {
         let form = match format {
             Format::Text if all => Form::Lines,
             Format::Text => Form::Paragraphs,
             Format::Csv => Form::Csv,
             Format::Json => Form::Json(Document::begin(preamble)),
         };
-        Telling { server: preamble.server, form, out, is_first: true }
+        Telling {
+            server: preamble.server,
+            form,
+            out,
+            is_first: true,
+        }
     }
 
     /// Tells some.
@@ -100,7 +110,9 @@ fn csv_head(server: &str) -> String {
 
 fn line(text: &mut String, entry: &Entry, is_first: bool) {
     if is_first {
-        let heads = ("Job", "Name", "User", "Queue", "Ended", "Elapsed", "CPU time", "CPU", "Status");
+        let heads = (
+            "Job", "Name", "User", "Queue", "Ended", "Elapsed", "CPU time", "CPU", "Status",
+        );
         let (job, name, user, queue, ended, elapsed, cput, cpu, status) = heads;
         let _ = writeln!(
             text,
@@ -108,12 +120,19 @@ fn line(text: &mut String, entry: &Entry, is_first: bool) {
         );
     }
     let ended = when::local(Wall(entry.stamps.ended.div_euclid(1000)));
-    let ended = ended.map_or(entry.stamps.ended.to_string(), |at| at.format("%Y-%m-%d %H:%M").to_string());
-    let (job, elapsed, cput) =
-        (entry.job.to_string(), entry.used.walltime.to_string(), Span(entry.used.cput.0).to_string());
+    let ended = ended.map_or(entry.stamps.ended.to_string(), |at| {
+        at.format("%Y-%m-%d %H:%M").to_string()
+    });
+    let (job, elapsed, cput) = (
+        entry.job.to_string(),
+        entry.used.walltime.to_string(),
+        Span(entry.used.cput.0).to_string(),
+    );
     let (name, user, queue) = (&entry.name, printable(&entry.of.user), &entry.of.queue);
     let cpu = Cell::or_nothing(entry.cpu_efficiency(), Cell::Part).shown();
-    let status = entry.end.map_or("--".to_string(), |end| end.status.to_string());
+    let status = entry
+        .end
+        .map_or("--".to_string(), |end| end.status.to_string());
     let _ = writeln!(
         text,
         "{job:12} {name:15} {user:10} {queue:10} {ended:16} {elapsed:>9} {cput:>9} {cpu:>6} {status:>6}"
@@ -145,16 +164,33 @@ fn add_to(document: &mut Document, entry: &Entry, server: &str) {
     for (name, cell) in fields(entry, server) {
         attributes.add(name, Shown::Data(cell.data()));
     }
-    document.thing(SECTION, &format!("{}/{}", entry.job.full(server), entry.attempt), &attributes);
+    document.thing(
+        SECTION,
+        &format!("{}/{}", entry.job.full(server), entry.attempt),
+        &attributes,
+    );
 }
 
 /// All figures of an entry, in the order in which they are told.
 pub fn fields(entry: &Entry, server: &str) -> Vec<Field> {
-    let (of, stamps, asked, held, used) = (&entry.of, &entry.stamps, &entry.asked, &entry.held, &entry.used);
+    let (of, stamps, asked, held, used) = (
+        &entry.of,
+        &entry.stamps,
+        &entry.asked,
+        &entry.held,
+        &entry.used,
+    );
     let text = |text: &String| Cell::Text(text.clone());
     let group = user::group_name(of.gid);
-    let made_way_for = entry.made_way.as_ref().and_then(|told| told.to).map(|job| job.full(server));
-    let places = entry.places.iter().map(|(host, cores)| (host.as_str(), i64::from(*cores)));
+    let made_way_for = entry
+        .made_way
+        .as_ref()
+        .and_then(|told| told.to)
+        .map(|job| job.full(server));
+    let places = entry
+        .places
+        .iter()
+        .map(|(host, cores)| (host.as_str(), i64::from(*cores)));
     vec![
         ("job", Cell::Text(entry.job.full(server))),
         ("attempt", Cell::Count(entry.attempt.into())),
@@ -169,20 +205,44 @@ pub fn fields(entry: &Entry, server: &str) -> Vec<Field> {
         ("eligible", Cell::or_nothing(stamps.eligible, Cell::Moment)),
         ("started", Cell::or_nothing(stamps.began, Cell::Moment)),
         ("ended", Cell::Moment(stamps.ended)),
-        ("wait_seconds", Cell::or_nothing(entry.wait_ms().map(|ms| ms as f64), Cell::Length)),
-        ("exit_status", Cell::or_nothing(entry.end.map(|end| end.status.into()), Cell::Count)),
-        ("deleted", Cell::Flag(entry.end.is_some_and(|end| end.deleted))),
+        (
+            "wait_seconds",
+            Cell::or_nothing(entry.wait_ms().map(|ms| ms as f64), Cell::Length),
+        ),
+        (
+            "exit_status",
+            Cell::or_nothing(entry.end.map(|end| end.status.into()), Cell::Count),
+        ),
+        (
+            "deleted",
+            Cell::Flag(entry.end.is_some_and(|end| end.deleted)),
+        ),
         ("requeued", Cell::Flag(entry.end.is_none())),
         ("made_way_for", Cell::Text(made_way_for.unwrap_or_default())),
-        ("made_way_by", Cell::Text(entry.made_way.as_ref().map_or("", |told| told.action.name()).to_string())),
+        (
+            "made_way_by",
+            Cell::Text(
+                entry
+                    .made_way
+                    .as_ref()
+                    .map_or("", |told| told.action.name())
+                    .to_string(),
+            ),
+        ),
         ("exec_host", Cell::Text(place::slots(places))),
         ("nodes", Cell::Count(held.nodes.into())),
         ("select", text(&asked.select)),
         ("asked_ncpus", Cell::Count(asked.cores.into())),
         ("asked_chunks", Cell::Count(asked.chunks.into())),
         ("asked_ngpus", Cell::Count(asked.gpus.into())),
-        ("asked_mem_kb", Cell::or_nothing(asked.mem_kb, Cell::Kilobytes)),
-        ("asked_walltime_seconds", Cell::or_nothing(asked.walltime.map(|span| span.0 as f64), Cell::Length)),
+        (
+            "asked_mem_kb",
+            Cell::or_nothing(asked.mem_kb, Cell::Kilobytes),
+        ),
+        (
+            "asked_walltime_seconds",
+            Cell::or_nothing(asked.walltime.map(|span| span.0 as f64), Cell::Length),
+        ),
         ("cpu_seconds", Cell::Length(used.cput.0 as f64)),
         ("walltime_seconds", Cell::Length(used.walltime.0 as f64)),
         ("mem_kb", Cell::Kilobytes(used.mem_kb)),
@@ -191,10 +251,22 @@ pub fn fields(entry: &Entry, server: &str) -> Vec<Field> {
         ("ngpus", Cell::Count(held.gpus.into())),
         ("core_seconds", Cell::Length(entry.core_ms as f64)),
         ("charge_factor", Cell::Real(entry.factor)),
-        ("charged_core_seconds", Cell::Length(entry.core_ms as f64 * entry.factor)),
-        ("cpu_efficiency", Cell::or_nothing(entry.cpu_efficiency(), Cell::Part)),
-        ("mem_efficiency", Cell::or_nothing(entry.mem_efficiency(), Cell::Part)),
-        ("walltime_efficiency", Cell::or_nothing(entry.time_efficiency(), Cell::Part)),
+        (
+            "charged_core_seconds",
+            Cell::Length(entry.core_ms as f64 * entry.factor),
+        ),
+        (
+            "cpu_efficiency",
+            Cell::or_nothing(entry.cpu_efficiency(), Cell::Part),
+        ),
+        (
+            "mem_efficiency",
+            Cell::or_nothing(entry.mem_efficiency(), Cell::Part),
+        ),
+        (
+            "walltime_efficiency",
+            Cell::or_nothing(entry.time_efficiency(), Cell::Part),
+        ),
     ]
 }
 
@@ -206,8 +278,18 @@ mod tests {
     #[test]
     fn a_table_of_nothing_still_has_its_names() {
         let (server, mut out) = (example::server(), Vec::new());
-        Telling::begin(Format::Csv, true, &sheet::preamble(&server, Wall(0)), &mut out).end().unwrap();
+        Telling::begin(
+            Format::Csv,
+            true,
+            &sheet::preamble(&server, Wall(0)),
+            &mut out,
+        )
+        .end()
+        .unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.starts_with("job,attempt,name,user,") && text.lines().count() == 1, "{text}");
+        assert!(
+            text.starts_with("job,attempt,name,user,") && text.lines().count() == 1,
+            "{text}"
+        );
     }
 }

@@ -14,7 +14,16 @@ use std::io::{self, Write};
 pub type Period = (Option<Wall>, Option<Wall>);
 
 /// The columns of the table that hold figures.
-const HEADS: [&str; 8] = ["Jobs", "Failed", "CPU h", "Core h", "Charged h", "CPU", "Memory", "Wait"];
+const HEADS: [&str; 8] = [
+    "Jobs",
+    "Failed",
+    "CPU h",
+    "Core h",
+    "Charged h",
+    "CPU",
+    "Memory",
+    "Wait",
+];
 
 /// What entries come to, by what was asked for.
 pub struct Summary {
@@ -25,20 +34,34 @@ pub struct Summary {
 impl Summary {
     /// Nothing yet.
     pub fn new(by: Vec<By>) -> Summary {
-        Summary { by, rows: BTreeMap::new() }
+        Summary {
+            by,
+            rows: BTreeMap::new(),
+        }
     }
 
     /// Takes in sums.
     pub fn add(&mut self, tallies: Vec<Tally>) {
         for Tally { of, sums } in tallies {
-            let of = self.by.iter().zip(of).map(|(by, name)| named(*by, name)).collect();
+            let of = self
+                .by
+                .iter()
+                .zip(of)
+                .map(|(by, name)| named(*by, name))
+                .collect();
             let row = self.rows.entry(of).or_default();
             *row = row.and(sums);
         }
     }
 
     /// Writes all of it, row by row.
-    pub fn write(&self, format: Format, preamble: &Preamble, period: Period, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(
+        &self,
+        format: Format,
+        preamble: &Preamble,
+        period: Period,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         match format {
             Format::Text => self.table(period, out),
             Format::Csv => self.csv(out),
@@ -47,11 +70,17 @@ impl Summary {
     }
 
     fn total(&self) -> Sums {
-        self.rows.values().fold(Sums::default(), |total, sums| total.and(*sums))
+        self.rows
+            .values()
+            .fold(Sums::default(), |total, sums| total.and(*sums))
     }
 
     fn fields(&self, of: &[String], sums: &Sums) -> Vec<Field> {
-        let names = self.by.iter().zip(of).map(|(by, name)| (by.name(), Cell::Text(name.clone())));
+        let names = self
+            .by
+            .iter()
+            .zip(of)
+            .map(|(by, name)| (by.name(), Cell::Text(name.clone())));
         names.chain(fields(sums)).collect()
     }
 
@@ -62,29 +91,75 @@ impl Summary {
         writeln!(out, "Jobs that ended {}:\n", span(period))?;
         let total = self.total();
         let decimals = decimals(&total);
-        let heads = || self.by.iter().map(|by| head(*by)).chain(HEADS).map(String::from).collect();
+        let heads = || {
+            self.by
+                .iter()
+                .map(|by| head(*by))
+                .chain(HEADS)
+                .map(String::from)
+                .collect()
+        };
         let row = |(of, sums): (&Vec<String>, &Sums)| {
-            of.iter().map(|name| Cell::Text(name.clone()).shown()).chain(figures(sums, decimals)).collect()
+            of.iter()
+                .map(|name| Cell::Text(name.clone()).shown())
+                .chain(figures(sums, decimals))
+                .collect()
         };
         let blank = vec![String::new(); self.by.len() - 1];
-        let last = || ["Total".to_string()].into_iter().chain(blank.clone()).chain(figures(&total, decimals)).collect();
+        let last = || {
+            ["Total".to_string()]
+                .into_iter()
+                .chain(blank.clone())
+                .chain(figures(&total, decimals))
+                .collect()
+        };
         let last = || (self.rows.len() > 1).then(last);
-        columns::write(|| std::iter::once(heads()).chain(self.rows.iter().map(row)).chain(last()), self.by.len(), out)
+        columns::write(
+            || {
+                std::iter::once(heads())
+                    .chain(self.rows.iter().map(row))
+                    .chain(last())
+            },
+            self.by.len(),
+            out,
+        )
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         let nobody = vec![String::new(); self.by.len()];
         out.write_all(cell::csv_head(&self.fields(&nobody, &Sums::default())).as_bytes())?;
-        let mut lines = self.rows.iter().map(|(of, sums)| cell::csv_line(&self.fields(of, sums)));
+        let mut lines = self
+            .rows
+            .iter()
+            .map(|(of, sums)| cell::csv_line(&self.fields(of, sums)));
         lines.try_for_each(|line| out.write_all(line.as_bytes()))
     }
 
-    fn document(&self, preamble: &Preamble, (from, to): Period, out: &mut dyn Write) -> io::Result<()> {
+    fn document(
+        &self,
+        preamble: &Preamble,
+        (from, to): Period,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let mut document = Document::begin(preamble);
         document.fact("from", &from.map(|wall| wall.0).into());
         document.fact("to", &to.map(|wall| wall.0).into());
-        document.fact("by", &self.by.iter().map(|by| by.name()).collect::<Vec<_>>().into());
-        document.list("Accounts", self.rows.iter().map(|(of, sums)| cell::object(&self.fields(of, sums))), out)?;
+        document.fact(
+            "by",
+            &self
+                .by
+                .iter()
+                .map(|by| by.name())
+                .collect::<Vec<_>>()
+                .into(),
+        );
+        document.list(
+            "Accounts",
+            self.rows
+                .iter()
+                .map(|(of, sums)| cell::object(&self.fields(of, sums))),
+            out,
+        )?;
         document.fact("Total", &cell::object(&fields(&self.total())));
         out.write_all(&document.end())
     }
@@ -97,7 +172,10 @@ fn named(by: By, name: String) -> String {
         By::Day => "%Y-%m-%d",
         _ => return name,
     };
-    let at = name.parse().ok().and_then(|seconds| when::local(Wall(seconds)));
+    let at = name
+        .parse()
+        .ok()
+        .and_then(|seconds| when::local(Wall(seconds)));
     at.map_or(name, |at| at.format(format).to_string())
 }
 
@@ -114,7 +192,11 @@ fn head(by: By) -> &'static str {
 }
 
 fn span((from, to): Period) -> String {
-    let at = |wall: Wall| when::local(wall).map_or(wall.0.to_string(), |at| at.format("%Y-%m-%d %H:%M").to_string());
+    let at = |wall: Wall| {
+        when::local(wall).map_or(wall.0.to_string(), |at| {
+            at.format("%Y-%m-%d %H:%M").to_string()
+        })
+    };
     match (from, to) {
         (None, None) => "as far back as is kept".to_string(),
         (Some(from), None) => format!("from {}", at(from)),
@@ -139,7 +221,9 @@ fn figures(sums: &Sums, decimals: usize) -> [String; 8] {
         hours(sums.charged_ms),
         part(sums.cpu_efficiency()),
         part(sums.mem_efficiency()),
-        sums.mean_wait().map_or("--".to_string(), |wait| Span((1000.0 * wait) as i64).to_string()),
+        sums.mean_wait().map_or("--".to_string(), |wait| {
+            Span((1000.0 * wait) as i64).to_string()
+        }),
     ]
 }
 
@@ -154,9 +238,18 @@ pub fn fields(sums: &Sums) -> Vec<Field> {
         ("charged_core_seconds", Cell::Length(sums.charged_ms)),
         ("gpu_seconds", Cell::Length(sums.gpu_ms as f64)),
         ("walltime_seconds", Cell::Length(sums.walltime_ms as f64)),
-        ("cpu_efficiency", Cell::or_nothing(sums.cpu_efficiency(), Cell::Part)),
-        ("mem_efficiency", Cell::or_nothing(sums.mem_efficiency(), Cell::Part)),
-        ("mean_wait_seconds", Cell::or_nothing(sums.mean_wait(), Cell::Real)),
+        (
+            "cpu_efficiency",
+            Cell::or_nothing(sums.cpu_efficiency(), Cell::Part),
+        ),
+        (
+            "mem_efficiency",
+            Cell::or_nothing(sums.mem_efficiency(), Cell::Part),
+        ),
+        (
+            "mean_wait_seconds",
+            Cell::or_nothing(sums.mean_wait(), Cell::Real),
+        ),
     ]
 }
 
@@ -183,13 +276,23 @@ mod tests {
 
     fn summary(by: &[By], rows: &[&[&str]]) -> Summary {
         let mut summary = Summary::new(by.to_vec());
-        let tally = |of: &&[&str]| Tally { of: of.iter().map(ToString::to_string).collect(), sums: sums() };
+        let tally = |of: &&[&str]| Tally {
+            of: of.iter().map(ToString::to_string).collect(),
+            sums: sums(),
+        };
         summary.add(rows.iter().map(tally).collect());
         summary
     }
 
     fn told(summary: &Summary, format: Format, period: Period) -> String {
-        let (preamble, mut out) = (Preamble { timestamp: Wall(0), version: "1", server: "head" }, Vec::new());
+        let (preamble, mut out) = (
+            Preamble {
+                timestamp: Wall(0),
+                version: "1",
+                server: "head",
+            },
+            Vec::new(),
+        );
         summary.write(format, &preamble, period, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
@@ -197,7 +300,11 @@ mod tests {
     #[test]
     fn sums_are_told_in_columns_that_fit() {
         let rows: [&[&str]; 2] = [&["ann", "workq"], &["bo", ""]];
-        let both = told(&summary(&[By::User, By::Queue], &rows), Format::Text, (None, Some(Wall(i64::MAX))));
+        let both = told(
+            &summary(&[By::User, By::Queue], &rows),
+            Format::Text,
+            (None, Some(Wall(i64::MAX))),
+        );
         let expected = "\
 Jobs that ended before 9223372036854775807:
 
@@ -208,23 +315,41 @@ Total            6       2  3.0000  4.0000     2.0000  75.0%   25.0%  00:00:22
 ";
         assert_eq!(both, expected);
         let nothing = told(&Summary::new(vec![By::User]), Format::Text, (None, None));
-        assert_eq!(nothing, "Nothing in the accounts, as far back as is kept.\n");
+        assert_eq!(
+            nothing,
+            "Nothing in the accounts, as far back as is kept.\n"
+        );
     }
 
     #[test]
     fn quarters_of_an_hour_become_days_and_months() {
         let quarter = |text: &str| {
             let at = chrono::NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap();
-            super::super::super::date::local(at, &chrono::Local).unwrap().to_string()
+            super::super::super::date::local(at, &chrono::Local)
+                .unwrap()
+                .to_string()
         };
-        let quarters = ["2026-11-20 00:00", "2026-11-20 23:45", "2026-11-21 00:00", "2026-12-01 00:00"].map(quarter);
-        let rows: Vec<Vec<&str>> = quarters.iter().map(|quarter| vec![quarter.as_str()]).collect();
+        let quarters = [
+            "2026-11-20 00:00",
+            "2026-11-20 23:45",
+            "2026-11-21 00:00",
+            "2026-12-01 00:00",
+        ]
+        .map(quarter);
+        let rows: Vec<Vec<&str>> = quarters
+            .iter()
+            .map(|quarter| vec![quarter.as_str()])
+            .collect();
         let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
         let jobs = |by| {
             let rows = summary(&[by], &rows).rows.into_iter();
-            rows.map(|(of, sums)| format!("{} {}", of[0], sums.jobs)).collect::<Vec<_>>()
+            rows.map(|(of, sums)| format!("{} {}", of[0], sums.jobs))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(jobs(By::Day), ["2026-11-20 6", "2026-11-21 3", "2026-12-01 3"]);
+        assert_eq!(
+            jobs(By::Day),
+            ["2026-11-20 6", "2026-11-21 3", "2026-12-01 3"]
+        );
         assert_eq!(jobs(By::Month), ["2026-11 9", "2026-12 3"]);
     }
 
@@ -237,9 +362,16 @@ Total            6       2  3.0000  4.0000     2.0000  75.0%   25.0%  00:00:22
         assert_eq!(told(&summary, Format::Csv, (None, None)), expected);
         let document = told(&summary, Format::Json, (None, Some(Wall(7))));
         let document: serde_json::Value = serde_json::from_str(&document).unwrap();
-        assert_eq!((&document["from"], &document["to"]), (&serde_json::Value::Null, &7.into()));
+        assert_eq!(
+            (&document["from"], &document["to"]),
+            (&serde_json::Value::Null, &7.into())
+        );
         let row = &document["Accounts"][0];
-        assert_eq!((&row["account"], &row["mean_wait_seconds"]), (&"a,b".into(), &22.5.into()), "{document}");
+        assert_eq!(
+            (&row["account"], &row["mean_wait_seconds"]),
+            (&"a,b".into(), &22.5.into()),
+            "{document}"
+        );
         assert_eq!(document["Total"]["charged_core_seconds"], 3600.0);
     }
 }

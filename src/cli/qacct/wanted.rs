@@ -19,7 +19,13 @@ impl Wanted {
         for (at, operand) in operands.iter().enumerate() {
             of_number.entry(operand.id().number).or_default().push(at);
         }
-        Wanted { named: operands.into_iter().map(|operand| (operand, false)).collect(), of_number }
+        Wanted {
+            named: operands
+                .into_iter()
+                .map(|operand| (operand, false))
+                .collect(),
+            of_number,
+        }
     }
 
     /// The ids to ask for.
@@ -41,15 +47,24 @@ impl Wanted {
 
     /// What nothing was told of.
     pub fn missing(&self) -> impl Iterator<Item = &Operand> {
-        self.named.iter().filter(|(_, is_told)| !is_told).map(|(operand, _)| operand)
+        self.named
+            .iter()
+            .filter(|(_, is_told)| !is_told)
+            .map(|(operand, _)| operand)
     }
 }
 
 /// Whether a job is one that an operand means; an array's number means its elements.
 fn means(operand: &Operand, id: JobId) -> bool {
     let wanted = operand.id();
-    let within = |index| operand.only().is_none_or(|only| only.position(index).is_some());
-    wanted.number == id.number && (wanted.index().is_none() || wanted == id) && id.index().is_none_or(within)
+    let within = |index| {
+        operand
+            .only()
+            .is_none_or(|only| only.position(index).is_some())
+    };
+    wanted.number == id.number
+        && (wanted.index().is_none() || wanted == id)
+        && id.index().is_none_or(within)
 }
 
 #[cfg(test)]
@@ -59,7 +74,8 @@ mod tests {
 
     #[test]
     fn an_array_means_its_elements_and_a_range_those_within_it() {
-        let operands = ["7", "8[]", "9[2-5]", "9[7]", "10"].map(|text| Operand::parse(OsStr::new(text)).unwrap());
+        let operands = ["7", "8[]", "9[2-5]", "9[7]", "10"]
+            .map(|text| Operand::parse(OsStr::new(text)).unwrap());
         let mut wanted = Wanted::new(operands.to_vec());
         let mut is_taken = |number, index| match index {
             Some(index) => wanted.take(JobId::element(number, index)),
@@ -67,7 +83,10 @@ mod tests {
         };
         assert!(is_taken(7, None) && is_taken(8, Some(3)) && is_taken(9, Some(5)));
         assert!(!is_taken(9, Some(6)) && !is_taken(11, None));
-        let missing: Vec<String> = wanted.missing().map(|operand| operand.full("head")).collect();
+        let missing: Vec<String> = wanted
+            .missing()
+            .map(|operand| operand.full("head"))
+            .collect();
         assert_eq!(missing, ["9[7].head", "10.head"]);
     }
 }

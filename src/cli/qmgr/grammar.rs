@@ -61,7 +61,10 @@ const OBJECTS: [(&str, Object); 7] = [
 impl Object {
     /// As it is written; with a capital letter at the head of a list.
     pub fn name(self) -> &'static str {
-        OBJECTS.iter().find(|(_, object)| *object == self).map_or("", |(name, _)| name)
+        OBJECTS
+            .iter()
+            .find(|(_, object)| *object == self)
+            .map_or("", |(name, _)| name)
     }
 
     /// The object of this kind and name.
@@ -109,18 +112,36 @@ pub enum Fault {
 pub fn read(text: &str) -> Result<Command, Fault> {
     let mut reader = Reader { text, at: 0 };
     let word = reader.word();
-    let known = WORDS.iter().find(|(name, _)| name.starts_with(&*word.to_ascii_lowercase()) && !word.is_empty());
-    let Some(&(_, verb)) = known else { return Err(Fault::Operation(word.to_string())) };
-    let none = Command { word: verb, object: None, names: Vec::new(), edits: Vec::new(), rest: String::new() };
+    let known = WORDS
+        .iter()
+        .find(|(name, _)| name.starts_with(&*word.to_ascii_lowercase()) && !word.is_empty());
+    let Some(&(_, verb)) = known else {
+        return Err(Fault::Operation(word.to_string()));
+    };
+    let none = Command {
+        word: verb,
+        object: None,
+        names: Vec::new(),
+        edits: Vec::new(),
+        rest: String::new(),
+    };
     if matches!(verb, Word::Help | Word::Quit | Word::History) {
-        return Ok(Command { rest: reader.rest().to_string(), ..none });
+        return Ok(Command {
+            rest: reader.rest().to_string(),
+            ..none
+        });
     }
     let object = reader.object()?;
     let names = reader.names(verb, object)?;
     let edits = match verb {
         Word::Import | Word::Export => {
             let rest = reader.rest().to_string();
-            return Ok(Command { object: Some(object), names, rest, ..none });
+            return Ok(Command {
+                object: Some(object),
+                names,
+                rest,
+                ..none
+            });
         }
         Word::Create | Word::Set => reader.settings(object)?,
         Word::Delete | Word::Active if !reader.rest().is_empty() => return Err(reader.fault()),
@@ -130,7 +151,12 @@ pub fn read(text: &str) -> Result<Command, Fault> {
     if is_empty {
         return Err(Fault::Syntax(text.len()));
     }
-    Ok(Command { object: Some(object), names, edits, ..none })
+    Ok(Command {
+        object: Some(object),
+        names,
+        edits,
+        ..none
+    })
 }
 
 const QUOTES: [char; 2] = ['"', '\''];
@@ -174,7 +200,9 @@ impl<'t> Reader<'t> {
     fn object(&mut self) -> Result<Object, Fault> {
         let word = self.until(|c| c.is_whitespace() || c == '@');
         let name = word.to_ascii_lowercase();
-        let known = OBJECTS.iter().find(|(known, _)| known.starts_with(&*name) || name == format!("{known}s"));
+        let known = OBJECTS
+            .iter()
+            .find(|(known, _)| known.starts_with(&*name) || name == format!("{known}s"));
         match known {
             _ if word.is_empty() => Err(Fault::NoObject),
             Some((_, object)) => Ok(*object),
@@ -187,10 +215,15 @@ impl<'t> Reader<'t> {
         let start = self.at;
         let word = self.until(|c| c.is_whitespace() || "=+".contains(c));
         let takes_values = matches!(verb, Word::Set | Word::Create);
-        let is_value = takes_values && ["=", "+=", "-="].iter().any(|op| self.rest().starts_with(op));
+        let is_value = takes_values
+            && ["=", "+=", "-="]
+                .iter()
+                .any(|op| self.rest().starts_with(op));
         let attribute = word.split([',', '.']).next().unwrap_or_default();
         let is_attribute = match object {
-            Object::Server | Object::Sched => known(&object.target(""), attribute).is_some() || is_value,
+            Object::Server | Object::Sched => {
+                known(&object.target(""), attribute).is_some() || is_value
+            }
             _ => is_value,
         };
         if word.is_empty() || is_attribute {
@@ -206,7 +239,11 @@ impl<'t> Reader<'t> {
             }
             all = format!("{},{more}", all.trim_end_matches(','));
         }
-        Ok(all.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect())
+        Ok(all
+            .split(',')
+            .filter(|name| !name.is_empty())
+            .map(str::to_string)
+            .collect())
     }
 
     /// `attribute[.resource] op value`, apart by commas.
@@ -220,7 +257,8 @@ impl<'t> Reader<'t> {
                 self.at
             };
             let value = self.value(&key, object)?;
-            check(object, &key, &value, &self.text[at..]).map_err(|offset| self.fault_at(at + offset))?;
+            check(object, &key, &value, &self.text[at..])
+                .map_err(|offset| self.fault_at(at + offset))?;
             edits.push(Edit { key, op, value });
             if !self.takes(",") && !self.rest().is_empty() {
                 return Err(self.fault());
@@ -243,7 +281,11 @@ impl<'t> Reader<'t> {
             if verb == Word::Unset && object == Object::Server && !is_known {
                 return Err(self.fault_at(at));
             }
-            edits.push(Edit { key, op: Op::Set, value: String::new() });
+            edits.push(Edit {
+                key,
+                op: Op::Set,
+                value: String::new(),
+            });
             if !self.takes(",") && !self.rest().is_empty() {
                 return Err(self.fault());
             }
@@ -262,19 +304,29 @@ impl<'t> Reader<'t> {
             Some((attribute, resource)) => (attribute, Some(resource.to_string())),
             None => (name, None),
         };
-        Ok(Key { attribute: attribute.to_string(), resource })
+        Ok(Key {
+            attribute: attribute.to_string(),
+            resource,
+        })
     }
 
     fn op(&mut self) -> Result<Op, Fault> {
         let ops = [("+=", Op::Add), ("-=", Op::Remove), ("=", Op::Set)];
-        let known = ops.into_iter().find(|(sign, _)| self.takes(sign)).map(|(_, op)| op);
+        let known = ops
+            .into_iter()
+            .find(|(sign, _)| self.takes(sign))
+            .map(|(_, op)| op);
         known.ok_or_else(|| self.fault())
     }
 
     /// Pieces in quotes, one right after the other.
     fn quoted(&mut self) -> Result<String, Fault> {
         let mut value = String::new();
-        while let Some(quote) = self.text[self.at..].chars().next().filter(|c| QUOTES.contains(c)) {
+        while let Some(quote) = self.text[self.at..]
+            .chars()
+            .next()
+            .filter(|c| QUOTES.contains(c))
+        {
             let rest = &self.text[self.at + 1..];
             let Some(length) = rest.find(quote) else {
                 self.at = self.text.len();
@@ -295,7 +347,11 @@ impl<'t> Reader<'t> {
             return Ok(self.entries());
         }
         let value = self.until(|c| c.is_whitespace() || c == ',').to_string();
-        if value.is_empty() { Err(self.fault()) } else { Ok(value) }
+        if value.is_empty() {
+            Err(self.fault())
+        } else {
+            Ok(value)
+        }
     }
 
     fn entries(&mut self) -> String {
@@ -313,8 +369,8 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// What PBS's `qmgr` finds wrong by itself, and at which character of the value: attributes that no server
-/// has, limits that name nobody. `text` is the value as it was written.
+/// What PBS's `qmgr` finds wrong by itself, and at which character of the value: attributes that no
+/// server has, limits that name nobody. `text` is the value as it was written.
 fn check(object: Object, key: &Key, value: &str, text: &str) -> Result<(), usize> {
     let known = known(&object.target(""), &key.attribute);
     let is_strange = object == Object::Server && known.is_none();
@@ -335,7 +391,13 @@ mod tests {
         let command = read(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
         let edit = |edit: &Edit| format!("{} {:?} {}", edit.key, edit.op, edit.value);
         let edits: Vec<String> = command.edits.iter().map(edit).collect();
-        format!("{:?} {:?} {} | {}", command.word, command.object, command.names.join("+"), edits.join("; "))
+        format!(
+            "{:?} {:?} {} | {}",
+            command.word,
+            command.object,
+            command.names.join("+"),
+            edits.join("; ")
+        )
     }
 
     #[test]
@@ -350,12 +412,27 @@ mod tests {
     #[test]
     fn values_stand_in_quotes_or_up_to_a_comma() {
         let text = "set queue a,b comment = \"x, y\",enabled=t , Priority -= 5";
-        assert_eq!(told(text), "Set Some(Queue) a+b | comment Set x, y; enabled Set t; Priority Remove 5");
+        assert_eq!(
+            told(text),
+            "Set Some(Queue) a+b | comment Set x, y; enabled Set t; Priority Remove 5"
+        );
         let limit = "set server max_run_res.ncpus += [u:a=1], [g:b=2], scheduling = True";
-        assert_eq!(told(limit), "Set Some(Server)  | max_run_res.ncpus Add [u:a=1], [g:b=2]; scheduling Set True");
-        assert_eq!(told("unset server max_run,comment"), "Unset Some(Server)  | max_run Set ; comment Set ");
-        assert_eq!(told("list queue @default enabled"), "List Some(Queue) @default | enabled Set ");
-        assert_eq!(told("set server managers += bob@*"), "Set Some(Server)  | managers Add bob@*");
+        assert_eq!(
+            told(limit),
+            "Set Some(Server)  | max_run_res.ncpus Add [u:a=1], [g:b=2]; scheduling Set True"
+        );
+        assert_eq!(
+            told("unset server max_run,comment"),
+            "Unset Some(Server)  | max_run Set ; comment Set "
+        );
+        assert_eq!(
+            told("list queue @default enabled"),
+            "List Some(Queue) @default | enabled Set "
+        );
+        assert_eq!(
+            told("set server managers += bob@*"),
+            "Set Some(Server)  | managers Add bob@*"
+        );
     }
 
     #[test]
@@ -374,7 +451,15 @@ mod tests {
         }
         assert_eq!(fault("foo"), Fault::Operation("foo".into()));
         assert_eq!(fault(""), Fault::Operation(String::new()));
-        assert_eq!((fault("set"), fault("list job")), (Fault::NoObject, Fault::Object("job".into())));
-        assert_eq!(told("set queue q9 max_run=\"[u:PBS_GENERIC=x]\"").matches("=x").count(), 1);
+        assert_eq!(
+            (fault("set"), fault("list job")),
+            (Fault::NoObject, Fault::Object("job".into()))
+        );
+        assert_eq!(
+            told("set queue q9 max_run=\"[u:PBS_GENERIC=x]\"")
+                .matches("=x")
+                .count(),
+            1
+        );
     }
 }

@@ -27,29 +27,56 @@ values                 type help or ? <values>.
 
 /// Topics, by any beginning.
 const TOPICS: &[(&str, &str)] = &[
-    ("active", "active [queue|node|server] [name[,name...]]\nCommands without a name are about the active ones.\n"),
+    (
+        "active",
+        "active [queue|node|server] [name[,name...]]\nCommands without a name are about the active ones.\n",
+    ),
     (
         "create",
         "create object name [attribute OP value[,...]]\nObjects: queue, resource, hook. Nodes come with their noded.\n",
     ),
-    ("delete", "delete object name[,name...]\nA queue with jobs, and a resource that is in use, stay.\n"),
-    ("set", "set object [name[,name...]] attribute[.resource] OP value[,...]\nAll of an object is set, or nothing.\n"),
-    ("unset", "unset object [name[,name...]] attribute[.resource][,...]\n"),
-    ("list", "list object [name[,name...]] [attribute[,...]]\n@default stands for all of a kind.\n"),
+    (
+        "delete",
+        "delete object name[,name...]\nA queue with jobs, and a resource that is in use, stay.\n",
+    ),
+    (
+        "set",
+        "set object [name[,name...]] attribute[.resource] OP value[,...]\nAll of an object is set, or nothing.\n",
+    ),
+    (
+        "unset",
+        "unset object [name[,name...]] attribute[.resource][,...]\n",
+    ),
+    (
+        "list",
+        "list object [name[,name...]] [attribute[,...]]\n@default stands for all of a kind.\n",
+    ),
     (
         "print",
         "print object [name[,name...]] [attribute[,...]]\nprint server prints resources, queues and the server.\n",
     ),
-    ("import", "import hook name application/x-executable default file\nThe hook runs a copy of this program.\n"),
+    (
+        "import",
+        "import hook name application/x-executable default file\nThe hook runs a copy of this program.\n",
+    ),
     (
         "export",
         "export hook name application/x-executable default [file]\nPrints the hook's program, or writes it there.\n",
     ),
     ("quit", "Ends qmgr; so does exit.\n"),
     ("history", "Shows the commands given so far.\n"),
-    ("attributes", "See qmgr(8); list shows those that are set.\n"),
-    ("operators", "=   sets a value\n+=  adds to a list, a limit's entries, a number\n-=  takes away from one\n"),
-    ("names", "Names of a kind of objects, apart by commas; @default stands for all.\n"),
+    (
+        "attributes",
+        "See qmgr(8); list shows those that are set.\n",
+    ),
+    (
+        "operators",
+        "=   sets a value\n+=  adds to a list, a limit's entries, a number\n-=  takes away from one\n",
+    ),
+    (
+        "names",
+        "Names of a kind of objects, apart by commas; @default stands for all.\n",
+    ),
     (
         "values",
         "A value with blanks or commas stands in quotes.\nLimits: [u:user=N],[g:group=N],[p:project=N],[o:PBS_ALL=N]; PBS_GENERIC for each.\n",
@@ -59,6 +86,8 @@ const TOPICS: &[(&str, &str)] = &[
 /// What is said about a topic; about what is none, the list of them.
 pub fn about(topic: &str) -> &'static str {
     let topic = topic.trim().to_ascii_lowercase();
-    let known = TOPICS.iter().find(|(name, _)| !topic.is_empty() && name.starts_with(&*topic));
+    let known = TOPICS
+        .iter()
+        .find(|(name, _)| !topic.is_empty() && name.starts_with(&*topic));
     known.map_or(GENERAL, |(_, text)| text)
 }

@@ -27,9 +27,15 @@ impl Session<'_> {
     pub(super) fn carry(&mut self, command: &Command) -> Result<u8, Failure> {
         let words: Vec<&str> = command.rest.split_whitespace().collect();
         let ([name], [kind, encoding, file @ ..]) = (&command.names[..], &words[..]) else {
-            return Ok(self.wrong("qmgr: say which hook, application/x-executable, default, and a file\n"));
+            return Ok(
+                self.wrong("qmgr: say which hook, application/x-executable, default, and a file\n")
+            );
         };
-        let file = command.rest.rsplit_once(encoding).map(|(_, rest)| rest.trim()).filter(|_| !file.is_empty());
+        let file = command
+            .rest
+            .rsplit_once(encoding)
+            .map(|(_, rest)| rest.trim())
+            .filter(|_| !file.is_empty());
         let file = file.map(|file| file.trim_matches(['"', '\'']));
         match command.word {
             Word::Import => self.import(name, (kind, encoding), file.unwrap_or_default()),
@@ -45,7 +51,10 @@ impl Session<'_> {
         if let Err(wrong) = check(form) {
             return Ok(self.wrong(&wrong));
         }
-        match self.schedd.call(&Request::ImportHook { name: name.to_string(), content })? {
+        match self.schedd.call(&Request::ImportHook {
+            name: name.to_string(),
+            content,
+        })? {
             Reply::Done => Ok(0),
             Reply::Noted(notes) => {
                 exit::remark("qmgr", &notes);
@@ -59,7 +68,12 @@ impl Session<'_> {
         }
     }
 
-    fn export(&mut self, name: &str, form: (&str, &str), file: Option<&str>) -> Result<u8, Failure> {
+    fn export(
+        &mut self,
+        name: &str,
+        form: (&str, &str),
+        file: Option<&str>,
+    ) -> Result<u8, Failure> {
         if let Err(wrong) = check(form) {
             return Ok(self.wrong(&wrong));
         }
@@ -101,10 +115,12 @@ fn check((kind, encoding): (&str, &str)) -> Result<(), String> {
     match (kind, encoding) {
         (KIND, ENCODING) => Ok(()),
         ("application/x-python", _) => Err(format!("qmgr: {NO_PYTHON}\n")),
-        (KIND, _) => {
-            Err(format!("qmgr: {encoding} is no encoding known here; files are taken as they are: {ENCODING}\n"))
-        }
-        _ => Err(format!("qmgr: {kind} is nothing a hook has here: {KIND} is its program\n")),
+        (KIND, _) => Err(format!(
+            "qmgr: {encoding} is no encoding known here; files are taken as they are: {ENCODING}\n"
+        )),
+        _ => Err(format!(
+            "qmgr: {kind} is nothing a hook has here: {KIND} is its program\n"
+        )),
     }
 }
 

@@ -30,8 +30,8 @@ impl Input {
     }
 }
 
-/// The commands of a line, apart by `;`; what follows a `#` at the beginning of a word is a remark. In quotes
-/// both are plain characters.
+/// The commands of a line, apart by `;`; what follows a `#` at the beginning of a word is a remark.
+/// In quotes both are plain characters.
 pub fn commands(line: &str) -> Vec<String> {
     let (mut all, mut command, mut quote) = (Vec::new(), String::new(), None);
     for c in line.chars() {
@@ -50,7 +50,10 @@ pub fn commands(line: &str) -> Vec<String> {
     }
     all.push(command);
     let trimmed = all.iter().map(|command| command.trim());
-    trimmed.filter(|command| !command.is_empty()).map(str::to_string).collect()
+    trimmed
+        .filter(|command| !command.is_empty())
+        .map(str::to_string)
+        .collect()
 }
 
 #[cfg(test)]
@@ -61,9 +64,15 @@ mod tests {
     fn a_line_holds_commands_and_remarks() {
         let said = commands("list server; print queue q # ; x");
         assert_eq!(said, ["list server", "print queue q"]);
-        assert_eq!(commands("set queue q comment = \"a;b # c\""), ["set queue q comment = \"a;b # c\""]);
+        assert_eq!(
+            commands("set queue q comment = \"a;b # c\""),
+            ["set queue q comment = \"a;b # c\""]
+        );
         assert_eq!(commands("  # only this"), [""; 0]);
-        assert_eq!(commands("set queue q comment=a#b"), ["set queue q comment=a#b"]);
+        assert_eq!(
+            commands("set queue q comment=a#b"),
+            ["set queue q comment=a#b"]
+        );
     }
 
     #[test]
@@ -71,7 +80,10 @@ mod tests {
         let mut input = Input::default();
         assert_eq!(input.take("list queue \\"), [""; 0]);
         assert!(input.goes_on());
-        assert_eq!(input.take("workq; list server"), ["list queue workq", "list server"]);
+        assert_eq!(
+            input.take("workq; list server"),
+            ["list queue workq", "list server"]
+        );
         assert_eq!(input.take("quit \\"), [""; 0]);
         assert_eq!(input.end(), ["quit"]);
     }

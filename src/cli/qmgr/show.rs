@@ -37,12 +37,24 @@ impl View {
 
     /// The names of all objects of a kind.
     pub fn names(&self, object: Object) -> Vec<String> {
-        let configured = self.answers.objects.iter().map(|described| &described.target);
+        let configured = self
+            .answers
+            .objects
+            .iter()
+            .map(|described| &described.target);
         match object {
-            Object::Node => self.answers.nodes.iter().map(|record| record.node.facts.name.clone()).collect(),
+            Object::Node => self
+                .answers
+                .nodes
+                .iter()
+                .map(|record| record.node.facts.name.clone())
+                .collect(),
             Object::Queue | Object::Resource | Object::Hook => {
                 let is_one = |target: &&Target| target.kind() == object.name();
-                configured.filter(is_one).map(|target| target.name().to_string()).collect()
+                configured
+                    .filter(is_one)
+                    .map(|target| target.name().to_string())
+                    .collect()
             }
             Object::Server => vec![self.answers.server.name.clone()],
             Object::Sched => vec![SCHED.to_string()],
@@ -51,14 +63,18 @@ impl View {
 
     /// An object; None if there is none of this name.
     pub fn object(&self, object: Object, name: &str) -> Option<Shown> {
-        if !self.names(object).iter().any(|known| known == name) && !matches!(object, Object::Server | Object::Sched) {
+        if !self.names(object).iter().any(|known| known == name)
+            && !matches!(object, Object::Server | Object::Sched)
+        {
             return None;
         }
         let target = object.target(name);
         let configured = self.configured(&target);
         let mut lines = self.told(&target, name);
         lines.retain(|line| {
-            !configured.iter().any(|other| (&other.name, &other.resource) == (&line.name, &line.resource))
+            !configured
+                .iter()
+                .any(|other| (&other.name, &other.resource) == (&line.name, &line.resource))
         });
         lines.extend(configured);
         lines.sort_by_key(|line| place(&target, &line.name));
@@ -67,7 +83,11 @@ impl View {
             Object::Sched => SCHED.to_string(),
             _ => name.to_string(),
         };
-        Some(Shown { target, name, lines })
+        Some(Shown {
+            target,
+            name,
+            lines,
+        })
     }
 
     /// Of the server.
@@ -81,8 +101,14 @@ impl View {
     }
 
     fn configured(&self, target: &Target) -> Vec<Line> {
-        let described = self.answers.objects.iter().find(|described| described.target == *target);
-        described.map(|described| described.lines.clone()).unwrap_or_default()
+        let described = self
+            .answers
+            .objects
+            .iter()
+            .find(|described| described.target == *target);
+        described
+            .map(|described| described.lines.clone())
+            .unwrap_or_default()
     }
 
     /// What comes of the work there is, and not of the configuration.
@@ -91,26 +117,55 @@ impl View {
         let lines = |attributes: Attributes| lines(&attributes);
         match target {
             Target::Queue(_) => {
-                let counted = self.answers.queues.iter().find(|counted| counted.queue.name == name);
-                let all = counted.map(|counted| lines(queues::of_queue(counted, &server.resources)));
-                only(all.unwrap_or_default(), &["total_jobs", "state_count", "resources_assigned"])
+                let counted = self
+                    .answers
+                    .queues
+                    .iter()
+                    .find(|counted| counted.queue.name == name);
+                let all =
+                    counted.map(|counted| lines(queues::of_queue(counted, &server.resources)));
+                only(
+                    all.unwrap_or_default(),
+                    &["total_jobs", "state_count", "resources_assigned"],
+                )
             }
             Target::Server => {
                 let sums = queues::assigned_in_all(&self.answers.queues);
                 let all = lines(queues::of_server(&self.answers.queues, &sums, server));
-                let own =
-                    ["server_state", "server_host", "total_jobs", "state_count", "resources_assigned", "pbs_version"];
+                let own = [
+                    "server_state",
+                    "server_host",
+                    "total_jobs",
+                    "state_count",
+                    "resources_assigned",
+                    "pbs_version",
+                ];
                 only(all, &own)
             }
             Target::Node(_) => {
-                let record = self.answers.nodes.iter().find(|record| record.node.facts.name == name);
-                record.map(|record| lines(nodes::attributes(record, server, Format::Dsv))).unwrap_or_default()
+                let record = self
+                    .answers
+                    .nodes
+                    .iter()
+                    .find(|record| record.node.facts.name == name);
+                record
+                    .map(|record| lines(nodes::attributes(record, server, Format::Dsv)))
+                    .unwrap_or_default()
             }
             Target::Sched => {
-                let line =
-                    |(name, value): (&str, &str)| Line { name: name.into(), resource: None, value: value.into() };
+                let line = |(name, value): (&str, &str)| Line {
+                    name: name.into(),
+                    resource: None,
+                    value: value.into(),
+                };
                 // Questions are answered between cycles.
-                [("sched_host", &*server.host), ("pbs_version", &*server.version), ("state", "idle")].map(line).into()
+                [
+                    ("sched_host", &*server.host),
+                    ("pbs_version", &*server.version),
+                    ("state", "idle"),
+                ]
+                .map(line)
+                .into()
             }
             Target::Resource(_) | Target::Hook(_) => Vec::new(),
         }
@@ -121,7 +176,10 @@ impl View {
 const PROGRAM: &str = "command";
 
 fn program(lines: &[Line]) -> Option<&str> {
-    lines.iter().find(|line| line.name == PROGRAM).map(|line| line.value.as_str())
+    lines
+        .iter()
+        .find(|line| line.name == PROGRAM)
+        .map(|line| line.value.as_str())
 }
 
 /// The only scheduler's name.
@@ -134,7 +192,11 @@ fn lines(attributes: &Attributes) -> Vec<Line> {
             value = value.replace(',', ", ");
         }
         let resource = attribute.resource.map(str::to_string);
-        Some(Line { name: attribute.name.to_string(), resource, value })
+        Some(Line {
+            name: attribute.name.to_string(),
+            resource,
+            value,
+        })
     };
     attributes.0.iter().filter_map(line).collect()
 }
@@ -151,9 +213,16 @@ impl Shown {
             return;
         }
         let is_meant = |line: &Line, key: &Key| {
-            key.attribute.eq_ignore_ascii_case(&line.name) && (key.resource.is_none() || key.resource == line.resource)
+            key.attribute.eq_ignore_ascii_case(&line.name)
+                && (key.resource.is_none() || key.resource == line.resource)
         };
-        let of = |key: &Key| self.lines.iter().filter(|line| is_meant(line, key)).cloned().collect::<Vec<Line>>();
+        let of = |key: &Key| {
+            self.lines
+                .iter()
+                .filter(|line| is_meant(line, key))
+                .cloned()
+                .collect::<Vec<Line>>()
+        };
         self.lines = keys.iter().rev().flat_map(of).collect();
     }
 
@@ -177,12 +246,18 @@ impl Shown {
                 return self.settings(out, kind);
             }
             Target::Sched => {
-                let _ = writeln!(out, "#\n# Create and define scheduler {name}\n#\ncreate {kind} {name}");
+                let _ = writeln!(
+                    out,
+                    "#\n# Create and define scheduler {name}\n#\ncreate {kind} {name}"
+                );
                 return self.settings(out, kind);
             }
             _ => {}
         }
-        let _ = writeln!(out, "#\n# Create and define {kind} {name}\n#\ncreate {kind} {name}");
+        let _ = writeln!(
+            out,
+            "#\n# Create and define {kind} {name}\n#\ncreate {kind} {name}"
+        );
         self.settings(out, &format!("{kind} {name}"));
         if let Target::Hook(_) = &self.target {
             self.imported(out);
@@ -191,37 +266,71 @@ impl Shown {
 
     /// A hook's program is brought as a file; one with arguments can only be said in `lanai.toml`.
     fn imported(&self, out: &mut String) {
-        let Some(program) = program(&self.lines) else { return };
+        let Some(program) = program(&self.lines) else {
+            return;
+        };
         let _ = match program.contains(' ') && !std::path::Path::new(program).exists() {
-            false => writeln!(out, "import hook {} application/x-executable default {}", self.name, printable(program)),
+            false => writeln!(
+                out,
+                "import hook {} application/x-executable default {}",
+                self.name,
+                printable(program)
+            ),
             true => writeln!(out, "# {} runs {}", self.name, printable(program)),
         };
     }
 
     fn settings(&self, out: &mut String, what: &str) {
         for line in self.lines.iter().filter(|line| self.is_settable(line)) {
-            let _ = writeln!(out, "set {what} {} = {}", key(line), quoted(&self.target, line));
+            let _ = writeln!(
+                out,
+                "set {what} {} = {}",
+                key(line),
+                quoted(&self.target, line)
+            );
         }
     }
 
     fn is_settable(&self, line: &Line) -> bool {
-        let told = ["jobs", "total_jobs", "state_count", "resources_assigned", "sched_host"];
-        let told = told.into_iter().chain(["server_state", "server_host", "pbs_version", "license"]);
-        let of_node = ["Mom", "Port", "ntype", "pcpus", "last_state_change_time", "last_used_time", "resv"];
+        let told = [
+            "jobs",
+            "total_jobs",
+            "state_count",
+            "resources_assigned",
+            "sched_host",
+        ];
+        let told =
+            told.into_iter()
+                .chain(["server_state", "server_host", "pbs_version", "license"]);
+        let of_node = [
+            "Mom",
+            "Port",
+            "ntype",
+            "pcpus",
+            "last_state_change_time",
+            "last_used_time",
+            "resv",
+        ];
         let of_node = of_node.into_iter().chain(["loadave", "resources_utilized"]);
         match self.target {
             Target::Sched => !["sched_host", "pbs_version", "state"].contains(&line.name.as_str()),
             Target::Hook(_) => line.name != PROGRAM,
             Target::Node(_) if of_node.into_iter().any(|name| name == line.name) => false,
             Target::Node(_) if OF_NODE.contains(&line.name.as_str()) => true,
-            Target::Node(_) if line.name == "sharing" => line.value != NodeSharing::default().name(),
+            Target::Node(_) if line.name == "sharing" => {
+                line.value != NodeSharing::default().name()
+            }
             _ => !told.into_iter().any(|name| name == line.name),
         }
     }
 }
 
 fn key(line: &Line) -> String {
-    Key { attribute: line.name.clone(), resource: line.resource.clone() }.to_string()
+    Key {
+        attribute: line.name.clone(),
+        resource: line.resource.clone(),
+    }
+    .to_string()
 }
 
 /// A value as it is read again.
@@ -236,7 +345,11 @@ fn quoted(target: &Target, line: &Line) -> String {
         false => printable(&line.value),
     };
     let is_odd = |c: char| c.is_whitespace() || ";#\\'\"".contains(c) || (c == ',' && !is_limit);
-    if value.is_empty() || value.contains(is_odd) { in_quotes(&value) } else { value.into_owned() }
+    if value.is_empty() || value.contains(is_odd) {
+        in_quotes(&value)
+    } else {
+        value.into_owned()
+    }
 }
 
 /// In the quotes that the text has not; with both, piece by piece.
@@ -245,7 +358,10 @@ fn in_quotes(text: &str) -> String {
         (false, _) => format!("\"{text}\""),
         (true, false) => format!("'{text}'"),
         (true, true) => {
-            let pieces: Vec<String> = text.split('"').map(|piece| format!("\"{piece}\"")).collect();
+            let pieces: Vec<String> = text
+                .split('"')
+                .map(|piece| format!("\"{piece}\""))
+                .collect();
             pieces.join("'\"'")
         }
     }
@@ -270,32 +386,68 @@ mod tests {
 
     /// What `print` says of a value, and that value when what it says is read.
     fn again(name: &str, value: &str) -> (String, String) {
-        let line = Line { name: name.into(), resource: None, value: value.into() };
+        let line = Line {
+            name: name.into(),
+            resource: None,
+            value: value.into(),
+        };
         let target = Target::Queue("gpu".into());
         let mut out = String::new();
-        Shown { target, name: "gpu".into(), lines: vec![line] }.printed(&mut out);
+        Shown {
+            target,
+            name: "gpu".into(),
+            lines: vec![line],
+        }
+        .printed(&mut out);
         let said = out.lines().last().unwrap().to_string();
         assert!(!said.ends_with('\\') && out.lines().count() == 5, "{out}");
-        let [command] = commands(&said).try_into().unwrap_or_else(|all| panic!("{said}: {all:?}"));
+        let [command] = commands(&said)
+            .try_into()
+            .unwrap_or_else(|all| panic!("{said}: {all:?}"));
         let read = grammar::read(&command).unwrap_or_else(|fault| panic!("{said}: {fault:?}"));
         (said, read.edits[0].value.clone())
     }
 
     #[test]
     fn whatever_a_value_is_it_is_read_again_as_it_was() {
-        for value in
-            ["", "plain", "a b", "a,b", "a;b", "# a", "it's", "\"a\"", "it's \"a\"; b", "'\"", "end\\", "a\u{a0}b"]
-        {
+        for value in [
+            "",
+            "plain",
+            "a b",
+            "a,b",
+            "a;b",
+            "# a",
+            "it's",
+            "\"a\"",
+            "it's \"a\"; b",
+            "'\"",
+            "end\\",
+            "a\u{a0}b",
+        ] {
             assert_eq!(again("comment", value).1, value);
         }
-        for value in ["[u:a=1]", "[u:a;b=1]", "[u:a#b=1]", "[u:it's=1]", "[g:\"domain users\"=4]", "[g:\"it's a\"=4]"] {
+        for value in [
+            "[u:a=1]",
+            "[u:a;b=1]",
+            "[u:a#b=1]",
+            "[u:it's=1]",
+            "[g:\"domain users\"=4]",
+            "[g:\"it's a\"=4]",
+        ] {
             assert_eq!(again("max_run", value).1, value);
         }
-        assert_eq!(again("max_run", "[u:a=1]").0, "set queue gpu max_run = [u:a=1]", "as PBS prints it");
+        assert_eq!(
+            again("max_run", "[u:a=1]").0,
+            "set queue gpu max_run = [u:a=1]",
+            "as PBS prints it"
+        );
     }
 
     #[test]
     fn no_value_can_smuggle_a_command_in() {
-        assert_eq!(again("comment", "x\ndelete queue workq #").1, "x\\ndelete queue workq #");
+        assert_eq!(
+            again("comment", "x\ndelete queue workq #").1,
+            "x\\ndelete queue workq #"
+        );
     }
 }

@@ -26,8 +26,8 @@ pub struct Args {
     #[arg(short = 'F', long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
     format: String,
 
-    /// Decide once more what a live schedd has recorded ([cycle] record in lanai.toml), and compare the
-    /// plans byte for byte
+    /// Decide once more what a live schedd has recorded ([cycle] record in lanai.toml), and compare
+    /// the plans byte for byte
     #[arg(long, value_name = "FILE", conflicts_with = "paths")]
     recorded: Option<PathBuf>,
 }
@@ -63,28 +63,50 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     }
     let files = files(&args.paths)?;
     let scenarios: Vec<Outcome> = files.iter().map(|file| play(file)).collect();
-    let count = |which: fn(&Outcome) -> bool| scenarios.iter().filter(|outcome| which(outcome)).count();
+    let count =
+        |which: fn(&Outcome) -> bool| scenarios.iter().filter(|outcome| which(outcome)).count();
     let passed = count(|outcome| outcome.passed);
     let refused = count(|outcome| outcome.refused.is_some());
-    let outcomes = Outcomes { passed, failed: scenarios.len() - passed - refused, refused, scenarios };
+    let outcomes = Outcomes {
+        passed,
+        failed: scenarios.len() - passed - refused,
+        refused,
+        scenarios,
+    };
     match args.format.as_str() {
-        "json" => exit::print(serde_json::to_string_pretty(&outcomes).map_err(anyhow::Error::from)? + "\n")?,
+        "json" => exit::print(
+            serde_json::to_string_pretty(&outcomes).map_err(anyhow::Error::from)? + "\n",
+        )?,
         _ => exit::print(text(&outcomes))?,
     }
-    Ok(if outcomes.refused > 0 { USAGE } else { u8::from(outcomes.failed > 0) })
+    Ok(if outcomes.refused > 0 {
+        USAGE
+    } else {
+        u8::from(outcomes.failed > 0)
+    })
 }
 
 fn play(file: &Path) -> Outcome {
     let read = fs::read(file).map_err(|error| error.to_string());
-    let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "this is no text in UTF-8".to_string()));
-    let scenario = text.and_then(|text| Scenario::parse(&text, GRAMMAR).map_err(|error| error.to_string()));
+    let text = read.and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|_| "this is no text in UTF-8".to_string())
+    });
+    let scenario =
+        text.and_then(|text| Scenario::parse(&text, GRAMMAR).map_err(|error| error.to_string()));
     let file = file.display().to_string();
     match scenario {
         Ok(scenario) => {
             let report: Report = check::play(&scenario);
             let (passed, explanation) = (report.is_good(), report.explain());
             let (name, differences) = (Some(scenario.name), report.differences);
-            Outcome { file, name, passed, refused: None, differences, explanation }
+            Outcome {
+                file,
+                name,
+                passed,
+                refused: None,
+                differences,
+                explanation,
+            }
         }
         Err(why) => Outcome {
             file,
@@ -110,7 +132,12 @@ fn text(outcomes: &Outcomes) -> String {
     if outcomes.scenarios.len() == 1 {
         return lines;
     }
-    let Outcomes { passed, failed, refused, .. } = outcomes;
+    let Outcomes {
+        passed,
+        failed,
+        refused,
+        ..
+    } = outcomes;
     format!("{lines}{passed} ok, {failed} failed, {refused} refused\n")
 }
 
@@ -122,7 +149,10 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             true => {
                 let found = below(path).map_err(|error| unreadable(path, &error))?;
                 if found.is_empty() {
-                    return Err(Failure::new(USAGE, format!("{}: no *.toml in this folder", path.display())));
+                    return Err(Failure::new(
+                        USAGE,
+                        format!("{}: no *.toml in this folder", path.display()),
+                    ));
                 }
                 files.extend(found);
             }
@@ -135,7 +165,8 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| (entry.path(), entry.file_type())));
+    let entries =
+        fs::read_dir(folder)?.map(|entry| entry.map(|entry| (entry.path(), entry.file_type())));
     let mut entries: Vec<_> = entries.collect::<io::Result<_>>()?;
     entries.sort_by(|one, other| one.0.cmp(&other.0));
     let mut files = Vec::new();
@@ -156,16 +187,26 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
 fn decide_again(file: &Path) -> Result<u8, Failure> {
     let open = File::open(file).map_err(|error| unreadable(file, &error))?;
     let replayed = recorded::replay(BufReader::new(open));
-    let Replayed { cycles, difference, is_cut } =
-        replayed.map_err(|fault| Failure::new(USAGE, format!("{}: {fault}", file.display())))?;
+    let Replayed {
+        cycles,
+        difference,
+        is_cut,
+    } = replayed.map_err(|fault| Failure::new(USAGE, format!("{}: {fault}", file.display())))?;
     let plural = if cycles == 1 { "cycle" } else { "cycles" };
-    let cut = if is_cut { "; the recording was cut when it was as long as it may be" } else { "" };
+    let cut = if is_cut {
+        "; the recording was cut when it was as long as it may be"
+    } else {
+        ""
+    };
     match difference {
         None => exit::print(format!("{cycles} {plural}, identical{cut}\n")).map(|()| 0),
         Some(found) => {
             let (line, recorded, made) = (found.line, shown(&found.recorded), shown(&found.made));
             let head = format!("{cycles} {plural} identical, then line {line} differs");
-            exit::print(format!("{head}\n  recorded\n{recorded}  decided now\n{made}")).map(|()| 1)
+            exit::print(format!(
+                "{head}\n  recorded\n{recorded}  decided now\n{made}"
+            ))
+            .map(|()| 1)
         }
     }
 }

@@ -5,7 +5,8 @@ use crate::cli::operand::Operand;
 use crate::cli::options::{self, Place};
 use crate::cli::reservations::ReservationName;
 use crate::cli::{
-    directives, getopt, pbs_rdel, pbs_rsub, qalter, qdel, qhold, qmove, qorder, qrerun, qrls, qrun, qsig, qsub,
+    directives, getopt, pbs_rdel, pbs_rsub, qalter, qdel, qhold, qmove, qorder, qrerun, qrls, qrun,
+    qsig, qsub,
 };
 use crate::model::array::Indices;
 use crate::model::attribute::{self, Setting};
@@ -27,11 +28,17 @@ pub const GRAMMAR: Grammar = Grammar { qsub, act };
 const HOST: &str = "sim";
 
 fn place(now: Wall) -> Place<'static> {
-    Place { workdir: Path::new("/"), host: HOST, now, knows_host: |_| true }
+    Place {
+        workdir: Path::new("/"),
+        host: HOST,
+        now,
+        knows_host: |_| true,
+    }
 }
 
 fn qsub(text: &str, now: Wall) -> Result<Vec<Setting>, String> {
-    let settings = directives::words(text.as_bytes()).and_then(|words| qsub::settings(words, &place(now)));
+    let settings =
+        directives::words(text.as_bytes()).and_then(|words| qsub::settings(words, &place(now)));
     settings.map_err(|failure| said("qsub", &failure))
 }
 
@@ -100,7 +107,11 @@ fn alter(words: Vec<OsString>, now: Wall) -> Deeds {
         true => Vec::new(),
         false => each(&args.jobs, |job, _| Deed::Alter(job, settings.clone()))?,
     };
-    let shoves = if args.shove { each(&args.jobs, |job, _| Deed::Shove(job))? } else { Vec::new() };
+    let shoves = if args.shove {
+        each(&args.jobs, |job, _| Deed::Shove(job))?
+    } else {
+        Vec::new()
+    };
     Ok(changes.into_iter().chain(shoves).collect())
 }
 
@@ -112,9 +123,13 @@ fn rerun(words: Vec<OsString>) -> Deeds {
 /// Of signals a scenario knows only those that the scheduler sees.
 fn turn(words: Vec<OsString>) -> Deeds {
     let args: qsig::Args = read(qsig::command(), words)?;
-    let turn = args.signal.as_ref().and_then(|name| Turn::named(&name.to_string_lossy()));
-    let turn =
-        turn.ok_or_else(|| Failure::usage("of signals a scenario knows suspend, resume and their admin- kin"))?;
+    let turn = args
+        .signal
+        .as_ref()
+        .and_then(|name| Turn::named(&name.to_string_lossy()));
+    let turn = turn.ok_or_else(|| {
+        Failure::usage("of signals a scenario knows suspend, resume and their admin- kin")
+    })?;
     each(&args.jobs, |job, _| Deed::Turn(job, turn))
 }
 
@@ -137,7 +152,10 @@ fn put(words: Vec<OsString>) -> Deeds {
 
 fn swap(words: Vec<OsString>) -> Deeds {
     let args: qorder::Args = read(qorder::command(), words)?;
-    Ok(vec![Deed::Swap(Operand::parse(&args.one)?.id(), Operand::parse(&args.other)?.id())])
+    Ok(vec![Deed::Swap(
+        Operand::parse(&args.one)?.id(),
+        Operand::parse(&args.other)?.id(),
+    )])
 }
 
 fn reserve(words: Vec<OsString>, now: Wall) -> Deeds {
@@ -153,12 +171,16 @@ fn reserve(words: Vec<OsString>, now: Wall) -> Deeds {
 
 fn unreserve(words: Vec<OsString>) -> Deeds {
     let args: pbs_rdel::Args = read(pbs_rdel::command(), words)?;
-    let name = |operand: &OsString| ReservationName::parse(operand).map(|name| Deed::Unreserve(name.local(HOST)));
+    let name = |operand: &OsString| {
+        ReservationName::parse(operand).map(|name| Deed::Unreserve(name.local(HOST)))
+    };
     args.reservations.iter().map(name).collect()
 }
 
 fn each(jobs: &[OsString], deed: impl Fn(JobId, Option<Indices>) -> Deed) -> Deeds {
-    jobs.iter().map(|job| Operand::parse(job).map(|operand| deed(operand.id(), operand.only()))).collect()
+    jobs.iter()
+        .map(|job| Operand::parse(job).map(|operand| deed(operand.id(), operand.only())))
+        .collect()
 }
 
 #[cfg(test)]
@@ -169,27 +191,67 @@ mod tests {
     #[test]
     fn commands_act_as_at_a_shell() {
         let acted = |text| act(text, Wall(0)).unwrap().unwrap();
-        assert_eq!(acted("qhold 3 4"), [3, 4].map(|id| Deed::Hold(JobId::job(id), Holds::USER)));
-        assert_eq!(acted("qdel 3[2-4]"), [Deed::Delete(JobId::array(3), Some("2-4".parse().unwrap()))]);
+        assert_eq!(
+            acted("qhold 3 4"),
+            [3, 4].map(|id| Deed::Hold(JobId::job(id), Holds::USER))
+        );
+        assert_eq!(
+            acted("qdel 3[2-4]"),
+            [Deed::Delete(JobId::array(3), Some("2-4".parse().unwrap()))]
+        );
         let walltime = Setting::resource("walltime", "1:00");
-        assert_eq!(acted("qalter -l walltime=1:00 3"), [Deed::Alter(JobId::job(3), vec![walltime])]);
-        assert_eq!(acted("qalter --retry 3[2]"), [Deed::Retry(JobId::element(3, 2), None)]);
-        assert!(act("qalter --retry -N x 3", Wall(0)).unwrap().unwrap_err().contains("without other options"));
+        assert_eq!(
+            acted("qalter -l walltime=1:00 3"),
+            [Deed::Alter(JobId::job(3), vec![walltime])]
+        );
+        assert_eq!(
+            acted("qalter --retry 3[2]"),
+            [Deed::Retry(JobId::element(3, 2), None)]
+        );
+        assert!(
+            act("qalter --retry -N x 3", Wall(0))
+                .unwrap()
+                .unwrap_err()
+                .contains("without other options")
+        );
         assert_eq!(acted("qrun -H n1+n2 3").len(), 1);
-        assert_eq!(acted("qmove night 3"), [Deed::Move(JobId::job(3), "night".to_string())]);
-        assert_eq!(acted("pbs_rdel R1.sim"), [Deed::Unreserve("R1".to_string())]);
-        assert!(matches!(&acted("pbs_rsub -D 60 -E 0100 -l ncpus=1")[..], [Deed::Reserve(_)]));
-        assert!(act("pbs_rsub -D 60 -r FREQ=DAILY", Wall(0)).unwrap().unwrap_err().contains("knows neither"));
+        assert_eq!(
+            acted("qmove night 3"),
+            [Deed::Move(JobId::job(3), "night".to_string())]
+        );
+        assert_eq!(
+            acted("pbs_rdel R1.sim"),
+            [Deed::Unreserve("R1".to_string())]
+        );
+        assert!(matches!(
+            &acted("pbs_rsub -D 60 -E 0100 -l ncpus=1")[..],
+            [Deed::Reserve(_)]
+        ));
+        assert!(
+            act("pbs_rsub -D 60 -r FREQ=DAILY", Wall(0))
+                .unwrap()
+                .unwrap_err()
+                .contains("knows neither")
+        );
         assert_eq!(act("node-down n1", Wall(0)), None);
-        assert_eq!(act("qhold -h x 3", Wall(0)), Some(Err("illegal -h value".to_string())));
+        assert_eq!(
+            act("qhold -h x 3", Wall(0)),
+            Some(Err("illegal -h value".to_string()))
+        );
     }
 
     #[test]
     fn a_script_has_no_place_in_a_scenario() {
         let names = |text| qsub(text, Wall(0)).map(|settings| settings.len());
         assert_eq!(names("-l select=2:ncpus=1 -l walltime=60 -N a"), Ok(3));
-        assert_eq!(names("-l walltime=60 run.sh"), Err("no script and no command is named here".to_string()));
-        assert_eq!(names("-I"), Err("there is no terminal here for -I".to_string()));
+        assert_eq!(
+            names("-l walltime=60 run.sh"),
+            Err("no script and no command is named here".to_string())
+        );
+        assert_eq!(
+            names("-I"),
+            Err("there is no terminal here for -I".to_string())
+        );
         assert_eq!(names("-y"), Err("invalid option -- 'y'".to_string()));
     }
 }

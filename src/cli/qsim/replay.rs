@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 
 /// Run a trace in Standard Workload Format again, and say when its jobs would have started
 ///
-/// The trace may be compressed by gzip. Fractions are cut off, jobs without processors or run time and
-/// jobs larger than the machine are dropped, and run times are cut to the estimate; the summary says how
-/// many records each rule touched. All that happens in one second happens before the scheduler looks:
-/// first the ends, then the submissions in the order of the file.
+/// The trace may be compressed by gzip. Fractions are cut off, jobs without processors or run time
+/// and jobs larger than the machine are dropped, and run times are cut to the estimate; the summary
+/// says how many records each rule touched. All that happens in one second happens before the
+/// scheduler looks: first the ends, then the submissions in the order of the file.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// The trace: TRACE.swf or TRACE.swf.gz
@@ -47,7 +47,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Set order and backfill as a policy of the literature does, whatever preset or configuration say
+    /// Set order and backfill as a policy of the literature does, whatever preset or configuration
+    /// say
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(shorthand::names()))]
     policy: Option<String>,
 
@@ -59,7 +60,8 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     first: Option<usize>,
 
-    /// Write the starts to this file, as comma-separated values: job,submit,start,end,procs,nodes,via
+    /// Write the starts to this file, as comma-separated values:
+    /// job,submit,start,end,procs,nodes,via
     #[arg(long, value_name = "FILE")]
     jobs_out: Option<PathBuf>,
 
@@ -95,20 +97,32 @@ fn replay(args: &Args) -> Result<Summary> {
     let (config, policy) = decided(args)?;
     let (machine, jobs, records) = load(args).with_context(|| name.clone())?;
     let bar = bar(jobs.len());
-    let outcomes = replay::run(&jobs, machine, &config, &policy, |started| show(&bar, started));
+    let outcomes = replay::run(&jobs, machine, &config, &policy, |started| {
+        show(&bar, started)
+    });
     bar.finish_and_clear();
     let outcomes = outcomes.with_context(|| name.clone())?;
 
     if let Some(path) = &args.jobs_out {
-        let file = File::create(path).and_then(|file| report::write_starts(&outcomes, BufWriter::new(file)));
+        let file = File::create(path)
+            .and_then(|file| report::write_starts(&outcomes, BufWriter::new(file)));
         file.with_context(|| path.display().to_string())?;
     }
     if let Some(path) = &args.plot {
-        let picture = plot::svg(&title(args), &outcomes, machine.processors()).map_err(anyhow::Error::msg);
-        picture.and_then(|svg| Ok(std::fs::write(path, svg)?)).with_context(|| path.display().to_string())?;
+        let picture =
+            plot::svg(&title(args), &outcomes, machine.processors()).map_err(anyhow::Error::msg);
+        picture
+            .and_then(|svg| Ok(std::fs::write(path, svg)?))
+            .with_context(|| path.display().to_string())?;
     }
     let metrics = Metrics::new(&outcomes, machine.processors());
-    Ok(Summary { trace: name, policy: rules(args), machine, records, metrics })
+    Ok(Summary {
+        trace: name,
+        policy: rules(args),
+        machine,
+        records,
+        metrics,
+    })
 }
 
 /// The machine, the jobs of the window asked for, and what became of the others.
@@ -128,7 +142,11 @@ fn decided(args: &Args) -> Result<(Config, Policy)> {
         (None, None) => Config::default(),
     };
     let policy = config.policy();
-    let policy = args.policy.as_ref().and_then(|name| shorthand::applied(name, policy.clone())).unwrap_or(policy);
+    let policy = args
+        .policy
+        .as_ref()
+        .and_then(|name| shorthand::applied(name, policy.clone()))
+        .unwrap_or(policy);
     Ok((config, policy))
 }
 
@@ -140,12 +158,26 @@ fn read_config(path: &Path) -> Result<Config> {
 fn rules(args: &Args) -> String {
     let preset = args.preset.as_deref().map(|name| format!("preset {name}"));
     let config = args.config.as_ref().map(|path| path.display().to_string());
-    let told: Vec<String> = args.policy.clone().into_iter().chain(preset).chain(config).collect();
-    if told.is_empty() { format!("preset {}", Preset::default().name()) } else { told.join(", ") }
+    let told: Vec<String> = args
+        .policy
+        .clone()
+        .into_iter()
+        .chain(preset)
+        .chain(config)
+        .collect();
+    if told.is_empty() {
+        format!("preset {}", Preset::default().name())
+    } else {
+        told.join(", ")
+    }
 }
 
 fn title(args: &Args) -> String {
-    format!("{}: {}", args.trace.file_name().unwrap_or_default().display(), rules(args))
+    format!(
+        "{}: {}",
+        args.trace.file_name().unwrap_or_default().display(),
+        rules(args)
+    )
 }
 
 fn presets() -> PossibleValuesParser {

@@ -1,5 +1,5 @@
-//! What the command line, the script and the server's own options come to together: the command line counts
-//! most, and the server's least.
+//! What the command line, the script and the server's own options come to together: the command
+//! line counts most, and the server's least.
 
 use super::dialects::{self, Place as Spoken, grid_engine};
 use super::queue;
@@ -55,7 +55,10 @@ impl Here {
     }
 
     fn var(&self, name: &str) -> Option<&OsStr> {
-        self.vars.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+        self.vars
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_os_str())
     }
 
     fn has_display(&self) -> bool {
@@ -63,7 +66,12 @@ impl Here {
     }
 
     fn place(&self) -> Place<'_> {
-        Place { workdir: &self.workdir, host: &self.host, now: self.now, knows_host: self.knows_host }
+        Place {
+            workdir: &self.workdir,
+            host: &self.host,
+            now: self.now,
+            knows_host: self.knows_host,
+        }
     }
 }
 
@@ -79,10 +87,16 @@ pub(super) struct Plan {
     pub(super) remarks: Vec<String>,
 }
 
-/// What qsub would send to the server for this command line, if its file or standard input held `script`.
-/// The failure is what it would say instead.
-pub fn submission_of(words: Vec<OsString>, script: &[u8], here: &Here) -> Result<Submission, Failure> {
-    let asked = Asked::read_by(words, here.clone(), |source| source.holding(script.to_vec()))?;
+/// What qsub would send to the server for this command line, if its file or standard input held
+/// `script`. The failure is what it would say instead.
+pub fn submission_of(
+    words: Vec<OsString>,
+    script: &[u8],
+    here: &Here,
+) -> Result<Submission, Failure> {
+    let asked = Asked::read_by(words, here.clone(), |source| {
+        source.holding(script.to_vec())
+    })?;
     asked.plan("").map(|plan| plan.submission)
 }
 
@@ -119,10 +133,21 @@ impl Asked {
             interactive::require_terminal()?;
         }
         // An interactive job needs its standard input for something else.
-        let script = if on_terminal && source == Source::Stdin { Vec::new() } else { read(&source)? };
+        let script = if on_terminal && source == Source::Stdin {
+            Vec::new()
+        } else {
+            read(&source)?
+        };
         let mut wanted = of_script(&script, &args, &here)?;
         wanted.outweigh(asked);
-        Ok(Asked { here, words, args, source, script, wanted })
+        Ok(Asked {
+            here,
+            words,
+            args,
+            source,
+            script,
+            wanted,
+        })
     }
 
     /// What that comes to beside the server's own options.
@@ -137,13 +162,22 @@ impl Asked {
         if !wanted.sets("Job_Name") {
             wanted.set("Job_Name", self.source.name()?);
         }
-        if let Some(shell) = here.var("PBS_SHELL").filter(|_| !wanted.sets("Shell_Path_List")) {
+        if let Some(shell) = here
+            .var("PBS_SHELL")
+            .filter(|_| !wanted.sets("Shell_Path_List"))
+        {
             let shell = Some(shell).filter(|shell| shell_list(&shell.to_string_lossy()));
-            wanted.set("Shell_Path_List", Text(shell.ok_or_else(|| illegal('S'))?.as_bytes().to_vec()));
+            wanted.set(
+                "Shell_Path_List",
+                Text(shell.ok_or_else(|| illegal('S'))?.as_bytes().to_vec()),
+            );
         }
         suits_array(&wanted)?;
         let (quiet, block) = (wanted.words.quiet, wanted.is_true("block"));
-        let (is_grid_engine, remarks) = (wanted.words.is_grid_engine, std::mem::take(&mut wanted.words.remarks));
+        let (is_grid_engine, remarks) = (
+            wanted.words.is_grid_engine,
+            std::mem::take(&mut wanted.words.remarks),
+        );
         if is_grid_engine {
             grid_engine::name_files(&mut wanted);
         }
@@ -153,7 +187,15 @@ impl Asked {
         if interactive {
             environ::add(&mut submission.environ, "TERM", here.var("TERM"));
         }
-        Ok(Plan { submission, quiet, block, interactive, is_grid_engine, dry_run: args.dry_run, remarks })
+        Ok(Plan {
+            submission,
+            quiet,
+            block,
+            interactive,
+            is_grid_engine,
+            dry_run: args.dry_run,
+            remarks,
+        })
     }
 
     /// The same, with one queue settled on where several are named.
@@ -164,7 +206,12 @@ impl Asked {
     }
 
     /// Submits, under the server's own options if it has any: only it knows.
-    pub(super) fn submit(&self, client: &mut Client, mut plan: Plan, home: &Home) -> Result<(Plan, Reply), Failure> {
+    pub(super) fn submit(
+        &self,
+        client: &mut Client,
+        mut plan: Plan,
+        home: &Home,
+    ) -> Result<(Plan, Reply), Failure> {
         for _ in 0..MOST_CHANGES {
             match client.call(&Request::Submit(Box::new(plan.submission.clone())))? {
                 Reply::Defaults(defaults) => {
@@ -175,14 +222,21 @@ impl Asked {
                 reply => return Ok((plan, reply)),
             }
         }
-        Err(Failure::new(1, "the server's default_qsub_arguments change too fast; try again"))
+        Err(Failure::new(
+            1,
+            "the server's default_qsub_arguments change too fast; try again",
+        ))
     }
 
     /// The plan as it will be if it is submitted.
     pub(super) fn under_defaults(&self, plan: Plan, home: &Home) -> Result<Plan, Failure> {
         let mut server = crate::cli::source::Source::open(home)?;
         let defaults = server.ask(&Question::Server)?.server.default_qsub_arguments;
-        if defaults.is_empty() { Ok(plan) } else { self.settled(&defaults, home) }
+        if defaults.is_empty() {
+            Ok(plan)
+        } else {
+            self.settled(&defaults, home)
+        }
     }
 }
 
@@ -194,10 +248,21 @@ fn of_server(defaults: &str, here: &Here) -> Result<Wanted, Failure> {
     let mut wanted = Wanted::default();
     if !defaults.is_empty() {
         let words = directives::words(defaults.as_bytes())?;
-        wanted.outweigh(of_directive(&mut command(), &words, Spoken::Directive, here, false).map_err(|failure| {
-            let text = format!("the server's default_qsub_arguments {defaults}: {}", failure.text);
-            Failure { text, usage: false, ..failure }
-        })?);
+        wanted.outweigh(
+            of_directive(&mut command(), &words, Spoken::Directive, here, false).map_err(
+                |failure| {
+                    let text = format!(
+                        "the server's default_qsub_arguments {defaults}: {}",
+                        failure.text
+                    );
+                    Failure {
+                        text,
+                        usage: false,
+                        ..failure
+                    }
+                },
+            )?,
+        );
     }
     Ok(wanted)
 }
@@ -212,7 +277,9 @@ fn with_files(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
                 all.extend(words.by_ref().cloned());
             }
             b"-@" => {
-                let file = words.next().ok_or_else(|| Failure::usage("option requires an argument -- '@'"))?;
+                let file = words
+                    .next()
+                    .ok_or_else(|| Failure::usage("option requires an argument -- '@'"))?;
                 all.extend(script::options(file)?);
             }
             _ => all.push(word.clone()),
@@ -236,7 +303,10 @@ fn require_person(wanted: &Wanted, args: &Args) -> Result<(), Failure> {
 fn of_script(script: &[u8], args: &Args, here: &Here) -> Result<Wanted, Failure> {
     let chosen = args.prefix.as_deref().or(here.var("PBS_DPREFIX"));
     let prefix = chosen.unwrap_or(OsStr::new(directives::PREFIX));
-    let (mut found, mut spoken) = (directives::find(script, prefix.as_bytes()), Spoken::Directive);
+    let (mut found, mut spoken) = (
+        directives::find(script, prefix.as_bytes()),
+        Spoken::Directive,
+    );
     // Whoever wrote both kinds wrote one of them for PBS.
     if found.is_empty() && chosen.is_none() {
         (found, spoken) = (directives::grid_engine(script), Spoken::GridEngineDirective);
@@ -265,7 +335,11 @@ fn of_directive(
     if !args.operands.is_empty() {
         return Err(Failure::usage(""));
     }
-    check(&args, is_array || args.array_comes_first, here.has_display())?;
+    check(
+        &args,
+        is_array || args.array_comes_first,
+        here.has_display(),
+    )?;
     let mut wanted = args.wanted(&here.place())?;
     wanted.words.heed(line);
     Ok(wanted)
@@ -273,9 +347,14 @@ fn of_directive(
 
 /// PBS shows the usage for most bad values in directives too; for these it shows the directive.
 fn as_directive(words: &[OsString], failure: Failure) -> Failure {
-    let option = failure.text.starts_with("invalid option") || failure.text.starts_with("option requires");
-    let value = ['a', 'r', 'W'].into_iter().any(|letter| failure == illegal(letter));
-    if failure.usage && (failure.text.is_empty() || option || value || failure == interactive::not_an_array()) {
+    let option =
+        failure.text.starts_with("invalid option") || failure.text.starts_with("option requires");
+    let value = ['a', 'r', 'W']
+        .into_iter()
+        .any(|letter| failure == illegal(letter));
+    if failure.usage
+        && (failure.text.is_empty() || option || value || failure == interactive::not_an_array())
+    {
         return directives::error(words, &failure.text);
     }
     failure
@@ -283,16 +362,34 @@ fn as_directive(words: &[OsString], failure: Failure) -> Failure {
 
 fn payload(source: Source, script: Vec<u8>) -> Payload {
     match source {
-        Source::Command(words) => Payload::Command(words.into_iter().map(|word| Text(word.into_vec())).collect()),
+        Source::Command(words) => Payload::Command(
+            words
+                .into_iter()
+                .map(|word| Text(word.into_vec()))
+                .collect(),
+        ),
         Source::File(_) | Source::Stdin => Payload::Script(script),
     }
 }
 
-fn submission(wanted: Wanted, payload: Payload, arguments: Text, here: &Here) -> Result<Submission, Failure> {
-    let origin = Origin { vars: &here.vars, workdir: here.workdir.as_os_str(), host: &here.host, system: &here.system };
+fn submission(
+    wanted: Wanted,
+    payload: Payload,
+    arguments: Text,
+    here: &Here,
+) -> Result<Submission, Failure> {
+    let origin = Origin {
+        vars: &here.vars,
+        workdir: here.workdir.as_os_str(),
+        host: &here.host,
+        system: &here.system,
+    };
     let words = wanted.words;
     let workdir = words.base(&here.workdir);
-    let origin = Origin { workdir: workdir.as_os_str(), ..origin };
+    let origin = Origin {
+        workdir: workdir.as_os_str(),
+        ..origin
+    };
     let environ = environ::variable_list(&origin, words.variables.as_deref(), words.all_variables)?;
     let (mut settings, mut environ) = (wanted.settings, environ);
     for (attribute, value) in words.attributes(&here.workdir) {

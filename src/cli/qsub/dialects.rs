@@ -1,9 +1,9 @@
-//! Command lines and directives in the words of Grid Engine and TORQUE, put into PBS's words before PBS's
-//! parser sees them.
+//! Command lines and directives in the words of Grid Engine and TORQUE, put into PBS's words before
+//! PBS's parser sees them.
 //!
-//! A word counts as theirs only where PBS would refuse it. Options that only need another letter or value are
-//! rewritten ([`grid_engine`]); what stands behind the script, which PBS refuses, are the script's
-//! arguments.
+//! A word counts as theirs only where PBS would refuse it. Options that only need another letter or
+//! value are rewritten ([`grid_engine`]); what stands behind the script, which PBS refuses, are the
+//! script's arguments.
 
 use super::super::exit::Failure;
 use super::super::getopt;
@@ -46,10 +46,19 @@ pub fn in_pbs(command: &Command, words: &[OsString], place: Place) -> Result<Lin
     let spoken = place == Place::GridEngineDirective;
     let line = read(command, words, place, spoken)?;
     // One word of Grid Engine's tells how the others are meant.
-    if line.is_grid_engine && !spoken { read(command, words, place, true) } else { Ok(line) }
+    if line.is_grid_engine && !spoken {
+        read(command, words, place, true)
+    } else {
+        Ok(line)
+    }
 }
 
-fn read(command: &Command, words: &[OsString], place: Place, spoken: bool) -> Result<Line, Failure> {
+fn read(
+    command: &Command,
+    words: &[OsString],
+    place: Place,
+    spoken: bool,
+) -> Result<Line, Failure> {
     let mut state = State::new(spoken);
     let (mut line, mut script, mut operands) = (Line::default(), None, 0);
     let mut rest = words;
@@ -65,7 +74,10 @@ fn read(command: &Command, words: &[OsString], place: Place, spoken: bool) -> Re
             rest = option.put(rest, &mut state, &mut line)?;
         } else if getopt::is_option(word) {
             line.words.push(word.clone());
-            if let Some((value, behind)) = rest.split_first().filter(|_| getopt::wants_next(command, word)) {
+            if let Some((value, behind)) = rest
+                .split_first()
+                .filter(|_| getopt::wants_next(command, word))
+            {
                 line.words.push(value.clone());
                 rest = behind;
             }
@@ -78,7 +90,9 @@ fn read(command: &Command, words: &[OsString], place: Place, spoken: bool) -> Re
             }
         }
     }
-    match script.filter(|_| place == Place::CommandLine && (operands > 1 || state.ends_at_operand())) {
+    match script
+        .filter(|_| place == Place::CommandLine && (operands > 1 || state.ends_at_operand()))
+    {
         Some((before, arguments)) => {
             let script = words[words.len() - arguments.len() - 1].clone();
             line = state.run(before, script, arguments)?;

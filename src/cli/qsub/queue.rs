@@ -7,11 +7,16 @@ use crate::sys::home::Home;
 use crate::wire::client::{Client, More};
 use crate::wire::message::{Answer, Question};
 
-/// Settles on one queue. Where none of them is there, whoever asks in Grid Engine's words - in which
-/// `all.q` goes without saying - is told which are.
+/// Settles on one queue. Where none of them is there, whoever asks in Grid Engine's words - in
+/// which `all.q` goes without saying - is told which are.
 pub(super) fn settle(plan: &mut Plan, home: &Home) -> Result<(), Failure> {
     let is_grid_engine = plan.is_grid_engine;
-    let Some(setting) = plan.submission.settings.iter_mut().find(|setting| setting.attribute == "queue") else {
+    let Some(setting) = plan
+        .submission
+        .settings
+        .iter_mut()
+        .find(|setting| setting.attribute == "queue")
+    else {
         return Ok(());
     };
     let asked = setting.value.lossy().into_owned();
@@ -26,11 +31,18 @@ pub(super) fn settle(plan: &mut Plan, home: &Home) -> Result<(), Failure> {
         }
         More::Wanted
     })?;
-    match asked.split(',').find(|name| known.iter().any(|known| known == name)) {
+    match asked
+        .split(',')
+        .find(|name| known.iter().any(|known| known == name))
+    {
         Some(name) => setting.value = name.into(),
         None => {
             let refusal = Refusal::unknown_queue();
-            let remedy = format!("{} {asked}: the queues are {}", refusal.text, known.join(", "));
+            let remedy = format!(
+                "{} {asked}: the queues are {}",
+                refusal.text,
+                known.join(", ")
+            );
             return Err(Failure::new(refusal.exit_code(), remedy));
         }
     }

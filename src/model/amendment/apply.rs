@@ -35,10 +35,15 @@ impl Config {
     pub fn amended(&self, amendments: &Amendments) -> (Config, Vec<Misfit>) {
         let mut misfits = Vec::new();
         // The default queue stays when another one becomes it.
-        let mut config = Config { queues: self.stated_queues(), ..self.clone() };
+        let mut config = Config {
+            queues: self.stated_queues(),
+            ..self.clone()
+        };
         let mut all: Vec<&(Target, Amendment)> = amendments.all.iter().collect();
         // Of one kind those first that were named first.
-        all.sort_by_key(|(target, _)| std::mem::discriminant(target) != std::mem::discriminant(&RESOURCE));
+        all.sort_by_key(|(target, _)| {
+            std::mem::discriminant(target) != std::mem::discriminant(&RESOURCE)
+        });
         for (target, amendment) in all {
             lay_over(&mut config, target, amendment, &mut misfits);
         }
@@ -56,22 +61,49 @@ impl Config {
         let server = &self.server;
         let lists = [&server.defaults, &server.chunk_defaults, &server.most].into_iter();
         let of_queue = |queue: &Queue| {
-            let lists: [&ResourceList; 4] = [&queue.least, &queue.most, &queue.defaults, &queue.chunk_defaults];
+            let lists: [&ResourceList; 4] = [
+                &queue.least,
+                &queue.most,
+                &queue.defaults,
+                &queue.chunk_defaults,
+            ];
             lists.into_iter().any(|list| list.contains_key(resource))
         };
         let in_queues = self.queues.iter().any(of_queue);
-        let in_limits = self.limits.all.iter().any(|limit| limit.quantity.name() == resource);
+        let in_limits = self
+            .limits
+            .all
+            .iter()
+            .any(|limit| limit.quantity.name() == resource);
         let formula = self.precedence.formula.as_ref();
         let in_formula = formula.is_some_and(|formula| formula.names().contains(resource));
-        let on_nodes = self.nodes.iter().any(|node| node.available.contains_key(resource));
-        in_queues || in_limits || in_formula || on_nodes || lists.into_iter().any(|list| list.contains_key(resource))
+        let on_nodes = self
+            .nodes
+            .iter()
+            .any(|node| node.available.contains_key(resource));
+        in_queues
+            || in_limits
+            || in_formula
+            || on_nodes
+            || lists.into_iter().any(|list| list.contains_key(resource))
     }
 }
 
 const RESOURCE: Target = Target::Resource(String::new());
 
-fn lay_over(config: &mut Config, target: &Target, amendment: &Amendment, misfits: &mut Vec<Misfit>) {
-    let mut misfit = |key: Option<&Key>, why| misfits.push(Misfit { target: target.clone(), key: key.cloned(), why });
+fn lay_over(
+    config: &mut Config,
+    target: &Target,
+    amendment: &Amendment,
+    misfits: &mut Vec<Misfit>,
+) {
+    let mut misfit = |key: Option<&Key>, why| {
+        misfits.push(Misfit {
+            target: target.clone(),
+            key: key.cloned(),
+            why,
+        })
+    };
     match amendment.being {
         Being::Deleted => return delete(config, target),
         Being::Created => create(config, target),
@@ -90,15 +122,30 @@ fn lay_over(config: &mut Config, target: &Target, amendment: &Amendment, misfits
 
 /// What says whether something counts comes after what says what: `job_history_enable`.
 fn in_order<'a>(target: &Target, amendment: &'a Amendment) -> Vec<(&'a Key, Option<&'a str>)> {
-    let mut values: Vec<(&Key, Option<&str>)> =
-        amendment.values.iter().map(|(key, text)| (key, text.as_deref())).collect();
+    let mut values: Vec<(&Key, Option<&str>)> = amendment
+        .values
+        .iter()
+        .map(|(key, text)| (key, text.as_deref()))
+        .collect();
     let is_switch = |key: &Key| key.attribute.ends_with("_enable");
-    values.sort_by_key(|(key, text)| (text.is_some(), is_switch(key), attributes::place(target, &key.attribute)));
+    values.sort_by_key(|(key, text)| {
+        (
+            text.is_some(),
+            is_switch(key),
+            attributes::place(target, &key.attribute),
+        )
+    });
     values
 }
 
-fn write(config: &mut Config, target: &Target, key: &Key, text: Option<&str>) -> Result<(), Refusal> {
-    let attribute = attributes::find(target, &key.attribute).ok_or_else(Refusal::undefined_attribute)?;
+fn write(
+    config: &mut Config,
+    target: &Target,
+    key: &Key,
+    text: Option<&str>,
+) -> Result<(), Refusal> {
+    let attribute =
+        attributes::find(target, &key.attribute).ok_or_else(Refusal::undefined_attribute)?;
     match target {
         Target::Resource(name) => resources::write(config, name, key, text),
         _ => forms::write(config, target, key, attribute.form, text),
@@ -110,8 +157,15 @@ pub(super) fn exists(config: &Config, target: &Target) -> Result<(), Refusal> {
     match target {
         Target::Server | Target::Sched | Target::Node(_) => Ok(()),
         Target::Queue(name) => {
-            let is_there = config.stated_queues().iter().any(|queue| queue.name == *name);
-            if is_there { Ok(()) } else { Err(Refusal::unknown_queue()) }
+            let is_there = config
+                .stated_queues()
+                .iter()
+                .any(|queue| queue.name == *name);
+            if is_there {
+                Ok(())
+            } else {
+                Err(Refusal::unknown_queue())
+            }
         }
         Target::Hook(name) => match config.hooks.iter().any(|hook| hook.name == *name) {
             true => Ok(()),
@@ -130,7 +184,11 @@ fn create(config: &mut Config, target: &Target) {
     delete(config, target);
     match target {
         Target::Queue(name) => {
-            config.queues.push(Queue { enabled: false, started: false, ..Queue::named(name) });
+            config.queues.push(Queue {
+                enabled: false,
+                started: false,
+                ..Queue::named(name)
+            });
         }
         Target::Resource(name) => resources::create(config, name),
         Target::Hook(name) => config.hooks.push(Hook::blank(name)),

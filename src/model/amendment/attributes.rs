@@ -34,7 +34,12 @@ const fn at(name: &'static str, form: Form) -> Attribute {
 }
 
 const fn limit(stage: Stage, is_soft: bool, of_resources: bool, old: Option<Old>) -> Form {
-    Form::Limit(limits::Form { stage, is_soft, of_resources, old })
+    Form::Limit(limits::Form {
+        stage,
+        is_soft,
+        of_resources,
+        old,
+    })
 }
 
 /// What is known of an attribute's name.
@@ -70,7 +75,9 @@ pub fn known(target: &Target, name: &str) -> Option<Known> {
 
 /// Where an attribute stands among those of its object; those that are not known come last.
 pub fn place(target: &Target, name: &str) -> usize {
-    all(target).position(|attribute| attribute.name == name).unwrap_or(usize::MAX)
+    all(target)
+        .position(|attribute| attribute.name == name)
+        .unwrap_or(usize::MAX)
 }
 
 /// All attributes of an object.
@@ -105,18 +112,54 @@ const LIMITS: &[Attribute] = &[
     at("max_run_res_soft", limit(Stage::Running, true, true, None)),
     at("max_queued", limit(Stage::Queued, false, false, None)),
     at("max_queued_res", limit(Stage::Queued, false, true, None)),
-    at("queued_jobs_threshold", limit(Stage::Waiting, false, false, None)),
-    at("queued_jobs_threshold_res", limit(Stage::Waiting, false, true, None)),
-    at("max_running", limit(Stage::Running, false, false, Some(Old::All))),
-    at("max_queuable", limit(Stage::Queued, false, false, Some(Old::All))),
-    at("max_user_run", limit(Stage::Running, false, false, Some(Old::User))),
-    at("max_user_run_soft", limit(Stage::Running, true, false, Some(Old::User))),
-    at("max_group_run", limit(Stage::Running, false, false, Some(Old::Group))),
-    at("max_group_run_soft", limit(Stage::Running, true, false, Some(Old::Group))),
-    at("max_user_res", limit(Stage::Running, false, true, Some(Old::User))),
-    at("max_user_res_soft", limit(Stage::Running, true, true, Some(Old::User))),
-    at("max_group_res", limit(Stage::Running, false, true, Some(Old::Group))),
-    at("max_group_res_soft", limit(Stage::Running, true, true, Some(Old::Group))),
+    at(
+        "queued_jobs_threshold",
+        limit(Stage::Waiting, false, false, None),
+    ),
+    at(
+        "queued_jobs_threshold_res",
+        limit(Stage::Waiting, false, true, None),
+    ),
+    at(
+        "max_running",
+        limit(Stage::Running, false, false, Some(Old::All)),
+    ),
+    at(
+        "max_queuable",
+        limit(Stage::Queued, false, false, Some(Old::All)),
+    ),
+    at(
+        "max_user_run",
+        limit(Stage::Running, false, false, Some(Old::User)),
+    ),
+    at(
+        "max_user_run_soft",
+        limit(Stage::Running, true, false, Some(Old::User)),
+    ),
+    at(
+        "max_group_run",
+        limit(Stage::Running, false, false, Some(Old::Group)),
+    ),
+    at(
+        "max_group_run_soft",
+        limit(Stage::Running, true, false, Some(Old::Group)),
+    ),
+    at(
+        "max_user_res",
+        limit(Stage::Running, false, true, Some(Old::User)),
+    ),
+    at(
+        "max_user_res_soft",
+        limit(Stage::Running, true, true, Some(Old::User)),
+    ),
+    at(
+        "max_group_res",
+        limit(Stage::Running, false, true, Some(Old::Group)),
+    ),
+    at(
+        "max_group_res_soft",
+        limit(Stage::Running, true, true, Some(Old::Group)),
+    ),
 ];
 
 const RESOURCE: &[Attribute] = &[at("type", Form::ReadOnly), at("flag", Form::ReadOnly)];

@@ -73,8 +73,14 @@ impl Command {
         match self.edits.len() > MOST_EDITS {
             true => Err(Refusal::more_than(MOST_EDITS, "attributes in one command")),
             false => self.edits.iter().try_for_each(|edit| {
-                let key = [Some(&edit.key.attribute), edit.key.resource.as_ref(), Some(&edit.value)];
-                key.into_iter().flatten().try_for_each(|text| check_text(text))
+                let key = [
+                    Some(&edit.key.attribute),
+                    edit.key.resource.as_ref(),
+                    Some(&edit.value),
+                ];
+                key.into_iter()
+                    .flatten()
+                    .try_for_each(|text| check_text(text))
             }),
         }
     }
@@ -90,8 +96,8 @@ fn check_text(text: &str) -> Result<(), Refusal> {
 }
 
 impl Amendments {
-    /// These and a command besides, above a file. An object must be there, or must not; values must be ones
-    /// that its attributes can have.
+    /// These and a command besides, above a file. An object must be there, or must not; values must
+    /// be ones that its attributes can have.
     pub fn with(&self, command: &Command, file: &Config) -> Result<Amendments, Refusal> {
         command.check_size()?;
         let (config, _) = file.amended(self);
@@ -106,11 +112,20 @@ impl Amendments {
         }
         for edit in &command.edits {
             check_edit(target, edit)?;
-            next.say(&target.keeper(&edit.key.attribute), command.verb, edit, &config)?;
+            next.say(
+                &target.keeper(&edit.key.attribute),
+                command.verb,
+                edit,
+                &config,
+            )?;
         }
         next.check(target, &command.edits, file)?;
         let default = file.amended(&next).0.server.default_queue;
-        match config.stated_queues().iter().any(|queue| queue.name == default) {
+        match config
+            .stated_queues()
+            .iter()
+            .any(|queue| queue.name == default)
+        {
             true => Ok(next),
             false => Err(Refusal::unknown_queue()),
         }
@@ -118,7 +133,10 @@ impl Amendments {
 
     /// The default queue that is there though nobody has spoken of it stays as it is.
     fn create(&mut self, target: &Target, config: &Config, file: &Config) -> Result<(), Refusal> {
-        if matches!(target, Target::Queue(_)) && self.of(target).is_none() && is_unspoken(file, target) {
+        if matches!(target, Target::Queue(_))
+            && self.of(target).is_none()
+            && is_unspoken(file, target)
+        {
             self.entry(target);
             return Ok(());
         }
@@ -126,7 +144,9 @@ impl Amendments {
         match target {
             Target::Queue(name) if !Queue::is_name(name) => return Err(Refusal::bad_name()),
             Target::Queue(_) if is_there => return Err(Refusal::queue_exists()),
-            Target::Resource(name) if is_there || resources::is_builtin(name) => return Err(Refusal::duplicate()),
+            Target::Resource(name) if is_there || resources::is_builtin(name) => {
+                return Err(Refusal::duplicate());
+            }
             Target::Resource(name) if !Resources::is_name(name) => return Err(Refusal::bad_name()),
             Target::Hook(name) if !Hook::is_name(name) => return Err(Refusal::bad_name()),
             Target::Hook(name) if is_there => return Err(Refusal::hook_exists(name)),
@@ -146,7 +166,9 @@ impl Amendments {
     fn delete(&mut self, target: &Target, config: &Config, file: &Config) -> Result<(), Refusal> {
         apply::exists(config, target)?;
         match target {
-            Target::Queue(name) if *name == config.server.default_queue => return Err(Refusal::busy()),
+            Target::Queue(name) if *name == config.server.default_queue => {
+                return Err(Refusal::busy());
+            }
             Target::Queue(_) | Target::Resource(_) | Target::Hook(_) => {}
             // Whether it may go only the ledger knows.
             Target::Node(_) => {
@@ -162,9 +184,18 @@ impl Amendments {
         Ok(())
     }
 
-    fn say(&mut self, target: &Target, verb: Verb, edit: &Edit, config: &Config) -> Result<(), Refusal> {
+    fn say(
+        &mut self,
+        target: &Target,
+        verb: Verb,
+        edit: &Edit,
+        config: &Config,
+    ) -> Result<(), Refusal> {
         let known = known(target, &edit.key.attribute).ok_or_else(Refusal::undefined_attribute)?;
-        let key = Key { attribute: known.name.to_string(), ..edit.key.clone() };
+        let key = Key {
+            attribute: known.name.to_string(),
+            ..edit.key.clone()
+        };
         let value = match verb {
             Verb::Unset => None,
             _ => Some(self.combined(target, &key, edit, config)?),
@@ -184,19 +215,41 @@ impl Amendments {
     }
 
     /// What an attribute is to be in the end; what was said earlier in the same command counts.
-    fn combined(&self, target: &Target, key: &Key, edit: &Edit, config: &Config) -> Result<String, Refusal> {
+    fn combined(
+        &self,
+        target: &Target,
+        key: &Key,
+        edit: &Edit,
+        config: &Config,
+    ) -> Result<String, Refusal> {
         let known = known(target, &key.attribute).ok_or_else(Refusal::undefined_attribute)?;
         let illegal = || Refusal::illegal_value(&key.to_string());
-        let said = self.of(target).and_then(|amendment| amendment.values.get(key));
-        let before =
-            said.cloned().unwrap_or_else(|| Some(current(config, target, key)).filter(|text| !text.is_empty()));
+        let said = self
+            .of(target)
+            .and_then(|amendment| amendment.values.get(key));
+        let before = said
+            .cloned()
+            .unwrap_or_else(|| Some(current(config, target, key)).filter(|text| !text.is_empty()));
         let before = before.unwrap_or_default();
         match edit.op {
             Op::Set => Ok(edit.value.clone()),
             op if known.is_limit => {
-                let read = |text: &str| if text.is_empty() { Some(Vec::new()) } else { pbs::parse(text) };
-                let (before, more) = (read(&before).unwrap_or_default(), read(&edit.value).ok_or_else(illegal)?);
-                let combine = if op == Op::Add { pbs::with } else { pbs::without };
+                let read = |text: &str| {
+                    if text.is_empty() {
+                        Some(Vec::new())
+                    } else {
+                        pbs::parse(text)
+                    }
+                };
+                let (before, more) = (
+                    read(&before).unwrap_or_default(),
+                    read(&edit.value).ok_or_else(illegal)?,
+                );
+                let combine = if op == Op::Add {
+                    pbs::with
+                } else {
+                    pbs::without
+                };
                 Ok(pbs::written(&combine(&before, &more)))
             }
             op if known.is_list => {
@@ -212,15 +265,20 @@ impl Amendments {
     /// Whether the file, so amended, takes what was just said.
     fn check(&self, target: &Target, edits: &[Edit], file: &Config) -> Result<(), Refusal> {
         let (config, misfits) = file.amended(self);
-        let is_new = |key: &Key| edits.iter().any(|edit| edit.key.attribute.eq_ignore_ascii_case(&key.attribute));
+        let is_new = |key: &Key| {
+            edits
+                .iter()
+                .any(|edit| edit.key.attribute.eq_ignore_ascii_case(&key.attribute))
+        };
         // Of two styles of limits the one that stands later is found to be in the way.
         let is_mixed = |misfit: &Misfit| misfit.why == Refusal::mixed_limits();
         let is_own = |misfit: &Misfit| {
             let attribute = misfit.key.as_ref().map_or("", |key| &key.attribute);
             misfit.target == target.keeper(attribute)
         };
-        let is_about =
-            |misfit: &&Misfit| is_own(misfit) && (misfit.key.as_ref().is_none_or(is_new) || is_mixed(misfit));
+        let is_about = |misfit: &&Misfit| {
+            is_own(misfit) && (misfit.key.as_ref().is_none_or(is_new) || is_mixed(misfit))
+        };
         if let Some(misfit) = misfits.iter().find(is_about) {
             return Err(misfit.why.clone());
         }
@@ -232,16 +290,21 @@ impl Amendments {
 
     /// Whether a queue may be opened as it is, and is of the type that was just said.
     fn check_type(&self, target: &Target, edits: &[Edit], queue: &Queue) -> Result<(), Refusal> {
-        let said = self.of(target).and_then(|said| said.values.get(&Key::plain("queue_type"))?.as_deref());
-        let is_new = self.of(target).is_some_and(|said| said.being == Being::Created);
+        let said = self
+            .of(target)
+            .and_then(|said| said.values.get(&Key::plain("queue_type"))?.as_deref());
+        let is_new = self
+            .of(target)
+            .is_some_and(|said| said.being == Being::Created);
         if queue.enabled && is_new && said.is_none() {
             return Err(Refusal::no_queue_type());
         }
-        let is_said = edits.iter().any(|edit| edit.key.attribute.eq_ignore_ascii_case("queue_type"));
+        let is_said = edits
+            .iter()
+            .any(|edit| edit.key.attribute.eq_ignore_ascii_case("queue_type"));
         let wants_to_run = said.is_some_and(|said| said.starts_with(['e', 'E']));
         if is_said && wants_to_run && queue.route.is_some() {
-            let why =
-                "what was said of its routes makes it a routing queue; unset route_destinations and the like first";
+            let why = "what was said of its routes makes it a routing queue; unset route_destinations and the like first";
             return Err(Refusal::illegal_value("queue_type").because(why));
         }
         Ok(())
@@ -249,36 +312,65 @@ impl Amendments {
 
     /// Whether an attribute was given a value.
     pub(super) fn says_value(&self, target: &Target, attribute: &str) -> bool {
-        self.of(target).is_some_and(|said| said.values.get(&Key::plain(attribute)).is_some_and(Option::is_some))
+        self.of(target).is_some_and(|said| {
+            said.values
+                .get(&Key::plain(attribute))
+                .is_some_and(Option::is_some)
+        })
     }
 }
 
 fn is_unspoken(file: &Config, target: &Target) -> bool {
-    file.server.default_queue == target.name() && !file.queues.iter().any(|queue| queue.name == target.name())
+    file.server.default_queue == target.name()
+        && !file.queues.iter().any(|queue| queue.name == target.name())
 }
 
 /// The attribute as it is, all its entries together.
 fn current(config: &Config, target: &Target, key: &Key) -> String {
-    let Some(attribute) = find(target, &key.attribute) else { return String::new() };
+    let Some(attribute) = find(target, &key.attribute) else {
+        return String::new();
+    };
     let values = forms::read(config, target, attribute.name, attribute.form).into_iter();
-    values.filter(|(resource, _)| *resource == key.resource).map(|(_, text)| text).collect::<Vec<_>>().join(",")
+    values
+        .filter(|(resource, _)| *resource == key.resource)
+        .map(|(_, text)| text)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn present(config: &Config, target: &Target, key: &Key) -> Vec<Key> {
-    let Some(attribute) = find(target, &key.attribute) else { return Vec::new() };
+    let Some(attribute) = find(target, &key.attribute) else {
+        return Vec::new();
+    };
     let values = forms::read(config, target, attribute.name, attribute.form).into_iter();
-    values.map(|(resource, _)| Key { resource, ..key.clone() }).collect()
+    values
+        .map(|(resource, _)| Key {
+            resource,
+            ..key.clone()
+        })
+        .collect()
 }
 
 fn sum(before: &str, value: &str, op: Op) -> Option<String> {
-    let number = |text: &str| if text.is_empty() { Some(0) } else { text.trim().parse::<i64>().ok() };
+    let number = |text: &str| {
+        if text.is_empty() {
+            Some(0)
+        } else {
+            text.trim().parse::<i64>().ok()
+        }
+    };
     let (before, value) = (number(before)?, number(value)?);
-    let sum = if op == Op::Add { before.checked_add(value) } else { before.checked_sub(value) };
+    let sum = if op == Op::Add {
+        before.checked_add(value)
+    } else {
+        before.checked_sub(value)
+    };
     sum.map(|sum| sum.to_string())
 }
 
 fn check_edit(target: &Target, edit: &Edit) -> Result<(), Refusal> {
-    let known = attributes::known(target, &edit.key.attribute).ok_or_else(Refusal::undefined_attribute)?;
+    let known =
+        attributes::known(target, &edit.key.attribute).ok_or_else(Refusal::undefined_attribute)?;
     match (known.of_resources, &edit.key.resource) {
         (false, Some(_)) => Err(Refusal::undefined_attribute()),
         _ => Ok(()),

@@ -1,4 +1,5 @@
-//! What is shown of objects: their attributes as the configuration has them, in PBS's names and order.
+//! What is shown of objects: their attributes as the configuration has them, in PBS's names and
+//! order.
 
 use super::{Amendments, Being, Target, attributes, forms, resources};
 use crate::model::config::{Config, ServerConfig};
@@ -24,22 +25,46 @@ pub struct Described {
     pub lines: Vec<Line>,
 }
 
-/// All objects that are configured: resources and queues in the order in which they came, the server, the
-/// scheduler, nodes of which something is said.
+/// All objects that are configured: resources and queues in the order in which they came, the
+/// server, the scheduler, nodes of which something is said.
 pub fn described(config: &Config, amendments: &Amendments) -> Vec<Described> {
-    let resources = config.resources.iter().map(|(name, _)| resource(config, name));
-    let queues = config.stated_queues().into_iter().map(|queue| Target::Queue(queue.name));
-    let nodes = config.nodes.iter().map(|node| Target::Node(node.name.clone()));
-    let hooks = config.hooks.iter().map(|hook| Target::Hook(hook.name.clone()));
-    let others = queues.chain([Target::Server, Target::Sched]).chain(nodes).chain(hooks);
+    let resources = config
+        .resources
+        .iter()
+        .map(|(name, _)| resource(config, name));
+    let queues = config
+        .stated_queues()
+        .into_iter()
+        .map(|queue| Target::Queue(queue.name));
+    let nodes = config
+        .nodes
+        .iter()
+        .map(|node| Target::Node(node.name.clone()));
+    let hooks = config
+        .hooks
+        .iter()
+        .map(|hook| Target::Hook(hook.name.clone()));
+    let others = queues
+        .chain([Target::Server, Target::Sched])
+        .chain(nodes)
+        .chain(hooks);
     let others = others.map(|target| object(config, amendments, target));
     resources.chain(others).collect()
 }
 
 fn resource(config: &Config, name: &str) -> Described {
-    let told = resources::described(config, name).into_iter().filter(|(_, text)| !text.is_empty());
-    let line = |(name, value): (&str, String)| Line { name: name.to_string(), resource: None, value };
-    Described { target: Target::Resource(name.to_string()), lines: told.map(line).collect() }
+    let told = resources::described(config, name)
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty());
+    let line = |(name, value): (&str, String)| Line {
+        name: name.to_string(),
+        resource: None,
+        value,
+    };
+    Described {
+        target: Target::Resource(name.to_string()),
+        lines: told.map(line).collect(),
+    }
 }
 
 fn object(config: &Config, amendments: &Amendments, target: Target) -> Described {
@@ -47,7 +72,8 @@ fn object(config: &Config, amendments: &Amendments, target: Target) -> Described
     for attribute in attributes::all(&target) {
         let is_said = amendments.says_value(&target, attribute.name);
         if !is_said
-            && (is_of_a_new_queue(amendments, &target, attribute.name) || is_default(config, &target, attribute.name))
+            && (is_of_a_new_queue(amendments, &target, attribute.name)
+                || is_default(config, &target, attribute.name))
         {
             continue;
         }
@@ -56,7 +82,11 @@ fn object(config: &Config, amendments: &Amendments, target: Target) -> Described
                 true => entries(&value),
                 false => vec![value],
             };
-            let line = |value| Line { name: attribute.name.to_string(), resource: resource.clone(), value };
+            let line = |value| Line {
+                name: attribute.name.to_string(),
+                resource: resource.clone(),
+                value,
+            };
             lines.extend(values.into_iter().map(line));
         }
     }
@@ -72,20 +102,27 @@ fn entries(text: &str) -> Vec<String> {
     read.iter().map(ToString::to_string).collect()
 }
 
-/// Of a queue that was created, PBS does not show whether it is open, and what it is, before that was said.
+/// Of a queue that was created, PBS does not show whether it is open, and what it is, before that
+/// was said.
 fn is_of_a_new_queue(amendments: &Amendments, target: &Target, attribute: &str) -> bool {
-    let is_created = amendments.of(target).is_some_and(|said| said.being == Being::Created);
+    let is_created = amendments
+        .of(target)
+        .is_some_and(|said| said.being == Being::Created);
     is_created && matches!(target, Target::Queue(_)) && OF_A_NEW_QUEUE.contains(&attribute)
 }
 
 const OF_A_NEW_QUEUE: [&str; 3] = ["queue_type", "enabled", "started"];
 
-/// Whether the server has what it has by default: PBS shows these where somebody has said them, and who prints
-/// the server to make the same again would nail the default down.
+/// Whether the server has what it has by default: PBS shows these where somebody has said them, and
+/// who prints the server to make the same again would nail the default down.
 fn is_default(config: &Config, target: &Target, attribute: &str) -> bool {
     match (target, attribute) {
-        (Target::Server, "job_history_duration") => config.server.history == ServerConfig::default().history,
-        (Target::Server, "backfill_depth") => config.backfill.depth == config.preset.policy().backfill.depth,
+        (Target::Server, "job_history_duration") => {
+            config.server.history == ServerConfig::default().history
+        }
+        (Target::Server, "backfill_depth") => {
+            config.backfill.depth == config.preset.policy().backfill.depth
+        }
         _ => false,
     }
 }

@@ -53,7 +53,9 @@ impl Form {
     /// Whether it is a list of resources.
     pub fn is_of_resources(self) -> bool {
         match self {
-            Form::ServerAmounts(..) | Form::QueueAmounts(..) | Form::Totals | Form::Available => true,
+            Form::ServerAmounts(..) | Form::QueueAmounts(..) | Form::Totals | Form::Available => {
+                true
+            }
             Form::Limit(form) => form.is_of_resources(),
             _ => false,
         }
@@ -61,9 +63,18 @@ impl Form {
 }
 
 /// All values of an attribute in a configuration, each with its resource if it is a list of them.
-pub(super) fn read(config: &Config, target: &Target, name: &str, form: Form) -> Vec<(Option<String>, String)> {
+pub(super) fn read(
+    config: &Config,
+    target: &Target,
+    name: &str,
+    form: Form,
+) -> Vec<(Option<String>, String)> {
     let one = |text: Option<String>| text.into_iter().map(|text| (None, text)).collect();
-    let list = |list: &ResourceList| list.iter().map(|(name, value)| (Some(name.clone()), value.to_string())).collect();
+    let list = |list: &ResourceList| {
+        list.iter()
+            .map(|(name, value)| (Some(name.clone()), value.to_string()))
+            .collect()
+    };
     match form {
         Form::Server(get, _) => one(get(config)),
         Form::ServerAmounts(of, _) => list(of(config)),
@@ -72,12 +83,15 @@ pub(super) fn read(config: &Config, target: &Target, name: &str, form: Form) -> 
         Form::QueueAmounts(of, _) => queue(config, target).map(of).map(list).unwrap_or_default(),
         Form::Node(get, _) => one(node(config, target).and_then(get)),
         Form::Hook(get, _) => one(hook(config, target).and_then(get)),
-        Form::Available => node(config, target).map(|node| list(&node.available)).unwrap_or_default(),
+        Form::Available => node(config, target)
+            .map(|node| list(&node.available))
+            .unwrap_or_default(),
         Form::Limit(form) => limits::read(config, target, form),
         Form::Always(text) => one(Some(text.to_string())),
-        Form::Kept(_) | Form::ReadOnly | Form::Missing => {
-            one(config.kept.get(&(target.clone(), Key::plain(name))).cloned())
-        }
+        Form::Kept(_) | Form::ReadOnly | Form::Missing => one(config
+            .kept
+            .get(&(target.clone(), Key::plain(name)))
+            .cloned()),
     }
 }
 
@@ -94,9 +108,11 @@ pub(super) fn write(
         Form::Server(_, put) => put(config, text),
         Form::Queue(_, put) => queue_mut(config, target).is_some_and(|queue| put(queue, text)),
         Form::Node(_, put) => put(node_mut(config, target), text),
-        Form::Hook(_, put) => {
-            config.hooks.iter_mut().find(|hook| hook.name == target.name()).is_some_and(|hook| put(hook, text))
-        }
+        Form::Hook(_, put) => config
+            .hooks
+            .iter_mut()
+            .find(|hook| hook.name == target.name())
+            .is_some_and(|hook| put(hook, text)),
         Form::ServerAmounts(_, of) => {
             let value = resource(config, key, text)?;
             insert(of(config), key, value)
@@ -112,7 +128,13 @@ pub(super) fn write(
         Form::Totals => return set_total(config, key, text),
         Form::Limit(form) => return limits::write(config, target, key, form, text),
         Form::Kept(kind) => keep(config, target, key, kind, text),
-        Form::Always(always) => return if is_same(always, text) { Ok(()) } else { Err(always_so(key, always)) },
+        Form::Always(always) => {
+            return if is_same(always, text) {
+                Ok(())
+            } else {
+                Err(always_so(key, always))
+            };
+        }
         Form::ReadOnly => return Err(Refusal::read_only(&key.to_string())),
         Form::Missing => return Err(Refusal::unsupported(&key.attribute)),
     };
@@ -121,7 +143,9 @@ pub(super) fn write(
 
 fn is_same(always: &str, text: Option<&str>) -> bool {
     let truth = |text: &str| Value::parse(Kind::Boolean, text);
-    text.is_none_or(|text| text == always || truth(text).is_some_and(|value| Some(value) == truth(always)))
+    text.is_none_or(|text| {
+        text == always || truth(text).is_some_and(|value| Some(value) == truth(always))
+    })
 }
 
 fn always_so(key: &Key, always: &str) -> Refusal {
@@ -129,7 +153,10 @@ fn always_so(key: &Key, always: &str) -> Refusal {
 }
 
 pub(super) fn queue<'c>(config: &'c Config, target: &Target) -> Option<&'c Queue> {
-    config.queues.iter().find(|queue| queue.name == target.name())
+    config
+        .queues
+        .iter()
+        .find(|queue| queue.name == target.name())
 }
 
 /// The queue, made where it is there without being spoken of: the default one.
@@ -150,7 +177,10 @@ fn node<'c>(config: &'c Config, target: &Target) -> Option<&'c NodeConfig> {
 }
 
 fn node_mut<'c>(config: &'c mut Config, target: &Target) -> &'c mut NodeConfig {
-    let place = config.nodes.iter().position(|node| node.name == target.name());
+    let place = config
+        .nodes
+        .iter()
+        .position(|node| node.name == target.name());
     let place = place.unwrap_or_else(|| {
         config.nodes.push(NodeConfig::unlisted(target.name()));
         config.nodes.len() - 1
@@ -178,7 +208,8 @@ pub(super) fn definition(config: &Config, key: &Key) -> Result<Definition, Refus
 fn resource(config: &Config, key: &Key, text: Option<&str>) -> Result<Option<Value>, Refusal> {
     let kind = definition(config, key)?.kind;
     let illegal = || Refusal::illegal_value(&key.to_string());
-    text.map(|text| value(kind, text).ok_or_else(illegal)).transpose()
+    text.map(|text| value(kind, text).ok_or_else(illegal))
+        .transpose()
 }
 
 /// A value of nothing below zero.
@@ -210,8 +241,13 @@ fn insert(list: &mut ResourceList, key: &Key, value: Option<Value>) -> bool {
 
 fn totals(config: &Config) -> Vec<(Option<String>, String)> {
     let resources = config.resources();
-    let kind = |name: &str| resources.get(name).map_or(Kind::Long, |definition| definition.kind);
-    let text = |(name, pool): &(String, Pool)| (Some(name.clone()), limits::shown(kind(name), pool.total));
+    let kind = |name: &str| {
+        resources
+            .get(name)
+            .map_or(Kind::Long, |definition| definition.kind)
+    };
+    let text =
+        |(name, pool): &(String, Pool)| (Some(name.clone()), limits::shown(kind(name), pool.total));
     config.pools.iter().map(text).collect()
 }
 
@@ -219,13 +255,23 @@ fn totals(config: &Config) -> Vec<(Option<String>, String)> {
 fn set_total(config: &mut Config, key: &Key, text: Option<&str>) -> Result<(), Refusal> {
     let definition = definition(config, key)?;
     if definition.host_level || !definition.consumable {
-        return Err(Refusal::unsupported(&format!("{key}: only what has the flag q is counted by the server")));
+        return Err(Refusal::unsupported(&format!(
+            "{key}: only what has the flag q is counted by the server"
+        )));
     }
-    let total = resource(config, key, text)?.and_then(|value| value.amount()).unwrap_or(0);
+    let total = resource(config, key, text)?
+        .and_then(|value| value.amount())
+        .unwrap_or(0);
     let name = key.resource.clone().unwrap_or_default();
     match config.pools.iter_mut().find(|(known, _)| *known == name) {
         Some((_, pool)) => pool.total = total,
-        None => config.pools.push((name, Pool { total, ..Pool::default() })),
+        None => config.pools.push((
+            name,
+            Pool {
+                total,
+                ..Pool::default()
+            },
+        )),
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! PBS's attributes that are limits (`max_run`, `max_queued_res.ncpus`, and the old `max_user_run`), in the
-//! limits of a configuration.
+//! PBS's attributes that are limits (`max_run`, `max_queued_res.ncpus`, and the old
+//! `max_user_run`), in the limits of a configuration.
 
 use super::forms::{definition, value};
 use super::{Key, Target};
@@ -57,15 +57,19 @@ fn queue(target: &Target) -> Selector {
     }
 }
 
-/// Whom a limit is for, if it is one of the target's that PBS's language can say: none of a quality of service,
-/// and so none that overrides others.
+/// Whom a limit is for, if it is one of the target's that PBS's language can say: none of a quality
+/// of service, and so none that overrides others.
 fn whom(limit: &Limit, target: &Target) -> Option<Whom> {
     Whom::of(&limit.scope).filter(|_| limit.scope.queue == queue(target))
 }
 
 /// Whether the target has limits that the new style says, whoever said them.
 pub(super) fn has_any(config: &Config, target: &Target) -> bool {
-    config.limits.all.iter().any(|limit| limit.stage != Stage::Idle && whom(limit, target).is_some())
+    config
+        .limits
+        .all
+        .iter()
+        .any(|limit| limit.stage != Stage::Idle && whom(limit, target).is_some())
 }
 
 /// Whether limits of a target were said in the old style.
@@ -86,13 +90,21 @@ pub(super) fn read(config: &Config, target: &Target, form: Form) -> Vec<(Option<
         let whom = whom(limit, target).filter(|_| limit.stage == form.stage)?;
         let resource = resource_of(&limit.quantity)?;
         let amount = if form.is_soft { limit.soft } else { limit.hard }?;
-        let is_meant = resource.is_some() == form.of_resources && form.old.is_none_or(|old| old.whom() == whom);
-        let kind = resource.as_deref().map_or(Kind::Long, |name| kind(&resources, name));
+        let is_meant = resource.is_some() == form.of_resources
+            && form.old.is_none_or(|old| old.whom() == whom);
+        let kind = resource
+            .as_deref()
+            .map_or(Kind::Long, |name| kind(&resources, name));
         let amount = shown(kind, amount);
-        let text = if form.old.is_some() { amount } else { Entry { whom, amount }.to_string() };
+        let text = if form.old.is_some() {
+            amount
+        } else {
+            Entry { whom, amount }.to_string()
+        };
         is_meant.then_some((resource, text))
     };
-    let mut all: Vec<(Option<String>, String)> = config.limits.all.iter().filter_map(told).collect();
+    let mut all: Vec<(Option<String>, String)> =
+        config.limits.all.iter().filter_map(told).collect();
     all.sort_by(|one, other| one.0.cmp(&other.0));
     all
 }
@@ -110,20 +122,34 @@ pub(super) fn write(
     let entries = match (text, form.old) {
         (None, _) => Vec::new(),
         (Some(text), None) => pbs::parse(text).ok_or_else(illegal)?,
-        (Some(text), Some(old)) => vec![Entry { whom: old.whom(), amount: text.trim().to_string() }],
+        (Some(text), Some(old)) => vec![Entry {
+            whom: old.whom(),
+            amount: text.trim().to_string(),
+        }],
     };
     let resources = config.resources();
     let amount = |entry: &Entry| amount(&resources, &quantity, &entry.amount).ok_or_else(illegal);
-    let amounts = entries.iter().map(amount).collect::<Result<Vec<i64>, Refusal>>()?;
+    let amounts = entries
+        .iter()
+        .map(amount)
+        .collect::<Result<Vec<i64>, Refusal>>()?;
     if text.is_some() {
         not_mixed(config, target, form)?;
     }
     clear(config, target, form, &quantity);
     for (entry, amount) in entries.iter().zip(amounts) {
-        set(config, entry.whom.scope(&queue(target)), form, &quantity, amount);
+        set(
+            config,
+            entry.whom.scope(&queue(target)),
+            form,
+            &quantity,
+            amount,
+        );
     }
     if form.old.is_some() && text.is_some() {
-        config.kept.insert((target.clone(), Key::plain(OLD)), String::new());
+        config
+            .kept
+            .insert((target.clone(), Key::plain(OLD)), String::new());
     }
     if !has_any(config, target) {
         config.kept.remove(&(target.clone(), Key::plain(OLD)));
@@ -133,12 +159,18 @@ pub(super) fn write(
 
 fn not_mixed(config: &Config, target: &Target, form: Form) -> Result<(), Refusal> {
     let other_style = is_old(config, target) != form.old.is_some();
-    if other_style && has_any(config, target) { Err(Refusal::mixed_limits()) } else { Ok(()) }
+    if other_style && has_any(config, target) {
+        Err(Refusal::mixed_limits())
+    } else {
+        Ok(())
+    }
 }
 
 fn clear(config: &mut Config, target: &Target, form: Form, quantity: &Quantity) {
     for limit in &mut config.limits.all {
-        let Some(whom) = whom(limit, target) else { continue };
+        let Some(whom) = whom(limit, target) else {
+            continue;
+        };
         let is_meant = form.old.is_none_or(|old| old.whom() == whom);
         if is_meant && limit.stage == form.stage && limit.quantity == *quantity {
             if form.is_soft {
@@ -148,18 +180,34 @@ fn clear(config: &mut Config, target: &Target, form: Form, quantity: &Quantity) 
             }
         }
     }
-    config.limits.all.retain(|limit| limit.soft.is_some() || limit.hard.is_some());
+    config
+        .limits
+        .all
+        .retain(|limit| limit.soft.is_some() || limit.hard.is_some());
 }
 
 fn set(config: &mut Config, scope: Scope, form: Form, quantity: &Quantity, amount: i64) {
     let all = &mut config.limits.all;
-    let is_same = |limit: &Limit| limit.scope == scope && limit.stage == form.stage && limit.quantity == *quantity;
+    let is_same = |limit: &Limit| {
+        limit.scope == scope && limit.stage == form.stage && limit.quantity == *quantity
+    };
     let place = all.iter().position(is_same).unwrap_or_else(|| {
         let (stage, quantity) = (form.stage, quantity.clone());
-        all.push(Limit { scope, stage, quantity, soft: None, hard: None, overrides: false });
+        all.push(Limit {
+            scope,
+            stage,
+            quantity,
+            soft: None,
+            hard: None,
+            overrides: false,
+        });
         all.len() - 1
     });
-    let side = if form.is_soft { &mut all[place].soft } else { &mut all[place].hard };
+    let side = if form.is_soft {
+        &mut all[place].soft
+    } else {
+        &mut all[place].hard
+    };
     *side = Some(amount);
 }
 
@@ -188,7 +236,9 @@ fn resource_of(quantity: &Quantity) -> Option<Option<String>> {
 }
 
 fn kind(resources: &Resources, name: &str) -> Kind {
-    resources.get(name).map_or(Kind::Long, |definition| definition.kind)
+    resources
+        .get(name)
+        .map_or(Kind::Long, |definition| definition.kind)
 }
 
 fn amount(resources: &Resources, quantity: &Quantity, text: &str) -> Option<i64> {

@@ -1,7 +1,7 @@
 //! What TORQUE and Grid Engine name otherwise in `-l`, in PBS's names.
 //!
-//! A foreign name counts only where PBS would refuse it: a site that has a resource `h_vmem` of its own
-//! keeps it.
+//! A foreign name counts only where PBS would refuse it: a site that has a resource `h_vmem` of its
+//! own keeps it.
 
 use super::{LIST, Setting};
 use crate::model::amount::Amount;
@@ -18,7 +18,14 @@ use chunks::Slots;
 pub(super) type Translated = (Vec<Setting>, Vec<String>);
 
 /// Grid Engine's names for the memory of one slot.
-const MEMORY: [&str; 6] = ["h_vmem", "s_vmem", "h_rss", "s_rss", "mem_free", "virtual_free"];
+const MEMORY: [&str; 6] = [
+    "h_vmem",
+    "s_vmem",
+    "h_rss",
+    "s_rss",
+    "mem_free",
+    "virtual_free",
+];
 
 /// Its limits of a process that are not kept here.
 const UNLIMITED: [&str; 6] = ["h_stack", "s_stack", "h_core", "s_core", "h_data", "s_data"];
@@ -27,10 +34,19 @@ const UNLIMITED: [&str; 6] = ["h_stack", "s_stack", "h_core", "s_core", "h_data"
 const GRACE: u64 = 60;
 
 /// The settings of a new job in PBS's names.
-pub(super) fn translated(settings: Vec<Setting>, resources: &Resources) -> Result<Translated, Refusal> {
-    let mut reader = Reader { is_warned: settings.iter().any(is_warning), ..Reader::default() };
+pub(super) fn translated(
+    settings: Vec<Setting>,
+    resources: &Resources,
+) -> Result<Translated, Refusal> {
+    let mut reader = Reader {
+        is_warned: settings.iter().any(is_warning),
+        ..Reader::default()
+    };
     for setting in settings {
-        let foreign = setting.resource.as_deref().filter(|name| resources.get(name).is_none());
+        let foreign = setting
+            .resource
+            .as_deref()
+            .filter(|name| resources.get(name).is_none());
         let foreign = foreign.map(str::to_ascii_lowercase);
         let text = setting.value.lossy().into_owned();
         match foreign {
@@ -74,21 +90,29 @@ impl Reader {
             }
             "h_fsize" | "s_fsize" => {
                 let limit = kilobytes(text).ok_or_else(illegal)?;
-                self.rest.push(Setting::resource("file", format!("{limit}kb")));
+                self.rest
+                    .push(Setting::resource("file", format!("{limit}kb")));
             }
-            "hostname" | "h" => self.rest.push(Setting::new("hosts", text.replace('|', ","))),
+            "hostname" | "h" => self
+                .rest
+                .push(Setting::new("hosts", text.replace('|', ","))),
             "qname" | "q" => self.rest.push(Setting::new("queue", text)),
             "advres" => self.rest.push(Setting::new("resv", text)),
             "gres" => self.generic(text).ok_or_else(illegal)?,
             "gpus" => self.slots.gpus = Some(positive(text).ok_or_else(illegal)?),
-            "feature" => self.slots.features.extend(features(text).ok_or_else(illegal)?),
+            "feature" => self
+                .slots
+                .features
+                .extend(features(text).ok_or_else(illegal)?),
             "procs" => self.slots.processes = Some(positive(text).ok_or_else(illegal)?),
             "pe" => self.slots.environment(text).ok_or_else(illegal)?,
             _ if MEMORY.contains(&name) => {
                 let memory = kilobytes(text).ok_or_else(illegal)?;
                 self.slots.memory = self.slots.memory.max(Some(memory));
             }
-            _ if UNLIMITED.contains(&name) => self.notes.push(format!("warning: {name} is no limit here")),
+            _ if UNLIMITED.contains(&name) => {
+                self.notes.push(format!("warning: {name} is no limit here"))
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -115,10 +139,15 @@ impl Reader {
             (hard, _) => hard,
         };
         let Some(walltime) = walltime else { return };
-        self.rest.push(Setting::resource("walltime", walltime.to_string()));
-        let before = self.soft.and_then(|soft| walltime.checked_sub(soft)).filter(|&before| before > 0);
+        self.rest
+            .push(Setting::resource("walltime", walltime.to_string()));
+        let before = self
+            .soft
+            .and_then(|soft| walltime.checked_sub(soft))
+            .filter(|&before| before > 0);
         if let Some(before) = before.filter(|_| !self.is_warned) {
-            self.rest.push(Setting::new(Warning::ATTRIBUTE, format!("USR1@{before}")));
+            self.rest
+                .push(Setting::new(Warning::ATTRIBUTE, format!("USR1@{before}")));
         }
     }
 }
@@ -129,8 +158,16 @@ fn seconds(text: &str) -> Option<u64> {
     if text.trim_matches(':').is_empty() || parts.len() > 3 {
         return None;
     }
-    let number = |part: &str| if part.is_empty() { Some(0) } else { digits(part) };
-    parts.into_iter().try_fold(0u64, |sum, part| sum.checked_mul(60)?.checked_add(number(part)?))
+    let number = |part: &str| {
+        if part.is_empty() {
+            Some(0)
+        } else {
+            digits(part)
+        }
+    };
+    parts.into_iter().try_fold(0u64, |sum, part| {
+        sum.checked_mul(60)?.checked_add(number(part)?)
+    })
 }
 
 /// `4G`, `1.5g`, `4096M`, `100` (bytes), in whole kilobytes.
@@ -152,13 +189,19 @@ fn kilobytes(text: &str) -> Option<u64> {
 /// Properties that a node must have, all of them.
 fn features(text: &str) -> Option<Vec<String>> {
     let names: Vec<String> = text.split([':', '&']).map(String::from).collect();
-    let is_name =
-        |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    let is_name = |name: &String| {
+        !name.is_empty()
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+    };
     names.iter().all(is_name).then_some(names)
 }
 
 fn digits(text: &str) -> Option<u64> {
-    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
+    text.bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| text.parse().ok())?
 }
 
 fn positive(text: &str) -> Option<u64> {

@@ -55,7 +55,12 @@ pub(super) struct Attribute {
 }
 
 const fn row(name: &'static str, who: Who, while_running: bool, effect: Effect) -> Attribute {
-    Attribute { name, who, while_running, effect }
+    Attribute {
+        name,
+        who,
+        while_running,
+        effect,
+    }
 }
 
 const fn server(name: &'static str) -> Attribute {
@@ -66,7 +71,12 @@ const fn server(name: &'static str) -> Attribute {
 pub(super) const TABLE: &[Attribute] = &[
     row("Job_Name", Who::Owner, true, Effect::Spec(name)),
     row("label", Who::Owner, false, Effect::Spec(own_label)),
-    row("process_group", Who::Owner, false, Effect::Spec(process_group)),
+    row(
+        "process_group",
+        Who::Owner,
+        false,
+        Effect::Spec(process_group),
+    ),
     row("Account_Name", Who::Owner, false, Effect::Spec(account)),
     row("Checkpoint", Who::Owner, true, Effect::Draft(checkpoint)),
     row("depend", Who::Owner, false, Effect::Draft(depend)),
@@ -74,16 +84,46 @@ pub(super) const TABLE: &[Attribute] = &[
     row("Error_Path", Who::Owner, true, Effect::Bytes(error)),
     row("Output_Path", Who::Owner, true, Effect::Bytes(output)),
     row("Execution_Time", Who::Owner, true, Effect::Spec(begin)),
-    row("group_list", Who::Owner, false, Effect::Kept(check::group_list)),
+    row(
+        "group_list",
+        Who::Owner,
+        false,
+        Effect::Kept(check::group_list),
+    ),
     row("User_List", Who::Owner, false, Effect::Draft(users)),
     row("Hold_Types", Who::Owner, true, Effect::Draft(holds)),
-    row("interactive", Who::Submitter, false, Effect::Spec(interactive)),
+    row(
+        "interactive",
+        Who::Submitter,
+        false,
+        Effect::Spec(interactive),
+    ),
     row("block", Who::Submitter, false, Effect::Spec(block)),
     row("Join_Path", Who::Owner, false, Effect::Spec(join)),
-    row("Keep_Files", Who::Owner, false, Effect::Kept(check::keep_files)),
-    row("Remove_Files", Who::Owner, false, Effect::Kept(check::remove_files)),
-    row("Mail_Points", Who::Owner, true, Effect::Kept(check::mail_points)),
-    row("Mail_Users", Who::Owner, true, Effect::Kept(check::mail_users)),
+    row(
+        "Keep_Files",
+        Who::Owner,
+        false,
+        Effect::Kept(check::keep_files),
+    ),
+    row(
+        "Remove_Files",
+        Who::Owner,
+        false,
+        Effect::Kept(check::remove_files),
+    ),
+    row(
+        "Mail_Points",
+        Who::Owner,
+        true,
+        Effect::Kept(check::mail_points),
+    ),
+    row(
+        "Mail_Users",
+        Who::Owner,
+        true,
+        Effect::Kept(check::mail_users),
+    ),
     row("Priority", Who::Owner, true, Effect::Draft(priority)),
     row("user_factor", Who::Owner, true, Effect::Draft(user_factor)),
     row("Rerunable", Who::Owner, true, Effect::Spec(rerunnable)),
@@ -96,22 +136,67 @@ pub(super) const TABLE: &[Attribute] = &[
     row("project", Who::Owner, false, Effect::Spec(project)),
     row("qos", Who::Owner, false, Effect::Spec(qos)),
     row("comment", Who::Operator, true, Effect::Draft(comment)),
-    row("eligible_time", Who::Operator, true, Effect::Draft(eligible_time)),
+    row(
+        "eligible_time",
+        Who::Operator,
+        true,
+        Effect::Draft(eligible_time),
+    ),
     row("run_count", Who::Owner, true, Effect::Draft(run_count)),
-    row("array_indices_submitted", Who::Submitter, false, Effect::Draft(array)),
-    row("init_work_dir", Who::Submitter, false, Effect::Bytes(init_workdir)),
-    row("job_arguments", Who::Submitter, false, Effect::Bytes(job_arguments)),
-    row("max_run_subjobs", Who::Owner, true, Effect::Spec(max_run_subjobs)),
+    row(
+        "array_indices_submitted",
+        Who::Submitter,
+        false,
+        Effect::Draft(array),
+    ),
+    row(
+        "init_work_dir",
+        Who::Submitter,
+        false,
+        Effect::Bytes(init_workdir),
+    ),
+    row(
+        "job_arguments",
+        Who::Submitter,
+        false,
+        Effect::Bytes(job_arguments),
+    ),
+    row(
+        "max_run_subjobs",
+        Who::Owner,
+        true,
+        Effect::Spec(max_run_subjobs),
+    ),
     row("expand", Who::Owner, true, Effect::Spec(expand)),
     row("retry", Who::Owner, true, Effect::Spec(retry)),
     row("retry_delay", Who::Owner, true, Effect::Spec(retry_delay)),
-    row("system_priority", Who::Operator, true, Effect::Spec(system_priority)),
+    row(
+        "system_priority",
+        Who::Operator,
+        true,
+        Effect::Spec(system_priority),
+    ),
     row("topjob_ineligible", Who::Operator, true, Effect::Claim),
     row("no_preempt", Who::Owner, true, Effect::Claim),
-    row("interrupt", Who::Owner, true, Effect::Kept(check::interruption)),
+    row(
+        "interrupt",
+        Who::Owner,
+        true,
+        Effect::Kept(check::interruption),
+    ),
     row("release_nodes_on_stageout", Who::Owner, true, Effect::Claim),
-    row("tolerate_node_failures", Who::Owner, true, Effect::Kept(check::tolerance)),
-    row(Warning::ATTRIBUTE, Who::Owner, true, Effect::Kept(|text| Warning::parse(text).is_some())),
+    row(
+        "tolerate_node_failures",
+        Who::Owner,
+        true,
+        Effect::Kept(check::tolerance),
+    ),
+    row(
+        Warning::ATTRIBUTE,
+        Who::Owner,
+        true,
+        Effect::Kept(|text| Warning::parse(text).is_some()),
+    ),
     row("resv", Who::Owner, false, Effect::Spec(resv)),
     row("create_resv_from_job", Who::Owner, false, Effect::Claim),
     row("nalloc", Who::Owner, false, Effect::Wish),
@@ -199,7 +284,11 @@ fn account(spec: &mut Spec, text: &str) -> Option<()> {
 }
 
 fn project(spec: &mut Spec, text: &str) -> Option<()> {
-    let given = if text.is_empty() { DEFAULT_PROJECT } else { text };
+    let given = if text.is_empty() {
+        DEFAULT_PROJECT
+    } else {
+        text
+    };
     check::project(text).then(|| spec.project = given.into())
 }
 
@@ -227,7 +316,8 @@ fn depend(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusa
     Ok(())
 }
 
-/// Grid Engine's list of jobs to wait for, by id or by name: whose jobs these are, the server knows.
+/// Grid Engine's list of jobs to wait for, by id or by name: whose jobs these are, the server
+/// knows.
 fn hold_jid(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     for part in text.split(',').map(str::trim) {
         let is_id = part.starts_with(|c: char| c.is_ascii_digit());
@@ -309,15 +399,23 @@ fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
     let asked = check::priority(text).filter(|asked| rule.range().contains(asked));
     let asked = asked.ok_or_else(|| Refusal::illegal_value(Refusal::PRIORITY))?;
     let has = draft.spec.priority;
-    draft.spec.priority = if context.rights.privileged { asked } else { rule.granted(asked, has) };
+    draft.spec.priority = if context.rights.privileged {
+        asked
+    } else {
+        rule.granted(asked, has)
+    };
     if draft.spec.priority != asked {
         let (given, why) = (draft.spec.priority, rule.bounded_by());
-        draft.notes.push(format!("warning: priority {asked} is only for operators: it is {given}, by {why}"));
+        draft.notes.push(format!(
+            "warning: priority {asked} is only for operators: it is {given}, by {why}"
+        ));
     }
     let precedence = &context.policy.precedence;
     if draft.spec.priority != rule.unsaid() && !precedence.uses_job_priority() {
         let order = precedence.order.name();
-        draft.notes.push(format!("warning: priority {asked} has no effect: [order] by = \"{order}\" does not use it"));
+        draft.notes.push(format!(
+            "warning: priority {asked} has no effect: [order] by = \"{order}\" does not use it"
+        ));
     }
     Ok(())
 }
@@ -327,9 +425,13 @@ fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), R
     let illegal = |why: &str| Refusal::illegal_wish("user_factor", why);
     let remedy = "it only lowers a priority: give a number from 0 to 1; 1 leaves it as it is";
     let asked = check::fraction(text).ok_or_else(|| illegal(remedy))?;
-    let is_ratchet = context.policy.precedence.own_say.user_factor_ratchet && !context.rights.privileged;
+    let is_ratchet =
+        context.policy.precedence.own_say.user_factor_ratchet && !context.rights.privileged;
     if is_ratchet && asked > draft.spec.user_factor {
-        let why = format!("by [order] user_factor_ratchet it only goes down, and is {} now", draft.spec.user_factor);
+        let why = format!(
+            "by [order] user_factor_ratchet it only goes down, and is {} now",
+            draft.spec.user_factor
+        );
         return Err(illegal(&why));
     }
     draft.spec.user_factor = asked;
@@ -348,7 +450,11 @@ const LONGEST_WAIT: Span = Span(100 * 366 * 24 * 3600 * 1000);
 
 /// M11; an empty text takes it away.
 fn system_priority(spec: &mut Spec, text: &str) -> Option<()> {
-    spec.system_priority = if text.is_empty() { None } else { Some(check::system_priority(text)?) };
+    spec.system_priority = if text.is_empty() {
+        None
+    } else {
+        Some(check::system_priority(text)?)
+    };
     Some(())
 }
 
@@ -366,11 +472,13 @@ fn umask(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// `X-Y[:Z][%M]`, or several such ranges and indices joined by commas. Indices beyond what is counted here
-/// are as if there were too many.
+/// `X-Y[:Z][%M]`, or several such ranges and indices joined by commas. Indices beyond what is
+/// counted here are as if there were too many.
 fn array(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     let illegal = |name| Refusal::illegal_value(name);
-    let (indices, most) = text.split_once('%').map_or((text, None), |(indices, most)| (indices, Some(most)));
+    let (indices, most) = text
+        .split_once('%')
+        .map_or((text, None), |(indices, most)| (indices, Some(most)));
     if !check::array_list(indices) || !indices.contains(['-', ',']) {
         return Err(illegal("array_indices_submitted"));
     }
@@ -378,7 +486,9 @@ fn array(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     draft.spec.array = Some(list.single().unwrap_or_else(|| list.enclosing()));
     draft.spec.array_list = Some(list).filter(|list| list.single().is_none());
     match most {
-        Some(most) => max_run_subjobs(&mut draft.spec, most).ok_or_else(|| illegal("max_run_subjobs")),
+        Some(most) => {
+            max_run_subjobs(&mut draft.spec, most).ok_or_else(|| illegal("max_run_subjobs"))
+        }
         None => Ok(()),
     }
 }

@@ -1,4 +1,5 @@
-//! What of the limits on what is queued is used, and by which jobs: what `qstat --limits` shows (P9).
+//! What of the limits on what is queued is used, and by which jobs: what `qstat --limits` shows
+//! (P9).
 
 use super::{Census, Entry, Party, Place};
 use crate::model::job::JobId;
@@ -58,7 +59,10 @@ fn figure(quantity: &Quantity, amount: i64, resources: &Resources) -> Figure {
         _ => None,
     };
     let value = |definition: &Definition| Value::of_amount(definition.kind, amount).to_string();
-    Figure { amount, shown: definition.map_or_else(|| amount.to_string(), value) }
+    Figure {
+        amount,
+        shown: definition.map_or_else(|| amount.to_string(), value),
+    }
 }
 
 impl Users {
@@ -75,19 +79,31 @@ impl Census {
         let users = self.users();
         let counted = |of: &Place| {
             let (place, whom) = of;
-            let Users { bounds, by, more } = users.get(&(*place, whom)).cloned().unwrap_or_default();
-            Counted { place: *place, whom: whom.clone(), bounds, used: self.sum(of), by, more }
+            let Users { bounds, by, more } =
+                users.get(&(*place, whom)).cloned().unwrap_or_default();
+            Counted {
+                place: *place,
+                whom: whom.clone(),
+                bounds,
+                used: self.sum(of),
+                by,
+                more,
+            }
         };
         self.sums.keys().map(counted).collect()
     }
 
-    /// Jobs of one party use the same limits: their many are gone through by party, and parties by limit.
+    /// Jobs of one party use the same limits: their many are gone through by party, and parties by
+    /// limit.
     fn users(&self) -> BTreeMap<(usize, &Key), Users> {
         let mut parties: BTreeMap<*const Party, Vec<Users>> = BTreeMap::new();
         for (id, Entry { party, amounts, .. }) in &self.jobs {
             let nobody = || vec![Users::default(); party.concerns.len()];
             let users = parties.entry(Arc::as_ptr(party)).or_insert_with(nobody);
-            let using = users.iter_mut().zip(amounts).filter(|(_, amount)| **amount > 0);
+            let using = users
+                .iter_mut()
+                .zip(amounts)
+                .filter(|(_, amount)| **amount > 0);
             using.for_each(|(users, _)| users.add(&[*id], 0));
         }
         let mut all: BTreeMap<(usize, &Key), Users> = BTreeMap::new();

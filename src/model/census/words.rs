@@ -24,18 +24,34 @@ impl Excess<'_> {
     /// The refusal for it.
     pub fn refusal(&self) -> Refusal {
         let text = format!("{} ({})", self.text(), self.count());
-        if self.limit.quantity == Quantity::Jobs { Refusal::too_many(text) } else { Refusal::too_much(text) }
+        if self.limit.quantity == Quantity::Jobs {
+            Refusal::too_many(text)
+        } else {
+            Refusal::too_much(text)
+        }
     }
 
     /// What is said of a soft limit that the job passes.
     pub fn note(&self) -> String {
-        format!("warning: above a soft limit: {} ({})", self.text(), self.count())
+        format!(
+            "warning: above a soft limit: {} ({})",
+            self.text(),
+            self.count()
+        )
     }
 
     fn text(&self) -> String {
         let is_of_queue = self.limit.scope.queue != Selector::All;
-        let place = if is_of_queue { format!("queue {}", self.queue) } else { "complex".to_string() };
-        if self.limit.quantity == Quantity::Jobs { self.of_jobs(&place) } else { self.of_amount(&place) }
+        let place = if is_of_queue {
+            format!("queue {}", self.queue)
+        } else {
+            "complex".to_string()
+        };
+        if self.limit.quantity == Quantity::Jobs {
+            self.of_jobs(&place)
+        } else {
+            self.of_amount(&place)
+        }
     }
 
     /// `would exceed queue workq's per-user limit` and its like.
@@ -43,10 +59,17 @@ impl Excess<'_> {
         match self.each() {
             each if each.is_empty() => {
                 let (waiting, named) = (self.waiting(" in 'Q' state"), self.named());
-                let named = if named.is_empty() { named } else { format!(" for {named}") };
+                let named = if named.is_empty() {
+                    named
+                } else {
+                    format!(" for {named}")
+                };
                 format!("Maximum number of jobs{waiting}{named} already in {place}")
             }
-            each => format!("would exceed {place}'s {each} limit{}", self.waiting(" of jobs in 'Q' state")),
+            each => format!(
+                "would exceed {place}'s {each} limit{}",
+                self.waiting(" of jobs in 'Q' state")
+            ),
         }
     }
 
@@ -57,23 +80,35 @@ impl Excess<'_> {
             (_, named) if !named.is_empty() => format!("{named}'s "),
             _ => String::new(),
         };
-        let (resource, waiting) = (self.limit.quantity.name(), self.waiting(" for jobs in 'Q' state"));
+        let (resource, waiting) = (
+            self.limit.quantity.name(),
+            self.waiting(" for jobs in 'Q' state"),
+        );
         format!("would exceed {whose}limit on resource {resource} in {place}{waiting}")
     }
 
     /// `per-user`, if the limit is one for each.
     fn each(&self) -> String {
         let is_each = |selector: &Selector| *selector == Selector::Each;
-        let kinds = self.kinds().into_iter().filter(|(_, selector)| is_each(selector));
-        kinds.map(|(kind, _)| format!("per-{kind}")).collect::<Vec<_>>().join(" ")
+        let kinds = self
+            .kinds()
+            .into_iter()
+            .filter(|(_, selector)| is_each(selector));
+        kinds
+            .map(|(kind, _)| format!("per-{kind}"))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// `user ann`, if the limit is one for somebody.
     fn named(&self) -> String {
-        let named = self.kinds().into_iter().filter_map(|(kind, selector)| match selector {
-            Selector::Named(name) => Some(format!("{kind} {name}")),
-            _ => None,
-        });
+        let named = self
+            .kinds()
+            .into_iter()
+            .filter_map(|(kind, selector)| match selector {
+                Selector::Named(name) => Some(format!("{kind} {name}")),
+                _ => None,
+            });
         named.collect::<Vec<_>>().join(" ")
     }
 
@@ -89,22 +124,40 @@ impl Excess<'_> {
     }
 
     fn waiting(&self, text: &'static str) -> &'static str {
-        if self.limit.stage == Stage::Waiting { text } else { "" }
+        if self.limit.stage == Stage::Waiting {
+            text
+        } else {
+            ""
+        }
     }
 
     /// `ann: 10 of 10, and 1 more`.
     fn count(&self) -> String {
         let is_of_queue = self.limit.scope.queue != Selector::All;
-        let whose = self.key.iter().skip(usize::from(is_of_queue)).map(String::as_str).collect::<Vec<_>>().join(" ");
-        let whose = if whose.is_empty() { whose } else { format!("{whose}: ") };
-        let [there, most, more] = [self.there, self.most, self.more].map(|amount| self.shown(amount));
+        let whose = self
+            .key
+            .iter()
+            .skip(usize::from(is_of_queue))
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(" ");
+        let whose = if whose.is_empty() {
+            whose
+        } else {
+            format!("{whose}: ")
+        };
+        let [there, most, more] =
+            [self.there, self.most, self.more].map(|amount| self.shown(amount));
         format!("{whose}{there} of {most}, and {more} more")
     }
 
     fn shown(&self, amount: i64) -> String {
-        let Quantity::Resource(name) = &self.limit.quantity else { return amount.to_string() };
-        self.resources
-            .get(name)
-            .map_or_else(|| amount.to_string(), |definition| Value::of_amount(definition.kind, amount).to_string())
+        let Quantity::Resource(name) = &self.limit.quantity else {
+            return amount.to_string();
+        };
+        self.resources.get(name).map_or_else(
+            || amount.to_string(),
+            |definition| Value::of_amount(definition.kind, amount).to_string(),
+        )
     }
 }

@@ -1,4 +1,5 @@
-//! All that `lanai.toml` may hold, by section. The manual and the example file are held to it by tests.
+//! All that `lanai.toml` may hold, by section. The manual and the example file are held to it by
+//! tests.
 
 /// The sections and the keys each may hold. A `[[node]]` may hold the name of any host-level
 /// resource besides.
@@ -59,7 +60,16 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "checkpoint_path",
         ],
     ),
-    ("cycle", &["scheduling", "poll_interval", "default_walltime", "record", "record_size"]),
+    (
+        "cycle",
+        &[
+            "scheduling",
+            "poll_interval",
+            "default_walltime",
+            "record",
+            "record_size",
+        ],
+    ),
     (
         "order",
         &[
@@ -82,11 +92,38 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("order.weights", WEIGHTS),
     (
         "order.components",
-        &["min_walltime", "enable_negative", "credential", "fair_share", "resource", "service", "target", "usage"],
+        &[
+            "min_walltime",
+            "enable_negative",
+            "credential",
+            "fair_share",
+            "resource",
+            "service",
+            "target",
+            "usage",
+        ],
     ),
-    ("order.components.credential", &["weight", "cap", "user", "group", "account", "qos", "queue", "priorities"]),
-    ("order.components.credential.priorities", &["user", "group", "account", "qos", "queue"]),
-    ("order.components.fair_share", &["weight", "cap", "user", "account", "users"]),
+    (
+        "order.components.credential",
+        &[
+            "weight",
+            "cap",
+            "user",
+            "group",
+            "account",
+            "qos",
+            "queue",
+            "priorities",
+        ],
+    ),
+    (
+        "order.components.credential.priorities",
+        &["user", "group", "account", "qos", "queue"],
+    ),
+    (
+        "order.components.fair_share",
+        &["weight", "cap", "user", "account", "users"],
+    ),
     (
         "order.components.resource",
         &[
@@ -102,14 +139,53 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "walltime",
         ],
     ),
-    ("order.components.service", &["weight", "cap", "queue_time", "xfactor", "bypass"]),
-    ("order.components.target", &["weight", "cap", "queue_time", "xfactor", "qos"]),
+    (
+        "order.components.service",
+        &["weight", "cap", "queue_time", "xfactor", "bypass"],
+    ),
+    (
+        "order.components.target",
+        &["weight", "cap", "queue_time", "xfactor", "qos"],
+    ),
     ("order.components.target.qos", &["queue_time", "xfactor"]),
-    ("order.components.usage", &["weight", "cap", "consumed", "remaining", "percent", "execution_time"]),
-    ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
+    (
+        "order.components.usage",
+        &[
+            "weight",
+            "cap",
+            "consumed",
+            "remaining",
+            "percent",
+            "execution_time",
+        ],
+    ),
+    (
+        "backfill",
+        &[
+            "policy",
+            "order",
+            "metric",
+            "depth",
+            "keep",
+            "consider",
+            "chunk_size",
+            "chunk_duration",
+            "groups",
+        ],
+    ),
     (
         "placement",
-        &["availability", "allocation", "rank", "program", "program_timeout", "distribution", "access", "sets", "veto"],
+        &[
+            "availability",
+            "allocation",
+            "rank",
+            "program",
+            "program_timeout",
+            "distribution",
+            "access",
+            "sets",
+            "veto",
+        ],
     ),
     (
         "preemption",
@@ -146,7 +222,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "update_period",
         ],
     ),
-    ("fairshare", &["method", "subject", "ties", "distance", "default_account"]),
+    (
+        "fairshare",
+        &["method", "subject", "ties", "distance", "default_account"],
+    ),
     (
         "account",
         &[
@@ -185,7 +264,18 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "charge",
         ],
     ),
-    ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
+    (
+        "usage",
+        &[
+            "decay",
+            "half_life",
+            "window",
+            "windows",
+            "factor",
+            "reset",
+            "weights",
+        ],
+    ),
     (
         "queue",
         &[
@@ -235,7 +325,18 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     (
         "resource",
-        &["name", "type", "consumable", "host_level", "total", "per_host", "hosts", "command", "interval", "timeout"],
+        &[
+            "name",
+            "type",
+            "consumable",
+            "host_level",
+            "total",
+            "per_host",
+            "hosts",
+            "command",
+            "interval",
+            "timeout",
+        ],
     ),
     (
         "node",
@@ -283,14 +384,37 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "flags",
         ],
     ),
-    ("hook", &["name", "event", "command", "enabled", "order", "alarm", "freq", "user", "fail_action"]),
+    (
+        "hook",
+        &[
+            "name",
+            "event",
+            "command",
+            "enabled",
+            "order",
+            "alarm",
+            "freq",
+            "user",
+            "fail_action",
+        ],
+    ),
     ("dedicated", &["from", "to"]),
     ("primetime", &["days", "from", "to", "cross"]),
 ];
 
 /// What `[order.weights]` may hold: the factors, and how some of them are measured.
-pub const WEIGHTS: &[&str] =
-    &["wait_time", "fair_share", "qos", "queue", "job_size", "user", "slowdown", "max_wait", "favor", "slowdown_cap"];
+pub const WEIGHTS: &[&str] = &[
+    "wait_time",
+    "fair_share",
+    "qos",
+    "queue",
+    "job_size",
+    "user",
+    "slowdown",
+    "max_wait",
+    "favor",
+    "slowdown_cap",
+];
 
 /// What stands before the first section.
 pub const HEAD: &[&str] = &["preset"];

@@ -105,19 +105,42 @@ pub fn resolved(config: &Config, text: &str, amendments: &Amendments) -> Vec<Set
     let preset = ("preset", Some(config.preset.name().into()));
     let mut all = vec![setting("", preset, table, text)];
     for section in SECTIONS {
-        all.extend(values(config, section).into_iter().map(|known| setting(section, known, table, text)));
+        all.extend(
+            values(config, section)
+                .into_iter()
+                .map(|known| setting(section, known, table, text)),
+        );
     }
-    for setting in all.iter_mut().filter(|setting| is_said(amendments, setting.section, &setting.key)) {
+    for setting in all
+        .iter_mut()
+        .filter(|setting| is_said(amendments, setting.section, &setting.key))
+    {
         setting.origin = Origin::Qmgr;
     }
     for object in objects::objects(config, table, amendments) {
-        let own = object.table.and_then(|place| objects::tables(table, object.section).get(place).copied());
+        let own = object
+            .table
+            .and_then(|place| objects::tables(table, object.section).get(place).copied());
         all.extend(object.keys.into_iter().map(|said| {
             let names = [&*said.key, nodes::attribute(&said.key)];
-            let line = || names.into_iter().find_map(|name| line(own?, "", name, text));
-            let origin = if said.by_qmgr { Origin::Qmgr } else { line().map_or(Origin::Preset, Origin::Line) };
+            let line = || {
+                names
+                    .into_iter()
+                    .find_map(|name| line(own?, "", name, text))
+            };
+            let origin = if said.by_qmgr {
+                Origin::Qmgr
+            } else {
+                line().map_or(Origin::Preset, Origin::Line)
+            };
             let (name, value) = (Some(object.name.clone()), Some(said.value));
-            Setting { section: object.section, name, key: said.key, value, origin }
+            Setting {
+                section: object.section,
+                name,
+                key: said.key,
+                value,
+                origin,
+            }
         }));
     }
     all
@@ -137,7 +160,9 @@ fn is_said(amendments: &Amendments, section: &str, key: &str) -> bool {
         ("order", "by" | "formula") => "job_sort_formula",
         ("order", "formula_threshold") => "job_sort_formula_threshold",
         ("preemption", "releases") => "restrict_res_to_release_on_suspend",
-        ("preemption", "express") => return amendments.says_of(&Target::Sched, "preempt_queue_prio"),
+        ("preemption", "express") => {
+            return amendments.says_of(&Target::Sched, "preempt_queue_prio");
+        }
         ("preemption", "levels") => return amendments.says_of(&Target::Sched, "preempt_prio"),
         ("preemption", "action") => return amendments.says_of(&Target::Sched, "preempt_order"),
         ("preemption", "victims") => return amendments.says_of(&Target::Sched, "preempt_sort"),
@@ -149,9 +174,22 @@ fn is_said(amendments: &Amendments, section: &str, key: &str) -> bool {
 /// A key of the file's, and its value.
 type Known = (&'static str, Option<Value>);
 
-fn setting(section: &'static str, (key, value): Known, table: Option<&DeTable>, text: &str) -> Setting {
-    let origin = table.and_then(|table| line(table, section, key, text)).map_or(Origin::Preset, Origin::Line);
-    Setting { section, name: None, key: key.into(), value, origin }
+fn setting(
+    section: &'static str,
+    (key, value): Known,
+    table: Option<&DeTable>,
+    text: &str,
+) -> Setting {
+    let origin = table
+        .and_then(|table| line(table, section, key, text))
+        .map_or(Origin::Preset, Origin::Line);
+    Setting {
+        section,
+        name: None,
+        key: key.into(),
+        value,
+        origin,
+    }
 }
 
 /// The line that sets a key.
@@ -164,11 +202,20 @@ fn line(table: &DeTable, section: &str, key: &str, text: &str) -> Option<usize> 
         };
     }
     let (key, _) = table.get_key_value(key)?;
-    Some(1 + text.as_bytes().iter().take(key.span().start).filter(|byte| **byte == b'\n').count())
+    Some(
+        1 + text
+            .as_bytes()
+            .iter()
+            .take(key.span().start)
+            .filter(|byte| **byte == b'\n')
+            .count(),
+    )
 }
 
 fn values(config: &Config, section: &str) -> Vec<Known> {
-    let kind = section.strip_prefix("order.components.").and_then(Kind::named);
+    let kind = section
+        .strip_prefix("order.components.")
+        .and_then(Kind::named);
     if let Some(kind) = kind {
         return components::component(&config.precedence.components, kind);
     }
@@ -191,7 +238,11 @@ fn values(config: &Config, section: &str) -> Vec<Known> {
 
 fn cycle(config: &Config) -> Vec<Known> {
     let cycle = &config.cycle;
-    let record = cycle.record.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let record = cycle
+        .record
+        .as_ref()
+        .map(|path| path.display().to_string())
+        .unwrap_or_default();
     vec![
         ("scheduling", Some(cycle.scheduling.into())),
         ("poll_interval", Some(span(cycle.poll_interval))),
@@ -213,15 +264,26 @@ fn order(config: &Config) -> Vec<Known> {
         ("turns", Some(rule.tiers.turns.name().into())),
         ("max_starve", rule.tiers.max_starve.map(span)),
         ("user_priority", Some(own_say.user_priority.name().into())),
-        ("highest_user_priority", own_say.highest_user_priority.map(|most| i64::from(most).into())),
+        (
+            "highest_user_priority",
+            own_say
+                .highest_user_priority
+                .map(|most| i64::from(most).into()),
+        ),
         ("lowest_is_best", Some(own_say.lowest_is_best.into())),
-        ("user_factor_ratchet", Some(own_say.user_factor_ratchet.into())),
+        (
+            "user_factor_ratchet",
+            Some(own_say.user_factor_ratchet.into()),
+        ),
     ]
 }
 
 fn weights(config: &Config) -> Vec<Known> {
     let rule = &config.precedence;
-    let weights = Factors::NAMES.into_iter().zip(rule.weights.each()).map(|(name, weight)| (name, Some(weight.into())));
+    let weights = Factors::NAMES
+        .into_iter()
+        .zip(rule.weights.each())
+        .map(|(name, weight)| (name, Some(weight.into())));
     let measures = [
         ("max_wait", Some(span(rule.max_wait))),
         ("favor", Some(rule.favor.name().into())),
@@ -236,7 +298,10 @@ fn fair_share(rule: &FairShare) -> Vec<Known> {
         ("subject", Some(rule.subject.name().into())),
         ("ties", Some(rule.ties.name().into())),
         ("distance", Some(rule.distance.name().into())),
-        ("default_account", rule.default_account.clone().map(Value::from)),
+        (
+            "default_account",
+            rule.default_account.clone().map(Value::from),
+        ),
     ]
 }
 
@@ -245,26 +310,56 @@ fn usage(rules: &UsageRules) -> Vec<Known> {
         Decay::None => ("none", None, None),
         Decay::Step { half_life } => ("step", Some(half_life), None),
         Decay::Continuous { half_life } => ("continuous", Some(half_life), None),
-        Decay::Window { length, count, factor } => ("window", None, Some((length, count, factor))),
+        Decay::Window {
+            length,
+            count,
+            factor,
+        } => ("window", None, Some((length, count, factor))),
     };
     let counts = &rules.weights;
-    let weights = [("cores", counts.cores), ("gpus", counts.gpus), ("mem", counts.mem), ("nodes", counts.nodes)];
-    let others = counts.resources.iter().map(|(name, weight)| (name.as_str(), *weight));
+    let weights = [
+        ("cores", counts.cores),
+        ("gpus", counts.gpus),
+        ("mem", counts.mem),
+        ("nodes", counts.nodes),
+    ];
+    let others = counts
+        .resources
+        .iter()
+        .map(|(name, weight)| (name.as_str(), *weight));
     vec![
         ("decay", Some(name.into())),
         ("half_life", half_life.map(span)),
         ("window", windows.map(|(length, ..)| span(length))),
-        ("windows", windows.map(|(_, count, _)| i64::from(count).into())),
+        (
+            "windows",
+            windows.map(|(_, count, _)| i64::from(count).into()),
+        ),
         ("factor", windows.map(|(.., factor)| factor.into())),
         ("reset", Some(rules.reset.map_or("never".into(), span))),
-        ("weights", Some(table(weights.into_iter().chain(others).map(|(name, weight)| (name, weight.into()))))),
+        (
+            "weights",
+            Some(table(
+                weights
+                    .into_iter()
+                    .chain(others)
+                    .map(|(name, weight)| (name, weight.into())),
+            )),
+        ),
     ]
 }
 
 fn backfill(rule: &Backfill) -> Vec<Known> {
-    let depth = if rule.depth == Backfill::ALL { "all".into() } else { i64::from(rule.depth).into() };
+    let depth = if rule.depth == Backfill::ALL {
+        "all".into()
+    } else {
+        i64::from(rule.depth).into()
+    };
     let group = |group: &crate::model::policy::Group| {
-        table([("qos", group.qos.clone().into()), ("depth", i64::from(group.depth).into())])
+        table([
+            ("qos", group.qos.clone().into()),
+            ("depth", i64::from(group.depth).into()),
+        ])
     };
     vec![
         ("policy", Some(rule.policy.name().into())),
@@ -273,28 +368,53 @@ fn backfill(rule: &Backfill) -> Vec<Known> {
         ("depth", Some(depth)),
         ("keep", Some(rule.keep.name().into())),
         ("consider", Some(i64::from(rule.consider).into())),
-        ("chunk_size", rule.chunk.map(|chunk| i64::from(chunk.size).into())),
-        ("chunk_duration", rule.chunk.map(|chunk| span(chunk.duration))),
-        ("groups", Some(rule.groups.iter().map(group).collect::<Vec<Value>>().into())),
+        (
+            "chunk_size",
+            rule.chunk.map(|chunk| i64::from(chunk.size).into()),
+        ),
+        (
+            "chunk_duration",
+            rule.chunk.map(|chunk| span(chunk.duration)),
+        ),
+        (
+            "groups",
+            Some(rule.groups.iter().map(group).collect::<Vec<Value>>().into()),
+        ),
     ]
 }
 
 fn placement(rule: &Placement) -> Vec<Known> {
-    let each = rule.availabilities.iter().map(|(name, one)| (name.as_str(), one.name().into()));
+    let each = rule
+        .availabilities
+        .iter()
+        .map(|(name, one)| (name.as_str(), one.name().into()));
     let availability = match rule.availabilities.is_empty() {
         true => rule.availability.name().into(),
         false => table(each.chain([("default", rule.availability.name().into())])),
     };
     let sets = rule.sets.as_ref().map(|sets| {
         let delay = sets.delay.map(|delay| ("delay", span(delay)));
-        let known = [("choice", sets.choice.name().into()), ("by", sets.by.clone().into())];
-        table(known.into_iter().chain([("values", sets.values.clone().into())]).chain(delay))
+        let known = [
+            ("choice", sets.choice.name().into()),
+            ("by", sets.by.clone().into()),
+        ];
+        table(
+            known
+                .into_iter()
+                .chain([("values", sets.values.clone().into())])
+                .chain(delay),
+        )
     });
     vec![
         ("availability", Some(availability)),
         ("allocation", Some(rule.allocation.name().into())),
         ("rank", rule.rank.as_ref().map(written)),
-        ("program", rule.program.as_ref().map(|path| path.display().to_string().into())),
+        (
+            "program",
+            rule.program
+                .as_ref()
+                .map(|path| path.display().to_string().into()),
+        ),
         ("program_timeout", rule.program_timeout.map(span)),
         ("distribution", Some(rule.distribution.name().into())),
         ("access", Some(rule.access.name().into())),
@@ -304,7 +424,12 @@ fn placement(rule: &Placement) -> Vec<Known> {
 }
 
 fn table<'k>(entries: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
-    Value::Table(entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect::<Table>())
+    Value::Table(
+        entries
+            .into_iter()
+            .map(|(key, value)| (key.to_string(), value))
+            .collect::<Table>(),
+    )
 }
 
 fn written(expression: &Expression) -> Value {
@@ -317,7 +442,10 @@ fn list(names: &[String]) -> Option<Value> {
 }
 
 fn days(days: &[Weekday]) -> Value {
-    days.iter().map(|day| day.to_string().to_lowercase().into()).collect::<Vec<Value>>().into()
+    days.iter()
+        .map(|day| day.to_string().to_lowercase().into())
+        .collect::<Vec<Value>>()
+        .into()
 }
 
 fn amount(value: &resource::Value) -> Value {
@@ -331,14 +459,23 @@ fn amount(value: &resource::Value) -> Value {
 
 /// A list of resources; None for an empty one.
 fn amounts(list: &ResourceList) -> Option<Value> {
-    let entries = list.iter().map(|(name, value)| (name.as_str(), amount(value)));
+    let entries = list
+        .iter()
+        .map(|(name, value)| (name.as_str(), amount(value)));
     (!list.is_empty()).then(|| table(entries))
 }
 
 /// In the largest unit of which there is a whole number.
 fn span(span: Span) -> Value {
-    let units = [("d", 24 * 3600 * 1000), ("h", 3600 * 1000), ("m", 60 * 1000), ("s", 1000)];
-    let whole = units.into_iter().find(|(_, length)| span.0 != 0 && span.0 % length == 0);
+    let units = [
+        ("d", 24 * 3600 * 1000),
+        ("h", 3600 * 1000),
+        ("m", 60 * 1000),
+        ("s", 1000),
+    ];
+    let whole = units
+        .into_iter()
+        .find(|(_, length)| span.0 != 0 && span.0 % length == 0);
     match whole {
         Some((unit, length)) => format!("{}{unit}", span.0 / length).into(),
         None if span.0 == 0 => "0s".into(),
@@ -356,13 +493,23 @@ impl fmt::Display for Written<'_> {
             None => format!("# {} is not set", setting.key),
         };
         let lines: Vec<String> = self.0.iter().map(text).collect();
-        let width = lines.iter().map(|line| line.chars().count()).filter(|width| *width <= WIDEST).max().unwrap_or(0);
+        let width = lines
+            .iter()
+            .map(|line| line.chars().count())
+            .filter(|width| *width <= WIDEST)
+            .max()
+            .unwrap_or(0);
         let (mut section, mut mark) = (("", None), "");
         for (setting, line) in self.0.iter().zip(&lines) {
             if (setting.section, setting.name.as_deref()) != section {
                 section = (setting.section, setting.name.as_deref());
-                // Who writes down the qualities of service there are anyway says that there are no others.
-                mark = if setting.section == "qos" && setting.origin == Origin::Preset { "# " } else { "" };
+                // Who writes down the qualities of service there are anyway says that there are no
+                // others.
+                mark = if setting.section == "qos" && setting.origin == Origin::Preset {
+                    "# "
+                } else {
+                    ""
+                };
                 match setting.name {
                     Some(_) => writeln!(f, "\n{mark}[[{}]]", setting.section)?,
                     None => writeln!(f, "\n{mark}[{}]", setting.section)?,

@@ -13,7 +13,10 @@ fn refusal(text: &str) -> String {
 #[test]
 fn an_empty_file_is_the_defaults() {
     assert_eq!(Config::parse("").unwrap(), Config::default());
-    assert_eq!(Config::parse("[server]\n[launch]\n[cycle]\n").unwrap(), Config::default());
+    assert_eq!(
+        Config::parse("[server]\n[launch]\n[cycle]\n").unwrap(),
+        Config::default()
+    );
     let default = Config::default();
     assert_eq!(default.policy(), Policy::default());
     assert_eq!(default.resources(), Resources::builtin());
@@ -63,27 +66,62 @@ fn every_key_is_read() {
     )
     .unwrap();
     let server = &config.server;
-    assert_eq!((server.name.as_deref(), server.default_queue.as_str()), (Some("head"), "short"));
-    assert_eq!((server.history, server.idle), (Span::seconds(172_800), Span::seconds(5400)));
-    assert_eq!((server.workdir, server.shared, server.min_uid), (Workdir::Home, true, 0));
+    assert_eq!(
+        (server.name.as_deref(), server.default_queue.as_str()),
+        (Some("head"), "short")
+    );
+    assert_eq!(
+        (server.history, server.idle),
+        (Span::seconds(172_800), Span::seconds(5400))
+    );
+    assert_eq!(
+        (server.workdir, server.shared, server.min_uid),
+        (Workdir::Home, true, 0)
+    );
     assert_eq!(server.jobscript_max_size.to_string(), "1mb");
     let launch = &config.launch;
     assert_eq!((launch.login, launch.grace), (false, Span(0)));
     assert_eq!(config.cycle.poll_interval, Span::seconds(5));
     assert_eq!(config.policy().default_walltime, Span::seconds(3600));
-    let stopped = Queue { enabled: false, started: false, ..Queue::named("short") };
-    let short = Queue { priority: -3, has_priority: true, backfill_depth: Some(2), ..stopped };
+    let stopped = Queue {
+        enabled: false,
+        started: false,
+        ..Queue::named("short")
+    };
+    let short = Queue {
+        priority: -3,
+        has_priority: true,
+        backfill_depth: Some(2),
+        ..stopped
+    };
     assert_eq!(config.queues(), vec![short]);
-    let scratch = Definition { kind: Kind::Size, host_level: true, consumable: true, requestable: true };
+    let scratch = Definition {
+        kind: Kind::Size,
+        host_level: true,
+        consumable: true,
+        requestable: true,
+    };
     assert_eq!(config.resources().get("scratch"), Some(&scratch));
     let node = &config.nodes[0];
-    assert_eq!(node.socket.as_deref(), Some(std::path::Path::new("/run/n1.sock")));
+    assert_eq!(
+        node.socket.as_deref(),
+        Some(std::path::Path::new("/run/n1.sock"))
+    );
     assert_eq!(node.available.get("ncpus"), Some(&Value::Long(4)));
-    assert_eq!(node.available.get("scratch").map(ToString::to_string).as_deref(), Some("1tb"));
+    assert_eq!(
+        node.available
+            .get("scratch")
+            .map(ToString::to_string)
+            .as_deref(),
+        Some("1tb")
+    );
 }
 
 fn response(action: Action, after: i64) -> Response {
-    Response { action, after: Span::seconds(after) }
+    Response {
+        action,
+        after: Span::seconds(after),
+    }
 }
 
 #[test]
@@ -105,11 +143,27 @@ fn what_is_done_when_a_job_goes_wrong_is_read() {
     .unwrap();
     let launch = &config.launch;
     assert_eq!(launch.overrun, Span::seconds(30));
-    let retries = Retries { most: 3, first: Span::seconds(1), longest: Span::seconds(60) };
-    let limits =
-        Responses { mem: response(Action::Cancel, 300), cput: response(Action::Requeue, 0), ..Default::default() };
-    let stage_in = StageIn { missing: Missing::Wait, retry: Span::seconds(300) };
-    let expected = Rules { retries, walltime: Action::Requeue, limits, stage_in, ..Rules::default() };
+    let retries = Retries {
+        most: 3,
+        first: Span::seconds(1),
+        longest: Span::seconds(60),
+    };
+    let limits = Responses {
+        mem: response(Action::Cancel, 300),
+        cput: response(Action::Requeue, 0),
+        ..Default::default()
+    };
+    let stage_in = StageIn {
+        missing: Missing::Wait,
+        retry: Span::seconds(300),
+    };
+    let expected = Rules {
+        retries,
+        walltime: Action::Requeue,
+        limits,
+        stage_in,
+        ..Rules::default()
+    };
     assert_eq!(launch.rules, expected);
     assert_eq!(launch.start_timeout, Some(Span::seconds(90)));
 }
@@ -119,10 +173,19 @@ fn what_is_done_about_failures_is_the_presets_unless_said() {
     let launch = |text| Config::parse(text).unwrap().launch;
     assert_eq!(launch("preset = \"maui\"\n").rules.retries, Retries::MAUI);
     let own = launch("preset = \"maui\"\n[launch]\nretry = \"5m\"\nstart_timeout = \"none\"\n");
-    assert_eq!((own.rules.retries.first, own.rules.retries.most), (Span::seconds(300), 24));
+    assert_eq!(
+        (own.rules.retries.first, own.rules.retries.most),
+        (Span::seconds(300), 24)
+    );
     assert_eq!(own.start_timeout, None);
-    let limits = launch("[launch]\nlimits = { vmem = \"requeue after 0:01:00\", pmem = \"requeue\" }\n").rules.limits;
-    assert_eq!((limits.vmem, limits.pmem), (response(Action::Requeue, 60), response(Action::Requeue, 0)));
+    let limits =
+        launch("[launch]\nlimits = { vmem = \"requeue after 0:01:00\", pmem = \"requeue\" }\n")
+            .rules
+            .limits;
+    assert_eq!(
+        (limits.vmem, limits.pmem),
+        (response(Action::Requeue, 60), response(Action::Requeue, 0))
+    );
     for bad in [
         "limits = { file = \"cancel\" }",
         "limits = { mem = \"kill\" }",
@@ -134,8 +197,14 @@ fn what_is_done_about_failures_is_the_presets_unless_said() {
         "retry_max = \"0s\"",
     ] {
         let key = bad.split(' ').next().unwrap();
-        assert!(refusal(&format!("[launch]\n{bad}\n")).starts_with("line 2: `"), "{bad}");
-        assert!(refusal(&format!("[launch]\n{bad}\n")).contains(&format!("`{key}`")), "{bad}");
+        assert!(
+            refusal(&format!("[launch]\n{bad}\n")).starts_with("line 2: `"),
+            "{bad}"
+        );
+        assert!(
+            refusal(&format!("[launch]\n{bad}\n")).contains(&format!("`{key}`")),
+            "{bad}"
+        );
     }
 }
 
@@ -147,15 +216,30 @@ fn gpus_are_chosen_ordered_and_left_out() {
     let config = Config::parse(config).unwrap();
     assert_eq!(config.launch.gpu_tool, std::path::Path::new("/opt/smi"));
     assert_eq!(config.launch.gpu_look, Span::seconds(5));
-    assert_eq!((config.nodes[0].gpus(&[0, 1]), config.nodes[1].gpus(&[0, 1])), (vec![3, 0], vec![1]));
-    let twice = Config::parse("[[node]]\nname = \"n1\"\ngpus = [1, 1]\n").unwrap_err().to_string();
-    assert!(twice.contains("gpus") && twice.contains("each once"), "{twice}");
+    assert_eq!(
+        (config.nodes[0].gpus(&[0, 1]), config.nodes[1].gpus(&[0, 1])),
+        (vec![3, 0], vec![1])
+    );
+    let twice = Config::parse("[[node]]\nname = \"n1\"\ngpus = [1, 1]\n")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        twice.contains("gpus") && twice.contains("each once"),
+        "{twice}"
+    );
 }
 
 #[test]
 fn persons_may_be_bound_to_a_host() {
-    let config = Config::parse("[server]\noperators = [\"ann@head\", \"bob\", \"*@desk\"]").unwrap();
-    let is_operator = |user, host| config.server.operators.iter().any(|person| person.is(user, host));
+    let config =
+        Config::parse("[server]\noperators = [\"ann@head\", \"bob\", \"*@desk\"]").unwrap();
+    let is_operator = |user, host| {
+        config
+            .server
+            .operators
+            .iter()
+            .any(|person| person.is(user, host))
+    };
     assert!(is_operator("ann", "head") && !is_operator("ann", "hut"));
     assert!(is_operator("bob", "hut") && is_operator("eve", "desk") && !is_operator("eve", "hut"));
     assert_eq!(config.server.operators[0].to_string(), "ann@head");
@@ -164,7 +248,10 @@ fn persons_may_be_bound_to_a_host() {
 #[test]
 fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
     let cases = [
-        ("[sevrer]\n", "line 1: unknown key `sevrer`; the nearest known one is `server`"),
+        (
+            "[sevrer]\n",
+            "line 1: unknown key `sevrer`; the nearest known one is `server`",
+        ),
         (
             "[server]\nname = \"a\"\ndefualt_queue = \"x\"\n",
             "line 3: unknown key `defualt_queue` in [server]; the nearest known one is `default_queue`",
@@ -186,13 +273,22 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
 #[test]
 fn a_bad_value_is_named_with_its_line_and_what_to_write() {
     let cases = [
-        ("[server]\nhistory = 90", "line 2: `history` in [server] must be a time, as \"90d\", not 90"),
+        (
+            "[server]\nhistory = 90",
+            "line 2: `history` in [server] must be a time, as \"90d\", not 90",
+        ),
         (
             "[launch]\nprologue = \"p\"",
             "line 2: `prologue` in [launch] must be the absolute path of a program, not \"p\"",
         ),
-        ("[server]\nmin_uid = -1", "line 2: `min_uid` in [server] must be a user number from 0 on, not -1"),
-        ("[launch]\nlogin = \"yes\"", "line 2: `login` in [launch] must be true or false, not \"yes\""),
+        (
+            "[server]\nmin_uid = -1",
+            "line 2: `min_uid` in [server] must be a user number from 0 on, not -1",
+        ),
+        (
+            "[launch]\nlogin = \"yes\"",
+            "line 2: `login` in [launch] must be true or false, not \"yes\"",
+        ),
         (
             "[backfill]\norder = \"best\"",
             "line 2: `order` in [backfill] must be \"priority\" or \"shortest\", not \"best\"",
@@ -201,10 +297,22 @@ fn a_bad_value_is_named_with_its_line_and_what_to_write() {
             "[[node]]\nname = \"a\"\nmem = \"much\"",
             "line 3: `mem` in [[node]] must be a size, as \"8gb\", not \"much\"",
         ),
-        ("[[node]]\nname = \"a\"\nncpus = -2", "line 3: `ncpus` in [[node]] must be a whole number from 0 on, not -2"),
-        ("[queue]\nname = \"a\"", "line 1: there may be many `queue`: write [[queue]]"),
-        ("[[server]]", "line 1: `server` is a table and stands once: write [server]"),
-        ("[[resource]]\nname = \"ncpus\"\ntype = \"long\"", "line 2: `ncpus` is built in: choose another name"),
+        (
+            "[[node]]\nname = \"a\"\nncpus = -2",
+            "line 3: `ncpus` in [[node]] must be a whole number from 0 on, not -2",
+        ),
+        (
+            "[queue]\nname = \"a\"",
+            "line 1: there may be many `queue`: write [[queue]]",
+        ),
+        (
+            "[[server]]",
+            "line 1: `server` is a table and stands once: write [server]",
+        ),
+        (
+            "[[resource]]\nname = \"ncpus\"\ntype = \"long\"",
+            "line 2: `ncpus` is built in: choose another name",
+        ),
         (
             "[[queue]]\nname = \"a\"\n[[queue]]\nname = \"a\"",
             "line 4: there are two [[queue]] named `a`: remove one or rename it",
@@ -221,11 +329,23 @@ fn what_would_break_later_is_refused_now() {
     let queue = "[[queue]]\nname = \"a_name_of_sixteen\"";
     let poll = "[cycle]\npoll_interval = \"0s\"";
     let counted = "[[resource]]\nname = \"f\"\ntype = \"string\"\nconsumable = true";
-    let global = "[[resource]]\nname = \"l\"\ntype = \"long\"\nconsumable = true\nhost_level = false";
+    let global =
+        "[[resource]]\nname = \"l\"\ntype = \"long\"\nconsumable = true\nhost_level = false";
     let socket = "[[node]]\nname = \"a\"\nsocket = \"n1.sock\"";
     let nameless = "[[node]]\nncpus = 1";
     let identity = "[[node]]\nname = \"a\"\nvnode = \"b\"";
-    for text in [script, queue, poll, counted, global, socket, nameless, identity, "[server", "a = 1\na = 2"] {
+    for text in [
+        script,
+        queue,
+        poll,
+        counted,
+        global,
+        socket,
+        nameless,
+        identity,
+        "[server",
+        "a = 1\na = 2",
+    ] {
         assert!(refusal(text).starts_with("line "), "{text}");
     }
     assert!(refusal("[server]\nshared = true\nshared = true").starts_with("line 3: duplicate key"));
@@ -240,38 +360,78 @@ fn what_usage_counts_is_the_presets_unless_said() {
         ("hybrid", Decay::Continuous { half_life: week }),
         ("flux", Decay::Continuous { half_life: week }),
         ("it4i", Decay::Step { half_life: week }),
-        ("maui", Decay::Window { length: Span::seconds(24 * 3600), count: 7, factor: 1.0 }),
+        (
+            "maui",
+            Decay::Window {
+                length: Span::seconds(24 * 3600),
+                count: 7,
+                factor: 1.0,
+            },
+        ),
         ("qube", Decay::None),
         ("ytsaurus", Decay::None),
     ] {
-        assert_eq!(usage(&format!("preset = \"{preset}\"\n[usage]\n")).decay, decay, "{preset}");
+        assert_eq!(
+            usage(&format!("preset = \"{preset}\"\n[usage]\n")).decay,
+            decay,
+            "{preset}"
+        );
     }
     let own = usage(
         "preset = \"it4i\"\n[usage]\nhalf_life = \"24h\"\nreset = \"30d\"\nweights = { gpus = 10, mem = 0.25 }\n",
     );
     let expected = UsageRules {
-        decay: Decay::Step { half_life: Span::seconds(24 * 3600) },
+        decay: Decay::Step {
+            half_life: Span::seconds(24 * 3600),
+        },
         reset: Some(Span::seconds(30 * 24 * 3600)),
-        weights: Weights { gpus: 10.0, mem: 0.25, ..Weights::default() },
+        weights: Weights {
+            gpus: 10.0,
+            mem: 0.25,
+            ..Weights::default()
+        },
     };
     assert_eq!(own, expected);
     let site = "resource = [{ name = \"power\", type = \"long\", consumable = true }]\n[usage]\nweights = ";
     let weights = usage(&format!("{site}{{ power = 0.01 }}\n")).weights;
-    assert_eq!((weights.resources["power"], weights.cores), (0.01, 1.0), "F13");
+    assert_eq!(
+        (weights.resources["power"], weights.cores),
+        (0.01, 1.0),
+        "F13"
+    );
     for (given, said) in [
         ("{ watts = 1 }", "unknown key `watts` in [usage.weights]"),
         ("{ ncpus = 1 }", "unknown key `ncpus` in [usage.weights]"),
-        ("{ cores = -1 }", "`cores` in [usage.weights] must be a number from 0 to 1e9, not -1"),
+        (
+            "{ cores = -1 }",
+            "`cores` in [usage.weights] must be a number from 0 to 1e9, not -1",
+        ),
         ("{ cores = inf }", "must be a number from 0 to 1e9, not inf"),
         ("{ power = -1 }", "must be a number from 0 to 1e9, not -1"),
     ] {
-        let error = Config::parse(&format!("{site}{given}\n")).unwrap_err().to_string();
+        let error = Config::parse(&format!("{site}{given}\n"))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(said), "{error}");
     }
-    let window = usage("[usage]\ndecay = \"window\"\nwindow = \"1h\"\nwindows = 4\nfactor = 0.5\nreset = \"never\"\n");
-    assert_eq!(window.decay, Decay::Window { length: Span::seconds(3600), count: 4, factor: 0.5 });
-    let queue = &Config::parse("[[queue]]\nname = \"qexp\"\ncharge = false\n").unwrap().queues()[0];
-    assert!(queue.charge == 0.0 && Queue::named("workq").charge == 1.0, "I5");
+    let window = usage(
+        "[usage]\ndecay = \"window\"\nwindow = \"1h\"\nwindows = 4\nfactor = 0.5\nreset = \"never\"\n",
+    );
+    assert_eq!(
+        window.decay,
+        Decay::Window {
+            length: Span::seconds(3600),
+            count: 4,
+            factor: 0.5
+        }
+    );
+    let queue = &Config::parse("[[queue]]\nname = \"qexp\"\ncharge = false\n")
+        .unwrap()
+        .queues()[0];
+    assert!(
+        queue.charge == 0.0 && Queue::named("workq").charge == 1.0,
+        "I5"
+    );
     for bad in [
         "half_life = \"0s\"",
         "windows = 0",
@@ -284,6 +444,9 @@ fn what_usage_counts_is_the_presets_unless_said() {
     ] {
         let key = bad.split(' ').next().unwrap();
         let text = format!("[usage]\n{bad}\n");
-        assert!(refusal(&text).starts_with("line 2: ") && refusal(&text).contains(&format!("`{key}`")), "{bad}");
+        assert!(
+            refusal(&text).starts_with("line 2: ") && refusal(&text).contains(&format!("`{key}`")),
+            "{bad}"
+        );
     }
 }

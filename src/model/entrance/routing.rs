@@ -22,8 +22,8 @@ pub enum Turn {
 type Asked = BTreeMap<String, Refusal>;
 
 impl Entrance<'_> {
-    /// What becomes of a job that waits in a routing queue. One that no destination will ever take stays, for its
-    /// owner to see and to alter.
+    /// What becomes of a job that waits in a routing queue. One that no destination will ever take
+    /// stays, for its owner to see and to alter.
     pub fn turn(&self, job: &Job, queue: &Queue, now: Time) -> Turn {
         let route = queue.route.clone().unwrap_or_default();
         let waited = now.since(job.life.qtime);
@@ -41,8 +41,8 @@ impl Entrance<'_> {
         Turn::Wait(left.map_or(pause, |left| left.min(pause)))
     }
 
-    /// What a job that waits in a routing queue comes to at the first destination that takes it; None if none does
-    /// for now. Refused if none ever will.
+    /// What a job that waits in a routing queue comes to at the first destination that takes it;
+    /// None if none does for now. Refused if none ever will.
     pub fn pass_on(&self, spec: &Spec, queue: &Queue) -> Result<Option<Entered>, Refusal> {
         match self.pass_through(spec, queue, &mut Asked::new()) {
             Err(refusal) if refusal.may_pass() => Ok(None),
@@ -50,7 +50,12 @@ impl Entrance<'_> {
         }
     }
 
-    fn pass_through(&self, spec: &Spec, queue: &Queue, asked: &mut Asked) -> Result<Entered, Refusal> {
+    fn pass_through(
+        &self,
+        spec: &Spec,
+        queue: &Queue,
+        asked: &mut Asked,
+    ) -> Result<Entered, Refusal> {
         let mut told = Vec::new();
         for name in queue.route.iter().flat_map(|route| &route.destinations) {
             let refusal = match asked.get(name) {
@@ -71,10 +76,15 @@ impl Entrance<'_> {
             return Err(refusal.clone());
         }
         if told.is_empty() {
-            let why = format!("queue {0} has none (qmgr -c 'set queue {0} route_destinations = ...')", queue.name);
+            let why = format!(
+                "queue {0} has none (qmgr -c 'set queue {0} route_destinations = ...')",
+                queue.name
+            );
             return Err(Refusal::no_destination().because(&why));
         }
-        let told = told.iter().map(|(name, refusal)| format!("{name}: {}", refusal.text.trim_end()));
+        let told = told
+            .iter()
+            .map(|(name, refusal)| format!("{name}: {}", refusal.text.trim_end()));
         Err(Refusal::no_destination().because(&told.collect::<Vec<_>>().join("; ")))
     }
 
@@ -87,7 +97,11 @@ impl Entrance<'_> {
             return self.settle(fitted);
         }
         let entered = self.pass_through(&fitted, queue, asked)?;
-        if queue.started { Ok(entered) } else { Err(Refusal::queue_disabled()) }
+        if queue.started {
+            Ok(entered)
+        } else {
+            Err(Refusal::queue_disabled())
+        }
     }
 }
 
@@ -95,7 +109,9 @@ impl Entrance<'_> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A destination is none of them.
-    #[error("there is no queue named `{destination}`: add one, or take it out of the destinations of `{queue}`")]
+    #[error(
+        "there is no queue named `{destination}`: add one, or take it out of the destinations of `{queue}`"
+    )]
     Unknown {
         /// The routing queue.
         queue: String,
@@ -116,7 +132,8 @@ pub fn check(queues: &[Queue]) -> Result<(), (usize, Fault)> {
     Ok(())
 }
 
-/// Follows all ways from a queue on; `path` are those walked to it, `good` those known to lead somewhere.
+/// Follows all ways from a queue on; `path` are those walked to it, `good` those known to lead
+/// somewhere.
 fn walk<'a>(
     queue: &'a Queue,
     queues: &'a [Queue],
@@ -132,8 +149,14 @@ fn walk<'a>(
         return Err(Fault::Circle(path.join(" -> ")));
     }
     for destination in queue.route.iter().flat_map(|route| &route.destinations) {
-        let unknown = || Fault::Unknown { queue: queue.name.clone(), destination: destination.clone() };
-        let next = queues.iter().find(|queue| queue.name == *destination).ok_or_else(unknown)?;
+        let unknown = || Fault::Unknown {
+            queue: queue.name.clone(),
+            destination: destination.clone(),
+        };
+        let next = queues
+            .iter()
+            .find(|queue| queue.name == *destination)
+            .ok_or_else(unknown)?;
         walk(next, queues, path, good)?;
     }
     path.pop();

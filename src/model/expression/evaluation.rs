@@ -2,7 +2,8 @@
 //!
 //! What is undefined makes undefined whatever is computed from it, except that `false and x` is
 //! false and `true or x` is true for any x. What makes no sense at all, as a division by zero or a
-//! sum of a number and a word, is a [`Fault`]. Nothing is allocated, but by the scope and for a fault.
+//! sum of a number and a word, is a [`Fault`]. Nothing is allocated, but by the scope and for a
+//! fault.
 
 use super::node::{Choice, Node};
 use super::operator::{Binary, Function};
@@ -24,7 +25,8 @@ pub enum Wrong {
     NotTruth,
     /// Texts are compared with numbers, or lists, by size.
     NotOrdered,
-    /// What is looked for in a list is a list itself; or what is looked into is neither list nor text.
+    /// What is looked for in a list is a list itself; or what is looked into is neither list nor
+    /// text.
     NotList,
     /// An operation on bits with a number that is not whole, or has more than 53 bits.
     NotWhole,
@@ -61,11 +63,17 @@ pub(super) fn evaluate<'a>(node: &'a Node, scope: &'a dyn Scope) -> Result<Value
         Node::Boolean(boolean) => Ok(Value::Boolean(*boolean)),
         Node::Text(text) => Ok(Value::from(text.as_ref())),
         Node::Name(name) => known(name, scope, node).map(|value| value.unwrap_or(Value::Undefined)),
-        Node::Word(word) => known(word, scope, node).map(|value| value.unwrap_or(Value::from(word.as_ref()))),
+        Node::Word(word) => {
+            known(word, scope, node).map(|value| value.unwrap_or(Value::from(word.as_ref())))
+        }
         Node::All(parts) => logic(parts, false, scope),
         Node::Any(parts) => logic(parts, true, scope),
-        Node::Not(inner) => Ok(truth(inner, scope)?.map_or(Value::Undefined, |truth| Value::Boolean(!truth))),
-        Node::Negative(inner) => Ok(number(inner, scope)?.map_or(Value::Undefined, |number| Value::Number(-number))),
+        Node::Not(inner) => {
+            Ok(truth(inner, scope)?.map_or(Value::Undefined, |truth| Value::Boolean(!truth)))
+        }
+        Node::Negative(inner) => {
+            Ok(number(inner, scope)?.map_or(Value::Undefined, |number| Value::Number(-number)))
+        }
         Node::Choice(choice) => chosen(choice, scope),
         Node::Binary(operator, operands) => {
             let [left, right] = operands.as_ref();
@@ -83,7 +91,9 @@ pub(super) fn evaluate<'a>(node: &'a Node, scope: &'a dyn Scope) -> Result<Value
 pub(super) fn number(node: &Node, scope: &dyn Scope) -> Result<Option<f64>, Fault> {
     match evaluate(node, scope)? {
         Value::Undefined => Ok(None),
-        value => as_number(&value).map(Some).ok_or_else(|| fault(Wrong::NotNumber, node)),
+        value => as_number(&value)
+            .map(Some)
+            .ok_or_else(|| fault(Wrong::NotNumber, node)),
     }
 }
 
@@ -98,7 +108,10 @@ pub(super) fn truth(node: &Node, scope: &dyn Scope) -> Result<Option<bool>, Faul
 }
 
 fn fault(wrong: Wrong, node: &Node) -> Fault {
-    Fault { wrong, part: node.to_string() }
+    Fault {
+        wrong,
+        part: node.to_string(),
+    }
 }
 
 fn known<'a>(name: &str, scope: &'a dyn Scope, node: &Node) -> Result<Option<Value<'a>>, Fault> {
@@ -119,7 +132,11 @@ fn logic(parts: &[Node], decided: bool, scope: &dyn Scope) -> Result<Value<'stat
             None => open = true,
         }
     }
-    Ok(if open { Value::Undefined } else { Value::Boolean(!decided) })
+    Ok(if open {
+        Value::Undefined
+    } else {
+        Value::Boolean(!decided)
+    })
 }
 
 fn chosen<'a>(choice: &'a Choice, scope: &'a dyn Scope) -> Result<Value<'a>, Fault> {
@@ -135,7 +152,11 @@ fn as_number(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => Some(*number),
         Value::Boolean(boolean) => Some(f64::from(u8::from(*boolean))),
-        Value::Text(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+        Value::Text(text) => text
+            .trim()
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite()),
         Value::List(_) | Value::Undefined => None,
     }
 }
@@ -155,7 +176,9 @@ fn apply(operator: Binary, left: &Value, right: &Value) -> Result<Value<'static>
         _ => {
             let numbers = as_number(left).zip(as_number(right));
             let (left, right) = numbers.ok_or(Wrong::NotNumber)?;
-            compute(operator, left, right).and_then(finite).map(Value::Number)
+            compute(operator, left, right)
+                .and_then(finite)
+                .map(Value::Number)
         }
     }
 }
@@ -179,7 +202,11 @@ fn compute(operator: Binary, left: f64, right: f64) -> Result<f64, Wrong> {
 /// With the sign of the right side, as in Perl and Python, of which formulas come.
 fn remainder(left: f64, right: f64) -> f64 {
     let rest = left % right;
-    if rest * right < 0.0 { rest + right } else { rest }
+    if rest * right < 0.0 {
+        rest + right
+    } else {
+        rest
+    }
 }
 
 fn bits(operator: Binary, left: i64, right: i64) -> Result<f64, Wrong> {
@@ -188,7 +215,8 @@ fn bits(operator: Binary, left: i64, right: i64) -> Result<f64, Wrong> {
         Binary::BitAnd => Ok((left & right) as f64),
         Binary::BitOr => Ok((left | right) as f64),
         Binary::BitXor => Ok((left ^ right) as f64),
-        // Shifting is multiplying: no bit is lost at the upper end, as the result has no fixed width.
+        // Shifting is multiplying: no bit is lost at the upper end, as the result has no fixed
+        // width.
         Binary::ShiftLeft => Ok((left as f64 * 2f64.powi(places()?)).floor()),
         _ => Ok((left as f64 / 2f64.powi(places()?)).floor()),
     }
@@ -212,7 +240,8 @@ fn equal(left: &Value, right: &Value) -> bool {
         (Value::List(list), Value::Text(text)) | (Value::Text(text), Value::List(list)) => {
             parts(text).eq(list.iter().map(String::as_str))
         }
-        (Value::Boolean(boolean), Value::Text(text)) | (Value::Text(text), Value::Boolean(boolean)) => {
+        (Value::Boolean(boolean), Value::Text(text))
+        | (Value::Text(text), Value::Boolean(boolean)) => {
             text.eq_ignore_ascii_case(if *boolean { "true" } else { "false" })
         }
         _ => as_number(left).is_some_and(|left| as_number(right) == Some(left)),
@@ -224,35 +253,52 @@ fn order(left: &Value, right: &Value) -> Result<Ordering, Wrong> {
         return Ok(left.cmp(right));
     }
     let numbers = as_number(left).zip(as_number(right));
-    numbers.and_then(|(left, right)| left.partial_cmp(&right)).ok_or(Wrong::NotOrdered)
+    numbers
+        .and_then(|(left, right)| left.partial_cmp(&right))
+        .ok_or(Wrong::NotOrdered)
 }
 
 fn contains(list: &Value, sought: &Value) -> Result<bool, Wrong> {
     match list {
         _ if matches!(sought, Value::List(_)) => Err(Wrong::NotList),
-        Value::List(list) => Ok(list.iter().any(|part| equal(&Value::from(part.as_str()), sought))),
+        Value::List(list) => Ok(list
+            .iter()
+            .any(|part| equal(&Value::from(part.as_str()), sought))),
         Value::Text(text) => Ok(parts(text).any(|part| equal(&Value::from(part), sought))),
         _ => Err(Wrong::NotList),
     }
 }
 
 fn parts(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+    text.split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
 }
 
-fn call<'a>(function: Function, arguments: &[Node], scope: &dyn Scope, node: &Node) -> Result<Value<'a>, Fault> {
+fn call<'a>(
+    function: Function,
+    arguments: &[Node],
+    scope: &dyn Scope,
+    node: &Node,
+) -> Result<Value<'a>, Fault> {
     let mut result: Option<f64> = None;
     for argument in arguments {
-        let Some(number) = number(argument, scope)? else { return Ok(Value::Undefined) };
+        let Some(number) = number(argument, scope)? else {
+            return Ok(Value::Undefined);
+        };
         result = Some(match (result, function) {
             (None, _) => number,
             (Some(so_far), Function::Min) => so_far.min(number),
             (Some(so_far), Function::Max) => so_far.max(number),
-            (Some(base), _) => compute(Binary::Power, base, number).map_err(|wrong| fault(wrong, node))?,
+            (Some(base), _) => {
+                compute(Binary::Power, base, number).map_err(|wrong| fault(wrong, node))?
+            }
         });
     }
     let result = finite(of_one(function, result.unwrap_or_default()));
-    result.map(Value::Number).map_err(|wrong| fault(wrong, node))
+    result
+        .map(Value::Number)
+        .map_err(|wrong| fault(wrong, node))
 }
 
 /// A function of one argument; those of more have been computed when they come here.

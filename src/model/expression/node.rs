@@ -68,7 +68,9 @@ impl Node {
             Node::Not(inner) | Node::Negative(inner) => inner.visit(look),
             Node::Binary(_, operands) => operands.iter().for_each(|operand| operand.visit(look)),
             Node::Choice(choice) => {
-                [&choice.when, &choice.then, &choice.otherwise].into_iter().for_each(|part| part.visit(look));
+                [&choice.when, &choice.then, &choice.otherwise]
+                    .into_iter()
+                    .for_each(|part| part.visit(look));
             }
         }
     }
@@ -99,12 +101,16 @@ struct Within<'n> {
 
 impl fmt::Display for Within<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        if self.node.level() < self.needed { write!(f, "({})", self.node) } else { self.node.fmt(f) }
+        if self.node.level() < self.needed {
+            write!(f, "({})", self.node)
+        } else {
+            self.node.fmt(f)
+        }
     }
 }
 
-/// The canonical form: signs for operators that have one, words for `and or not xor in has min max`,
-/// and no parentheses but those that count.
+/// The canonical form: signs for operators that have one, words for `and or not xor in has min
+/// max`, and no parentheses but those that count.
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
@@ -119,11 +125,24 @@ impl fmt::Display for Node {
             Node::Negative(inner) => write!(f, "-{}", inner.within(Level::Unary)),
             Node::Binary(operator, operands) => {
                 let (left, right) = operator.operands();
-                write!(f, "{}{}{}", operands[0].within(left), operator.shown(), operands[1].within(right))
+                write!(
+                    f,
+                    "{}{}{}",
+                    operands[0].within(left),
+                    operator.shown(),
+                    operands[1].within(right)
+                )
             }
             Node::Choice(choice) => {
-                let (then, otherwise) = (choice.then.within(Level::Choice), choice.otherwise.within(Level::Choice));
-                write!(f, "{} ? {then} : {otherwise}", choice.when.within(Level::Or))
+                let (then, otherwise) = (
+                    choice.then.within(Level::Choice),
+                    choice.otherwise.within(Level::Choice),
+                );
+                write!(
+                    f,
+                    "{} ? {then} : {otherwise}",
+                    choice.when.within(Level::Or)
+                )
             }
             Node::Call(function, arguments) => {
                 write!(f, "{}(", function.name())?;
@@ -145,18 +164,30 @@ fn join(parts: &[Node], between: &str, needed: Level, f: &mut fmt::Formatter) ->
 /// Numbers of everyday length in full, others with an exponent, so that none is longer than a line.
 pub(super) fn show_number(number: f64, f: &mut fmt::Formatter) -> fmt::Result {
     let everyday = number == 0.0 || (1e-6..1e16).contains(&number.abs());
-    if everyday { write!(f, "{number}") } else { write!(f, "{number:e}") }
+    if everyday {
+        write!(f, "{number}")
+    } else {
+        write!(f, "{number:e}")
+    }
 }
 
 fn show_name(name: &str, f: &mut fmt::Formatter) -> fmt::Result {
     for (position, part) in name.split('.').enumerate() {
         let dot = if position == 0 { "" } else { "." };
-        if is_plain(part) { write!(f, "{dot}{part}")? } else { write!(f, "{dot}{}", quoted(part))? }
+        if is_plain(part) {
+            write!(f, "{dot}{part}")?
+        } else {
+            write!(f, "{dot}{}", quoted(part))?
+        }
     }
     Ok(())
 }
 
 /// In quotes that do not stand in the text itself.
 fn quoted(text: &str) -> String {
-    if text.contains('"') { format!("'{text}'") } else { format!("\"{text}\"") }
+    if text.contains('"') {
+        format!("'{text}'")
+    } else {
+        format!("\"{text}\"")
+    }
 }

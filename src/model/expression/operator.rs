@@ -165,7 +165,9 @@ impl Binary {
     pub fn level(self) -> Level {
         match self {
             Binary::Equal | Binary::Unequal | Binary::In | Binary::Has => Level::Comparison,
-            Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => Level::Comparison,
+            Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => {
+                Level::Comparison
+            }
             Binary::Min | Binary::Max => Level::Extreme,
             Binary::BitOr => Level::BitOr,
             Binary::BitXor => Level::BitXor,
@@ -261,6 +263,9 @@ impl Function {
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        FUNCTIONS.iter().find(|(_, function)| *function == self).map_or("", |(name, _)| name)
+        FUNCTIONS
+            .iter()
+            .find(|(_, function)| *function == self)
+            .map_or("", |(name, _)| name)
     }
 }

@@ -12,11 +12,18 @@ const DEEPEST: usize = 100;
 /// Reads all of `text`.
 pub(super) fn parse(text: &str) -> Result<Node, Syntax> {
     if text.len() > LONGEST {
-        return Err(Syntax { column: 1, message: format!("longer than an expression may be ({LONGEST} bytes)") });
+        return Err(Syntax {
+            column: 1,
+            message: format!("longer than an expression may be ({LONGEST} bytes)"),
+        });
     }
     let mut tokens = Tokens::new(text);
     let next = tokens.next()?;
-    let mut parser = Parser { tokens, next, nested: 0 };
+    let mut parser = Parser {
+        tokens,
+        next,
+        nested: 0,
+    };
     let whole = parser.expression(Level::Choice)?;
     match parser.next.token {
         Token::End => Ok(whole.node),
@@ -81,7 +88,8 @@ impl<'t> Parser<'t> {
         self.nested += 1;
         self.check_depth(self.nested)?;
         let mut left = self.operand()?;
-        while let Some(infix) = Infix::of(&self.next.token).filter(|infix| infix.level() >= loosest) {
+        while let Some(infix) = Infix::of(&self.next.token).filter(|infix| infix.level() >= loosest)
+        {
             self.advance()?;
             left = self.beyond(left, infix)?;
         }
@@ -94,13 +102,21 @@ impl<'t> Parser<'t> {
         match infix {
             Infix::And => {
                 let right = self.expression(Level::Not)?;
-                let below = |side: &Grown| side.height - usize::from(matches!(side.node, Node::All(_)));
-                self.grow(below(&left).max(below(&right)), Node::all(left.node, right.node))
+                let below =
+                    |side: &Grown| side.height - usize::from(matches!(side.node, Node::All(_)));
+                self.grow(
+                    below(&left).max(below(&right)),
+                    Node::all(left.node, right.node),
+                )
             }
             Infix::Or => {
                 let right = self.expression(Level::And)?;
-                let below = |side: &Grown| side.height - usize::from(matches!(side.node, Node::Any(_)));
-                self.grow(below(&left).max(below(&right)), Node::any(left.node, right.node))
+                let below =
+                    |side: &Grown| side.height - usize::from(matches!(side.node, Node::Any(_)));
+                self.grow(
+                    below(&left).max(below(&right)),
+                    Node::any(left.node, right.node),
+                )
             }
             Infix::Question => {
                 let then = self.expression(Level::Choice)?;
@@ -120,15 +136,23 @@ impl<'t> Parser<'t> {
 
     fn choice(&self, when: Grown, then: Grown, otherwise: Grown) -> Result<Grown, Syntax> {
         let height = when.height.max(then.height).max(otherwise.height);
-        let choice = Choice { when: when.node, then: then.node, otherwise: otherwise.node };
+        let choice = Choice {
+            when: when.node,
+            then: then.node,
+            otherwise: otherwise.node,
+        };
         self.grow(height, Node::Choice(Box::new(choice)))
     }
 
     fn binary(&mut self, left: Grown, operator: Binary) -> Result<Grown, Syntax> {
         let right = self.expression(operator.operands().1)?;
         let is_comparison = |infix: Infix| infix.level() == Level::Comparison;
-        if operator.level() == Level::Comparison && Infix::of(&self.next.token).is_some_and(is_comparison) {
-            return Err(self.syntax("comparisons do not chain: join them with `and`, or use parentheses".to_string()));
+        if operator.level() == Level::Comparison
+            && Infix::of(&self.next.token).is_some_and(is_comparison)
+        {
+            return Err(self.syntax(
+                "comparisons do not chain: join them with `and`, or use parentheses".to_string(),
+            ));
         }
         let height = left.height.max(right.height);
         let (left, right) = words(operator, left.node, right.node);
@@ -143,7 +167,9 @@ impl<'t> Parser<'t> {
             Token::Number(number) => Ok(Grown::leaf(Node::Number(number))),
             Token::Boolean(boolean) => Ok(Grown::leaf(Node::Boolean(boolean))),
             Token::Text(text) => Ok(Grown::leaf(Node::Text(text.into()))),
-            Token::Name(name) if self.next.token == Token::Sign(Sign::Open) => self.call(&name, first.column),
+            Token::Name(name) if self.next.token == Token::Sign(Sign::Open) => {
+                self.call(&name, first.column)
+            }
             Token::Name(name) => Ok(Grown::leaf(Node::Name(name.into()))),
             Token::Sign(Sign::Binary(Binary::Min)) => self.call("min", first.column),
             Token::Sign(Sign::Binary(Binary::Max)) => self.call("max", first.column),
@@ -153,10 +179,14 @@ impl<'t> Parser<'t> {
                 Ok(inner)
             }
             Token::Sign(Sign::Binary(Binary::Add)) => self.expression(Level::Unary),
-            Token::Sign(Sign::Binary(Binary::Subtract)) => self.signed(Level::Unary, Node::Negative),
+            Token::Sign(Sign::Binary(Binary::Subtract)) => {
+                self.signed(Level::Unary, Node::Negative)
+            }
             Token::Sign(Sign::Bang) => self.signed(Level::Unary, Node::Not),
             Token::Sign(Sign::Not) => self.signed(Level::Not, Node::Not),
-            Token::Sign(_) | Token::End => Err(unexpected(&first, "a name, a number or a text in quotes")),
+            Token::Sign(_) | Token::End => {
+                Err(unexpected(&first, "a name, a number or a text in quotes"))
+            }
         }
     }
 
@@ -168,7 +198,10 @@ impl<'t> Parser<'t> {
     /// Reads the arguments of a function.
     fn call(&mut self, name: &str, column: usize) -> Result<Grown, Syntax> {
         let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
-        let (_, function) = found.ok_or_else(|| Syntax { column, message: no_function(name) })?;
+        let (_, function) = found.ok_or_else(|| Syntax {
+            column,
+            message: no_function(name),
+        })?;
         self.expect(Sign::Open, "`(` and the arguments")?;
         let mut arguments = Vec::new();
         let mut height = 0;
@@ -194,7 +227,11 @@ impl<'t> Parser<'t> {
     }
 
     fn check_depth(&self, depth: usize) -> Result<(), Syntax> {
-        let message = || self.syntax(format!("nested deeper than an expression may be ({DEEPEST} levels)"));
+        let message = || {
+            self.syntax(format!(
+                "nested deeper than an expression may be ({DEEPEST} levels)"
+            ))
+        };
         (depth <= DEEPEST).then_some(()).ok_or_else(message)
     }
 
@@ -212,7 +249,10 @@ impl<'t> Parser<'t> {
     }
 
     fn syntax(&self, message: String) -> Syntax {
-        Syntax { column: self.next.column, message }
+        Syntax {
+            column: self.next.column,
+            message,
+        }
     }
 }
 
@@ -221,10 +261,14 @@ fn unexpected(found: &Placed, wanted: &str) -> Syntax {
         Token::End => format!("{wanted} is missing at the end"),
         _ => format!("{wanted} should stand here, not `{}`", found.text),
     };
-    Syntax { column: found.column, message }
+    Syntax {
+        column: found.column,
+        message,
+    }
 }
 
-/// Where Qube takes a bare word for a text: right of `eq`, `ne` and `has`, and on both sides of `in`.
+/// Where Qube takes a bare word for a text: right of `eq`, `ne` and `has`, and on both sides of
+/// `in`.
 fn words(operator: Binary, left: Node, right: Node) -> (Node, Node) {
     match operator {
         Binary::Equal | Binary::Unequal | Binary::Has => (left, word(right)),
@@ -247,6 +291,15 @@ fn no_function(name: &str) -> String {
 
 fn check_count(function: Function, count: usize) -> Result<(), String> {
     let (fewest, most) = function.arity();
-    let message = || format!("`{}` takes {fewest} argument{}", function.name(), if fewest == 1 { "" } else { "s" });
-    (fewest..=most).contains(&count).then_some(()).ok_or_else(message)
+    let message = || {
+        format!(
+            "`{}` takes {fewest} argument{}",
+            function.name(),
+            if fewest == 1 { "" } else { "s" }
+        )
+    };
+    (fewest..=most)
+        .contains(&count)
+        .then_some(())
+        .ok_or_else(message)
 }

@@ -21,7 +21,10 @@ fn n2() -> BTreeMap<String, Value<'static>> {
         ("zero", Value::from(0.0)),
         ("ncpus", Value::from(4.0)),
     ];
-    values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+    values
+        .into_iter()
+        .map(|(name, value)| (name.to_string(), value))
+        .collect()
 }
 
 fn parse(text: &str) -> Expression {
@@ -189,16 +192,34 @@ fn what_makes_no_sense_is_a_fault_that_names_its_place() {
         ("1 << 2000", "no finite number in 1<<2000"),
         ("host.os + 1", "text where a number is needed in host.os+1"),
         ("abs(host.os)", "text where a number is needed in host.os"),
-        ("host.os and 1", "text where true or false is needed in host.os"),
-        ("host.os > 3", "text compared by size with what is not text in host.os>3"),
-        ("1.5 & 1", "bits of a number that is not whole or too large in 1.5&1"),
-        ("ncpus has 4", "no list where a list is needed, or a list where one value is needed in ncpus has 4"),
+        (
+            "host.os and 1",
+            "text where true or false is needed in host.os",
+        ),
+        (
+            "host.os > 3",
+            "text compared by size with what is not text in host.os>3",
+        ),
+        (
+            "1.5 & 1",
+            "bits of a number that is not whole or too large in 1.5&1",
+        ),
+        (
+            "ncpus has 4",
+            "no list where a list is needed, or a list where one value is needed in ncpus has 4",
+        ),
         ("zero == 0 or 1 / zero > 2", "true"),
         ("zero != 0 and 1 / zero > 2", "false"),
     ]);
-    assert_eq!(parse("1/zero").number(&n2()).unwrap_err().wrong, Wrong::DivisionByZero);
+    assert_eq!(
+        parse("1/zero").number(&n2()).unwrap_err().wrong,
+        Wrong::DivisionByZero
+    );
     let endless = |_: &str| Some(Value::Number(f64::NAN));
-    assert_eq!(parse("x > 1").evaluate(&endless).unwrap_err().wrong, Wrong::NotFinite);
+    assert_eq!(
+        parse("x > 1").evaluate(&endless).unwrap_err().wrong,
+        Wrong::NotFinite
+    );
 }
 
 #[test]
@@ -219,14 +240,37 @@ fn texts_and_numbers_are_compared_by_what_they_come_to() {
 /// Q3: the reason is the one of the rule.
 #[test]
 fn a_refusal_names_the_first_clause_that_is_not_true_and_what_was_found() {
-    let refusal = |text: &str| parse(text).verdict(&n2()).refusal().map(|refusal| refusal.on("n2").to_string());
+    let refusal = |text: &str| {
+        parse(text)
+            .verdict(&n2())
+            .refusal()
+            .map(|refusal| refusal.on("n2").to_string())
+    };
     let rows = [
-        ("host.memory.total >= 32000 and host.os eq linux", "host.memory.total>=32000 false on n2 (16000)"),
-        ("host.os eq linux and (host.name eq n1 and 1)", "host.name==n1 false on n2 (n2)"),
-        ("host.gpus >= 1 and host.os eq winnt", "host.os==winnt false on n2 (linux)"),
-        ("host.gpus >= 1 and host.os eq linux", "host.gpus>=1 undefined on n2"),
-        ("host.os > 3", "host.os>3 faulty on n2 (text compared by size with what is not text)"),
-        ("'x' in host.groups", "\"x\" in host.groups false on n2 (gpu,fast)"),
+        (
+            "host.memory.total >= 32000 and host.os eq linux",
+            "host.memory.total>=32000 false on n2 (16000)",
+        ),
+        (
+            "host.os eq linux and (host.name eq n1 and 1)",
+            "host.name==n1 false on n2 (n2)",
+        ),
+        (
+            "host.gpus >= 1 and host.os eq winnt",
+            "host.os==winnt false on n2 (linux)",
+        ),
+        (
+            "host.gpus >= 1 and host.os eq linux",
+            "host.gpus>=1 undefined on n2",
+        ),
+        (
+            "host.os > 3",
+            "host.os>3 faulty on n2 (text compared by size with what is not text)",
+        ),
+        (
+            "'x' in host.groups",
+            "\"x\" in host.groups false on n2 (gpu,fast)",
+        ),
         ("0", "0 false on n2"),
         (
             "host.os eq winnt or host.memory.avail > 9000",
@@ -254,31 +298,86 @@ fn nodes_are_ranked_by_an_expression() {
         };
         ranking.number(&node).unwrap().unwrap()
     };
-    let ranks = [rank(1.0, 8.0, 0.0), rank(1.0, 16.0, 1.0), rank(2.0, 32.0, 2.0), rank(2.0, 8.0, 0.0)];
+    let ranks = [
+        rank(1.0, 8.0, 0.0),
+        rank(1.0, 16.0, 1.0),
+        rank(2.0, 32.0, 2.0),
+        rank(2.0, 8.0, 0.0),
+    ];
     let expected = [82.92, 154.84, 309.68, 83.92];
-    assert!(ranks.iter().zip(expected).all(|(rank, expected)| (rank - expected).abs() < 1e-9), "{ranks:?}");
+    assert!(
+        ranks
+            .iter()
+            .zip(expected)
+            .all(|(rank, expected)| (rank - expected).abs() < 1e-9),
+        "{ranks:?}"
+    );
 }
 
 /// Q20: a syntax error comes with its column.
 #[test]
 fn a_syntax_error_says_where_and_what() {
     let rows = [
-        ("", 1, "a name, a number or a text in quotes is missing at the end"),
-        ("host.memory.total >=", 21, "a name, a number or a text in quotes is missing at the end"),
-        ("1 + * 2", 5, "a name, a number or a text in quotes should stand here, not `*`"),
-        ("ä == 1 1", 8, "an operator or the end should stand here, not `1`"),
+        (
+            "",
+            1,
+            "a name, a number or a text in quotes is missing at the end",
+        ),
+        (
+            "host.memory.total >=",
+            21,
+            "a name, a number or a text in quotes is missing at the end",
+        ),
+        (
+            "1 + * 2",
+            5,
+            "a name, a number or a text in quotes should stand here, not `*`",
+        ),
+        (
+            "ä == 1 1",
+            8,
+            "an operator or the end should stand here, not `1`",
+        ),
         ("(1 + 2", 7, "`)` is missing at the end"),
-        ("1 < 2 < 3", 7, "comparisons do not chain: join them with `and`, or use parentheses"),
-        ("host.os eq 'linux", 12, "no ' ends the text that begins here"),
-        ("host.memory.total > 8gb", 21, "`8gb` has a unit, and numbers here have none; memory counts in MB: 8192"),
-        ("host.name eq 3dbox", 14, "`3dbox` is no number; put text in quotes"),
+        (
+            "1 < 2 < 3",
+            7,
+            "comparisons do not chain: join them with `and`, or use parentheses",
+        ),
+        (
+            "host.os eq 'linux",
+            12,
+            "no ' ends the text that begins here",
+        ),
+        (
+            "host.memory.total > 8gb",
+            21,
+            "`8gb` has a unit, and numbers here have none; memory counts in MB: 8192",
+        ),
+        (
+            "host.name eq 3dbox",
+            14,
+            "`3dbox` is no number; put text in quotes",
+        ),
         ("1.2.3", 1, "`1.2.3` is no number; put text in quotes"),
         ("1e999", 1, "`1e999` is no number; put text in quotes"),
         ("host. os", 1, "the name that begins here ends in a dot"),
-        ("host.''.x", 1, "a quoted part of a name is neither empty nor has it dots"),
+        (
+            "host.''.x",
+            1,
+            "a quoted part of a name is neither empty nor has it dots",
+        ),
         ("a ; b", 3, "`;` means nothing here; put text in quotes"),
-        ("1 ? 2", 6, "`:` and the value otherwise is missing at the end"),
-        ("1 if 2", 7, "`else` and the value otherwise is missing at the end"),
+        (
+            "1 ? 2",
+            6,
+            "`:` and the value otherwise is missing at the end",
+        ),
+        (
+            "1 if 2",
+            7,
+            "`else` and the value otherwise is missing at the end",
+        ),
         ("pow(1)", 1, "`pow` takes 2 arguments"),
         ("abs(1, 2)", 1, "`abs` takes 1 argument"),
         (
@@ -288,7 +387,10 @@ fn a_syntax_error_says_where_and_what() {
         ),
     ];
     for (text, column, message) in rows {
-        let syntax = Syntax { column, message: message.to_string() };
+        let syntax = Syntax {
+            column,
+            message: message.to_string(),
+        };
         assert_eq!(Expression::parse(text), Err(syntax), "{text}");
     }
 }
@@ -297,8 +399,21 @@ fn a_syntax_error_says_where_and_what() {
 fn what_is_too_deep_or_too_long_is_refused_and_what_is_merely_wide_is_not() {
     let refused = |text: String| Expression::parse(&text).unwrap_err().message;
     assert!(refused("(".repeat(100_000)).contains("longer than"));
-    for opening in ["(", "-", "not ", "!", "abs(", "1+(", "1?", "2**", "1 if 1 else "] {
-        assert!(refused(opening.repeat(LONGEST / opening.len())).contains("nested deeper"), "{opening}");
+    for opening in [
+        "(",
+        "-",
+        "not ",
+        "!",
+        "abs(",
+        "1+(",
+        "1?",
+        "2**",
+        "1 if 1 else ",
+    ] {
+        assert!(
+            refused(opening.repeat(LONGEST / opening.len())).contains("nested deeper"),
+            "{opening}"
+        );
     }
     assert!(refused("1+".repeat(2000) + "1").contains("nested deeper"));
     assert_eq!(value(&("(".repeat(90) + "1" + &")".repeat(90))), "1");
@@ -311,9 +426,16 @@ fn what_is_too_deep_or_too_long_is_refused_and_what_is_merely_wide_is_not() {
 fn the_names_of_an_expression_are_told_and_bare_words_apart() {
     let text = "host.memory.avail > 3 and gpu in host.groups and host.os eq linux or zero";
     let expression = parse(text);
-    assert_eq!(Vec::from_iter(expression.names()), ["host.groups", "host.memory.avail", "host.os", "zero"]);
+    assert_eq!(
+        Vec::from_iter(expression.names()),
+        ["host.groups", "host.memory.avail", "host.os", "zero"]
+    );
     assert_eq!(Vec::from_iter(expression.words()), ["gpu", "linux"]);
-    assert_eq!(value("4 == ncpus"), "true", "a word that the scope knows is a name");
+    assert_eq!(
+        value("4 == ncpus"),
+        "true",
+        "a word that the scope knows is a name"
+    );
 }
 
 #[test]
@@ -339,8 +461,16 @@ fn an_expression_is_shown_in_one_form_and_stored_as_typed() {
     }
     let stored = serde_json::to_string(&parse("a  and b")).unwrap();
     assert_eq!(stored, r#""a  and b""#);
-    assert_eq!(serde_json::from_str::<Expression>(&stored).unwrap().text(), "a  and b");
-    assert!(serde_json::from_str::<Expression>(r#""a and""#).unwrap_err().to_string().contains("column 6"));
+    assert_eq!(
+        serde_json::from_str::<Expression>(&stored).unwrap().text(),
+        "a  and b"
+    );
+    assert!(
+        serde_json::from_str::<Expression>(r#""a and""#)
+            .unwrap_err()
+            .to_string()
+            .contains("column 6")
+    );
 }
 
 /// Texts of expressions, nested a few levels.
@@ -354,19 +484,27 @@ fn expressions() -> BoxedStrategy<String> {
         Just("true".to_string()),
     ];
     let signs = vec![
-        "+", "-", "*", "/", "%", "**", "^", "&", "|", "<<", ">>", "==", "!=", "<", ">=", " in ", " has ", " min ",
-        " max ", " and ", "||",
+        "+", "-", "*", "/", "%", "**", "^", "&", "|", "<<", ">>", "==", "!=", "<", ">=", " in ",
+        " has ", " min ", " max ", " and ", "||",
     ];
     leaf.prop_recursive(5, 40, 3, move |inner| {
-        let binary = (inner.clone(), prop::sample::select(signs.clone()), inner.clone());
+        let binary = (
+            inner.clone(),
+            prop::sample::select(signs.clone()),
+            inner.clone(),
+        );
         prop_oneof![
-            binary.clone().prop_map(|(left, sign, right)| format!("{left}{sign}{right}")),
+            binary
+                .clone()
+                .prop_map(|(left, sign, right)| format!("{left}{sign}{right}")),
             binary.prop_map(|(left, sign, right)| format!("({left}){sign}({right})")),
             inner.clone().prop_map(|inner| format!("-{inner}")),
             inner.clone().prop_map(|inner| format!("!({inner})")),
             inner.clone().prop_map(|inner| format!("not {inner}")),
-            (inner.clone(), inner.clone(), inner.clone()).prop_map(|(a, b, c)| format!("{a} ? {b} : {c}")),
-            (inner.clone(), inner.clone(), inner.clone()).prop_map(|(a, b, c)| format!("({a} if {b} else {c})")),
+            (inner.clone(), inner.clone(), inner.clone())
+                .prop_map(|(a, b, c)| format!("{a} ? {b} : {c}")),
+            (inner.clone(), inner.clone(), inner.clone())
+                .prop_map(|(a, b, c)| format!("({a} if {b} else {c})")),
             (inner.clone(), inner).prop_map(|(a, b)| format!("max({a}, {b})")),
         ]
     })

@@ -43,7 +43,10 @@ type Cut<'t> = (usize, Token<'t>);
 impl<'t> Tokens<'t> {
     /// The tokens of `text`.
     pub fn new(text: &'t str) -> Tokens<'t> {
-        Tokens { rest: text, column: 1 }
+        Tokens {
+            rest: text,
+            column: 1,
+        }
     }
 
     /// The next token, which is [`Token::End`] for ever after the last.
@@ -53,7 +56,11 @@ impl<'t> Tokens<'t> {
         let column = self.column;
         let (length, token) = cut(self.rest).map_err(|message| Syntax { column, message })?;
         let text = self.advance(length);
-        Ok(Placed { token, column, text })
+        Ok(Placed {
+            token,
+            column,
+            text,
+        })
     }
 
     fn advance(&mut self, length: usize) -> &'t str {
@@ -70,31 +77,41 @@ fn cut(text: &str) -> Result<Cut<'_>, String> {
         Some('"' | '\'') => quoted(text).map(|inner| (inner.len() + 2, Token::Text(inner))),
         Some('0'..='9' | '.') => number(text),
         Some(first) if begins_name(first) => name(text),
-        Some(first) => symbol(text).ok_or_else(|| format!("`{first}` means nothing here; put text in quotes")),
+        Some(first) => {
+            symbol(text).ok_or_else(|| format!("`{first}` means nothing here; put text in quotes"))
+        }
     }
 }
 
 fn symbol(text: &str) -> Option<Cut<'_>> {
-    let (spelling, sign) = SYMBOLS.iter().find(|(spelling, _)| text.starts_with(spelling))?;
+    let (spelling, sign) = SYMBOLS
+        .iter()
+        .find(|(spelling, _)| text.starts_with(spelling))?;
     Some((spelling.len(), Token::Sign(*sign)))
 }
 
 /// What stands between the quote that `text` begins with and the next such quote.
 fn quoted(text: &str) -> Result<&str, String> {
     let (quote, inner) = text.split_at(1);
-    let end = inner.find(quote).ok_or_else(|| format!("no {quote} ends the text that begins here"))?;
+    let end = inner
+        .find(quote)
+        .ok_or_else(|| format!("no {quote} ends the text that begins here"))?;
     Ok(&inner[..end])
 }
 
 fn number(text: &str) -> Result<Cut<'_>, String> {
     let length = number_length(text);
-    let tail = text[length..].find(|c: char| !continues_name(c) && c != '.').unwrap_or(text.len() - length);
+    let tail = text[length..]
+        .find(|c: char| !continues_name(c) && c != '.')
+        .unwrap_or(text.len() - length);
     if tail > 0 {
         return Err(no_number(&text[..length + tail]));
     }
     let read: Option<f64> = text[..length].parse().ok();
     let value = read.filter(|value| value.is_finite());
-    value.map(|value| (length, Token::Number(value))).ok_or_else(|| no_number(&text[..length]))
+    value
+        .map(|value| (length, Token::Number(value)))
+        .ok_or_else(|| no_number(&text[..length]))
 }
 
 /// The length of `12`, `.5`, `1.5` or `2e-3` at the beginning of `text`.
@@ -118,7 +135,9 @@ fn no_number(text: &str) -> String {
     match Size::parse(text).filter(|_| !unit.is_empty()) {
         Some(size) => {
             let megabytes = size.bytes() as f64 / f64::from(1 << 20);
-            format!("`{text}` has a unit, and numbers here have none; memory counts in MB: {megabytes}")
+            format!(
+                "`{text}` has a unit, and numbers here have none; memory counts in MB: {megabytes}"
+            )
         }
         None => format!("`{text}` is no number; put text in quotes"),
     }
@@ -164,13 +183,18 @@ fn quoted_part(text: &str) -> Result<&str, String> {
     }
     let inner = quoted(text)?;
     let is_part = !inner.is_empty() && !inner.contains('.');
-    is_part.then_some(inner).ok_or_else(|| "a quoted part of a name is neither empty nor has it dots".to_string())
+    is_part
+        .then_some(inner)
+        .ok_or_else(|| "a quoted part of a name is neither empty nor has it dots".to_string())
 }
 
 fn word(text: &str) -> Option<Token<'_>> {
     match text {
         "true" => Some(Token::Boolean(true)),
         "false" => Some(Token::Boolean(false)),
-        _ => WORDS.iter().find(|(spelling, _)| *spelling == text).map(|(_, sign)| Token::Sign(*sign)),
+        _ => WORDS
+            .iter()
+            .find(|(spelling, _)| *spelling == text)
+            .map(|(_, sign)| Token::Sign(*sign)),
     }
 }

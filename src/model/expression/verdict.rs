@@ -56,7 +56,10 @@ pub struct Refusal {
 impl Refusal {
     /// The refusal as said of one host: `host.memory.total>=32000 false on n1 (16000)`.
     pub fn on<'r>(&'r self, host: &'r str) -> On<'r> {
-        On { refusal: self, host }
+        On {
+            refusal: self,
+            host,
+        }
     }
 
     /// `false`, `undefined` or `faulty`.
@@ -78,7 +81,10 @@ impl Refusal {
             [_] if self.answer == Answer::Undefined => Ok(()),
             [(_, value)] => write!(f, " ({value})"),
             several => {
-                let pairs: Vec<String> = several.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+                let pairs: Vec<String> = several
+                    .iter()
+                    .map(|(name, value)| format!("{name}: {value}"))
+                    .collect();
                 write!(f, " ({})", pairs.join(", "))
             }
         }
@@ -101,7 +107,13 @@ pub struct On<'r> {
 
 impl fmt::Display for On<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{} {} on {}", self.refusal.clause, self.refusal.outcome(), self.host)?;
+        write!(
+            f,
+            "{} {} on {}",
+            self.refusal.clause,
+            self.refusal.outcome(),
+            self.host
+        )?;
         self.refusal.show_found(f)
     }
 }
@@ -112,7 +124,11 @@ pub(super) fn judge(root: &Node, scope: &dyn Scope) -> Verdict {
         None => Verdict::Met,
         Some(answer) => {
             let (clause, answer) = clause(root, answer, scope);
-            Verdict::Refused(Refusal { clause: clause.to_string(), answer, found: found(clause, scope) })
+            Verdict::Refused(Refusal {
+                clause: clause.to_string(),
+                answer,
+                found: found(clause, scope),
+            })
         }
     }
 }
@@ -127,10 +143,13 @@ fn answer(node: &Node, scope: &dyn Scope) -> Option<Answer> {
     }
 }
 
-/// The first of the parts joined by `and` that comes to what the whole comes to, if it has such parts.
+/// The first of the parts joined by `and` that comes to what the whole comes to, if it has such
+/// parts.
 fn clause<'n>(node: &'n Node, whole: Answer, scope: &dyn Scope) -> (&'n Node, Answer) {
     if let Node::All(parts) = node {
-        let guilty = parts.iter().find(|part| answer(part, scope).as_ref() == Some(&whole));
+        let guilty = parts
+            .iter()
+            .find(|part| answer(part, scope).as_ref() == Some(&whole));
         return (guilty.unwrap_or(node), whole);
     }
     (node, whole)
@@ -149,5 +168,8 @@ fn found(clause: &Node, scope: &dyn Scope) -> Vec<(String, String)> {
         }
     });
     let shown = |name: &str| scope.value(name).unwrap_or(Value::Undefined).to_string();
-    names.into_iter().map(|name| (name.to_string(), shown(name))).collect()
+    names
+        .into_iter()
+        .map(|name| (name.to_string(), shown(name)))
+        .collect()
 }

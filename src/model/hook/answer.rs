@@ -1,4 +1,5 @@
-//! What a hook says: with nothing it accepts, with a JSON object it refuses or has things otherwise.
+//! What a hook says: with nothing it accepts, with a JSON object it refuses or has things
+//! otherwise.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,7 +20,8 @@ pub struct Said {
 /// What a hook wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It may happen, with these attributes changed: `Resource_List.walltime` to `1:00:00`; None unsets.
+    /// It may happen, with these attributes changed: `Resource_List.walltime` to `1:00:00`; None
+    /// unsets.
     Accept(Vec<(String, Option<String>)>),
     /// It may not, and why.
     Reject(String),
@@ -46,21 +48,44 @@ impl Answer {
         if said.text.trim().is_empty() {
             return Ok(Answer::Accept(Vec::new()));
         }
-        let words: Words =
-            serde_json::from_str(&said.text).map_err(|error| format!("what it says is no answer: {error}"))?;
+        let words: Words = serde_json::from_str(&said.text)
+            .map_err(|error| format!("what it says is no answer: {error}"))?;
         match words {
-            Words { reject: Some(why), accept: None | Some(false), .. } => Ok(Answer::Reject(message(&why))),
-            Words { reject: None, accept: Some(false), .. } => Ok(Answer::Reject(message(""))),
-            Words { reject: Some(_), .. } => Err("it accepts and rejects at once".to_string()),
-            Words { set, .. } => set.into_iter().map(setting).collect::<Result<_, _>>().map(Answer::Accept),
+            Words {
+                reject: Some(why),
+                accept: None | Some(false),
+                ..
+            } => Ok(Answer::Reject(message(&why))),
+            Words {
+                reject: None,
+                accept: Some(false),
+                ..
+            } => Ok(Answer::Reject(message(""))),
+            Words {
+                reject: Some(_), ..
+            } => Err("it accepts and rejects at once".to_string()),
+            Words { set, .. } => set
+                .into_iter()
+                .map(setting)
+                .collect::<Result<_, _>>()
+                .map(Answer::Accept),
         }
     }
 }
 
 /// One line that can be shown to anybody.
 fn message(why: &str) -> String {
-    let line: String = why.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
-    if line.is_empty() { "refused by a hook of the site".to_string() } else { line }
+    let line: String = why
+        .trim()
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(LONGEST)
+        .collect();
+    if line.is_empty() {
+        "refused by a hook of the site".to_string()
+    } else {
+        line
+    }
 }
 
 fn setting((name, value): (String, Value)) -> Result<(String, Option<String>), String> {
@@ -69,7 +94,9 @@ fn setting((name, value): (String, Value)) -> Result<(String, Option<String>), S
         Value::String(text) => Some(text),
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(is_set) => Some(if is_set { "True" } else { "False" }.to_string()),
-        Value::Array(_) | Value::Object(_) => return Err(format!("`{name}` is set to no plain value")),
+        Value::Array(_) | Value::Object(_) => {
+            return Err(format!("`{name}` is set to no plain value"));
+        }
     };
     Ok((name, text))
 }
@@ -79,22 +106,42 @@ mod tests {
     use super::*;
 
     fn read(status: Option<i32>, text: &str) -> Result<Answer, String> {
-        Answer::read(&Said { status, text: text.to_string() })
+        Answer::read(&Said {
+            status,
+            text: text.to_string(),
+        })
     }
 
     #[test]
     fn silence_accepts_and_json_says_more() {
         let accept = |set: &[(&str, Option<&str>)]| {
-            Ok(Answer::Accept(set.iter().map(|(k, v)| (k.to_string(), v.map(String::from))).collect()))
+            Ok(Answer::Accept(
+                set.iter()
+                    .map(|(k, v)| (k.to_string(), v.map(String::from)))
+                    .collect(),
+            ))
         };
         assert_eq!(read(Some(0), " \n"), accept(&[]));
         assert_eq!(read(Some(0), r#"{"accept": true}"#), accept(&[]));
         assert_eq!(
-            read(Some(0), r#"{"set": {"queue": "short", "Priority": 5, "project": null}}"#),
-            accept(&[("Priority", Some("5")), ("project", None), ("queue", Some("short"))])
+            read(
+                Some(0),
+                r#"{"set": {"queue": "short", "Priority": 5, "project": null}}"#
+            ),
+            accept(&[
+                ("Priority", Some("5")),
+                ("project", None),
+                ("queue", Some("short"))
+            ])
         );
-        assert_eq!(read(Some(0), r#"{"reject": "no\nsuch account"}"#), Ok(Answer::Reject("no such account".into())));
-        assert_eq!(read(Some(0), r#"{"accept": false}"#), Ok(Answer::Reject("refused by a hook of the site".into())));
+        assert_eq!(
+            read(Some(0), r#"{"reject": "no\nsuch account"}"#),
+            Ok(Answer::Reject("no such account".into()))
+        );
+        assert_eq!(
+            read(Some(0), r#"{"accept": false}"#),
+            Ok(Answer::Reject("refused by a hook of the site".into()))
+        );
     }
 
     #[test]

@@ -18,7 +18,11 @@ pub struct Scripts {
 
 impl Default for Scripts {
     fn default() -> Scripts {
-        Scripts { prologue: None, epilogue: None, timeout: Span::seconds(30) }
+        Scripts {
+            prologue: None,
+            epilogue: None,
+            timeout: Span::seconds(30),
+        }
     }
 }
 
@@ -37,14 +41,22 @@ pub struct Rites {
 
 /// The hooks that are asked around a job on its node.
 pub fn around_a_job(hooks: &[Hook]) -> Vec<Hook> {
-    let is_around = |occasion: &Occasion| occasion.is_on_nodes() && *occasion != Occasion::ExechostPeriodic;
-    hooks.iter().filter(|hook| hook.is_enabled && hook.occasions.iter().any(is_around)).cloned().collect()
+    let is_around =
+        |occasion: &Occasion| occasion.is_on_nodes() && *occasion != Occasion::ExechostPeriodic;
+    hooks
+        .iter()
+        .filter(|hook| hook.is_enabled && hook.occasions.iter().any(is_around))
+        .cloned()
+        .collect()
 }
 
 /// How long a job's start may take the longer because of them.
 pub fn delay(hooks: &[Hook], scripts: &Scripts) -> Span {
     let before = [Occasion::ExecjobBegin, Occasion::ExecjobPrologue];
-    let asked = before.iter().flat_map(|occasion| asked(hooks, *occasion)).map(|hook| hook.alarm.0);
+    let asked = before
+        .iter()
+        .flat_map(|occasion| asked(hooks, *occasion))
+        .map(|hook| hook.alarm.0);
     let script = scripts.prologue.as_ref().map_or(0, |_| scripts.timeout.0);
     Span(asked.fold(script, i64::saturating_add))
 }
@@ -75,7 +87,10 @@ mod tests {
             hook(Occasion::ExechostPeriodic, true),
         ];
         assert_eq!(around_a_job(&hooks), [hooks[1].clone(), hooks[3].clone()]);
-        let scripts = Scripts { prologue: Some("/p".into()), ..Scripts::default() };
+        let scripts = Scripts {
+            prologue: Some("/p".into()),
+            ..Scripts::default()
+        };
         assert_eq!(delay(&hooks, &scripts), Span::seconds(35));
         assert_eq!(delay(&hooks, &Scripts::default()), Span::seconds(5));
     }

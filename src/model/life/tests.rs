@@ -7,18 +7,36 @@ use crate::sched::fixture::{self, cluster};
 /// A job that has been started for the `attempt`th time, at that many hours.
 fn started(job: &mut Job, attempt: Attempt) -> Moment {
     let moment = fixture::moment(3600 * i64::from(attempt));
-    job.apply(&Event::Started { attempt, shares: Vec::new(), score: None, extra: false }, moment);
+    job.apply(
+        &Event::Started {
+            attempt,
+            shares: Vec::new(),
+            score: None,
+            extra: false,
+        },
+        moment,
+    );
     moment
 }
 
 fn ended(job: &mut Job, attempt: Attempt, how: How, sent: Option<i32>, moment: Moment) {
-    let outcome = Outcome { how, sent, used: Default::default(), notes: Vec::new(), unfit: None, on_its_own: false };
+    let outcome = Outcome {
+        how,
+        sent,
+        used: Default::default(),
+        notes: Vec::new(),
+        unfit: None,
+        on_its_own: false,
+    };
     job.apply(&Event::Ended { attempt, outcome }, moment);
 }
 
 fn queued() -> Job {
     let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
-    job.spec = std::sync::Arc::new(crate::model::job::Spec { rerunnable: true, ..(*job.spec).clone() });
+    job.spec = std::sync::Arc::new(crate::model::job::Spec {
+        rerunnable: true,
+        ..(*job.spec).clone()
+    });
     job.apply(&Event::Submitted, fixture::moment(0));
     job
 }
@@ -28,13 +46,25 @@ fn a_start_that_a_hook_refuses_is_put_off_as_often_as_it_is_and_never_holds_the_
     let mut job = queued();
     for round in 1..=30 {
         let moment = fixture::moment(round * 1000);
-        job.apply(&Event::StartRefused { hook: "h".into(), why: "no".into() }, moment);
-        let wait = job.life.not_before.map_or(0, |until| until.since(moment.now).0 / 1000);
+        job.apply(
+            &Event::StartRefused {
+                hook: "h".into(),
+                why: "no".into(),
+            },
+            moment,
+        );
+        let wait = job
+            .life
+            .not_before
+            .map_or(0, |until| until.since(moment.now).0 / 1000);
         assert!((60..=61).contains(&wait), "{round}: {wait}");
         assert_eq!((job.life.state, job.life.failed_starts), (State::Queued, 0));
     }
     started(&mut job, 1);
-    assert_eq!((job.life.state, job.life.not_before), (State::Running, None));
+    assert_eq!(
+        (job.life.state, job.life.not_before),
+        (State::Running, None)
+    );
 }
 
 #[test]
@@ -44,8 +74,18 @@ fn a_job_lost_with_its_node_is_run_again_at_once_but_only_the_first_time() {
     ended(&mut job, 1, How::ShepherdLost, None, moment);
     assert_eq!((job.life.state, job.life.not_before), (State::Queued, None));
     let moment = started(&mut job, 2);
-    job.apply(&Event::Vanished { attempt: 2, why: String::new() }, moment);
-    assert!(job.life.not_before.is_some_and(|until| until.since(moment.now) >= Span::seconds(60)));
+    job.apply(
+        &Event::Vanished {
+            attempt: 2,
+            why: String::new(),
+        },
+        moment,
+    );
+    assert!(
+        job.life
+            .not_before
+            .is_some_and(|until| until.since(moment.now) >= Span::seconds(60))
+    );
 }
 
 #[test]
@@ -53,8 +93,17 @@ fn a_start_in_limbo_is_made_anew_only_by_its_nodes_word() {
     let limbo = || {
         let mut job = queued();
         let moment = started(&mut job, 1);
-        job.apply(&Event::StartTimedOut { attempt: 1, after: Span(1) }, moment);
-        assert_eq!((job.life.state, job.life.want.clone()), (State::Running, Want::Anew));
+        job.apply(
+            &Event::StartTimedOut {
+                attempt: 1,
+                after: Span(1),
+            },
+            moment,
+        );
+        assert_eq!(
+            (job.life.state, job.life.want.clone()),
+            (State::Running, Want::Anew)
+        );
         (job, moment)
     };
     for (how, sent, state) in [
@@ -67,15 +116,29 @@ fn a_start_in_limbo_is_made_anew_only_by_its_nodes_word() {
         assert_eq!(job.life.state, state, "{how:?}");
     }
     let (mut job, moment) = limbo();
-    job.spec = std::sync::Arc::new(crate::model::job::Spec { rerunnable: false, ..(*job.spec).clone() });
+    job.spec = std::sync::Arc::new(crate::model::job::Spec {
+        rerunnable: false,
+        ..(*job.spec).clone()
+    });
     ended(&mut job, 1, How::Signaled(15), Some(15), moment);
-    assert_eq!(job.life.exit.map(|exit| exit.status), Some(LOST), "it may have begun");
+    assert_eq!(
+        job.life.exit.map(|exit| exit.status),
+        Some(LOST),
+        "it may have begun"
+    );
 }
 
 #[test]
 fn an_end_before_the_order_to_end_is_kept() {
-    let orders =
-        [Event::DeleteWanted { by: "ann@head".into(), force: false }, Event::RerunWanted { by: "ann@head".into() }];
+    let orders = [
+        Event::DeleteWanted {
+            by: "ann@head".into(),
+            force: false,
+        },
+        Event::RerunWanted {
+            by: "ann@head".into(),
+        },
+    ];
     for (order, on_its_own, how, exit) in [
         (&orders[0], true, How::Exited(0), Some((0, false))),
         (&orders[0], true, How::Exited(3), Some((3, false))),
@@ -88,8 +151,21 @@ fn an_end_before_the_order_to_end_is_kept() {
         let moment = started(&mut job, 1);
         job.apply(order, moment);
         let (sent, used) = (None, Default::default());
-        let outcome = Outcome { how, sent, used, notes: Vec::new(), unfit: None, on_its_own };
-        job.apply(&Event::Ended { attempt: 1, outcome: outcome.clone() }, moment);
+        let outcome = Outcome {
+            how,
+            sent,
+            used,
+            notes: Vec::new(),
+            unfit: None,
+            on_its_own,
+        };
+        job.apply(
+            &Event::Ended {
+                attempt: 1,
+                outcome: outcome.clone(),
+            },
+            moment,
+        );
         let found = job.life.exit.map(|exit| (exit.status, exit.deleted));
         assert_eq!(found, exit, "{order:?} {outcome:?}");
     }
@@ -99,7 +175,20 @@ fn an_end_before_the_order_to_end_is_kept() {
 fn a_start_that_is_confirmed_in_time_is_not_given_up() {
     let mut job = queued();
     let moment = started(&mut job, 1);
-    job.apply(&Event::Launched { attempt: 1, session: 7, boot: String::new() }, moment);
-    job.apply(&Event::StartTimedOut { attempt: 1, after: Span(1) }, moment);
+    job.apply(
+        &Event::Launched {
+            attempt: 1,
+            session: 7,
+            boot: String::new(),
+        },
+        moment,
+    );
+    job.apply(
+        &Event::StartTimedOut {
+            attempt: 1,
+            after: Span(1),
+        },
+        moment,
+    );
     assert_eq!(job.life.want, Want::Run);
 }

@@ -1,11 +1,11 @@
-//! Which limits can concern somebody, found by name: where hundreds are named, nearly all limits are for
-//! somebody else.
+//! Which limits can concern somebody, found by name: where hundreds are named, nearly all limits
+//! are for somebody else.
 
 use super::{Limits, Scope, Selector, Stage, Subject};
 use std::collections::BTreeMap;
 
-/// By place among [`Scope::selectors`], the credentials by which a limit is found, those that tell most people
-/// apart first.
+/// By place among [`Scope::selectors`], the credentials by which a limit is found, those that tell
+/// most people apart first.
 const TELLING: [usize; 6] = [1, 3, 4, 2, 5, 0];
 
 /// The limits on a stage, by place among all, each under one of the names it names.
@@ -20,9 +20,17 @@ impl Directory {
     /// That of the limits on a stage.
     pub fn new(limits: &Limits, stage: Stage) -> Directory {
         let mut directory = Directory::default();
-        for (place, limit) in limits.all.iter().enumerate().filter(|(_, limit)| limit.stage == stage) {
+        for (place, limit) in limits
+            .all
+            .iter()
+            .enumerate()
+            .filter(|(_, limit)| limit.stage == stage)
+        {
             match name(&limit.scope) {
-                Some((kind, name)) => directory.named[kind].entry(name.clone()).or_default().push(place),
+                Some((kind, name)) => directory.named[kind]
+                    .entry(name.clone())
+                    .or_default()
+                    .push(place),
                 None => directory.open.push(place),
             }
         }
@@ -32,7 +40,12 @@ impl Directory {
     /// Those that can concern a subject, in their order; not all of them do.
     pub(super) fn of(&self, subject: &Subject) -> Vec<usize> {
         let under = |(kind, names): (&BTreeMap<String, Vec<usize>>, &Vec<String>)| {
-            names.iter().filter_map(|name| kind.get(name)).flatten().copied().collect::<Vec<_>>()
+            names
+                .iter()
+                .filter_map(|name| kind.get(name))
+                .flatten()
+                .copied()
+                .collect::<Vec<_>>()
         };
         let named = self.named.iter().zip(&subject.names).flat_map(under);
         let mut found: Vec<usize> = self.open.iter().copied().chain(named).collect();

@@ -35,7 +35,10 @@ pub struct Entry {
 impl Whom {
     /// The scope: this, in a queue or in all.
     pub fn scope(&self, queue: &Selector) -> Scope {
-        let scope = Scope { queue: queue.clone(), ..Scope::default() };
+        let scope = Scope {
+            queue: queue.clone(),
+            ..Scope::default()
+        };
         match self.clone() {
             Whom::User(user) => Scope { user, ..scope },
             Whom::Group(group) => Scope { group, ..scope },
@@ -44,10 +47,17 @@ impl Whom {
         }
     }
 
-    /// Whom a scope is for, if PBS's language can say it: one credential at most, beside the queue, and by no
-    /// name in which there are quotes.
+    /// Whom a scope is for, if PBS's language can say it: one credential at most, beside the queue,
+    /// and by no name in which there are quotes.
     pub fn of(scope: &Scope) -> Option<Whom> {
-        let Scope { user, group, project, account, qos, .. } = scope;
+        let Scope {
+            user,
+            group,
+            project,
+            account,
+            qos,
+            ..
+        } = scope;
         let all = Selector::All;
         let is_odd = |whose: &&Selector| matches!(whose, Selector::Named(name) if name.contains(|c: char| c == '"' || c.is_control()));
         if *account != all || *qos != all || [user, group, project].iter().any(is_odd) {
@@ -104,15 +114,20 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Reads entries, separated by commas; blanks count nothing but in quotes, where every sign is plain. None for
-/// what is malformed, or names somebody twice.
+/// Reads entries, separated by commas; blanks count nothing but in quotes, where every sign is
+/// plain. None for what is malformed, or names somebody twice.
 pub fn parse(text: &str) -> Option<Vec<Entry>> {
     let letters = letters(text)?;
     let mut ones: Vec<&[Letter]> = letters.split(|letter| *letter == sign(']')).collect();
-    ones.pop().filter(|rest| rest.is_empty() && !ones.is_empty())?;
+    ones.pop()
+        .filter(|rest| rest.is_empty() && !ones.is_empty())?;
     let (mut entries, mut known) = (Vec::new(), BTreeSet::new());
     for (place, one) in ones.into_iter().enumerate() {
-        let one = if place == 0 { one } else { one.strip_prefix(&[sign(',')])? };
+        let one = if place == 0 {
+            one
+        } else {
+            one.strip_prefix(&[sign(',')])?
+        };
         let entry = entry(one.strip_prefix(&[sign('[')])?)?;
         if !known.insert(entry.whom.clone()) {
             return None;
@@ -146,23 +161,38 @@ fn entry(letters: &[Letter]) -> Option<Entry> {
     let equals = letters.iter().rposition(|letter| *letter == sign('='))?;
     let colon = letters.iter().position(|letter| *letter == sign(':'))?;
     let plain = |part: &[Letter]| {
-        let is_plain = !part.is_empty() && !part.iter().any(|letter| ['[', ',', '='].map(sign).contains(letter));
+        let is_plain = !part.is_empty()
+            && !part
+                .iter()
+                .any(|letter| ['[', ',', '='].map(sign).contains(letter));
         is_plain.then(|| part.iter().map(|(c, _)| *c).collect::<String>())
     };
-    let (kind, name) = (plain(letters.get(..colon)?)?, plain(letters.get(colon + 1..equals)?)?);
-    Some(Entry { whom: Whom::read(&kind, &name)?, amount: plain(&letters[equals + 1..])? })
+    let (kind, name) = (
+        plain(letters.get(..colon)?)?,
+        plain(letters.get(colon + 1..equals)?)?,
+    );
+    Some(Entry {
+        whom: Whom::read(&kind, &name)?,
+        amount: plain(&letters[equals + 1..])?,
+    })
 }
 
 /// As text that [`parse`] reads.
 pub fn written(entries: &[Entry]) -> String {
-    entries.iter().map(Entry::to_string).collect::<Vec<_>>().join(",")
+    entries
+        .iter()
+        .map(Entry::to_string)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// `+=`: entries besides, or in the place of those for the same.
 pub fn with(entries: &[Entry], more: &[Entry]) -> Vec<Entry> {
     let mut all = entries.to_vec();
-    let mut places: BTreeMap<Whom, usize> =
-        (0..).zip(entries).map(|(place, entry)| (entry.whom.clone(), place)).collect();
+    let mut places: BTreeMap<Whom, usize> = (0..)
+        .zip(entries)
+        .map(|(place, entry)| (entry.whom.clone(), place))
+        .collect();
     for entry in more {
         match places.get(&entry.whom) {
             Some(place) => all[*place].amount.clone_from(&entry.amount),
@@ -193,41 +223,91 @@ mod tests {
     fn what_pbs_writes_is_read_and_written_again() {
         let all = "[u:PBS_GENERIC=4],[u:alice=10],[g:phys=20],[p:pool=5],[o:PBS_ALL=100]";
         assert_eq!(told(all).as_deref(), Some(all));
-        assert_eq!(told(" [u:a=1] , [g:\"b\"=2gb]").as_deref(), Some("[u:a=1],[g:b=2gb]"));
+        assert_eq!(
+            told(" [u:a=1] , [g:\"b\"=2gb]").as_deref(),
+            Some("[u:a=1],[g:b=2gb]")
+        );
         for entry in parse(all).unwrap() {
-            assert_eq!(Whom::of(&entry.whom.scope(&Selector::All)), Some(entry.whom.clone()), "{entry}");
+            assert_eq!(
+                Whom::of(&entry.whom.scope(&Selector::All)),
+                Some(entry.whom.clone()),
+                "{entry}"
+            );
         }
     }
 
     #[test]
     fn what_is_malformed_is_refused() {
-        let bad =
-            ["", "4", "[u:a]", "[x:a=1]", "[o:alice=3]", "[o:PBS_GENERIC=1]", "[u:PBS_ALL=1]", "[u:=1]", "[o:=1]"];
-        let more = ["u:a=1", "[u:a=1][u:b=2]", "[u:a=1],[u:a=2]", "[u:a=]", "[u:a=1", "[[u:a=1]]", "[u:a=1],"];
-        assert_eq!(bad.into_iter().chain(more).filter_map(told).collect::<Vec<_>>(), [""; 0]);
+        let bad = [
+            "",
+            "4",
+            "[u:a]",
+            "[x:a=1]",
+            "[o:alice=3]",
+            "[o:PBS_GENERIC=1]",
+            "[u:PBS_ALL=1]",
+            "[u:=1]",
+            "[o:=1]",
+        ];
+        let more = [
+            "u:a=1",
+            "[u:a=1][u:b=2]",
+            "[u:a=1],[u:a=2]",
+            "[u:a=]",
+            "[u:a=1",
+            "[[u:a=1]]",
+            "[u:a=1],",
+        ];
+        assert_eq!(
+            bad.into_iter()
+                .chain(more)
+                .filter_map(told)
+                .collect::<Vec<_>>(),
+            [""; 0]
+        );
     }
 
     #[test]
     fn names_with_blanks_and_signs_stand_in_quotes() {
         let text = "[g:\"domain users\"=4],[u:\"a,b]=\"=2],[p:x;y=1]";
         assert_eq!(told(text).as_deref(), Some(text));
-        assert_eq!(parse(text).unwrap()[0].whom, Whom::Group(Selector::Named("domain users".into())));
+        assert_eq!(
+            parse(text).unwrap()[0].whom,
+            Whom::Group(Selector::Named("domain users".into()))
+        );
         assert_eq!((told("[u:\"a=1]"), told("[u:\"\"=1]")), (None, None));
-        let quoted = Scope { user: Selector::Named("a\"b".into()), ..Scope::default() };
+        let quoted = Scope {
+            user: Selector::Named("a\"b".into()),
+            ..Scope::default()
+        };
         assert_eq!(Whom::of(&quoted), None);
     }
 
     #[test]
     fn entries_are_added_replaced_and_removed() {
-        let [base, more] = ["[u:PBS_GENERIC=4],[u:a=2]", "[u:a=3],[g:x=1]"].map(|text| parse(text).unwrap());
-        assert_eq!(written(&with(&base, &more)), "[u:PBS_GENERIC=4],[u:a=3],[g:x=1]");
+        let [base, more] =
+            ["[u:PBS_GENERIC=4],[u:a=2]", "[u:a=3],[g:x=1]"].map(|text| parse(text).unwrap());
+        assert_eq!(
+            written(&with(&base, &more)),
+            "[u:PBS_GENERIC=4],[u:a=3],[g:x=1]"
+        );
         assert_eq!(written(&without(&base, &more)), "[u:PBS_GENERIC=4]");
     }
 
     #[test]
     fn a_scope_of_two_kinds_cannot_be_written() {
-        let scope = Scope { user: Selector::Each, group: Selector::Each, ..Scope::default() };
+        let scope = Scope {
+            user: Selector::Each,
+            group: Selector::Each,
+            ..Scope::default()
+        };
         assert_eq!(Whom::of(&scope), None);
-        assert_eq!(Whom::of(&Scope { qos: Selector::Each, ..Scope::default() }), None);
+        assert_eq!(
+            Whom::of(&Scope {
+                qos: Selector::Each,
+                ..Scope::default()
+            }),
+            None
+        );
     }
 }

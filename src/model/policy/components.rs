@@ -1,7 +1,8 @@
 //! `[order.components]`: what a job is worth as a sum of components, each a sum of its own (M11).
 //!
-//! In each of the sums something counts by a weight, and up to a cap: a job that has been waiting for 40
-//! minutes has 40 `queue_time`, which is all of its `service`, which is all that it is worth by default.
+//! In each of the sums something counts by a weight, and up to a cap: a job that has been waiting
+//! for 40 minutes has 40 `queue_time`, which is all of its `service`, which is all that it is worth
+//! by default.
 
 use crate::model::account::Target;
 use crate::model::time::Span;
@@ -30,7 +31,11 @@ impl Count {
 
     /// What a value adds to the sum. What does not count adds nothing, whatever its value.
     pub fn product(self, value: f64) -> f64 {
-        if self.weight == 0.0 { 0.0 } else { self.weight * self.capped(value) }
+        if self.weight == 0.0 {
+            0.0
+        } else {
+            self.weight * self.capped(value)
+        }
     }
 }
 
@@ -88,8 +93,14 @@ impl Component {
     /// Counts once as a whole; of its parts only the wait counts.
     pub fn of(kind: Kind) -> Component {
         let waits = |name: &str| kind == Kind::Service && name == "queue_time";
-        let parts = kind.parts().iter().map(|name| Count::of(if waits(name) { 1.0 } else { 0.0 }));
-        Component { whole: Count::of(1.0), parts: parts.collect() }
+        let parts = kind
+            .parts()
+            .iter()
+            .map(|name| Count::of(if waits(name) { 1.0 } else { 0.0 }));
+        Component {
+            whole: Count::of(1.0),
+            parts: parts.collect(),
+        }
     }
 
     /// What it comes to, of what there is of each part: `weight * min(cap, sum of the parts)`.
@@ -99,7 +110,11 @@ impl Component {
 
     /// What its parts come to, before its own weight and cap.
     pub fn sum(&self, parts: &[f64]) -> f64 {
-        self.parts.iter().zip(parts).map(|(count, value)| count.product(*value)).sum()
+        self.parts
+            .iter()
+            .zip(parts)
+            .map(|(count, value)| count.product(*value))
+            .sum()
     }
 
     /// Whether anything of it counts.
@@ -132,7 +147,9 @@ impl Priorities {
 
     /// What a table says of a name.
     pub fn in_table(table: &BTreeMap<String, f64>, name: Option<&str>) -> Option<f64> {
-        name.and_then(|name| table.get(name)).or_else(|| table.get(Priorities::OTHERS)).copied()
+        name.and_then(|name| table.get(name))
+            .or_else(|| table.get(Priorities::OTHERS))
+            .copied()
     }
 }
 
@@ -166,7 +183,10 @@ pub struct Components {
 impl Default for Components {
     fn default() -> Components {
         Components {
-            all: Kind::ALL.iter().map(|&(_, kind)| (kind, Component::of(kind))).collect(),
+            all: Kind::ALL
+                .iter()
+                .map(|&(_, kind)| (kind, Component::of(kind)))
+                .collect(),
             priorities: Priorities::default(),
             users: BTreeMap::new(),
             goals: BTreeMap::new(),
@@ -185,16 +205,25 @@ impl Components {
 
     /// What a component counts for; nothing if it is not there.
     pub fn component(&self, kind: Kind) -> &Component {
-        const NOTHING: &Component = &Component { whole: Count::of(0.0), parts: Vec::new() };
+        const NOTHING: &Component = &Component {
+            whole: Count::of(0.0),
+            parts: Vec::new(),
+        };
         self.all.get(&kind).unwrap_or(NOTHING)
     }
 
     /// Whether the priority of a queue counts as the credential of its jobs.
     pub fn uses_queue_priority(&self, queue: &str) -> bool {
         let credential = self.component(Kind::Credential);
-        let of_queue = Kind::Credential.parts().iter().zip(&credential.parts).find(|(part, _)| **part == "queue");
+        let of_queue = Kind::Credential
+            .parts()
+            .iter()
+            .zip(&credential.parts)
+            .find(|(part, _)| **part == "queue");
         let is_named = Priorities::in_table(&self.priorities.queue, Some(queue)).is_some();
-        credential.whole.weight != 0.0 && of_queue.is_some_and(|(_, count)| count.weight != 0.0) && !is_named
+        credential.whole.weight != 0.0
+            && of_queue.is_some_and(|(_, count)| count.weight != 0.0)
+            && !is_named
     }
 
     /// What a component comes to, of what there is of each of its parts.
@@ -204,15 +233,25 @@ impl Components {
 
     /// A sum as far as a job can be worth it.
     pub fn bounded(&self, sum: f64) -> f64 {
-        let least = if self.enable_negative { f64::MIN } else { Components::LEAST };
+        let least = if self.enable_negative {
+            f64::MIN
+        } else {
+            Components::LEAST
+        };
         // A sum of weights without measure may be no number at all.
-        if sum.is_nan() { least } else { sum.clamp(least, Components::MOST) }
+        if sum.is_nan() {
+            least
+        } else {
+            sum.clamp(least, Components::MOST)
+        }
     }
 
     /// Takes note of the numbers of the groups that have priorities: jobs know theirs by number.
     pub fn number_groups(&mut self, number: impl Fn(&str) -> Option<u32>) {
         let names = self.priorities.group.keys();
-        self.priorities.groups = names.filter_map(|name| Some((number(name)?, name.clone()))).collect();
+        self.priorities.groups = names
+            .filter_map(|name| Some((number(name)?, name.clone())))
+            .collect();
     }
 }
 
@@ -224,29 +263,57 @@ mod tests {
     #[test]
     fn each_sum_has_weights_and_caps() {
         let component = Component {
-            whole: Count { weight: 2.0, cap: Some(50.0) },
-            parts: vec![Count { weight: 3.0, cap: Some(10.0) }, Count::of(1.0), Count::of(0.0)],
+            whole: Count {
+                weight: 2.0,
+                cap: Some(50.0),
+            },
+            parts: vec![
+                Count {
+                    weight: 3.0,
+                    cap: Some(10.0),
+                },
+                Count::of(1.0),
+                Count::of(0.0),
+            ],
         };
         assert_eq!(component.value(&[4.0, 5.0, 6.0]), 34.0);
         assert_eq!(component.value(&[40.0, 5.0, 6.0]), 70.0);
         assert_eq!(component.value(&[40.0, 500.0, f64::INFINITY]), 100.0);
-        assert_eq!(component.value(&[-40.0, 5.0, 6.0]), -230.0, "a cap is no floor");
+        assert_eq!(
+            component.value(&[-40.0, 5.0, 6.0]),
+            -230.0,
+            "a cap is no floor"
+        );
     }
 
     /// M11.
     #[test]
     fn by_default_nothing_counts_but_minutes_of_waiting() {
         let default = Components::default();
-        let values: Vec<f64> = Kind::ALL.iter().map(|&(_, kind)| default.value(kind, &[7.0; 8])).collect();
+        let values: Vec<f64> = Kind::ALL
+            .iter()
+            .map(|&(_, kind)| default.value(kind, &[7.0; 8]))
+            .collect();
         assert_eq!(values, [0.0, 0.0, 0.0, 7.0, 0.0, 0.0]);
-        assert!(default.component(Kind::Service).counts() && !default.component(Kind::Usage).counts());
+        assert!(
+            default.component(Kind::Service).counts() && !default.component(Kind::Usage).counts()
+        );
     }
 
     /// M11.
     #[test]
     fn a_job_is_worth_from_one_to_a_billion_unless_less_is_allowed() {
-        let bounded = |enable_negative, sum| Components { enable_negative, ..Components::default() }.bounded(sum);
-        assert_eq!([-5.0, 0.5, 40.0, 2e9].map(|sum| bounded(false, sum)), [1.0, 1.0, 40.0, 1e9]);
+        let bounded = |enable_negative, sum| {
+            Components {
+                enable_negative,
+                ..Components::default()
+            }
+            .bounded(sum)
+        };
+        assert_eq!(
+            [-5.0, 0.5, 40.0, 2e9].map(|sum| bounded(false, sum)),
+            [1.0, 1.0, 40.0, 1e9]
+        );
         assert_eq!([-5.0, 2e9].map(|sum| bounded(true, sum)), [-5.0, 1e9]);
         assert_eq!(bounded(false, f64::NAN), 1.0);
     }
@@ -255,6 +322,9 @@ mod tests {
     fn who_is_not_named_has_what_others_have() {
         let table = BTreeMap::from([("john".to_string(), 300.0), ("*".to_string(), 5.0)]);
         let of = |name| Priorities::in_table(&table, name);
-        assert_eq!([of(Some("john")), of(Some("paul")), of(None)], [Some(300.0), Some(5.0), Some(5.0)]);
+        assert_eq!(
+            [of(Some("john")), of(Some("paul")), of(None)],
+            [Some(300.0), Some(5.0), Some(5.0)]
+        );
     }
 }

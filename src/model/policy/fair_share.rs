@@ -16,8 +16,8 @@ pub struct FairShare {
     pub ties: Ties,
     /// How `target` measures the distance.
     pub distance: Distance,
-    /// The account below which who asks for none, and is listed by none, has one of their own for as long as there
-    /// are jobs or usage of theirs: `research/ann` (Y25).
+    /// The account below which who asks for none, and is listed by none, has one of their own for
+    /// as long as there are jobs or usage of theirs: `research/ann` (Y25).
     pub default_account: Option<String>,
     /// `[[account]]`, in the order given; empty where every user is on their own.
     pub accounts: Vec<Account>,
@@ -26,13 +26,25 @@ pub struct FairShare {
 impl FairShare {
     /// The account of a job of a user that asks for none: the first that lists the user.
     pub fn account_of(&self, user: &str) -> Option<&str> {
-        let lists = |account: &&Account| account.users.iter().flatten().any(|(listed, _)| listed == user);
-        self.accounts.iter().find(lists).map(|account| account.name.as_str())
+        let lists = |account: &&Account| {
+            account
+                .users
+                .iter()
+                .flatten()
+                .any(|(listed, _)| listed == user)
+        };
+        self.accounts
+            .iter()
+            .find(lists)
+            .map(|account| account.name.as_str())
     }
 
     /// The account that a job of a user gets that asks for none and whose user none lists (Y25).
     pub fn default_for(&self, user: &str) -> Option<String> {
-        let parent = self.default_account.as_deref().filter(|_| self.account_of(user).is_none())?;
+        let parent = self
+            .default_account
+            .as_deref()
+            .filter(|_| self.account_of(user).is_none())?;
         Some(format!("{parent}/{user}"))
     }
 
@@ -40,10 +52,23 @@ impl FairShare {
     pub fn of(preset: Preset) -> FairShare {
         let default = FairShare::default();
         match preset {
-            Preset::Qube | Preset::Ytsaurus => FairShare { method: Method::Off, ..default },
-            Preset::Maui => FairShare { method: Method::Target, ..default },
-            Preset::It4i => FairShare { method: Method::Linear, subject: Subject::Account, ..default },
-            Preset::Flux => FairShare { ties: Ties::Flux, ..default },
+            Preset::Qube | Preset::Ytsaurus => FairShare {
+                method: Method::Off,
+                ..default
+            },
+            Preset::Maui => FairShare {
+                method: Method::Target,
+                ..default
+            },
+            Preset::It4i => FairShare {
+                method: Method::Linear,
+                subject: Subject::Account,
+                ..default
+            },
+            Preset::Flux => FairShare {
+                ties: Ties::Flux,
+                ..default
+            },
             Preset::Hybrid => default,
         }
     }
@@ -107,9 +132,17 @@ mod tests {
     #[test]
     fn who_is_listed_nowhere_has_an_account_below_the_default_one() {
         let users = Some([("bob".to_string(), crate::model::account::Shares::default())].into());
-        let research = Account { name: "research".to_string(), users, ..Account::default() };
+        let research = Account {
+            name: "research".to_string(),
+            users,
+            ..Account::default()
+        };
         let default_account = Some("research".to_string());
-        let policy = FairShare { accounts: vec![research], default_account, ..FairShare::default() };
+        let policy = FairShare {
+            accounts: vec![research],
+            default_account,
+            ..FairShare::default()
+        };
         assert_eq!(policy.default_for("ann").as_deref(), Some("research/ann"));
         assert_eq!(policy.default_for("bob"), None);
     }
@@ -117,13 +150,30 @@ mod tests {
     #[test]
     fn presets_share_as_those_do_whose_names_they_have() {
         let of = |preset| {
-            let FairShare { method, subject, ties, .. } = FairShare::of(preset);
+            let FairShare {
+                method,
+                subject,
+                ties,
+                ..
+            } = FairShare::of(preset);
             (method, subject, ties)
         };
-        assert_eq!(of(Preset::Flux), (Method::Classic, Subject::Member, Ties::Flux));
-        assert_eq!(of(Preset::Hybrid), (Method::Classic, Subject::Member, Ties::Slurm));
-        assert_eq!(of(Preset::It4i), (Method::Linear, Subject::Account, Ties::Slurm));
+        assert_eq!(
+            of(Preset::Flux),
+            (Method::Classic, Subject::Member, Ties::Flux)
+        );
+        assert_eq!(
+            of(Preset::Hybrid),
+            (Method::Classic, Subject::Member, Ties::Slurm)
+        );
+        assert_eq!(
+            of(Preset::It4i),
+            (Method::Linear, Subject::Account, Ties::Slurm)
+        );
         assert_eq!(of(Preset::Maui).0, Method::Target);
-        assert_eq!([Preset::Qube, Preset::Ytsaurus].map(|preset| of(preset).0), [Method::Off; 2]);
+        assert_eq!(
+            [Preset::Qube, Preset::Ytsaurus].map(|preset| of(preset).0),
+            [Method::Off; 2]
+        );
     }
 }

@@ -25,5 +25,9 @@ pub fn heeds_shares(formula: &Expression) -> bool {
 
 /// Whether a formula asks for such a name.
 pub fn asks_for(formula: &Expression, is_sought: impl Fn(&str) -> bool) -> bool {
-    formula.names().into_iter().chain(formula.words()).any(is_sought)
+    formula
+        .names()
+        .into_iter()
+        .chain(formula.words())
+        .any(is_sought)
 }

@@ -104,11 +104,15 @@ impl Precedence {
             Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
             Order::Formula => self.formula.as_ref().is_some_and(formula::heeds_shares),
             Order::Multifactor => self.weights.fair_share != 0.0,
-            Order::Components => self.components.component(components::Kind::FairShare).counts(),
+            Order::Components => self
+                .components
+                .component(components::Kind::FairShare)
+                .counts(),
         }
     }
 
-    /// Whether the priority that an owner gives a job (`-p`) counts, at least among the owner's jobs.
+    /// Whether the priority that an owner gives a job (`-p`) counts, at least among the owner's
+    /// jobs.
     pub fn uses_job_priority(&self) -> bool {
         match self.order {
             Order::Cluster | Order::Priority | Order::Multifactor => true,
@@ -131,7 +135,9 @@ impl Precedence {
     }
 
     fn formula_uses(&self, name: &str) -> bool {
-        self.formula.as_ref().is_some_and(|formula| formula::asks_for(formula, |asked| asked == name))
+        self.formula
+            .as_ref()
+            .is_some_and(|formula| formula::asks_for(formula, |asked| asked == name))
     }
 
     /// Whether what a job is worth changes though nothing happens.
@@ -150,12 +156,19 @@ impl Precedence {
 
     /// First come, first served.
     pub fn fcfs() -> Precedence {
-        Precedence { order: Order::Fcfs, ..Precedence::default() }
+        Precedence {
+            order: Order::Fcfs,
+            ..Precedence::default()
+        }
     }
 
     /// By the value of a formula; of none, as if all were worth the same, if it cannot be read.
     pub fn by_formula(formula: &str) -> Precedence {
-        Precedence { order: Order::Formula, formula: Expression::parse(formula).ok(), ..Precedence::default() }
+        Precedence {
+            order: Order::Formula,
+            formula: Expression::parse(formula).ok(),
+            ..Precedence::default()
+        }
     }
 }
 
@@ -164,59 +177,158 @@ mod tests {
     use super::*;
 
     fn by(order: Order) -> Precedence {
-        Precedence { order, ..Precedence::default() }
+        Precedence {
+            order,
+            ..Precedence::default()
+        }
     }
 
     #[test]
     fn what_has_been_used_matters_where_the_order_says_so() {
         let formulas = ["fair_share_perc", "2 * fairshare_factor", "ncpus"];
-        assert_eq!(formulas.map(|text| Precedence::by_formula(text).heeds_shares()), [true, true, false]);
+        assert_eq!(
+            formulas.map(|text| Precedence::by_formula(text).heeds_shares()),
+            [true, true, false]
+        );
         assert!(by(Order::Multifactor).heeds_shares() && !by(Order::Formula).heeds_shares());
-        for order in [Order::Fcfs, Order::Cluster, Order::Priority, Order::Pool, Order::Components] {
+        for order in [
+            Order::Fcfs,
+            Order::Cluster,
+            Order::Priority,
+            Order::Pool,
+            Order::Components,
+        ] {
             assert!(!by(order).heeds_shares(), "{order:?}");
         }
-        let weights = Factors { fair_share: 0.0, ..Factors::HYBRID };
-        assert!(!Precedence { weights, ..Precedence::default() }.heeds_shares());
+        let weights = Factors {
+            fair_share: 0.0,
+            ..Factors::HYBRID
+        };
+        assert!(
+            !Precedence {
+                weights,
+                ..Precedence::default()
+            }
+            .heeds_shares()
+        );
     }
 
     #[test]
     fn who_came_first_goes_first_where_nothing_else_counts() {
         assert!(Precedence::fcfs().is_by_rank() && !by(Order::Priority).is_by_rank());
-        let turns = Tiers { turns: Turns::ByQueue, ..Tiers::default() };
-        assert!(!Precedence { tiers: turns, ..Precedence::fcfs() }.is_by_rank());
-        assert!(!Precedence { lexicographic: true, ..Precedence::fcfs() }.is_by_rank());
+        let turns = Tiers {
+            turns: Turns::ByQueue,
+            ..Tiers::default()
+        };
+        assert!(
+            !Precedence {
+                tiers: turns,
+                ..Precedence::fcfs()
+            }
+            .is_by_rank()
+        );
+        assert!(
+            !Precedence {
+                lexicographic: true,
+                ..Precedence::fcfs()
+            }
+            .is_by_rank()
+        );
     }
 
     /// I21: who starves is first once it has waited for long enough, though nothing else happens.
     #[test]
     fn time_alone_changes_what_hangs_on_waiting() {
-        let starving = Tiers { max_starve: Some(Span::seconds(60)), ..Tiers::default() };
-        let taking_turns = Tiers { turns: Turns::RoundRobin, ..Tiers::default() };
-        for (tiers, moves) in [(starving, true), (taking_turns, true), (Tiers::default(), false)] {
-            assert_eq!(Precedence { tiers, ..Precedence::fcfs() }.moves(), moves);
+        let starving = Tiers {
+            max_starve: Some(Span::seconds(60)),
+            ..Tiers::default()
+        };
+        let taking_turns = Tiers {
+            turns: Turns::RoundRobin,
+            ..Tiers::default()
+        };
+        for (tiers, moves) in [
+            (starving, true),
+            (taking_turns, true),
+            (Tiers::default(), false),
+        ] {
+            assert_eq!(
+                Precedence {
+                    tiers,
+                    ..Precedence::fcfs()
+                }
+                .moves(),
+                moves
+            );
         }
-        let orders = [Order::Pool, Order::Formula, Order::Multifactor, Order::Components, Order::Priority];
-        assert_eq!(orders.map(|order| by(order).moves()), [true, true, true, true, false]);
+        let orders = [
+            Order::Pool,
+            Order::Formula,
+            Order::Multifactor,
+            Order::Components,
+            Order::Priority,
+        ];
+        assert_eq!(
+            orders.map(|order| by(order).moves()),
+            [true, true, true, true, false]
+        );
     }
 
     #[test]
     fn a_job_priority_counts_where_the_order_asks_for_it() {
-        let orders = [Order::Cluster, Order::Priority, Order::Multifactor, Order::Fcfs, Order::Pool, Order::Components];
-        assert_eq!(orders.map(|order| by(order).uses_job_priority()), [true, true, true, false, false, false]);
+        let orders = [
+            Order::Cluster,
+            Order::Priority,
+            Order::Multifactor,
+            Order::Fcfs,
+            Order::Pool,
+            Order::Components,
+        ];
+        assert_eq!(
+            orders.map(|order| by(order).uses_job_priority()),
+            [true, true, true, false, false, false]
+        );
         let formulas = ["ncpus + 2 * job_priority", "eligible_time"];
-        assert_eq!(formulas.map(|text| Precedence::by_formula(text).uses_job_priority()), [true, false]);
+        assert_eq!(
+            formulas.map(|text| Precedence::by_formula(text).uses_job_priority()),
+            [true, false]
+        );
     }
 
     #[test]
     fn a_queue_priority_counts_unless_something_else_stands_for_it() {
         let uses = |rule: Precedence| rule.uses_queue_priority("short");
-        let orders = [Order::Multifactor, Order::Fcfs, Order::Priority, Order::Pool, Order::Components];
-        assert_eq!(orders.map(|order| uses(by(order))), [true, false, false, false, false]);
-        assert!(uses(Precedence { lexicographic: true, ..Precedence::fcfs() }));
-        assert!(uses(Precedence::by_formula("queue_priority")) && !uses(Precedence::by_formula("ncpus")));
+        let orders = [
+            Order::Multifactor,
+            Order::Fcfs,
+            Order::Priority,
+            Order::Pool,
+            Order::Components,
+        ];
+        assert_eq!(
+            orders.map(|order| uses(by(order))),
+            [true, false, false, false, false]
+        );
+        assert!(uses(Precedence {
+            lexicographic: true,
+            ..Precedence::fcfs()
+        }));
+        assert!(
+            uses(Precedence::by_formula("queue_priority"))
+                && !uses(Precedence::by_formula("ncpus"))
+        );
         let queues = [("short".to_string(), 0.5)].into();
-        assert!(!uses(Precedence { queues, ..Precedence::default() }));
-        let weights = Factors { queue: 0.0, ..Factors::HYBRID };
-        assert!(!uses(Precedence { weights, ..Precedence::default() }));
+        assert!(!uses(Precedence {
+            queues,
+            ..Precedence::default()
+        }));
+        let weights = Factors {
+            queue: 0.0,
+            ..Factors::HYBRID
+        };
+        assert!(!uses(Precedence {
+            weights,
+            ..Precedence::default()
+        }));
     }
 }

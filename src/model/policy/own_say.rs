@@ -1,5 +1,5 @@
-//! What people may say of how urgent their own jobs are: `-p` (X1, X22, Q18) and the factor that only
-//! lowers (F7).
+//! What people may say of how urgent their own jobs are: `-p` (X1, X22, Q18) and the factor that
+//! only lowers (F7).
 
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
@@ -20,8 +20,8 @@ named! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OwnSay {
-    /// Whether priorities are Qube's: 1 is the best, 9999 the worst and that of a job that says nothing.
-    /// Else they are PBS's: the highest is the best, 0 that of a job that says nothing.
+    /// Whether priorities are Qube's: 1 is the best, 9999 the worst and that of a job that says
+    /// nothing. Else they are PBS's: the highest is the best, 0 that of a job that says nothing.
     pub lowest_is_best: bool,
     /// How good a priority may be.
     pub user_priority: UserPriority,
@@ -34,7 +34,11 @@ pub struct OwnSay {
 impl OwnSay {
     /// The priorities there are.
     pub fn range(&self) -> RangeInclusive<i32> {
-        if self.lowest_is_best { 1..=9999 } else { -1024..=1023 }
+        if self.lowest_is_best {
+            1..=9999
+        } else {
+            -1024..=1023
+        }
     }
 
     /// The priority of a job that says nothing of it.
@@ -45,7 +49,11 @@ impl OwnSay {
     /// What a priority is worth, the highest first. One that is none here, from before the
     /// configuration changed, counts as if nothing had been said.
     pub fn score(&self, priority: i32) -> f64 {
-        let said = if self.range().contains(&priority) { priority } else { self.unsaid() };
+        let said = if self.range().contains(&priority) {
+            priority
+        } else {
+            self.unsaid()
+        };
         f64::from(if self.lowest_is_best { -said } else { said })
     }
 
@@ -66,8 +74,12 @@ impl OwnSay {
     /// The settings that a priority was bounded by, as they stand in the configuration.
     pub fn bounded_by(&self) -> String {
         let name = self.user_priority.name();
-        let highest = self.highest_user_priority.filter(|_| self.user_priority == UserPriority::Clamp);
-        let highest = highest.map(|highest| format!(", highest_user_priority = {highest}")).unwrap_or_default();
+        let highest = self
+            .highest_user_priority
+            .filter(|_| self.user_priority == UserPriority::Clamp);
+        let highest = highest
+            .map(|highest| format!(", highest_user_priority = {highest}"))
+            .unwrap_or_default();
         format!("[order] user_priority = \"{name}\"{highest}")
     }
 }
@@ -86,7 +98,11 @@ mod tests {
     /// X22.
     #[test]
     fn an_owner_may_lower_or_go_to_a_bound_or_do_as_he_likes() {
-        let of = |user_priority| OwnSay { user_priority, highest_user_priority: Some(100), ..OwnSay::default() };
+        let of = |user_priority| OwnSay {
+            user_priority,
+            highest_user_priority: Some(100),
+            ..OwnSay::default()
+        };
         let granted = |rule: OwnSay| [-5, 0, 5, 500].map(|asked| rule.granted(asked, 0));
         assert_eq!(granted(OwnSay::default()), [-5, 0, 0, 0]);
         assert_eq!(granted(of(UserPriority::Clamp)), [-5, 0, 5, 100]);
@@ -100,23 +116,41 @@ mod tests {
     /// X22: lowering what an operator gave is lowering.
     #[test]
     fn a_priority_that_a_job_has_it_may_keep() {
-        assert_eq!([700, 500, 300].map(|asked| OwnSay::default().granted(asked, 500)), [500, 500, 300]);
-        assert_eq!([1, 5, 7, 200].map(|asked| QUBE.granted(asked, 5)), [5, 5, 7, 200]);
+        assert_eq!(
+            [700, 500, 300].map(|asked| OwnSay::default().granted(asked, 500)),
+            [500, 500, 300]
+        );
+        assert_eq!(
+            [1, 5, 7, 200].map(|asked| QUBE.granted(asked, 5)),
+            [5, 5, 7, 200]
+        );
     }
 
     /// Q18.
     #[test]
     fn where_the_lowest_is_best_the_bound_is_below() {
-        assert_eq!([5, 100, 101, 9999].map(|asked| QUBE.granted(asked, 9999)), [100, 100, 101, 9999]);
+        assert_eq!(
+            [5, 100, 101, 9999].map(|asked| QUBE.granted(asked, 9999)),
+            [100, 100, 101, 9999]
+        );
         assert_eq!((QUBE.unsaid(), QUBE.range()), (9999, 1..=9999));
-        let lower_only = OwnSay { user_priority: UserPriority::LowerOnly, ..QUBE };
+        let lower_only = OwnSay {
+            user_priority: UserPriority::LowerOnly,
+            ..QUBE
+        };
         assert_eq!(lower_only.granted(5, 9999), 9999);
     }
 
     /// X1.
     #[test]
     fn the_best_priority_has_the_highest_score_in_either_direction() {
-        assert_eq!([1, 9999, 0, -3].map(|priority| QUBE.score(priority)), [-1.0, -9999.0, -9999.0, -9999.0]);
-        assert_eq!([1023, -5, 9999].map(|priority| OwnSay::default().score(priority)), [1023.0, -5.0, 0.0]);
+        assert_eq!(
+            [1, 9999, 0, -3].map(|priority| QUBE.score(priority)),
+            [-1.0, -9999.0, -9999.0, -9999.0]
+        );
+        assert_eq!(
+            [1023, -5, 9999].map(|priority| OwnSay::default().score(priority)),
+            [1023.0, -5.0, 0.0]
+        );
     }
 }

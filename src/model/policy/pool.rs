@@ -1,5 +1,6 @@
-//! What an account says of itself as a pool: a place in the tree of those among whom the cluster is poured out,
-//! with the operations of its jobs below it (Y20). An operation is a job, or an array with all its elements.
+//! What an account says of itself as a pool: a place in the tree of those among whom the cluster is
+//! poured out, with the operations of its jobs below it (Y20). An operation is a job, or an array
+//! with all its elements.
 
 use super::starvation::Overrides;
 use crate::model::resource::ResourceList;
@@ -9,9 +10,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PoolTerms {
-    /// What is its own before anything is shared out by weight (Y26); nothing of resources that are not named.
+    /// What is its own before anything is shared out by weight (Y26); nothing of resources that are
+    /// not named.
     pub guarantee: ResourceList,
-    /// The largest part of the cluster that it is owed, above 0 and at most 1 (Y26); None for all of it.
+    /// The largest part of the cluster that it is owed, above 0 and at most 1 (Y26); None for all
+    /// of it.
     pub max_share: Option<f64>,
     /// Who of its operations comes first (Y23).
     pub mode: Mode,
@@ -19,15 +22,19 @@ pub struct PoolTerms {
     pub fifo_sort: Vec<FifoKey>,
     /// What it says of starvation, for itself and all below it that say nothing (Y29).
     pub starvation: Overrides,
-    /// An operation with less of each of these is not preempted, here and in pools below that do not set it; empty
-    /// where the pool does not (Y16).
+    /// An operation with less of each of these is not preempted, here and in pools below that do
+    /// not set it; empty where the pool does not (Y16).
     pub non_preemptible_threshold: ResourceList,
 }
 
 impl PoolTerms {
     /// By what operations stand in line: as the site says, else who came first.
     pub fn line(&self) -> &[FifoKey] {
-        if self.fifo_sort.is_empty() { &[FifoKey::StartTime] } else { &self.fifo_sort }
+        if self.fifo_sort.is_empty() {
+            &[FifoKey::StartTime]
+        } else {
+            &self.fifo_sort
+        }
     }
 }
 

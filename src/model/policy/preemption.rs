@@ -80,7 +80,8 @@ named! {
 pub struct Preemption {
     /// What makes jobs give way, in the order in which it is asked.
     pub triggers: Vec<Trigger>,
-    /// Whether jobs make way where a node has less than its jobs have, or a limit is lower than what runs.
+    /// Whether jobs make way where a node has less than its jobs have, or a limit is lower than
+    /// what runs.
     pub repair: bool,
     /// When jobs make way under the trigger `qube`.
     pub mode: Mode,
@@ -96,9 +97,11 @@ pub struct Preemption {
     pub releases: Vec<String>,
     /// How long one that is ended is given; None for as long as others that are ended.
     pub grace: Option<Span>,
-    /// How long one has that is told by a signal of its own to write down how far it has come (Y17).
+    /// How long one has that is told by a signal of its own to write down how far it has come
+    /// (Y17).
     pub interruption: Span,
-    /// How long a job is left alone once it has started; nor does it preempt for so long whom it made way for.
+    /// How long a job is left alone once it has started; nor does it preempt for so long whom it
+    /// made way for.
     pub exempt: Span,
     /// Whether a job that has made way goes before its equals (X25).
     pub boost: bool,
@@ -132,7 +135,10 @@ impl Default for Preemption {
 impl Preemption {
     /// With one trigger, and else as usual.
     pub fn by(trigger: Trigger) -> Preemption {
-        Preemption { triggers: vec![trigger], ..Preemption::default() }
+        Preemption {
+            triggers: vec![trigger],
+            ..Preemption::default()
+        }
     }
 
     /// Whether this trigger is asked.
@@ -141,9 +147,9 @@ impl Preemption {
     }
 }
 
-/// How jobs make way: what is tried first, and what else; by how much of its walltime a job has left.
-/// `SCR 80 SC 50 S` in PBS's `preempt_order`: by any of three ways while more than 80 percent are left, by
-/// two while more than 50 are, else only suspended.
+/// How jobs make way: what is tried first, and what else; by how much of its walltime a job has
+/// left. `SCR 80 SC 50 S` in PBS's `preempt_order`: by any of three ways while more than 80 percent
+/// are left, by two while more than 50 are, else only suspended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Actions {
@@ -155,7 +161,10 @@ pub struct Actions {
 
 impl From<Vec<Action>> for Actions {
     fn from(first: Vec<Action>) -> Actions {
-        Actions { first, below: Vec::new() }
+        Actions {
+            first,
+            below: Vec::new(),
+        }
     }
 }
 
@@ -165,26 +174,39 @@ impl Actions {
         Actions::from(vec![Action::Suspend, Action::Checkpoint, Action::Requeue])
     }
 
-    /// What is tried with a job that has so many percent of its walltime left; None for one without an end,
-    /// which has everything left.
+    /// What is tried with a job that has so many percent of its walltime left; None for one without
+    /// an end, which has everything left.
     pub fn of(&self, left: Option<f64>) -> &[Action] {
         let left = left.unwrap_or(100.0);
-        let stretch = self.below.iter().rev().find(|(from, _)| left <= f64::from(*from));
+        let stretch = self
+            .below
+            .iter()
+            .rev()
+            .find(|(from, _)| left <= f64::from(*from));
         stretch.map_or(&self.first, |(_, actions)| actions)
     }
 }
 
 impl fmt::Display for Actions {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let letters = |actions: &[Action]| actions.iter().filter_map(|action| action.letter()).collect::<String>();
+        let letters = |actions: &[Action]| {
+            actions
+                .iter()
+                .filter_map(|action| action.letter())
+                .collect::<String>()
+        };
         f.write_str(&letters(&self.first))?;
-        self.below.iter().try_for_each(|(from, actions)| write!(f, " {from} {}", letters(actions)))
+        self.below
+            .iter()
+            .try_for_each(|(from, actions)| write!(f, " {from} {}", letters(actions)))
     }
 }
 
 /// Not a way to make way: letters of `SCRD`, and percents that fall in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("letters of SCRD, as \"SCR\", with falling percents of the walltime left between, as \"SCR 80 SC 50 S\"")]
+#[error(
+    "letters of SCRD, as \"SCR\", with falling percents of the walltime left between, as \"SCR 80 SC 50 S\""
+)]
 pub struct NoActions;
 
 impl FromStr for Actions {
@@ -208,9 +230,17 @@ impl FromStr for Actions {
 
 /// Each letter once.
 fn letters(word: &str) -> Result<Vec<Action>, NoActions> {
-    let actions: Vec<Action> = word.chars().map(Action::from_letter).collect::<Option<_>>().ok_or(NoActions)?;
+    let actions: Vec<Action> = word
+        .chars()
+        .map(Action::from_letter)
+        .collect::<Option<_>>()
+        .ok_or(NoActions)?;
     let is_double = |place: usize| actions[..place].contains(&actions[place]);
-    if (0..actions.len()).any(is_double) { Err(NoActions) } else { Ok(actions) }
+    if (0..actions.len()).any(is_double) {
+        Err(NoActions)
+    } else {
+        Ok(actions)
+    }
 }
 
 impl TryFrom<String> for Actions {
@@ -236,10 +266,29 @@ mod tests {
     fn how_a_job_makes_way_goes_by_what_it_has_left() {
         let actions: Actions = "SCR 80 SC 50 S".parse().unwrap();
         let first = |left| actions.of(left).len();
-        assert_eq!([None, Some(81.0), Some(80.0), Some(51.0), Some(50.0), Some(0.0)].map(first), [3, 3, 2, 2, 1, 1]);
+        assert_eq!(
+            [
+                None,
+                Some(81.0),
+                Some(80.0),
+                Some(51.0),
+                Some(50.0),
+                Some(0.0)
+            ]
+            .map(first),
+            [3, 3, 2, 2, 1, 1]
+        );
         assert_eq!(actions.to_string(), "SCR 80 SC 50 S");
         assert_eq!(Actions::from(vec![Action::Requeue]).to_string(), "R");
-        for wrong in ["", "X", "SS", "S 50", "S 50 R 50 D", "S 101 R", "S 50 R 60 D"] {
+        for wrong in [
+            "",
+            "X",
+            "SS",
+            "S 50",
+            "S 50 R 50 D",
+            "S 101 R",
+            "S 50 R 60 D",
+        ] {
             assert!(wrong.parse::<Actions>().is_err(), "{wrong}");
         }
     }

@@ -7,8 +7,8 @@ use super::super::time::Span;
 use super::preemption::{Actions, NoAgenda, Trigger};
 use super::starvation::Boundary;
 use super::{
-    Accrual, Allocation, Availability, Backfill, Factors, FairShare, Filling, Order, OwnSay, Placement, Policy,
-    Precedence, Preemption, Starvation, UserPriority,
+    Accrual, Allocation, Availability, Backfill, Factors, FairShare, Filling, Order, OwnSay,
+    Placement, Policy, Precedence, Preemption, Starvation, UserPriority,
 };
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,8 @@ const IT4I: &str = "1000 * queue_priority + fairshare / 1000 + eligible_time / 8
 named! {
     /// Whose habits are the defaults.
     Preset {
-        /// Lanai's own: short jobs that have waited long first, and whoever has had less than their share.
+        /// Lanai's own: short jobs that have waited long first, and whoever has had less than their
+        /// share.
         Hybrid = "hybrid",
         /// Qube!: whatever fits starts, nobody is promised anything.
         Qube = "qube",
@@ -36,8 +37,15 @@ named! {
 impl Preset {
     /// What it sets, over the defaults.
     pub fn policy(self) -> Policy {
-        let in_order = || Placement { allocation: Allocation::FirstAvailable, ..Placement::default() };
-        let skip = Backfill { policy: Filling::Skip, depth: 0, ..Backfill::default() };
+        let in_order = || Placement {
+            allocation: Allocation::FirstAvailable,
+            ..Placement::default()
+        };
+        let skip = Backfill {
+            policy: Filling::Skip,
+            depth: 0,
+            ..Backfill::default()
+        };
         let (backfill, placement) = match self {
             // Hosts in their order, each filled before the next.
             Preset::Qube | Preset::Ytsaurus => (skip, in_order()),
@@ -52,8 +60,12 @@ impl Preset {
             Preset::Flux => (Backfill::default(), in_order()),
             Preset::It4i | Preset::Hybrid => (Backfill::default(), Placement::default()),
         };
-        let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
-        let (fair_share, accrual, precedence) = (FairShare::of(self), self.accrual(), self.precedence());
+        let usage = UsageRules {
+            decay: self.decay(),
+            ..UsageRules::default()
+        };
+        let (fair_share, accrual, precedence) =
+            (FairShare::of(self), self.accrual(), self.precedence());
         let (preemption, starvation) = (self.preemption(), self.starvation());
         Policy {
             precedence,
@@ -68,39 +80,66 @@ impl Preset {
         }
     }
 
-    /// YTsaurus protects the allocation that crosses a threshold (Y6). An operation that loses one then still has its
-    /// fair share, so it does not starve in turn.
+    /// YTsaurus protects the allocation that crosses a threshold (Y6). An operation that loses one
+    /// then still has its fair share, so it does not starve in turn.
     fn starvation(self) -> Starvation {
-        let boundary = if self == Preset::Ytsaurus { Boundary::Keep } else { Boundary::Give };
-        Starvation { boundary, ..Starvation::default() }
+        let boundary = if self == Preset::Ytsaurus {
+            Boundary::Keep
+        } else {
+            Boundary::Give
+        };
+        Starvation {
+            boundary,
+            ..Starvation::default()
+        }
     }
 
-    /// What preempts jobs. At IT4I nothing does; a site that adds a trigger gets PBS's order of actions.
+    /// What preempts jobs. At IT4I nothing does; a site that adds a trigger gets PBS's order of
+    /// actions.
     fn preemption(self) -> Preemption {
         match self {
-            Preset::Qube => Preemption { no_agenda: NoAgenda::Wait, ..Preemption::by(Trigger::Qube) },
+            Preset::Qube => Preemption {
+                no_agenda: NoAgenda::Wait,
+                ..Preemption::by(Trigger::Qube)
+            },
             Preset::Maui => Preemption::by(Trigger::Qos),
-            Preset::It4i => Preemption { actions: Actions::pbs(), ..Preemption::default() },
-            Preset::Ytsaurus => Preemption { repair: true, ..Preemption::by(Trigger::Starvation) },
+            Preset::It4i => Preemption {
+                actions: Actions::pbs(),
+                ..Preemption::default()
+            },
+            Preset::Ytsaurus => Preemption {
+                repair: true,
+                ..Preemption::by(Trigger::Starvation)
+            },
             Preset::Flux | Preset::Hybrid => Preemption::default(),
         }
     }
 
     /// Who goes first.
     fn precedence(self) -> Precedence {
-        let by = |order| Precedence { order, ..Precedence::default() };
+        let by = |order| Precedence {
+            order,
+            ..Precedence::default()
+        };
         let precedence = match self {
             Preset::Hybrid => Precedence::default(),
             Preset::It4i => Precedence::by_formula(IT4I),
             Preset::Flux => {
                 let update_period = Span::seconds(60);
-                Precedence { weights: Factors::FLUX, update_period, ..Precedence::default() }
+                Precedence {
+                    weights: Factors::FLUX,
+                    update_period,
+                    ..Precedence::default()
+                }
             }
             Preset::Qube => by(Order::Cluster),
             Preset::Maui => by(Order::Components),
             Preset::Ytsaurus => by(Order::Pool),
         };
-        Precedence { own_say: self.own_say(), ..precedence }
+        Precedence {
+            own_say: self.own_say(),
+            ..precedence
+        }
     }
 
     /// The longest time between two cycles when nothing happens.
@@ -112,7 +151,8 @@ impl Preset {
         }
     }
 
-    /// What counts as eligible time (M17, X9): Maui's own default; Flux counts from the submission on.
+    /// What counts as eligible time (M17, X9): Maui's own default; Flux counts from the submission
+    /// on.
     fn accrual(self) -> Accrual {
         match self {
             Preset::Maui => Accrual::QueuePolicy,
@@ -121,7 +161,8 @@ impl Preset {
         }
     }
 
-    /// What owners may say of their jobs (X1, X22): Qube's numbers rise from the best, and PBS asks nobody.
+    /// What owners may say of their jobs (X1, X22): Qube's numbers rise from the best, and PBS asks
+    /// nobody.
     fn own_say(self) -> OwnSay {
         match self {
             Preset::Qube => OwnSay {
@@ -130,7 +171,10 @@ impl Preset {
                 highest_user_priority: Some(1),
                 ..OwnSay::default()
             },
-            Preset::It4i => OwnSay { user_priority: UserPriority::Free, ..OwnSay::default() },
+            Preset::It4i => OwnSay {
+                user_priority: UserPriority::Free,
+                ..OwnSay::default()
+            },
             Preset::Maui | Preset::Ytsaurus | Preset::Flux | Preset::Hybrid => OwnSay::default(),
         }
     }
@@ -139,8 +183,14 @@ impl Preset {
     fn decay(self) -> Decay {
         match self {
             Preset::Hybrid | Preset::Flux => Decay::default(),
-            Preset::It4i => Decay::Step { half_life: Decay::WEEK },
-            Preset::Maui => Decay::Window { length: Span::seconds(24 * 3600), count: 7, factor: 1.0 },
+            Preset::It4i => Decay::Step {
+                half_life: Decay::WEEK,
+            },
+            Preset::Maui => Decay::Window {
+                length: Span::seconds(24 * 3600),
+                count: 7,
+                factor: 1.0,
+            },
             Preset::Qube | Preset::Ytsaurus => Decay::None,
         }
     }

@@ -1,5 +1,5 @@
-//! `[preemption.starvation]`: for how long who has less than its fair share waits before others make way, and
-//! who does not (Y1 to Y19, Y29).
+//! `[preemption.starvation]`: for how long who has less than its fair share waits before others
+//! make way, and who does not (Y1 to Y19, Y29).
 
 use crate::model::account::{Account, DEEPEST, ROOT_NAME};
 use crate::model::resource::ResourceList;
@@ -14,7 +14,8 @@ pub struct Starvation {
     pub patience: Patience,
     /// What an operation has up to this part of its fair share is taken by nobody.
     pub aggressive_threshold: f64,
-    /// What it has beyond this part is the first to go; what lies between goes to who starves aggressively.
+    /// What it has beyond this part is the first to go; what lies between goes to who starves
+    /// aggressively.
     pub preemption_threshold: f64,
     /// On which side of a threshold the allocation lies that crosses it.
     pub boundary: Boundary,
@@ -44,10 +45,21 @@ impl Starvation {
     /// What holds for a pool: what it says itself, else what the nearest above it says (Y29).
     pub fn terms_of<'a>(&'a self, pool: &str, accounts: &'a [Account]) -> Terms<'a> {
         let line = nearest_first(pool, accounts);
-        let cutoffs = Cutoffs { aggressive: self.aggressive_threshold, preemption: self.preemption_threshold };
-        let mut said = line.iter().map(|account| &account.pool.non_preemptible_threshold);
-        let non_preemptible = said.find(|list| !list.is_empty()).unwrap_or(&self.non_preemptible_threshold);
-        let tree = Terms { patience: self.patience, cutoffs, non_preemptible };
+        let cutoffs = Cutoffs {
+            aggressive: self.aggressive_threshold,
+            preemption: self.preemption_threshold,
+        };
+        let mut said = line
+            .iter()
+            .map(|account| &account.pool.non_preemptible_threshold);
+        let non_preemptible = said
+            .find(|list| !list.is_empty())
+            .unwrap_or(&self.non_preemptible_threshold);
+        let tree = Terms {
+            patience: self.patience,
+            cutoffs,
+            non_preemptible,
+        };
         line.iter().rev().fold(tree, |terms, account| Terms {
             patience: terms.patience.under(&account.pool.starvation),
             cutoffs: terms.cutoffs.under(&account.pool.starvation),
@@ -72,13 +84,18 @@ pub struct Terms<'a> {
     pub non_preemptible: &'a ResourceList,
 }
 
-/// A pool and the pools above it, the nearest first; the root is the last, also for a pool that is no account.
+/// A pool and the pools above it, the nearest first; the root is the last, also for a pool that is
+/// no account.
 fn nearest_first<'a>(pool: &str, accounts: &'a [Account]) -> Vec<&'a Account> {
     let find = |name: &str| accounts.iter().find(|account| account.name == name);
-    let above = |account: &&Account| find(account.parent.as_deref()?).filter(|above| above.name != ROOT_NAME);
+    let above = |account: &&Account| {
+        find(account.parent.as_deref()?).filter(|above| above.name != ROOT_NAME)
+    };
     let own = find(pool).or_else(|| find(pool.rsplit_once('/')?.0));
     let mut line: Vec<&Account> = std::iter::successors(own, above).take(DEEPEST).collect();
-    line.extend(find(ROOT_NAME).filter(|root| line.iter().all(|account| account.name != root.name)));
+    line.extend(
+        find(ROOT_NAME).filter(|root| line.iter().all(|account| account.name != root.name)),
+    );
     line
 }
 
@@ -177,7 +194,11 @@ mod tests {
     use crate::model::resource::Value;
 
     fn pool(name: &str, parent: Option<&str>, tolerance: Option<f64>) -> Account {
-        let mut account = Account { name: name.into(), parent: parent.map(str::to_string), ..Account::default() };
+        let mut account = Account {
+            name: name.into(),
+            parent: parent.map(str::to_string),
+            ..Account::default()
+        };
         account.pool.starvation.tolerance = tolerance;
         account
     }
@@ -192,36 +213,71 @@ mod tests {
             pool("other", None, None),
         ];
         let starvation = Starvation::default();
-        let of = |name: &str, accounts: &[Account]| starvation.patience_of(name, accounts).tolerance;
+        let of =
+            |name: &str, accounts: &[Account]| starvation.patience_of(name, accounts).tolerance;
         let all = ["p1", "p2", "p3", "p2/ann", "other", "nowhere", ""];
-        assert_eq!(all.map(|name| of(name, &accounts)), [0.6, 0.6, 0.5, 0.6, 0.8, 0.8, 0.8]);
+        assert_eq!(
+            all.map(|name| of(name, &accounts)),
+            [0.6, 0.6, 0.5, 0.6, 0.8, 0.8, 0.8]
+        );
         accounts.push(pool("root", None, Some(0.7)));
-        assert_eq!(all.map(|name| of(name, &accounts)), [0.6, 0.6, 0.5, 0.6, 0.7, 0.7, 0.7]);
+        assert_eq!(
+            all.map(|name| of(name, &accounts)),
+            [0.6, 0.6, 0.5, 0.6, 0.7, 0.7, 0.7]
+        );
     }
 
     /// Y5, Y16: each threshold by itself.
     #[test]
     fn pools_inherit_the_thresholds_that_they_do_not_set() {
-        let mut accounts = vec![pool("p1", None, None), pool("p2", Some("p1"), None), pool("other", None, None)];
+        let mut accounts = vec![
+            pool("p1", None, None),
+            pool("p2", Some("p1"), None),
+            pool("other", None, None),
+        ];
         accounts[0].pool.starvation.preemption_threshold = Some(2.0);
         accounts[1].pool.starvation.aggressive_threshold = Some(0.5);
         let amount = |count| ResourceList::from([("ncpus".to_string(), Value::Long(count))]);
         accounts[0].pool.non_preemptible_threshold = amount(4);
-        let starvation = Starvation { non_preemptible_threshold: amount(1), ..Starvation::default() };
-        let of = |name: &str| {
-            let Terms { cutoffs, non_preemptible, .. } = starvation.terms_of(name, &accounts);
-            (cutoffs.aggressive, cutoffs.preemption, non_preemptible.clone())
+        let starvation = Starvation {
+            non_preemptible_threshold: amount(1),
+            ..Starvation::default()
         };
-        let expected = [(0.2, 2.0, amount(4)), (0.5, 2.0, amount(4)), (0.2, 1.0, amount(1)), (0.2, 1.0, amount(1))];
+        let of = |name: &str| {
+            let Terms {
+                cutoffs,
+                non_preemptible,
+                ..
+            } = starvation.terms_of(name, &accounts);
+            (
+                cutoffs.aggressive,
+                cutoffs.preemption,
+                non_preemptible.clone(),
+            )
+        };
+        let expected = [
+            (0.2, 2.0, amount(4)),
+            (0.5, 2.0, amount(4)),
+            (0.2, 1.0, amount(1)),
+            (0.2, 1.0, amount(1)),
+        ];
         assert_eq!(["p1", "p2/ann", "other", ""].map(of), expected);
     }
 
     /// Y18, Y19: each by itself.
     #[test]
     fn what_a_pool_does_not_say_stays_as_it_is() {
-        let said = Overrides { enable_aggressive: Some(true), timeout: Some(Span::seconds(5)), ..Default::default() };
+        let said = Overrides {
+            enable_aggressive: Some(true),
+            timeout: Some(Span::seconds(5)),
+            ..Default::default()
+        };
         let own = Patience::default().under(&said);
-        let expected = Patience { enable_aggressive: true, timeout: Span::seconds(5), ..Patience::default() };
+        let expected = Patience {
+            enable_aggressive: true,
+            timeout: Span::seconds(5),
+            ..Patience::default()
+        };
         assert_eq!(own, expected);
         assert_eq!(own.under(&Overrides::default()), own);
     }

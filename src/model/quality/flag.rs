@@ -59,7 +59,10 @@ impl Flag {
             "PREEMPTEE" => Flag::Preemptee,
             "RESTARTPREEMPT" => Flag::RestartPreempt,
             "IGNALL" => Flag::Ignore(None),
-            _ => match text.strip_prefix(USE_RESERVED).filter(|name| !name.is_empty()) {
+            _ => match text
+                .strip_prefix(USE_RESERVED)
+                .filter(|name| !name.is_empty())
+            {
                 Some(name) => Flag::UseReserved(name.to_string()),
                 None => Flag::Ignore(Some(Quantity::from(ignored()?.1.to_string()))),
             },
@@ -125,17 +128,32 @@ mod tests {
 
     #[test]
     fn flags_are_stored_by_their_names_and_others_refused_with_all_there_are() {
-        let flags: Vec<Flag> = Flag::NAMES.split(", ").map(|name| Flag::named(name).unwrap()).collect();
+        let flags: Vec<Flag> = Flag::NAMES
+            .split(", ")
+            .map(|name| Flag::named(name).unwrap())
+            .collect();
         let text = serde_json::to_string(&flags).unwrap();
-        assert!(text.contains("\"USERESERVED:name\"") && text.contains("\"IGNMAXWC\""), "{text}");
+        assert!(
+            text.contains("\"USERESERVED:name\"") && text.contains("\"IGNMAXWC\""),
+            "{text}"
+        );
         assert_eq!(serde_json::from_str::<Vec<Flag>>(&text).unwrap(), flags);
-        let said = serde_json::from_str::<Flag>("\"NOSUCH\"").unwrap_err().to_string();
-        assert!(said.contains("`NOSUCH` is none of DEDICATED, NOBF"), "{said}");
+        let said = serde_json::from_str::<Flag>("\"NOSUCH\"")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            said.contains("`NOSUCH` is none of DEDICATED, NOBF"),
+            "{said}"
+        );
     }
 
     #[test]
     fn a_flag_ignores_the_limits_it_names_or_all() {
-        let ignores = |flag: &str, quantity: &str| Flag::named(flag).unwrap().ignores(&quantity.to_string().into());
+        let ignores = |flag: &str, quantity: &str| {
+            Flag::named(flag)
+                .unwrap()
+                .ignores(&quantity.to_string().into())
+        };
         assert!(ignores("IGNALL", "jobs") && ignores("IGNMAXJOB", "jobs"));
         assert!(!ignores("IGNMAXJOB", "nodes") && !ignores("NOBF", "jobs"));
     }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A stage that a job goes through on its way to its nodes, in their order. The first that refuses is
-/// why it waits.
+/// A stage that a job goes through on its way to its nodes, in their order. The first that refuses
+/// is why it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {

@@ -12,15 +12,29 @@ const MAX_CHUNKS: u32 = 1_000_000;
 /// The most parts joined by `+`.
 const MAX_PARTS: usize = 10_000;
 
-/// Reads a select. A chunk has of `each` what it does not name itself, and at the least one of `ncpus`.
-pub(super) fn parse(text: &str, each: &ResourceList, resources: &Resources) -> Result<Select, Refusal> {
+/// Reads a select. A chunk has of `each` what it does not name itself, and at the least one of
+/// `ncpus`.
+pub(super) fn parse(
+    text: &str,
+    each: &ResourceList,
+    resources: &Resources,
+) -> Result<Select, Refusal> {
     if split_chunks(text).nth(MAX_PARTS).is_some() {
         return Err(malformed());
     }
-    let chunks = split_chunks(text).map(|part| chunk(part, each, resources)).collect::<Result<Vec<_>, _>>()?;
-    let within = |total: u32, chunk: &Chunk| total.checked_add(chunk.count).filter(|&total| total <= MAX_CHUNKS);
+    let chunks = split_chunks(text)
+        .map(|part| chunk(part, each, resources))
+        .collect::<Result<Vec<_>, _>>()?;
+    let within = |total: u32, chunk: &Chunk| {
+        total
+            .checked_add(chunk.count)
+            .filter(|&total| total <= MAX_CHUNKS)
+    };
     chunks.iter().try_fold(0, within).ok_or_else(malformed)?;
-    Ok(Select { chunks, text: text.replace(['"', '\''], "") })
+    Ok(Select {
+        chunks,
+        text: text.replace(['"', '\''], ""),
+    })
 }
 
 fn malformed() -> Refusal {
@@ -31,7 +45,11 @@ fn chunk(text: &str, each: &ResourceList, resources: &Resources) -> Result<Chunk
     let parts = split(text).ok_or_else(malformed)?;
     let counted = !parts[0].is_empty() && parts[0].bytes().all(|b| b.is_ascii_digit());
     let count = if counted { count(&parts[0])? } else { 1 };
-    let mut chunk = Chunk { count, resources: Vec::new(), growing: Vec::new() };
+    let mut chunk = Chunk {
+        count,
+        resources: Vec::new(),
+        growing: Vec::new(),
+    };
     for part in &parts[usize::from(counted)..] {
         add(&mut chunk, part, resources)?;
     }
@@ -54,17 +72,27 @@ fn count(digits: &str) -> Result<u32, Refusal> {
 }
 
 fn add(chunk: &mut Chunk, part: &str, resources: &Resources) -> Result<(), Refusal> {
-    let (name, text) =
-        part.split_once('=').filter(|(name, text)| !name.is_empty() && !text.is_empty()).ok_or_else(malformed)?;
-    let (name, definition) = find(name, resources).ok_or_else(|| Refusal::unknown_in_select(name))?;
+    let (name, text) = part
+        .split_once('=')
+        .filter(|(name, text)| !name.is_empty() && !text.is_empty())
+        .ok_or_else(malformed)?;
+    let (name, definition) =
+        find(name, resources).ok_or_else(|| Refusal::unknown_in_select(name))?;
     if !definition.host_level {
         return Err(Refusal::invalid_in_select(name));
     }
     if chunk.get(name).is_some() {
         return Err(Refusal::duplicate_in_chunk(name));
     }
-    let shown = if definition.kind == Kind::Boolean { String::new() } else { format!("select.{name}") };
-    let growing = text.parse::<Amount>().ok().filter(|amount| !amount.is_exact());
+    let shown = if definition.kind == Kind::Boolean {
+        String::new()
+    } else {
+        format!("select.{name}")
+    };
+    let growing = text
+        .parse::<Amount>()
+        .ok()
+        .filter(|amount| !amount.is_exact());
     let value = match growing.filter(|_| definition.consumable && definition.kind == Kind::Long) {
         Some(amount) => {
             chunk.growing.push((name.to_string(), amount));
@@ -73,7 +101,10 @@ fn add(chunk: &mut Chunk, part: &str, resources: &Resources) -> Result<(), Refus
         None => Value::parse(definition.kind, text),
     };
     let value = value.filter(|value| in_range(name, value));
-    chunk.resources.push((name.to_string(), value.ok_or_else(|| Refusal::illegal_value(&shown))?));
+    chunk.resources.push((
+        name.to_string(),
+        value.ok_or_else(|| Refusal::illegal_value(&shown))?,
+    ));
     Ok(())
 }
 
@@ -96,11 +127,20 @@ fn split(text: &str) -> Option<Vec<String>> {
 /// The text of a select that reads as `chunks`, with quotes where they are needed.
 pub(super) fn spell(chunks: &[Chunk]) -> String {
     let one = |chunk: &Chunk| {
-        let amount = |name: &str| chunk.growing.iter().find(|(growing, _)| growing == name).map(|(_, amount)| amount);
-        let spelled = chunk.resources.iter().map(|(name, value)| match amount(name) {
-            Some(amount) => format!(":{name}={amount}"),
-            None => format!(":{name}={}", quoted(value)),
-        });
+        let amount = |name: &str| {
+            chunk
+                .growing
+                .iter()
+                .find(|(growing, _)| growing == name)
+                .map(|(_, amount)| amount)
+        };
+        let spelled = chunk
+            .resources
+            .iter()
+            .map(|(name, value)| match amount(name) {
+                Some(amount) => format!(":{name}={amount}"),
+                None => format!(":{name}={}", quoted(value)),
+            });
         format!("{}{}", chunk.count, spelled.collect::<String>())
     };
     chunks.iter().map(one).collect::<Vec<_>>().join("+")

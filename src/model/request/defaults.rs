@@ -1,9 +1,11 @@
-//! What a job has that does not say: what its queue gives it (`resources_default`, `default_chunk`).
+//! What a job has that does not say: what its queue gives it (`resources_default`,
+//! `default_chunk`).
 
 use super::{Asked, shapes_chunks};
 use crate::model::resource::{ResourceList, Resources, Value};
 
-/// What goes without saying. It does not count as asked for: in another queue other things go without saying.
+/// What goes without saying. It does not count as asked for: in another queue other things go
+/// without saying.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Defaults {
     list: ResourceList,
@@ -19,11 +21,16 @@ impl Defaults {
         Defaults { list, chunk }
     }
 
-    /// A job that does not say how long it runs may run as long as `most` says, and likewise with all times.
+    /// A job that does not say how long it runs may run as long as `most` says, and likewise with
+    /// all times.
     pub fn bounded(mut self, most: &ResourceList) -> Defaults {
-        let times = most.iter().filter(|(name, value)| matches!(value, Value::Time(_)) && !name.ends_with("_walltime"));
+        let times = most.iter().filter(|(name, value)| {
+            matches!(value, Value::Time(_)) && !name.ends_with("_walltime")
+        });
         for (name, value) in times {
-            self.list.entry(name.clone()).or_insert_with(|| value.clone());
+            self.list
+                .entry(name.clone())
+                .or_insert_with(|| value.clone());
         }
         self
     }
@@ -37,7 +44,10 @@ impl Defaults {
     pub(super) fn completed(&self, asked: &Asked, resources: &Resources) -> Asked {
         let mut asked = asked.clone();
         let text = |name: &str| self.list.get(name).map(ToString::to_string);
-        if !asked.iter().any(|(name, _)| name != "place" && shapes_chunks(name, resources)) {
+        if !asked
+            .iter()
+            .any(|(name, _)| name != "place" && shapes_chunks(name, resources))
+        {
             asked.extend(text("select").map(|text| ("select".to_string(), text)));
         }
         let has = |name: &str| asked.iter().any(|(known, _)| known == name);
@@ -47,14 +57,22 @@ impl Defaults {
         asked
     }
 
-    /// Adds the values that are not asked for. Those of hosts only where no chunks are named: chunks have their
-    /// own.
+    /// Adds the values that are not asked for. Those of hosts only where no chunks are named:
+    /// chunks have their own.
     pub(super) fn fill(&self, values: &mut ResourceList, asked: &Asked, resources: &Resources) {
-        let has_chunks = asked.iter().any(|(name, _)| SHAPES.contains(&name.as_str()));
+        let has_chunks = asked
+            .iter()
+            .any(|(name, _)| SHAPES.contains(&name.as_str()));
         // How long such a job runs is for the scheduler to say.
         let is_range = values.contains_key("min_walltime");
-        for (name, value) in self.list.iter().filter(|(name, _)| !SHAPES.contains(&name.as_str())) {
-            let is_of_hosts = resources.get(name).is_some_and(|definition| definition.host_level);
+        for (name, value) in self
+            .list
+            .iter()
+            .filter(|(name, _)| !SHAPES.contains(&name.as_str()))
+        {
+            let is_of_hosts = resources
+                .get(name)
+                .is_some_and(|definition| definition.host_level);
             let is_left_open = is_range && name == "walltime";
             if !(is_of_hosts && has_chunks || is_left_open) {
                 values.entry(name.clone()).or_insert_with(|| value.clone());
@@ -70,27 +88,46 @@ mod tests {
 
     fn list(pairs: &[(&str, &str)]) -> ResourceList {
         let resources = Resources::builtin();
-        pairs.iter().map(|(name, text)| (name.to_string(), resources.parse(name, text).unwrap())).collect()
+        pairs
+            .iter()
+            .map(|(name, text)| (name.to_string(), resources.parse(name, text).unwrap()))
+            .collect()
     }
 
     fn shown(asked: &[(&str, &str)], defaults: &Defaults) -> String {
-        let asked: Vec<(String, String)> =
-            asked.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+        let asked: Vec<(String, String)> = asked
+            .iter()
+            .map(|(name, text)| (name.to_string(), text.to_string()))
+            .collect();
         let request = Request::parse(&asked, &Resources::builtin()).unwrap();
         let filled = request.with(defaults, &Resources::builtin()).unwrap();
-        assert_eq!(filled.asked, request.asked, "what goes without saying was not asked for");
-        filled.list.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+        assert_eq!(
+            filled.asked, request.asked,
+            "what goes without saying was not asked for"
+        );
+        filled
+            .list
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
     fn a_job_has_what_it_does_not_say_and_keeps_what_it_says() {
-        let defaults = Defaults::new(list(&[("walltime", "1:00:00"), ("ncpus", "4")]), list(&[("mem", "1gb")]));
+        let defaults = Defaults::new(
+            list(&[("walltime", "1:00:00"), ("ncpus", "4")]),
+            list(&[("mem", "1gb")]),
+        );
         assert_eq!(
             shown(&[], &defaults),
             "mem=1gb ncpus=4 nodect=1 place=pack select=1:mem=1gb:ncpus=4 walltime=01:00:00"
         );
         assert_eq!(
-            shown(&[("select", "2:ncpus=3+1:mem=2gb"), ("walltime", "60")], &defaults),
+            shown(
+                &[("select", "2:ncpus=3+1:mem=2gb"), ("walltime", "60")],
+                &defaults
+            ),
             "mem=4gb ncpus=7 nodect=3 place=free select=2:ncpus=3+1:mem=2gb walltime=00:01:00",
             "chunks have the defaults of chunks, and one processor"
         );
@@ -98,19 +135,32 @@ mod tests {
 
     #[test]
     fn chunks_and_their_place_may_go_without_saying() {
-        let defaults = Defaults::new(list(&[("select", "2:ncpus=2"), ("place", "scatter")]), list(&[("ncpus", "3")]));
-        assert_eq!(shown(&[], &defaults), "ncpus=4 nodect=2 place=scatter select=2:ncpus=2");
+        let defaults = Defaults::new(
+            list(&[("select", "2:ncpus=2"), ("place", "scatter")]),
+            list(&[("ncpus", "3")]),
+        );
+        assert_eq!(
+            shown(&[], &defaults),
+            "ncpus=4 nodect=2 place=scatter select=2:ncpus=2"
+        );
         assert_eq!(
             shown(&[("select", "2:mem=1gb")], &defaults),
             "mem=2gb ncpus=6 nodect=2 place=scatter select=2:mem=1gb"
         );
-        assert_eq!(shown(&[("ncpus", "1")], &defaults), "ncpus=1 nodect=1 place=pack select=1:ncpus=1");
+        assert_eq!(
+            shown(&[("ncpus", "1")], &defaults),
+            "ncpus=1 nodect=1 place=pack select=1:ncpus=1"
+        );
     }
 
     #[test]
     fn who_does_not_say_how_long_it_runs_may_run_as_long_as_the_queue_lets_it() {
         let defaults = Defaults::new(list(&[("cput", "60")]), ResourceList::new());
-        let defaults = defaults.bounded(&list(&[("walltime", "2:00:00"), ("cput", "90"), ("ncpus", "64")]));
+        let defaults = defaults.bounded(&list(&[
+            ("walltime", "2:00:00"),
+            ("cput", "90"),
+            ("ncpus", "64"),
+        ]));
         assert_eq!(
             shown(&[], &defaults),
             "cput=00:01:00 ncpus=1 nodect=1 place=pack select=1:ncpus=1 walltime=02:00:00"

@@ -25,23 +25,38 @@ pub(super) fn as_select(
     values: &ResourceList,
     resources: &Resources,
 ) -> Result<(String, &'static str), Refusal> {
-    let (items, suffix) = text.split_once('#').map_or((text, None), |(items, suffix)| (items, Some(suffix)));
+    let (items, suffix) = text
+        .split_once('#')
+        .map_or((text, None), |(items, suffix)| (items, Some(suffix)));
     let place = match suffix {
         None => "scatter",
         Some("excl") => "scatter:excl",
         Some("shared") => "free",
         Some(other) => return Err(Refusal::unknown_in_select(other)),
     };
-    let items = items.split('+').map(|item| read(item, resources)).collect::<Result<Vec<_>, _>>()?;
-    let nodes = items.iter().try_fold(0u64, |sum, item| sum.checked_add(item.count)).ok_or_else(Refusal::bad_nodes)?;
+    let items = items
+        .split('+')
+        .map(|item| read(item, resources))
+        .collect::<Result<Vec<_>, _>>()?;
+    let nodes = items
+        .iter()
+        .try_fold(0u64, |sum, item| sum.checked_add(item.count))
+        .ok_or_else(Refusal::bad_nodes)?;
     let share = Share::of(values, nodes)?;
     let chunks: Option<Vec<String>> = items.iter().map(|item| spell(item, &share)).collect();
     Ok((chunks.ok_or_else(Refusal::bad_nodes)?.join("+"), place))
 }
 
 fn read<'a>(text: &'a str, resources: &Resources) -> Result<Item<'a>, Refusal> {
-    let mut item =
-        Item { count: 1, host: None, processes: 1, whole: false, processors: 0, gpus: 0, properties: Vec::new() };
+    let mut item = Item {
+        count: 1,
+        host: None,
+        processes: 1,
+        whole: false,
+        processors: 0,
+        gpus: 0,
+        properties: Vec::new(),
+    };
     let mut words = text.split(':');
     let first = words.next().unwrap_or_default();
     if first.bytes().all(|b| b.is_ascii_digit()) {
@@ -53,7 +68,9 @@ fn read<'a>(text: &'a str, resources: &Resources) -> Result<Item<'a>, Refusal> {
     } else {
         item.host = Some(first);
     }
-    words.try_for_each(|word| qualify(&mut item, word, resources)).map(|()| item)
+    words
+        .try_for_each(|word| qualify(&mut item, word, resources))
+        .map(|()| item)
 }
 
 fn qualify<'a>(item: &mut Item<'a>, word: &'a str, resources: &Resources) -> Result<(), Refusal> {
@@ -70,17 +87,24 @@ fn qualify<'a>(item: &mut Item<'a>, word: &'a str, resources: &Resources) -> Res
 }
 
 fn positive(digits: &str) -> Result<u64, Refusal> {
-    digits.parse().ok().filter(|&number| number > 0).ok_or_else(Refusal::bad_nodes)
+    digits
+        .parse()
+        .ok()
+        .filter(|&number| number > 0)
+        .ok_or_else(Refusal::bad_nodes)
 }
 
 /// Whether the word is a property: a resource that a node may have without an amount.
 fn resources_know(word: &str, resources: &Resources) -> bool {
-    find(word, resources).is_some_and(|(_, d)| d.host_level && matches!(d.kind, Kind::Boolean | Kind::String))
+    find(word, resources)
+        .is_some_and(|(_, d)| d.host_level && matches!(d.kind, Kind::Boolean | Kind::String))
 }
 
 fn is_host(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.[]".contains(c))
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.[]".contains(c))
 }
 
 /// What each node gets of the totals beside `nodes`.
@@ -103,15 +127,26 @@ impl Share {
             Some(Value::Size(total)) => Some(total.bytes().div_ceil(1024).div_ceil(nodes)),
             _ => None,
         };
-        Ok(Share { processors: processors / nodes, memory })
+        Ok(Share {
+            processors: processors / nodes,
+            memory,
+        })
     }
 }
 
 /// None when the processors are more than can be counted.
 fn spell(item: &Item, share: &Share) -> Option<String> {
     let given = item.processors > 0 || item.processes > 1;
-    let processors = if given { item.processes.checked_mul(item.processors.max(1))? } else { share.processors };
-    let processors = if item.whole { "all".to_string() } else { processors.to_string() };
+    let processors = if given {
+        item.processes.checked_mul(item.processors.max(1))?
+    } else {
+        share.processors
+    };
+    let processors = if item.whole {
+        "all".to_string()
+    } else {
+        processors.to_string()
+    };
     let mut text = format!("{}:ncpus={processors}", item.count);
     if let Some(kilobytes) = share.memory {
         text.push_str(&format!(":mem={kilobytes}KB"));

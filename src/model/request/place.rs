@@ -7,7 +7,11 @@ use crate::model::select::{Arrangement, Place, Sharing};
 
 /// The place of a job that names neither chunks nor place.
 pub(super) fn pack() -> Place {
-    Place { arrangement: Arrangement::Pack, text: "pack".into(), ..Place::default() }
+    Place {
+        arrangement: Arrangement::Pack,
+        text: "pack".into(),
+        ..Place::default()
+    }
 }
 
 /// Reads a place; its text is kept as typed.

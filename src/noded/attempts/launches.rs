@@ -12,7 +12,9 @@ use tracing::warn;
 
 impl Attempts {
     pub(super) fn watch_spawner(&self, poller: &mut Poller) -> io::Result<()> {
-        let Runner::Spawner(spawner, _) = &self.runner else { return Ok(()) };
+        let Runner::Spawner(spawner, _) = &self.runner else {
+            return Ok(());
+        };
         poller.add(&spawner.socket, Source::Spawner)?;
         poller.add(&spawner.ended, Source::SpawnerEnded)
     }
@@ -20,9 +22,15 @@ impl Attempts {
     /// Gives the spawner what it has room for.
     pub(super) fn send(&mut self, poller: &mut Poller) {
         let mut failed = Vec::new();
-        let Runner::Spawner(spawner, _) = &self.runner else { return };
+        let Runner::Spawner(spawner, _) = &self.runner else {
+            return;
+        };
         while let Some(&name) = self.unsent.front() {
-            let Some(launch) = self.entries.get(&name).and_then(|entry| entry.launch.as_ref()) else {
+            let Some(launch) = self
+                .entries
+                .get(&name)
+                .and_then(|entry| entry.launch.as_ref())
+            else {
                 self.unsent.pop_front();
                 continue;
             };
@@ -37,15 +45,22 @@ impl Attempts {
             self.waits = !self.waits;
             poller.want_write(spawner.socket.as_fd(), Source::Spawner, self.waits);
         }
-        failed.into_iter().for_each(|(name, why)| self.end(name, never(How::NodeFault(why))));
+        failed
+            .into_iter()
+            .for_each(|(name, why)| self.end(name, never(How::NodeFault(why))));
     }
 
     /// The spawner has been killed: forks another one. What the old one was given stays in doubt
     /// until the last of its shepherds has got its attempt's folder in place.
     pub fn spawner_ended(&mut self, poller: &mut Poller) -> io::Result<()> {
         self.hear(poller);
-        let Runner::Spawner(spawner, building) = &mut self.runner else { return Ok(()) };
-        warn!("the spawner, process {}, has ended: forking another", spawner.pid());
+        let Runner::Spawner(spawner, building) = &mut self.runner else {
+            return Ok(());
+        };
+        warn!(
+            "the spawner, process {}, has ended: forking another",
+            spawner.pid()
+        );
         spawner.reap();
         poller.remove(&spawner.ended, Source::SpawnerEnded);
         poller.remove(&spawner.socket, Source::Spawner);
@@ -62,9 +77,21 @@ impl Attempts {
 
     /// What the spawner was given and nothing has been heard of since.
     fn given(&self) -> Vec<Name> {
-        let elsewhere: BTreeSet<Name> = self.in_doubt.values().flatten().chain(&self.unsent).copied().collect();
-        let unheard = self.entries.iter().filter(|(_, entry)| entry.launch.is_some());
-        unheard.map(|(&name, _)| name).filter(|name| !elsewhere.contains(name)).collect()
+        let elsewhere: BTreeSet<Name> = self
+            .in_doubt
+            .values()
+            .flatten()
+            .chain(&self.unsent)
+            .copied()
+            .collect();
+        let unheard = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.launch.is_some());
+        unheard
+            .map(|(&name, _)| name)
+            .filter(|name| !elsewhere.contains(name))
+            .collect()
     }
 
     /// No launch of a spawner that was killed is on its way any more. Those without a folder never
@@ -91,6 +118,8 @@ impl Attempts {
 /// The spawner is full, or gone, which is noticed elsewhere.
 fn later(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, WouldBlock};
-    matches!(error.kind(), WouldBlock | BrokenPipe | ConnectionReset | NotConnected)
-        || error.raw_os_error() == Some(nix::libc::ENOBUFS)
+    matches!(
+        error.kind(),
+        WouldBlock | BrokenPipe | ConnectionReset | NotConnected
+    ) || error.raw_os_error() == Some(nix::libc::ENOBUFS)
 }

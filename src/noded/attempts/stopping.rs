@@ -1,7 +1,8 @@
 //! Attempts that are told to stand still, and to go on.
 //!
-//! A shepherd says what it has done to the noded that started it. One that is older than this noded cannot: what
-//! it has done is looked up in its record, soon after the order and then less and less often.
+//! A shepherd says what it has done to the noded that started it. One that is older than this noded
+//! cannot: what it has done is looked up in its record, soon after the order and then less and less
+//! often.
 
 use super::{Attempts, Runner};
 use crate::model::time::Span;
@@ -26,8 +27,11 @@ impl Attempts {
     }
 
     fn turn(&mut self, name: Name, stop: bool, order: Control) {
-        let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else { return };
-        let is_so = matches!(entry.standing, Standing::Suspended(_)) == stop && entry.standing != Standing::Starting;
+        let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else {
+            return;
+        };
+        let is_so = matches!(entry.standing, Standing::Suspended(_)) == stop
+            && entry.standing != Standing::Starting;
         if let Runner::Hollow(hollow) = &mut self.runner {
             hollow.turn(name, stop, clock::monotonic());
             return self.note_stopped(name, 1, stop);
@@ -44,8 +48,14 @@ impl Attempts {
 
     /// The processes of an attempt are all stopped, or go on.
     pub(super) fn note_stopped(&mut self, name: Name, session: u32, stopped: bool) {
-        let standing = if stopped { Standing::Suspended(session) } else { Standing::Running(session) };
-        let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else { return };
+        let standing = if stopped {
+            Standing::Suspended(session)
+        } else {
+            Standing::Running(session)
+        };
+        let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else {
+            return;
+        };
         entry.expects = entry.expects.filter(|expected| *expected != stopped);
         if entry.standing != standing {
             self.stand(name, standing);
@@ -59,12 +69,20 @@ impl Attempts {
 
     /// Looks, if it is time, at those that have not said so.
     pub fn look_after_stops(&mut self, now: Span) {
-        let Some((_, pause)) = self.look.filter(|(next, _)| *next <= now) else { return };
-        let waited: Vec<Name> =
-            self.entries.iter().filter(|(_, entry)| entry.expects.is_some()).map(|(&name, _)| name).collect();
+        let Some((_, pause)) = self.look.filter(|(next, _)| *next <= now) else {
+            return;
+        };
+        let waited: Vec<Name> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.expects.is_some())
+            .map(|(&name, _)| name)
+            .collect();
         for name in waited {
             let trace = Folder::of(&self.site.state, name).trace().ok().flatten();
-            if let Some((session, stopped)) = trace.and_then(|trace| Some((trace.session()?, trace.stopped))) {
+            if let Some((session, stopped)) =
+                trace.and_then(|trace| Some((trace.session()?, trace.stopped)))
+            {
                 self.note_stopped(name, session, stopped);
             }
         }

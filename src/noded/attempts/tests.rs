@@ -7,12 +7,18 @@ fn attempts() -> (Attempts, Poller, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder::attempts(folder.path())).unwrap();
     std::fs::create_dir(folder::tombstones(folder.path())).unwrap();
-    let site = Site { state: folder.path().to_path_buf(), ..site::tests::site(0, false) };
+    let site = Site {
+        state: folder.path().to_path_buf(),
+        ..site::tests::site(0, false)
+    };
     (Attempts::hollow(site), Poller::new().unwrap(), folder)
 }
 
 fn running() -> Launch {
-    Launch { walltime: Some(Span::seconds(60)), ..launch() }
+    Launch {
+        walltime: Some(Span::seconds(60)),
+        ..launch()
+    }
 }
 
 #[test]
@@ -33,7 +39,10 @@ fn what_was_cancelled_before_it_was_seen_never_starts() {
 fn a_mark_outlives_a_restart() {
     let (mut first, mut poller, folder) = attempts();
     first.cancel(Name::of(&running()), Cancel::default());
-    let site = Site { state: folder.path().to_path_buf(), ..site::tests::site(0, false) };
+    let site = Site {
+        state: folder.path().to_path_buf(),
+        ..site::tests::site(0, false)
+    };
     let mut second = Attempts::hollow(site);
     second.adopt(&mut poller).unwrap();
     assert_eq!(second.standings(), first.standings());
@@ -45,31 +54,85 @@ fn an_attempt_that_cannot_be_looked_at_is_kept_and_looked_at_again() {
     let name = Name::of(&running());
     let place = folder::attempts(folder.path()).join(name.to_string());
     std::fs::create_dir(&place).unwrap();
-    std::fs::write(place.join("record"), format!("{:4096}", r#"{"version":65000}"#)).unwrap();
+    std::fs::write(
+        place.join("record"),
+        format!("{:4096}", r#"{"version":65000}"#),
+    )
+    .unwrap();
     attempts.adopt(&mut poller).unwrap();
     attempts.look_round(&mut poller);
-    assert_eq!(attempts.standings(), [(JobId::job(1), 1, 0, Standing::Starting)]);
+    assert_eq!(
+        attempts.standings(),
+        [(JobId::job(1), 1, 0, Standing::Starting)]
+    );
     std::fs::write(place.join("record"), " ".repeat(4096)).unwrap();
     attempts.look_round(&mut poller);
-    assert_eq!(attempts.standings(), [(JobId::job(1), 1, 0, Standing::Ended(never(How::ShepherdLost)))]);
+    assert_eq!(
+        attempts.standings(),
+        [(
+            JobId::job(1),
+            1,
+            0,
+            Standing::Ended(never(How::ShepherdLost))
+        )]
+    );
 }
 
 #[test]
 fn an_attempt_below_the_highest_is_refused_and_a_repeated_one_starts_once() {
     let (mut attempts, mut poller, _folder) = attempts();
-    attempts.start(&Launch { attempt: 3, ..running() }, &mut poller);
-    attempts.start(&Launch { attempt: 2, ..running() }, &mut poller);
-    attempts.cancel(Name { job: JobId::job(1), attempt: 1, task: 0 }, Cancel::default());
-    attempts.start(&Launch { attempt: 3, ..running() }, &mut poller);
-    assert_eq!(attempts.standings(), [(JobId::job(1), 3, 0, Standing::Running(1))]);
-    attempts.confirm(Name { job: JobId::job(1), attempt: 3, task: 0 });
+    attempts.start(
+        &Launch {
+            attempt: 3,
+            ..running()
+        },
+        &mut poller,
+    );
+    attempts.start(
+        &Launch {
+            attempt: 2,
+            ..running()
+        },
+        &mut poller,
+    );
+    attempts.cancel(
+        Name {
+            job: JobId::job(1),
+            attempt: 1,
+            task: 0,
+        },
+        Cancel::default(),
+    );
+    attempts.start(
+        &Launch {
+            attempt: 3,
+            ..running()
+        },
+        &mut poller,
+    );
+    assert_eq!(
+        attempts.standings(),
+        [(JobId::job(1), 3, 0, Standing::Running(1))]
+    );
+    attempts.confirm(Name {
+        job: JobId::job(1),
+        attempt: 3,
+        task: 0,
+    });
     assert_eq!(attempts.standings().len(), 1, "what runs is not forgotten");
 }
 
 #[test]
 fn an_id_that_leads_out_of_its_folder_is_refused() {
     for id in ["", "../x", "a/b", ".", "a\0"] {
-        assert!(sound(&Launch { full_id: id.into(), ..launch() }).is_err(), "{id:?}");
+        assert!(
+            sound(&Launch {
+                full_id: id.into(),
+                ..launch()
+            })
+            .is_err(),
+            "{id:?}"
+        );
     }
     assert!(sound(&launch()).is_ok());
 }

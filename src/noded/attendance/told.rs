@@ -20,13 +20,20 @@ impl Attendance<'_> {
         let mut job = self.job();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let variables = handed_on(&launch.environ);
-        let variables = variables.iter().map(|(name, value)| (text(name), Value::from(text(value))));
+        let variables = variables
+            .iter()
+            .map(|(name, value)| (text(name), Value::from(text(value))));
         job.insert("Variable_List".into(), Value::Object(variables.collect()));
         if let Some(outcome) = ended {
             job.extend(status(outcome).map(|status| ("Exit_status".into(), status.into())));
-            job.extend(self.session().map(|session| ("session_id".into(), session.into())));
+            job.extend(
+                self.session()
+                    .map(|session| ("session_id".into(), session.into())),
+            );
             if outcome.how.ran() {
-                let used = used(&outcome.used).into_iter().map(|(name, value)| (name.to_string(), value));
+                let used = used(&outcome.used)
+                    .into_iter()
+                    .map(|(name, value)| (name.to_string(), value));
                 job.insert("resources_used".into(), Value::Object(used.collect()));
             }
         }
@@ -47,32 +54,65 @@ impl Attendance<'_> {
     }
 
     fn session(&self) -> Option<u32> {
-        self.folder.trace().ok().flatten().and_then(|trace| trace.session())
+        self.folder
+            .trace()
+            .ok()
+            .flatten()
+            .and_then(|trace| trace.session())
     }
 
     /// TORQUE's, of which PBS has the first three: job, user, group, name, limits, queue, account.
     pub(super) fn prologue_arguments(&self, launch: &Launch) -> Vec<String> {
         let [job, user, group] = self.whose(launch);
-        vec![job, user, group, launch.name.clone(), self.limits(), launch.queue.clone(), account(launch)]
+        vec![
+            job,
+            user,
+            group,
+            launch.name.clone(),
+            self.limits(),
+            launch.queue.clone(),
+            account(launch),
+        ]
     }
 
     /// PBS's: job, user, group, name, session, limits, used, queue, account, exit status.
     pub(super) fn epilogue_arguments(&self, launch: &Launch, outcome: &Outcome) -> Vec<String> {
         let [job, user, group] = self.whose(launch);
-        let session = self.session().map_or(String::new(), |session| session.to_string());
+        let session = self
+            .session()
+            .map_or(String::new(), |session| session.to_string());
         let used = joined(used(&outcome.used));
         let status = status(outcome).map_or(String::new(), |status| status.to_string());
         let (name, queue) = (launch.name.clone(), launch.queue.clone());
-        vec![job, user, group, name, session, self.limits(), used, queue, account(launch), status]
+        vec![
+            job,
+            user,
+            group,
+            name,
+            session,
+            self.limits(),
+            used,
+            queue,
+            account(launch),
+            status,
+        ]
     }
 
     fn whose(&self, launch: &Launch) -> [String; 3] {
-        [launch.full_id.clone(), self.account.name.clone(), user::group_name(self.account.gid)]
+        [
+            launch.full_id.clone(),
+            self.account.name.clone(),
+            user::group_name(self.account.gid),
+        ]
     }
 
     fn limits(&self) -> String {
         let job = self.job();
-        let list = job.get("Resource_List").and_then(Value::as_object).cloned().unwrap_or_default();
+        let list = job
+            .get("Resource_List")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
         joined(list)
     }
 }

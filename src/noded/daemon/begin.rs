@@ -26,15 +26,26 @@ use std::path::{Path, PathBuf};
 use tracing::info;
 
 impl Daemon {
-    /// Reads what holds here, takes what belongs to noded alone, and takes over the attempts that are there.
-    pub(super) fn begin(args: &Args, home: &Home, state_folder: &Path, path: &Path) -> Result<Daemon> {
+    /// Reads what holds here, takes what belongs to noded alone, and takes over the attempts that
+    /// are there.
+    pub(super) fn begin(
+        args: &Args,
+        home: &Home,
+        state_folder: &Path,
+        path: &Path,
+    ) -> Result<Daemon> {
         process::default_signals();
         process::block_signals().context("signals")?;
         let own = user::own();
         let rules = Rules::of(args, home)?;
         let state = StateFolder::hold(state_folder, own.uid == 0)?;
         rules.scripts_can_be_reached(state_folder)?;
-        let Premises { hardware, nodes, site, gpus } = Premises::survey(args, home, state_folder, &rules)?;
+        let Premises {
+            hardware,
+            nodes,
+            site,
+            gpus,
+        } = Premises::survey(args, home, state_folder, &rules)?;
         let (others, tasks) = (own.uid == 0, site.tasks());
         let notifications = Notifications::new(site.clone());
         let attempts = attempts(args, site, &state)?;
@@ -44,7 +55,11 @@ impl Daemon {
         let askers = Askers::open(state_folder, &tasks, others, &mut poller).with_context(place)?;
         let signals = process::signals(&[Signal::SIGTERM, Signal::SIGINT])?;
         poller.add(&signals, Source::Signals)?;
-        let socket_mode = if args.schedd_uid.is_some() { 0o666 } else { 0o600 };
+        let socket_mode = if args.schedd_uid.is_some() {
+            0o666
+        } else {
+            0o600
+        };
         let listener = listen(path, socket_mode)?;
         poller.add(&listener, Source::Listener)?;
         let now = clock::monotonic();
@@ -65,11 +80,14 @@ impl Daemon {
             guests: BTreeMap::new(),
             schedd: None,
             welcome: [0, own.uid].into_iter().chain(args.schedd_uid).collect(),
-            idle_limit: args.exit_when_idle.map(|seconds| Span::seconds(i64::from(seconds))),
+            idle_limit: args
+                .exit_when_idle
+                .map(|seconds| Span::seconds(i64::from(seconds))),
             idle_since: now,
             gpus,
             periodic: (!args.hollow).then(Periodic::default),
-            checkpoints: (!args.hollow).then(|| Checkpoints::new(state_folder.to_path_buf(), own.uid)),
+            checkpoints: (!args.hollow)
+                .then(|| Checkpoints::new(state_folder.to_path_buf(), own.uid)),
             notifications,
             host: hardware.host.clone(),
             // Nodes that are only pretended have no part in what the host does.
@@ -81,8 +99,15 @@ impl Daemon {
         daemon.measure();
         daemon.attempts.tidy();
         let place = || format!("the state folder {}", state_folder.display());
-        daemon.attempts.adopt(&mut daemon.poller).with_context(place)?;
-        info!("{} node(s), listening at {}", daemon.nodes.len(), path.display());
+        daemon
+            .attempts
+            .adopt(&mut daemon.poller)
+            .with_context(place)?;
+        info!(
+            "{} node(s), listening at {}",
+            daemon.nodes.len(),
+            path.display()
+        );
         Ok(daemon)
     }
 }
@@ -103,12 +128,23 @@ impl Premises {
         let mut nodes = probe::nodes(args, &hardware);
         let mut site = site(args, state_folder, &hardware, rules, &nodes);
         site.home = home.is_personal().then(|| home.state.clone());
-        let site = if grant.is_some() { site.within_a_job(home) } else { site };
+        let site = if grant.is_some() {
+            site.within_a_job(home)
+        } else {
+            site
+        };
         let gpus = watcher(rules, site.gpus && !site.amd);
         if gpus.is_unsure() {
-            nodes.iter_mut().for_each(|node| node.gpus_outside = node.gpus.clone());
+            nodes
+                .iter_mut()
+                .for_each(|node| node.gpus_outside = node.gpus.clone());
         }
-        Ok(Premises { hardware, nodes, site, gpus })
+        Ok(Premises {
+            hardware,
+            nodes,
+            site,
+            gpus,
+        })
     }
 }
 
@@ -122,9 +158,18 @@ fn attempts(args: &Args, site: Site, state: &StateFolder) -> Result<Attempts> {
 }
 
 /// What every attempt finds here.
-fn site(args: &Args, state_folder: &Path, hardware: &Hardware, rules: &Rules, nodes: &[NodeFacts]) -> Site {
-    let cgroup = cgroup::base().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder));
-    cgroup.iter().for_each(|folder| cgroup::offer_controllers(folder));
+fn site(
+    args: &Args,
+    state_folder: &Path,
+    hardware: &Hardware,
+    rules: &Rules,
+    nodes: &[NodeFacts],
+) -> Site {
+    let cgroup =
+        cgroup::base().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder));
+    cgroup
+        .iter()
+        .for_each(|folder| cgroup::offer_controllers(folder));
     Site {
         state: state_folder.to_path_buf(),
         boot: clock::boot_id(),
@@ -133,7 +178,9 @@ fn site(args: &Args, state_folder: &Path, hardware: &Hardware, rules: &Rules, no
         commands: commands(),
         host: hardware.host.clone(),
         cgroup,
-        gpus: nodes.iter().any(|node| !node.gpus.is_empty() || rules.with_gpus.contains(&node.name)),
+        gpus: nodes
+            .iter()
+            .any(|node| !node.gpus.is_empty() || rules.with_gpus.contains(&node.name)),
         amd: sensors::has_amd_gpus(),
         max_processes: Some(u64::from(rules.max_processes)).filter(|&most| most > 0),
         shared: rules.shared,
@@ -145,7 +192,9 @@ fn site(args: &Args, state_folder: &Path, hardware: &Hardware, rules: &Rules, no
 /// The directory of this program, and so of the commands, unless every `PATH` has it.
 fn commands() -> Option<PathBuf> {
     let folder = env::program().ok()?.parent()?.to_path_buf();
-    let is_in_path = ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|usual| folder == Path::new(usual));
+    let is_in_path = ["/usr/local/bin", "/usr/bin", "/bin"]
+        .iter()
+        .any(|usual| folder == Path::new(usual));
     (!is_in_path).then_some(folder)
 }
 

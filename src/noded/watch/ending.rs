@@ -1,5 +1,5 @@
-//! A watched job comes to an end: who has told it to, how long it has, and what that end means for what it has
-//! written.
+//! A watched job comes to an end: who has told it to, how long it has, and what that end means for
+//! what it has written.
 
 use super::{Watch, Watched, limits};
 use crate::model::job::{How, Outcome};
@@ -26,7 +26,8 @@ pub(super) enum Fate {
     Done,
     /// It is to run again.
     Again,
-    /// The same, unless it has come to its end in time: it was told to write down how far it has come (Y17).
+    /// The same, unless it has come to its end in time: it was told to write down how far it has
+    /// come (Y17).
     AgainUnlessWell,
 }
 
@@ -39,12 +40,16 @@ impl Fate {
         }
     }
 
-    /// Whether what it has written is not its last word. schedd decides by the same (`model::life`).
+    /// Whether what it has written is not its last word. schedd decides by the same
+    /// (`model::life`).
     fn runs_again(self, how: &How) -> bool {
         match (how, self) {
             (How::NodeFault(_) | How::AwaitsFiles(_), _) | (_, Fate::Again) => true,
             // Its end may have been due before it was written down how far it had come.
-            (How::Exited(0) | How::Overran { .. } | How::Exceeded { .. }, Fate::AgainUnlessWell) => false,
+            (
+                How::Exited(0) | How::Overran { .. } | How::Exceeded { .. },
+                Fate::AgainUnlessWell,
+            ) => false,
             (_, Fate::AgainUnlessWell) => true,
             (_, Fate::Done) => false,
         }
@@ -61,13 +66,18 @@ pub(super) struct Ending {
 impl Watch<'_> {
     /// Its script has ended. If it was told to end, its other processes have the rest of the grace.
     pub(super) fn over(&self) -> bool {
-        self.status.is_some() && (self.alone || self.ending.as_ref().is_none_or(|ending| self.due(ending.kill_at)))
+        self.status.is_some()
+            && (self.alone
+                || self
+                    .ending
+                    .as_ref()
+                    .is_none_or(|ending| self.due(ending.kill_at)))
     }
 
     /// Ends the job on an order. Of several orders the last one decides whether the job runs again.
     ///
-    /// An order that arrives after the end of the script changes nothing: the end and the order may be
-    /// pending together, so the script's status is collected first.
+    /// An order that arrives after the end of the script changes nothing: the end and the order may
+    /// be pending together, so the script's status is collected first.
     pub(super) fn cancel(&mut self, cgroup: Option<&Cgroup>, cancel: Cancel) {
         self.reap();
         if self.on_its_own {
@@ -85,9 +95,13 @@ impl Watch<'_> {
         self.end_by(cgroup, SIGTERM, grace, overran);
     }
 
-    /// KILL now, and no TERM ahead of it: with one process gone the next would write what it has taken.
+    /// KILL now, and no TERM ahead of it: with one process gone the next would write what it has
+    /// taken.
     pub(super) fn end_at_once(&mut self, excess: How) {
-        self.ending = Some(Ending { kill_at: clock::monotonic(), overran: Some(excess) });
+        self.ending = Some(Ending {
+            kill_at: clock::monotonic(),
+            overran: Some(excess),
+        });
     }
 
     /// The same with another signal.
@@ -96,7 +110,10 @@ impl Watch<'_> {
             return;
         }
         self.sent = Some(signal);
-        self.ending = Some(Ending { kill_at: Span(clock::monotonic().0.saturating_add(grace.0.max(0))), overran });
+        self.ending = Some(Ending {
+            kill_at: Span(clock::monotonic().0.saturating_add(grace.0.max(0))),
+            overran,
+        });
         sweep::signal(cgroup, signal);
         self.end_pause(cgroup);
         if self.terminal.is_some() && matches!(self.launch.payload, Payload::Script(_)) {
@@ -109,15 +126,22 @@ impl Watch<'_> {
     pub(super) fn hang_up(&mut self, cgroup: Option<&Cgroup>) {
         if self.ending.is_none() {
             self.sent = Some(SIGHUP);
-            let kill_at = Span(clock::monotonic().0.saturating_add(self.launch.grace.0.max(0)));
-            self.ending = Some(Ending { kill_at, overran: None });
+            let kill_at = Span(
+                clock::monotonic()
+                    .0
+                    .saturating_add(self.launch.grace.0.max(0)),
+            );
+            self.ending = Some(Ending {
+                kill_at,
+                overran: None,
+            });
             sweep::signal(cgroup, SIGHUP);
             self.end_pause(cgroup);
         }
     }
 
-    /// How the first process ended, which has just been killed. One that cannot be reaped, traced by
-    /// somebody or stuck in the kernel, must not keep the others from being ended.
+    /// How the first process ended, which has just been killed. One that cannot be reaped, traced
+    /// by somebody or stuck in the kernel, must not keep the others from being ended.
     pub(super) fn last_status(&self) -> End {
         let until = Span(clock::monotonic().0 + LAST_WAIT.0);
         loop {
@@ -129,7 +153,12 @@ impl Watch<'_> {
         }
     }
 
-    pub(super) fn finish(mut self, children: &SignalFd, cgroup: Option<Cgroup>, mut meter: Meter) -> Watched {
+    pub(super) fn finish(
+        mut self,
+        children: &SignalFd,
+        cgroup: Option<Cgroup>,
+        mut meter: Meter,
+    ) -> Watched {
         let elapsed = self.elapsed();
         // Read before the sweep, which removes the group.
         meter.total(cgroup.as_ref(), elapsed);
@@ -143,8 +172,19 @@ impl Watch<'_> {
         };
         let runs_again = self.fate.runs_again(&how);
         let on_its_own = self.on_its_own && matches!(how, How::Exited(_) | How::Signaled(_));
-        let outcome = Outcome { how, sent, used, notes: self.notes, unfit: None, on_its_own };
-        Watched { outcome, streams: self.streams, runs_again }
+        let outcome = Outcome {
+            how,
+            sent,
+            used,
+            notes: self.notes,
+            unfit: None,
+            on_its_own,
+        };
+        Watched {
+            outcome,
+            streams: self.streams,
+            runs_again,
+        }
     }
 
     /// The kernel has ended it for its memory: that is why, whatever its script made of it.
@@ -160,7 +200,10 @@ impl Watch<'_> {
     }
 
     fn how(&self) -> How {
-        let overran = self.ending.as_ref().and_then(|ending| ending.overran.clone());
+        let overran = self
+            .ending
+            .as_ref()
+            .and_then(|ending| ending.overran.clone());
         match (&self.fault, overran, self.status) {
             (Some(fault), ..) => unable(self.launch, fault.clone()),
             (None, Some(overran), _) => overran,
@@ -177,13 +220,34 @@ mod tests {
 
     #[test]
     fn what_an_end_means_goes_by_the_order_and_then_by_how_it_ended() {
-        let cancel = |signal, again| Fate::of(Cancel { grace: Span(0), signal, again });
-        let over = How::Overran { used: Span(2), limit: Span(1) };
-        let hows = [How::Exited(0), How::Exited(3), How::Signaled(15), over, How::NodeFault("disk".into())];
+        let cancel = |signal, again| {
+            Fate::of(Cancel {
+                grace: Span(0),
+                signal,
+                again,
+            })
+        };
+        let over = How::Overran {
+            used: Span(2),
+            limit: Span(1),
+        };
+        let hows = [
+            How::Exited(0),
+            How::Exited(3),
+            How::Signaled(15),
+            over,
+            How::NodeFault("disk".into()),
+        ];
         let again = |fate: Fate| hows.each_ref().map(|how| fate.runs_again(how));
-        assert_eq!(again(cancel(None, false)), [false, false, false, false, true]);
+        assert_eq!(
+            again(cancel(None, false)),
+            [false, false, false, false, true]
+        );
         assert_eq!(again(cancel(Some(10), false)), again(Fate::Done), "deleted");
         assert_eq!(again(cancel(None, true)), [true; 5]);
-        assert_eq!(again(cancel(Some(10), true)), [false, true, true, false, true]);
+        assert_eq!(
+            again(cancel(Some(10), true)),
+            [false, true, true, false, true]
+        );
     }
 }

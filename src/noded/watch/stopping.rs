@@ -16,7 +16,8 @@ impl Watch<'_> {
         if self.pause.as_ref().is_some_and(|pause| pause.is_still) {
             self.unsaid_pause = true;
         }
-        self.pause.get_or_insert_with(|| Pause::new(clock::monotonic()));
+        self.pause
+            .get_or_insert_with(|| Pause::new(clock::monotonic()));
         self.keep_still(cgroup);
     }
 
@@ -45,7 +46,9 @@ impl Watch<'_> {
 
     /// What stands still goes on, for whatever reason.
     pub(super) fn end_pause(&mut self, cgroup: Option<&Cgroup>) {
-        let Some(pause) = self.pause.take() else { return };
+        let Some(pause) = self.pause.take() else {
+            return;
+        };
         let length = Span(clock::monotonic().0 - pause.since.0);
         self.stood = Span(self.stood.0.saturating_add(length.0));
         self.guard.pass_over(length);

@@ -15,7 +15,12 @@ fn later(mut scene: Scene) -> Scene {
 
 /// Who is promised a start when, in seconds, by the number of the job.
 fn times(scene: &Scene) -> Vec<(u64, i64)> {
-    let mut times: Vec<_> = scene.plan().bookings.iter().map(|b| (b.job.number, b.at.0 / 1000)).collect();
+    let mut times: Vec<_> = scene
+        .plan()
+        .bookings
+        .iter()
+        .map(|b| (b.job.number, b.at.0 / 1000))
+        .collect();
     times.sort_unstable();
     times
 }
@@ -26,7 +31,9 @@ fn a_promise_that_is_a_count_names_nodes_for_all_its_chunks() {
     let scene = cluster("3 x ncpus=1, 2 x ncpus=1").running(1, "select=1:ncpus=1", "n2", 100);
     let scene = scene.queued(2, "select=5:ncpus=1");
     assert_eq!(scene.plan().bookings[0].nodes.join(","), "n2,n1,n3,n4,n5");
-    let scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=2", "n1", 100).queued(2, "select=3:ncpus=1");
+    let scene = cluster("1 x ncpus=4")
+        .running(1, "select=1:ncpus=2", "n1", 100)
+        .queued(2, "select=3:ncpus=1");
     assert_eq!(scene.plan().bookings[0].nodes.join(","), "n1,n1,n1");
 }
 
@@ -35,21 +42,45 @@ fn a_promise_that_is_a_count_names_nodes_for_all_its_chunks() {
 fn who_makes_way_past_its_walltime_gives_back_what_it_has_once() {
     for ends in [49, 50, 51, 100] {
         let mut scene = cluster("1 x ncpus=2").running(1, "select=1:ncpus=1", "n1", ends);
-        let way = Yielding { attempt: None, to: None, cause: Cause::Rank, action: Action::Requeue, at: Time(0) };
+        let way = Yielding {
+            attempt: None,
+            to: None,
+            cause: Cause::Rank,
+            action: Action::Requeue,
+            at: Time(0),
+        };
         scene.state.standing.note_told(JobId::job(1), Some(&way));
         let scene = scene.running(2, "select=1:ncpus=1", "n1", 200).at(50);
-        assert_eq!(times(&scene.clone().queued(3, "select=1:ncpus=1")), [(3, 50)], "{ends}");
-        assert_eq!(times(&scene.queued(3, "select=1:ncpus=2")), [(3, 200)], "{ends}");
+        assert_eq!(
+            times(&scene.clone().queued(3, "select=1:ncpus=1")),
+            [(3, 50)],
+            "{ends}"
+        );
+        assert_eq!(
+            times(&scene.queued(3, "select=1:ncpus=2")),
+            [(3, 200)],
+            "{ends}"
+        );
     }
 }
 
 #[test]
 fn a_blocked_job_is_told_when_it_starts() {
-    let scene =
-        cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 100).queued(2, "select=1:ncpus=4 walltime=60");
-    assert!(matches!(scene.reason(2), Some(Reason::Busy { until: Some(Time(100_000)), .. })));
+    let scene = cluster("1 x ncpus=4")
+        .running(1, "select=1:ncpus=4", "n1", 100)
+        .queued(2, "select=1:ncpus=4 walltime=60");
+    assert!(matches!(
+        scene.reason(2),
+        Some(Reason::Busy {
+            until: Some(Time(100_000)),
+            ..
+        })
+    ));
     let scene = scene.queued(3, "select=1:ncpus=3 walltime=60");
-    assert!(matches!(scene.reason(3), Some(Reason::Busy { until: None, .. })), "only the first is promised anything");
+    assert!(
+        matches!(scene.reason(3), Some(Reason::Busy { until: None, .. })),
+        "only the first is promised anything"
+    );
 }
 
 /// M31: what can no longer be kept is promised anew, not twice.
@@ -57,9 +88,16 @@ fn a_blocked_job_is_told_when_it_starts() {
 fn promises_for_more_than_there_is_left_are_not_renewed() {
     let mut scene = cluster("4 x ncpus=1").running(9, "select=4:ncpus=1", "n1,n2,n3,n4", 100);
     scene.policy.backfill.depth = Backfill::ALL;
-    let scene = later(scene.queued(2, "select=3:ncpus=1 walltime=100").queued(3, "select=1:ncpus=1 walltime=100"));
+    let scene = later(
+        scene
+            .queued(2, "select=3:ncpus=1 walltime=100")
+            .queued(3, "select=1:ncpus=1 walltime=100"),
+    );
     assert_eq!(times(&scene), [(2, 100), (3, 100)]);
-    assert_eq!(times(&later(scene.node("n4", "ncpus=1", false))), [(2, 100), (3, 200)]);
+    assert_eq!(
+        times(&later(scene.node("n4", "ncpus=1", false))),
+        [(2, 100), (3, 200)]
+    );
 }
 
 /// M32: the second of a class keeps what it was promised, though the first was refused.
@@ -69,7 +107,10 @@ fn a_promise_is_kept_behind_a_newcomer_of_the_same_class() {
     scene.policy.backfill.keep = Keep::Highest;
     let scene = later(scene.queued(3, "select=1:ncpus=4 walltime=60"));
     assert_eq!(times(&scene), [(3, 100)]);
-    assert_eq!(times(&scene.queued(2, "select=1:ncpus=4 walltime=60")), [(2, 160), (3, 100)]);
+    assert_eq!(
+        times(&scene.queued(2, "select=1:ncpus=4 walltime=60")),
+        [(2, 160), (3, 100)]
+    );
 }
 
 /// The holder named is one whose promise lies where the job would not fit.
@@ -77,12 +118,17 @@ fn a_promise_is_kept_behind_a_newcomer_of_the_same_class() {
 fn a_filler_is_told_whose_promise_it_would_delay() {
     let mut scene = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 100);
     scene.policy.backfill.depth = 2;
-    let scene = scene.queued(2, "select=1:ncpus=2 walltime=100").queued(3, "select=1:ncpus=4 walltime=100");
+    let scene = scene
+        .queued(2, "select=1:ncpus=2 walltime=100")
+        .queued(3, "select=1:ncpus=4 walltime=100");
     assert_eq!(times(&scene), [(2, 100), (3, 200)]);
-    let holder =
-        |walltime: i64| match scene.clone().queued(4, &format!("select=1:ncpus=1 walltime={walltime}")).reason(4) {
-            Some(Reason::WouldDelayBooking { holder, .. }) => Some(holder),
-            _ => None,
-        };
+    let holder = |walltime: i64| match scene
+        .clone()
+        .queued(4, &format!("select=1:ncpus=1 walltime={walltime}"))
+        .reason(4)
+    {
+        Some(Reason::WouldDelayBooking { holder, .. }) => Some(holder),
+        _ => None,
+    };
     assert_eq!([200, 201].map(holder), [None, Some(JobId::job(3))]);
 }

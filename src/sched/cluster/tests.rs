@@ -6,16 +6,27 @@ use crate::model::time::Time;
 use crate::sched::fixture::{cluster, resources};
 use crate::sched::snapshot::State;
 
-/// Says nodes as somebody might report them, by turns: on which host, with what, and whether usable.
+/// Says nodes as somebody might report them, by turns: on which host, with what, and whether
+/// usable.
 fn told(step: usize) -> (NodeFacts, bool) {
     let node = step * 5 % 7;
-    let (name, host) =
-        (format!("n{node}"), [format!("n{node}"), "h".to_string(), "g".to_string()][step * 11 % 13 % 3].clone());
+    let (name, host) = (
+        format!("n{node}"),
+        [format!("n{node}"), "h".to_string(), "g".to_string()][step * 11 % 13 % 3].clone(),
+    );
     let ncpus = ("ncpus".to_string(), Value::Long(4 + (step % 2) as i64));
-    let mut facts = NodeFacts { name, host, available: [ncpus].into(), ..NodeFacts::default() };
+    let mut facts = NodeFacts {
+        name,
+        host,
+        available: [ncpus].into(),
+        ..NodeFacts::default()
+    };
     if step % 5 < 3 {
         facts.available.insert("ngpus".to_string(), Value::Long(2));
-        (facts.gpus, facts.gpus_outside) = (vec![0, 1], [vec![], vec![0], vec![1, 7]][step * 7 % 11 % 3].clone());
+        (facts.gpus, facts.gpus_outside) = (
+            vec![0, 1],
+            [vec![], vec![0], vec![1, 7]][step * 7 % 11 % 3].clone(),
+        );
     }
     (facts, !step.is_multiple_of(4))
 }
@@ -24,7 +35,10 @@ fn share(node: &str, gpu: u16) -> Share {
     Share {
         node: node.to_string(),
         host: node.to_string(),
-        taken: vec![("ncpus".to_string(), Value::Long(1)), ("ngpus".to_string(), Value::Long(1))],
+        taken: vec![
+            ("ncpus".to_string(), Value::Long(1)),
+            ("ngpus".to_string(), Value::Long(1)),
+        ],
         cpus: Vec::new(),
         gpus: vec![gpu],
         mpiprocs: 1,
@@ -36,31 +50,59 @@ fn share(node: &str, gpu: u16) -> Share {
 /// All that is filed, by the names of the nodes: they may have been numbered in another order.
 fn filed(cluster: &Cluster) -> Vec<String> {
     let names = |nodes: &BTreeSet<NodeIx>| {
-        let mut names: Vec<&str> = nodes.iter().map(|&ix| cluster.node(ix).name.as_str()).collect();
+        let mut names: Vec<&str> = nodes
+            .iter()
+            .map(|&ix| cluster.node(ix).name.as_str())
+            .collect();
         names.sort_unstable();
         names.join(",")
     };
     let kind = |ix: KindIx| format!("{:?}", cluster.kind(ix).key);
-    let hosts = cluster.hosts.iter().map(|(host, nodes)| format!("host {host}: {}", names(nodes)));
-    let composite = cluster.composite_hosts().map(|nodes| format!("parts of one: {}", names(nodes)));
-    let kinds = cluster.kinds().map(|(ix, of)| format!("{} of kind {}", of.nodes, kind(ix)));
+    let hosts = cluster
+        .hosts
+        .iter()
+        .map(|(host, nodes)| format!("host {host}: {}", names(nodes)));
+    let composite = cluster
+        .composite_hosts()
+        .map(|nodes| format!("parts of one: {}", names(nodes)));
+    let kinds = cluster
+        .kinds()
+        .map(|(ix, of)| format!("{} of kind {}", of.nodes, kind(ix)));
     let all = cluster.configured();
-    let configured = all.map(|(key, nodes)| format!("there: {} {} {}", kind(key.kind), key.solo, names(nodes)));
+    let configured =
+        all.map(|(key, nodes)| format!("there: {} {} {}", kind(key.kind), key.solo, names(nodes)));
     let usable = cluster.buckets();
     let buckets = usable.map(|(key, nodes)| {
-        format!("usable: {} {} {:?} {:?} {}", kind(key.kind), key.solo, key.condition, key.free, names(nodes))
+        format!(
+            "usable: {} {} {:?} {:?} {}",
+            kind(key.kind),
+            key.solo,
+            key.condition,
+            key.free,
+            names(nodes)
+        )
     });
-    let outside =
-        cluster.used_outside().map(|ix| format!("{} of {} from outside", cluster.outside(ix), cluster.node(ix).name));
-    let mut filed: Vec<String> =
-        hosts.chain(composite).chain(kinds).chain(configured).chain(buckets).chain(outside).collect();
+    let outside = cluster.used_outside().map(|ix| {
+        format!(
+            "{} of {} from outside",
+            cluster.outside(ix),
+            cluster.node(ix).name
+        )
+    });
+    let mut filed: Vec<String> = hosts
+        .chain(composite)
+        .chain(kinds)
+        .chain(configured)
+        .chain(buckets)
+        .chain(outside)
+        .collect();
     filed.sort_unstable();
     filed.push(format!("{:?} in all", cluster.capacity()));
     filed
 }
 
-/// A cluster in which nodes came, changed, moved to other hosts and went is filed as one that was told the
-/// last of all that at once.
+/// A cluster in which nodes came, changed, moved to other hosts and went is filed as one that was
+/// told the last of all that at once.
 #[test]
 fn what_was_changed_step_by_step_is_filed_as_if_built_at_once() {
     let mut state = State::new(&resources());
@@ -87,15 +129,22 @@ fn what_was_changed_step_by_step_is_filed_as_if_built_at_once() {
             }
         }
         let mut afresh = State::new(&resources());
-        jobs.iter().for_each(|(job, share)| afresh.occupy(*job, std::slice::from_ref(share), false, Time(9)));
-        last.values().for_each(|(facts, usable)| afresh.set_node(facts, *usable));
+        jobs.iter().for_each(|(job, share)| {
+            afresh.occupy(*job, std::slice::from_ref(share), false, Time(9))
+        });
+        last.values()
+            .for_each(|(facts, usable)| afresh.set_node(facts, *usable));
         assert_eq!(filed(&state.cluster), filed(&afresh.cluster), "step {step}");
     }
 }
 
 #[test]
 fn a_node_that_bounds_no_address_space_has_any_amount_of_it() {
-    let starts = |what: &str| cluster(what).queued(1, "select=1:ncpus=1:vmem=4tb").starts();
+    let starts = |what: &str| {
+        cluster(what)
+            .queued(1, "select=1:ncpus=1:vmem=4tb")
+            .starts()
+    };
     assert_eq!(starts("1 x ncpus=1"), "1 on n1");
     assert_eq!(starts("1 x ncpus=1:vmem=1tb"), "");
 }
@@ -105,9 +154,15 @@ fn a_node_that_bounds_no_address_space_has_any_amount_of_it() {
 fn nodes_that_say_their_names_are_still_of_one_kind() {
     let mut state = State::new(&resources());
     for name in ["n1", "n2"] {
-        let mut facts = NodeFacts { name: name.to_string(), host: name.to_string(), ..NodeFacts::default() };
+        let mut facts = NodeFacts {
+            name: name.to_string(),
+            host: name.to_string(),
+            ..NodeFacts::default()
+        };
         for names in ["host", "vnode"] {
-            facts.available.insert(names.to_string(), Value::String(name.to_string()));
+            facts
+                .available
+                .insert(names.to_string(), Value::String(name.to_string()));
         }
         state.set_node(&facts, true);
     }
@@ -118,10 +173,20 @@ fn nodes_that_say_their_names_are_still_of_one_kind() {
 #[test]
 fn only_gpus_of_the_node_that_no_job_holds_are_used_from_outside() {
     let mut scene = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1, 7]);
-    scene.state.occupy(JobId::job(1), &[share("n1", 0)], false, Time(9));
+    scene
+        .state
+        .occupy(JobId::job(1), &[share("n1", 0)], false, Time(9));
     assert_eq!(scene.state.cluster.outside(NodeIx(0)), 1);
-    scene.state.occupy(JobId::job(1), &[share("n1", 1)], false, Time(9));
-    assert_eq!((scene.state.cluster.outside(NodeIx(0)), scene.state.cluster.used_outside().count()), (0, 0));
+    scene
+        .state
+        .occupy(JobId::job(1), &[share("n1", 1)], false, Time(9));
+    assert_eq!(
+        (
+            scene.state.cluster.outside(NodeIx(0)),
+            scene.state.cluster.used_outside().count()
+        ),
+        (0, 0)
+    );
 }
 
 /// Else a job would be told that GPUs are in use of a node that nobody gets.

@@ -4,8 +4,8 @@ use crate::model::policy::Components;
 use crate::model::policy::components::Priorities;
 use crate::sched::shape::ClassKey;
 
-/// The priorities of the user, group, account, quality of service and queue of the jobs of a class; that of
-/// its queue where the components name none.
+/// The priorities of the user, group, account, quality of service and queue of the jobs of a class;
+/// that of its queue where the components name none.
 pub fn values(rule: &Components, class: &ClassKey, of_queue: i64) -> [f64; 5] {
     let (names, who) = (&rule.priorities, &class.who);
     let group = names.groups.get(&who.gid).map(String::as_str);

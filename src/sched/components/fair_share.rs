@@ -27,27 +27,53 @@ impl Percents {
     /// Of what members of a tree have used.
     pub fn of(tree: &Tree, used: &BTreeMap<Member, f64>) -> Percents {
         let by = |subject| {
-            let policy = FairShare { method: Method::Off, subject, ..FairShare::default() };
+            let policy = FairShare {
+                method: Method::Off,
+                subject,
+                ..FairShare::default()
+            };
             standings(tree, &policy, used)
         };
-        Percents { known: Some(Known { tree: tree.clone(), users: by(Subject::User), accounts: by(Subject::Account) }) }
+        Percents {
+            known: Some(Known {
+                tree: tree.clone(),
+                users: by(Subject::User),
+                accounts: by(Subject::Account),
+            }),
+        }
     }
 
-    /// How far user and account of the jobs of a class are below their targets; nothing for who has none.
+    /// How far user and account of the jobs of a class are below their targets; nothing for who has
+    /// none.
     pub fn distances(&self, rule: &Components, policy: &FairShare, class: &ClassKey) -> [f64; 2] {
-        let Some(known) = &self.known else { return [0.0; 2] };
-        let member = known.tree.member(&class.who.user, class.who.account.as_deref());
-        let user = rule.users.get(&member.user).or_else(|| rule.users.get(Priorities::OTHERS)).copied();
-        let account = policy.accounts.iter().find(|account| account.name == member.account);
+        let Some(known) = &self.known else {
+            return [0.0; 2];
+        };
+        let member = known
+            .tree
+            .member(&class.who.user, class.who.account.as_deref());
+        let user = rule
+            .users
+            .get(&member.user)
+            .or_else(|| rule.users.get(Priorities::OTHERS))
+            .copied();
+        let account = policy
+            .accounts
+            .iter()
+            .find(|account| account.name == member.account);
         let delta = |target, percent| target::delta(target, percent, policy.distance);
         [
             user.map_or(0.0, |user| delta(user, percent(&known.users, &member))),
-            account.and_then(|account| account.target).map_or(0.0, |own| delta(own, percent(&known.accounts, &member))),
+            account
+                .and_then(|account| account.target)
+                .map_or(0.0, |own| delta(own, percent(&known.accounts, &member))),
         ]
     }
 }
 
 /// Whom nobody knows has used nothing.
 fn percent(standings: &Standings, member: &Member) -> f64 {
-    standings.of(member).map_or(0.0, |standing| 100.0 * standing.used)
+    standings
+        .of(member)
+        .map_or(0.0, |standing| 100.0 * standing.used)
 }

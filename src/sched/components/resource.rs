@@ -11,7 +11,10 @@ const MEGABYTE: f64 = 1_048_576.0;
 /// equivalents, and seconds of walltime of a job of a class.
 pub fn values(yardstick: &Yardstick, class: &ClassKey) -> [f64; 8] {
     let amount = |resource| yardstick.amount(class, resource).unwrap_or(0.0);
-    let (processors, walltime) = (amount("ncpus"), yardstick.walltime(class).as_seconds() as f64);
+    let (processors, walltime) = (
+        amount("ncpus"),
+        yardstick.walltime(class).as_seconds() as f64,
+    );
     [
         class.shape.instances as f64,
         processors,

@@ -5,7 +5,11 @@ use crate::model::time::Span;
 
 /// Minutes of waiting, the expansion factor, and how often a lower job has passed.
 pub fn values(waited: Span, walltime: Span, least: Span, bypassed: u32) -> [f64; 3] {
-    [minutes(waited), xfactor(waited, walltime, least), f64::from(bypassed)]
+    [
+        minutes(waited),
+        xfactor(waited, walltime, least),
+        f64::from(bypassed),
+    ]
 }
 
 fn minutes(span: Span) -> f64 {
@@ -20,20 +24,25 @@ fn xfactor(waited: Span, walltime: Span, least: Span) -> f64 {
 /// The most that nearness comes to (M19).
 const MOST: f64 = 1e6;
 
-/// M19: how near minutes of waiting and expansion factor are to what they are to be; what has reached its
-/// target is as near as can be from then on. Nothing where there is no target.
+/// M19: how near minutes of waiting and expansion factor are to what they are to be; what has
+/// reached its target is as near as can be from then on. Nothing where there is no target.
 pub fn nearness(goal: &Goal, service: &[f64; 3]) -> [f64; 2] {
     let [waited, xfactor, _] = *service;
     let second = minutes(Span::seconds(1));
     [
-        goal.queue_time.map_or(0.0, |target| near((minutes(target) - waited).max(second))),
+        goal.queue_time
+            .map_or(0.0, |target| near((minutes(target) - waited).max(second))),
         goal.xfactor.map_or(0.0, |target| near(target - xfactor)),
     ]
 }
 
 /// The inverse of the square of a distance.
 fn near(distance: f64) -> f64 {
-    if distance <= 0.0 { MOST } else { (distance * distance).recip().min(MOST) }
+    if distance <= 0.0 {
+        MOST
+    } else {
+        (distance * distance).recip().min(MOST)
+    }
 }
 
 #[cfg(test)]
@@ -48,26 +57,40 @@ mod tests {
     #[test]
     fn eight_hours_before_an_hour_make_nine() {
         assert_eq!(xfactor(minutes_of(480), minutes_of(60), Span(0)), 9.0);
-        assert_eq!(xfactor(minutes_of(10), minutes_of(1), minutes_of(10)), 2.0, "short jobs count as longer ones");
+        assert_eq!(
+            xfactor(minutes_of(10), minutes_of(1), minutes_of(10)),
+            2.0,
+            "short jobs count as longer ones"
+        );
         assert_eq!(xfactor(minutes_of(1), Span(0), Span(0)), 61.0);
     }
 
     /// M14.
     #[test]
     fn waiting_counts_in_minutes() {
-        assert_eq!(values(Span::seconds(90), minutes_of(1), Span(0), 3), [1.5, 2.5, 3.0]);
+        assert_eq!(
+            values(Span::seconds(90), minutes_of(1), Span(0), 3),
+            [1.5, 2.5, 3.0]
+        );
     }
 
     /// M19.
     #[test]
     fn the_nearer_the_target_the_more_it_counts() {
-        let goal = Goal { queue_time: Some(minutes_of(60)), xfactor: Some(3.0) };
+        let goal = Goal {
+            queue_time: Some(minutes_of(60)),
+            xfactor: Some(3.0),
+        };
         let at = |minutes: f64, xfactor: f64| nearness(&goal, &[minutes, xfactor, 0.0]);
         assert_eq!(at(50.0, 1.0), [0.01, 0.25]);
         assert_eq!(at(58.0, 2.5), [0.25, 4.0]);
         // A second is the least distance in time; a thousandth that in expansion.
         assert_eq!(at(60.0, 3.0).map(f64::round), [3600.0, 1e6]);
-        assert_eq!(at(600.0, 30.0).map(f64::round), [3600.0, 1e6], "it stays so behind the target");
+        assert_eq!(
+            at(600.0, 30.0).map(f64::round),
+            [3600.0, 1e6],
+            "it stays so behind the target"
+        );
         assert_eq!(nearness(&Goal::default(), &[60.0, 3.0, 0.0]), [0.0, 0.0]);
     }
 }

@@ -12,7 +12,10 @@ use crate::sched::fixture::{Scene, cluster};
 /// A cluster of 128 processors and 512 gb, ordered by components that are set up so.
 fn scene(set: impl Fn(&mut Components)) -> Scene {
     let mut scene = cluster("8 x ncpus=16:mem=64gb");
-    scene.policy.precedence = Precedence { order: Order::Components, ..Precedence::default() };
+    scene.policy.precedence = Precedence {
+        order: Order::Components,
+        ..Precedence::default()
+    };
     set(&mut scene.policy.precedence.components);
     scene
 }
@@ -27,7 +30,10 @@ fn count(rule: &mut Components, kind: Kind, counts: &[(&str, Count)]) {
 }
 
 fn worth(scene: &Scene, id: u64) -> Worth {
-    scene.state.worth(&scene.policy, scene.now, JobId::job(id)).unwrap()
+    scene
+        .state
+        .worth(&scene.policy, scene.now, JobId::job(id))
+        .unwrap()
 }
 
 fn score(scene: &Scene, id: u64) -> f64 {
@@ -37,15 +43,34 @@ fn score(scene: &Scene, id: u64) -> f64 {
 /// M11.
 #[test]
 fn what_a_job_is_worth_is_what_its_parts_come_to() {
-    let capped = |weight, cap| Count { weight, cap: Some(cap) };
+    let capped = |weight, cap| Count {
+        weight,
+        cap: Some(cap),
+    };
     let mut scene = scene(|rule| {
-        count(rule, Kind::Service, &[("queue_time", capped(2.0, 30.0)), ("xfactor", Count::of(1.0))]);
-        count(rule, Kind::Resource, &[("processors", Count::of(1.0)), ("memory", capped(1.0, 50.0))]);
+        count(
+            rule,
+            Kind::Service,
+            &[
+                ("queue_time", capped(2.0, 30.0)),
+                ("xfactor", Count::of(1.0)),
+            ],
+        );
+        count(
+            rule,
+            Kind::Resource,
+            &[
+                ("processors", Count::of(1.0)),
+                ("memory", capped(1.0, 50.0)),
+            ],
+        );
         count(rule, Kind::Credential, &[("user", Count::of(1.0))]);
         rule.all.get_mut(&Kind::Resource).unwrap().whole = capped(3.0, 40.0);
         rule.priorities.user.insert("ann".to_string(), -7.0);
     });
-    scene = scene.queued(1, "select=2:ncpus=4:mem=1gb walltime=1:00:00").at(2400);
+    scene = scene
+        .queued(1, "select=2:ncpus=4:mem=1gb walltime=1:00:00")
+        .at(2400);
     // 2 * 30 minutes + 1 + 40/60, 3 * (8 + 50 as 40), and -7.
     assert_eq!(format!("{:.3}", score(&scene, 1)), "174.667");
     let parts = worth(&scene, 1).parts;
@@ -74,8 +99,14 @@ fn bounds_are_a_part_of_what_a_job_is_worth() {
         });
         scene.queued(1, "select=1:ncpus=1")
     };
-    assert_eq!([true, false].map(|enabled| score(&negative(enabled), 1)), [-7.0, 1.0]);
-    assert_eq!(worth(&negative(false), 1).parts.last().unwrap(), &Part::weighed("bounds", "1".to_string(), 8.0, 1.0));
+    assert_eq!(
+        [true, false].map(|enabled| score(&negative(enabled), 1)),
+        [-7.0, 1.0]
+    );
+    assert_eq!(
+        worth(&negative(false), 1).parts.last().unwrap(),
+        &Part::weighed("bounds", "1".to_string(), 8.0, 1.0)
+    );
 }
 
 /// M15.
@@ -83,11 +114,17 @@ fn bounds_are_a_part_of_what_a_job_is_worth() {
 fn a_job_counts_by_what_it_asks_for() {
     let of = |name: &str| {
         let scene = scene(|rule| count(rule, Kind::Resource, &[(name, Count::of(1.0))]));
-        score(&scene.queued(1, "select=4:ncpus=8:mem=64gb walltime=0:01:00"), 1)
+        score(
+            &scene.queued(1, "select=4:ncpus=8:mem=64gb walltime=0:01:00"),
+            1,
+        )
     };
     // A quarter of the processors and half of the memory of 128.
     assert_eq!(of("processor_equivalents"), 64.0);
-    assert_eq!([of("nodes"), of("processors"), of("memory"), of("swap")], [4.0, 32.0, 262_144.0, 1.0]);
+    assert_eq!(
+        [of("nodes"), of("processors"), of("memory"), of("swap")],
+        [4.0, 32.0, 262_144.0, 1.0]
+    );
     assert_eq!([of("processor_seconds"), of("walltime")], [1920.0, 60.0]);
 }
 
@@ -106,20 +143,38 @@ fn whose_a_job_is_counts_by_name() {
         });
         score(&scene.queued(1, "select=1:ncpus=1 qos=hi"), 1)
     };
-    assert_eq!(["user", "group", "account", "qos"].map(of), [20.0, 40.0, 80.0, 60.0]);
+    assert_eq!(
+        ["user", "group", "account", "qos"].map(of),
+        [20.0, 40.0, 80.0, 60.0]
+    );
     let mut scene = scene(|rule| count(rule, Kind::Credential, &[("queue", Count::of(2.0))]));
-    let workq = crate::model::queue::Queue { priority: 25, ..crate::model::queue::Queue::named("workq") };
+    let workq = crate::model::queue::Queue {
+        priority: 25,
+        ..crate::model::queue::Queue::named("workq")
+    };
     scene.state.set_queue(&workq);
     let mut scene = scene.queued(1, "select=1:ncpus=1");
     assert_eq!(score(&scene, 1), 50.0, "that of the queue itself");
-    scene.policy.precedence.components.priorities.queue.insert("workq".to_string(), 3.0);
+    scene
+        .policy
+        .precedence
+        .components
+        .priorities
+        .queue
+        .insert("workq".to_string(), 3.0);
     assert_eq!(score(&scene, 1), 6.0);
 }
 
-/// M18: with a promise to each of two, who starts behind both passes both, who starts between them the first.
+/// M18: with a promise to each of two, who starts behind both passes both, who starts between them
+/// the first.
 #[test]
 fn those_who_are_promised_something_count_who_passes_them() {
-    let mut scene = cluster("10 x ncpus=1").running(1, "select=6:ncpus=1 place=scatter", "n1,n2,n3,n4,n5,n6", 7200);
+    let mut scene = cluster("10 x ncpus=1").running(
+        1,
+        "select=6:ncpus=1 place=scatter",
+        "n1,n2,n3,n4,n5,n6",
+        7200,
+    );
     scene.policy.backfill.depth = 2;
     let mut scene = scene
         .queued(2, "select=8:ncpus=1 walltime=1:00:00")
@@ -130,7 +185,10 @@ fn those_who_are_promised_something_count_who_passes_them() {
     let plan = scene.plan();
     scene.apply(&plan);
     let bypassed = |scene: &Scene, id| scene.state.bypassed(JobId::job(id));
-    assert_eq!((plan.starts.len(), bypassed(&scene, 2), bypassed(&scene, 4)), (3, 3, 2));
+    assert_eq!(
+        (plan.starts.len(), bypassed(&scene, 2), bypassed(&scene, 4)),
+        (3, 3, 2)
+    );
     // Read anew, it still knows; started and put back, it does not.
     let scene = scene.queued(2, "select=8:ncpus=1 walltime=1:00:00");
     assert_eq!(bypassed(&scene, 2), 3);
@@ -139,12 +197,20 @@ fn those_who_are_promised_something_count_who_passes_them() {
 /// M18: where nobody is promised anything, the first that is blocked counts.
 #[test]
 fn without_promises_the_first_counts_who_passes_it() {
-    let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=5").queued(2, "select=1:ncpus=4");
+    let mut scene = cluster("1 x ncpus=4")
+        .queued(1, "select=1:ncpus=5")
+        .queued(2, "select=1:ncpus=4");
     scene.policy.backfill.depth = 0;
-    let mut scene = scene.running(9, "select=1:ncpus=1", "n1", 100).queued(3, "select=1:ncpus=1 walltime=5");
+    let mut scene = scene
+        .running(9, "select=1:ncpus=1", "n1", 100)
+        .queued(3, "select=1:ncpus=1 walltime=5");
     let plan = scene.plan();
     scene.apply(&plan);
-    assert_eq!([1, 2].map(|id| scene.state.bypassed(JobId::job(id))), [0, 1], "who never fits is not passed");
+    assert_eq!(
+        [1, 2].map(|id| scene.state.bypassed(JobId::job(id))),
+        [0, 1],
+        "who never fits is not passed"
+    );
 }
 
 /// M18.
@@ -152,7 +218,11 @@ fn without_promises_the_first_counts_who_passes_it() {
 fn being_passed_counts() {
     let mut scene = scene(|rule| count(rule, Kind::Service, &[("bypass", Count::of(5.0))]));
     scene = scene.queued(1, "select=1:ncpus=1");
-    let wait = Wait { since: Time(0), eligibility: Eligibility::default(), bypassed: 3 };
+    let wait = Wait {
+        since: Time(0),
+        eligibility: Eligibility::default(),
+        bypassed: 3,
+    };
     let yardstick = Yardstick::new(&scene.state, &scene.policy, scene.now, Default::default());
     let class = scene.state.waiting_class(JobId::job(1)).unwrap();
     assert_eq!(Common::of(&yardstick, class).score(Span(0), &wait), 15.0);

@@ -1,5 +1,5 @@
-//! What a running job has used of what it asked for (M20). It says which job is to make way for another:
-//! the one worth least.
+//! What a running job has used of what it asked for (M20). It says which job is to make way for
+//! another: the one worth least.
 
 use super::of_component;
 use crate::model::charge::Held;
@@ -25,7 +25,11 @@ impl Course {
     pub fn of(job: &Job, now: Time) -> Option<Course> {
         let run = job.life.open_run()?;
         let ran = Span(now.since(run.started + run.stood_still(now)).0.max(0));
-        Some(Course { ran, walltime: job.spec.walltime(), processors: Held::of(&run.shares).cores })
+        Some(Course {
+            ran,
+            walltime: job.spec.walltime(),
+            processors: Held::of(&run.shares).cores,
+        })
     }
 
     /// What it counts for while it runs.
@@ -38,14 +42,18 @@ impl Course {
         of_component(rule, Kind::Usage, &self.values())
     }
 
-    /// Processor-seconds had and to come, percent of the walltime, minutes. Of a job without an end nothing
-    /// is known to come.
+    /// Processor-seconds had and to come, percent of the walltime, minutes. Of a job without an end
+    /// nothing is known to come.
     fn values(&self) -> [f64; 4] {
         let seconds = |span: Span| span.0 as f64 / 1000.0;
         let processors = f64::from(self.processors);
-        let left = self.walltime.map_or(Span(0), |walltime| Span((walltime.0 - self.ran.0).max(0)));
-        let part =
-            self.walltime.filter(|walltime| walltime.0 > 0).map(|walltime| seconds(self.ran) / seconds(walltime));
+        let left = self
+            .walltime
+            .map_or(Span(0), |walltime| Span((walltime.0 - self.ran.0).max(0)));
+        let part = self
+            .walltime
+            .filter(|walltime| walltime.0 > 0)
+            .map(|walltime| seconds(self.ran) / seconds(walltime));
         [
             processors * seconds(self.ran),
             processors * seconds(left),
@@ -55,10 +63,16 @@ impl Course {
     }
 }
 
-/// What a running job is worth beside others that run, and why (M20); None for one that does not run.
+/// What a running job is worth beside others that run, and why (M20); None for one that does not
+/// run.
 pub fn worth(rule: &Components, job: &Job, now: Time) -> Option<Worth> {
     let course = Course::of(job, now)?;
-    Some(Worth { job: job.id, tier: 0, score: course.score(rule), parts: course.parts(rule) })
+    Some(Worth {
+        job: job.id,
+        tier: 0,
+        score: course.score(rule),
+        parts: course.parts(rule),
+    })
 }
 
 #[cfg(test)]
@@ -77,7 +91,11 @@ mod tests {
     }
 
     fn course(ran: i64) -> Course {
-        Course { ran: Span::seconds(ran), walltime: Some(Span::seconds(3600)), processors: 4 }
+        Course {
+            ran: Span::seconds(ran),
+            walltime: Some(Span::seconds(3600)),
+            processors: 4,
+        }
     }
 
     /// M20: the victim is the one of which 10 percent are done.
@@ -92,10 +110,28 @@ mod tests {
     fn what_was_used_what_is_to_come_and_the_time_count() {
         let values = |course: Course| [0, 1, 3].map(|part| course.score(&counting(part)));
         assert_eq!(values(course(600)), [4800.0, 24_000.0, 20.0]);
-        assert_eq!(values(course(7200)), [57_600.0, 0.0, 240.0], "past its walltime nothing is to come");
-        assert_eq!(values(Course { walltime: None, ..course(600) }), [4800.0, 0.0, 20.0]);
+        assert_eq!(
+            values(course(7200)),
+            [57_600.0, 0.0, 240.0],
+            "past its walltime nothing is to come"
+        );
+        assert_eq!(
+            values(Course {
+                walltime: None,
+                ..course(600)
+            }),
+            [4800.0, 0.0, 20.0]
+        );
         assert_eq!(course(600).score(&Components::default()), 0.0);
-        assert_eq!(Course { walltime: Some(Span(0)), ..course(600) }.score(&counting(2)), 0.0, "no part of nothing");
+        assert_eq!(
+            Course {
+                walltime: Some(Span(0)),
+                ..course(600)
+            }
+            .score(&counting(2)),
+            0.0,
+            "no part of nothing"
+        );
     }
 
     /// M20.
@@ -116,8 +152,15 @@ mod tests {
         };
         job.life.state = Standing::Running;
         job.life.run = Some(Run::new(1, vec![share("n1"), share("n2")], Time(50_000)));
-        let of = |part, second: i64| worth(&counting(part), &job, Time(second * 1000)).unwrap().score;
-        assert_eq!([of(0, 150), of(1, 150), of(2, 150), of(3, 170)], [1200.0, 10_800.0, 20.0, 4.0]);
+        let of = |part, second: i64| {
+            worth(&counting(part), &job, Time(second * 1000))
+                .unwrap()
+                .score
+        };
+        assert_eq!(
+            [of(0, 150), of(1, 150), of(2, 150), of(3, 170)],
+            [1200.0, 10_800.0, 20.0, 4.0]
+        );
         assert_eq!(of(0, 10), 0.0, "seen from before its start");
     }
 
@@ -125,6 +168,9 @@ mod tests {
     #[test]
     fn its_parts_say_what_it_is_made_of() {
         let parts = course(360).parts(&counting(2));
-        assert_eq!(parts, [Part::weighed("usage.percent", "10".to_string(), 10.0, 2.0)]);
+        assert_eq!(
+            parts,
+            [Part::weighed("usage.percent", "10".to_string(), 10.0, 2.0)]
+        );
     }
 }

@@ -29,17 +29,25 @@ impl<'s> Ledger<'s> {
 
     /// The classes that a soft limit alone has kept waiting so far (M23).
     pub fn over_soft(&self) -> BTreeSet<ClassId> {
-        self.limits.as_ref().map(|limits| limits.over_soft().clone()).unwrap_or_default()
+        self.limits
+            .as_ref()
+            .map(|limits| limits.over_soft().clone())
+            .unwrap_or_default()
     }
 
     /// Whether soft limits count from now on.
     pub fn heed_soft_limits(&mut self, heed: bool) {
-        self.limits.iter_mut().for_each(|limits| limits.heed_soft(heed));
+        self.limits
+            .iter_mut()
+            .for_each(|limits| limits.heed_soft(heed));
     }
 
     /// Whether one more job of a class would exceed no hard limit.
     pub fn is_within_hard_limits(&mut self, class: &ClassKey) -> bool {
-        self.limits.as_mut().and_then(|limits| limits.bar(class)).is_none_or(|bar| bar.soft)
+        self.limits
+            .as_mut()
+            .and_then(|limits| limits.bar(class))
+            .is_none_or(|bar| bar.soft)
     }
 
     /// Who is promised a start.
@@ -72,10 +80,14 @@ impl<'s> Ledger<'s> {
         self.gaps.note_again(is_again);
     }
 
-    /// Says of these classes that they wait for this, and no longer for what was said of them before.
+    /// Says of these classes that they wait for this, and no longer for what was said of them
+    /// before.
     pub fn tell_anew(&mut self, reasons: &BTreeMap<ClassId, Arc<Reason>>) {
         for (class, reason) in &mut self.plan.verdicts {
-            reasons.get(class).into_iter().for_each(|anew| *reason = anew.clone());
+            reasons
+                .get(class)
+                .into_iter()
+                .for_each(|anew| *reason = anew.clone());
         }
     }
 }

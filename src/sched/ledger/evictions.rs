@@ -44,15 +44,19 @@ impl<'s> Ledger<'s> {
         &self.plan.bookings
     }
 
-    /// Cuts down what would be free without some of those that run to what windows leave of it to a job of a class that
-    /// starts now.
+    /// Cuts down what would be free without some of those that run to what windows leave of it to a
+    /// job of a class that starts now.
     pub fn narrow(&self, space: &mut Space<'s>, class: &ClassKey, gone: &BTreeSet<JobId>) {
-        self.windows.narrow_without(gone, space, class, (self.now, self.end_of(class)));
+        self.windows
+            .narrow_without(gone, space, class, (self.now, self.end_of(class)));
     }
 
     /// Whether others may be preempted for a job: not before the site's hooks have let its start.
     pub fn may_displace(&self, job: JobId) -> bool {
-        self.state.permits.as_ref().is_none_or(|permits| permits.contains(&job))
+        self.state
+            .permits
+            .as_ref()
+            .is_none_or(|permits| permits.contains(&job))
     }
 
     /// Enters that hooks are to be asked about a job's start before others are preempted for it.
@@ -71,15 +75,30 @@ impl<'s> Ledger<'s> {
             self.keep_what_fillers_give(job, &ways);
             self.plan.preempts.extend(ways);
         } else {
-            let booking = self.plan.bookings.iter().rev().find(|booking| booking.job == job);
-            let nodes: BTreeSet<&String> = booking.into_iter().flat_map(|booking| booking.nodes.iter()).collect();
-            self.plan.asks.push((job, nodes.into_iter().cloned().collect()));
+            let booking = self
+                .plan
+                .bookings
+                .iter()
+                .rev()
+                .find(|booking| booking.job == job);
+            let nodes: BTreeSet<&String> = booking
+                .into_iter()
+                .flat_map(|booking| booking.nodes.iter())
+                .collect();
+            self.plan
+                .asks
+                .push((job, nodes.into_iter().cloned().collect()));
         }
     }
 
     /// What fillers give back to a promise is kept for it, if any do.
     fn keep_what_fillers_give(&mut self, job: JobId, ways: &[Preemption]) {
-        let booking = self.plan.bookings.iter_mut().rev().find(|booking| booking.job == job);
+        let booking = self
+            .plan
+            .bookings
+            .iter_mut()
+            .rev()
+            .find(|booking| booking.job == job);
         for booking in booking.into_iter().filter(|_| !ways.is_empty()) {
             booking.earmark = Some(self.now + KEPT);
         }
@@ -95,14 +114,26 @@ impl<'s> Ledger<'s> {
         self.plan.preempts.extend(ways);
     }
 
-    /// The job for which others make way starts as soon as they have: the room is promised to it, before
-    /// anybody else.
-    pub fn earmark(&mut self, candidate: Candidate<'s>, placement: &Placement, gone: &[(JobId, Action)]) {
+    /// The job for which others make way starts as soon as they have: the room is promised to it,
+    /// before anybody else.
+    pub fn earmark(
+        &mut self,
+        candidate: Candidate<'s>,
+        placement: &Placement,
+        gone: &[(JobId, Action)],
+    ) {
         let Candidate { job, class, .. } = candidate;
         let name = |ix| self.state.cluster.node(ix).name.clone();
-        let booked = self.plan.bookings.iter().find(|booking| booking.job == job).map(|booking| booking.at);
+        let booked = self
+            .plan
+            .bookings
+            .iter()
+            .find(|booking| booking.job == job)
+            .map(|booking| booking.at);
         let freed = self.end_of_all(gone);
-        let at = booked.map_or(freed, |booked| booked.min(freed)).max(self.now + OVERDUE);
+        let at = booked
+            .map_or(freed, |booked| booked.min(freed))
+            .max(self.now + OVERDUE);
         self.plan.bookings.retain(|booking| booking.job != job);
         self.plan.bookings.push(Booking {
             job,
@@ -116,28 +147,40 @@ impl<'s> Ledger<'s> {
         });
     }
 
-    /// When all of these have made way at the latest, as far as that is known. A job that is not to finish makes
-    /// way at once.
+    /// When all of these have made way at the latest, as far as that is known. A job that is not to
+    /// finish makes way at once.
     fn end_of_all(&self, gone: &[(JobId, Action)]) -> Time {
         let finishing = gone.iter().filter(|(_, action)| *action == Action::Finish);
-        let ends = finishing.filter_map(|(job, _)| self.state.running.get(job)).map(|running| running.until);
-        ends.filter(|until| *until != Time::NEVER).max().unwrap_or(self.now)
+        let ends = finishing
+            .filter_map(|(job, _)| self.state.running.get(job))
+            .map(|running| running.until);
+        ends.filter(|until| *until != Time::NEVER)
+            .max()
+            .unwrap_or(self.now)
     }
 
-    /// Room that is kept for somebody who does not come is free when that is over; at once, if it is not room
-    /// any more that he waits for.
+    /// Room that is kept for somebody who does not come is free when that is over; at once, if it
+    /// is not room any more that he waits for.
     pub(super) fn look_again_when_room_is_free(&mut self) {
         let is_told = |job: JobId| {
             let mut starts = self.plan.starts.iter().map(|start| start.job);
-            self.plan.bookings.iter().any(|booking| booking.job == job) || starts.any(|start| start == job)
+            self.plan.bookings.iter().any(|booking| booking.job == job)
+                || starts.any(|start| start == job)
         };
         let standing = &self.state.standing;
-        let had = standing.promises().filter(|booking| booking.earmark.is_some() && !is_told(booking.job));
+        let had = standing
+            .promises()
+            .filter(|booking| booking.earmark.is_some() && !is_told(booking.job));
         let forfeited = had.filter(|booking| self.state.earmark(booking.job, self.now).is_some());
         let forfeited = forfeited.map(|_| self.now + Span(1));
-        let kept = self.plan.bookings.iter().filter_map(|booking| booking.earmark);
+        let kept = self
+            .plan
+            .bookings
+            .iter()
+            .filter_map(|booking| booking.earmark);
         let next = forfeited.chain(kept).min();
-        next.into_iter().for_each(|moment| self.plan.look_again(moment));
+        next.into_iter()
+            .for_each(|moment| self.plan.look_again(moment));
     }
 
     /// A further look could help then.
@@ -148,8 +191,17 @@ impl<'s> Ledger<'s> {
     /// Those that make way for a job: those told before, and now.
     pub fn makes_way_for(&self, job: JobId) -> Vec<JobId> {
         let is_meant = |by: JobId| by == job || (job.is_array() && by.parent() == Some(job));
-        let now = self.plan.preempts.iter().filter(|way| way.by.is_some_and(is_meant)).map(|way| way.job);
-        self.state.standing.leaving_for(is_meant).chain(now).collect()
+        let now = self
+            .plan
+            .preempts
+            .iter()
+            .filter(|way| way.by.is_some_and(is_meant))
+            .map(|way| way.job);
+        self.state
+            .standing
+            .leaving_for(is_meant)
+            .chain(now)
+            .collect()
     }
 
     /// Whether a job was told in this cycle to make way.
@@ -169,7 +221,10 @@ impl<'s> Ledger<'s> {
 
     /// Since when who has less than their fair shares, as far as that is known.
     pub fn starving(&self) -> &Starving {
-        self.plan.starving.as_ref().unwrap_or(&self.state.starvation)
+        self.plan
+            .starving
+            .as_ref()
+            .unwrap_or(&self.state.starvation)
     }
 
     /// Enters since when who has less than their fair shares.

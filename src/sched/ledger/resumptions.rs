@@ -19,7 +19,8 @@ impl Ledger<'_> {
 
     /// Enters that a suspended job goes on with what it has taken.
     pub fn enter_resumed(&mut self, resume: Resume, need: Claim) {
-        self.calendar.start(resume.job, need, resume.until, &self.space);
+        self.calendar
+            .start(resume.job, need, resume.until, &self.space);
         self.plan.resumes.push(resume);
     }
 

@@ -20,7 +20,8 @@ fn counts(scene: &Scene) -> bool {
     Measure::of(&scene.state, &space).is_some()
 }
 
-/// The same where promises are pinned, whatever the cluster: because of a job whose queue is stopped.
+/// The same where promises are pinned, whatever the cluster: because of a job whose queue is
+/// stopped.
 fn pinned(scene: Scene) -> Scene {
     let scene = scene.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
     assert!(!counts(&scene));
@@ -31,7 +32,11 @@ fn pinned(scene: Scene) -> Scene {
 fn plain() -> [Scene; 2] {
     let one = cluster("1 x ncpus=4:mem=8gb").queued(2, "select=1:ncpus=2:mem=1gb place=pack");
     let many = cluster("2 x ncpus=4, 1 x ncpus=2").running(1, "select=3:ncpus=2", "n1,n1,n2", 100);
-    [one.queued(3, "select=2:ncpus=1 walltime=60"), many.queued(2, "select=4:ncpus=2").queued(3, "select=1:ncpus=2")]
+    [
+        one.queued(3, "select=2:ncpus=1 walltime=60"),
+        many.queued(2, "select=4:ncpus=2")
+            .queued(3, "select=1:ncpus=2"),
+    ]
 }
 
 fn with_policy(mut scene: Scene, change: impl Fn(&mut Policy)) -> Scene {
@@ -43,7 +48,9 @@ fn with_policy(mut scene: Scene, change: impl Fn(&mut Policy)) -> Scene {
 fn where_any_place_is_as_good_as_any_other_amounts_are_counted() {
     for scene in plain() {
         assert!(counts(&scene));
-        assert!(counts(&scene.clone().queued(9, "select=2:ncpus=2 place=shared")));
+        assert!(counts(
+            &scene.clone().queued(9, "select=2:ncpus=2 place=shared")
+        ));
         assert_eq!(promised(scene.clone()), promised(pinned(scene)));
     }
 }
@@ -51,11 +58,25 @@ fn where_any_place_is_as_good_as_any_other_amounts_are_counted() {
 #[test]
 fn who_wants_neighbours_of_one_kind_only_is_given_a_place() {
     for scene in plain() {
-        for wish in ["place=excl", "place=exclhost", "naccess=singleuser", "naccess=singlejob", "naccess=singletask"] {
-            assert!(!counts(&scene.clone().queued(9, &format!("select=1:ncpus=2 {wish}"))), "{wish}");
+        for wish in [
+            "place=excl",
+            "place=exclhost",
+            "naccess=singleuser",
+            "naccess=singlejob",
+            "naccess=singletask",
+        ] {
+            assert!(
+                !counts(&scene.clone().queued(9, &format!("select=1:ncpus=2 {wish}"))),
+                "{wish}"
+            );
         }
         for access in [Access::SingleUser, Access::SingleJob, Access::SingleTask] {
-            assert!(!counts(&with_policy(scene.clone(), |policy| policy.placement.access = access)), "{access:?}");
+            assert!(
+                !counts(&with_policy(scene.clone(), |policy| policy
+                    .placement
+                    .access = access)),
+                "{access:?}"
+            );
         }
     }
 }
@@ -87,9 +108,14 @@ fn nodes_that_do_not_take_all_jobs_alike_are_looked_at() {
 fn what_is_in_use_counts_node_by_node() {
     for scene in plain() {
         for how in [Availability::Utilized, Availability::Combined] {
-            assert!(!counts(&with_policy(scene.clone(), |policy| policy.placement.availability = how)));
+            assert!(!counts(&with_policy(scene.clone(), |policy| policy
+                .placement
+                .availability =
+                how)));
             let of_one = ("mem".to_string(), how);
-            let some = with_policy(scene.clone(), |policy| policy.placement.availabilities.extend([of_one.clone()]));
+            let some = with_policy(scene.clone(), |policy| {
+                policy.placement.availabilities.extend([of_one.clone()])
+            });
             assert!(!counts(&some));
         }
     }
@@ -99,7 +125,16 @@ fn what_is_in_use_counts_node_by_node() {
 fn what_a_job_says_of_its_nodes_or_of_the_whole_system_gives_it_a_place() {
     for mut scene in plain() {
         let scope = HostList::default();
-        scene.state.set_pool("site_lic", Pool { total: 4, missing: 0, elsewhere: 0, per_host: false, scope });
+        scene.state.set_pool(
+            "site_lic",
+            Pool {
+                total: 4,
+                missing: 0,
+                elsewhere: 0,
+                per_host: false,
+                scope,
+            },
+        );
         for request in [
             "select=1:ncpus=2 site_lic=1",
             "select=1:ncpus=1+",
@@ -132,14 +167,30 @@ fn what_a_job_says_of_its_nodes_or_of_the_whole_system_gives_it_a_place() {
 
 #[test]
 fn what_the_site_says_of_nodes_gives_jobs_a_place() {
-    let set = NodeSets { choice: SetChoice::OneOf, by: "color".into(), values: vec![], delay: None };
+    let set = NodeSets {
+        choice: SetChoice::OneOf,
+        by: "color".into(),
+        values: vec![],
+        delay: None,
+    };
     for scene in plain() {
-        assert!(!counts(&with_policy(scene.clone(), |policy| policy.placement.sets = Some(set.clone()))));
-        assert!(!counts(
-            &with_policy(scene.clone(), |policy| policy.placement.veto = Expression::parse("host.ncpus > 9").ok())
-        ));
-        for allocation in [Allocation::Contiguous, Allocation::MaxBalance, Allocation::Site] {
-            assert!(!counts(&with_policy(scene.clone(), |policy| policy.placement.allocation = allocation)));
+        assert!(!counts(&with_policy(scene.clone(), |policy| policy
+            .placement
+            .sets =
+            Some(set.clone()))));
+        assert!(!counts(&with_policy(scene.clone(), |policy| policy
+            .placement
+            .veto =
+            Expression::parse("host.ncpus > 9").ok())));
+        for allocation in [
+            Allocation::Contiguous,
+            Allocation::MaxBalance,
+            Allocation::Site,
+        ] {
+            assert!(!counts(&with_policy(scene.clone(), |policy| policy
+                .placement
+                .allocation =
+                allocation)));
         }
     }
 }
@@ -147,7 +198,10 @@ fn what_the_site_says_of_nodes_gives_jobs_a_place() {
 /// What is set aside is promised to nobody, though amounts alone would do.
 #[test]
 fn a_window_is_in_the_way_of_a_promise() {
-    for (nodes, all) in [("1 x ncpus=4", "select=2:ncpus=2"), ("2 x ncpus=4", "select=4:ncpus=2")] {
+    for (nodes, all) in [
+        ("1 x ncpus=4", "select=2:ncpus=2"),
+        ("2 x ncpus=4", "select=4:ncpus=2"),
+    ] {
         let mut scene = cluster(nodes);
         scene.state.set_window(Window {
             id: "R1".to_string(),
@@ -159,7 +213,9 @@ fn a_window_is_in_the_way_of_a_promise() {
             by_name: true,
             owner_preempts: false,
         });
-        let scene = scene.running(1, "select=1:ncpus=2", "n1", 60).queued(2, &format!("{all} walltime=2:00:00"));
+        let scene = scene
+            .running(1, "select=1:ncpus=2", "n1", 60)
+            .queued(2, &format!("{all} walltime=2:00:00"));
         assert_eq!(promised(scene), ["2 at 7200"]);
     }
 }
@@ -167,7 +223,10 @@ fn a_window_is_in_the_way_of_a_promise() {
 /// When each is promised its start, pinned or not: `2 at 100`.
 fn promised(scene: Scene) -> Vec<String> {
     let plan = scene.plan();
-    plan.bookings.iter().map(|booking| format!("{} at {}", booking.job, booking.at.0 / 1000)).collect()
+    plan.bookings
+        .iter()
+        .map(|booking| format!("{} at {}", booking.job, booking.at.0 / 1000))
+        .collect()
 }
 
 /// M46: what is free of the node is free for one user only.
@@ -175,7 +234,10 @@ fn promised(scene: Scene) -> Vec<String> {
 fn a_running_job_that_bears_its_own_user_only_is_waited_for() {
     let scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=1 naccess=singleuser", "n1", 100);
     let scene = scene.owned("bob").queued(2, "select=1:ncpus=1 walltime=60");
-    assert_eq!((counts(&scene), promised(scene.clone())), (false, vec!["2 at 100".to_string()]));
+    assert_eq!(
+        (counts(&scene), promised(scene.clone())),
+        (false, vec!["2 at 100".to_string()])
+    );
     assert_eq!(promised(scene.clone()), promised(pinned(scene)));
 }
 
@@ -184,7 +246,10 @@ fn a_running_job_that_bears_its_own_user_only_is_waited_for() {
 fn a_running_job_holds_whole_pieces_on_each_of_its_nodes() {
     let scene = cluster("2 x ncpus=2").running(1, "select=2:ncpus=1", "n1,n2", 100);
     let scene = scene.queued(2, "select=2:ncpus=2 walltime=60");
-    assert_eq!((counts(&scene), promised(scene.clone())), (false, vec!["2 at 100".to_string()]));
+    assert_eq!(
+        (counts(&scene), promised(scene.clone())),
+        (false, vec!["2 at 100".to_string()])
+    );
     assert_eq!(promised(scene.clone()), promised(pinned(scene)));
 }
 
@@ -193,6 +258,16 @@ fn a_running_job_holds_whole_pieces_on_each_of_its_nodes() {
 fn running_jobs_that_hold_anything_but_pieces_give_jobs_a_place() {
     let [_, many] = plain();
     assert!(counts(&many));
-    assert!(!counts(&many.clone().running(8, "select=1:ncpus=1", "n3", 100)));
-    assert!(!counts(&many.running(8, "select=1:ncpus=2:mem=1gb", "n3", 100)));
+    assert!(!counts(&many.clone().running(
+        8,
+        "select=1:ncpus=1",
+        "n3",
+        100
+    )));
+    assert!(!counts(&many.running(
+        8,
+        "select=1:ncpus=2:mem=1gb",
+        "n3",
+        100
+    )));
 }

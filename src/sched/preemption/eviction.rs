@@ -1,8 +1,9 @@
 //! Who must leave so that a job fits: the fewest that will do, the first in the order first.
 //!
-//! The trial is a space in which those that leave already are gone, and those for which they leave have
-//! their places. From there as many of the candidates are taken out, in their order, as are needed until
-//! the job fits, and put back whoever is not needed after all (Y12). Nobody leaves if that helps nobody.
+//! The trial is a space in which those that leave already are gone, and those for which they leave
+//! have their places. From there as many of the candidates are taken out, in their order, as are
+//! needed until the job fits, and put back whoever is not needed after all (Y12). Nobody leaves if
+//! that helps nobody.
 
 use super::candidates::Rivalry;
 use super::victims::Exposed;
@@ -21,7 +22,8 @@ use crate::sched::snapshot::State;
 use crate::sched::space::{Claim, Space};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// In a cycle at most so many times somebody is taken out on trial: what is left is tried in the next.
+/// In a cycle at most so many times somebody is taken out on trial: what is left is tried in the
+/// next.
 const MOST: usize = 50_000;
 
 /// More than so many are not each put back on trial.
@@ -65,9 +67,24 @@ impl<'s> Stage<'s> {
         let releases = ledger.preemption().releases.as_slice();
         let books = ledger.books().cloned();
         let (gone, awaiting) = (BTreeSet::new(), BTreeSet::new());
-        let mut stage = Stage { state, releases, trial, gone, books, awaiting, left: MOST };
-        state.standing.leaving().chain(ledger.preempted()).for_each(|(job, action)| stage.leaves(job, action));
-        let due = ledger.bookings().iter().filter(|booking| booking.earmark.is_some());
+        let mut stage = Stage {
+            state,
+            releases,
+            trial,
+            gone,
+            books,
+            awaiting,
+            left: MOST,
+        };
+        state
+            .standing
+            .leaving()
+            .chain(ledger.preempted())
+            .for_each(|(job, action)| stage.leaves(job, action));
+        let due = ledger
+            .bookings()
+            .iter()
+            .filter(|booking| booking.earmark.is_some());
         due.for_each(|booking| stage.keep_place(booking));
         stage
     }
@@ -86,21 +103,49 @@ impl<'s> Stage<'s> {
         self.trial(job, &[], ledger).fits()
     }
 
-    fn trial<'t>(&self, job: Candidate<'s>, ways: &'t [(JobId, Action)], ledger: &'t Ledger<'s>) -> Trial<'t, 's> {
+    fn trial<'t>(
+        &self,
+        job: Candidate<'s>,
+        ways: &'t [(JobId, Action)],
+        ledger: &'t Ledger<'s>,
+    ) -> Trial<'t, 's> {
         let (space, gone) = (self.trial.clone(), self.gone.clone());
-        Trial { state: self.state, releases: self.releases, space, gone, out: 0, ways, job, ledger }
+        Trial {
+            state: self.state,
+            releases: self.releases,
+            space,
+            gone,
+            out: 0,
+            ways,
+            job,
+            ledger,
+        }
     }
 
     /// Has those leave that must so that a job can start; false if none do.
-    pub fn evict(&mut self, job: Candidate<'s>, rivalry: &mut Rivalry<'s>, ledger: &mut Ledger<'s>) -> bool {
-        if self.books.as_mut().is_some_and(|books| books.bar(job.class).is_some()) {
+    pub fn evict(
+        &mut self,
+        job: Candidate<'s>,
+        rivalry: &mut Rivalry<'s>,
+        ledger: &mut Ledger<'s>,
+    ) -> bool {
+        if self
+            .books
+            .as_mut()
+            .is_some_and(|books| books.bar(job.class).is_some())
+        {
             return false;
         }
         let candidates = rivalry.yielding_to(job);
-        let steps = candidates.iter().map(|(_, actions)| actions.len()).max().unwrap_or(0);
+        let steps = candidates
+            .iter()
+            .map(|(_, actions)| actions.len())
+            .max()
+            .unwrap_or(0);
         let found = (0..steps).find_map(|step| {
-            let way =
-                |(one, actions): &(Exposed<'s>, Vec<Action>)| Some((one.job, *actions.get(step).or(actions.last())?));
+            let way = |(one, actions): &(Exposed<'s>, Vec<Action>)| {
+                Some((one.job, *actions.get(step).or(actions.last())?))
+            };
             let ways: Vec<(JobId, Action)> = candidates.iter().filter_map(way).collect();
             self.search(job, &ways, ledger)
         });
@@ -119,8 +164,15 @@ impl<'s> Stage<'s> {
         cause: Cause,
         ledger: &mut Ledger<'s>,
     ) -> Option<Room> {
-        let is_barred = self.books.as_mut().is_some_and(|books| books.bar(job.class).is_some());
-        let found = if is_barred { None } else { self.search(job, ways, ledger) };
+        let is_barred = self
+            .books
+            .as_mut()
+            .is_some_and(|books| books.bar(job.class).is_some());
+        let found = if is_barred {
+            None
+        } else {
+            self.search(job, ways, ledger)
+        };
         found.map(|found| self.carry_out(job, found, cause, ledger))
     }
 
@@ -128,26 +180,38 @@ impl<'s> Stage<'s> {
     fn carry_out(
         &mut self,
         job: Candidate<'s>,
-        Eviction { gone, placement, claim }: Eviction,
+        Eviction {
+            gone,
+            placement,
+            claim,
+        }: Eviction,
         cause: Cause,
         ledger: &mut Ledger<'s>,
     ) -> Room {
-        gone.iter().for_each(|&(job, action)| self.leaves(job, action));
+        gone.iter()
+            .for_each(|&(job, action)| self.leaves(job, action));
         self.trial.claim(&claim);
         self.awaiting.insert(job.job);
-        self.books.iter_mut().for_each(|books| books.enter(job.class, job.job));
+        self.books
+            .iter_mut()
+            .for_each(|books| books.enter(job.class, job.job));
         if !ledger.may_displace(job.job) {
             ledger.ask(job.job, &placement);
             return Room::Asked;
         }
         let by = Some(job.job);
         ledger.earmark(job, &placement, &gone);
-        ledger.preempt(gone.into_iter().map(|(job, action)| Preemption { job, by, cause, action }));
+        ledger.preempt(gone.into_iter().map(|(job, action)| Preemption {
+            job,
+            by,
+            cause,
+            action,
+        }));
         Room::Made
     }
 
-    /// Whether a node could have room for a chunk of a job if all these made way; a node that could not is not
-    /// worth a trial.
+    /// Whether a node could have room for a chunk of a job if all these made way; a node that could
+    /// not is not worth a trial.
     pub fn could_hold(&self, ix: NodeIx, ways: &[(JobId, Action)], job: Candidate) -> bool {
         let mut free = self.trial.room(ix).free.clone();
         let node = self.state.cluster.node(ix);
@@ -155,7 +219,10 @@ impl<'s> Stage<'s> {
             add(&mut free, &hold.taken);
         }
         let fits = |chunk: &ChunkShape| {
-            chunk.asked.iter().all(|&(index, amount)| free.get(index).is_none_or(|free| *free >= amount))
+            chunk
+                .asked
+                .iter()
+                .all(|&(index, amount)| free.get(index).is_none_or(|free| *free >= amount))
         };
         job.class.shape.chunks.iter().any(fits)
     }
@@ -173,29 +240,46 @@ impl<'s> Stage<'s> {
         self.gone.insert(job);
     }
 
-    /// What others make for a job is not there for the next: where it was promised that, else wherever it fits.
+    /// What others make for a job is not there for the next: where it was promised that, else
+    /// wherever it fits.
     fn keep_place(&mut self, booking: &Booking) {
         self.awaiting.insert(booking.job);
-        let Some(class) = self.state.waiting_class(booking.job) else { return };
-        let claim = |placement: Placement| allocation::claim(self.trial.cluster, &class.shape, &placement);
+        let Some(class) = self.state.waiting_class(booking.job) else {
+            return;
+        };
+        let claim =
+            |placement: Placement| allocation::claim(self.trial.cluster, &class.shape, &placement);
         let promised = Placement::on(&self.trial, &class.shape, &booking.nodes).map(claim);
         let promised = promised.filter(|claim| self.trial.has_room_for(claim));
-        if let Some(claim) = promised.or_else(|| matching::fit(&self.trial, &class.shape).ok().map(claim)) {
+        if let Some(claim) =
+            promised.or_else(|| matching::fit(&self.trial, &class.shape).ok().map(claim))
+        {
             self.trial.claim(&claim);
         }
-        self.books.iter_mut().for_each(|books| books.enter(class, booking.job));
+        self.books
+            .iter_mut()
+            .for_each(|books| books.enter(class, booking.job));
     }
 
-    /// The fewest of these without which a job fits, so that nobody who was promised a start ahead of it
-    /// starts later; None if it fits as it is, or does not fit though all leave.
-    fn search(&mut self, job: Candidate<'s>, ways: &[(JobId, Action)], ledger: &Ledger<'s>) -> Option<Eviction> {
+    /// The fewest of these without which a job fits, so that nobody who was promised a start ahead
+    /// of it starts later; None if it fits as it is, or does not fit though all leave.
+    fn search(
+        &mut self,
+        job: Candidate<'s>,
+        ways: &[(JobId, Action)],
+        ledger: &Ledger<'s>,
+    ) -> Option<Eviction> {
         let found = self.fewest(job, ways, &BTreeSet::new(), ledger)?;
         let booked = self.booked_ahead(job, ledger);
         if booked.is_empty() || self.is_covered(job, &found, ledger) {
             return Some(found);
         }
         let is_apart = |found: &Eviction| !found.claim.holds.keys().any(|ix| booked.contains(ix));
-        if is_apart(&found) { Some(found) } else { self.fewest(job, ways, &booked, ledger) }
+        if is_apart(&found) {
+            Some(found)
+        } else {
+            self.fewest(job, ways, &booked, ledger)
+        }
     }
 
     /// The fewest of these without which a job fits on other nodes than those closed.
@@ -220,24 +304,40 @@ impl<'s> Stage<'s> {
         let gone = trial.pruned(count);
         let placement = trial.place()?;
         let claim = allocation::claim(trial.space.cluster, &job.class.shape, &placement);
-        Some(Eviction { gone, placement, claim })
+        Some(Eviction {
+            gone,
+            placement,
+            claim,
+        })
     }
 
     /// The nodes that those ahead of a job are promised before it would be over.
     fn booked_ahead(&self, job: Candidate, ledger: &Ledger) -> BTreeSet<NodeIx> {
         let until = ledger.end_of(job.class);
-        let ahead = ledger.bookings().iter().take_while(|booking| booking.job != job.job);
+        let ahead = ledger
+            .bookings()
+            .iter()
+            .take_while(|booking| booking.job != job.job);
         let ahead = ahead.filter(|booking| booking.earmark.is_none() && booking.at < until);
-        ahead.flat_map(|booking| &*booking.nodes).filter_map(|name| self.state.cluster.find(name)).collect()
+        ahead
+            .flat_map(|booking| &*booking.nodes)
+            .filter_map(|name| self.state.cluster.find(name))
+            .collect()
     }
 
-    /// Whether a job takes nothing but what those had that leave, and for no longer than they would have had
-    /// it: then it is in nobody's way.
+    /// Whether a job takes nothing but what those had that leave, and for no longer than they would
+    /// have had it: then it is in nobody's way.
     fn is_covered(&self, job: Candidate, found: &Eviction, ledger: &Ledger) -> bool {
         let until = ledger.end_of(job.class);
-        let (mut given, mut gone): (BTreeMap<NodeIx, Amounts>, _) = (BTreeMap::new(), self.gone.clone());
+        let (mut given, mut gone): (BTreeMap<NodeIx, Amounts>, _) =
+            (BTreeMap::new(), self.gone.clone());
         for &(victim, _) in &found.gone {
-            if self.state.running.get(&victim).is_some_and(|running| running.until >= until) {
+            if self
+                .state
+                .running
+                .get(&victim)
+                .is_some_and(|running| running.until >= until)
+            {
                 each_hold(self.state, victim, |ix, hold| {
                     let nothing = || self.state.cluster.catalog.nothing();
                     let back = self.state.gives_back((victim, ix), hold, &gone);
@@ -247,7 +347,12 @@ impl<'s> Stage<'s> {
             gone.insert(victim);
         }
         let is_given = |(ix, taken): (&NodeIx, &Amounts)| {
-            given.get(ix).is_some_and(|given| taken.iter().zip(&**given).all(|(taken, given)| taken <= given))
+            given.get(ix).is_some_and(|given| {
+                taken
+                    .iter()
+                    .zip(&**given)
+                    .all(|(taken, given)| taken <= given)
+            })
         };
         found.claim.holds.iter().all(is_given)
     }
@@ -323,9 +428,14 @@ impl<'s> Trial<'_, 's> {
         enough
     }
 
-    /// Of the first so many those that are needed; the last of them is. Who is asked last is spared first.
+    /// Of the first so many those that are needed; the last of them is. Who is asked last is spared
+    /// first.
     fn pruned(&mut self, count: usize) -> Vec<(JobId, Action)> {
-        let mut gone = if count > MANY { self.of_use(count) } else { self.ways[..count].to_vec() };
+        let mut gone = if count > MANY {
+            self.of_use(count)
+        } else {
+            self.ways[..count].to_vec()
+        };
         gone.reverse();
         gone.retain(|way| {
             self.stays(*way);
@@ -339,14 +449,28 @@ impl<'s> Trial<'_, 's> {
         gone
     }
 
-    /// Of the first so many those that are where the job could go: the others are put back without a trial.
+    /// Of the first so many those that are where the job could go: the others are put back without
+    /// a trial.
     fn of_use(&mut self, count: usize) -> Vec<(JobId, Action)> {
-        let used = self.place().map(|placement| placement.picks.iter().map(|&(ix, _)| ix).collect::<BTreeSet<_>>());
+        let used = self.place().map(|placement| {
+            placement
+                .picks
+                .iter()
+                .map(|&(ix, _)| ix)
+                .collect::<BTreeSet<_>>()
+        });
         let is_used = |job: JobId| {
-            let nodes = self.state.running.get(&job).map_or(&[][..], |running| &running.nodes);
-            used.as_ref().is_none_or(|used| nodes.iter().any(|ix| used.contains(ix)))
+            let nodes = self
+                .state
+                .running
+                .get(&job)
+                .map_or(&[][..], |running| &running.nodes);
+            used.as_ref()
+                .is_none_or(|used| nodes.iter().any(|ix| used.contains(ix)))
         };
-        let (gone, others): (Vec<_>, Vec<_>) = self.ways[..count].iter().partition(|(job, _)| is_used(*job));
+        let (gone, others): (Vec<_>, Vec<_>) = self.ways[..count]
+            .iter()
+            .partition(|(job, _)| is_used(*job));
         others.iter().for_each(|way| self.stays(*way));
         if !self.fits() {
             // What the whole system has is given by anybody.
@@ -386,15 +510,28 @@ fn put_back(view: View, space: &mut Space, (job, action): (JobId, Action), gone:
 }
 
 fn each_hold(state: &State, job: JobId, mut each: impl FnMut(NodeIx, &Hold)) {
-    for &ix in state.running.get(&job).into_iter().flat_map(|running| &running.nodes) {
-        state.cluster.node(ix).tenants.get(&job).into_iter().for_each(|hold| each(ix, hold));
+    for &ix in state
+        .running
+        .get(&job)
+        .into_iter()
+        .flat_map(|running| &running.nodes)
+    {
+        state
+            .cluster
+            .node(ix)
+            .tenants
+            .get(&job)
+            .into_iter()
+            .for_each(|hold| each(ix, hold));
     }
 }
 
 /// What a suspended job keeps of what it has (M45).
 fn suspended(state: &State, releases: &[String], taken: &Amounts) -> Amounts {
     let mut kept = taken.clone();
-    let given_up = releases.iter().filter_map(|name| state.cluster.catalog.index(name));
+    let given_up = releases
+        .iter()
+        .filter_map(|name| state.cluster.catalog.index(name));
     given_up.for_each(|index| kept[index] = 0);
     kept
 }

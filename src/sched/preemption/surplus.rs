@@ -1,8 +1,8 @@
-//! What operations have beyond their fair shares (Y3 to Y6, Y16, Y19, Y27): the running jobs of whom others can
-//! have the place that starve.
+//! What operations have beyond their fair shares (Y3 to Y6, Y16, Y19, Y27): the running jobs of
+//! whom others can have the place that starve.
 //!
-//! An operation is passed over after a look at two numbers if it has too little to lose anything; of all others
-//! those jobs are looked at that it loses, from the newest on, and one more.
+//! An operation is passed over after a look at two numbers if it has too little to lose anything;
+//! of all others those jobs are looked at that it loses, from the newest on, and one more.
 
 use crate::model::job::JobId;
 use crate::model::policy::Policy;
@@ -56,29 +56,58 @@ pub struct Assessor<'a> {
 
 impl Surplus {
     /// Those of groups no later than this, on nodes that are open.
-    pub fn of(assessor: &Assessor, shield: &Shield, last: Group, is_open: impl Fn(NodeIx) -> bool) -> Surplus {
-        let mut surplus = Surplus { spares: Vec::new(), to: shield.by_line(), later: None };
+    pub fn of(
+        assessor: &Assessor,
+        shield: &Shield,
+        last: Group,
+        is_open: impl Fn(NodeIx) -> bool,
+    ) -> Surplus {
+        let mut surplus = Surplus {
+            spares: Vec::new(),
+            to: shield.by_line(),
+            later: None,
+        };
         for (id, operation) in assessor.state.operations.all() {
             let row = assessor.shares.row(Party::Operation(id));
             if let Some(row) = row.filter(|row| !shield.is_before(row)) {
                 let lost = assessor.lost(operation, row, last);
-                lost.into_iter().for_each(|(group, allocation)| surplus.enter(assessor, row, group, allocation));
+                lost.into_iter().for_each(|(group, allocation)| {
+                    surplus.enter(assessor, row, group, allocation)
+                });
             }
         }
         surplus.spares.retain(|spare| is_open(spare.node));
-        surplus.spares.sort_unstable_by_key(|one| (one.node, one.group, Reverse((one.started, one.job))));
+        surplus
+            .spares
+            .sort_unstable_by_key(|one| (one.node, one.group, Reverse((one.started, one.job))));
         surplus
     }
 
     /// A job may be told to make way unless it has not run for long enough.
-    fn enter(&mut self, assessor: &Assessor, row: &Row, group: Group, ((started, job), running): Allocation) {
-        let Some(action) = assessor.action(job, running) else { return };
+    fn enter(
+        &mut self,
+        assessor: &Assessor,
+        row: &Row,
+        group: Group,
+        ((started, job), running): Allocation,
+    ) {
+        let Some(action) = assessor.action(job, running) else {
+            return;
+        };
         let settled = assessor.settled(row, running);
         if settled > assessor.now {
             self.later = Some(self.later.map_or(settled, |later| later.min(settled)));
             return;
         }
-        let of = |&node: &NodeIx| Spare { node, job, party: row.party, line: row.line, action, group, started };
+        let of = |&node: &NodeIx| Spare {
+            node,
+            job,
+            party: row.party,
+            line: row.line,
+            action,
+            group,
+            started,
+        };
         self.spares.extend(running.nodes.iter().map(of));
     }
 
@@ -89,7 +118,9 @@ impl Surplus {
 
     /// The nodes, each with those on it.
     pub fn by_node(&self) -> impl Iterator<Item = (NodeIx, &[Spare])> {
-        self.spares.chunk_by(|one, other| one.node == other.node).map(|spares| (spares[0].node, spares))
+        self.spares
+            .chunk_by(|one, other| one.node == other.node)
+            .map(|spares| (spares[0].node, spares))
     }
 }
 
@@ -104,27 +135,52 @@ impl<'a> Assessor<'a> {
         leaving: &'a BTreeSet<JobId>,
         now: Time,
     ) -> Assessor<'a> {
-        Assessor { state, policy, shares, leaving, now }
+        Assessor {
+            state,
+            policy,
+            shares,
+            leaving,
+            now,
+        }
     }
 
     /// The allocations of an operation that are of no later group than this, newest first.
-    pub fn lost(&self, operation: &'a Operation, row: &Row, last: Group) -> Vec<(Group, Allocation<'a>)> {
+    pub fn lost(
+        &self,
+        operation: &'a Operation,
+        row: &Row,
+        last: Group,
+    ) -> Vec<(Group, Allocation<'a>)> {
         let thresholds = self.thresholds(row);
-        // What it is to have besides is counted there too, so its allocations come to no more than that.
+        // What it is to have besides is counted there too, so its allocations come to no more than
+        // that.
         if !thresholds.could_lose(row.entitled.used, last) {
             return Vec::new();
         }
-        let staying = operation.allocations.iter().rev().filter(|age| !self.leaving.contains(&age.1));
+        let staying = operation
+            .allocations
+            .iter()
+            .rev()
+            .filter(|age| !self.leaving.contains(&age.1));
         let allocations = staying.filter_map(|age| Some((*age, self.running(age.1)?)));
         let newest_first = allocations.map(|(age, running)| ((age, running), &running.taken));
-        divide(newest_first, &self.together(operation), &self.shares.whole, &thresholds, last)
+        divide(
+            newest_first,
+            &self.together(operation),
+            &self.shares.whole,
+            &thresholds,
+            last,
+        )
     }
 
     /// What an operation has without those that leave.
     fn together(&self, operation: &'a Operation) -> Cow<'a, [i64]> {
         let mut together = Cow::Borrowed(&*operation.taken);
         if !self.leaving.is_empty() {
-            let leaving = operation.allocations.iter().filter(|age| self.leaving.contains(&age.1));
+            let leaving = operation
+                .allocations
+                .iter()
+                .filter(|age| self.leaving.contains(&age.1));
             let gone = leaving.filter_map(|age| self.running(age.1));
             gone.for_each(|running| subtract(together.to_mut(), &running.taken));
         }
@@ -147,10 +203,12 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// From when on a job may be told to make way. One that has made way before is left alone for longer each
-    /// time: so however often others starve, it is done in the end.
+    /// From when on a job may be told to make way. One that has made way before is left alone for
+    /// longer each time: so however often others starve, it is done in the end.
     fn settled(&self, row: &Row, running: &Running) -> Time {
-        let Some(tenure) = running.tenure.as_deref() else { return Time::NEVER };
+        let Some(tenure) = running.tenure.as_deref() else {
+            return Time::NEVER;
+        };
         let timeout = self.shares.lines[row.line].patience.timeout;
         let again = match tenure.preempted {
             0 => Span(0),
@@ -159,14 +217,17 @@ impl<'a> Assessor<'a> {
         tenure.started + again.max(self.policy.preemption.exempt)
     }
 
-    /// How a job makes way, if it may be asked at all: not if its owner wants it left alone, or it has what a
-    /// reservation set aside.
+    /// How a job makes way, if it may be asked at all: not if its owner wants it left alone, or it
+    /// has what a reservation set aside.
     fn action(&self, job: JobId, running: &Running) -> Option<Action> {
         let tenure = running.tenure.as_deref()?;
         if tenure.protected || self.state.insiders.contains_key(&job) {
             return None;
         }
         let actions = self.policy.preemption.actions.of(tenure.left(self.now));
-        actions.iter().copied().find(|action| tenure.can(*action, &self.policy.preemption))
+        actions
+            .iter()
+            .copied()
+            .find(|action| tenure.can(*action, &self.policy.preemption))
     }
 }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// Names a class of jobs alike in chunks, place, walltime, credentials and deferral. Stable: the first
-/// eight bytes of a SHA-256 of these.
+/// Names a class of jobs alike in chunks, place, walltime, credentials and deferral. Stable: the
+/// first eight bytes of a SHA-256 of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClassId(pub u64);
 
@@ -62,7 +62,8 @@ pub struct ClassKey {
     pub asks_for: Option<String>,
     /// Not to be started before.
     pub not_before: Option<Time>,
-    /// Never promised a start, by an operator's word: others pass it, and it starts when there is room.
+    /// Never promised a start, by an operator's word: others pass it, and it starts when there is
+    /// room.
     pub unpromised: bool,
     /// Whether their owner wants them left alone by those who could have their place (Q9).
     pub protected: bool,
@@ -76,10 +77,11 @@ pub struct ClassKey {
     pub targets: Option<Arc<str>>,
     /// How many at most may run at once, for an array that limits itself: it is a class alone.
     pub at_once: Option<u32>,
-    /// How many such an array has at most where there is room that nobody else wants, if it takes that (Q15).
+    /// How many such an array has at most where there is room that nobody else wants, if it takes
+    /// that (Q15).
     pub expands_to: Option<u32>,
-    /// The limit of their array, for subjobs that are to start again: they are a class of their own array, and those
-    /// beyond the limit take nothing that other jobs want (Q15).
+    /// The limit of their array, for subjobs that are to start again: they are a class of their own
+    /// array, and those beyond the limit take nothing that other jobs want (Q15).
     pub beyond: Option<u32>,
 }
 
@@ -91,13 +93,21 @@ impl ClassKey {
 
     /// Where they stand in the tree of clusters.
     pub fn cluster(&self) -> ClusterPath {
-        self.shape.screen.as_ref().map_or_else(ClusterPath::root, |screen| screen.cluster.clone())
+        self.shape
+            .screen
+            .as_ref()
+            .map_or_else(ClusterPath::root, |screen| screen.cluster.clone())
     }
 
     /// The class of a job.
     pub fn id_of(job: &Job) -> ClassId {
         let spec = &job.spec;
-        let alike = (shape_key(job), spec.walltime(), Credentials::of(job), job.life.not_before);
+        let alike = (
+            shape_key(job),
+            spec.walltime(),
+            Credentials::of(job),
+            job.life.not_before,
+        );
         let id = match (at_once(job), &spec.reservation) {
             (None, None) => ClassId(stable_hash(&alike)),
             (None, Some(reservation)) => ClassId(stable_hash(&(alike, reservation))),
@@ -105,25 +115,52 @@ impl ClassKey {
         };
         // Who alters it wants to be told of the array as it is.
         let own = spec.expands_to().filter(|_| job.id.is_array());
-        let id = own.map_or(id, |most| ClassId(stable_hash(&(id, "expand", spec.max_run_subjobs, most))));
+        let id = own.map_or(id, |most| {
+            ClassId(stable_hash(&(id, "expand", spec.max_run_subjobs, most)))
+        });
         // What cannot be run again is given nothing on loan.
-        let id = if spec.rerunnable { id } else { ClassId(stable_hash(&(id, spec.rerunnable))) };
-        let id = if spec.priority == 0 { id } else { ClassId(stable_hash(&(id, "priority", spec.priority))) };
-        let id =
-            if spec.user_factor == 1.0 { id } else { ClassId(stable_hash(&(id, "user_factor", spec.user_factor))) };
+        let id = if spec.rerunnable {
+            id
+        } else {
+            ClassId(stable_hash(&(id, spec.rerunnable)))
+        };
+        let id = if spec.priority == 0 {
+            id
+        } else {
+            ClassId(stable_hash(&(id, "priority", spec.priority)))
+        };
+        let id = if spec.user_factor == 1.0 {
+            id
+        } else {
+            ClassId(stable_hash(&(id, "user_factor", spec.user_factor)))
+        };
         let (targets, checkpoints) = (targets(job), job.can_checkpoint());
         let id = match (job.is_protected(), checkpoints, targets) {
             (false, false, None) => id,
             making_way => ClassId(stable_hash(&(id, "preemption", making_way))),
         };
         let refuses = spec.rerunnable && !job.allows_checkpoints();
-        let id = if refuses { ClassId(stable_hash(&(id, "checkpoint", "n"))) } else { id };
-        let id = beyond(job).map_or(id, |limit| ClassId(stable_hash(&(id, "beyond", limit, job.id.number))));
+        let id = if refuses {
+            ClassId(stable_hash(&(id, "checkpoint", "n")))
+        } else {
+            id
+        };
+        let id = beyond(job).map_or(id, |limit| {
+            ClassId(stable_hash(&(id, "beyond", limit, job.id.number)))
+        });
         let id = array(job).map_or(id, |number| ClassId(stable_hash(&(id, "array", number))));
         let avoided = job.life.avoided_hosts();
-        let id = avoided.map_or(id, |hosts| ClassId(stable_hash(&(id, "failed_hosts", hosts))));
-        let id = if is_unpromised(job) { ClassId(stable_hash(&(id, "topjob_ineligible"))) } else { id };
-        spec.system_priority.map_or(id, |number| ClassId(stable_hash(&(id, "system_priority", number))))
+        let id = avoided.map_or(id, |hosts| {
+            ClassId(stable_hash(&(id, "failed_hosts", hosts)))
+        });
+        let id = if is_unpromised(job) {
+            ClassId(stable_hash(&(id, "topjob_ineligible")))
+        } else {
+            id
+        };
+        spec.system_priority.map_or(id, |number| {
+            ClassId(stable_hash(&(id, "system_priority", number)))
+        })
     }
 
     /// The class of a job, with a shape of its own.
@@ -151,7 +188,10 @@ impl ClassKey {
             may_be_checkpointed: job.allows_checkpoints(),
             targets: targets(job).map(Into::into),
             at_once: at_once(job),
-            expands_to: job.spec.expands_to().filter(|_| job.id.is_array() || beyond(job).is_some()),
+            expands_to: job
+                .spec
+                .expands_to()
+                .filter(|_| job.id.is_array() || beyond(job).is_some()),
             beyond: beyond(job),
         }
     }
@@ -167,12 +207,17 @@ fn targets(job: &Job) -> Option<&str> {
 
 /// `topjob_ineligible`.
 fn is_unpromised(job: &Job) -> bool {
-    job.spec.other.get("topjob_ineligible").is_some_and(|text| text == "True")
+    job.spec
+        .other
+        .get("topjob_ineligible")
+        .is_some_and(|text| text == "True")
 }
 
 /// `max_run_subjobs`, where it limits anything.
 fn at_once(job: &Job) -> Option<u32> {
-    job.spec.max_run_subjobs.filter(|&limit| job.id.is_array() && limit > 0)
+    job.spec
+        .max_run_subjobs
+        .filter(|&limit| job.id.is_array() && limit > 0)
 }
 
 /// The limit of the array of a subjob that is to start again.

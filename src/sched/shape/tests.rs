@@ -18,25 +18,50 @@ fn a_geometry_takes_all_that_its_groups_take() {
     let scene = cluster("2 x ncpus=6:mem=6gb");
     let text = "select=4:ncpus=2:mem=2gb geometry={(0,1,2)(3)}";
     let shape = shape(&scene, text);
-    assert_eq!((amount(&shape, &scene, "ncpus"), amount(&shape, &scene, "mem")), (8, 8 << 30));
+    assert_eq!(
+        (
+            amount(&shape, &scene, "ncpus"),
+            amount(&shape, &scene, "mem")
+        ),
+        (8, 8 << 30)
+    );
     assert_eq!(scene.clone().queued(1, text).starts(), "1 on n1,n2");
-    assert_eq!(cluster("1 x ncpus=6:mem=5gb, 1 x ncpus=2:mem=2gb").queued(1, text).starts(), "");
+    assert_eq!(
+        cluster("1 x ncpus=6:mem=5gb, 1 x ncpus=2:mem=2gb")
+            .queued(1, text)
+            .starts(),
+        ""
+    );
 }
 
 /// M9: also where it has fractions.
 #[test]
 fn a_geometry_takes_fractions_as_often_as_its_groups_have_tasks() {
     let mut resources = crate::sched::fixture::resources();
-    let share = Definition { kind: resource::Kind::Float, host_level: true, consumable: true, requestable: true };
+    let share = Definition {
+        kind: resource::Kind::Float,
+        host_level: true,
+        consumable: true,
+        requestable: true,
+    };
     resources.define("share", share);
     let catalog = Catalog::new(&resources);
     let mut job = cluster("").job(1, "select=3:ncpus=1 geometry={(0,1)(2)}");
     let spec = Arc::make_mut(&mut job.spec);
-    Arc::make_mut(&mut spec.request).select.chunks[0].resources.push(("share".to_string(), Value::Float(0.5)));
+    Arc::make_mut(&mut spec.request).select.chunks[0]
+        .resources
+        .push(("share".to_string(), Value::Float(0.5)));
     let shape = Shape::new(&job, &catalog);
     let index = catalog.index("share").unwrap();
-    let given: Vec<_> = shape.chunks.iter().flat_map(|chunk| chunk.given.iter().filter(|(i, _)| *i == index)).collect();
-    assert_eq!(given, [&(index, Value::Float(1.0)), &(index, Value::Float(0.5))]);
+    let given: Vec<_> = shape
+        .chunks
+        .iter()
+        .flat_map(|chunk| chunk.given.iter().filter(|(i, _)| *i == index))
+        .collect();
+    assert_eq!(
+        given,
+        [&(index, Value::Float(1.0)), &(index, Value::Float(0.5))]
+    );
     assert_eq!(shape.total[index], 1500);
 }
 
@@ -44,7 +69,9 @@ fn a_geometry_takes_fractions_as_often_as_its_groups_have_tasks() {
 fn a_total_is_shown_in_the_unit_of_the_request() {
     let scene = cluster("");
     let catalog = &scene.state.cluster.catalog;
-    let shown = |text: &str, name: &str| shape(&scene, text).shown_total(catalog.index(name).unwrap(), catalog);
+    let shown = |text: &str, name: &str| {
+        shape(&scene, text).shown_total(catalog.index(name).unwrap(), catalog)
+    };
     assert_eq!(shown("select=3:mem=1gb", "mem"), "3gb");
     assert_eq!(shown("select=1:mem=1gb+2:mem=1gb", "mem"), "3gb");
     assert_eq!(shown("select=3:ncpus=2+1:ncpus=1", "ncpus"), "7");
@@ -57,11 +84,23 @@ fn what_is_no_resource_any_more_no_node_has() {
     let job = cluster("").job(1, "site_lic=4 walltime=60");
     let needs = |catalog: &Catalog| {
         let chunks = Shape::new(&job, catalog).chunks;
-        chunks.into_iter().flat_map(|chunk| chunk.needs).collect::<Vec<_>>()
+        chunks
+            .into_iter()
+            .flat_map(|chunk| chunk.needs)
+            .collect::<Vec<_>>()
     };
-    assert_eq!(needs(&Catalog::new(&crate::sched::fixture::resources())), []);
+    assert_eq!(
+        needs(&Catalog::new(&crate::sched::fixture::resources())),
+        []
+    );
     let without = needs(&Catalog::new(&resource::Resources::builtin()));
-    assert_eq!(without, [Need { resource: "site_lic".to_string(), value: Value::Long(4) }]);
+    assert_eq!(
+        without,
+        [Need {
+            resource: "site_lic".to_string(),
+            value: Value::Long(4)
+        }]
+    );
 }
 
 /// What is over-committed holds nothing more, whatever else is free.
@@ -72,17 +111,31 @@ fn a_chunk_goes_where_all_it_asks_for_is_free() {
     let shape = shape(&scene, "select=1:ncpus=2:mem=2b");
     let times = |ncpus: i64, mem: i64| {
         let mut free = catalog.no_room();
-        (free[catalog.index("ncpus").unwrap()], free[catalog.index("mem").unwrap()]) = (ncpus, mem);
+        (
+            free[catalog.index("ncpus").unwrap()],
+            free[catalog.index("mem").unwrap()],
+        ) = (ncpus, mem);
         shape.chunks[0].times_in(&free)
     };
-    assert_eq!([times(8, 6), times(8, 1), times(-4, 8), times(8, -4)], [3, 0, 0, 0]);
+    assert_eq!(
+        [times(8, 6), times(8, 1), times(-4, 8), times(8, -4)],
+        [3, 0, 0, 0]
+    );
 }
 
 #[test]
 fn requests_that_are_nobodys_are_told_apart() {
     let scene = cluster("");
-    let shape = |text: &str| Shape::of_request(&scene.job(1, text).spec.request, &scene.state.cluster.catalog);
-    assert_eq!(shape("select=1:ncpus=2").id, shape("select=1:ncpus=2 walltime=60").id);
+    let shape = |text: &str| {
+        Shape::of_request(
+            &scene.job(1, text).spec.request,
+            &scene.state.cluster.catalog,
+        )
+    };
+    assert_eq!(
+        shape("select=1:ncpus=2").id,
+        shape("select=1:ncpus=2 walltime=60").id
+    );
     assert_ne!(shape("select=1:ncpus=2").id, shape("select=1:ncpus=3").id);
 }
 
@@ -90,7 +143,10 @@ fn requests_that_are_nobodys_are_told_apart() {
 #[test]
 fn jobs_whose_requirement_asks_for_the_job_are_told_apart_by_it() {
     let text = "requirements=host.name!=\"n9\"&&job.user==\"bob\"";
-    let scene = cluster("1 x ncpus=2").queued(1, text).owned("bob").queued(2, text);
+    let scene = cluster("1 x ncpus=2")
+        .queued(1, text)
+        .owned("bob")
+        .queued(2, text);
     assert_eq!(scene.starts(), "2 on n1");
 }
 
@@ -98,5 +154,8 @@ fn jobs_whose_requirement_asks_for_the_job_are_told_apart_by_it() {
 #[test]
 fn a_request_that_grows_with_the_node_is_bound_to_nodes() {
     let is_unbound = |select: &str| shape(&cluster(""), &format!("select={select}")).is_unbound();
-    assert_eq!(["1:ncpus=2", "1:ncpus=2+", "1:ncpus=2++1:ncpus=1"].map(is_unbound), [true, false, false]);
+    assert_eq!(
+        ["1:ncpus=2", "1:ncpus=2+", "1:ncpus=2++1:ncpus=1"].map(is_unbound),
+        [true, false, false]
+    );
 }

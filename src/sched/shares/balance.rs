@@ -1,9 +1,10 @@
-//! How long somebody who has had more than their share must stay idle, while all others go on at their
-//! present rate, until they have had no more than that. With nobody else using anything usage fades alike
-//! for all, and nothing changes.
+//! How long somebody who has had more than their share must stay idle, while all others go on at
+//! their present rate, until they have had no more than that. With nobody else using anything usage
+//! fades alike for all, and nothing changes.
 //!
-//! Nothing is drawn from one formula, as usage may fade by steps and by windows: moments further and
-//! further ahead are looked at, each time at everybody, and between two of them a straight line is drawn.
+//! Nothing is drawn from one formula, as usage may fade by steps and by windows: moments further
+//! and further ahead are looked at, each time at everybody, and between two of them a straight line
+//! is drawn.
 
 use super::charged::{Charged, ratio};
 use super::tree::ROOT;
@@ -58,15 +59,26 @@ impl Course<'_> {
     pub fn balances(&self) -> Vec<Balance> {
         let owed = self.charged.owed();
         let mut last = self.excesses(Span(0), &owed);
-        let kept = |excess: &f64| if *excess <= ROUNDING { Balance::Kept } else { Balance::Never };
+        let kept = |excess: &f64| {
+            if *excess <= ROUNDING {
+                Balance::Kept
+            } else {
+                Balance::Never
+            }
+        };
         let mut balances: Vec<Balance> = last.iter().map(kept).collect();
         let (mut before, mut after) = (Span(0), Span::seconds(1));
         let far = self.usage.rules().counts_for().unwrap_or(FAR).min(FARTHEST);
         while before < far && balances.contains(&Balance::Never) {
             let excesses = self.excesses(after, &owed);
-            for (place, balance) in balances.iter_mut().enumerate().filter(|(_, known)| **known == Balance::Never) {
+            for (place, balance) in balances
+                .iter_mut()
+                .enumerate()
+                .filter(|(_, known)| **known == Balance::Never)
+            {
                 if excesses[place] <= ROUNDING {
-                    *balance = Balance::After(crossing((before, last[place]), (after, excesses[place])));
+                    *balance =
+                        Balance::After(crossing((before, last[place]), (after, excesses[place])));
                 }
             }
             (before, last) = (after, excesses);
@@ -75,18 +87,28 @@ impl Course<'_> {
         balances
     }
 
-    /// How much more than their share each will have had after a while, as parts of the machine; 0 or less
-    /// for who will not.
+    /// How much more than their share each will have had after a while, as parts of the machine; 0
+    /// or less for who will not.
     fn excesses(&self, after: Span, owed: &[f64]) -> Vec<f64> {
-        let mut sums = Sums { idle: vec![0.0; owed.len()], going: vec![0.0; owed.len()] };
-        for (seat, (idle, going)) in self.seats.iter().zip(self.usage.ahead(self.now, self.now + after)) {
+        let mut sums = Sums {
+            idle: vec![0.0; owed.len()],
+            going: vec![0.0; owed.len()],
+        };
+        for (seat, (idle, going)) in self
+            .seats
+            .iter()
+            .zip(self.usage.ahead(self.now, self.now + after))
+        {
             let Some(seat) = *seat else { continue };
             sums.idle[seat] += idle;
             sums.going[seat] += going;
         }
         self.charged.tree.sum_up(&mut sums.idle);
         self.charged.tree.sum_up(&mut sums.going);
-        let places = self.charged.places().map(|place| self.excess(&sums, place, owed[place]));
+        let places = self
+            .charged
+            .places()
+            .map(|place| self.excess(&sums, place, owed[place]));
         std::iter::once(0.0).chain(places).collect()
     }
 
@@ -96,9 +118,12 @@ impl Course<'_> {
             Method::Off => 0.0,
             Method::Linear => sums.used(place, place) - owed,
             Method::Classic => self.held(sums, place, place) - owed,
-            Method::Tree => tree
-                .part(place)
-                .map_or(0.0, |part| ratio(sums.usage(place, place), sums.usage(tree.above(place), place)) - part),
+            Method::Tree => tree.part(place).map_or(0.0, |part| {
+                ratio(
+                    sums.usage(place, place),
+                    sums.usage(tree.above(place), place),
+                ) - part
+            }),
             Method::Target => {
                 let percent = 100.0 * sums.used(place, place);
                 -target::delta(target::of(tree, place, owed), percent, self.policy.distance) / 100.0
@@ -113,7 +138,9 @@ impl Course<'_> {
             None if above == ROOT => 1.0,
             None => self.held(sums, above, idle),
             Some(_) if above == ROOT => sums.used(place, idle),
-            Some(part) => classic::effective(sums.used(place, idle), self.held(sums, above, idle), part),
+            Some(part) => {
+                classic::effective(sums.used(place, idle), self.held(sums, above, idle), part)
+            }
         }
     }
 }
@@ -131,7 +158,10 @@ mod tests {
     #[test]
     fn between_two_moments_a_straight_line_is_drawn() {
         let from_100 = |high, low| crossing((Span(100), high), (Span(200), low)).0;
-        assert_eq!([from_100(0.5, -0.5), from_100(0.3, -0.1), from_100(0.3, 0.0)], [150, 175, 200]);
+        assert_eq!(
+            [from_100(0.5, -0.5), from_100(0.3, -0.1), from_100(0.3, 0.0)],
+            [150, 175, 200]
+        );
         assert_eq!((from_100(0.0, -0.5), from_100(0.3, 1e-12)), (100, 200));
     }
 }

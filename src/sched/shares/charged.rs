@@ -53,7 +53,11 @@ impl Charged {
         let mut is_leaf = vec![true; count];
         for (place, node) in tree.nodes.iter().enumerate().skip(1) {
             let has_level = node.parent == ROOT || tree.nodes[node.parent].shares != Shares::Parent;
-            above[place] = if has_level { node.parent } else { above[node.parent] };
+            above[place] = if has_level {
+                node.parent
+            } else {
+                above[node.parent]
+            };
             if let Shares::Of(shares) = node.shares {
                 sums[above[place]] += shares;
             }
@@ -62,7 +66,13 @@ impl Charged {
         if !tree.members.is_empty() {
             is_leaf = tree.nodes.iter().map(|node| node.is_user).collect();
         }
-        let mut charged = Charged { tree, usage, above, sums, is_leaf };
+        let mut charged = Charged {
+            tree,
+            usage,
+            above,
+            sums,
+            is_leaf,
+        };
         charged.tree.sum_up(&mut charged.usage);
         charged
     }
@@ -71,7 +81,11 @@ impl Charged {
     pub fn seat(&self, subject: Subject, member: &Member) -> Option<usize> {
         match subject {
             Subject::Account | Subject::Pool => self.tree.accounts.get(account_of(member)).copied(),
-            Subject::Member | Subject::User => self.tree.members.get(&key(self.tree.is_flat(), member)).copied(),
+            Subject::Member | Subject::User => self
+                .tree
+                .members
+                .get(&key(self.tree.is_flat(), member))
+                .copied(),
         }
     }
 
@@ -136,7 +150,11 @@ fn place(tree: &mut Tree, subject: Subject, member: &Member) -> usize {
 
 /// A number that is none, or below 0, counts as 0.
 fn sound(usage: f64) -> f64 {
-    if usage.is_nan() { 0.0 } else { usage.clamp(0.0, MOST) }
+    if usage.is_nan() {
+        0.0
+    } else {
+        usage.clamp(0.0, MOST)
+    }
 }
 
 /// Under which name a member stands: without accounts to share between, inventing one gains
@@ -147,7 +165,11 @@ pub fn key(is_flat: bool, member: &Member) -> Member {
 
 /// A member's account; that of the root is none.
 pub fn account_of(member: &Member) -> &str {
-    if member.account == ROOT_NAME { "" } else { &member.account }
+    if member.account == ROOT_NAME {
+        ""
+    } else {
+        &member.account
+    }
 }
 
 /// `part` of `whole`; 0 of nothing.

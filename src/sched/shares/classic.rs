@@ -18,7 +18,11 @@ pub fn effective(own: f64, parents: f64, part: f64) -> f64 {
 /// The factor of who is owed `shares` of the machine and has effectively used `effective` of it;
 /// 0 without shares (F11).
 pub fn factor(effective: f64, shares: f64) -> f64 {
-    if shares > 0.0 { (-effective / shares).exp2() } else { 0.0 }
+    if shares > 0.0 {
+        (-effective / shares).exp2()
+    } else {
+        0.0
+    }
 }
 
 pub(super) fn weigh(tree: &Charged) -> Vec<Weighed> {
@@ -35,7 +39,13 @@ pub(super) fn weigh(tree: &Charged) -> Vec<Weighed> {
     }
     let weighed = |(normalised, effective): (f64, f64)| {
         let factor = factor(effective, normalised);
-        Weighed { normalised, effective, level: None, factor, is_capped: false }
+        Weighed {
+            normalised,
+            effective,
+            level: None,
+            factor,
+            is_capped: false,
+        }
     };
     owed.into_iter().zip(held).map(weighed).collect()
 }

@@ -22,7 +22,10 @@ impl Whole {
     /// The largest part of any resource, from 0 on.
     pub fn part(&self, amounts: &[i64]) -> f64 {
         let part = |(amount, all): (&i64, &i64)| *amount as f64 / (*all).max(1) as f64;
-        let some = amounts.iter().zip(&*self.0).filter(|(amount, _)| **amount > 0);
+        let some = amounts
+            .iter()
+            .zip(&*self.0)
+            .filter(|(amount, _)| **amount > 0);
         some.map(part).fold(0.0, f64::max)
     }
 }
@@ -39,7 +42,8 @@ mod tests {
         assert_eq!(whole.part(&[100, 90 << 40, 0]), 0.5);
         assert_eq!(whole.part(&[0, 0, 0]), 0.0);
         assert_eq!(
-            [[1_000, 2 << 40, 0], [100, 90 << 40, 0], [0; 3]].map(|amounts| whole.dominant(&amounts)),
+            [[1_000, 2 << 40, 0], [100, 90 << 40, 0], [0; 3]]
+                .map(|amounts| whole.dominant(&amounts)),
             [Some(0), Some(1), None]
         );
     }

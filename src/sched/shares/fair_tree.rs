@@ -20,9 +20,15 @@ pub(super) fn weigh(tree: &Charged, ties: Ties) -> Vec<Weighed> {
         let parents = weighed[tree.above(place)].normalised;
         weighed.push(at_level(tree, place, parents));
     }
-    let levels = weighed.iter().map(|row| row.level.unwrap_or(f64::INFINITY)).collect();
+    let levels = weighed
+        .iter()
+        .map(|row| row.level.unwrap_or(f64::INFINITY))
+        .collect();
     let factors = Walk::new(tree, ties, levels).factors();
-    weighed.iter_mut().zip(factors).for_each(|(row, factor)| row.factor = factor);
+    weighed
+        .iter_mut()
+        .zip(factors)
+        .for_each(|(row, factor)| row.factor = factor);
     weighed
 }
 
@@ -31,8 +37,20 @@ pub(super) fn weigh(tree: &Charged, ties: Ties) -> Vec<Weighed> {
 fn at_level(tree: &Charged, place: usize, parents: f64) -> Weighed {
     let part = tree.part(place);
     let effective = ratio(tree.usage(place), tree.usage(tree.above(place)));
-    let level = part.map(|part| if part > 0.0 && effective <= 0.0 { f64::INFINITY } else { ratio(part, effective) });
-    Weighed { normalised: part.unwrap_or(parents), effective, level, factor: 0.0, is_capped: false }
+    let level = part.map(|part| {
+        if part > 0.0 && effective <= 0.0 {
+            f64::INFINITY
+        } else {
+            ratio(part, effective)
+        }
+    });
+    Weighed {
+        normalised: part.unwrap_or(parents),
+        effective,
+        level,
+        factor: 0.0,
+        is_capped: false,
+    }
 }
 
 /// The walk, under way.
@@ -54,12 +72,24 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(tree: &'a Charged, ties: Ties, levels: Vec<f64>) -> Walk<'a> {
         let mut below = vec![Vec::new(); levels.len()];
-        for place in tree.places().filter(|&place| tree.is_leaf(place) || tree.part(place).is_some()) {
+        for place in tree
+            .places()
+            .filter(|&place| tree.is_leaf(place) || tree.part(place).is_some())
+        {
             below[tree.above(place)].push(place);
         }
         let count = tree.places().filter(|&place| tree.is_leaf(place)).count();
         let factors = vec![1.0; levels.len()];
-        Walk { tree, ties, levels, below, count, rank: count, next: count, factors }
+        Walk {
+            tree,
+            ties,
+            levels,
+            below,
+            count,
+            rank: count,
+            next: count,
+            factors,
+        }
     }
 
     fn factors(mut self) -> Vec<f64> {
@@ -78,7 +108,8 @@ impl<'a> Walk<'a> {
     /// last. As deep as the accounts, of which there are few below one another.
     fn visit(&mut self, siblings: Vec<usize>, mut tied: bool) {
         for equals in self.groups(siblings) {
-            let (leaves, accounts): (Vec<usize>, Vec<usize>) = equals.iter().partition(|&&p| self.tree.is_leaf(p));
+            let (leaves, accounts): (Vec<usize>, Vec<usize>) =
+                equals.iter().partition(|&&p| self.tree.is_leaf(p));
             if !tied && !leaves.is_empty() {
                 self.rank = self.next;
             }
@@ -86,7 +117,10 @@ impl<'a> Walk<'a> {
                 self.factors[leaf] = self.rank as f64 / self.count as f64;
                 self.next -= 1;
             }
-            self.open(accounts, self.ties == Ties::Slurm && (tied || !leaves.is_empty()));
+            self.open(
+                accounts,
+                self.ties == Ties::Slurm && (tied || !leaves.is_empty()),
+            );
             tied = false;
         }
     }
@@ -108,10 +142,14 @@ impl<'a> Walk<'a> {
     fn groups(&self, mut siblings: Vec<usize>) -> Vec<Vec<usize>> {
         let levels = &self.levels;
         siblings.sort_by(|&a, &b| levels[b].total_cmp(&levels[a]).then(a.cmp(&b)));
-        siblings.chunk_by(|&a, &b| self.is_equal(levels[a], levels[b])).map(<[usize]>::to_vec).collect()
+        siblings
+            .chunk_by(|&a, &b| self.is_equal(levels[a], levels[b]))
+            .map(<[usize]>::to_vec)
+            .collect()
     }
 
     fn is_equal(&self, high: f64, low: f64) -> bool {
-        high == low || (self.ties == Ties::Flux && high.is_finite() && high - low <= ROUNDING * high)
+        high == low
+            || (self.ties == Ties::Flux && high.is_finite() && high - low <= ROUNDING * high)
     }
 }

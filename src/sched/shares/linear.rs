@@ -17,7 +17,13 @@ pub(super) fn weigh(tree: &Charged) -> Vec<Weighed> {
     let weighed = |(place, normalised)| {
         let level = priority(tree.used(place), 1.0);
         let factor = level / MAX_FAIRSHARE;
-        Weighed { normalised, effective: tree.used(place), level: Some(level), factor, is_capped: false }
+        Weighed {
+            normalised,
+            effective: tree.used(place),
+            level: Some(level),
+            factor,
+            is_capped: false,
+        }
     };
     owed.map(weighed).collect()
 }

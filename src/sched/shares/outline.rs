@@ -10,12 +10,25 @@ use std::collections::BTreeMap;
 /// How shares are divided, a line for the method and one for each account, those below others
 /// further to the right.
 pub fn outline(policy: &FairShare) -> String {
-    let head = format!("fairshare: {}, by {}\n", policy.method.name(), policy.subject.name());
+    let head = format!(
+        "fairshare: {}, by {}\n",
+        policy.method.name(),
+        policy.subject.name()
+    );
     if policy.accounts.is_empty() {
         return format!("{head}  no accounts: every user has one share\n");
     }
-    let tree = Charged::new(&Tree::of(&policy.accounts), Subject::Member, &BTreeMap::new());
-    let mut outline = Outline { tree: &tree, owed: tree.owed(), accounts: &policy.accounts, text: head };
+    let tree = Charged::new(
+        &Tree::of(&policy.accounts),
+        Subject::Member,
+        &BTreeMap::new(),
+    );
+    let mut outline = Outline {
+        tree: &tree,
+        owed: tree.owed(),
+        accounts: &policy.accounts,
+        text: head,
+    };
     outline.below(ROOT, 1);
     outline.text
 }
@@ -54,19 +67,33 @@ impl Outline<'_> {
     }
 
     fn root(&mut self) {
-        if self.accounts.iter().any(|account| account.name == ROOT_NAME) {
+        if self
+            .accounts
+            .iter()
+            .any(|account| account.name == ROOT_NAME)
+        {
             self.line("  beside the accounts", ROOT_NAME);
         }
     }
 
     fn line(&mut self, line: &str, name: &str) {
         let account = self.accounts.iter().find(|account| account.name == name);
-        let target = account.and_then(|account| account.target).map(|target| format!(", target {target}"));
+        let target = account
+            .and_then(|account| account.target)
+            .map(|target| format!(", target {target}"));
         let users = match account.and_then(|account| account.users.as_ref()) {
             None => "whoever charges it".to_string(),
-            Some(users) => users.iter().map(|(user, shares)| format!("{user} {shares}")).collect::<Vec<_>>().join(", "),
+            Some(users) => users
+                .iter()
+                .map(|(user, shares)| format!("{user} {shares}"))
+                .collect::<Vec<_>>()
+                .join(", "),
         };
-        let users = if users.is_empty() { String::new() } else { format!(": {users}") };
+        let users = if users.is_empty() {
+            String::new()
+        } else {
+            format!(": {users}")
+        };
         self.text += &format!("{line}{}{users}\n", target.unwrap_or_default());
     }
 }

@@ -1,5 +1,5 @@
-//! What everybody is owed of what is there now: it is poured out by shares among those who want some, and
-//! what somebody does not want goes to the others (Y20).
+//! What everybody is owed of what is there now: it is poured out by shares among those who want
+//! some, and what somebody does not want goes to the others (Y20).
 
 use super::charged::{Charged, account_of};
 use super::tree::{ROOT, Tree};
@@ -22,13 +22,21 @@ pub struct Claim {
 impl Claim {
     /// Of somebody who wants so much and has no guarantee.
     pub fn wanting(most: f64) -> Claim {
-        Claim { weight: 1.0, least: 0.0, most }
+        Claim {
+            weight: 1.0,
+            least: 0.0,
+            most,
+        }
     }
 
     /// So many alike, together.
     pub fn times(self, number: u64) -> Claim {
         let number = number as f64;
-        Claim { weight: self.weight * number, least: self.least * number, most: self.most * number }
+        Claim {
+            weight: self.weight * number,
+            least: self.least * number,
+            most: self.most * number,
+        }
     }
 
     /// What it gets where the level has come so far.
@@ -55,14 +63,16 @@ pub struct Drinker {
 /// What each has in the end, of the whole.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Poured {
-    /// By account. Jobs of no account share what the root has beside the accounts, under the name of none.
+    /// By account. Jobs of no account share what the root has beside the accounts, under the name
+    /// of none.
     pub pools: BTreeMap<String, f64>,
     /// By drinker, as they were given.
     pub drinkers: Vec<f64>,
 }
 
-/// Pours the whole out: from the root to the accounts and to those who drink there, and so on below. Of an account
-/// in line the first has all it wants before the next has anything, in the order in which they are given.
+/// Pours the whole out: from the root to the accounts and to those who drink there, and so on
+/// below. Of an account in line the first has all it wants before the next has anything, in the
+/// order in which they are given.
 pub fn pour(
     tree: &Tree,
     (pools, drinkers): (&[&str], &[Drinker]),
@@ -70,16 +80,26 @@ pub fn pour(
     is_in_line: impl Fn(&str) -> bool,
 ) -> Poured {
     // Those that the tree does not know appear in it.
-    let named: BTreeMap<Member, f64> = pools.iter().map(|pool| (Member::new(pool, ""), 0.0)).collect();
+    let named: BTreeMap<Member, f64> = pools
+        .iter()
+        .map(|pool| (Member::new(pool, ""), 0.0))
+        .collect();
     let charged = Charged::new(tree, Subject::Account, &named);
     let basin = Basin::new(&charged, (pools, drinkers), &bounds);
-    let lined: Vec<usize> =
-        charged.tree.accounts.iter().filter(|(name, _)| is_in_line(name)).map(|(_, at)| *at).collect();
+    let lined: Vec<usize> = charged
+        .tree
+        .accounts
+        .iter()
+        .filter(|(name, _)| is_in_line(name))
+        .map(|(_, at)| *at)
+        .collect();
     let mut owed = BTreeMap::from([(ROOT, 1.0)]);
     let mut parts = vec![0.0; drinkers.len()];
     // Parents come before their children.
     for place in std::iter::once(ROOT).chain(charged.places()) {
-        let Some(amount) = owed.get(&place).copied() else { continue };
+        let Some(amount) = owed.get(&place).copied() else {
+            continue;
+        };
         let (children, here) = (&basin.children[place], &basin.drinkers[place]);
         if lined.contains(&place) && children.is_empty() {
             let mut left = amount;
@@ -90,17 +110,31 @@ pub fn pour(
             continue;
         }
         let of_children = children.iter().map(|&child| basin.claims[child]);
-        let claims: Vec<Claim> = of_children.chain(here.iter().map(|&drinker| drinkers[drinker].claim)).collect();
+        let claims: Vec<Claim> = of_children
+            .chain(here.iter().map(|&drinker| drinkers[drinker].claim))
+            .collect();
         let split = split(amount, &claims);
         owed.extend(children.iter().copied().zip(split.iter().copied()));
-        here.iter().zip(&split[children.len()..]).for_each(|(&drinker, part)| parts[drinker] = *part);
+        here.iter()
+            .zip(&split[children.len()..])
+            .for_each(|(&drinker, part)| parts[drinker] = *part);
     }
     // Who stands where the parent stands is owed what that is.
-    let of = |place: usize| owed.get(&place).or_else(|| owed.get(&charged.above(place))).copied().unwrap_or(0.0);
+    let of = |place: usize| {
+        owed.get(&place)
+            .or_else(|| owed.get(&charged.above(place)))
+            .copied()
+            .unwrap_or(0.0)
+    };
     let accounts = charged.tree.accounts.iter();
-    let mut pools: BTreeMap<String, f64> = accounts.map(|(name, &place)| (name.clone(), of(place))).collect();
+    let mut pools: BTreeMap<String, f64> = accounts
+        .map(|(name, &place)| (name.clone(), of(place)))
+        .collect();
     pools.entry(String::new()).or_insert(1.0);
-    Poured { pools, drinkers: parts }
+    Poured {
+        pools,
+        drinkers: parts,
+    }
 }
 
 /// The tree with what is claimed at each place.
@@ -114,35 +148,75 @@ struct Basin {
 }
 
 impl Basin {
-    fn new(charged: &Charged, (pools, drinkers): (&[&str], &[Drinker]), bounds: impl Fn(&str) -> Bounds) -> Basin {
+    fn new(
+        charged: &Charged,
+        (pools, drinkers): (&[&str], &[Drinker]),
+        bounds: impl Fn(&str) -> Bounds,
+    ) -> Basin {
         let count = charged.places().end;
         let mut basin = Basin {
-            claims: vec![Claim { weight: 0.0, least: 0.0, most: 0.0 }; count],
+            claims: vec![
+                Claim {
+                    weight: 0.0,
+                    least: 0.0,
+                    most: 0.0
+                };
+                count
+            ],
             children: vec![Vec::new(); count],
             drinkers: vec![Vec::new(); count],
         };
         let seat = |pool: &&str| {
-            let place = charged.tree.accounts.get(account_of(&Member::new(pool, ""))).copied().unwrap_or(ROOT);
-            if place == ROOT || charged.part(place).is_some() { place } else { charged.above(place) }
+            let place = charged
+                .tree
+                .accounts
+                .get(account_of(&Member::new(pool, "")))
+                .copied()
+                .unwrap_or(ROOT);
+            if place == ROOT || charged.part(place).is_some() {
+                place
+            } else {
+                charged.above(place)
+            }
         };
         let seats: Vec<usize> = pools.iter().map(seat).collect();
         for (number, drinker) in drinkers.iter().enumerate() {
             basin.drinkers[seats[drinker.pool]].push(number);
         }
-        let names: BTreeMap<usize, &String> =
-            charged.tree.accounts.iter().map(|(name, &place)| (place, name)).collect();
-        for place in charged.places().rev().filter(|&place| charged.part(place).is_some()) {
+        let names: BTreeMap<usize, &String> = charged
+            .tree
+            .accounts
+            .iter()
+            .map(|(name, &place)| (place, name))
+            .collect();
+        for place in charged
+            .places()
+            .rev()
+            .filter(|&place| charged.part(place).is_some())
+        {
             basin.children[charged.above(place)].push(place);
-            let of_children = basin.children[place].iter().map(|&child| basin.claims[child]);
-            let all = of_children.chain(basin.drinkers[place].iter().map(|&drinker| drinkers[drinker].claim));
-            let (least, most) = all.fold((0.0, 0.0), |(least, most), claim| (least + claim.least, most + claim.most));
+            let of_children = basin.children[place]
+                .iter()
+                .map(|&child| basin.claims[child]);
+            let all = of_children.chain(
+                basin.drinkers[place]
+                    .iter()
+                    .map(|&drinker| drinkers[drinker].claim),
+            );
+            let (least, most) = all.fold((0.0, 0.0), |(least, most), claim| {
+                (least + claim.least, most + claim.most)
+            });
             let (own_least, own_most) = names.get(&place).map_or(UNBOUNDED, |name| bounds(name));
             let most = own_most.min(most);
             let weight = match charged.tree.nodes[place].shares {
                 Shares::Of(shares) => shares,
                 Shares::Parent => 0.0,
             };
-            basin.claims[place] = Claim { weight, least: own_least.max(least).min(most), most };
+            basin.claims[place] = Claim {
+                weight,
+                least: own_least.max(least).min(most),
+                most,
+            };
         }
         basin
     }
@@ -150,23 +224,39 @@ impl Basin {
 
 /// Splits an amount among claims: to a level at which all that want more get the same by weight.
 pub fn split(amount: f64, claims: &[Claim]) -> Vec<f64> {
-    let claims: Vec<Claim> =
-        claims.iter().map(|claim| Claim { least: claim.least.min(claim.most), ..*claim }).collect();
+    let claims: Vec<Claim> = claims
+        .iter()
+        .map(|claim| Claim {
+            least: claim.least.min(claim.most),
+            ..*claim
+        })
+        .collect();
     let least: f64 = claims.iter().map(|claim| claim.least).sum();
     if least >= amount {
-        let part = if least > 0.0 { amount.max(0.0) / least } else { 0.0 };
+        let part = if least > 0.0 {
+            amount.max(0.0) / least
+        } else {
+            0.0
+        };
         return claims.iter().map(|claim| claim.least * part).collect();
     }
     let level = level(amount - least, &claims);
     claims.iter().map(|claim| claim.at(level)).collect()
 }
 
-/// How far the level comes when so much is poured in above what all get in any case. Each begins to rise where its
-/// weight has come to what it gets in any case, and ends where that is what it wants.
+/// How far the level comes when so much is poured in above what all get in any case. Each begins to
+/// rise where its weight has come to what it gets in any case, and ends where that is what it
+/// wants.
 fn level(mut left: f64, claims: &[Claim]) -> f64 {
-    let weighty = claims.iter().filter(|claim| claim.weight > 0.0 && claim.most > claim.least);
-    let turns = weighty
-        .flat_map(|claim| [(claim.least / claim.weight, claim.weight), (claim.most / claim.weight, -claim.weight)]);
+    let weighty = claims
+        .iter()
+        .filter(|claim| claim.weight > 0.0 && claim.most > claim.least);
+    let turns = weighty.flat_map(|claim| {
+        [
+            (claim.least / claim.weight, claim.weight),
+            (claim.most / claim.weight, -claim.weight),
+        ]
+    });
     let mut turns: Vec<(f64, f64)> = turns.collect();
     turns.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (mut level, mut slope) = (0.0, 0.0);
@@ -189,18 +279,30 @@ mod tests {
     use crate::model::account::Account;
 
     fn rounded(parts: Vec<f64>) -> Vec<f64> {
-        parts.into_iter().map(|part| (part * 1e6).round() / 1e6).collect()
+        parts
+            .into_iter()
+            .map(|part| (part * 1e6).round() / 1e6)
+            .collect()
     }
 
     fn claims(all: &[(f64, f64, f64)]) -> Vec<Claim> {
-        all.iter().map(|&(weight, least, most)| Claim { weight, least, most }).collect()
+        all.iter()
+            .map(|&(weight, least, most)| Claim {
+                weight,
+                least,
+                most,
+            })
+            .collect()
     }
 
     /// Y20.
     #[test]
     fn what_somebody_does_not_want_goes_to_the_others() {
         let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &claims(all)));
-        assert_eq!(split(&[(1.0, 0.0, 0.1), (1.0, 0.0, 1.0), (1.0, 0.0, 1.0)]), [0.1, 0.45, 0.45]);
+        assert_eq!(
+            split(&[(1.0, 0.0, 0.1), (1.0, 0.0, 1.0), (1.0, 0.0, 1.0)]),
+            [0.1, 0.45, 0.45]
+        );
         assert_eq!(split(&[(3.0, 0.0, 1.0), (1.0, 0.0, 1.0)]), [0.75, 0.25]);
         assert_eq!(split(&[(3.0, 0.0, 0.2), (1.0, 0.0, 0.3)]), [0.2, 0.3]);
         assert_eq!(split(&[(0.0, 0.0, 1.0), (2.0, 0.0, 1.0)]), [0.0, 1.0]);
@@ -212,15 +314,31 @@ mod tests {
         let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &claims(all)));
         assert_eq!(split(&[(1.0, 0.6, 1.0), (1.0, 0.2, 1.0)]), [0.6, 0.4]);
         assert_eq!(split(&[(3.0, 0.6, 1.0), (1.0, 0.2, 1.0)]), [0.75, 0.25]);
-        assert_eq!(split(&[(1.0, 0.6, 1.0), (1.0, 0.2, 1.0), (1.0, 0.0, 1.0)]), [0.6, 0.2, 0.2]);
-        assert_eq!(split(&[(1.0, 0.9, 1.0), (1.0, 0.6, 1.0)]), [0.6, 0.4], "too much is guaranteed");
-        assert_eq!(split(&[(1.0, 0.6, 0.1), (1.0, 0.0, 1.0)]), [0.1, 0.9], "nobody gets more than they want");
+        assert_eq!(
+            split(&[(1.0, 0.6, 1.0), (1.0, 0.2, 1.0), (1.0, 0.0, 1.0)]),
+            [0.6, 0.2, 0.2]
+        );
+        assert_eq!(
+            split(&[(1.0, 0.9, 1.0), (1.0, 0.6, 1.0)]),
+            [0.6, 0.4],
+            "too much is guaranteed"
+        );
+        assert_eq!(
+            split(&[(1.0, 0.6, 0.1), (1.0, 0.0, 1.0)]),
+            [0.1, 0.9],
+            "nobody gets more than they want"
+        );
         assert_eq!(split(&[(0.0, 0.3, 1.0), (1.0, 0.0, 1.0)]), [0.3, 0.7]);
     }
 
     fn account(name: &str, parent: Option<&str>, shares: Shares) -> Account {
         let parent = parent.map(str::to_string);
-        Account { name: name.to_string(), parent, shares, ..Account::default() }
+        Account {
+            name: name.to_string(),
+            parent,
+            shares,
+            ..Account::default()
+        }
     }
 
     fn tree() -> Tree {
@@ -235,13 +353,23 @@ mod tests {
     }
 
     /// Some who want so much, by pool; what the pools have and what those have.
-    fn poured(drinkers: &[(&str, f64)], bounds: impl Fn(&str) -> Bounds, line: &str) -> (Vec<f64>, Vec<f64>) {
+    fn poured(
+        drinkers: &[(&str, f64)],
+        bounds: impl Fn(&str) -> Bounds,
+        line: &str,
+    ) -> (Vec<f64>, Vec<f64>) {
         let pools = ["e", "d", "c", "b", "a"];
         let place = |pool: &str| pools.iter().position(|known| *known == pool).unwrap();
-        let drinker = |&(pool, most): &(&str, f64)| Drinker { pool: place(pool), claim: Claim::wanting(most) };
+        let drinker = |&(pool, most): &(&str, f64)| Drinker {
+            pool: place(pool),
+            claim: Claim::wanting(most),
+        };
         let drinkers: Vec<Drinker> = drinkers.iter().map(drinker).collect();
         let poured = pour(&tree(), (&pools, &drinkers), bounds, |name| name == line);
-        (rounded(["a", "b", "c", "d"].map(|name| poured.pools[name]).into()), rounded(poured.drinkers))
+        (
+            rounded(["a", "b", "c", "d"].map(|name| poured.pools[name]).into()),
+            rounded(poured.drinkers),
+        )
     }
 
     /// A pool's part is poured out among those below it.
@@ -251,13 +379,21 @@ mod tests {
         assert_eq!(poured(&all, |_| UNBOUNDED, "").0, [0.75, 0.25, 0.25, 0.5]);
     }
 
-    /// Y20: operations of a pool share what it has; an account that stands where its parent stands is no pool.
+    /// Y20: operations of a pool share what it has; an account that stands where its parent stands
+    /// is no pool.
     #[test]
     fn operations_share_what_their_pool_has() {
         let all = [("b", 1.0), ("b", 0.05), ("c", 1.0), ("d", 1.0), ("e", 1.0)];
-        assert_eq!(poured(&all, |_| UNBOUNDED, "").1, [0.2, 0.05, 0.25, 0.25, 0.25]);
+        assert_eq!(
+            poured(&all, |_| UNBOUNDED, "").1,
+            [0.2, 0.05, 0.25, 0.25, 0.25]
+        );
         let beside = [("a", 1.0), ("c", 1.0), ("d", 1.0)];
-        assert_eq!(poured(&beside, |_| UNBOUNDED, "").1, [0.25, 0.25, 0.5], "who drinks beside pools counts for one");
+        assert_eq!(
+            poured(&beside, |_| UNBOUNDED, "").1,
+            [0.25, 0.25, 0.5],
+            "who drinks beside pools counts for one"
+        );
     }
 
     /// Y26: what is guaranteed, and the largest part, hold for all below.
@@ -267,9 +403,16 @@ mod tests {
         let capped = |name: &str| if name == "a" { (0.0, 0.3) } else { UNBOUNDED };
         assert_eq!(poured(&all, capped, "").0, [0.3, 0.7, 0.1, 0.2]);
         let owed = |name: &str| if name == "b" { (0.6, 1.0) } else { UNBOUNDED };
-        assert_eq!(rounded(poured(&all, owed, "").0), [0.4, 0.6, 0.133333, 0.266667]);
+        assert_eq!(
+            rounded(poured(&all, owed, "").0),
+            [0.4, 0.6, 0.133333, 0.266667]
+        );
         let deep = |name: &str| if name == "c" { (0.9, 1.0) } else { UNBOUNDED };
-        assert_eq!(poured(&all, deep, "").0, [0.9, 0.1, 0.9, 0.0], "what is guaranteed below is so above");
+        assert_eq!(
+            poured(&all, deep, "").0,
+            [0.9, 0.1, 0.9, 0.0],
+            "what is guaranteed below is so above"
+        );
     }
 
     /// Y23.
@@ -277,6 +420,9 @@ mod tests {
     fn in_line_the_first_has_all_it_wants() {
         let all = [("b", 0.1), ("b", 0.1), ("b", 0.1), ("c", 1.0)];
         assert_eq!(poured(&all, |_| UNBOUNDED, "b").1, [0.1, 0.1, 0.05, 0.75]);
-        assert_eq!(poured(&all, |_| UNBOUNDED, "").1, [0.083333, 0.083333, 0.083333, 0.75]);
+        assert_eq!(
+            poured(&all, |_| UNBOUNDED, "").1,
+            [0.083333, 0.083333, 0.083333, 0.75]
+        );
     }
 }

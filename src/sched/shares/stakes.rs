@@ -12,8 +12,8 @@ use crate::model::time::Time;
 use crate::sched::usage::Usage;
 use std::collections::BTreeMap;
 
-/// All accounts and users, each account before what is below it. `decayed` is what is left of what each has
-/// used, with all who have jobs that wait, as [`Tree::member`] names them.
+/// All accounts and users, each account before what is below it. `decayed` is what is left of what
+/// each has used, with all who have jobs that wait, as [`Tree::member`] names them.
 pub fn stakes(
     tree: &Tree,
     policy: &FairShare,
@@ -27,11 +27,21 @@ pub fn stakes(
     let seats: Vec<Option<usize>> = usage.members().map(seat).collect();
     let sum = |of: fn(&Used) -> f64| {
         let mut sums = vec![0.0; charged.places().end];
-        seats.iter().zip(&all).for_each(|(seat, used)| seat.iter().for_each(|&seat| sums[seat] += of(used)));
+        seats
+            .iter()
+            .zip(&all)
+            .for_each(|(seat, used)| seat.iter().for_each(|&seat| sums[seat] += of(used)));
         charged.tree.sum_up(&mut sums);
         sums
     };
-    let balances = Course { charged, policy, usage, seats: &seats, now }.balances();
+    let balances = Course {
+        charged,
+        policy,
+        usage,
+        seats: &seats,
+        now,
+    }
+    .balances();
     let (raw, in_use) = (sum(|used| used.raw), sum(|used| used.now));
     let mut rows = Rows {
         charged,
@@ -68,8 +78,14 @@ enum Name<'a> {
 impl<'a> Rows<'a> {
     fn sort_in(&mut self) {
         let tree = &self.charged.tree;
-        let accounts = tree.accounts.iter().map(|(name, &place)| (Name::Account(name), place));
-        let members = tree.members.iter().map(|(member, &place)| (Name::User(member), place));
+        let accounts = tree
+            .accounts
+            .iter()
+            .map(|(name, &place)| (Name::Account(name), place));
+        let members = tree
+            .members
+            .iter()
+            .map(|(member, &place)| (Name::User(member), place));
         for (name, place) in accounts.chain(members) {
             self.below[tree.nodes[place].parent].push((name, place));
         }
@@ -85,10 +101,24 @@ impl<'a> Rows<'a> {
     fn add(&mut self, name: Name<'a>, place: usize, depth: u32) {
         let (account, user, standing) = match name {
             Name::Account(name) => (name, None, self.standings.accounts.get(name)),
-            Name::User(member) => (&*member.account, Some(member.user.clone()), self.standings.members.get(member)),
+            Name::User(member) => (
+                &*member.account,
+                Some(member.user.clone()),
+                self.standings.members.get(member),
+            ),
         };
         let Some(standing) = standing else { return };
-        let &Standing { shares, normalised, usage, used, effective, level, rank, factor, is_capped } = standing;
+        let &Standing {
+            shares,
+            normalised,
+            usage,
+            used,
+            effective,
+            level,
+            rank,
+            factor,
+            is_capped,
+        } = standing;
         self.out.push(Stake {
             account: account.to_string(),
             user,

@@ -51,7 +51,8 @@ pub struct Standings {
     pub subject: Subject,
     /// The accounts, with all below them.
     pub accounts: BTreeMap<String, Standing>,
-    /// Users under accounts; under no account where those do not count. None where only accounts do.
+    /// Users under accounts; under no account where those do not count. None where only accounts
+    /// do.
     pub members: BTreeMap<Member, Standing>,
     is_flat: bool,
 }
@@ -67,17 +68,30 @@ impl Standings {
     }
 }
 
-/// How everybody in the tree and in `usage` stands. `usage`, in seconds of weighted resources,
-/// must name all who have jobs, as [`Tree::member`] names them, with 0 if nothing was charged: shares
+/// How everybody in the tree and in `usage` stands. `usage`, in seconds of weighted resources, must
+/// name all who have jobs, as [`Tree::member`] names them, with 0 if nothing was charged: shares
 /// are divided among those that are known.
 pub fn standings(tree: &Tree, policy: &FairShare, usage: &BTreeMap<Member, f64>) -> Standings {
     let charged = Charged::new(tree, policy.subject, usage);
     let weighed = weigh(&charged, policy);
     let standing = |&place: &usize| standing(&charged, &weighed, place);
     let is_flat = charged.tree.is_flat();
-    let accounts = charged.tree.accounts.iter().map(|(name, place)| (name.clone(), standing(place)));
-    let members = charged.tree.members.iter().map(|(member, place)| (member.clone(), standing(place)));
-    Standings { subject: policy.subject, accounts: ranked(accounts), members: ranked(members), is_flat }
+    let accounts = charged
+        .tree
+        .accounts
+        .iter()
+        .map(|(name, place)| (name.clone(), standing(place)));
+    let members = charged
+        .tree
+        .members
+        .iter()
+        .map(|(member, place)| (member.clone(), standing(place)));
+    Standings {
+        subject: policy.subject,
+        accounts: ranked(accounts),
+        members: ranked(members),
+        is_flat,
+    }
 }
 
 /// What the policy's method makes of each place.
@@ -92,10 +106,26 @@ pub(super) fn weigh(charged: &Charged, policy: &FairShare) -> Vec<Weighed> {
 }
 
 fn standing(charged: &Charged, weighed: &[Weighed], place: usize) -> Standing {
-    let Weighed { normalised, effective, level, factor, is_capped } = weighed[place];
+    let Weighed {
+        normalised,
+        effective,
+        level,
+        factor,
+        is_capped,
+    } = weighed[place];
     let shares = charged.tree.nodes[place].shares;
     let (usage, used) = (charged.usage(place), charged.used(place));
-    Standing { shares, normalised, usage, used, effective, level, rank: 0, factor, is_capped }
+    Standing {
+        shares,
+        normalised,
+        usage,
+        used,
+        effective,
+        level,
+        rank: 0,
+        factor,
+        is_capped,
+    }
 }
 
 /// Fills in the ranks: one more than there are with a larger factor.
@@ -118,7 +148,13 @@ fn off(charged: &Charged) -> Vec<Weighed> {
     let owed = charged.owed().into_iter().enumerate();
     let weighed = |(place, normalised)| {
         let effective = charged.used(place);
-        Weighed { normalised, effective, level: None, factor: 0.5, is_capped: false }
+        Weighed {
+            normalised,
+            effective,
+            level: None,
+            factor: 0.5,
+            is_capped: false,
+        }
     };
     owed.map(weighed).collect()
 }

@@ -34,12 +34,19 @@ pub fn is_capped(target: Target, usage: f64, percent: f64) -> bool {
 
 /// What a place is to have: without a target what its shares give it.
 pub(super) fn of(tree: &Charged, place: usize, normalised: f64) -> Target {
-    tree.target(place).unwrap_or(Target { value: 100.0 * normalised, bound: Bound::Target })
+    tree.target(place).unwrap_or(Target {
+        value: 100.0 * normalised,
+        bound: Bound::Target,
+    })
 }
 
 /// The factor is 0.5 on target, 1 all of it below and 0 all of it above.
 pub(super) fn weigh(tree: &Charged, distance: Distance) -> Vec<Weighed> {
-    let full = if distance == Distance::Difference { 100.0 } else { 1.0 };
+    let full = if distance == Distance::Difference {
+        100.0
+    } else {
+        1.0
+    };
     let owed = tree.owed().into_iter().enumerate();
     let weighed = |(place, normalised)| {
         let percent = 100.0 * tree.used(place);

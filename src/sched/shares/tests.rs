@@ -12,12 +12,24 @@ use std::collections::BTreeMap;
 fn account(text: &str) -> Account {
     let mut words = text.split(' ');
     let (name, shares) = words.next().unwrap().split_once(':').unwrap();
-    let (name, parent) = name.split_once('<').map_or((name, None), |(name, parent)| (name, Some(parent.to_string())));
+    let (name, parent) = name.split_once('<').map_or((name, None), |(name, parent)| {
+        (name, Some(parent.to_string()))
+    });
     let of = |text: &str| text.parse().map_or(Shares::Parent, Shares::Of);
-    let user = |word: &str| word.split_once('=').map(|(user, shares)| (user.to_string(), of(shares))).unwrap();
+    let user = |word: &str| {
+        word.split_once('=')
+            .map(|(user, shares)| (user.to_string(), of(shares)))
+            .unwrap()
+    };
     let users: Vec<(String, Shares)> = words.map(user).collect();
     let users = Some(users).filter(|users| !users.is_empty());
-    Account { name: name.to_string(), parent, shares: of(shares), users, ..Account::default() }
+    Account {
+        name: name.to_string(),
+        parent,
+        shares: of(shares),
+        users,
+        ..Account::default()
+    }
 }
 
 fn accounts(texts: &[&str]) -> Vec<Account> {
@@ -26,7 +38,9 @@ fn accounts(texts: &[&str]) -> Vec<Account> {
 
 /// `account/user` or `user`, with what was used.
 fn usage(all: &[(&str, f64)]) -> BTreeMap<Member, f64> {
-    all.iter().map(|&(name, used)| (member(name), used)).collect()
+    all.iter()
+        .map(|&(name, used)| (member(name), used))
+        .collect()
 }
 
 fn member(name: &str) -> Member {
@@ -35,7 +49,11 @@ fn member(name: &str) -> Member {
 }
 
 fn table(method: Method, all: &[&str], used: &[(&str, f64)]) -> Standings {
-    let policy = FairShare { method, accounts: accounts(all), ..FairShare::default() };
+    let policy = FairShare {
+        method,
+        accounts: accounts(all),
+        ..FairShare::default()
+    };
     standings(&Tree::of(&policy.accounts), &policy, &usage(used))
 }
 
@@ -48,19 +66,33 @@ fn six(number: f64) -> String {
 }
 
 /// The hierarchy of the classic example (F10, F11).
-const HIERARCHY: &[&str] = &["A:40", "D:60", "B<A:30 1=1", "C<A:10 2=1 3=1", "E<D:25 4=1", "F<D:35 5=1"];
+const HIERARCHY: &[&str] = &[
+    "A:40",
+    "D:60",
+    "B<A:30 1=1",
+    "C<A:10 2=1 3=1",
+    "E<D:25 4=1",
+    "F<D:35 5=1",
+];
 
 #[test]
 fn f10_children_divide_what_their_parent_has() {
     let table = table(Method::Classic, HIERARCHY, &[]);
     let owed = |name: &str| six(table.accounts[name].normalised);
-    assert_eq!([owed("A"), owed("D"), owed("B"), owed("C")], ["0.400000", "0.600000", "0.300000", "0.100000"]);
+    assert_eq!(
+        [owed("A"), owed("D"), owed("B"), owed("C")],
+        ["0.400000", "0.600000", "0.300000", "0.100000"]
+    );
     assert_eq!(six(table.members[&member("C/3")].normalised), "0.050000");
 }
 
 #[test]
 fn f10_a_user_may_be_in_several_accounts_and_stands_in_each() {
-    let table = table(Method::Classic, &["a:1 ann=1", "b:1 ann=1 bob=1"], &[("a/ann", 50.0), ("b/bob", 50.0)]);
+    let table = table(
+        Method::Classic,
+        &["a:1 ann=1", "b:1 ann=1 bob=1"],
+        &[("a/ann", 50.0), ("b/bob", 50.0)],
+    );
     assert_eq!(factor(&table, "a/ann"), 0.5);
     assert!(factor(&table, "b/ann") > factor(&table, "b/bob"));
     let tree = Tree::of(&accounts(&["a:1 ann=1", "b:1 ann=1 bob=1"]));
@@ -75,15 +107,26 @@ fn f11_the_classic_numbers_to_the_digit() {
     let used = [("B/1", 20.0), ("C/2", 25.0), ("E/4", 25.0), ("x", 30.0)];
     let table = table(Method::Classic, HIERARCHY, &used);
     let factors = ["B/1", "C/2", "C/3", "E/4", "F/5"].map(|name| six(factor(&table, name)));
-    assert_eq!(factors, ["0.408479", "0.022097", "0.125000", "0.500000", "0.749154"]);
+    assert_eq!(
+        factors,
+        ["0.408479", "0.022097", "0.125000", "0.500000", "0.749154"]
+    );
     assert_eq!(six(table.members[&member("B/1")].effective), "0.387500");
 }
 
 #[test]
 fn f3_one_half_is_served_perfectly() {
     let accounts = ["a:1 ann=1", "b:3 bob=1"];
-    let of =
-        |ann: f64, bob: f64| factor(&table(Method::Classic, &accounts, &[("a/ann", ann), ("b/bob", bob)]), "a/ann");
+    let of = |ann: f64, bob: f64| {
+        factor(
+            &table(
+                Method::Classic,
+                &accounts,
+                &[("a/ann", ann), ("b/bob", bob)],
+            ),
+            "a/ann",
+        )
+    };
     assert_eq!(of(25.0, 75.0), 0.5);
     assert_eq!(of(0.0, 100.0), 1.0);
     assert!(of(100.0, 0.0) < 0.07);
@@ -105,12 +148,23 @@ fn f12_the_walk_ranks_the_example() {
         ("account3/leaf.3.2", 1.0),
     ];
     for ties in [Ties::Slurm, Ties::Flux] {
-        let policy =
-            FairShare { method: Method::Tree, ties, accounts: self::accounts(&accounts), ..FairShare::default() };
+        let policy = FairShare {
+            method: Method::Tree,
+            ties,
+            accounts: self::accounts(&accounts),
+            ..FairShare::default()
+        };
         let table = standings(&Tree::of(&policy.accounts), &policy, &usage(&used));
-        let mut ranked: Vec<_> = table.members.iter().map(|(m, s)| (s.rank, m.user.as_str(), six(s.factor))).collect();
+        let mut ranked: Vec<_> = table
+            .members
+            .iter()
+            .map(|(m, s)| (s.rank, m.user.as_str(), six(s.factor)))
+            .collect();
         ranked.sort();
-        let text: Vec<String> = ranked.iter().map(|(rank, user, factor)| format!("{rank} {user} {factor}")).collect();
+        let text: Vec<String> = ranked
+            .iter()
+            .map(|(rank, user, factor)| format!("{rank} {user} {factor}"))
+            .collect();
         let expected = [
             "1 leaf.3.1 1.000000",
             "2 leaf.3.2 0.857143",
@@ -121,20 +175,41 @@ fn f12_the_walk_ranks_the_example() {
             "7 leaf.1.2 0.142857",
         ];
         assert_eq!(text, expected);
-        assert_eq!(table.members[&member("account3/leaf.3.1")].level, Some(f64::INFINITY));
-        assert_eq!([1, 2, 3], ["account3", "account2", "account1"].map(|name| table.accounts[name].rank));
-        assert_eq!(table.accounts["account1"].factor, table.members[&member("account1/leaf.1.3")].factor);
+        assert_eq!(
+            table.members[&member("account3/leaf.3.1")].level,
+            Some(f64::INFINITY)
+        );
+        assert_eq!(
+            [1, 2, 3],
+            ["account3", "account2", "account1"].map(|name| table.accounts[name].rank)
+        );
+        assert_eq!(
+            table.accounts["account1"].factor,
+            table.members[&member("account1/leaf.1.3")].factor
+        );
     }
 }
 
 #[test]
 fn i3_linear_is_of_the_project_and_shared_by_its_members() {
-    let policy = FairShare { method: Method::Linear, subject: Subject::Account, ..FairShare::default() };
-    let used =
-        usage(&[("P1/ann", 4000.0), ("P1/bob", 2000.0), ("P2/ann", 3000.0), ("P3/eve", 1000.0), ("P4/dan", 0.0)]);
+    let policy = FairShare {
+        method: Method::Linear,
+        subject: Subject::Account,
+        ..FairShare::default()
+    };
+    let used = usage(&[
+        ("P1/ann", 4000.0),
+        ("P1/bob", 2000.0),
+        ("P2/ann", 3000.0),
+        ("P3/eve", 1000.0),
+        ("P4/dan", 0.0),
+    ]);
     let table = standings(&Tree::of(&[]), &policy, &used);
     let value = |name: &str| table.of(&member(name)).unwrap().level.unwrap();
-    assert_eq!(["P1/ann", "P1/bob", "P2/ann", "P3/eve"].map(value), [400_000.0, 400_000.0, 700_000.0, 900_000.0]);
+    assert_eq!(
+        ["P1/ann", "P1/bob", "P2/ann", "P3/eve"].map(value),
+        [400_000.0, 400_000.0, 700_000.0, 900_000.0]
+    );
     assert_eq!(value("P4/dan"), linear::MAX_FAIRSHARE);
     assert_eq!(factor(&table, "P1/ann"), 0.4);
     let nothing = standings(&Tree::of(&[]), &policy, &usage(&[("P1/ann", 0.0)]));
@@ -151,14 +226,37 @@ fn i16_pbs_comes_to_the_same_as_the_classic_numbers() {
 
 #[test]
 fn m12_distances_weigh_up_to_the_component() {
-    let delta = |text: &str, percent: f64| target::delta(Target::parse(text).unwrap(), percent, Distance::Difference);
-    let component = Component { whole: Count::of(100.0), parts: [10.0, 20.0, 30.0, 40.0].map(Count::of).into() };
-    assert_eq!(component.value(&[delta("50", 45.0), 0.0, delta("25", 35.0), delta("10+", 25.0)]), -25_000.0);
+    let delta = |text: &str, percent: f64| {
+        target::delta(Target::parse(text).unwrap(), percent, Distance::Difference)
+    };
+    let component = Component {
+        whole: Count::of(100.0),
+        parts: [10.0, 20.0, 30.0, 40.0].map(Count::of).into(),
+    };
+    assert_eq!(
+        component.value(&[
+            delta("50", 45.0),
+            0.0,
+            delta("25", 35.0),
+            delta("10+", 25.0)
+        ]),
+        -25_000.0
+    );
     assert_eq!([delta("10+", 4.0), delta("10+", 12.0)], [6.0, 0.0]);
     assert_eq!([delta("10-", 4.0), delta("10-", 12.0)], [0.0, -2.0]);
     assert_eq!([delta("10%", 90.0), delta("10^", 90.0)], [0.0, 0.0]);
-    let ratio = |text: &str, percent: f64| target::delta(Target::parse(text).unwrap(), percent, Distance::Ratio);
-    assert_eq!([ratio("50", 25.0), ratio("50", 50.0), ratio("50", 100.0), ratio("0", 0.0)], [0.5, 0.0, -1.0, 1.0]);
+    let ratio = |text: &str, percent: f64| {
+        target::delta(Target::parse(text).unwrap(), percent, Distance::Ratio)
+    };
+    assert_eq!(
+        [
+            ratio("50", 25.0),
+            ratio("50", 50.0),
+            ratio("50", 100.0),
+            ratio("0", 0.0)
+        ],
+        [0.5, 0.0, -1.0, 1.0]
+    );
 }
 
 #[test]
@@ -166,9 +264,17 @@ fn m12_a_cap_forbids_and_changes_no_factor() {
     let mut capped = accounts(&["a:1", "b:1", "c:1"]);
     capped[0].target = Target::parse("20%");
     capped[1].target = Target::parse("10^");
-    let policy =
-        FairShare { method: Method::Target, subject: Subject::Account, accounts: capped, ..FairShare::default() };
-    let table = standings(&Tree::of(&policy.accounts), &policy, &usage(&[("a/x", 30.0), ("b/x", 10.0), ("c/x", 60.0)]));
+    let policy = FairShare {
+        method: Method::Target,
+        subject: Subject::Account,
+        accounts: capped,
+        ..FairShare::default()
+    };
+    let table = standings(
+        &Tree::of(&policy.accounts),
+        &policy,
+        &usage(&[("a/x", 30.0), ("b/x", 10.0), ("c/x", 60.0)]),
+    );
     let row = |name: &str| (table.accounts[name].is_capped, table.accounts[name].factor);
     assert_eq!([row("a"), row("b")], [(true, 0.5), (false, 0.5)]);
     assert!(row("c").1 < 0.5 && !row("c").0);
@@ -176,17 +282,29 @@ fn m12_a_cap_forbids_and_changes_no_factor() {
 
 #[test]
 fn m12_without_a_target_shares_are_the_target() {
-    let table = table(Method::Target, &["a:1 x=1", "b:3 y=1"], &[("a/x", 25.0), ("b/y", 75.0)]);
+    let table = table(
+        Method::Target,
+        &["a:1 x=1", "b:3 y=1"],
+        &[("a/x", 25.0), ("b/y", 75.0)],
+    );
     assert_eq!([factor(&table, "a/x"), factor(&table, "b/y")], [0.5, 0.5]);
 }
 
 #[test]
 fn f20_siblings_are_told_apart_by_how_much_they_were_served() {
-    for method in [Method::Classic, Method::Linear, Method::Tree, Method::Target] {
+    for method in [
+        Method::Classic,
+        Method::Linear,
+        Method::Tree,
+        Method::Target,
+    ] {
         let table = table(method, &[], &[("a", 10.0), ("b", 30.0), ("c", 60.0)]);
         assert!(factor(&table, "a") > factor(&table, "b"), "{method:?}");
         assert!(factor(&table, "b") > factor(&table, "c"), "{method:?}");
-        assert_eq!(["a", "b", "c"].map(|name| table.of(&member(name)).unwrap().rank), [1, 2, 3]);
+        assert_eq!(
+            ["a", "b", "c"].map(|name| table.of(&member(name)).unwrap().rank),
+            [1, 2, 3]
+        );
     }
 }
 
@@ -194,36 +312,84 @@ fn f20_siblings_are_told_apart_by_how_much_they_were_served() {
 fn nothing_used_at_all_leaves_everybody_first() {
     for method in [Method::Classic, Method::Linear, Method::Tree] {
         let table = table(method, HIERARCHY, &[]);
-        assert!(table.members.values().all(|row| row.factor == 1.0 && row.rank == 1), "{method:?}");
+        assert!(
+            table
+                .members
+                .values()
+                .all(|row| row.factor == 1.0 && row.rank == 1),
+            "{method:?}"
+        );
     }
-    assert!(table(Method::Target, &[], &[("a", 0.0)]).members.values().all(|row| row.factor == 1.0));
+    assert!(
+        table(Method::Target, &[], &[("a", 0.0)])
+            .members
+            .values()
+            .all(|row| row.factor == 1.0)
+    );
     assert!(table(Method::Classic, &[], &[]).members.is_empty());
 }
 
 #[test]
 fn without_accounts_naming_one_gains_nothing() {
-    let table = table(Method::Classic, &[], &[("ann", 50.0), ("new/ann", 0.0), ("bob", 50.0)]);
+    let table = table(
+        Method::Classic,
+        &[],
+        &[("ann", 50.0), ("new/ann", 0.0), ("bob", 50.0)],
+    );
     assert_eq!(table.members.len(), 2);
-    assert_eq!([factor(&table, "new/ann"), factor(&table, "other/ann"), factor(&table, "bob")], [0.5, 0.5, 0.5]);
+    assert_eq!(
+        [
+            factor(&table, "new/ann"),
+            factor(&table, "other/ann"),
+            factor(&table, "bob")
+        ],
+        [0.5, 0.5, 0.5]
+    );
 }
 
 #[test]
 fn with_accounts_strangers_come_last_and_are_told_from_nobody() {
-    let used = [("a/ann", 90.0), ("a/eve", 0.0), ("x/eve", 0.0), ("eve", 0.0), ("open/eve", 0.0)];
+    let used = [
+        ("a/ann", 90.0),
+        ("a/eve", 0.0),
+        ("x/eve", 0.0),
+        ("eve", 0.0),
+        ("open/eve", 0.0),
+    ];
     let table = table(Method::Classic, &["a:1 ann=1", "open:1"], &used);
     assert!(factor(&table, "a/ann") > 0.0);
-    assert_eq!(["a/eve", "x/eve", "eve"].map(|name| factor(&table, name)), [0.0, 0.0, 0.0]);
+    assert_eq!(
+        ["a/eve", "x/eve", "eve"].map(|name| factor(&table, name)),
+        [0.0, 0.0, 0.0]
+    );
     assert_eq!(factor(&table, "open/eve"), 1.0);
     assert_eq!(table.of(&member("a/nobody")), None);
     let walk = self::table(Method::Tree, &["a:1 ann=1", "open:1"], &used);
-    assert_eq!(["open/eve", "a/ann"].map(|name| walk.of(&member(name)).unwrap().rank), [1, 2]);
-    assert_eq!(["a/eve", "x/eve", "eve"].map(|name| walk.of(&member(name)).unwrap().rank), [3, 4, 4]);
+    assert_eq!(
+        ["open/eve", "a/ann"].map(|name| walk.of(&member(name)).unwrap().rank),
+        [1, 2]
+    );
+    assert_eq!(
+        ["a/eve", "x/eve", "eve"].map(|name| walk.of(&member(name)).unwrap().rank),
+        [3, 4, 4]
+    );
 }
 
 #[test]
 fn users_of_the_root_stand_beside_the_accounts() {
-    let table = table(Method::Classic, &["a:3 ann=1", "root:1 bob=1"], &[("a/ann", 75.0), ("bob", 25.0), ("eve", 0.0)]);
-    assert_eq!([factor(&table, "a/ann"), factor(&table, "bob"), factor(&table, "eve")], [0.5, 0.5, 0.0]);
+    let table = table(
+        Method::Classic,
+        &["a:3 ann=1", "root:1 bob=1"],
+        &[("a/ann", 75.0), ("bob", 25.0), ("eve", 0.0)],
+    );
+    assert_eq!(
+        [
+            factor(&table, "a/ann"),
+            factor(&table, "bob"),
+            factor(&table, "eve")
+        ],
+        [0.5, 0.5, 0.0]
+    );
     assert_eq!(factor(&table, "root/bob"), 0.5);
 }
 
@@ -231,20 +397,46 @@ fn users_of_the_root_stand_beside_the_accounts() {
 fn x5_the_subject_says_whose_usage_counts() {
     let used = usage(&[("a/ann", 30.0), ("b/ann", 30.0), ("b/bob", 40.0)]);
     let of = |subject: Subject, name: &str| {
-        let policy =
-            FairShare { method: Method::Linear, subject, accounts: accounts(&["a:1", "b:1"]), ..FairShare::default() };
-        standings(&Tree::of(&policy.accounts), &policy, &used).of(&member(name)).unwrap().level.unwrap().round()
+        let policy = FairShare {
+            method: Method::Linear,
+            subject,
+            accounts: accounts(&["a:1", "b:1"]),
+            ..FairShare::default()
+        };
+        standings(&Tree::of(&policy.accounts), &policy, &used)
+            .of(&member(name))
+            .unwrap()
+            .level
+            .unwrap()
+            .round()
     };
-    assert_eq!(["a/ann", "b/bob"].map(|name| of(Subject::Member, name)), [700_000.0, 600_000.0]);
-    assert_eq!(["a/ann", "b/bob"].map(|name| of(Subject::User, name)), [400_000.0, 600_000.0]);
-    assert_eq!(["a/ann", "b/bob"].map(|name| of(Subject::Account, name)), [700_000.0, 300_000.0]);
-    assert_eq!(["a/ann", "b/bob"].map(|name| of(Subject::Pool, name)), [700_000.0, 300_000.0]);
+    assert_eq!(
+        ["a/ann", "b/bob"].map(|name| of(Subject::Member, name)),
+        [700_000.0, 600_000.0]
+    );
+    assert_eq!(
+        ["a/ann", "b/bob"].map(|name| of(Subject::User, name)),
+        [400_000.0, 600_000.0]
+    );
+    assert_eq!(
+        ["a/ann", "b/bob"].map(|name| of(Subject::Account, name)),
+        [700_000.0, 300_000.0]
+    );
+    assert_eq!(
+        ["a/ann", "b/bob"].map(|name| of(Subject::Pool, name)),
+        [700_000.0, 300_000.0]
+    );
 }
 
 #[test]
 fn x5_accounts_alone_are_ranked_in_the_walk_too() {
     let accounts = accounts(&["a:1", "b:1", "c<b:1", "d<b:1"]);
-    let policy = FairShare { method: Method::Tree, subject: Subject::Account, accounts, ..FairShare::default() };
+    let policy = FairShare {
+        method: Method::Tree,
+        subject: Subject::Account,
+        accounts,
+        ..FairShare::default()
+    };
     let used = usage(&[("a/ann", 60.0), ("c/bob", 30.0), ("d/bob", 10.0)]);
     let table = standings(&Tree::of(&policy.accounts), &policy, &used);
     let factors = ["d", "b", "c", "a"].map(|name| six(table.accounts[name].factor));
@@ -253,52 +445,104 @@ fn x5_accounts_alone_are_ranked_in_the_walk_too() {
 
 #[test]
 fn numbers_that_are_none_do_no_harm() {
-    for method in [Method::Classic, Method::Linear, Method::Tree, Method::Target, Method::Off] {
-        let used = [("a", f64::NAN), ("b", f64::INFINITY), ("c", -5.0), ("d", f64::MIN_POSITIVE)];
+    for method in [
+        Method::Classic,
+        Method::Linear,
+        Method::Tree,
+        Method::Target,
+        Method::Off,
+    ] {
+        let used = [
+            ("a", f64::NAN),
+            ("b", f64::INFINITY),
+            ("c", -5.0),
+            ("d", f64::MIN_POSITIVE),
+        ];
         let table = table(method, &[], &used);
-        assert!(table.members.values().all(|row| (0.0..=1.0).contains(&row.factor)), "{method:?}: {table:?}");
+        assert!(
+            table
+                .members
+                .values()
+                .all(|row| (0.0..=1.0).contains(&row.factor)),
+            "{method:?}: {table:?}"
+        );
     }
 }
 
 #[test]
 fn off_makes_everybody_alike() {
     let table = table(Method::Off, &[], &[("a", 10.0), ("b", 0.0)]);
-    assert!(table.members.values().all(|row| row.factor == 0.5 && row.rank == 1));
+    assert!(
+        table
+            .members
+            .values()
+            .all(|row| row.factor == 0.5 && row.rank == 1)
+    );
 }
 
 #[test]
 fn the_outline_shows_the_tree() {
-    let mut all = accounts(&["physics:40", "crystals<physics:30 ann=1 bob=2", "art:60", "root:1 eve=1"]);
+    let mut all = accounts(&[
+        "physics:40",
+        "crystals<physics:30 ann=1 bob=2",
+        "art:60",
+        "root:1 eve=1",
+    ]);
     all[1].target = Target::parse("25+");
-    let policy = FairShare { accounts: all, ..FairShare::default() };
+    let policy = FairShare {
+        accounts: all,
+        ..FairShare::default()
+    };
     let expected = "fairshare: classic, by user@account\n  \
                       art: shares 60, 59.41% of all: whoever charges it\n  \
                       physics: shares 40, 39.60% of all: whoever charges it\n    \
                         crystals: shares 30, 39.60% of all, target 25+: ann 1, bob 2\n  \
                       beside the accounts: eve 1\n";
     assert_eq!(outline(&policy), expected);
-    let policy = FairShare { accounts: accounts(&["art:60"]), ..policy };
+    let policy = FairShare {
+        accounts: accounts(&["art:60"]),
+        ..policy
+    };
     let expected = "fairshare: classic, by user@account\n  art: shares 60, 100.00% of all: whoever charges it\n";
     assert_eq!(outline(&policy), expected, "nobody is beside the accounts");
     let none = "fairshare: classic, by user@account\n  no accounts: every user has one share\n";
     assert_eq!(outline(&FairShare::default()), none);
 }
 
-/// Who has no shares but stands where the parent stands leaves no level: x and y share with b what a has.
+/// Who has no shares but stands where the parent stands leaves no level: x and y share with b what
+/// a has.
 #[test]
 fn f10_an_account_that_stands_where_its_parent_stands_leaves_no_level() {
     let all = ["a:1", "sub<a:parent x=1 y=1", "b<a:2 z=1", "c:1"];
-    let used = [("sub/x", 10.0), ("sub/y", 20.0), ("b/z", 30.0), ("c/w", 40.0)];
+    let used = [
+        ("sub/x", 10.0),
+        ("sub/y", 20.0),
+        ("b/z", 30.0),
+        ("c/w", 40.0),
+    ];
     let table = table(Method::Classic, &all, &used);
     let owed = |name: &str| table.members[&member(name)].normalised;
-    assert_eq!([owed("sub/x"), owed("sub/y"), owed("b/z"), owed("c/w")], [0.125, 0.125, 0.25, 0.5]);
-    assert_eq!((table.accounts["sub"].normalised, table.accounts["sub"].effective), (0.5, 0.6));
+    assert_eq!(
+        [owed("sub/x"), owed("sub/y"), owed("b/z"), owed("c/w")],
+        [0.125, 0.125, 0.25, 0.5]
+    );
+    assert_eq!(
+        (
+            table.accounts["sub"].normalised,
+            table.accounts["sub"].effective
+        ),
+        (0.5, 0.6)
+    );
     let walk = self::table(Method::Tree, &all, &used);
     let ranks = ["sub/x", "b/z", "sub/y", "c/w"].map(|name| walk.members[&member(name)].rank);
-    assert_eq!((ranks, walk.accounts["sub"].rank), ([2, 3, 4, 1], walk.accounts["a"].rank));
+    assert_eq!(
+        (ranks, walk.accounts["sub"].rank),
+        ([2, 3, 4, 1], walk.accounts["a"].rank)
+    );
 }
 
-/// F12: by `flux` levels are equal that are but for rounding, by `slurm` only those that are as computed.
+/// F12: by `flux` levels are equal that are but for rounding, by `slurm` only those that are as
+/// computed.
 #[test]
 fn f12_levels_that_differ_by_rounding_are_equal_by_flux() {
     let accounts = accounts(&["a:1", "b:1", "c:1"]);
@@ -324,21 +568,39 @@ fn f12_levels_that_differ_by_rounding_are_equal_by_flux() {
 #[test]
 fn m12_the_factor_goes_down_from_one_half_by_the_distance() {
     let of = |distance, name: &str| {
-        let policy =
-            FairShare { method: Method::Target, distance, accounts: accounts(&["a:1", "b:3"]), ..FairShare::default() };
+        let policy = FairShare {
+            method: Method::Target,
+            distance,
+            accounts: accounts(&["a:1", "b:3"]),
+            ..FairShare::default()
+        };
         let used = usage(&[("a/x", 60.0), ("b/y", 40.0)]);
         standings(&Tree::of(&policy.accounts), &policy, &used).accounts[name].factor
     };
     // 35 above 25, and 35 below 75; the parts are of 100, or of the targets.
-    assert_eq!(["a", "b"].map(|name| six(of(Distance::Difference, name))), ["0.325000", "0.675000"]);
-    assert_eq!(["a", "b"].map(|name| six(of(Distance::Ratio, name))), ["0.000000", "0.733333"]);
+    assert_eq!(
+        ["a", "b"].map(|name| six(of(Distance::Difference, name))),
+        ["0.325000", "0.675000"]
+    );
+    assert_eq!(
+        ["a", "b"].map(|name| six(of(Distance::Ratio, name))),
+        ["0.000000", "0.733333"]
+    );
 }
 
 #[test]
 fn m12_who_has_had_just_what_a_cap_allows_is_not_above_it() {
-    let is_capped = |text: &str, usage, percent| target::is_capped(Target::parse(text).unwrap(), usage, percent);
-    assert_eq!([19.0, 20.0, 21.0].map(|percent| is_capped("20%", 99.0, percent)), [false, false, true]);
-    assert_eq!([19.0, 20.0, 21.0].map(|usage| is_capped("20^", usage, 99.0)), [false, false, true]);
+    let is_capped = |text: &str, usage, percent| {
+        target::is_capped(Target::parse(text).unwrap(), usage, percent)
+    };
+    assert_eq!(
+        [19.0, 20.0, 21.0].map(|percent| is_capped("20%", 99.0, percent)),
+        [false, false, true]
+    );
+    assert_eq!(
+        [19.0, 20.0, 21.0].map(|usage| is_capped("20^", usage, 99.0)),
+        [false, false, true]
+    );
     assert!(!is_capped("20", 99.0, 99.0));
 }
 
@@ -346,8 +608,19 @@ fn m12_who_has_had_just_what_a_cap_allows_is_not_above_it() {
 #[test]
 fn x5_accounts_keep_their_parents_without_the_users() {
     let accounts = accounts(&["a:1 ann=1 bob=1", "b:3 eve=1", "c<b:1 dan=1", "d<c:1"]);
-    let policy = FairShare { subject: Subject::Account, accounts, ..FairShare::default() };
-    let table = standings(&Tree::of(&policy.accounts), &policy, &usage(&[("a/ann", 1.0), ("d/eve", 3.0)]));
+    let policy = FairShare {
+        subject: Subject::Account,
+        accounts,
+        ..FairShare::default()
+    };
+    let table = standings(
+        &Tree::of(&policy.accounts),
+        &policy,
+        &usage(&[("a/ann", 1.0), ("d/eve", 3.0)]),
+    );
     let row = |name: &str| (table.accounts[name].normalised, table.accounts[name].usage);
-    assert_eq!(["a", "b", "c", "d"].map(row), [(0.25, 1.0), (0.75, 3.0), (0.75, 3.0), (0.75, 3.0)]);
+    assert_eq!(
+        ["a", "b", "c", "d"].map(row),
+        [(0.25, 1.0), (0.75, 3.0), (0.75, 3.0), (0.75, 3.0)]
+    );
 }

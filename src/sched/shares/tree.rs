@@ -37,7 +37,13 @@ pub(super) const ROOT: usize = 0;
 
 impl Node {
     fn root(is_open: bool) -> Node {
-        Node { parent: ROOT, shares: Shares::default(), target: None, is_open, is_user: false }
+        Node {
+            parent: ROOT,
+            shares: Shares::default(),
+            target: None,
+            is_open,
+            is_user: false,
+        }
     }
 }
 
@@ -48,12 +54,17 @@ impl Tree {
         let mut below: BTreeMap<&str, BTreeMap<&str, &Account>> = BTreeMap::new();
         for account in accounts {
             for (user, _) in account.users.iter().flatten() {
-                tree.defaults.entry(user.clone()).or_insert_with(|| account.name.clone());
+                tree.defaults
+                    .entry(user.clone())
+                    .or_insert_with(|| account.name.clone());
             }
             if account.name == ROOT_NAME {
                 tree.open_root(account);
             } else {
-                below.entry(account.parent.as_deref().unwrap_or(ROOT_NAME)).or_default().insert(&account.name, account);
+                below
+                    .entry(account.parent.as_deref().unwrap_or(ROOT_NAME))
+                    .or_default()
+                    .insert(&account.name, account);
             }
         }
         let mut next = VecDeque::from([(ROOT, ROOT_NAME)]);
@@ -73,7 +84,13 @@ impl Tree {
     /// Nobody yet; `is_open` if whoever appears has a share.
     pub(super) fn bare(is_open: bool) -> Tree {
         let (accounts, members, defaults) = Default::default();
-        Tree { nodes: vec![Node::root(is_open)], accounts, members, defaults, is_flat: is_open }
+        Tree {
+            nodes: vec![Node::root(is_open)],
+            accounts,
+            members,
+            defaults,
+            is_flat: is_open,
+        }
     }
 
     /// Whether there are no accounts, so that every user is on their own.
@@ -85,7 +102,9 @@ impl Tree {
     /// file that lists the user, else none.
     pub fn member(&self, user: &str, asked: Option<&str>) -> Member {
         let default = || self.defaults.get(user).map(String::as_str);
-        let account = asked.or_else(default).filter(|account| *account != ROOT_NAME);
+        let account = asked
+            .or_else(default)
+            .filter(|account| *account != ROOT_NAME);
         Member::new(account.unwrap_or_default(), user)
     }
 
@@ -110,15 +129,24 @@ impl Tree {
     }
 
     fn add_users(&mut self, account: &Account, name: &str, place: usize) {
-        let users: BTreeMap<&str, Shares> =
-            account.users.iter().flatten().map(|(user, shares)| (user.as_str(), *shares)).collect();
+        let users: BTreeMap<&str, Shares> = account
+            .users
+            .iter()
+            .flatten()
+            .map(|(user, shares)| (user.as_str(), *shares))
+            .collect();
         for (user, shares) in users {
             self.add_user(Member::new(name, user), place, shares);
         }
     }
 
     fn add_user(&mut self, member: Member, parent: usize, shares: Shares) -> usize {
-        let place = self.push(Node { shares, is_user: true, parent, ..Node::root(false) });
+        let place = self.push(Node {
+            shares,
+            is_user: true,
+            parent,
+            ..Node::root(false)
+        });
         self.members.insert(member, place);
         place
     }
@@ -128,14 +156,21 @@ impl Tree {
         self.nodes.len() - 1
     }
 
-    /// The place of an account, which appears if it is not there: one named `parent/name` below its parent (Y25).
+    /// The place of an account, which appears if it is not there: one named `parent/name` below its
+    /// parent (Y25).
     pub(super) fn account(&mut self, name: &str) -> usize {
         if let Some(&place) = self.accounts.get(name) {
             return place;
         }
-        let above = name.rsplit_once('/').and_then(|(above, _)| self.accounts.get(above));
+        let above = name
+            .rsplit_once('/')
+            .and_then(|(above, _)| self.accounts.get(above));
         let parent = above.copied().unwrap_or(ROOT);
-        let place = self.push(Node { parent, shares: self.strangers_shares(parent), ..Node::root(true) });
+        let place = self.push(Node {
+            parent,
+            shares: self.strangers_shares(parent),
+            ..Node::root(true)
+        });
         self.accounts.insert(name.to_string(), place);
         place
     }
@@ -145,7 +180,11 @@ impl Tree {
         if let Some(&place) = self.members.get(member) {
             return place;
         }
-        let parent = if member.account.is_empty() { ROOT } else { self.account(&member.account) };
+        let parent = if member.account.is_empty() {
+            ROOT
+        } else {
+            self.account(&member.account)
+        };
         self.add_user(member.clone(), parent, self.strangers_shares(parent))
     }
 
@@ -166,11 +205,18 @@ impl Tree {
         let mut tree = Tree::bare(self.nodes[ROOT].is_open);
         tree.is_flat = self.is_flat;
         let mut places = BTreeMap::from([(ROOT, ROOT)]);
-        let names: BTreeMap<usize, &String> = self.accounts.iter().map(|(name, &place)| (place, name)).collect();
+        let names: BTreeMap<usize, &String> = self
+            .accounts
+            .iter()
+            .map(|(name, &place)| (place, name))
+            .collect();
         for (place, name) in names {
             let node = &self.nodes[place];
             let parent = places.get(&node.parent).copied().unwrap_or(ROOT);
-            let copy = tree.push(Node { parent, ..node.clone() });
+            let copy = tree.push(Node {
+                parent,
+                ..node.clone()
+            });
             tree.accounts.insert(name.clone(), copy);
             places.insert(place, copy);
         }

@@ -36,16 +36,27 @@ impl Running {
 
 impl State {
     /// A job has these shares until then: it was started, or found running at recovery. It is no
-    /// longer a candidate. `exclusive` takes a `Start`'s, [`Tenant::of`] a job, its `Place`, or `true` for
-    /// the nodes of the shares alone. `Time::NEVER` for a job without an end.
-    pub fn occupy(&mut self, id: JobId, shares: &[Share], exclusive: impl Into<Tenant>, until: Time) {
+    /// longer a candidate. `exclusive` takes a `Start`'s, [`Tenant::of`] a job, its `Place`, or
+    /// `true` for the nodes of the shares alone. `Time::NEVER` for a job without an end.
+    pub fn occupy(
+        &mut self,
+        id: JobId,
+        shares: &[Share],
+        exclusive: impl Into<Tenant>,
+        until: Time,
+    ) {
         self.edition += 1;
         let class = self.waiting_class(id).map(Holder::of);
-        class.iter().for_each(|class| self.served.note(&class.who.queue));
+        class
+            .iter()
+            .for_each(|class| self.served.note(&class.who.queue));
         self.withdraw(id);
         let before = self.take_off(id);
         let holder = class.or_else(|| before.as_ref()?.holder.clone());
-        holder.iter().for_each(|holder| self.holdings.enter(id, holder, until, &self.cluster.catalog));
+        holder.iter().for_each(|holder| {
+            self.holdings
+                .enter(id, holder, until, &self.cluster.catalog)
+        });
         self.standing.redeem(id);
         self.cluster.reserve_slots(shares);
         self.put_in_order();
@@ -53,17 +64,30 @@ impl State {
         let tenant: Tenant = exclusive.into();
         let holds = self.holds_of(shares, tenant).unwrap_or_default();
         let nodes = holds.keys().copied().collect();
-        let (mut taken, alone) = (self.cluster.catalog.nothing(), tenant.tenancy > Tenancy::Shared);
+        let (mut taken, alone) = (
+            self.cluster.catalog.nothing(),
+            tenant.tenancy > Tenancy::Shared,
+        );
         for (ix, hold) in holds {
             add(&mut taken, &hold.taken);
             self.cluster.occupy(ix, id, hold);
         }
         if until != Time::NEVER {
             self.ends.insert((until, id));
-            let released = self.releases.entry(until).or_insert_with(|| self.cluster.catalog.nothing());
+            let released = self
+                .releases
+                .entry(until)
+                .or_insert_with(|| self.cluster.catalog.nothing());
             add(released, &taken);
         }
-        let mut running = Running { nodes, until, taken, alone, holder, tenure: None };
+        let mut running = Running {
+            nodes,
+            until,
+            taken,
+            alone,
+            holder,
+            tenure: None,
+        };
         running.tenure = before.as_ref().and_then(|before| before.tenure.clone());
         self.running.insert(id, Arc::new(running));
         self.join_siblings(id);
@@ -82,7 +106,9 @@ impl State {
     ) -> Result<BTreeMap<NodeIx, Hold>, String> {
         let mut holds = self.cluster.holds(shares, tenant)?;
         for neighbour in allocation::neighbours(&self.cluster, tenant, holds.keys()) {
-            holds.entry(neighbour).or_insert_with(|| self.cluster.bare_hold(tenant));
+            holds
+                .entry(neighbour)
+                .or_insert_with(|| self.cluster.bare_hold(tenant));
         }
         Ok(holds)
     }
@@ -103,7 +129,10 @@ impl State {
         self.insiders.remove(&id);
         self.suspended.remove(&id);
         let holder = running.holder.iter();
-        holder.for_each(|holder| self.holdings.leave(id, holder, running.until, &self.cluster.catalog));
+        holder.for_each(|holder| {
+            self.holdings
+                .leave(id, holder, running.until, &self.cluster.catalog)
+        });
         if self.ends.remove(&(running.until, id)) {
             self.take_back(running.until, &running.taken);
         }
@@ -115,7 +144,11 @@ impl State {
 
     /// A job that was to give this back then no longer does.
     fn take_back(&mut self, until: Time, taken: &[i64]) {
-        let is_last = self.ends.range((until, JobId::job(0))..).next().is_none_or(|&(next, _)| next > until);
+        let is_last = self
+            .ends
+            .range((until, JobId::job(0))..)
+            .next()
+            .is_none_or(|&(next, _)| next > until);
         match self.releases.get_mut(&until) {
             Some(_) if is_last => drop(self.releases.remove(&until)),
             Some(released) => subtract(released, taken),

@@ -24,11 +24,14 @@ impl Fasting {
         self.0.get(subject).copied()
     }
 
-    /// Those that are below now: who was before has been since then, all others since now. Who is no longer is
-    /// forgotten at once (Y2).
+    /// Those that are below now: who was before has been since then, all others since now. Who is
+    /// no longer is forgotten at once (Y2).
     pub fn renewed(&self, below: impl Iterator<Item = Subject>, now: Time) -> Fasting {
         Fasting(
-            below.map(|subject| (self.since(&subject).unwrap_or(now), subject)).map(|(at, who)| (who, at)).collect(),
+            below
+                .map(|subject| (self.since(&subject).unwrap_or(now), subject))
+                .map(|(at, who)| (who, at))
+                .collect(),
         )
     }
 
@@ -53,19 +56,28 @@ pub enum Hunger {
 impl Hunger {
     /// Of who has been below since then.
     pub fn of(since: Option<Time>, patience: &Patience, now: Time) -> Hunger {
-        let Some(since) = since else { return Hunger::None };
+        let Some(since) = since else {
+            return Hunger::None;
+        };
         let has_been = now.since(since);
         match () {
             () if has_been < patience.timeout => Hunger::None,
-            () if patience.enable_aggressive && has_been >= patience.aggressive_timeout => Hunger::Aggressive,
+            () if patience.enable_aggressive && has_been >= patience.aggressive_timeout => {
+                Hunger::Aggressive
+            }
             () => Hunger::Starving,
         }
     }
 
     /// When something else will be made of who has been below since then, and goes on to be.
     pub fn next(since: Time, patience: &Patience, now: Time) -> Option<Time> {
-        let aggressive = patience.enable_aggressive.then_some(since + patience.aggressive_timeout);
-        std::iter::once(since + patience.timeout).chain(aggressive).filter(|moment| *moment > now).min()
+        let aggressive = patience
+            .enable_aggressive
+            .then_some(since + patience.aggressive_timeout);
+        std::iter::once(since + patience.timeout)
+            .chain(aggressive)
+            .filter(|moment| *moment > now)
+            .min()
     }
 }
 
@@ -81,14 +93,48 @@ mod tests {
     /// Y2: below since 0.
     #[test]
     fn who_is_below_for_long_enough_starves() {
-        let aggressive = Patience { enable_aggressive: true, ..Patience::default() };
-        let at = |patience: Patience| [29, 30, 119, 120].map(|now| Hunger::of(Some(Time(0)), &patience, seconds(now)));
-        assert_eq!(at(aggressive), [Hunger::None, Hunger::Starving, Hunger::Starving, Hunger::Aggressive]);
-        assert_eq!(at(Patience::default()), [Hunger::None, Hunger::Starving, Hunger::Starving, Hunger::Starving]);
+        let aggressive = Patience {
+            enable_aggressive: true,
+            ..Patience::default()
+        };
+        let at = |patience: Patience| {
+            [29, 30, 119, 120].map(|now| Hunger::of(Some(Time(0)), &patience, seconds(now)))
+        };
+        assert_eq!(
+            at(aggressive),
+            [
+                Hunger::None,
+                Hunger::Starving,
+                Hunger::Starving,
+                Hunger::Aggressive
+            ]
+        );
+        assert_eq!(
+            at(Patience::default()),
+            [
+                Hunger::None,
+                Hunger::Starving,
+                Hunger::Starving,
+                Hunger::Starving
+            ]
+        );
         assert_eq!(Hunger::of(None, &aggressive, seconds(900)), Hunger::None);
-        let next = |patience: Patience| [0, 29, 30, 120].map(|now| Hunger::next(Time(0), &patience, seconds(now)));
-        assert_eq!(next(aggressive), [Some(seconds(30)), Some(seconds(30)), Some(seconds(120)), None]);
-        assert_eq!(next(Patience::default()), [Some(seconds(30)), Some(seconds(30)), None, None]);
+        let next = |patience: Patience| {
+            [0, 29, 30, 120].map(|now| Hunger::next(Time(0), &patience, seconds(now)))
+        };
+        assert_eq!(
+            next(aggressive),
+            [
+                Some(seconds(30)),
+                Some(seconds(30)),
+                Some(seconds(120)),
+                None
+            ]
+        );
+        assert_eq!(
+            next(Patience::default()),
+            [Some(seconds(30)), Some(seconds(30)), None, None]
+        );
     }
 
     /// Y2: at 60 it has enough; when it has less again, its time begins anew.

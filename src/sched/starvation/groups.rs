@@ -1,5 +1,6 @@
-//! The three groups of an operation's allocations (Y3 to Y6, Y16): oldest first, those that are its own, those
-//! that it loses to who starves aggressively, and those that it loses to anybody who starves.
+//! The three groups of an operation's allocations (Y3 to Y6, Y16): oldest first, those that are its
+//! own, those that it loses to who starves aggressively, and those that it loses to anybody who
+//! starves.
 
 use crate::model::policy::starvation::{Boundary, Cutoffs};
 use crate::sched::amounts::{Amounts, subtract};
@@ -57,10 +58,15 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// Whether an operation that has this part of the whole could lose an allocation of this group, or of one before.
+    /// Whether an operation that has this part of the whole could lose an allocation of this group,
+    /// or of one before.
     pub fn could_lose(&self, part: f64, last: Group) -> bool {
         let is_between_lost = last == Group::Aggressively && self.allow_aggressive;
-        let bound = if is_between_lost { self.aggressive } else { self.preemption };
+        let bound = if is_between_lost {
+            self.aggressive
+        } else {
+            self.preemption
+        };
         last == Group::Kept || part >= bound - ROUNDING
     }
 
@@ -79,12 +85,16 @@ impl Thresholds {
     }
 
     fn spares(&self, with: &[i64]) -> bool {
-        !self.spared.is_empty() && self.spared.iter().all(|&(index, threshold)| with[index] < threshold)
+        !self.spared.is_empty()
+            && self
+                .spared
+                .iter()
+                .all(|&(index, threshold)| with[index] < threshold)
     }
 }
 
-/// Divides an operation's allocations, which are given newest first, each with what it has, and have so much
-/// together. As many are told of as are of no later group than asked for.
+/// Divides an operation's allocations, which are given newest first, each with what it has, and
+/// have so much together. As many are told of as are of no later group than asked for.
 pub fn divide<'a, T>(
     newest_first: impl Iterator<Item = (T, &'a Amounts)>,
     together: &[i64],
@@ -128,50 +138,114 @@ mod tests {
     fn divided(sizes: &[i64], thresholds: &Thresholds) -> String {
         let age = |place: usize| -> Age { (Time(place as i64), JobId::element(1, place as u32)) };
         let taken: Vec<Amounts> = sizes.iter().map(|size| vec![*size].into()).collect();
-        let newest_first = taken.iter().enumerate().map(|(place, taken)| (age(place), taken)).rev();
+        let newest_first = taken
+            .iter()
+            .enumerate()
+            .map(|(place, taken)| (age(place), taken))
+            .rev();
         let together: Amounts = vec![sizes.iter().sum()].into();
         let whole = Whole::new(&[10]);
-        let all = divide(newest_first.clone(), &together, &whole, thresholds, Group::Kept);
-        assert!(all.iter().map(|(_, age)| *age).eq((0..sizes.len()).rev().map(age)));
-        let few = divide(newest_first, &together, &whole, thresholds, Group::Preemptible);
-        assert!(few.iter().eq(all.iter().filter(|(group, _)| *group == Group::Preemptible)));
+        let all = divide(
+            newest_first.clone(),
+            &together,
+            &whole,
+            thresholds,
+            Group::Kept,
+        );
+        assert!(
+            all.iter()
+                .map(|(_, age)| *age)
+                .eq((0..sizes.len()).rev().map(age))
+        );
+        let few = divide(
+            newest_first,
+            &together,
+            &whole,
+            thresholds,
+            Group::Preemptible,
+        );
+        assert!(
+            few.iter()
+                .eq(all.iter().filter(|(group, _)| *group == Group::Preemptible))
+        );
         for last in [Group::Preemptible, Group::Aggressively, Group::Kept] {
             let loses = all.iter().any(|(group, _)| *group <= last);
-            assert!(!loses || thresholds.could_lose(whole.part(&together), last), "{last} of {sizes:?}");
+            assert!(
+                !loses || thresholds.could_lose(whole.part(&together), last),
+                "{last} of {sizes:?}"
+            );
         }
-        all.iter().rev().map(|(group, _)| group.to_string()).collect()
+        all.iter()
+            .rev()
+            .map(|(group, _)| group.to_string())
+            .collect()
     }
 
     /// Y6: a fair share of .5, thresholds of .5 and 1.
     #[test]
     fn what_crosses_a_threshold_lies_beyond_it_or_not_as_the_site_says() {
         assert_eq!(divided(&[1; 10], &THRESHOLDS), "NNAAAPPPPP");
-        let keep = Thresholds { boundary: Boundary::Keep, ..THRESHOLDS };
+        let keep = Thresholds {
+            boundary: Boundary::Keep,
+            ..THRESHOLDS
+        };
         assert_eq!(divided(&[1; 10], &keep), "NNNAAPPPPP");
         let pass = [THRESHOLDS, keep].map(|thresholds| divided(&[4, 1, 3, 1], &thresholds));
         assert_eq!(pass, ["AAPP", "NAPP"]);
     }
 
-    /// Y16: an operation with less than three processors is not preempted, whatever its fair share is.
+    /// Y16: an operation with less than three processors is not preempted, whatever its fair share
+    /// is.
     #[test]
     fn an_operation_below_its_usage_threshold_keeps_all() {
-        let spared = Thresholds { aggressive: 0.0, preemption: 0.1, spared: vec![(0, 3)], ..THRESHOLDS };
-        assert_eq!([divided(&[1, 1], &spared), divided(&[1; 5], &spared)], ["NN", "NNPPP"]);
+        let spared = Thresholds {
+            aggressive: 0.0,
+            preemption: 0.1,
+            spared: vec![(0, 3)],
+            ..THRESHOLDS
+        };
+        assert_eq!(
+            [divided(&[1, 1], &spared), divided(&[1; 5], &spared)],
+            ["NN", "NNPPP"]
+        );
         assert_eq!(divided(&[2, 2], &spared), "NP");
     }
 
     /// Y19.
     #[test]
     fn what_lies_between_is_kept_where_the_pool_says_so() {
-        let kept = Thresholds { allow_aggressive: false, ..THRESHOLDS };
+        let kept = Thresholds {
+            allow_aggressive: false,
+            ..THRESHOLDS
+        };
         assert_eq!(divided(&[1; 10], &kept), "NNNNNPPPPP");
     }
 
     /// Y5: equal thresholds leave nothing in between.
     #[test]
     fn equal_thresholds_leave_nothing_in_between() {
-        assert_eq!(divided(&[1; 4], &Thresholds { aggressive: 0.2, preemption: 0.2, ..THRESHOLDS }), "NNPP");
-        assert_eq!(divided(&[1; 2], &Thresholds { aggressive: 0.0, preemption: 0.0, ..THRESHOLDS }), "PP");
+        assert_eq!(
+            divided(
+                &[1; 4],
+                &Thresholds {
+                    aggressive: 0.2,
+                    preemption: 0.2,
+                    ..THRESHOLDS
+                }
+            ),
+            "NNPP"
+        );
+        assert_eq!(
+            divided(
+                &[1; 2],
+                &Thresholds {
+                    aggressive: 0.0,
+                    preemption: 0.0,
+                    ..THRESHOLDS
+                }
+            ),
+            "PP"
+        );
         assert_eq!(divided(&[], &THRESHOLDS), "");
     }
 }

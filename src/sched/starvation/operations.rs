@@ -8,8 +8,8 @@ use crate::sched::snapshot::State;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A running job among those of its operation: when it started, and which it is. An element that takes over
-/// what another has left starts then (Y4).
+/// A running job among those of its operation: when it started, and which it is. An element that
+/// takes over what another has left starts then (Y4).
 pub type Age = (Time, JobId);
 
 /// The operation of a job: an element's is its array.
@@ -37,7 +37,11 @@ impl Operations {
     pub fn enter(&mut self, (started, job): Age, who: &Arc<Credentials>, taken: &[i64]) {
         let new = || {
             let (taken, allocations) = (vec![0; taken.len()].into(), BTreeSet::new());
-            Operation { who: who.clone(), taken, allocations }
+            Operation {
+                who: who.clone(),
+                taken,
+                allocations,
+            }
         };
         let operation = self.0.entry(operation_of(job)).or_insert_with(new);
         if operation.allocations.insert((started, job)) {
@@ -48,7 +52,9 @@ impl Operations {
     /// It no longer has.
     pub fn leave(&mut self, (started, job): Age, taken: &[i64]) {
         let id = operation_of(job);
-        let Some(operation) = self.0.get_mut(&id) else { return };
+        let Some(operation) = self.0.get_mut(&id) else {
+            return;
+        };
         if operation.allocations.remove(&(started, job)) {
             subtract(&mut operation.taken, taken);
         }
@@ -69,22 +75,34 @@ impl Operations {
 }
 
 impl State {
-    /// Enters a running job among those of its operation, once it is known whose it is and since when it runs.
+    /// Enters a running job among those of its operation, once it is known whose it is and since
+    /// when it runs.
     pub(in crate::sched) fn enroll(&mut self, id: JobId) {
-        let Some((age, who)) = self.enrolled(id) else { return };
-        let Some(running) = self.running.get(&id) else { return };
+        let Some((age, who)) = self.enrolled(id) else {
+            return;
+        };
+        let Some(running) = self.running.get(&id) else {
+            return;
+        };
         Arc::make_mut(&mut self.operations).enter(age, &who, &running.taken);
     }
 
     /// Takes a running job out of its operation, before anything of it changes.
     pub(in crate::sched) fn strike(&mut self, id: JobId) {
-        let Some((age, _)) = self.enrolled(id) else { return };
-        let Some(running) = self.running.get(&id) else { return };
+        let Some((age, _)) = self.enrolled(id) else {
+            return;
+        };
+        let Some(running) = self.running.get(&id) else {
+            return;
+        };
         Arc::make_mut(&mut self.operations).leave(age, &running.taken);
     }
 
     fn enrolled(&self, id: JobId) -> Option<(Age, Arc<Credentials>)> {
         let running = self.running.get(&id)?;
-        Some(((running.tenure.as_ref()?.started, id), running.holder.as_ref()?.who.clone()))
+        Some((
+            (running.tenure.as_ref()?.started, id),
+            running.holder.as_ref()?.who.clone(),
+        ))
     }
 }

@@ -1,5 +1,6 @@
-//! Who is left alone (Y27): whoever starves, or has less than a threshold of what it is owed, loses nothing to
-//! others; nor does anybody in a pool of which this is true, but to those in the same pool.
+//! Who is left alone (Y27): whoever starves, or has less than a threshold of what it is owed, loses
+//! nothing to others; nor does anybody in a pool of which this is true, but to those in the same
+//! pool.
 
 use super::fair::{Entitled, FairShares, Row};
 use super::fasting::{Fasting, Hunger, Subject};
@@ -40,10 +41,18 @@ impl Exposure {
 impl Shield<'_> {
     /// By line of the fair shares: to whom those in it may lose something that lose anything.
     pub fn by_line(&self) -> Vec<Exposure> {
-        let is_blocked = |pool: &&String| self.is_blocked(&Subject::Pool(pool.to_string()), self.shares.of_pool(pool));
+        let is_blocked = |pool: &&String| {
+            self.is_blocked(&Subject::Pool(pool.to_string()), self.shares.of_pool(pool))
+        };
         // Who is in the lowest such pool is in all above it.
-        let blocking = self.shares.lines.iter().map(|line| line.pools.iter().find(is_blocked));
-        blocking.map(|pool| pool.map_or(Exposure::Open, |pool| Exposure::Within(pool.clone()))).collect()
+        let blocking = self
+            .shares
+            .lines
+            .iter()
+            .map(|line| line.pools.iter().find(is_blocked));
+        blocking
+            .map(|pool| pool.map_or(Exposure::Open, |pool| Exposure::Within(pool.clone())))
+            .collect()
     }
 
     /// Whether somebody loses nothing to anybody.
@@ -52,8 +61,12 @@ impl Shield<'_> {
     }
 
     fn is_blocked(&self, subject: &Subject, entitled: Option<Entitled>) -> bool {
-        let threshold = self.shares.cutoffs_of(subject).map_or(0.0, |cutoffs| self.last.threshold(cutoffs));
-        let is_short = entitled.is_some_and(|entitled| entitled.satisfaction() < threshold - ROUNDING);
+        let threshold = self
+            .shares
+            .cutoffs_of(subject)
+            .map_or(0.0, |cutoffs| self.last.threshold(cutoffs));
+        let is_short =
+            entitled.is_some_and(|entitled| entitled.satisfaction() < threshold - ROUNDING);
         is_short || self.shares.hunger(subject, self.fasting, self.now) != Hunger::None
     }
 }

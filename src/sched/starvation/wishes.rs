@@ -74,32 +74,58 @@ impl<'s> Wishes<'s> {
         now: Time,
     ) -> Wishes<'s> {
         let lineages = Lineages::new(&policy.accounts);
-        let terms = policy.accounts.iter().map(|account| (account.name.as_str(), &account.pool)).collect();
+        let terms = policy
+            .accounts
+            .iter()
+            .map(|account| (account.name.as_str(), &account.pool))
+            .collect();
         let (known, last) = (BTreeMap::new(), None);
-        let mut finder = Finder { lineages, terms, known, last, lines: Vec::new(), found: Vec::new() };
+        let mut finder = Finder {
+            lineages,
+            terms,
+            known,
+            last,
+            lines: Vec::new(),
+            found: Vec::new(),
+        };
         finder.enter_running(state);
         let waiting = classes.filter(|class| may_ever_start(state, class, now));
         waiting.for_each(|class| finder.enter_waiting(class));
-        let mut wishes = Wishes { all: united(finder.found), lines: finder.lines };
+        let mut wishes = Wishes {
+            all: united(finder.found),
+            lines: finder.lines,
+        };
         wishes.look_ahead(state, ahead);
         wishes.put_in_line();
         wishes
     }
 
     /// By line what all in it have, or want, together.
-    pub fn by_line(&self, nothing: &Amounts, of: impl for<'w> Fn(&'w Wish<'s>) -> &'w [i64]) -> Vec<Amounts> {
+    pub fn by_line(
+        &self,
+        nothing: &Amounts,
+        of: impl for<'w> Fn(&'w Wish<'s>) -> &'w [i64],
+    ) -> Vec<Amounts> {
         let mut sums = vec![nothing.clone(); self.lines.len()];
-        self.all.iter().for_each(|wish| add_times(&mut sums[wish.line], of(wish), wish.number));
+        self.all
+            .iter()
+            .for_each(|wish| add_times(&mut sums[wish.line], of(wish), wish.number));
         sums
     }
 
     fn find(&self, party: Party) -> Option<usize> {
-        self.all.binary_search_by_key(&party, |wish| wish.party).ok()
+        self.all
+            .binary_search_by_key(&party, |wish| wish.party)
+            .ok()
     }
 
     fn look_ahead(&mut self, state: &'s State, ahead: &Ahead) {
         ahead.leaving.iter().for_each(|job| self.leave(state, *job));
-        let new: Vec<Wish> = ahead.coming.iter().filter_map(|job| self.come(state, *job)).collect();
+        let new: Vec<Wish> = ahead
+            .coming
+            .iter()
+            .filter_map(|job| self.come(state, *job))
+            .collect();
         if !new.is_empty() {
             self.all.extend(new);
             self.all = united(std::mem::take(&mut self.all));
@@ -109,7 +135,9 @@ impl<'s> Wishes<'s> {
 
     /// What it has goes back; it wants as much as before.
     fn leave(&mut self, state: &State, job: JobId) {
-        let Some(running) = state.running.get(&job) else { return };
+        let Some(running) = state.running.get(&job) else {
+            return;
+        };
         if let Some(at) = self.find(Party::Operation(operation_of(job))) {
             subtract(self.all[at].has.to_mut(), &running.taken);
         }
@@ -118,7 +146,10 @@ impl<'s> Wishes<'s> {
     /// It has some of what it wants: one of some alike is an operation of its own from then on.
     fn come(&mut self, state: &'s State, job: JobId) -> Option<Wish<'s>> {
         let class = state.waiting_class(job)?;
-        let (party, total) = (Party::Operation(operation_of(job)), Cow::Borrowed(&*class.shape.total));
+        let (party, total) = (
+            Party::Operation(operation_of(job)),
+            Cow::Borrowed(&*class.shape.total),
+        );
         if let Some(at) = self.find(party) {
             include(&mut self.all[at].has, total);
             return None;
@@ -126,7 +157,12 @@ impl<'s> Wishes<'s> {
         let at = self.find(Party::Alike(class.id))?;
         let alike = &mut self.all[at];
         alike.number = alike.number.checked_sub(1)?;
-        Some(Wish { party, number: 1, has: total, ..alike.clone() })
+        Some(Wish {
+            party,
+            number: 1,
+            has: total,
+            ..alike.clone()
+        })
     }
 
     /// Says of those in pools that are lines where they stand (Y23).
@@ -136,9 +172,14 @@ impl<'s> Wishes<'s> {
         }
         let (all, lines) = (&self.all, &self.lines);
         let keys = |place: &usize| lines[all[*place].line].keys;
-        let mut in_line: Vec<usize> = (0..all.len()).filter(|place| keys(place).is_some()).collect();
+        let mut in_line: Vec<usize> = (0..all.len())
+            .filter(|place| keys(place).is_some())
+            .collect();
         in_line.sort_by(|a, b| in_order(keys(a).unwrap_or_default(), &all[*a], &all[*b]));
-        in_line.into_iter().enumerate().for_each(|(place, wish)| self.all[wish].place = Some(place));
+        in_line
+            .into_iter()
+            .enumerate()
+            .for_each(|(place, wish)| self.all[wish].place = Some(place));
     }
 }
 
@@ -173,11 +214,14 @@ fn include<'s>(sum: &mut Cow<'s, [i64]>, more: Cow<'s, [i64]>) {
     }
 }
 
-/// Whether the jobs of a class wait for room: what is put off, asks for a reservation, or waits in a stopped
-/// queue wants nothing of the cluster.
+/// Whether the jobs of a class wait for room: what is put off, asks for a reservation, or waits in
+/// a stopped queue wants nothing of the cluster.
 fn may_ever_start(state: &State, class: &Class, now: Time) -> bool {
     let is_put_off = class.key.not_before.is_some_and(|moment| moment > now);
-    let is_open = state.queues.get(&class.key.who.queue).is_some_and(|queue| queue.started);
+    let is_open = state
+        .queues
+        .get(&class.key.who.queue)
+        .is_some_and(|queue| queue.started);
     is_open && !is_put_off && class.key.asks_for.is_none()
 }
 
@@ -211,11 +255,21 @@ impl<'s> Finder<'s> {
 
     fn new_line(&mut self, asker: Asker<'s>) -> usize {
         let pools = self.lineages.of(asker.0, asker.1);
-        let line = self.lines.iter().position(|known| known.pools == pools).unwrap_or_else(|| {
-            let terms = self.terms.get(pool_of(&pools)).filter(|terms| terms.mode == Mode::Fifo);
-            self.lines.push(Line { pools, keys: terms.map(|terms| terms.line()) });
-            self.lines.len() - 1
-        });
+        let line = self
+            .lines
+            .iter()
+            .position(|known| known.pools == pools)
+            .unwrap_or_else(|| {
+                let terms = self
+                    .terms
+                    .get(pool_of(&pools))
+                    .filter(|terms| terms.mode == Mode::Fifo);
+                self.lines.push(Line {
+                    pools,
+                    keys: terms.map(|terms| terms.line()),
+                });
+                self.lines.len() - 1
+            });
         self.known.insert(asker, line);
         line
     }
@@ -223,10 +277,26 @@ impl<'s> Finder<'s> {
     fn enter_running(&mut self, state: &'s State) {
         for (id, operation) in state.operations.all() {
             let line = self.line(&operation.who);
-            let since = operation.allocations.first().map_or(Time(0), |(started, _)| *started);
-            let (has, wants) = (Cow::Borrowed(&*operation.taken), Cow::Borrowed(&*operation.taken));
+            let since = operation
+                .allocations
+                .first()
+                .map_or(Time(0), |(started, _)| *started);
+            let (has, wants) = (
+                Cow::Borrowed(&*operation.taken),
+                Cow::Borrowed(&*operation.taken),
+            );
             let party = Party::Operation(id);
-            self.found.push(Wish { party, line, number: 1, has, wants, place: None, priority: 0, since, pending: 0 });
+            self.found.push(Wish {
+                party,
+                line,
+                number: 1,
+                has,
+                wants,
+                place: None,
+                priority: 0,
+                since,
+                pending: 0,
+            });
         }
     }
 
@@ -247,22 +317,42 @@ impl<'s> Finder<'s> {
         if let Some(first) = first {
             let wish = waiting_wish(Party::Alike(class.key.id), class, line, first);
             let wants = Cow::Borrowed(&*class.key.shape.total);
-            self.found.push(Wish { number: alike, wants, ..wish });
+            self.found.push(Wish {
+                number: alike,
+                wants,
+                ..wish
+            });
         }
     }
 
     fn enter_one(&mut self, class: &'s Class, line: usize, id: JobId, waiting: &Waiting) {
-        let slots = class.key.at_once.map_or(u64::MAX, |most| u64::from(most.saturating_sub(class.begun())));
+        let slots = class.key.at_once.map_or(u64::MAX, |most| {
+            u64::from(most.saturating_sub(class.begun()))
+        });
         let wants = multiple(&class.key.shape.total, waiting.count().min(slots));
         let wish = waiting_wish(Party::Operation(id), class, line, waiting.wait.since);
-        self.found.push(Wish { wants: Cow::Owned(wants.into()), pending: waiting.count(), ..wish });
+        self.found.push(Wish {
+            wants: Cow::Owned(wants.into()),
+            pending: waiting.count(),
+            ..wish
+        });
     }
 }
 
 /// Of somebody who waits.
 fn waiting_wish<'s>(party: Party, class: &Class, line: usize, since: Time) -> Wish<'s> {
     let (has, wants, priority) = (Cow::default(), Cow::default(), class.key.priority);
-    Wish { party, line, number: 1, has, wants, place: None, priority, since, pending: 0 }
+    Wish {
+        party,
+        line,
+        number: 1,
+        has,
+        wants,
+        place: None,
+        priority,
+        since,
+        pending: 0,
+    }
 }
 
 /// Who of two comes first: those of one line by its keys.
@@ -272,6 +362,10 @@ fn in_order(keys: &[FifoKey], a: &Wish, b: &Wish) -> Ordering {
         FifoKey::StartTime => a.since.cmp(&b.since),
         FifoKey::PendingJobCount => a.pending.cmp(&b.pending),
     };
-    let in_line = keys.iter().map(by).find(|order| order.is_ne()).unwrap_or(a.party.cmp(&b.party));
+    let in_line = keys
+        .iter()
+        .map(by)
+        .find(|order| order.is_ne())
+        .unwrap_or(a.party.cmp(&b.party));
     a.line.cmp(&b.line).then(in_line)
 }

@@ -1,4 +1,5 @@
-//! What is left of stretches of usage as of a moment, from which follows what is left at any later one.
+//! What is left of stretches of usage as of a moment, from which follows what is left at any later
+//! one.
 
 use crate::model::charge::UsageRules;
 use crate::model::decay::{Stretch, total};
@@ -10,14 +11,17 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Balance {
     at: Time,
-    /// By window, none of it forgotten, where windows are forgotten each by its age; else one sum under
-    /// 0, of which only what is left at the moment is there.
+    /// By window, none of it forgotten, where windows are forgotten each by its age; else one sum
+    /// under 0, of which only what is left at the moment is there.
     parts: BTreeMap<i64, f64>,
 }
 
 impl Default for Balance {
     fn default() -> Balance {
-        Balance { at: Time(i64::MIN), parts: BTreeMap::new() }
+        Balance {
+            at: Time(i64::MIN),
+            parts: BTreeMap::new(),
+        }
     }
 }
 
@@ -29,7 +33,11 @@ impl Balance {
 
     /// From its moment until then.
     pub fn stretch_until(&self, until: Time, rate: f64) -> Stretch {
-        Stretch { from: self.at, to: until, rate }
+        Stretch {
+            from: self.at,
+            to: until,
+            rate,
+        }
     }
 
     /// What is left at `now`, or at its moment if that is later.
@@ -40,20 +48,28 @@ impl Balance {
         }
         match rules.decay.part(self.at, now) {
             Some(part) => total(self.parts.values().copied()) * part,
-            None => total(self.parts.iter().map(|(&window, amount)| amount * rules.decay.weight(window, now))),
+            None => total(
+                self.parts
+                    .iter()
+                    .map(|(&window, amount)| amount * rules.decay.weight(window, now)),
+            ),
         }
     }
 
-    /// Adds a stretch, or with a `sign` of -1 takes it out again; its moment is then no earlier than the
-    /// end of that.
+    /// Adds a stretch, or with a `sign` of -1 takes it out again; its moment is then no earlier
+    /// than the end of that.
     pub fn add(&mut self, stretch: Stretch, sign: f64, rules: &UsageRules) {
         self.advance(stretch.to, rules);
         let counted = rules.counted(stretch, self.at);
         match rules.decay.part(self.at, self.at) {
-            Some(_) => *self.parts.entry(0).or_default() += sign * rules.decay.left(counted, self.at),
+            Some(_) => {
+                *self.parts.entry(0).or_default() += sign * rules.decay.left(counted, self.at)
+            }
             None => {
                 let pieces = rules.decay.windows(counted, self.at);
-                pieces.for_each(|(window, amount)| *self.parts.entry(window).or_default() += sign * amount);
+                pieces.for_each(|(window, amount)| {
+                    *self.parts.entry(window).or_default() += sign * amount
+                });
             }
         }
     }
@@ -67,7 +83,9 @@ impl Balance {
         }
         match rules.decay.part(self.at, to) {
             Some(part) => self.parts.values_mut().for_each(|sum| *sum *= part),
-            None => self.parts.retain(|&window, _| rules.decay.weight(window, to) != 0.0),
+            None => self
+                .parts
+                .retain(|&window, _| rules.decay.weight(window, to) != 0.0),
         }
         self.at = to;
     }

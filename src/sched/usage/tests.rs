@@ -13,7 +13,10 @@ fn at(second: i64) -> Time {
 }
 
 fn member(name: &str) -> Member {
-    Member { account: format!("of-{name}"), user: name.into() }
+    Member {
+        account: format!("of-{name}"),
+        user: name.into(),
+    }
 }
 
 fn charge(name: &str, from: i64, cores: u32) -> Charge {
@@ -21,14 +24,21 @@ fn charge(name: &str, from: i64, cores: u32) -> Charge {
         member: member(name),
         from: at(from),
         to: None,
-        held: Held { nodes: 1, cores, ..Held::default() },
+        held: Held {
+            nodes: 1,
+            cores,
+            ..Held::default()
+        },
         amounts: BTreeMap::new(),
         factor: 1.0,
     }
 }
 
 fn rules(decay: Decay) -> UsageRules {
-    UsageRules { decay, ..UsageRules::default() }
+    UsageRules {
+        decay,
+        ..UsageRules::default()
+    }
 }
 
 #[test]
@@ -36,15 +46,29 @@ fn running_jobs_count_while_they_run() {
     let mut usage = Usage::new(rules(Decay::None));
     usage.charge(JobId::job(1), &charge("ann", 0, 4));
     usage.charge(JobId::job(2), &charge("ann", 50, 1));
-    assert_eq!((usage.decayed(&member("ann"), at(100)), usage.in_use(&member("ann"))), (450.0, 5.0));
+    assert_eq!(
+        (
+            usage.decayed(&member("ann"), at(100)),
+            usage.in_use(&member("ann"))
+        ),
+        (450.0, 5.0)
+    );
     usage.charge(JobId::job(1), &charge("ann", 0, 4).until(at(60)));
-    assert_eq!((usage.decayed(&member("ann"), at(100)), usage.in_use(&member("ann"))), (290.0, 1.0));
+    assert_eq!(
+        (
+            usage.decayed(&member("ann"), at(100)),
+            usage.in_use(&member("ann"))
+        ),
+        (290.0, 1.0)
+    );
     assert_eq!(usage.decayed(&member("bob"), at(100)), 0.0);
 }
 
 #[test]
 fn i4_an_idle_job_of_16_cores_for_half_an_hour_is_8_core_hours() {
-    let mut usage = Usage::new(rules(Decay::Step { half_life: Decay::WEEK }));
+    let mut usage = Usage::new(rules(Decay::Step {
+        half_life: Decay::WEEK,
+    }));
     usage.charge(JobId::job(1), &charge("ann", 0, 16));
     usage.charge(JobId::job(1), &charge("ann", 0, 16).until(at(1800)));
     let hours = |hour: i64| usage.decayed(&member("ann"), at(hour * HOUR)) / HOUR as f64;
@@ -61,15 +85,25 @@ fn a_charge_told_twice_counts_once() {
     // Altered while it runs.
     usage.charge(JobId::job(1), &charge("bob", 0, 4));
     assert_eq!(
-        (usage.members().cloned().collect::<Vec<_>>(), usage.in_use(&member("bob"))),
+        (
+            usage.members().cloned().collect::<Vec<_>>(),
+            usage.in_use(&member("bob"))
+        ),
         (vec![member("bob")], 4.0)
     );
 }
 
 #[test]
 fn a_member_of_whom_no_charge_is_kept_is_forgotten() {
-    let mut usage = Usage::new(rules(Decay::Window { length: Span::seconds(HOUR), count: 2, factor: 1.0 }));
-    let [first, second] = [charge("ann", 0, 4).until(at(60)), charge("ann", 0, 4).until(at(90))];
+    let mut usage = Usage::new(rules(Decay::Window {
+        length: Span::seconds(HOUR),
+        count: 2,
+        factor: 1.0,
+    }));
+    let [first, second] = [
+        charge("ann", 0, 4).until(at(60)),
+        charge("ann", 0, 4).until(at(90)),
+    ];
     usage.add(&first);
     usage.add(&second);
     usage.forget(&first);
@@ -92,14 +126,39 @@ fn usage_is_the_same_after_it_was_written_down() {
 
 #[test]
 fn nothing_is_left_of_what_went_on_when_all_is_over() {
-    let weights = Weights { nodes: 0.1, cores: 0.0, ..Weights::default() };
-    let mut usage = Usage::new(UsageRules { weights: weights.clone(), ..rules(Decay::None) });
-    let held = |nodes| Charge { held: Held { nodes, ..Held::default() }, ..charge("ann", 0, 0) };
+    let weights = Weights {
+        nodes: 0.1,
+        cores: 0.0,
+        ..Weights::default()
+    };
+    let mut usage = Usage::new(UsageRules {
+        weights: weights.clone(),
+        ..rules(Decay::None)
+    });
+    let held = |nodes| Charge {
+        held: Held {
+            nodes,
+            ..Held::default()
+        },
+        ..charge("ann", 0, 0)
+    };
     let charges = [held(1), held(2), held(7)];
-    charges.iter().zip(1..).for_each(|(charge, id)| usage.charge(JobId::job(id), charge));
-    charges.iter().zip(1..).for_each(|(charge, id)| usage.charge(JobId::job(id), &charge.clone().until(at(10))));
-    assert_eq!((usage.in_use(&member("ann")), usage.rules().weights.clone()), (0.0, weights));
-    let ended: Vec<Charge> = charges.into_iter().map(|charge| charge.until(at(10))).collect();
+    charges
+        .iter()
+        .zip(1..)
+        .for_each(|(charge, id)| usage.charge(JobId::job(id), charge));
+    charges
+        .iter()
+        .zip(1..)
+        .for_each(|(charge, id)| usage.charge(JobId::job(id), &charge.clone().until(at(10))));
+    assert_eq!(
+        (usage.in_use(&member("ann")), usage.rules().weights.clone()),
+        (0.0, weights)
+    );
+    let ended: Vec<Charge> = charges
+        .into_iter()
+        .map(|charge| charge.until(at(10)))
+        .collect();
     assert_eq!(usage, Usage::of(usage.rules().clone(), &ended));
 }
 
@@ -117,8 +176,12 @@ fn decay() -> impl Strategy<Value = Decay> {
     let length = (1..2000i64).prop_map(Span::seconds);
     prop_oneof![
         Just(Decay::None),
-        length.clone().prop_map(|half_life| Decay::Step { half_life }),
-        length.clone().prop_map(|half_life| Decay::Continuous { half_life }),
+        length
+            .clone()
+            .prop_map(|half_life| Decay::Step { half_life }),
+        length
+            .clone()
+            .prop_map(|half_life| Decay::Continuous { half_life }),
         (length, 1..9u32, 0..=4u32).prop_map(|(length, count, quarters)| Decay::Window {
             length,
             count,
@@ -133,8 +196,16 @@ fn usage_rules() -> impl Strategy<Value = UsageRules> {
         cores: f64::from(cores),
         ..Weights::default()
     });
-    (decay(), prop::option::of((1..3000i64).prop_map(Span::seconds)), weights)
-        .prop_map(|(decay, reset, weights)| UsageRules { decay, reset, weights })
+    (
+        decay(),
+        prop::option::of((1..3000i64).prop_map(Span::seconds)),
+        weights,
+    )
+        .prop_map(|(decay, reset, weights)| UsageRules {
+            decay,
+            reset,
+            weights,
+        })
 }
 
 /// A job: whose, when it begins, how long it runs, when that is told, its processors.
@@ -142,12 +213,16 @@ type Made = (bool, i64, i64, i64, u32);
 
 /// What the raw charges come to, one by one.
 fn raw(rules: &UsageRules, charges: &[Charge], whose: &Member, now: Time) -> f64 {
-    charges.iter().filter(|charge| charge.member == *whose).map(|charge| rules.left(charge, now)).sum()
+    charges
+        .iter()
+        .filter(|charge| charge.member == *whose)
+        .map(|charge| rules.left(charge, now))
+        .sum()
 }
 
 proptest! {
-    /// F24, and "restarts change nothing": whatever begins and ends when, the sums are what the raw charges
-    /// come to under the rules, and under others once these are given.
+    /// F24, and "restarts change nothing": whatever begins and ends when, the sums are what the raw
+    /// charges come to under the rules, and under others once these are given.
     #[test]
     fn sums_are_what_raw_charges_come_to(
         jobs in prop::collection::vec(any::<bool>().prop_flat_map(|bob| {
@@ -181,7 +256,9 @@ proptest! {
 fn lived(jobs: &[Made], rules: UsageRules, now: i64) -> (Usage, Vec<Charge>) {
     let mut events = Vec::new();
     let mut charges = Vec::new();
-    for (id, &(bob, from, lasts, late, cores)) in jobs.iter().enumerate().filter(|(_, job)| job.1 <= now) {
+    for (id, &(bob, from, lasts, late, cores)) in
+        jobs.iter().enumerate().filter(|(_, job)| job.1 <= now)
+    {
         let begun = charge(if bob { "bob" } else { "ann" }, from, cores);
         events.push((from, id, begun.clone()));
         let told = from + lasts + late;
@@ -191,6 +268,8 @@ fn lived(jobs: &[Made], rules: UsageRules, now: i64) -> (Usage, Vec<Charge>) {
     }
     events.sort_by_key(|&(moment, id, ref charge)| (moment, id, charge.to.is_some()));
     let mut usage = Usage::new(rules);
-    events.iter().for_each(|(_, id, charge)| usage.charge(JobId::job(*id as u64), charge));
+    events
+        .iter()
+        .for_each(|(_, id, charge)| usage.charge(JobId::job(*id as u64), charge));
     (usage, charges)
 }

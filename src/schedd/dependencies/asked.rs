@@ -27,15 +27,24 @@ pub struct Asked<'a> {
 impl Asked<'_> {
     /// Judges a wish: conditions met already are left out, any that cannot be refuses the whole.
     pub fn grant(&self, wish: &Wish) -> Result<Bonds, Refusal> {
-        let mut bonds = Bonds { on: wish.on, ..Bonds::default() };
+        let mut bonds = Bonds {
+            on: wish.on,
+            ..Bonds::default()
+        };
         let mut room = BTreeMap::new();
         for &edge in &wish.edges {
             if self.job == Some(edge.job) {
-                return Err(Refusal::dependency(&format!("{} cannot depend on itself", self.full(edge.job))));
+                return Err(Refusal::dependency(&format!(
+                    "{} cannot depend on itself",
+                    self.full(edge.job)
+                )));
             }
             let job = self.found(edge.job)?;
             if let Some(to) = &job.life.moved_to {
-                return Err(Refusal::dependency(&format!("{} was moved to {to}", self.full(edge.job))));
+                return Err(Refusal::dependency(&format!(
+                    "{} was moved to {to}",
+                    self.full(edge.job)
+                )));
             }
             match edge.kind {
                 Kind::After(condition) => self.condition(&mut bonds, &job, condition)?,
@@ -63,18 +72,36 @@ impl Asked<'_> {
         // No number beyond the spool's integers has ever been given.
         i64::try_from(id.number).map_err(|_| unknown())?;
         let past = self.spool.job(id).map_err(Refusal::spool)?;
-        past.filter(|job| job.id == id).map(Arc::new).ok_or_else(unknown)
+        past.filter(|job| job.id == id)
+            .map(Arc::new)
+            .ok_or_else(unknown)
     }
 
-    fn condition(&self, bonds: &mut Bonds, other: &Job, condition: Condition) -> Result<(), Refusal> {
-        let edge = Edge { kind: Kind::After(condition), job: other.id };
+    fn condition(
+        &self,
+        bonds: &mut Bonds,
+        other: &Job,
+        condition: Condition,
+    ) -> Result<(), Refusal> {
+        let edge = Edge {
+            kind: Kind::After(condition),
+            job: other.id,
+        };
         match judge(condition, Progress::of(other)) {
             Verdict::Met => {}
             Verdict::Impossible => {
-                let which = format!("{}:{}, {}", edge.kind.name(), self.full(other.id), fate(&other.life));
+                let which = format!(
+                    "{}:{}, {}",
+                    edge.kind.name(),
+                    self.full(other.id),
+                    fate(&other.life)
+                );
                 return Err(Refusal::unmet_dependency(&which));
             }
-            Verdict::Pending if self.job.is_some_and(|job| self.ledger.ties.holds(Tie { job, edge })) => {}
+            Verdict::Pending
+                if self
+                    .job
+                    .is_some_and(|job| self.ledger.ties.holds(Tie { job, edge })) => {}
             Verdict::Pending => bonds.conditions.push((other.id, condition)),
         }
         Ok(())
@@ -82,7 +109,12 @@ impl Asked<'_> {
 
     /// Whether `other` may be made to wait for the job; `room` is its free `on` count.
     fn may_precede(&self, other: &Job, room: &mut u32) -> Result<(), Refusal> {
-        let no = |why: &str| Err(Refusal::dependency(&format!("{} {why}", self.full(other.id))));
+        let no = |why: &str| {
+            Err(Refusal::dependency(&format!(
+                "{} {why}",
+                self.full(other.id)
+            )))
+        };
         match other.life.state {
             _ if self.caller.must_own(other).is_err() => no("is another user's job"),
             State::Finished => no("has finished"),
@@ -99,7 +131,10 @@ impl Asked<'_> {
     /// Joins the set of `other`; one that was deleted before it ran has left it.
     fn mate(&self, bonds: &mut Bonds, other: &Job) -> Result<(), Refusal> {
         if self.caller.must_own(other).is_err() {
-            return Err(Refusal::dependency(&format!("{} is another user's job", self.full(other.id))));
+            return Err(Refusal::dependency(&format!(
+                "{} is another user's job",
+                self.full(other.id)
+            )));
         }
         match Progress::of(other) {
             Progress::Ended { began: false, .. } => {}
@@ -110,7 +145,11 @@ impl Asked<'_> {
             _ => {
                 bonds.mates.push(other.id);
                 let running = other.life.state.is_under_way() || other.has_begun();
-                let rival = if running { Some(other.id) } else { other.life.bars.rival };
+                let rival = if running {
+                    Some(other.id)
+                } else {
+                    other.life.bars.rival
+                };
                 bonds.rival = bonds.rival.or(rival);
             }
         }
@@ -122,14 +161,24 @@ impl Asked<'_> {
         let mut waited_for: Vec<JobId> = bonds.conditions.iter().map(|&(id, _)| id).collect();
         if let Some(job) = self.job {
             waiting.extend(Some(job).filter(|&job| self.ledger.ties.has_dependents(job)));
-            waited_for.extend(self.ledger.ties.conditions(job).into_iter().map(|(id, _)| id));
+            waited_for.extend(
+                self.ledger
+                    .ties
+                    .conditions(job)
+                    .into_iter()
+                    .map(|(id, _)| id),
+            );
         }
-        let this = self.job.map_or("this job".to_string(), |job| self.full(job));
+        let this = self
+            .job
+            .map_or("this job".to_string(), |job| self.full(job));
         match cycle::find(&self.ledger.ties, &waited_for, &waiting) {
             Some(mut trail) => {
                 trail.pop_if(|last| Some(*last) == self.job);
                 let circle = cycle::spelt(&trail, &this, &self.ledger.setup.name);
-                Err(Refusal::dependency(&format!("jobs would wait in a circle: {circle}")))
+                Err(Refusal::dependency(&format!(
+                    "jobs would wait in a circle: {circle}"
+                )))
             }
             None => Ok(()),
         }

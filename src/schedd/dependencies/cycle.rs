@@ -13,7 +13,8 @@ pub fn find(ties: &Ties, waited_for: &[JobId], waiting: &BTreeSet<JobId>) -> Opt
     if waiting.is_empty() {
         return None;
     }
-    let mut came_from: BTreeMap<JobId, Option<JobId>> = waited_for.iter().map(|&id| (id, None)).collect();
+    let mut came_from: BTreeMap<JobId, Option<JobId>> =
+        waited_for.iter().map(|&id| (id, None)).collect();
     let mut ahead: Vec<JobId> = waited_for.to_vec();
     while let Some(id) = ahead.pop() {
         if waiting.contains(&id) {
@@ -36,7 +37,8 @@ fn trail(came_from: &BTreeMap<JobId, Option<JobId>>, end: JobId) -> Vec<JobId> {
     trail
 }
 
-/// The circle in words, each job waiting for the next: `this job -> 12.head -> 13.head -> this job`.
+/// The circle in words, each job waiting for the next: `this job -> 12.head -> 13.head -> this
+/// job`.
 pub fn spelt(trail: &[JobId], this: &str, server: &str) -> String {
     let names = trail.iter().map(|id| id.full(server));
     let mut shown: Vec<String> = names.clone().take(NAMED).collect();
@@ -54,25 +56,40 @@ mod tests {
     fn chain(length: u64) -> Ties {
         let mut ties = Ties::default();
         let kind = Kind::After(Condition::Ended);
-        let link = |n| Tie { job: JobId::job(n + 1), edge: Edge { kind, job: JobId::job(n) } };
+        let link = |n| Tie {
+            job: JobId::job(n + 1),
+            edge: Edge {
+                kind,
+                job: JobId::job(n),
+            },
+        };
         ties.load((1..length).map(link).collect());
         ties
     }
 
     fn found(length: u64, waited_for: u64, waiting: &[u64]) -> Option<String> {
         let waiting = waiting.iter().map(|&id| JobId::job(id)).collect();
-        find(&chain(length), &[JobId::job(waited_for)], &waiting).map(|trail| spelt(&trail, "this job", "head"))
+        find(&chain(length), &[JobId::job(waited_for)], &waiting)
+            .map(|trail| spelt(&trail, "this job", "head"))
     }
 
     #[test]
     fn a_circle_is_found_and_spelt_out() {
-        assert_eq!(found(3, 3, &[1]).unwrap(), "this job -> 3.head -> 2.head -> 1.head -> this job");
+        assert_eq!(
+            found(3, 3, &[1]).unwrap(),
+            "this job -> 3.head -> 2.head -> 1.head -> this job"
+        );
         assert_eq!(found(3, 2, &[2]).unwrap(), "this job -> 2.head -> this job");
-        assert_eq!(found(3, 1, &[3]), None, "the other way round nobody waits for itself");
+        assert_eq!(
+            found(3, 1, &[3]),
+            None,
+            "the other way round nobody waits for itself"
+        );
         assert_eq!(found(3, 3, &[]), None);
         let long = found(20, 20, &[1]).unwrap();
         assert!(
-            long.starts_with("this job -> 20.head -> ") && long.ends_with("13.head -> ... 12 more ... -> this job")
+            long.starts_with("this job -> 20.head -> ")
+                && long.ends_with("13.head -> ... 12 more ... -> this job")
         );
     }
 }

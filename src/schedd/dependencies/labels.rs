@@ -1,5 +1,5 @@
-//! What is waited for by label (Q29): decided at once by the job of that label that was submitted last, if there
-//! is one, else by any that comes so far later.
+//! What is waited for by label (Q29): decided at once by the job of that label that was submitted
+//! last, if there is one, else by any that comes so far later.
 
 use super::super::requests::Desk;
 use crate::model::bonds::Bonds;
@@ -13,8 +13,8 @@ use crate::model::refusal::Refusal;
 const MOST: usize = 1000;
 
 impl Desk<'_> {
-    /// Those labels that are still to be waited for by a job of this owner that asks for this; `before` is the
-    /// job, if it is altered.
+    /// Those labels that are still to be waited for by a job of this owner that asks for this;
+    /// `before` is the job, if it is altered.
     pub(in crate::schedd) fn awaited(
         &self,
         before: Option<&Job>,
@@ -23,9 +23,14 @@ impl Desk<'_> {
     ) -> Result<Vec<Awaited>, Refusal> {
         let (mut awaited, had) = (Vec::new(), before.map_or(0, |job| job.life.awaits.len()));
         if had + labels.len() > MOST {
-            return Err(Refusal::dependency(&format!("a job waits for {MOST} labels at most")));
+            return Err(Refusal::dependency(&format!(
+                "a job waits for {MOST} labels at most"
+            )));
         }
-        for label in labels.iter().filter(|label| before.is_none_or(|job| !job.life.awaits.contains(label))) {
+        for label in labels
+            .iter()
+            .filter(|label| before.is_none_or(|job| !job.life.awaits.contains(label)))
+        {
             let mark = Mark::new(owner.uid, spec.process_group.as_deref(), &label.label);
             if !self.is_met(&mark, label.condition, before.map(|job| job.id))? {
                 awaited.push(label.clone());
@@ -42,22 +47,41 @@ impl Desk<'_> {
         bonds: &Bonds,
     ) -> Result<(), Refusal> {
         let new = Newcomer::of(&self.ledger.ties, before, (owner, spec), bonds);
-        let Some(trail) = circle::find(&self.ledger.ties, &new) else { return Ok(()) };
+        let Some(trail) = circle::find(&self.ledger.ties, &new) else {
+            return Ok(());
+        };
         let server = &self.ledger.setup.name;
         let this = before.map_or("this job".to_string(), |job| job.id.full(server));
         let circle = circle::spelt(&trail, &this, server);
-        Err(Refusal::dependency(&format!("jobs would wait in a circle: {circle}")))
+        Err(Refusal::dependency(&format!(
+            "jobs would wait in a circle: {circle}"
+        )))
     }
 
     /// Whether the last job that carries a mark has come so far, but for this one.
-    fn is_met(&self, mark: &Mark, condition: Condition, but: Option<JobId>) -> Result<bool, Refusal> {
-        let (carrier, index) = mark.frame().map_or((mark.clone(), None), |(array, index)| (array, Some(index)));
-        let carries =
-            |job: &&std::sync::Arc<Job>| Mark::carried_by(job).as_ref() == Some(&carrier) && Some(job.id) != but;
+    fn is_met(
+        &self,
+        mark: &Mark,
+        condition: Condition,
+        but: Option<JobId>,
+    ) -> Result<bool, Refusal> {
+        let (carrier, index) = mark
+            .frame()
+            .map_or((mark.clone(), None), |(array, index)| (array, Some(index)));
+        let carries = |job: &&std::sync::Arc<Job>| {
+            Mark::carried_by(job).as_ref() == Some(&carrier) && Some(job.id) != but
+        };
         // What this tick has submitted is not in the spool yet.
-        let new = self.ledger.touched().filter(carries).map(|job| job.id).max();
+        let new = self
+            .ledger
+            .touched()
+            .filter(carries)
+            .map(|job| job.id)
+            .max();
         let known = self.spool.labelled(&carrier, but).map_err(Refusal::spool)?;
-        let Some(last) = new.max(known) else { return Ok(false) };
+        let Some(last) = new.max(known) else {
+            return Ok(false);
+        };
         let last = index.map_or(last, |index| JobId::element(last.number, index));
         let progress = match self.ledger.job(last) {
             Some(job) => Some(Progress::of(job)),

@@ -1,5 +1,5 @@
-//! Dependencies on jobs by their names, as Grid Engine's `-hold_jid` has them: on all of the owner's jobs of
-//! that name that are not over.
+//! Dependencies on jobs by their names, as Grid Engine's `-hold_jid` has them: on all of the
+//! owner's jobs of that name that are not over.
 
 use super::super::requests::Desk;
 use crate::model::attribute::Draft;
@@ -11,30 +11,47 @@ use crate::model::state::State;
 const MOST: usize = 10_000;
 
 impl Desk<'_> {
-    /// Lets the draft wait for the jobs it names. Where nobody bears a name there is nothing to wait for,
-    /// which is said.
+    /// Lets the draft wait for the jobs it names. Where nobody bears a name there is nothing to
+    /// wait for, which is said.
     pub(in crate::schedd) fn wait_for_named(&self, owner: &Owner, draft: &mut Draft) {
         for name in std::mem::take(&mut draft.names) {
             let jobs = self.named(owner, &name);
             if jobs.is_empty() {
-                draft.notes.push(format!("warning: no job of {} is called {name}: it waits for none", owner.user));
+                draft.notes.push(format!(
+                    "warning: no job of {} is called {name}: it waits for none",
+                    owner.user
+                ));
             }
-            let edges = jobs.into_iter().map(|job| Edge { kind: Kind::After(Condition::Ended), job }).collect();
-            draft.depend = std::mem::take(&mut draft.depend).with(Wish { edges, ..Wish::default() });
+            let edges = jobs
+                .into_iter()
+                .map(|job| Edge {
+                    kind: Kind::After(Condition::Ended),
+                    job,
+                })
+                .collect();
+            draft.depend = std::mem::take(&mut draft.depend).with(Wish {
+                edges,
+                ..Wish::default()
+            });
         }
     }
 
     /// The owner's jobs of this name that are not over: elements of arrays stand in their arrays.
     fn named(&self, owner: &Owner, name: &str) -> Vec<JobId> {
-        let jobs = self.ledger.jobs().filter(|job| owner.is_same_account(&job.owner) && job.id.index().is_none());
-        let waiting = jobs.filter(|job| job.life.state != State::Finished && matches(name, &job.spec.name));
+        let jobs = self
+            .ledger
+            .jobs()
+            .filter(|job| owner.is_same_account(&job.owner) && job.id.index().is_none());
+        let waiting =
+            jobs.filter(|job| job.life.state != State::Finished && matches(name, &job.spec.name));
         waiting.map(|job| job.id).take(MOST).collect()
     }
 }
 
 /// Whether a name fits a pattern, in which `*` stands for anything and `?` for any one character.
 fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut read, mut star) = (0, 0, None);
     while read < name.len() {
         match pattern.get(at) {

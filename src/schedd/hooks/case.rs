@@ -39,7 +39,13 @@ impl Case {
     /// To be brought before all hooks of an occasion, in their order.
     pub fn new(matter: Matter, occasion: Occasion, hooks: &[Hook]) -> Case {
         let hooks = asked(hooks, occasion).into_iter().cloned().collect();
-        Case { matter, occasion, hooks, set: Vec::new(), by: String::new() }
+        Case {
+            matter,
+            occasion,
+            hooks,
+            set: Vec::new(),
+            by: String::new(),
+        }
     }
 
     /// Who waits, if somebody does.
@@ -52,8 +58,12 @@ impl Case {
 
     /// About how much memory it takes, in bytes.
     pub fn size(&self) -> usize {
-        let Matter::Request(_, _, request) = &self.matter else { return 0 };
-        let Request::Submit(submission) = &**request else { return 0 };
+        let Matter::Request(_, _, request) = &self.matter else {
+            return 0;
+        };
+        let Request::Submit(submission) = &**request else {
+            return 0;
+        };
         submission.environ.len() + script(submission).map_or(0, <[u8]>::len)
     }
 
@@ -64,7 +74,9 @@ impl Case {
             match &mut self.matter {
                 Matter::Request(_, _, request) => match &mut **request {
                     Request::Submit(submission) => submit(submission, &name, value),
-                    Request::Alter(_, settings) => replace(settings, &name, Some(value.unwrap_or_default())),
+                    Request::Alter(_, settings) => {
+                        replace(settings, &name, Some(value.unwrap_or_default()))
+                    }
                     _ => replace(&mut self.set, &name, Some(value.unwrap_or_default())),
                 },
                 Matter::Start(..) => replace(&mut self.set, &name, Some(value.unwrap_or_default())),
@@ -83,7 +95,9 @@ pub fn script(submission: &Submission) -> Option<&[u8]> {
 
 fn submit(submission: &mut Submission, name: &str, value: Option<String>) {
     match name.strip_prefix(ENVIRONMENT) {
-        Some(variable) => submission.environ = with_variable(&submission.environ, variable, value.as_deref()),
+        Some(variable) => {
+            submission.environ = with_variable(&submission.environ, variable, value.as_deref())
+        }
         None => replace(&mut submission.settings, name, value),
     }
 }
@@ -110,7 +124,9 @@ fn replace(settings: &mut Vec<Setting>, name: &str, value: Option<String>) {
 /// An environment with a variable set or taken out.
 fn with_variable(environ: &[u8], name: &str, value: Option<&str>) -> Vec<u8> {
     let begin = [name.as_bytes(), b"="].concat();
-    let others = environ.split_inclusive(|&byte| byte == 0).filter(|entry| !entry.starts_with(&begin));
+    let others = environ
+        .split_inclusive(|&byte| byte == 0)
+        .filter(|entry| !entry.starts_with(&begin));
     let mut kept: Vec<u8> = others.flatten().copied().collect();
     if let Some(value) = value {
         kept.extend([&begin, value.as_bytes(), b"\0"].concat());
@@ -130,17 +146,30 @@ mod tests {
             Setting::resource("mem", "1gb"),
             Setting::resource("walltime", "90"),
         ];
-        replace(&mut settings, "resource_list.walltime", Some("10".to_string()));
+        replace(
+            &mut settings,
+            "resource_list.walltime",
+            Some("10".to_string()),
+        );
         replace(&mut settings, "Resource_List.mem", None);
         replace(&mut settings, "project", Some("p".to_string()));
         replace(&mut settings, "job_name", None);
-        assert_eq!(settings, [Setting::resource("walltime", "10"), Setting::new("project", "p")]);
+        assert_eq!(
+            settings,
+            [
+                Setting::resource("walltime", "10"),
+                Setting::new("project", "p")
+            ]
+        );
     }
 
     #[test]
     fn a_variable_is_set_and_taken_out_and_its_likes_stay() {
         let environ = b"AB=1\0A=2\0B=A=3\0";
-        assert_eq!(with_variable(environ, "A", Some("x=y")), b"AB=1\0B=A=3\0A=x=y\0");
+        assert_eq!(
+            with_variable(environ, "A", Some("x=y")),
+            b"AB=1\0B=A=3\0A=x=y\0"
+        );
         assert_eq!(with_variable(environ, "A", None), b"AB=1\0B=A=3\0");
     }
 }

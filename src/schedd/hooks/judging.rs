@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// The job of a matter that could be granted.
 pub struct Judged {
-    /// As hooks are to see it: a new one as it would be, one to be altered as it is, one to be started with what
-    /// hooks have set of it so far.
+    /// As hooks are to see it: a new one as it would be, one to be altered as it is, one to be
+    /// started with what hooks have set of it so far.
     pub job: Job,
     /// Whether it is a new one, which has no number yet.
     pub is_new: bool,
@@ -27,22 +27,38 @@ pub fn judge(ledger: &mut Ledger, spool: &Spool, case: &Case) -> Result<Option<J
     let site = Caller::hook(&case.by, &ledger.setup);
     match &case.matter {
         Matter::Start(job, nodes) => {
-            let mut desk = Desk { ledger, spool, caller: &site };
+            let mut desk = Desk {
+                ledger,
+                spool,
+                caller: &site,
+            };
             let known = desk.ledger.known(*job).ok_or_else(Refusal::unknown_job)?;
             started(&mut desk, &known, case, nodes.clone()).map(Some)
         }
         Matter::Request(_, caller, request) => {
-            let mut desk = Desk { ledger, spool, caller };
+            let mut desk = Desk {
+                ledger,
+                spool,
+                caller,
+            };
             match &**request {
                 Request::Submit(submission) => submitted(&mut desk, submission),
                 Request::Alter(id, settings) => {
                     let altered = desk.altered(*id, settings)?;
-                    Ok(Some(Judged { job: Job::clone(&altered.job), is_new: false, nodes: Vec::new() }))
+                    Ok(Some(Judged {
+                        job: Job::clone(&altered.job),
+                        is_new: false,
+                        nodes: Vec::new(),
+                    }))
                 }
                 Request::Run { job, on, detached } => {
                     let (job, start) = desk.planned_run(*job, on, *detached)?;
                     let nodes = start.as_ref().map(super::nodes_of).unwrap_or_default();
-                    let mut desk = Desk { ledger: desk.ledger, spool, caller: &site };
+                    let mut desk = Desk {
+                        ledger: desk.ledger,
+                        spool,
+                        caller: &site,
+                    };
                     started(&mut desk, &job, case, nodes).map(Some)
                 }
                 _ => Err(Refusal::invalid_request()),
@@ -61,28 +77,55 @@ fn submitted(desk: &mut Desk, submission: &Submission) -> Result<Option<Judged>,
     if job.elements.is_some() {
         job.id = JobId::array(job.id.number);
     }
-    Ok(Some(Judged { job, is_new: true, nodes: Vec::new() }))
+    Ok(Some(Judged {
+        job,
+        is_new: true,
+        nodes: Vec::new(),
+    }))
 }
 
 /// A job to be started, with what hooks have set of it.
-fn started(desk: &mut Desk, job: &Arc<Job>, case: &Case, nodes: Vec<String>) -> Result<Judged, Refusal> {
+fn started(
+    desk: &mut Desk,
+    job: &Arc<Job>,
+    case: &Case,
+    nodes: Vec<String>,
+) -> Result<Judged, Refusal> {
     let mut job = Job::clone(job);
     if !case.set.is_empty() {
         if job.id.index().is_some() {
-            return Err(Refusal::illegal_wish(&names(case), "a subjob is as its array is: nothing of it can be set"));
+            return Err(Refusal::illegal_wish(
+                &names(case),
+                "a subjob is as its array is: nothing of it can be set",
+            ));
         }
         job.spec = Arc::new(desk.altered(job.id, &case.set)?.after.spec);
     }
-    Ok(Judged { job, is_new: false, nodes })
+    Ok(Judged {
+        job,
+        is_new: false,
+        nodes,
+    })
 }
 
 fn names(case: &Case) -> String {
-    case.set.iter().map(|setting| setting.attribute.as_str()).collect::<Vec<_>>().join(", ")
+    case.set
+        .iter()
+        .map(|setting| setting.attribute.as_str())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// What a client has said of a new job's dependencies, as it said it.
 pub fn said_of_dependencies(request: &Request) -> Option<&Text> {
-    let Request::Submit(submission) = request else { return None };
+    let Request::Submit(submission) = request else {
+        return None;
+    };
     let is_meant = |name: &str| name.eq_ignore_ascii_case("depend");
-    submission.settings.iter().rev().find(|setting| is_meant(&setting.attribute)).map(|setting| &setting.value)
+    submission
+        .settings
+        .iter()
+        .rev()
+        .find(|setting| is_meant(&setting.attribute))
+        .map(|setting| &setting.value)
 }

@@ -1,4 +1,5 @@
-//! Those who wait for hooks, and those about whom hooks are asked: few at a time, and never for long.
+//! Those who wait for hooks, and those about whom hooks are asked: few at a time, and never for
+//! long.
 
 use super::case::{Case, Matter};
 use crate::model::hook::{Answer, Hook};
@@ -64,12 +65,15 @@ impl Lane {
     }
 
     fn cases(&self) -> impl Iterator<Item = &Case> {
-        self.waiting.iter().chain(self.asked.iter().map(|asked| &asked.case))
+        self.waiting
+            .iter()
+            .chain(self.asked.iter().map(|asked| &asked.case))
     }
 
     /// Whether a start of this job is here.
     pub fn is_about(&self, job: JobId) -> bool {
-        self.cases().any(|case| matches!(case.matter, Matter::Start(other, _) if other == job))
+        self.cases()
+            .any(|case| matches!(case.matter, Matter::Start(other, _) if other == job))
     }
 
     /// Whether one more may wait.
@@ -106,7 +110,12 @@ impl Lane {
         if !self.may_ask() {
             return None;
         }
-        let of_one = |uid: Option<u32>| self.asked.iter().filter(|asked| user(&asked.case) == uid).count();
+        let of_one = |uid: Option<u32>| {
+            self.asked
+                .iter()
+                .filter(|asked| user(&asked.case) == uid)
+                .count()
+        };
         let is_next = |case: &Case| user(case).is_none_or(|uid| of_one(Some(uid)) < OF_ONE);
         let place = self.waiting.iter().position(is_next)?;
         self.waiting.remove(place)
@@ -127,7 +136,11 @@ impl Lane {
                 continue;
             };
             self.ended.push(asked.tool.end());
-            heard.push(Heard { case: asked.case, hook: asked.hook, answer });
+            heard.push(Heard {
+                case: asked.case,
+                hook: asked.hook,
+                answer,
+            });
         }
         heard
     }
@@ -147,7 +160,9 @@ impl Lane {
     /// Ends all that is asked.
     pub fn leave(&mut self) {
         self.waiting.clear();
-        std::mem::take(&mut self.asked).into_iter().for_each(|asked| drop(asked.tool.end()));
+        std::mem::take(&mut self.asked)
+            .into_iter()
+            .for_each(|asked| drop(asked.tool.end()));
     }
 }
 
@@ -156,11 +171,16 @@ impl Asked {
         let answer = match self.tool.outcome() {
             Some(Ok(said)) => Answer::read(&said),
             Some(Err(error)) => Err(error.to_string()),
-            None if self.tool.until <= now => Err(format!("it took longer than {} s", self.hook.alarm.as_seconds())),
+            None if self.tool.until <= now => Err(format!(
+                "it took longer than {} s",
+                self.hook.alarm.as_seconds()
+            )),
             None => return None,
         };
         Some(answer.map_err(|cause| match self.tool.complaint() {
-            Some(complaint) if !complaint.is_empty() => format!("{cause}; it complains: {complaint}"),
+            Some(complaint) if !complaint.is_empty() => {
+                format!("{cause}; it complains: {complaint}")
+            }
             _ => cause,
         }))
     }

@@ -1,4 +1,5 @@
-//! The programs of hooks that `qmgr` has brought: files of the installation's own, named after hook and content.
+//! The programs of hooks that `qmgr` has brought: files of the installation's own, named after hook
+//! and content.
 
 use crate::model::hook::Hook;
 use sha2::{Digest, Sha256};
@@ -8,13 +9,28 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Keeps a program for a hook, where nobody else can change it; its path. What was kept for the hook before stays
-/// until nothing runs it any more: [`clear`].
+/// Keeps a program for a hook, where nobody else can change it; its path. What was kept for the
+/// hook before stays until nothing runs it any more: [`clear`].
 pub fn keep(folder: &Path, hook: &str, content: &[u8]) -> io::Result<PathBuf> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let digest: String = Sha256::digest(content).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let (path, draft) = (folder.join(format!("{hook}-{digest}")), folder.join(format!(".{hook}-{digest}")));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o700).open(&draft)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let digest: String = Sha256::digest(content)
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let (path, draft) = (
+        folder.join(format!("{hook}-{digest}")),
+        folder.join(format!(".{hook}-{digest}")),
+    );
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o700)
+        .open(&draft)?;
     file.write_all(content)?;
     file.sync_all()?;
     drop(file);
@@ -25,11 +41,21 @@ pub fn keep(folder: &Path, hook: &str, content: &[u8]) -> io::Result<PathBuf> {
 
 /// Takes away what no hook runs.
 pub fn clear(folder: &Path, hooks: &[Hook]) {
-    let used: BTreeSet<&Path> = hooks.iter().filter_map(|hook| hook.command.first().map(Path::new)).collect();
-    let kept = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let used: BTreeSet<&Path> = hooks
+        .iter()
+        .filter_map(|hook| hook.command.first().map(Path::new))
+        .collect();
+    let kept = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     for path in kept.filter(|path| !used.contains(path.as_path())) {
         if let Err(error) = fs::remove_file(&path) {
-            tracing::warn!("{} is left over and cannot be taken away: {error}", path.display());
+            tracing::warn!(
+                "{} is left over and cannot be taken away: {error}",
+                path.display()
+            );
         }
     }
 }
@@ -43,13 +69,22 @@ mod tests {
     fn what_is_kept_is_nobody_elses_and_goes_with_its_hook() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("hooks");
-        let (first, second) = (keep(&folder, "h", b"one").unwrap(), keep(&folder, "h", b"two").unwrap());
+        let (first, second) = (
+            keep(&folder, "h", b"one").unwrap(),
+            keep(&folder, "h", b"two").unwrap(),
+        );
         assert_ne!(first, second);
         assert_eq!(fs::read(&second).unwrap(), b"two");
         for path in [&folder, &second] {
-            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o700);
+            assert_eq!(
+                fs::metadata(path).unwrap().permissions().mode() & 0o777,
+                0o700
+            );
         }
-        let hook = Hook { command: vec![second.display().to_string()], ..Hook::blank("h") };
+        let hook = Hook {
+            command: vec![second.display().to_string()],
+            ..Hook::blank("h")
+        };
         clear(&folder, &[hook]);
         assert!(second.exists() && !first.exists());
     }

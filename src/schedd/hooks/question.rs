@@ -18,8 +18,18 @@ const LARGEST_SCRIPT: usize = 64 << 10;
 const _: () = assert!(LARGEST_SCRIPT < SMALLEST);
 
 /// What is known only of a job that is there.
-const LATER: [&str; 10] =
-    ["accrue_type", "comment", "ctime", "eligible_time", "etime", "job_state", "mtime", "qtime", "server", "substate"];
+const LATER: [&str; 10] = [
+    "accrue_type",
+    "comment",
+    "ctime",
+    "eligible_time",
+    "etime",
+    "job_state",
+    "mtime",
+    "qtime",
+    "server",
+    "substate",
+];
 
 /// What the next hook of a case is asked; refused if the matter can no longer be granted.
 pub fn question(
@@ -35,7 +45,9 @@ pub fn question(
     question.insert("hook".into(), hook.name.as_str().into());
     question.insert("server".into(), ledger.setup.name.as_str().into());
     let scheduler = ("Scheduler", ledger.setup.host.as_str());
-    let (requestor, host) = case.caller().map_or(scheduler, |(_, caller)| (caller.owner.user.as_str(), caller.host()));
+    let (requestor, host) = case.caller().map_or(scheduler, |(_, caller)| {
+        (caller.owner.user.as_str(), caller.host())
+    });
     question.insert("requestor".into(), requestor.into());
     question.insert("requestor_host".into(), host.into());
     let mut job = portrait(&record(spool, case, &judged)?, &facts(ledger));
@@ -46,7 +58,9 @@ pub fn question(
     }
     if let Matter::Request(_, _, request) = &case.matter {
         let depend = said_of_dependencies(request).map(|said| said.lossy().into_owned());
-        depend.into_iter().for_each(|depend| drop(job.insert("depend".into(), depend.into())));
+        depend
+            .into_iter()
+            .for_each(|depend| drop(job.insert("depend".into(), depend.into())));
         question.extend(besides(request));
     }
     if !judged.nodes.is_empty() {
@@ -60,9 +74,13 @@ pub fn question(
 fn besides(request: &Request) -> Map<String, Value> {
     let mut told = Map::new();
     match request {
-        Request::Alter(_, settings) => drop(told.insert("changes".into(), Value::Object(changes(settings)))),
+        Request::Alter(_, settings) => {
+            drop(told.insert("changes".into(), Value::Object(changes(settings))))
+        }
         Request::Submit(submission) => {
-            let Some(size) = submission.script_size() else { return told };
+            let Some(size) = submission.script_size() else {
+                return told;
+            };
             told.insert("script_size".into(), size.into());
             if size <= LARGEST_SCRIPT
                 && let Some(text) = script(submission)
@@ -81,7 +99,10 @@ fn changes(settings: &[Setting]) -> Map<String, Value> {
         Some(resource) => format!("{}.{resource}", setting.attribute),
         None => setting.attribute.clone(),
     };
-    settings.iter().map(|setting| (name(setting), setting.value.lossy().into())).collect()
+    settings
+        .iter()
+        .map(|setting| (name(setting), setting.value.lossy().into()))
+        .collect()
 }
 
 fn record(spool: &Spool, case: &Case, judged: &Judged) -> Result<Record, Refusal> {
@@ -96,11 +117,29 @@ fn record(spool: &Spool, case: &Case, judged: &Judged) -> Result<Record, Refusal
     let kept = || spool.blob(job.spec.environ).map_err(Refusal::spool);
     let environ = environ.map_or_else(kept, |environ| Ok(Some(environ)))?;
     let bonded = job.id.parent().unwrap_or(job.id);
-    let links = if judged.is_new { Vec::new() } else { spool.links(bonded).map_err(Refusal::spool)? };
-    Ok(Record { job, reason: None, never_since: None, promise: None, waiting_again: 0, environ, links, score: None })
+    let links = if judged.is_new {
+        Vec::new()
+    } else {
+        spool.links(bonded).map_err(Refusal::spool)?
+    };
+    Ok(Record {
+        job,
+        reason: None,
+        never_since: None,
+        promise: None,
+        waiting_again: 0,
+        environ,
+        links,
+        score: None,
+    })
 }
 
 fn facts(ledger: &Ledger) -> ServerFacts {
     let clock = ledger.clock().table().clone();
-    ServerFacts { now: ledger.now, clock, privileged: true, ..ledger.setup.facts() }
+    ServerFacts {
+        now: ledger.now,
+        clock,
+        privileged: true,
+        ..ledger.setup.facts()
+    }
 }

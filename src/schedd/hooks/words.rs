@@ -18,15 +18,16 @@ impl Words {
         self.0.insert(job, (spec, now + COUNTS));
     }
 
-    /// The jobs that may start. `is_same` says whether a job is still as it was. A job for which room is kept
-    /// (`is_awaited`) may start however long that takes: others were preempted for it.
+    /// The jobs that may start. `is_same` says whether a job is still as it was. A job for which
+    /// room is kept (`is_awaited`) may start however long that takes: others were preempted for it.
     pub fn valid(
         &mut self,
         now: Span,
         is_same: impl Fn(JobId, &Arc<Spec>) -> bool,
         is_awaited: impl Fn(JobId) -> bool,
     ) -> BTreeSet<JobId> {
-        self.0.retain(|&job, (spec, until)| is_same(job, spec) && (*until > now || is_awaited(job)));
+        self.0
+            .retain(|&job, (spec, until)| is_same(job, spec) && (*until > now || is_awaited(job)));
         self.0.keys().copied().collect()
     }
 
@@ -57,6 +58,9 @@ mod tests {
         assert!(valid("walltime=60", Span(1), false));
         assert!(!valid("walltime=90", Span(1), true));
         assert!(!valid("walltime=60", COUNTS, false));
-        assert!(valid("walltime=60", COUNTS, true), "others were preempted for it");
+        assert!(
+            valid("walltime=60", COUNTS, true),
+            "others were preempted for it"
+        );
     }
 }

@@ -29,46 +29,67 @@ impl Tick {
     pub(super) fn close(&mut self, desk: &Desk, job: &Job, event: Option<&Event>) {
         self.changes.extend(desk.of_attempt(job, event));
         let charge = charging::of_ended(desk.setup, job, event, desk.now);
-        let Some((charge, run)) = charge.zip(job.life.run.as_ref()) else { return };
+        let Some((charge, run)) = charge.zip(job.life.run.as_ref()) else {
+            return;
+        };
         if !charge.is_empty() {
-            self.changes.push(Row::Charge((job.id, run.attempt, 0), Box::new(charge.clone())));
+            self.changes.push(Row::Charge(
+                (job.id, run.attempt, 0),
+                Box::new(charge.clone()),
+            ));
         }
         self.charges.ended.push((job.id, charge));
     }
 
     /// Some of what a job has is given back: that part is charged until now, the rest goes on.
     pub(super) fn release(&mut self, desk: &Desk, job: &Job, division: &Division) {
-        let Some(run) = job.life.open_run() else { return };
-        let Some(charge) = charging::of_released(desk.setup, job, &division.released, desk.now) else { return };
+        let Some(run) = job.life.open_run() else {
+            return;
+        };
+        let Some(charge) = charging::of_released(desk.setup, job, &division.released, desk.now)
+        else {
+            return;
+        };
         let part = u32::try_from(run.released.len()).unwrap_or(u32::MAX);
         if !charge.is_empty() {
-            self.changes.push(Row::Charge((job.id, run.attempt, part), Box::new(charge.clone())));
+            self.changes.push(Row::Charge(
+                (job.id, run.attempt, part),
+                Box::new(charge.clone()),
+            ));
         }
         self.charges.ended.push((job.id, charge));
     }
 
     /// A job stands still from now on: it is charged until now, and by another row when it goes on.
     pub(super) fn stop(&mut self, desk: &Desk, job: &Job) {
-        let Some(run) = job.life.open_run() else { return };
-        let Some(charge) = charging::of_stopped(desk.setup, job, desk.now) else { return };
+        let Some(run) = job.life.open_run() else {
+            return;
+        };
+        let Some(charge) = charging::of_stopped(desk.setup, job, desk.now) else {
+            return;
+        };
         let part = PAUSES.saturating_add(run.pauses().count);
         if !charge.is_empty() {
-            self.changes.push(Row::Charge((job.id, run.attempt, part), Box::new(charge.clone())));
+            self.changes.push(Row::Charge(
+                (job.id, run.attempt, part),
+                Box::new(charge.clone()),
+            ));
         }
         self.charges.ended.push((job.id, charge));
     }
 
-    /// A job that is over by force has its entry in the accounts, though its attempt goes on to be charged until
-    /// its nodes have said that it is over.
+    /// A job that is over by force has its entry in the accounts, though its attempt goes on to be
+    /// charged until its nodes have said that it is over.
     pub(super) fn end_by_force(&mut self, desk: &Desk, job: &Job) {
         self.changes.extend(desk.of_forced(job));
     }
 
-    /// A job that did not run has its entry in the accounts if that was its end; an array has those of its
-    /// elements.
+    /// A job that did not run has its entry in the accounts if that was its end; an array has those
+    /// of its elements.
     pub(super) fn end_waiting(&mut self, desk: &Desk, job: &Job) {
         let is_over = job.life.state == State::Finished && job.life.open_run().is_none();
-        self.changes.extend((is_over && !job.id.is_array()).then(|| desk.of_waiting(job)));
+        self.changes
+            .extend((is_over && !job.id.is_array()).then(|| desk.of_waiting(job)));
     }
 }
 
@@ -91,15 +112,19 @@ impl Ledger {
             self.cluster.make(Change::Charged(id, Cow::Owned(charge)));
         }
         if !charges.forgotten.is_empty() {
-            self.cluster.make(Change::Forgotten(Cow::Owned(charges.forgotten)));
+            self.cluster
+                .make(Change::Forgotten(Cow::Owned(charges.forgotten)));
         }
         touched.iter().for_each(|job| self.charge_running(job));
     }
 
     fn charge_running(&mut self, job: &Job) {
         let charge = charging::of_running(&self.setup, job);
-        if let Some(charge) = charge.filter(|charge| !self.cluster.usage().is_charged(job.id, charge)) {
-            self.cluster.make(Change::Charged(job.id, Cow::Owned(charge)));
+        if let Some(charge) =
+            charge.filter(|charge| !self.cluster.usage().is_charged(job.id, charge))
+        {
+            self.cluster
+                .make(Change::Charged(job.id, Cow::Owned(charge)));
         }
     }
 }

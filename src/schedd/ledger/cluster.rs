@@ -59,9 +59,15 @@ impl Ledger {
     pub fn recall(&mut self, promises: &BTreeMap<JobId, Promise>) {
         self.view_stale();
         for (&job, promise) in promises {
-            let Some(walltime) = self.known(job).map(|job| job.spec.walltime()) else { continue };
+            let Some(walltime) = self.known(job).map(|job| job.spec.walltime()) else {
+                continue;
+            };
             let span = walltime.unwrap_or(self.setup.policy.default_walltime);
-            self.cluster.make(Change::Promised { job, promise: Cow::Borrowed(promise), span });
+            self.cluster.make(Change::Promised {
+                job,
+                promise: Cow::Borrowed(promise),
+                span,
+            });
         }
     }
 
@@ -85,7 +91,9 @@ impl Ledger {
         cluster.expect_no_answers();
         cluster.set_permits(None);
         for (begin, id) in &self.waiting {
-            let Some(mut job) = self.jobs.get(id).map(|job| Job::clone(job)) else { continue };
+            let Some(mut job) = self.jobs.get(id).map(|job| Job::clone(job)) else {
+                continue;
+            };
             let begin = self.clock.table().time(*begin);
             job.life.not_before = Some(begin);
             job.life.eligibility.turn(Accrues::Eligible, begin);
@@ -117,14 +125,23 @@ pub(super) fn furnish<'n>(
     nodes: impl IntoIterator<Item = &'n Node>,
 ) {
     cluster.make(Change::Order(setup.listed()));
-    setup.queues.iter().for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
+    setup
+        .queues
+        .iter()
+        .for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
     let pools = setup.config.pools.iter();
     pools.for_each(|(name, pool)| {
-        cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Owned(outside.pool(name, pool))));
+        cluster.make(Change::Pool(
+            Cow::Borrowed(name),
+            Cow::Owned(outside.pool(name, pool)),
+        ));
     });
     nodes.into_iter().for_each(|node| cluster.make(seen(node)));
 }
 
 pub(super) fn seen(node: &Node) -> Change<'_> {
-    Change::Node { facts: Cow::Borrowed(&node.facts), usable: node.is_usable() }
+    Change::Node {
+        facts: Cow::Borrowed(&node.facts),
+        usable: node.is_usable(),
+    }
 }

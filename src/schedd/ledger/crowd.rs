@@ -1,4 +1,5 @@
-//! How many jobs there are, where limits ask; and which of them wait to be passed on by a routing queue.
+//! How many jobs there are, where limits ask; and which of them wait to be passed on by a routing
+//! queue.
 
 use super::Ledger;
 use crate::model::census::uses::Counted;
@@ -36,13 +37,19 @@ impl Routed {
 
 impl Ledger {
     /// Whether limits leave room for a job in the queue it names; what is to be said besides.
-    pub fn room_for(&self, comer: Comer, owner: &Owner, spec: &Spec) -> Result<Vec<String>, Refusal> {
+    pub fn room_for(
+        &self,
+        comer: Comer,
+        owner: &Owner,
+        spec: &Spec,
+    ) -> Result<Vec<String>, Refusal> {
         if self.census.is_idle() {
             return Ok(Vec::new());
         }
         let who = Credentials::new(owner, spec);
         let subject = subject(&self.setup.policy, &who, self.census.heeds_groups());
-        self.census.admit(comer, spec, &subject, &self.setup.resources)
+        self.census
+            .admit(comer, spec, &subject, &self.setup.resources)
     }
 
     /// What of the limits on what is queued is used.
@@ -54,12 +61,15 @@ impl Ledger {
     pub(super) fn count(&mut self, id: JobId) {
         let heeds_groups = self.census.heeds_groups();
         match self.jobs.get(&id) {
-            Some(job) => self.census.count(job, |who| subject(&self.setup.policy, who, heeds_groups)),
+            Some(job) => self
+                .census
+                .count(job, |who| subject(&self.setup.policy, who, heeds_groups)),
             None => self.census.forget(id),
         }
     }
 
-    /// Takes note of whether a job waits to be passed on: what changes about it may be what it waited for.
+    /// Takes note of whether a job waits to be passed on: what changes about it may be what it
+    /// waited for.
     pub(super) fn note_routed(&mut self, id: JobId) {
         let is_routed = self.jobs.get(&id).is_some_and(|job| self.is_routed(job));
         if is_routed || self.routed.next.contains_key(&id) {
@@ -67,18 +77,25 @@ impl Ledger {
         }
     }
 
-    /// Whether something may become of a job by routing: that it is passed on, or has waited for that too long.
+    /// Whether something may become of a job by routing: that it is passed on, or has waited for
+    /// that too long.
     fn is_routed(&self, job: &Job) -> bool {
         // Elements go where their array goes.
-        let queue = self.setup.queue(&job.spec.queue).filter(|_| job.id.index().is_none());
+        let queue = self
+            .setup
+            .queue(&job.spec.queue)
+            .filter(|_| job.id.index().is_none());
         queue.is_some_and(|queue| queue.routes(job.life.state))
     }
 
-    /// Counts all jobs anew, and forgets what was found out of requests: limits, queues or the policy are others
-    /// than before.
+    /// Counts all jobs anew, and forgets what was found out of requests: limits, queues or the
+    /// policy are others than before.
     pub fn count_anew(&mut self) {
         self.possible = Possible::default();
-        self.census = Census::new(&self.setup.policy.limits, self.setup.policy.default_walltime);
+        self.census = Census::new(
+            &self.setup.policy.limits,
+            self.setup.policy.default_walltime,
+        );
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in ids {
             self.count(id);
@@ -88,7 +105,11 @@ impl Ledger {
 
     /// The jobs in routing queues whose turn it is to be tried.
     pub fn routed_due(&self) -> Vec<JobId> {
-        let due = self.routed.in_order.iter().take_while(|(next, _)| *next <= self.now);
+        let due = self
+            .routed
+            .in_order
+            .iter()
+            .take_while(|(next, _)| *next <= self.now);
         due.take(AT_ONCE).map(|(_, id)| *id).collect()
     }
 

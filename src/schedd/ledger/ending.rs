@@ -11,18 +11,29 @@ use std::sync::Arc;
 impl Ledger {
     /// The rows this tick must write, in order.
     pub fn changes(&mut self) -> Vec<Row> {
-        let steps = self.steps.iter().map(|&(since, ahead)| Row::ClockStep(since, ahead));
-        let mut changes: Vec<Row> = steps.chain(std::mem::take(&mut self.tick.changes)).collect();
+        let steps = self
+            .steps
+            .iter()
+            .map(|&(since, ahead)| Row::ClockStep(since, ahead));
+        let mut changes: Vec<Row> = steps
+            .chain(std::mem::take(&mut self.tick.changes))
+            .collect();
         if self.tick.next.is_some() {
             changes.push(Row::Meta("next", self.next.to_string()));
         }
         for (id, touched) in &self.tick.jobs {
-            let Some(job) = self.jobs.get_mut(id) else { continue };
+            let Some(job) = self.jobs.get_mut(id) else {
+                continue;
+            };
             if let Some(rewrite) = arrays::unwritten(job) {
                 changes.push(Row::Elements(*id, rewrite));
             }
             let kin = is_candidate(job).then(|| kin(job));
-            changes.push(if touched.whole { Row::Job(job.clone(), kin) } else { Row::Life(job.clone(), kin) });
+            changes.push(if touched.whole {
+                Row::Job(job.clone(), kin)
+            } else {
+                Row::Life(job.clone(), kin)
+            });
         }
         changes.extend(self.unwritten_reservations());
         changes.extend(self.tick.purge.take().map(Row::Purge));
@@ -37,7 +48,11 @@ impl Ledger {
         self.settle_reservations();
         self.letters.append(&mut tick.letters);
         self.notices.append(&mut tick.notices);
-        let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
+        let touched: Vec<Arc<Job>> = tick
+            .jobs
+            .keys()
+            .filter_map(|id| self.jobs.get(id).cloned())
+            .collect();
         self.settle_charges(tick.charges, &touched);
         self.settle_setup(tick.setup);
         self.settle_outside();

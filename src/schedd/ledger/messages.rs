@@ -1,4 +1,5 @@
-//! What people and programs are told of what has happened: gathered as it happens, handed out once it is on disk.
+//! What people and programs are told of what has happened: gathered as it happens, handed out once
+//! it is on disk.
 
 use super::Ledger;
 use crate::model::event::Event;
@@ -16,10 +17,20 @@ impl Ledger {
 
     /// What programs are told of a job; `was`: how it stood before.
     pub(super) fn note_turn(&mut self, id: JobId, was: State, event: Option<&Event>) {
-        let Some(job) = self.jobs.get(&id).cloned() else { return };
-        let facts = || self.tick.facts.clone().unwrap_or_else(|| Arc::new(self.facts_now()));
+        let Some(job) = self.jobs.get(&id).cloned() else {
+            return;
+        };
+        let facts = || {
+            self.tick
+                .facts
+                .clone()
+                .unwrap_or_else(|| Arc::new(self.facts_now()))
+        };
         let notices = notices::notices(&self.setup, facts, was, &job, event);
-        self.tick.facts = notices.last().and_then(Notice::facts).or(self.tick.facts.take());
+        self.tick.facts = notices
+            .last()
+            .and_then(Notice::facts)
+            .or(self.tick.facts.take());
         self.tick.notices.extend(notices);
     }
 

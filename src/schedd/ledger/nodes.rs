@@ -7,10 +7,12 @@ use crate::model::trigger::Trigger;
 use crate::spool::commit::Change as Row;
 use std::collections::BTreeMap;
 
-/// Notes with the attempt of a job that was just started which state directory it belongs to: the order to start it
-/// goes to the noded with that one alone.
+/// Notes with the attempt of a job that was just started which state directory it belongs to: the
+/// order to start it goes to the noded with that one alone.
 pub(super) fn bind(job: &mut Job, nodes: &BTreeMap<String, Node>) {
-    let Some(run) = job.life.run.as_mut() else { return };
+    let Some(run) = job.life.run.as_mut() else {
+        return;
+    };
     let node = run.shares.first().and_then(|share| nodes.get(&share.node));
     run.directory = node.and_then(|node| node.directory.clone());
 }
@@ -35,7 +37,10 @@ impl Ledger {
         let name = node.facts.name.clone();
         let before = self.nodes.get(&name).cloned();
         // When it was last used, or what is said of it, is nothing to a cycle.
-        if before.as_ref().is_none_or(|before| seen(before) != seen(&node)) {
+        if before
+            .as_ref()
+            .is_none_or(|before| seen(before) != seen(&node))
+        {
             self.cluster.make(seen(&node));
             self.want_cycle(Trigger::Node(name.clone()));
         }
@@ -46,19 +51,26 @@ impl Ledger {
 
     /// A node of which nothing is to be known any more, until its noded presents it anew.
     pub fn forget_node(&mut self, name: &str) {
-        let Some(before) = self.nodes.remove(name) else { return };
-        self.tick.nodes.entry(name.to_string()).or_insert(Some(before));
+        let Some(before) = self.nodes.remove(name) else {
+            return;
+        };
+        self.tick
+            .nodes
+            .entry(name.to_string())
+            .or_insert(Some(before));
         self.forget_told(name);
         self.unsee(name);
         self.tick.changes.push(Row::NodeGone(name.to_string()));
         self.want_cycle(Trigger::Node(name.to_string()));
     }
 
-    /// Takes in what a node measures of itself. Where the policy uses it, a cycle follows, and it is written, so
-    /// that `pbsnodes` shows what the reasons of waiting jobs name. Elsewhere it is written with the next uses of
-    /// nodes. A cycle uses what was last taken in (X21).
+    /// Takes in what a node measures of itself. Where the policy uses it, a cycle follows, and it
+    /// is written, so that `pbsnodes` shows what the reasons of waiting jobs name. Elsewhere it is
+    /// written with the next uses of nodes. A cycle uses what was last taken in (X21).
     pub fn measure(&mut self, name: &str, facts: NodeFacts) {
-        let Some(node) = self.nodes.get_mut(name) else { return };
+        let Some(node) = self.nodes.get_mut(name) else {
+            return;
+        };
         node.facts = facts;
         self.cluster.make(seen(node));
         if self.setup.policy.placement.heeds_measures() {
@@ -73,7 +85,9 @@ impl Ledger {
     pub fn write_uses(&mut self) {
         let measured = std::mem::take(&mut self.measured);
         let nodes = measured.iter().filter_map(|name| self.nodes.get(name));
-        self.tick.changes.extend(nodes.map(|node| Row::Node(Box::new(node.clone()))));
+        self.tick
+            .changes
+            .extend(nodes.map(|node| Row::Node(Box::new(node.clone()))));
         for name in self.uses.nodes() {
             match self.nodes.get(&name).cloned() {
                 Some(node) => self.set_node(node),

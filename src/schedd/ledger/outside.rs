@@ -1,5 +1,5 @@
-//! What of the whole system's resources is told from outside (Q21): by their commands, and by operators.
-//! What was told holds, over restarts too, until something else is.
+//! What of the whole system's resources is told from outside (Q21): by their commands, and by
+//! operators. What was told holds, over restarts too, until something else is.
 
 use super::Ledger;
 use crate::model::pool::{Pool, Telling};
@@ -19,7 +19,10 @@ pub(super) struct Outside {
 
 impl Outside {
     pub fn new(told: BTreeMap<String, Telling>) -> Outside {
-        Outside { told, before: BTreeMap::new() }
+        Outside {
+            told,
+            before: BTreeMap::new(),
+        }
     }
 
     /// A resource with what was told of it.
@@ -34,8 +37,8 @@ impl Ledger {
         self.outside.told.get(resource)
     }
 
-    /// Takes note of what is told of a resource; None for that nothing told before counts. That the same is
-    /// told once more is worth no write and no cycle.
+    /// Takes note of what is told of a resource; None for that nothing told before counts. That the
+    /// same is told once more is worth no write and no cycle.
     pub fn tell(&mut self, resource: &str, telling: Option<Telling>) {
         let known = self.outside.told.get_mut(resource);
         match (known, &telling) {
@@ -49,14 +52,20 @@ impl Ledger {
         let free = |ledger: &Ledger| ledger.cluster.pool_free(resource);
         let before = free(self);
         self.hear_of(resource, telling.clone());
-        self.tick.changes.push(Row::Telling(resource.to_string(), telling));
+        self.tick
+            .changes
+            .push(Row::Telling(resource.to_string(), telling));
         let is_more = free(self) > before;
         let what = resource.to_string();
-        self.want_cycle(if is_more { Trigger::ResourceFree(what) } else { Trigger::Resource(what) });
+        self.want_cycle(if is_more {
+            Trigger::ResourceFree(what)
+        } else {
+            Trigger::Resource(what)
+        });
     }
 
-    /// What a command has said counts no more where there is none, and nothing counts of what is no such
-    /// resource any more.
+    /// What a command has said counts no more where there is none, and nothing counts of what is no
+    /// such resource any more.
     pub fn forget_unasked(&mut self) {
         let config = &self.setup.config;
         let is_pool = |name: &String| config.pools.iter().any(|(pool, _)| pool == name);
@@ -64,7 +73,13 @@ impl Ledger {
         let is_stale = |(name, telling): &(&String, &Telling)| {
             !is_pool(name) || (telling.by == Telling::BY_COMMAND && !has_meter(name))
         };
-        let stale: Vec<String> = self.outside.told.iter().filter(is_stale).map(|(name, _)| name.clone()).collect();
+        let stale: Vec<String> = self
+            .outside
+            .told
+            .iter()
+            .filter(is_stale)
+            .map(|(name, _)| name.clone())
+            .collect();
         stale.into_iter().for_each(|name| self.tell(&name, None));
     }
 
@@ -73,15 +88,24 @@ impl Ledger {
             Some(telling) => self.outside.told.insert(resource.to_string(), telling),
             None => self.outside.told.remove(resource),
         };
-        self.outside.before.entry(resource.to_string()).or_insert(before);
+        self.outside
+            .before
+            .entry(resource.to_string())
+            .or_insert(before);
         self.show_pool(resource);
     }
 
     /// Brings the scheduler's view of a resource in line with what is configured and told.
     fn show_pool(&mut self, resource: &str) {
-        let configured = self.setup.config.pools.iter().find(|(name, _)| name == resource);
+        let configured = self
+            .setup
+            .config
+            .pools
+            .iter()
+            .find(|(name, _)| name == resource);
         if let Some(pool) = configured.map(|(_, pool)| self.outside.pool(resource, pool)) {
-            self.cluster.make(Change::Pool(Cow::Borrowed(resource), Cow::Owned(pool)));
+            self.cluster
+                .make(Change::Pool(Cow::Borrowed(resource), Cow::Owned(pool)));
         }
     }
 

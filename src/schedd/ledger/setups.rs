@@ -1,5 +1,5 @@
-//! A configuration that becomes another while jobs wait and run: what of it the scheduler sees changes with
-//! it, and is as before if the tick cannot be written.
+//! A configuration that becomes another while jobs wait and run: what of it the scheduler sees
+//! changes with it, and is as before if the tick cannot be written.
 
 use super::{Ledger, furnish};
 use crate::model::job::{Job, JobId, Owner};
@@ -22,7 +22,8 @@ use std::sync::Arc;
 pub(super) type Told = BTreeMap<String, NodeFacts>;
 
 impl Ledger {
-    /// From now on this holds. It is written with the tick; [`Ledger::take_setup`] tells when it is.
+    /// From now on this holds. It is written with the tick; [`Ledger::take_setup`] tells when it
+    /// is.
     pub fn reconfigure(&mut self, setup: Setup) -> serde_json::Result<()> {
         let facts = setup.facts_on_disk()?;
         let before = std::mem::replace(&mut self.setup, setup);
@@ -35,7 +36,9 @@ impl Ledger {
         let queues = self.queues();
         self.tick.changes.extend(facts);
         self.tick.changes.push(Row::Queues(queues));
-        self.tick.changes.push(Row::Amendments(self.setup.amendments.clone()));
+        self.tick
+            .changes
+            .push(Row::Amendments(self.setup.amendments.clone()));
         self.forget_unasked();
         self.tick.setup.get_or_insert_with(|| Box::new(before));
         self.want_cycle(Trigger::Config);
@@ -45,7 +48,8 @@ impl Ledger {
     /// Binds the name of a manager or an operator to the first account that uses it.
     pub fn bind_grantee(&mut self, owner: &Owner) {
         let server = &self.setup.config.server;
-        let is_named = grantees::people(server).any(|person| person.account() == Some(owner.user.as_str()));
+        let is_named =
+            grantees::people(server).any(|person| person.account() == Some(owner.user.as_str()));
         if !is_named || !self.setup.grantees.bind(&owner.user, owner.uid) {
             return;
         }
@@ -57,17 +61,34 @@ impl Ledger {
 
     /// A job that is not over, or a reservation, that asks for a resource: its id.
     pub fn asks_for(&self, resource: &str) -> Option<String> {
-        let is_asking = |job: &&Arc<Job>| job.life.state != State::Finished && names(&job.spec.request, resource);
+        let is_asking = |job: &&Arc<Job>| {
+            job.life.state != State::Finished && names(&job.spec.request, resource)
+        };
         let is_reserving = |made: &&Arc<Reservation>| names(&made.terms.request, resource);
-        let job = self.jobs().find(is_asking).map(|job| format!("job {}", job.id.full(&self.setup.name)));
-        job.or_else(|| self.reservations().find(is_reserving).map(|made| format!("reservation {}", made.id)))
+        let job = self
+            .jobs()
+            .find(is_asking)
+            .map(|job| format!("job {}", job.id.full(&self.setup.name)));
+        job.or_else(|| {
+            self.reservations()
+                .find(is_reserving)
+                .map(|made| format!("reservation {}", made.id))
+        })
     }
 
     /// Resources that there are not any more, each with a job that is not over and asks for it.
     pub fn asked_in_vain(&self) -> BTreeMap<&str, JobId> {
         let open = self.jobs().filter(|job| job.life.state != State::Finished);
-        let asked = open.flat_map(|job| job.spec.request.list.keys().map(|name| (name.as_str(), job.id)));
-        asked.filter(|(name, _)| self.setup.resources.get(name).is_none()).collect()
+        let asked = open.flat_map(|job| {
+            job.spec
+                .request
+                .list
+                .keys()
+                .map(|name| (name.as_str(), job.id))
+        });
+        asked
+            .filter(|(name, _)| self.setup.resources.get(name).is_none())
+            .collect()
     }
 
     /// How it was configured before ticks that are on disk changed that; asked once.
@@ -109,15 +130,24 @@ impl Ledger {
             self.cluster.follow(&self.setup.policy);
         }
         self.follow_queues(before);
-        for (name, pool) in self.setup.config.pools.iter().filter(|pool| !before.config.pools.contains(pool)) {
+        for (name, pool) in self
+            .setup
+            .config
+            .pools
+            .iter()
+            .filter(|pool| !before.config.pools.contains(pool))
+        {
             let pool = self.outside.pool(name, pool);
-            self.cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Owned(pool)));
+            self.cluster
+                .make(Change::Pool(Cow::Borrowed(name), Cow::Owned(pool)));
         }
         if before.listed() != self.setup.listed() {
             self.cluster.make(Change::Order(self.setup.listed()));
         }
         let (old, new) = (&before.policy, &self.setup.policy);
-        if (old.placement.access, old.default_walltime) != (new.placement.access, new.default_walltime) {
+        if (old.placement.access, old.default_walltime)
+            != (new.placement.access, new.default_walltime)
+        {
             let holders: Vec<JobId> = self.holders().map(|job| job.id).collect();
             holders.into_iter().for_each(|job| self.view(job));
         }
@@ -125,18 +155,31 @@ impl Ledger {
 
     fn follow_queues(&mut self, before: &Setup) {
         let queues = self.setup.queues.clone();
-        for gone in before.queues.iter().filter(|queue| !queues.iter().any(|other| other.name == queue.name)) {
-            self.cluster.make(Change::NoQueue(Cow::Borrowed(&gone.name)));
+        for gone in before
+            .queues
+            .iter()
+            .filter(|queue| !queues.iter().any(|other| other.name == queue.name))
+        {
+            self.cluster
+                .make(Change::NoQueue(Cow::Borrowed(&gone.name)));
         }
         let is_new = |queue: &&Queue| !before.queues.contains(queue);
-        queues.iter().filter(is_new).for_each(|queue| self.cluster.make(Change::Queue(Cow::Borrowed(queue))));
+        queues
+            .iter()
+            .filter(is_new)
+            .for_each(|queue| self.cluster.make(Change::Queue(Cow::Borrowed(queue))));
     }
 
     /// Amounts are counted by resource: with other resources the view is made as at the start.
     fn view_anew(&mut self) {
         let usage = self.cluster.usage().clone();
         self.cluster.begin_anew(&self.setup);
-        furnish(&mut self.cluster, &self.setup, &self.outside, self.nodes.values());
+        furnish(
+            &mut self.cluster,
+            &self.setup,
+            &self.outside,
+            self.nodes.values(),
+        );
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         ids.into_iter().for_each(|id| self.reschedule(id));
         self.view_stale();
@@ -147,7 +190,9 @@ impl Ledger {
     fn lay_over_nodes(&mut self) {
         let told: Vec<NodeFacts> = self.told.values().cloned().collect();
         for facts in told {
-            let Some(node) = self.nodes.get(&facts.name).filter(|node| node.up).cloned() else { continue };
+            let Some(node) = self.nodes.get(&facts.name).filter(|node| node.up).cloned() else {
+                continue;
+            };
             let facts = reports::with_overrides(self, &facts);
             if facts != node.facts {
                 self.set_node(Node { facts, ..node });
@@ -157,6 +202,10 @@ impl Ledger {
 }
 
 fn names(request: &Request, resource: &str) -> bool {
-    let in_chunks = request.select.chunks.iter().any(|chunk| chunk.get(resource).is_some());
+    let in_chunks = request
+        .select
+        .chunks
+        .iter()
+        .any(|chunk| chunk.get(resource).is_some());
     in_chunks || request.list.contains_key(resource)
 }

@@ -1,5 +1,5 @@
-//! Reservations in the ledger: what the tick changes of them, their queues, and the windows that the
-//! scheduler sees.
+//! Reservations in the ledger: what the tick changes of them, their queues, and the windows that
+//! the scheduler sees.
 
 use super::Ledger;
 use crate::model::job::{Job, JobId};
@@ -32,7 +32,9 @@ impl Ledger {
     pub fn load_reservations(&mut self, reservations: Vec<Reservation>) {
         for reservation in reservations {
             let id = reservation.id.clone();
-            self.reservations.all.insert(id.clone(), Arc::new(reservation));
+            self.reservations
+                .all
+                .insert(id.clone(), Arc::new(reservation));
             self.show_windows(&id);
         }
         // Jobs were seen before there was a window for them to be in.
@@ -47,7 +49,8 @@ impl Ledger {
 
     /// The reservation whose queue has this name.
     pub fn reservation_queue(&self, name: &str) -> Option<&Arc<Reservation>> {
-        self.reservation(name).filter(|reservation| reservation.has_queue())
+        self.reservation(name)
+            .filter(|reservation| reservation.has_queue())
     }
 
     /// All reservations, by id.
@@ -59,11 +62,14 @@ impl Ledger {
     pub fn add_reservation(&mut self, reservation: Reservation) {
         let id = reservation.id.clone();
         self.reservations.before.entry(id.clone()).or_insert(None);
-        self.reservations.all.insert(id.clone(), Arc::new(reservation));
+        self.reservations
+            .all
+            .insert(id.clone(), Arc::new(reservation));
         self.show_windows(&id);
     }
 
-    /// Takes note of what happened to a reservation; of one that is not known, for the record alone.
+    /// Takes note of what happened to a reservation; of one that is not known, for the record
+    /// alone.
     pub fn happen_to_reservation(&mut self, id: &str, fact: Happened) {
         tracing::info!("reservation {id}: {fact:?}");
         let now = self.now;
@@ -73,8 +79,13 @@ impl Ledger {
 
     /// Changes a reservation in another way.
     pub fn change_reservation(&mut self, id: &str, change: impl FnOnce(&mut Reservation)) {
-        let Some(reservation) = self.reservations.all.get_mut(id) else { return };
-        self.reservations.before.entry(id.to_string()).or_insert_with(|| Some(reservation.clone()));
+        let Some(reservation) = self.reservations.all.get_mut(id) else {
+            return;
+        };
+        self.reservations
+            .before
+            .entry(id.to_string())
+            .or_insert_with(|| Some(reservation.clone()));
         change(Arc::make_mut(reservation));
         self.show_windows(id);
     }
@@ -82,22 +93,27 @@ impl Ledger {
     /// Nothing is left of a reservation.
     pub fn drop_reservation(&mut self, id: &str) {
         if let Some(reservation) = self.reservations.all.remove(id) {
-            self.reservations.before.entry(id.to_string()).or_insert(Some(reservation));
+            self.reservations
+                .before
+                .entry(id.to_string())
+                .or_insert(Some(reservation));
             self.show_windows(id);
         }
     }
 
     /// A queue, be it that of a reservation.
     pub fn queue(&self, name: &str) -> Option<Queue> {
-        self.setup
-            .queue(name)
-            .cloned()
-            .or_else(|| self.reservation_queue(name).and_then(|reservation| reservation.queue()))
+        self.setup.queue(name).cloned().or_else(|| {
+            self.reservation_queue(name)
+                .and_then(|reservation| reservation.queue())
+        })
     }
 
     /// When a reservation begins or ends next, or something else of the calendar comes.
     pub fn next_turn(&self) -> Option<Time> {
-        let turns = self.reservations().filter_map(|reservation| reservation.next_turn());
+        let turns = self
+            .reservations()
+            .filter_map(|reservation| reservation.next_turn());
         let turn = turns.min().map(|wall| self.clock.table().time(wall));
         turn.into_iter().chain(site::next(self)).min()
     }
@@ -118,13 +134,17 @@ impl Ledger {
 
     /// The jobs in a queue that are not over, or hold something still; of an array, itself alone.
     pub fn jobs_in(&self, queue: &str) -> Vec<JobId> {
-        self.jobs().filter(|job| job.spec.queue == queue && job.id.index().is_none()).map(|job| job.id).collect()
+        self.jobs()
+            .filter(|job| job.spec.queue == queue && job.id.index().is_none())
+            .map(|job| job.id)
+            .collect()
     }
 
-    /// The reservation a running job is inside: the one it asked for, else one that admits it to a node
-    /// it has.
+    /// The reservation a running job is inside: the one it asked for, else one that admits it to a
+    /// node it has.
     pub(super) fn reservation_of(&self, job: &Job) -> Option<String> {
-        self.cluster.reservation_of(job, self.setup.policy.default_walltime, self.now)
+        self.cluster
+            .reservation_of(job, self.setup.policy.default_walltime, self.now)
     }
 
     /// Whether it is time to look again for nodes in place of those that are lost; asked once.
@@ -138,7 +158,9 @@ impl Ledger {
 
     /// The times of a reservation have changed: what runs in it goes with it at another moment.
     pub fn show_insiders(&mut self, id: &str) {
-        let insiders = self.holders().filter(|job| job.spec.reservation.as_deref() == Some(id));
+        let insiders = self
+            .holders()
+            .filter(|job| job.spec.reservation.as_deref() == Some(id));
         let insiders: Vec<JobId> = insiders.map(|job| job.id).collect();
         insiders.into_iter().for_each(|job| self.view(job));
     }
@@ -180,7 +202,9 @@ impl Ledger {
         let windows = reservation.windows(self.clock.table());
         let told = windows.iter().map(|window| window.id.clone()).collect();
         self.reservations.told.insert(id.to_string(), told);
-        windows.into_iter().for_each(|window| self.cluster.make(Change::Window(Cow::Owned(window))));
+        windows
+            .into_iter()
+            .for_each(|window| self.cluster.make(Change::Window(Cow::Owned(window))));
     }
 
     /// What of the reservations this tick must write.
@@ -198,8 +222,15 @@ impl Ledger {
 
     /// All queues, those of reservations too.
     pub fn queues(&self) -> Vec<Queue> {
-        let of_reservations = self.reservations().filter_map(|reservation| reservation.queue());
-        self.setup.queues.iter().cloned().chain(of_reservations).collect()
+        let of_reservations = self
+            .reservations()
+            .filter_map(|reservation| reservation.queue());
+        self.setup
+            .queues
+            .iter()
+            .cloned()
+            .chain(of_reservations)
+            .collect()
     }
 
     /// The tick is on disk.

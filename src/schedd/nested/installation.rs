@@ -1,4 +1,5 @@
-//! The installation of a nested instance: a folder of the job's own, with what it may offer and its configuration.
+//! The installation of a nested instance: a folder of the job's own, with what it may offer and its
+//! configuration.
 
 use super::Wishes;
 use crate::model::config::Config;
@@ -22,9 +23,13 @@ pub fn settle(wishes: &Wishes) -> Result<Home> {
     let remedy = "schedd --nested serves within a job of Lanai: submit it, as in \
                   `qsub -l select=1:ncpus=8 -- schedd --nested`";
     let grant = env::text(grant::VARIABLE).context(remedy)?;
-    let granted = Grant::parse(&grant).map_err(|why| anyhow!(why)).context(grant::VARIABLE)?;
+    let granted = Grant::parse(&grant)
+        .map_err(|why| anyhow!(why))
+        .context(grant::VARIABLE)?;
     if granted.ncpus == 0 {
-        bail!("this job was given no processors, so none can be offered: ask for some with -l select=1:ncpus=N");
+        bail!(
+            "this job was given no processors, so none can be offered: ask for some with -l select=1:ncpus=N"
+        );
     }
     let folder = own_folder()?.join("lanai");
     let job = env::text("PBS_JOBID").context("PBS_JOBID is not set")?;
@@ -32,7 +37,10 @@ pub fn settle(wishes: &Wishes) -> Result<Home> {
     env::set("LANAI_HOME", &folder);
     let home = Home::find()?;
     if lock::is_held(&home) {
-        bail!("this job has a schedd already: export LANAI_HOME={}", quoted(&folder));
+        bail!(
+            "this job has a schedd already: export LANAI_HOME={}",
+            quoted(&folder)
+        );
     }
     if folder.symlink_metadata().is_ok() {
         must_be_ours(&folder)?;
@@ -43,12 +51,17 @@ pub fn settle(wishes: &Wishes) -> Result<Home> {
     Ok(home)
 }
 
-/// `TMPDIR`, by the name that no link can lead elsewhere later. In a folder that others may write to, as /tmp is,
-/// one of them may have put anything in the place of ours beforehand.
+/// `TMPDIR`, by the name that no link can lead elsewhere later. In a folder that others may write
+/// to, as /tmp is, one of them may have put anything in the place of ours beforehand.
 fn own_folder() -> Result<PathBuf> {
-    let folder = env::var("TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let folder = folder.with_context(|| format!("TMPDIR names no folder to live in: {OWN_TMPDIR}"))?;
-    let folder = folder.canonicalize().with_context(|| format!("TMPDIR is {}", folder.display()))?;
+    let folder = env::var("TMPDIR")
+        .map(PathBuf::from)
+        .filter(|folder| folder.is_absolute());
+    let folder =
+        folder.with_context(|| format!("TMPDIR names no folder to live in: {OWN_TMPDIR}"))?;
+    let folder = folder
+        .canonicalize()
+        .with_context(|| format!("TMPDIR is {}", folder.display()))?;
     must_be_ours(&folder).context("TMPDIR")?;
     Ok(folder)
 }
@@ -56,24 +69,37 @@ fn own_folder() -> Result<PathBuf> {
 /// Refuses a folder that somebody else owns or may write to, and what is no folder.
 fn must_be_ours(folder: &Path) -> Result<()> {
     let is_ours = filesystem::is_ones_own(folder).with_context(|| folder.display().to_string())?;
-    is_ours.then_some(()).with_context(|| format!("{} is not yours alone: {OWN_TMPDIR}", folder.display()))
+    is_ours
+        .then_some(())
+        .with_context(|| format!("{} is not yours alone: {OWN_TMPDIR}", folder.display()))
 }
 
 /// Its `lanai.toml`: the one it was given, else what holds by default.
 fn configuration(wishes: &Wishes, job: &str) -> Result<String> {
     let text = match (wishes.config, wishes.preset) {
-        (Some(file), _) => std::fs::read_to_string(file).with_context(|| file.display().to_string())?,
+        (Some(file), _) => {
+            std::fs::read_to_string(file).with_context(|| file.display().to_string())?
+        }
         (None, Some(preset)) => format!("preset = \"{preset}\"\n"),
         (None, None) => FIRST_COME_FIRST_SERVED.to_string(),
     };
     // So that what is wrong with it is told with its own name and line.
-    let place = || wishes.config.map_or_else(String::new, |file| file.display().to_string());
+    let place = || {
+        wishes
+            .config
+            .map_or_else(String::new, |file| file.display().to_string())
+    };
     let config = Config::parse(&text).with_context(place)?;
     if config.nodes.iter().any(|node| node.socket.is_some()) {
-        bail!("{}: a [[node]] with a socket is not the job's to offer: remove it", place());
+        bail!(
+            "{}: a [[node]] with a socket is not the job's to offer: remove it",
+            place()
+        );
     }
     let mut table: toml::Table = text.parse().with_context(place)?;
-    let server = table.entry("server").or_insert_with(|| toml::Table::new().into());
+    let server = table
+        .entry("server")
+        .or_insert_with(|| toml::Table::new().into());
     if let Some(server) = server.as_table_mut() {
         server.entry("name").or_insert_with(|| name(job).into());
         server.entry("idle").or_insert_with(|| IDLE.into());
@@ -105,16 +131,37 @@ mod tests {
 
     #[test]
     fn it_serves_in_order_unless_it_is_told_otherwise() {
-        let wishes = |preset, config| Wishes { preset, config, queue: None, command: &[] };
+        let wishes = |preset, config| Wishes {
+            preset,
+            config,
+            queue: None,
+            command: &[],
+        };
         let plain = config(&wishes(None, None));
-        assert_eq!((plain.precedence.order, plain.backfill.policy), (Order::Fcfs, Filling::None));
-        assert_eq!((plain.server.name.as_deref(), plain.server.idle), (Some("job12-3.head"), Span::seconds(60)));
-        assert_ne!(config(&wishes(Some("flux"), None)).precedence.order, Order::Fcfs);
+        assert_eq!(
+            (plain.precedence.order, plain.backfill.policy),
+            (Order::Fcfs, Filling::None)
+        );
+        assert_eq!(
+            (plain.server.name.as_deref(), plain.server.idle),
+            (Some("job12-3.head"), Span::seconds(60))
+        );
+        assert_ne!(
+            config(&wishes(Some("flux"), None)).precedence.order,
+            Order::Fcfs
+        );
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("own.toml");
-        std::fs::write(&file, "[server]\nidle = \"5m\"\nshared = true\n[cycle]\npoll_interval = \"7s\"\n").unwrap();
+        std::fs::write(
+            &file,
+            "[server]\nidle = \"5m\"\nshared = true\n[cycle]\npoll_interval = \"7s\"\n",
+        )
+        .unwrap();
         let own = config(&wishes(None, Some(&file)));
-        assert_eq!((own.server.idle, own.cycle.poll_interval), (Span::seconds(300), Span::seconds(7)));
+        assert_eq!(
+            (own.server.idle, own.cycle.poll_interval),
+            (Span::seconds(300), Span::seconds(7))
+        );
         assert!(!own.server.shared && own.server.name.is_some());
     }
 
@@ -126,14 +173,28 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             format!(
                 "{:#}",
-                configuration(&Wishes { preset: None, config: Some(&file), queue: None, command: &[] }, "1.h")
-                    .unwrap_err()
+                configuration(
+                    &Wishes {
+                        preset: None,
+                        config: Some(&file),
+                        queue: None,
+                        command: &[]
+                    },
+                    "1.h"
+                )
+                .unwrap_err()
             )
         };
         let foreign = refused("[[node]]\nname = \"n2\"\nsocket = \"/run/n2.sock\"\n");
-        assert!(foreign.contains("own.toml") && foreign.contains("socket"), "{foreign}");
+        assert!(
+            foreign.contains("own.toml") && foreign.contains("socket"),
+            "{foreign}"
+        );
         let mistake = refused("[order]\nby = \"fcsf\"\n");
-        assert!(mistake.contains("own.toml") && mistake.contains("line 2"), "{mistake}");
+        assert!(
+            mistake.contains("own.toml") && mistake.contains("line 2"),
+            "{mistake}"
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Takes jobs of the parent's queue into a nested instance: a held copy first, then the claim, then the release.
+//! Takes jobs of the parent's queue into a nested instance: a held copy first, then the claim, then
+//! the release.
 //!
-//! It is a thread of its own, so that neither schedd waits for the other. A daemon that was killed is asked again once
-//! it is back. Each request can be repeated. The parent is never started from here: its user may have stopped it.
+//! It is a thread of its own, so that neither schedd waits for the other. A daemon that was killed
+//! is asked again once it is back. Each request can be repeated. The parent is never started from
+//! here: its user may have stopped it.
 
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
@@ -13,7 +15,9 @@ use crate::spool::query::Viewer;
 use crate::sys::home::Home;
 use crate::sys::{clock, fault, process};
 use crate::wire::client::{Client, ClientError, More};
-use crate::wire::message::{Adoption, Answer, Claim, Detail, Filter, Offered, Question, Reply, Request};
+use crate::wire::message::{
+    Adoption, Answer, Claim, Detail, Filter, Offered, Question, Reply, Request,
+};
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,9 +63,21 @@ impl Taker {
     pub fn start(parent: Home, child: Home, queue: &str) -> Result<Taker> {
         let end = Arc::new(Ends::default());
         let (queue, put_off) = (queue.to_string(), BTreeMap::new());
-        let mut taking = Taking { parent, child, queue, put_off, complaint: None, end: end.clone() };
-        let thread = thread::Builder::new().name("taker".into()).spawn(move || taking.run())?;
-        Ok(Taker { end, thread: Some(thread) })
+        let mut taking = Taking {
+            parent,
+            child,
+            queue,
+            put_off,
+            complaint: None,
+            end: end.clone(),
+        };
+        let thread = thread::Builder::new()
+            .name("taker".into())
+            .spawn(move || taking.run())?;
+        Ok(Taker {
+            end,
+            thread: Some(thread),
+        })
     }
 
     /// Takes no more jobs. Waits for the job that is being moved.
@@ -78,7 +94,9 @@ impl Drop for Taker {
     fn drop(&mut self) {
         self.end.leave.store(true, Ordering::Relaxed);
         self.end.give_up.store(true, Ordering::Relaxed);
-        self.thread.iter().for_each(|thread| thread.thread().unpark());
+        self.thread
+            .iter()
+            .for_each(|thread| thread.thread().unpark());
     }
 }
 
@@ -86,7 +104,8 @@ struct Taking {
     parent: Home,
     child: Home,
     queue: String,
-    /// Jobs that are not taken before this moment: the nested instance cannot run them, or the parent kept them.
+    /// Jobs that are not taken before this moment: the nested instance cannot run them, or the
+    /// parent kept them.
     put_off: BTreeMap<JobId, Span>,
     /// What was printed last, so that it is printed once until jobs can be taken again.
     complaint: Option<String>,
@@ -111,7 +130,10 @@ impl Taking {
 
     fn complain(&mut self, why: &str) {
         if self.complaint.as_deref() != Some(why) && !self.is_leaving() {
-            eprintln!("schedd: no jobs can be taken from queue {} now: {why}", self.queue);
+            eprintln!(
+                "schedd: no jobs can be taken from queue {} now: {why}",
+                self.queue
+            );
             self.complaint = Some(why.to_string());
         }
     }
@@ -124,15 +146,19 @@ impl Taking {
         self.end.give_up.load(Ordering::Relaxed)
     }
 
-    /// Takes the first job that can be had, if no job waits in the nested instance. Returns whether another job may be
-    /// had at once.
+    /// Takes the first job that can be had, if no job waits in the nested instance. Returns whether
+    /// another job may be had at once.
     fn take_next(&mut self) -> Result<bool> {
         if !self.has_room()? || self.is_leaving() {
             return Ok(false);
         }
         let now = clock::monotonic();
         self.put_off.retain(|_, until| *until > now);
-        let (server, found) = offer(&self.parent, &self.queue, self.put_off.keys().copied().collect())?;
+        let (server, found) = offer(
+            &self.parent,
+            &self.queue,
+            self.put_off.keys().copied().collect(),
+        )?;
         match found {
             Ok(Some(offered)) => self.take(&server, offered),
             Ok(None) => Ok(false),
@@ -140,41 +166,67 @@ impl Taking {
         }
     }
 
-    /// Whether no job waits in the nested instance. The answer comes from the spool, so it neither starts the nested
-    /// schedd nor keeps it from leaving when it is idle.
+    /// Whether no job waits in the nested instance. The answer comes from the spool, so it neither
+    /// starts the nested schedd nor keeps it from leaving when it is idle.
     fn has_room(&self) -> Result<bool> {
-        let Some(mut reader) = Reader::open(&spool::file(&self.child))? else { return Ok(false) };
-        let queued = Filter { states: vec![State::Queued], ..Filter::default() };
+        let Some(mut reader) = Reader::open(&spool::file(&self.child))? else {
+            return Ok(false);
+        };
+        let queued = Filter {
+            states: vec![State::Queued],
+            ..Filter::default()
+        };
         let mut has_room = true;
-        reader.answer(&Question::Jobs(queued, Detail::Row), Viewer::own(), &mut |part| {
-            has_room &= !matches!(part, Answer::Rows(rows) if !rows.is_empty());
-            Ok(())
-        })?;
+        reader.answer(
+            &Question::Jobs(queued, Detail::Row),
+            Viewer::own(),
+            &mut |part| {
+                has_room &= !matches!(part, Answer::Rows(rows) if !rows.is_empty());
+                Ok(())
+            },
+        )?;
         Ok(has_room)
     }
 
     /// Moves a job, or puts it off. Returns whether another job may be had at once.
     fn take(&mut self, server: &str, offered: Offered) -> Result<bool> {
         let (job, revision) = (offered.job, offered.revision);
-        let adoption = Adoption { token: process::random()?, offered };
+        let adoption = Adoption {
+            token: process::random()?,
+            offered,
+        };
         let to = match self.insist(Side::Child, &Request::Adopt(Box::new(adoption)))? {
             Reply::Accepted { id, .. } => id,
             Reply::Refused(refusal) => {
-                eprintln!("schedd: job {} of queue {} cannot run here: {refusal}", job.number, self.queue);
+                eprintln!(
+                    "schedd: job {} of queue {} cannot run here: {refusal}",
+                    job.number, self.queue
+                );
                 self.put_off.insert(job, Span(i64::MAX));
                 return Ok(true);
             }
             other => bail!("schedd: an unexpected answer: {other:?}"),
         };
         let copy: JobId = to.split('.').next().unwrap_or_default().parse()?;
-        let claim = Request::Claim(Claim { job, revision, to, token: process::random()? });
-        let is_granted = !self.is_leaving() && matches!(self.insist(Side::Parent, &claim)?, Reply::Done);
+        let claim = Request::Claim(Claim {
+            job,
+            revision,
+            to,
+            token: process::random()?,
+        });
+        let is_granted =
+            !self.is_leaving() && matches!(self.insist(Side::Parent, &claim)?, Reply::Done);
         let request = match is_granted {
             true => Request::Release(copy, Holds::SYSTEM),
-            false => Request::GiveBack { copy, to: job.full(server) },
+            false => Request::GiveBack {
+                copy,
+                to: job.full(server),
+            },
         };
         match self.insist(Side::Child, &request)? {
-            Reply::Refused(refusal) if !refusal.is_of_past_job() => bail!("job {} within: {refusal}", copy.number),
+            Reply::Refused(refusal) if !refusal.is_of_past_job() => {
+                bail!("job {} within: {refusal}", copy.number)
+            }
             _ => {}
         }
         if !is_granted {
@@ -183,14 +235,16 @@ impl Taking {
         Ok(is_granted)
     }
 
-    /// Asks until there is an answer, because a claim may have been granted although its answer was lost. A refusal
-    /// that may pass is none. Returns an error once the nested instance is being killed, or when it is to end and there
-    /// is no answer for long.
+    /// Asks until there is an answer, because a claim may have been granted although its answer was
+    /// lost. A refusal that may pass is none. Returns an error once the nested instance is being
+    /// killed, or when it is to end and there is no answer for long.
     fn insist(&mut self, side: Side, request: &Request) -> Result<Reply, ClientError> {
         let mut until = None;
         while !self.has_given_up() {
             let error = match self.ask(side, request) {
-                Ok(Reply::Refused(refusal)) if refusal.is_temporary() => ClientError::Unreachable(refusal.text),
+                Ok(Reply::Refused(refusal)) if refusal.is_temporary() => {
+                    ClientError::Unreachable(refusal.text)
+                }
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -210,7 +264,8 @@ impl Taking {
     /// Each claim can fail on demand, for tests: the copy then stays held.
     fn ask(&self, side: Side, request: &Request) -> Result<Reply, ClientError> {
         if matches!(request, Request::Claim(_)) {
-            fault::point("nested.claim").map_err(|error| ClientError::Unreachable(error.to_string()))?;
+            fault::point("nested.claim")
+                .map_err(|error| ClientError::Unreachable(error.to_string()))?;
         }
         let mut client = match side {
             Side::Parent => reach(&self.parent)?,
@@ -219,7 +274,8 @@ impl Taking {
         client.be_impatient(ANSWER);
         let reply = client.call(request)?;
         if matches!(request, Request::Claim(_)) {
-            fault::point("nested.claimed").map_err(|error| ClientError::Unreachable(error.to_string()))?;
+            fault::point("nested.claimed")
+                .map_err(|error| ClientError::Unreachable(error.to_string()))?;
         }
         Ok(reply)
     }
@@ -237,7 +293,10 @@ type Offer = Result<Option<Offered>, Refusal>;
 
 /// The name of the parent, and what its queue has.
 fn offer(parent: &Home, queue: &str, except: BTreeSet<JobId>) -> Result<(String, Offer)> {
-    let question = Question::Offer { queue: queue.to_string(), except };
+    let question = Question::Offer {
+        queue: queue.to_string(),
+        except,
+    };
     let (mut server, mut offer) = (String::new(), None);
     reach(parent)?.ask(&question, |part| {
         match part {
@@ -247,7 +306,10 @@ fn offer(parent: &Home, queue: &str, except: BTreeSet<JobId>) -> Result<(String,
         }
         More::Wanted
     })?;
-    Ok((server, offer.context("the parent schedd did not answer the question")?))
+    Ok((
+        server,
+        offer.context("the parent schedd did not answer the question")?,
+    ))
 }
 
 fn reach(parent: &Home) -> Result<Client, ClientError> {

@@ -10,7 +10,13 @@ use crate::model::time::Span;
 
 fn text(record: &Record) -> String {
     let mut out = String::new();
-    full::write(&mut out, "Job Id", "1001.head", &of_job(record, &server()), Lines::Whole);
+    full::write(
+        &mut out,
+        "Job Id",
+        "1001.head",
+        &of_job(record, &server()),
+        Lines::Whole,
+    );
     out
 }
 
@@ -33,24 +39,48 @@ fn an_array_says_how_its_elements_stand() {
     elements.mark(0, 2, Standing::Begun);
     elements.mark(1, 1, Standing::Ended(3));
     record.waiting_again = 1;
-    let shown = text(&with(record, |spec| (spec.max_run_subjobs, spec.expand) = (Some(2), 5)));
+    let shown = text(&with(record, |spec| {
+        (spec.max_run_subjobs, spec.expand) = (Some(2), 5)
+    }));
     let expected = "    array = True\n    array_state_count = Queued:3 Running:1 Exiting:0 Expired:1\n    \
                     array_indices_submitted = 1-10:2\n    array_indices_remaining = 7-9:2\n    \
                     array_indices_failed = 3\n    project = _pbs_project_default\n    Submit_Host = head\n    max_run_subjobs = 2\n    expand = 5\n\n";
     assert!(shown.ends_with(expected), "{shown}");
-    assert!(shown.contains("    Output_Path = head:/home/alice/w/an.o9.^array_index^\n"), "{shown}");
+    assert!(
+        shown.contains("    Output_Path = head:/home/alice/w/an.o9.^array_index^\n"),
+        "{shown}"
+    );
 }
 
 #[test]
 fn an_element_has_its_own_paths_and_index() {
-    let parent = with(array(queued(9, "an", ""), "1-3"), |spec| spec.error = Some("head:/e.^array_index^".into()));
-    let element = |index| Record { job: parent.job.unrecorded(index).unwrap(), ..parent.clone() };
+    let parent = with(array(queued(9, "an", ""), "1-3"), |spec| {
+        spec.error = Some("head:/e.^array_index^".into())
+    });
+    let element = |index| Record {
+        job: parent.job.unrecorded(index).unwrap(),
+        ..parent.clone()
+    };
     let waits = text(&element(3));
-    assert!(waits.contains("    Error_Path = head:/e.3\n") && waits.contains("/w/an.o9.3\n"), "{waits}");
-    assert!(waits.contains("    array_id = 9[].head\n    array_index = 3\n"), "{waits}");
-    assert!(waits.contains("    Hold_Types = n\n") && !waits.contains("array_state_count"), "{waits}");
+    assert!(
+        waits.contains("    Error_Path = head:/e.3\n") && waits.contains("/w/an.o9.3\n"),
+        "{waits}"
+    );
+    assert!(
+        waits.contains("    array_id = 9[].head\n    array_index = 3\n"),
+        "{waits}"
+    );
+    assert!(
+        waits.contains("    Hold_Types = n\n") && !waits.contains("array_state_count"),
+        "{waits}"
+    );
     let runs = text(&running(element(2), vec![share(1, None)]));
-    assert!(!["Hold_Types", "Checkpoint", "Submit_arguments"].iter().any(|name| runs.contains(name)), "{runs}");
+    assert!(
+        !["Hold_Types", "Checkpoint", "Submit_arguments"]
+            .iter()
+            .any(|name| runs.contains(name)),
+        "{runs}"
+    );
 }
 
 #[test]
@@ -111,7 +141,10 @@ Job Id: 1001.head
     Submit_Host = head
 
 ";
-    let expected = expected.replace("<0>", &date(0)).replace("<301>", &date(301)).replace("<day>", &day);
+    let expected = expected
+        .replace("<0>", &date(0))
+        .replace("<301>", &date(301))
+        .replace("<day>", &day);
     assert_eq!(text(&finished(bench(), 3, false)), expected);
 }
 
@@ -123,7 +156,8 @@ fn what_is_given_seldom_stands_in_its_place() {
         spec.program = Program::Command(vec!["/bin/echo".into(), "b c".into(), "<&>".into()]);
         spec.output = Some("head:/tmp/out".into());
         spec.other.insert("Mail_Users".into(), "5".into());
-        spec.other.insert("tolerate_node_failures".into(), "none".into());
+        spec.other
+            .insert("tolerate_node_failures".into(), "none".into());
     });
     let shown = text(&record);
     for line in [
@@ -138,7 +172,11 @@ fn what_is_given_seldom_stands_in_its_place() {
     ] {
         assert!(shown.contains(line), "{line}\n{shown}");
     }
-    assert!(!shown.contains("resources_used") && !shown.contains("exec_host") && !shown.contains("stime"));
+    assert!(
+        !shown.contains("resources_used")
+            && !shown.contains("exec_host")
+            && !shown.contains("stime")
+    );
 }
 
 #[test]
@@ -146,7 +184,9 @@ fn the_substate_tells_how_far_a_job_got() {
     let substate = |record: &Record| {
         let server = server();
         let attributes = of_job(record, &server).0;
-        let found = attributes.iter().find(|attribute| attribute.name == "substate");
+        let found = attributes
+            .iter()
+            .find(|attribute| attribute.name == "substate");
         format!("{:?}", found.unwrap().shown)
     };
     let mut record = bench();
@@ -170,20 +210,42 @@ fn a_reason_is_told_in_json_alone_with_its_numbers() {
         pooled: false,
     });
     assert!(!text(&record).contains("lanai"));
-    assert!(text(&record).contains("comment = Not Running: Insufficient amount of resource: ncpus (R: 4 A: 0 T: 4)\n"));
+    assert!(text(&record).contains(
+        "comment = Not Running: Insufficient amount of resource: ncpus (R: 4 A: 0 T: 4)\n"
+    ));
     let facts = example::server();
     let attributes = of_job(&record, &facts).0;
-    let Shown::Data(data) = &attributes.last().unwrap().shown else { panic!("no data") };
-    assert_eq!((&data["code"], &data["stage"]), (&"amount.ncpus".into(), &"match".into()));
+    let Shown::Data(data) = &attributes.last().unwrap().shown else {
+        panic!("no data")
+    };
+    assert_eq!(
+        (&data["code"], &data["stage"]),
+        (&"amount.ncpus".into(), &"match".into())
+    );
     assert_eq!(data["requested"], "4");
-    assert_eq!(data["until"], facts.clock.wall(SUBMITTED).0, "seconds since 1970");
+    assert_eq!(
+        data["until"],
+        facts.clock.wall(SUBMITTED).0,
+        "seconds since 1970"
+    );
 }
 
 #[test]
 fn in_a_reason_moments_are_seconds_never_is_null_and_jobs_have_their_ids() {
     let facts = example::server();
-    let told = |at| numbers_of(&Reason::WouldDelayBooking { holder: JobId::job(7), at }, &facts);
+    let told = |at| {
+        numbers_of(
+            &Reason::WouldDelayBooking {
+                holder: JobId::job(7),
+                at,
+            },
+            &facts,
+        )
+    };
     let seconds = facts.clock.wall(SUBMITTED).0;
-    assert_eq!((&told(SUBMITTED)["at"], &told(SUBMITTED)["holder"]), (&seconds.into(), &"7.head".into()));
+    assert_eq!(
+        (&told(SUBMITTED)["at"], &told(SUBMITTED)["holder"]),
+        (&seconds.into(), &"7.head".into())
+    );
     assert!(told(Time::NEVER)["at"].is_null());
 }

@@ -16,14 +16,21 @@ impl Grid {
     /// The cells of a schedule, so many across and up.
     pub(super) fn new(schedule: &Schedule, (columns, rows): (usize, usize)) -> Grid {
         let rows = rows.min(schedule.processors as usize).max(1);
-        let mut grid = Grid { columns, rows, cells: vec![[0.0; WIDTHS.len()]; columns * rows] };
+        let mut grid = Grid {
+            columns,
+            rows,
+            cells: vec![[0.0; WIDTHS.len()]; columns * rows],
+        };
         let across = columns as f64 / (schedule.span.1 - schedule.span.0) as f64;
         let up = rows as f64 / f64::from(schedule.processors);
         for piece in &schedule.pieces {
             let outcome = &schedule.outcomes[piece.job];
             let moment = |seconds: i64| (seconds - schedule.span.0) as f64 * across;
             let time = (moment(outcome.start), moment(outcome.end()));
-            let space = (f64::from(piece.first) * up, f64::from(piece.first + piece.count) * up);
+            let space = (
+                f64::from(piece.first) * up,
+                f64::from(piece.first + piece.count) * up,
+            );
             grid.add(time, space, schedule.width(outcome));
         }
         grid
@@ -61,15 +68,29 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_when_jobs_are_put_into_cells() {
-        let outcomes: Vec<_> = (0..300).map(|at| outcome(at * 7, 3 + at % 41, 1 + (at % 9) as u32)).collect();
+        let outcomes: Vec<_> = (0..300)
+            .map(|at| outcome(at * 7, 3 + at % 41, 1 + (at % 9) as u32))
+            .collect();
         let schedule = Schedule::new("", &outcomes, 100);
-        let area: i64 = outcomes.iter().map(|outcome| outcome.job.run * i64::from(outcome.job.processors)).sum();
+        let area: i64 = outcomes
+            .iter()
+            .map(|outcome| outcome.job.run * i64::from(outcome.job.processors))
+            .sum();
         for size in [(1, 1), (7, 13), (200, 500)] {
             let grid = Grid::new(&schedule, size);
-            let cell = (schedule.span.1 - schedule.span.0) as f64 / grid.columns as f64 * 100.0 / grid.rows as f64;
+            let cell = (schedule.span.1 - schedule.span.0) as f64 / grid.columns as f64 * 100.0
+                / grid.rows as f64;
             let sum: f64 = grid.cells.iter().flatten().sum();
-            assert!((sum * cell - area as f64).abs() < 1e-6 * area as f64, "{size:?}");
-            assert!(grid.cells.iter().all(|cell| cell.iter().sum::<f64>() < 1.0 + 1e-9), "{size:?}");
+            assert!(
+                (sum * cell - area as f64).abs() < 1e-6 * area as f64,
+                "{size:?}"
+            );
+            assert!(
+                grid.cells
+                    .iter()
+                    .all(|cell| cell.iter().sum::<f64>() < 1.0 + 1e-9),
+                "{size:?}"
+            );
         }
     }
 

@@ -9,10 +9,15 @@ use crate::sim::trace::Trace;
 fn jobs(lines: &[[i64; 4]]) -> Vec<Job> {
     let numbered = lines.iter().zip(1..);
     let line = |([submit, run, estimate, processors], id): (&[i64; 4], i64)| {
-        format!("{id} {submit} -1 {run} -1 -1 -1 {processors} {estimate} -1 1 {} -1 -1 1 -1 -1 -1\n", id % 3)
+        format!(
+            "{id} {submit} -1 {run} -1 -1 -1 {processors} {estimate} -1 1 {} -1 -1 1 -1 -1 -1\n",
+            id % 3
+        )
     };
     let text: String = numbered.map(line).collect();
-    Trace::new(&swf::read(text.as_bytes()).unwrap(), 1000).unwrap().jobs
+    Trace::new(&swf::read(text.as_bytes()).unwrap(), 1000)
+        .unwrap()
+        .jobs
 }
 
 fn machine(nodes: u32, cores: u32) -> Machine {
@@ -26,31 +31,64 @@ fn outcomes(policy: &str, machine: Machine, jobs: &[Job]) -> Vec<Outcome> {
 
 /// The starts of jobs on so many processors.
 fn starts(policy: &str, processors: u32, lines: &[[i64; 4]]) -> Vec<i64> {
-    outcomes(policy, machine(1, processors), &jobs(lines)).iter().map(|outcome| outcome.start).collect()
+    outcomes(policy, machine(1, processors), &jobs(lines))
+        .iter()
+        .map(|outcome| outcome.start)
+        .collect()
 }
 
 #[test]
 fn an_end_comes_before_a_submission_of_the_same_second() {
     assert_eq!(starts("fcfs", 1, &[[0, 10, 99, 1], [10, 5, 9, 1]]), [0, 10]);
     // Were the submission first, job 3 would pass job 2, which then has to wait for 110.
-    assert_eq!(starts("easy", 2, &[[0, 10, 50, 1], [1, 10, 50, 2], [10, 10, 20, 1]]), [0, 10, 20]);
+    assert_eq!(
+        starts(
+            "easy",
+            2,
+            &[[0, 10, 50, 1], [1, 10, 50, 2], [10, 10, 20, 1]]
+        ),
+        [0, 10, 20]
+    );
 }
 
 #[test]
 fn all_ends_of_a_second_come_before_the_scheduler_looks() {
     // After one of the two ends alone, job 4 would fit beside the promise to job 3.
-    assert_eq!(starts("easy", 4, &[[0, 10, 50, 2], [0, 10, 50, 2], [1, 5, 5, 4], [2, 5, 9, 2]]), [0, 0, 10, 15]);
+    assert_eq!(
+        starts(
+            "easy",
+            4,
+            &[[0, 10, 50, 2], [0, 10, 50, 2], [1, 5, 5, 4], [2, 5, 9, 2]]
+        ),
+        [0, 0, 10, 15]
+    );
 }
 
 #[test]
 fn equal_submissions_go_by_the_order_of_the_file() {
-    assert_eq!(starts("fcfs", 1, &[[0, 5, 5, 1], [0, 5, 5, 1], [0, 5, 5, 1]]), [0, 5, 10]);
-    assert_eq!(starts("easy", 2, &[[0, 5, 5, 1], [0, 5, 9, 2], [0, 5, 5, 1], [0, 5, 5, 1]]), [0, 5, 0, 10]);
+    assert_eq!(
+        starts("fcfs", 1, &[[0, 5, 5, 1], [0, 5, 5, 1], [0, 5, 5, 1]]),
+        [0, 5, 10]
+    );
+    assert_eq!(
+        starts(
+            "easy",
+            2,
+            &[[0, 5, 5, 1], [0, 5, 9, 2], [0, 5, 5, 1], [0, 5, 5, 1]]
+        ),
+        [0, 5, 0, 10]
+    );
 }
 
 #[test]
 fn a_filler_may_end_at_the_shadow_time_and_not_later() {
-    let with_estimate = |estimate| starts("easy", 4, &[[0, 10, 10, 2], [1, 5, 5, 4], [2, 4, estimate, 2]]);
+    let with_estimate = |estimate| {
+        starts(
+            "easy",
+            4,
+            &[[0, 10, 10, 2], [1, 5, 5, 4], [2, 4, estimate, 2]],
+        )
+    };
     assert_eq!(with_estimate(8), [0, 10, 2]);
     assert_eq!(with_estimate(9), [0, 10, 15]);
 }
@@ -64,9 +102,15 @@ fn a_long_filler_may_have_only_what_the_booked_job_leaves() {
 
 #[test]
 fn a_job_that_uses_all_of_its_estimate_ends_on_time_and_not_after() {
-    assert_eq!(starts("easy", 2, &[[0, 10, 10, 2], [0, 10, 10, 2], [20, 1, 1, 2]]), [0, 10, 20]);
+    assert_eq!(
+        starts("easy", 2, &[[0, 10, 10, 2], [0, 10, 10, 2], [20, 1, 1, 2]]),
+        [0, 10, 20]
+    );
     // Cut at the estimate, not run to its end.
-    assert_eq!(starts("easy", 2, &[[0, 30, 10, 2], [0, 10, 10, 2]]), [0, 10]);
+    assert_eq!(
+        starts("easy", 2, &[[0, 30, 10, 2], [0, 10, 10, 2]]),
+        [0, 10]
+    );
 }
 
 #[test]
@@ -76,30 +120,54 @@ fn a_job_as_wide_as_the_machine_waits_for_days_and_others_pass_it_until_it_fits(
     lines.extend((0..70).map(|hour| [2 + hour * 3600, 3500, 3599, 7]));
     let starts = starts("easy", 8, &lines);
     assert_eq!(starts[1], 3 * day);
-    let passing = starts[2..].iter().zip(2..).filter(|(start, at)| **start == lines[*at][0]).count();
-    assert_eq!(passing, 70, "each is over before the next comes, the last before the promise");
+    let passing = starts[2..]
+        .iter()
+        .zip(2..)
+        .filter(|(start, at)| **start == lines[*at][0])
+        .count();
+    assert_eq!(
+        passing, 70,
+        "each is over before the next comes, the last before the promise"
+    );
 }
 
 #[test]
 fn without_backfill_nobody_passes() {
-    assert_eq!(starts("fcfs", 4, &[[0, 10, 10, 2], [1, 5, 5, 4], [2, 1, 1, 2]]), [0, 10, 15]);
+    assert_eq!(
+        starts("fcfs", 4, &[[0, 10, 10, 2], [1, 5, 5, 4], [2, 1, 1, 2]]),
+        [0, 10, 15]
+    );
 }
 
 #[test]
 fn a_job_without_an_estimate_is_planned_with_its_run_time() {
-    assert_eq!(starts("easy", 4, &[[0, 10, -1, 2], [1, 5, -1, 4], [2, 8, -1, 2]]), [0, 10, 2]);
+    assert_eq!(
+        starts("easy", 4, &[[0, 10, -1, 2], [1, 5, -1, 4], [2, 8, -1, 2]]),
+        [0, 10, 2]
+    );
 }
 
 #[test]
 fn starts_do_not_depend_on_how_processors_make_nodes() {
     let dice = |step: i64, sides: i64| 1 + (step * step * 31 + step * 17) % sides;
-    let lines: Vec<[i64; 4]> =
-        (0..150).map(|step| [step * 20, dice(step, 90), 100 + dice(step, 50), dice(step + 3, 12)]).collect();
+    let lines: Vec<[i64; 4]> = (0..150)
+        .map(|step| {
+            [
+                step * 20,
+                dice(step, 90),
+                100 + dice(step, 50),
+                dice(step + 3, 12),
+            ]
+        })
+        .collect();
     let jobs = jobs(&lines);
     for policy in shorthand::names() {
         let starts = |nodes, cores| {
             let outcomes = outcomes(policy, machine(nodes, cores), &jobs);
-            outcomes.iter().map(|outcome| outcome.start).collect::<Vec<_>>()
+            outcomes
+                .iter()
+                .map(|outcome| outcome.start)
+                .collect::<Vec<_>>()
         };
         assert_eq!(starts(1, 12), starts(12, 1), "{policy}");
         assert_eq!(starts(1, 12), starts(3, 4), "{policy}");
@@ -110,8 +178,18 @@ fn starts_do_not_depend_on_how_processors_make_nodes() {
 fn what_became_of_a_job_is_told_with_its_nodes_and_why() {
     let jobs = jobs(&[[0, 10, 10, 3], [1, 5, 5, 4], [2, 4, 8, 1]]);
     let told = outcomes("easy", machine(2, 2), &jobs);
-    let told: Vec<_> = told.iter().map(|outcome| (&*outcome.nodes, outcome.wait(), outcome.via)).collect();
-    assert_eq!(told, [("n1 n2", 0, Via::Priority), ("n1 n2", 9, Via::Priority), ("n2", 0, Via::Backfill)]);
+    let told: Vec<_> = told
+        .iter()
+        .map(|outcome| (&*outcome.nodes, outcome.wait(), outcome.via))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("n1 n2", 0, Via::Priority),
+            ("n1 n2", 9, Via::Priority),
+            ("n2", 0, Via::Backfill)
+        ]
+    );
 }
 
 #[test]
@@ -119,5 +197,8 @@ fn jobs_that_never_start_are_an_error_that_says_why() {
     let config = Config::parse("[[queue]]\nname = \"workq\"\nstarted = false\n").unwrap();
     let jobs = jobs(&[[0, 10, 10, 3], [1, 10, 10, 3]]);
     let stuck = run(&jobs, machine(1, 4), &config, &config.policy(), |_| ()).unwrap_err();
-    assert_eq!(stuck.to_string(), "2 jobs never start, job 1 among them: Not Running: Queue not started.");
+    assert_eq!(
+        stuck.to_string(),
+        "2 jobs never start, job 1 among them: Not Running: Queue not started."
+    );
 }

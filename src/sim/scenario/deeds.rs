@@ -34,7 +34,11 @@ pub(super) struct Reader<'a, 'f> {
 
 impl Reader<'_, '_> {
     pub(super) fn read(&self) -> Result<Vec<(Span, Done)>, ConfigError> {
-        self.root.sections("event")?.iter().map(|section| self.event(section)).collect()
+        self.root
+            .sections("event")?
+            .iter()
+            .map(|section| self.event(section))
+            .collect()
     }
 
     fn event(&self, section: &Section) -> Result<(Span, Done), ConfigError> {
@@ -46,7 +50,10 @@ impl Reader<'_, '_> {
             deeds.push(Deed::Configure(Box::new(config)));
         }
         if let Some(text) = &text {
-            deeds.extend(self.deeds(text, at).map_err(|why| section.wrong_at("do", why))?);
+            deeds.extend(
+                self.deeds(text, at)
+                    .map_err(|why| section.wrong_at("do", why))?,
+            );
         }
         if deeds.is_empty() {
             let said = "this event does nothing: say what, as do = \"qhold 3\" or config = { ... }";
@@ -55,7 +62,16 @@ impl Reader<'_, '_> {
         let refused = section.read("refused", "a part of what is said", values::text)?;
         let user = section.read("user", "the name of a user", values::words)?;
         let text = text.unwrap_or_else(|| "config".to_string());
-        Ok((at, Done { line: section.line(), text, user, deeds, refused }))
+        Ok((
+            at,
+            Done {
+                line: section.line(),
+                text,
+                user,
+                deeds,
+                refused,
+            },
+        ))
     }
 
     fn deeds(&self, text: &str, at: Span) -> Result<Vec<Deed>, String> {
@@ -71,7 +87,8 @@ impl Reader<'_, '_> {
 fn unknown(verb: &str) -> String {
     let mut known: Vec<&str> = VERBS.iter().map(|(verb, _)| *verb).collect();
     known.extend([
-        "qhold", "qrls", "qdel", "qalter", "qrerun", "qsig", "qrun", "qmove", "qorder", "pbs_rsub", "pbs_rdel",
+        "qhold", "qrls", "qdel", "qalter", "qrerun", "qsig", "qrun", "qmove", "qorder", "pbs_rsub",
+        "pbs_rdel",
     ]);
     let near = nearest(verb, &known).unwrap_or_default();
     format!("`{verb}` is nothing that an event can do; the nearest known one is `{near}`")
@@ -86,31 +103,52 @@ fn own(verb: &str, rest: &[&str]) -> Option<Vec<Deed>> {
         ("node-set", [node, pairs @ ..]) if !pairs.is_empty() => {
             let offer = |pair: &&str| {
                 let (name, amount) = pair.split_once('=')?;
-                Some(Deed::Offer(node.to_string(), name.to_string(), amount.to_string()))
+                Some(Deed::Offer(
+                    node.to_string(),
+                    name.to_string(),
+                    amount.to_string(),
+                ))
             };
             pairs.iter().map(offer).collect::<Option<_>>()?
         }
         ("utilized", [node, pairs @ ..]) if !pairs.is_empty() => {
             let used = |pair: &&str| {
                 let (name, amount) = pair.split_once('=')?;
-                Some(Deed::Use(node.to_string(), name.to_string(), amount.to_string()))
+                Some(Deed::Use(
+                    node.to_string(),
+                    name.to_string(),
+                    amount.to_string(),
+                ))
             };
             pairs.iter().map(used).collect::<Option<_>>()?
         }
         ("load", [node, load]) => {
-            let load: f64 = load.parse().ok().filter(|load: &f64| (0.0..=1e6).contains(load))?;
+            let load: f64 = load
+                .parse()
+                .ok()
+                .filter(|load: &f64| (0.0..=1e6).contains(load))?;
             vec![Deed::Load(node.to_string(), (load * 1000.0).round() as u32)]
         }
         ("gpus-outside", [node, numbers @ ..]) => {
-            let numbers = numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?;
+            let numbers = numbers
+                .iter()
+                .map(|number| number.parse().ok())
+                .collect::<Option<_>>()?;
             vec![Deed::UseGpus(node.to_string(), numbers)]
         }
         ("resource", [name, total, used @ ..]) if used.len() < 2 => {
-            vec![Deed::Tell(name.to_string(), total.to_string(), used.first().map(ToString::to_string))]
+            vec![Deed::Tell(
+                name.to_string(),
+                total.to_string(),
+                used.first().map(ToString::to_string),
+            )]
         }
         ("program-asked", [job]) => vec![Deed::AskProgram(job.parse().ok()?)],
         ("program-says", [job, nodes @ ..]) => {
-            vec![Deed::HearProgram(job.parse().ok()?, nodes.iter().map(ToString::to_string).collect())]
+            vec![Deed::HearProgram(
+                job.parse().ok()?,
+                nodes.iter().map(ToString::to_string).collect(),
+            )]
         }
         ("cycle", []) => vec![Deed::Cycle],
         _ => return None,

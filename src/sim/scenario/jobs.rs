@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use toml::de::DeValue;
 
 /// The keys of a `[[job]]`.
-const KEYS: &[&str] = &["id", "at", "runs", "qsub", "user", "group", "count", "exit", "fails", "exceeds", "stops"];
+const KEYS: &[&str] = &[
+    "id", "at", "runs", "qsub", "user", "group", "count", "exit", "fails", "exceeds", "stops",
+];
 
 /// The most jobs of a scenario.
 const MOST: u64 = 1_000_000;
@@ -54,57 +56,112 @@ impl Reader<'_, '_> {
         let mut lines: BTreeMap<u64, usize> = BTreeMap::new();
         for section in self.root.sections("job")? {
             section.only(KEYS)?;
-            let number = |value: &DeValue| values::whole(value).filter(|id: &u64| (1..=MOST).contains(id));
+            let number =
+                |value: &DeValue| values::whole(value).filter(|id: &u64| (1..=MOST).contains(id));
             let id = section.require("id", "a number from 1 on", number)?;
-            let count = section.read("count", "a number of jobs alike, from 1 on", number)?.unwrap_or(1);
+            let count = section
+                .read("count", "a number of jobs alike, from 1 on", number)?
+                .unwrap_or(1);
             let owner = self.owner(&section, &mut users, &mut groups)?;
-            let at = section.read("at", values::A_MOMENT, values::moment)?.unwrap_or(Span(0));
+            let at = section
+                .read("at", values::A_MOMENT, values::moment)?
+                .unwrap_or(Span(0));
             let submission = self.submission(&section, at, owner)?;
             for number in id..id.saturating_add(count) {
                 if let Some(line) = lines.insert(number, section.line()) {
-                    let said =
-                        format!("there are two jobs {number}, the other at line {line}: give this one another id");
+                    let said = format!(
+                        "there are two jobs {number}, the other at line {line}: give this one another id"
+                    );
                     return Err(section.wrong_at("id", said));
                 }
-                let submission = submission.clone().map(|submission| Submission { number, ..submission });
-                planned.push((at, Planned { line: section.line(), number, submission }));
+                let submission = submission.clone().map(|submission| Submission {
+                    number,
+                    ..submission
+                });
+                planned.push((
+                    at,
+                    Planned {
+                        line: section.line(),
+                        number,
+                        submission,
+                    },
+                ));
             }
         }
         Ok((planned, groups.0))
     }
 
-    fn owner(&self, section: &Section, users: &mut Names, groups: &mut Names) -> Result<Owner, ConfigError> {
-        let user = section.read("user", "the name of a user", values::words)?.unwrap_or_else(|| "ann".to_string());
-        let group = section.read("group", "the name of a group", values::words)?.unwrap_or_else(|| "users".to_string());
-        Ok(Owner { uid: users.number(&user), gid: groups.number(&group), user })
+    fn owner(
+        &self,
+        section: &Section,
+        users: &mut Names,
+        groups: &mut Names,
+    ) -> Result<Owner, ConfigError> {
+        let user = section
+            .read("user", "the name of a user", values::words)?
+            .unwrap_or_else(|| "ann".to_string());
+        let group = section
+            .read("group", "the name of a group", values::words)?
+            .unwrap_or_else(|| "users".to_string());
+        Ok(Owner {
+            uid: users.number(&user),
+            gid: groups.number(&group),
+            user,
+        })
     }
 
     /// The inner error is that of the command line: it may be what is expected.
-    fn submission(&self, section: &Section, at: Span, owner: Owner) -> Result<Result<Submission, String>, ConfigError> {
-        let words = section.require("qsub", "what stands behind qsub, as \"-l select=1:ncpus=4\"", values::text)?;
+    fn submission(
+        &self,
+        section: &Section,
+        at: Span,
+        owner: Owner,
+    ) -> Result<Result<Submission, String>, ConfigError> {
+        let words = section.require(
+            "qsub",
+            "what stands behind qsub, as \"-l select=1:ncpus=4\"",
+            values::text,
+        )?;
         let settings = match (self.grammar.qsub)(&words, wall(self.zero, at)) {
             Ok(settings) => settings,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let fate = self.fate(section, &settings)?;
-        Ok(Ok(Submission { number: 0, owner, settings, fate }))
+        Ok(Ok(Submission {
+            number: 0,
+            owner,
+            settings,
+            fate,
+        }))
     }
 
     fn fate(&self, section: &Section, settings: &[Setting]) -> Result<Fate, ConfigError> {
-        let runs = section.read("runs", values::A_MOMENT, values::moment)?.or_else(|| self.walltime(settings));
+        let runs = section
+            .read("runs", values::A_MOMENT, values::moment)?
+            .or_else(|| self.walltime(settings));
         let code = |value: &DeValue| values::whole(value).filter(|code| (0..=255).contains(code));
-        let missing = "this job has no `runs` and no walltime: say how long it really runs, as runs = 3600";
+        let missing =
+            "this job has no `runs` and no walltime: say how long it really runs, as runs = 3600";
         Ok(Fate {
             runs: runs.ok_or_else(|| section.wrong(missing.to_string()))?,
-            code: section.read("exit", "an exit code, 0 to 255", code)?.unwrap_or(0),
+            code: section
+                .read("exit", "an exit code, 0 to 255", code)?
+                .unwrap_or(0),
             excess: section.read("exceeds", AN_EXCESS, excess)?,
-            stops: section.read("stops", values::A_MOMENT, values::moment)?.unwrap_or_default(),
-            failures: section.read("fails", "how many of its starts fail", values::whole)?.unwrap_or(0),
+            stops: section
+                .read("stops", values::A_MOMENT, values::moment)?
+                .unwrap_or_default(),
+            failures: section
+                .read("fails", "how many of its starts fail", values::whole)?
+                .unwrap_or(0),
         })
     }
 
     fn walltime(&self, settings: &[Setting]) -> Option<Span> {
-        let asked = settings.iter().rev().find(|setting| setting.resource.as_deref() == Some("walltime"))?;
+        let asked = settings
+            .iter()
+            .rev()
+            .find(|setting| setting.resource.as_deref() == Some("walltime"))?;
         match Value::parse(Kind::Time, &asked.value.lossy()) {
             Some(Value::Time(span)) => Some(span),
             _ => Some(self.config.cycle.default_walltime),
@@ -113,13 +170,27 @@ impl Reader<'_, '_> {
 }
 
 fn excess(value: &DeValue) -> Option<Excess> {
-    let (name, when) = value.as_table().filter(|table| table.len() == 1)?.iter().next()?;
+    let (name, when) = value
+        .as_table()
+        .filter(|table| table.len() == 1)?
+        .iter()
+        .next()?;
     let bounds = [Bound::Mem, Bound::Pmem, Bound::Vmem, Bound::Cput];
-    let bound = bounds.into_iter().find(|bound| bound.name() == name.get_ref().as_ref())?;
+    let bound = bounds
+        .into_iter()
+        .find(|bound| bound.name() == name.get_ref().as_ref())?;
     match when.get_ref().as_array() {
-        None => Some(Excess { bound, from: values::moment(when.get_ref())?, to: None }),
+        None => Some(Excess {
+            bound,
+            from: values::moment(when.get_ref())?,
+            to: None,
+        }),
         Some(_) => match values::list(values::moment)(when.get_ref())?.as_slice() {
-            &[from, to] if from < to => Some(Excess { bound, from, to: Some(to) }),
+            &[from, to] if from < to => Some(Excess {
+                bound,
+                from,
+                to: Some(to),
+            }),
             _ => None,
         },
     }

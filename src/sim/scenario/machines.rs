@@ -30,7 +30,8 @@ pub struct Configured {
 impl Configured {
     pub fn read(root: &Section) -> Result<Configured, ConfigError> {
         let mut base = root.read("config", A_TABLE, table)?.unwrap_or_default();
-        let refuse = |error: ConfigError| root.wrong_at("config", format!("in `config`: {}", error.text));
+        let refuse =
+            |error: ConfigError| root.wrong_at("config", format!("in `config`: {}", error.text));
         let plain = parse(&base).map_err(refuse)?;
         let (mut nodes, mut tables) = (Vec::new(), Vec::new());
         for section in root.sections("node")? {
@@ -42,7 +43,8 @@ impl Configured {
         }
         unique(root, &nodes)?;
         share_hosts(&mut nodes);
-        // What the configuration says of a node that is no machine of the scenario would stand there alone.
+        // What the configuration says of a node that is no machine of the scenario would stand
+        // there alone.
         let config = match nodes.is_empty() {
             true => plain,
             false => {
@@ -50,15 +52,22 @@ impl Configured {
                 parse(&base).map_err(refuse)?
             }
         };
-        Ok(Configured { base, config, nodes })
+        Ok(Configured {
+            base,
+            config,
+            nodes,
+        })
     }
 
     /// The configuration with this laid over it.
     pub fn altered(&self, section: &Section) -> Result<Option<Config>, ConfigError> {
-        let Some(over) = section.read("config", A_TABLE, table)? else { return Ok(None) };
+        let Some(over) = section.read("config", A_TABLE, table)? else {
+            return Ok(None);
+        };
         let mut whole = self.base.clone();
         lay_over(&mut whole, over);
-        let refuse = |error: ConfigError| section.wrong_at("config", format!("in `config`: {}", error.text));
+        let refuse =
+            |error: ConfigError| section.wrong_at("config", format!("in `config`: {}", error.text));
         parse(&whole).map(Some).map_err(refuse)
     }
 }
@@ -93,7 +102,12 @@ fn owned(value: &DeValue) -> Option<Toml> {
         DeValue::Float(number) => Toml::Float(number.as_str().parse().ok()?),
         DeValue::Boolean(flag) => Toml::Boolean(*flag),
         DeValue::Datetime(moment) => Toml::Datetime(*moment),
-        DeValue::Array(items) => Toml::Array(items.iter().map(|item| owned(item.get_ref())).collect::<Option<_>>()?),
+        DeValue::Array(items) => Toml::Array(
+            items
+                .iter()
+                .map(|item| owned(item.get_ref()))
+                .collect::<Option<_>>()?,
+        ),
         DeValue::Table(table) => {
             let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<_>)| {
                 let key: &std::borrow::Cow<str> = key.get_ref();
@@ -108,17 +122,34 @@ fn owned(value: &DeValue) -> Option<Toml> {
 fn node(section: &Section, base: &Table) -> Result<(Machine, Table), ConfigError> {
     let mut said = Table::new();
     for (key, value) in section.rest(OWN) {
-        let value =
-            owned(value.get_ref()).ok_or_else(|| section.refuse(key, value, "a value that lanai.toml may hold"))?;
+        let value = owned(value.get_ref())
+            .ok_or_else(|| section.refuse(key, value, "a value that lanai.toml may hold"))?;
         said.insert(key.to_string(), value);
     }
     let mut whole = base.clone();
-    whole.insert("node".to_string(), Toml::Array(vec![Toml::Table(said.clone())]));
+    whole.insert(
+        "node".to_string(),
+        Toml::Array(vec![Toml::Table(said.clone())]),
+    );
     let config = parse(&whole).map_err(|error| section.wrong(error.text))?;
-    let node = config.nodes.first().ok_or_else(|| section.wrong("this is no node".to_string()))?;
-    let host = section.read("host", "the name of a host", values::words)?.unwrap_or_else(|| node.name.clone());
-    let state = section.read("state", "\"free\", \"down\" or \"offline\"", state)?.unwrap_or((true, false));
-    Ok((Machine { facts: facts(node, host), up: state.0, offline: state.1 }, said))
+    let node = config
+        .nodes
+        .first()
+        .ok_or_else(|| section.wrong("this is no node".to_string()))?;
+    let host = section
+        .read("host", "the name of a host", values::words)?
+        .unwrap_or_else(|| node.name.clone());
+    let state = section
+        .read("state", "\"free\", \"down\" or \"offline\"", state)?
+        .unwrap_or((true, false));
+    Ok((
+        Machine {
+            facts: facts(node, host),
+            up: state.0,
+            offline: state.1,
+        },
+        said,
+    ))
 }
 
 fn state(value: &DeValue) -> Option<(bool, bool)> {
@@ -145,8 +176,12 @@ fn facts(node: &NodeConfig, host: String) -> NodeFacts {
 }
 
 fn name_itself(facts: &mut NodeFacts) {
-    facts.available.insert("host".to_string(), Value::String(facts.host.clone()));
-    facts.available.insert("vnode".to_string(), Value::String(facts.name.clone()));
+    facts
+        .available
+        .insert("host".to_string(), Value::String(facts.host.clone()));
+    facts
+        .available
+        .insert("vnode".to_string(), Value::String(facts.name.clone()));
 }
 
 /// `count` nodes alike are named after the first, with numbers from 1 on.
@@ -159,7 +194,11 @@ fn copies(section: &Section, machine: Machine) -> Result<Vec<Machine>, ConfigErr
     let copy = |n: usize| {
         let mut copy = machine.clone();
         copy.facts.name = format!("{}{n}", machine.facts.name);
-        copy.facts.host = if own_host { copy.facts.name.clone() } else { machine.facts.host.clone() };
+        copy.facts.host = if own_host {
+            copy.facts.name.clone()
+        } else {
+            machine.facts.host.clone()
+        };
         name_itself(&mut copy.facts);
         copy
     };
@@ -174,8 +213,14 @@ fn with_name(table: &Table, name: &str) -> Table {
 
 fn unique(root: &Section, nodes: &[Machine]) -> Result<(), ConfigError> {
     let mut names = BTreeSet::new();
-    match nodes.iter().find(|machine| !names.insert(&machine.facts.name)) {
-        Some(twice) => Err(root.wrong_at("node", format!("there are two nodes `{}`: rename one", twice.facts.name))),
+    match nodes
+        .iter()
+        .find(|machine| !names.insert(&machine.facts.name))
+    {
+        Some(twice) => Err(root.wrong_at(
+            "node",
+            format!("there are two nodes `{}`: rename one", twice.facts.name),
+        )),
         None => Ok(()),
     }
 }
@@ -185,8 +230,16 @@ fn share_hosts(nodes: &mut [Machine]) {
     let mut taken: BTreeMap<String, (u16, u16)> = BTreeMap::new();
     for machine in nodes {
         let (cpus, gpus) = taken.entry(machine.facts.host.clone()).or_default();
-        machine.facts.cpus.iter_mut().for_each(|cpu| *cpu = cpu.saturating_add(*cpus));
-        machine.facts.gpus.iter_mut().for_each(|gpu| *gpu = gpu.saturating_add(*gpus));
+        machine
+            .facts
+            .cpus
+            .iter_mut()
+            .for_each(|cpu| *cpu = cpu.saturating_add(*cpus));
+        machine
+            .facts
+            .gpus
+            .iter_mut()
+            .for_each(|gpu| *gpu = gpu.saturating_add(*gpus));
         *cpus = cpus.saturating_add(machine.facts.cpus.len() as u16);
         *gpus = gpus.saturating_add(machine.facts.gpus.len() as u16);
     }

@@ -5,14 +5,18 @@ use crate::model::time::Span;
 use toml::de::DeValue;
 
 /// What [`moment`] reads, for a refusal.
-pub const A_MOMENT: &str = "seconds from the beginning, as 90, or a time, as \"1h 30m\" or \"1:30:00\"";
+pub const A_MOMENT: &str =
+    "seconds from the beginning, as 90, or a time, as \"1h 30m\" or \"1:30:00\"";
 
 /// What [`job`] reads.
 pub const A_JOB: &str = "the id of a job, as 3 or \"3[7]\"";
 
 /// A text that is not empty.
 pub fn words(value: &DeValue) -> Option<String> {
-    value.as_str().map(str::to_string).filter(|text| !text.trim().is_empty())
+    value
+        .as_str()
+        .map(str::to_string)
+        .filter(|text| !text.trim().is_empty())
 }
 
 /// Any text.
@@ -36,7 +40,11 @@ pub fn moment(value: &DeValue) -> Option<Span> {
     let span = match value {
         DeValue::Integer(_) => Span(whole::<i64>(value)?.checked_mul(1000)?),
         DeValue::Float(number) => {
-            let seconds: f64 = number.as_str().parse().ok().filter(|seconds: &f64| (0.0..1e12).contains(seconds))?;
+            let seconds: f64 = number
+                .as_str()
+                .parse()
+                .ok()
+                .filter(|seconds: &f64| (0.0..1e12).contains(seconds))?;
             Span((seconds * 1000.0).round() as i64)
         }
         DeValue::String(text) if text.contains(':') => Span::parse(text)?,
@@ -60,7 +68,13 @@ pub fn job(value: &DeValue) -> Option<JobId> {
 
 /// A list of what `read` reads.
 pub fn list<T>(read: fn(&DeValue) -> Option<T>) -> impl Fn(&DeValue) -> Option<Vec<T>> {
-    move |value| value.as_array()?.iter().map(|item| read(item.get_ref())).collect()
+    move |value| {
+        value
+            .as_array()?
+            .iter()
+            .map(|item| read(item.get_ref()))
+            .collect()
+    }
 }
 
 #[cfg(test)]

@@ -127,7 +127,11 @@ impl World {
 
     fn live(&self, id: JobId) -> Result<&Job, Refusal> {
         let known = self.jobs.get(&id).ok_or_else(Refusal::unknown_job)?;
-        if known.life.state == State::Finished { Err(Refusal::finished()) } else { Ok(known) }
+        if known.life.state == State::Finished {
+            Err(Refusal::finished())
+        } else {
+            Ok(known)
+        }
     }
 
     fn delete(&mut self, id: JobId, only: Option<Indices>) -> Result<(), Refusal> {
@@ -144,10 +148,22 @@ impl World {
     }
 
     fn delete_elements(&mut self, array: JobId, only: Indices) -> Result<(), Refusal> {
-        let indices = self.live(array)?.indices().ok_or_else(Refusal::unknown_job)?;
+        let indices = self
+            .live(array)?
+            .indices()
+            .ok_or_else(Refusal::unknown_job)?;
         for element in self.begun(array) {
-            if element.index().is_some_and(|index| only.position(index).is_some()) {
-                self.happen(element, Event::DeleteWanted { by: OPERATOR.to_string(), force: false });
+            if element
+                .index()
+                .is_some_and(|index| only.position(index).is_some())
+            {
+                self.happen(
+                    element,
+                    Event::DeleteWanted {
+                        by: OPERATOR.to_string(),
+                        force: false,
+                    },
+                );
             }
         }
         self.change_array(array, |job, moment| {
@@ -162,7 +178,10 @@ impl World {
     fn alter(&mut self, id: JobId, settings: &[Setting], privileged: bool) -> Result<(), Refusal> {
         let job = self.live(id)?.clone();
         let is_member = |group: &str| self.is_member(&job.owner, group);
-        let rights = Rights { privileged, running: job.life.state.is_under_way() };
+        let rights = Rights {
+            privileged,
+            running: job.life.state.is_under_way(),
+        };
         let context = self.context(&job.owner, rights, &is_member);
         let mut after = attribute::alter(&Draft::of(&job), settings, &context)?;
         let above = self.fit_again(&job, &mut after.spec)?;
@@ -173,12 +192,25 @@ impl World {
         self.notes.insert(id, after.notes);
         let now = self.now;
         if let Some(job) = self.jobs.get_mut(&id) {
-            after.eligible_time.into_iter().for_each(|time| job.life.eligibility.set(time, now));
+            after
+                .eligible_time
+                .into_iter()
+                .for_each(|time| job.life.eligibility.set(time, now));
             job.spec = Arc::new(after.spec);
-            (job.life.holds, job.life.run_count, job.life.comment) = (after.holds, after.run_count, after.comment);
+            (job.life.holds, job.life.run_count, job.life.comment) =
+                (after.holds, after.run_count, after.comment);
         }
-        let attributes = settings.iter().map(|setting| setting.attribute.clone()).collect();
-        self.happen(id, Event::Altered { by: OPERATOR.to_string(), attributes });
+        let attributes = settings
+            .iter()
+            .map(|setting| setting.attribute.clone())
+            .collect();
+        self.happen(
+            id,
+            Event::Altered {
+                by: OPERATOR.to_string(),
+                attributes,
+            },
+        );
         if !after.depend.is_empty() {
             bonds::bind(self, id, &bonds, true);
         }
@@ -186,13 +218,23 @@ impl World {
     }
 
     fn retry(&mut self, id: JobId, only: Option<Indices>) -> Result<(), Refusal> {
-        let (only, id) = (only.or(id.index().map(Indices::one)), id.parent().unwrap_or(id));
+        let (only, id) = (
+            only.or(id.index().map(Indices::one)),
+            id.parent().unwrap_or(id),
+        );
         let job = self.jobs.get(&id).ok_or_else(Refusal::unknown_job)?;
         if !job.can_run_again(Again::Unsuccessful(only)) {
             return Err(Refusal::bad_state());
         }
         let highest = job.life.highest;
-        self.happen(id, Event::Retried { by: OPERATOR.to_string(), only, highest });
+        self.happen(
+            id,
+            Event::Retried {
+                by: OPERATOR.to_string(),
+                only,
+                highest,
+            },
+        );
         Ok(())
     }
 
@@ -201,10 +243,20 @@ impl World {
         if !is_candidate(job) {
             return Err(Refusal::bad_state());
         }
-        let is_put_off = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.life.not_before.is_some());
-        let put_off: Vec<JobId> = job.elements_begun().into_iter().filter(is_put_off).collect();
+        let is_put_off = |id: &JobId| {
+            self.jobs
+                .get(id)
+                .is_some_and(|job| job.life.not_before.is_some())
+        };
+        let put_off: Vec<JobId> = job
+            .elements_begun()
+            .into_iter()
+            .filter(is_put_off)
+            .collect();
         let by = || OPERATOR.to_string();
-        iter::once(id).chain(put_off).for_each(|id| self.happen(id, Event::Shoved { by: by() }));
+        iter::once(id)
+            .chain(put_off)
+            .for_each(|id| self.happen(id, Event::Shoved { by: by() }));
         Ok(())
     }
 
@@ -216,20 +268,40 @@ impl World {
         if !job.spec.rerunnable {
             return Err(Refusal::not_rerunnable());
         }
-        self.happen(id, Event::RerunWanted { by: OPERATOR.to_string() });
+        self.happen(
+            id,
+            Event::RerunWanted {
+                by: OPERATOR.to_string(),
+            },
+        );
         self.end_unwanted(id);
         Ok(())
     }
 
     /// Of an array, its elements that it suits.
     fn turn(&mut self, id: JobId, turn: Turn) -> Result<(), Refusal> {
-        let ids = if self.live(id)?.id.is_array() { self.begun(id) } else { vec![id] };
-        let of = |id: &JobId| Some((*id, turn.of(self.jobs.get(id)?, OPERATOR, &self.config.releases.0)));
+        let ids = if self.live(id)?.id.is_array() {
+            self.begun(id)
+        } else {
+            vec![id]
+        };
+        let of = |id: &JobId| {
+            Some((
+                *id,
+                turn.of(self.jobs.get(id)?, OPERATOR, &self.config.releases.0),
+            ))
+        };
         let turned: Vec<_> = ids.iter().filter_map(of).collect();
         if turned.iter().all(|(_, events)| events.is_err()) {
-            return Err(turned.into_iter().find_map(|(_, events)| events.err()).unwrap_or_else(Refusal::bad_state));
+            return Err(turned
+                .into_iter()
+                .find_map(|(_, events)| events.err())
+                .unwrap_or_else(Refusal::bad_state));
         }
-        for (id, events) in turned.into_iter().filter_map(|(id, events)| Some((id, events.ok()?))) {
+        for (id, events) in turned
+            .into_iter()
+            .filter_map(|(id, events)| Some((id, events.ok()?)))
+        {
             events.into_iter().for_each(|event| self.happen(id, event));
             self.come_to_rest(id);
         }
@@ -239,9 +311,14 @@ impl World {
     fn run_now(&mut self, id: JobId, on: &BTreeSet<String>) -> Result<(), String> {
         let job = self.unstarted(id).map_err(|refusal| refusal.text)?.clone();
         let on = Some(on).filter(|names| !names.is_empty());
-        let start =
-            forced::start(&self.state, &self.policy, &job, on, self.now).map_err(|reason| reason.to_string())?;
-        self.happen(id, Event::RunWanted { by: OPERATOR.to_string() });
+        let start = forced::start(&self.state, &self.policy, &job, on, self.now)
+            .map_err(|reason| reason.to_string())?;
+        self.happen(
+            id,
+            Event::RunWanted {
+                by: OPERATOR.to_string(),
+            },
+        );
         let score = self.state.score(&self.policy, job.id);
         self.begin(&start, job.life.attempt + 1, score);
         Ok(())
@@ -266,7 +343,13 @@ impl World {
                 job.life.rank = Some(place.own_rank());
                 job.spec = Arc::new(spec);
             }
-            self.happen(id, Event::Reordered { by: OPERATOR.to_string(), with: place.id });
+            self.happen(
+                id,
+                Event::Reordered {
+                    by: OPERATOR.to_string(),
+                    with: place.id,
+                },
+            );
         }
         Ok(())
     }
@@ -278,13 +361,27 @@ impl World {
             return Ok(Spec::clone(&job.spec));
         }
         self.keep_quality(job, queue, privileged)?;
-        let comer = Comer::InPlaceOf { own: job.id, other: other.id };
-        Ok(self.enter(comer, &job.owner, &elsewhere(&job.spec, queue), job.life.state)?.spec)
+        let comer = Comer::InPlaceOf {
+            own: job.id,
+            other: other.id,
+        };
+        Ok(self
+            .enter(
+                comer,
+                &job.owner,
+                &elsewhere(&job.spec, queue),
+                job.life.state,
+            )?
+            .spec)
     }
 
     fn unstarted(&self, id: JobId) -> Result<&Job, Refusal> {
         let job = self.live(id)?;
         let waits = matches!(job.life.state, State::Queued | State::Held | State::Waiting);
-        if waits && !job.has_begun() { Ok(job) } else { Err(Refusal::bad_state()) }
+        if waits && !job.has_begun() {
+            Ok(job)
+        } else {
+            Err(Refusal::bad_state())
+        }
     }
 }

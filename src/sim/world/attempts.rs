@@ -34,10 +34,25 @@ impl World {
         let shares = start.shares.clone();
         self.happen(
             start.job,
-            Event::Started { attempt, shares: shares.clone(), score, extra: start.beyond.is_some() },
+            Event::Started {
+                attempt,
+                shares: shares.clone(),
+                score,
+                extra: start.beyond.is_some(),
+            },
         );
-        self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });
-        match self.fates.get_mut(&start.job.number).filter(|fate| fate.failures > 0) {
+        self.past.push(Past {
+            job: start.job,
+            start: self.now,
+            end: None,
+            shares,
+            is_filler: start.passed.is_some(),
+        });
+        match self
+            .fates
+            .get_mut(&start.job.number)
+            .filter(|fate| fate.failures > 0)
+        {
             Some(fate) => {
                 fate.failures -= 1;
                 self.end(start.job, How::NodeFault("the node refused it".to_string()));
@@ -45,7 +60,14 @@ impl World {
             }
             None => {
                 let boot = "1".to_string();
-                self.happen(start.job, Event::Launched { attempt, session: 1, boot });
+                self.happen(
+                    start.job,
+                    Event::Launched {
+                        attempt,
+                        session: 1,
+                        boot,
+                    },
+                );
                 false
             }
         }
@@ -54,7 +76,10 @@ impl World {
     /// The attempt that a start would be; None for a job that cannot be started now.
     fn next_attempt(&self, id: JobId) -> Option<Attempt> {
         // The record of an element that is over is of the time before it is to run once more.
-        let own = self.jobs.get(&id).filter(|job| job.life.state != State::Finished);
+        let own = self
+            .jobs
+            .get(&id)
+            .filter(|job| job.life.state != State::Finished);
         let job = own.or_else(|| self.jobs.get(&id.parent()?))?;
         let may_start = crate::sched::change::is_candidate(job);
         may_start.then_some(job.life.attempt + 1)
@@ -77,7 +102,9 @@ impl World {
 
     /// The processes of a job that is to stand still stop at once, on nodes that answer.
     pub(super) fn come_to_rest(&mut self, id: JobId) {
-        let run = self.open_run(id).filter(|run| run.suspension.is_some() && !run.is_still() && !run.silent);
+        let run = self
+            .open_run(id)
+            .filter(|run| run.suspension.is_some() && !run.is_still() && !run.silent);
         if let Some(attempt) = run.map(|run| run.attempt) {
             self.happen(id, Event::Suspended { attempt });
         }
@@ -87,29 +114,57 @@ impl World {
     pub(super) fn resume(&mut self, plan: &Plan) {
         for Resume { job, shares, .. } in &plan.resumes {
             if let Some(attempt) = self.open_attempt(*job) {
-                self.happen(*job, Event::Resumed { attempt, shares: shares.clone() });
+                self.happen(
+                    *job,
+                    Event::Resumed {
+                        attempt,
+                        shares: shares.clone(),
+                    },
+                );
             }
         }
     }
 
-    /// One that makes way may take its time, and then be done if it knows how to (Y17); others end at once.
+    /// One that makes way may take its time, and then be done if it knows how to (Y17); others end
+    /// at once.
     fn end_of_unwanted(&self, job: &Job, run: &Run, stops: Span) -> (Time, How) {
         let (launch, rule) = (&self.config.launch, &self.policy.preemption);
         let told = job.life.yielding.as_ref().filter(|_| job.makes_way(run));
-        let Some(told) = told else { return (self.now, How::Signaled(nix::libc::SIGTERM)) };
+        let Some(told) = told else {
+            return (self.now, How::Signaled(nix::libc::SIGTERM));
+        };
         let (patience, how) = match job.interruption() {
             Some(_) => (rule.interruption, How::Exited(0)),
-            None => (rule.grace.unwrap_or(launch.grace), How::Signaled(nix::libc::SIGTERM)),
+            None => (
+                rule.grace.unwrap_or(launch.grace),
+                How::Signaled(nix::libc::SIGTERM),
+            ),
         };
-        let how = if stops > patience { How::Signaled(nix::libc::SIGKILL) } else { how };
+        let how = if stops > patience {
+            How::Signaled(nix::libc::SIGKILL)
+        } else {
+            how
+        };
         (told.at + stops.min(patience), how)
     }
 
     pub(super) fn end(&mut self, id: JobId, how: How) {
-        let Some(attempt) = self.open_attempt(id) else { return };
+        let Some(attempt) = self.open_attempt(id) else {
+            return;
+        };
         let sent = matches!(how, How::Signaled(_)).then_some(nix::libc::SIGTERM);
-        let used = Usage { walltime: self.ran(id), ..Usage::default() };
-        let outcome = Outcome { how, sent, used, notes: Vec::new(), unfit: None, on_its_own: false };
+        let used = Usage {
+            walltime: self.ran(id),
+            ..Usage::default()
+        };
+        let outcome = Outcome {
+            how,
+            sent,
+            used,
+            notes: Vec::new(),
+            unfit: None,
+            on_its_own: false,
+        };
         self.close(id);
         self.happen(id, Event::Ended { attempt, outcome });
     }
@@ -118,17 +173,33 @@ impl World {
     pub(super) fn end_unwanted(&mut self, id: JobId) {
         let last = JobId::element(id.number, u32::MAX);
         let range = if id.is_array() { id..=last } else { id..=id };
-        let unwanted = |job: &&Job| job.life.open_run().is_some_and(|run| !run.silent) && job.life.want != Want::Run;
-        let ids: Vec<JobId> = self.jobs.range(range).map(|(_, job)| job).filter(unwanted).map(|job| job.id).collect();
+        let unwanted = |job: &&Job| {
+            job.life.open_run().is_some_and(|run| !run.silent) && job.life.want != Want::Run
+        };
+        let ids: Vec<JobId> = self
+            .jobs
+            .range(range)
+            .map(|(_, job)| job)
+            .filter(unwanted)
+            .map(|job| job.id)
+            .collect();
         for id in ids {
-            let end = self.jobs.get(&id).and_then(|job| self.end_of(job)).filter(|(end, _)| *end <= self.now);
+            let end = self
+                .jobs
+                .get(&id)
+                .and_then(|job| self.end_of(job))
+                .filter(|(end, _)| *end <= self.now);
             end.into_iter().for_each(|(_, how)| self.end(id, how));
         }
     }
 
     pub(super) fn close(&mut self, id: JobId) {
         let now = self.now;
-        let open = self.past.iter_mut().rev().find(|past| past.job == id && past.end.is_none());
+        let open = self
+            .past
+            .iter_mut()
+            .rev()
+            .find(|past| past.job == id && past.end.is_none());
         open.into_iter().for_each(|past| past.end = Some(now));
     }
 
@@ -137,7 +208,9 @@ impl World {
     }
 
     fn ran(&self, id: JobId) -> Span {
-        self.open_run(id).map_or(Span(0), |run| self.now.since(run.started + run.stood_still(self.now)))
+        self.open_run(id).map_or(Span(0), |run| {
+            self.now.since(run.started + run.stood_still(self.now))
+        })
     }
 
     fn open_run(&self, id: JobId) -> Option<&Run> {

@@ -1,4 +1,5 @@
-//! What a program of the site says of the nodes for a job (M8i). Who writes a scenario is the program.
+//! What a program of the site says of the nodes for a job (M8i). Who writes a scenario is the
+//! program.
 
 use super::World;
 use crate::model::job::JobId;
@@ -14,18 +15,22 @@ impl World {
         Ok(())
     }
 
-    /// The program has said where they should go, the best node first. One that is no candidate spoils
-    /// the answer, as in schedd: then it has said nothing.
+    /// The program has said where they should go, the best node first. One that is no candidate
+    /// spoils the answer, as in schedd: then it has said nothing.
     pub(super) fn hear_program(&mut self, job: JobId, nodes: &[String]) -> Result<(), String> {
         let class = self.waiting_class(job)?;
         let candidates = self.state.candidates(class);
-        let is_good = !nodes.is_empty() && nodes.iter().all(|name| candidates.contains(&name.as_str()));
-        self.state.make(&Change::Answered(class, is_good.then(|| nodes.to_vec())));
+        let is_good =
+            !nodes.is_empty() && nodes.iter().all(|name| candidates.contains(&name.as_str()));
+        self.state
+            .make(&Change::Answered(class, is_good.then(|| nodes.to_vec())));
         self.want_cycle(Trigger::Answer);
         Ok(())
     }
 
     fn waiting_class(&self, job: JobId) -> Result<ClassId, String> {
-        self.state.class_of(job).ok_or_else(|| format!("job {job} does not wait to be started"))
+        self.state
+            .class_of(job)
+            .ok_or_else(|| format!("job {job} does not wait to be started"))
     }
 }

@@ -16,19 +16,31 @@ use std::sync::Arc;
 
 impl World {
     /// Lets a job into the queue it names, or on to where that routes it.
-    pub(super) fn enter(&self, comer: Comer, owner: &Owner, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
+    pub(super) fn enter(
+        &self,
+        comer: Comer,
+        owner: &Owner,
+        spec: &Spec,
+        standing: State,
+    ) -> Result<Entered, Refusal> {
         match self.reservation_queue(&spec.queue) {
             Some(queue) if !queue.enabled => Err(Refusal::queue_disabled()),
             Some(_) => {
-                let spec = Spec { reservation: Some(spec.queue.clone()), ..spec.clone() };
-                Ok(Entered { notes: self.leave_for(comer, owner, &spec)?, spec })
+                let spec = Spec {
+                    reservation: Some(spec.queue.clone()),
+                    ..spec.clone()
+                };
+                Ok(Entered {
+                    notes: self.leave_for(comer, owner, &spec)?,
+                    spec,
+                })
             }
             None => self.at_the_door(comer, owner, |entrance| entrance.enter(spec, standing)),
         }
     }
 
-    /// An altered job gets what goes without saying in its queue, and is held against that queue's bounds and
-    /// against limits on what is queued.
+    /// An altered job gets what goes without saying in its queue, and is held against that queue's
+    /// bounds and against limits on what is queued.
     pub(super) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<Vec<String>, Refusal> {
         if before.life.state.is_under_way() {
             return Ok(Vec::new());
@@ -46,21 +58,37 @@ impl World {
         self.queues.iter().find(|queue| queue.name == name)
     }
 
-    /// Refuses a queue in which a job may not have its quality of service, unless an operator puts it there (M27).
-    pub(super) fn keep_quality(&self, job: &Job, queue: &str, privileged: bool) -> Result<(), Refusal> {
+    /// Refuses a queue in which a job may not have its quality of service, unless an operator puts
+    /// it there (M27).
+    pub(super) fn keep_quality(
+        &self,
+        job: &Job,
+        queue: &str,
+        privileged: bool,
+    ) -> Result<(), Refusal> {
         if privileged {
             return Ok(());
         }
-        self.at_the_door(Comer::Known(job.id), &job.owner, |entrance| entrance.keep_quality(&job.spec, queue))
+        self.at_the_door(Comer::Known(job.id), &job.owner, |entrance| {
+            entrance.keep_quality(&job.spec, queue)
+        })
     }
 
     fn at_the_door<T>(&self, comer: Comer, owner: &Owner, ask: impl FnOnce(&Entrance) -> T) -> T {
-        let (group, is_member) = (|| self.group_name(owner.gid), |group: &str| self.is_member(owner, group));
+        let (group, is_member) = (
+            || self.group_name(owner.gid),
+            |group: &str| self.is_member(owner, group),
+        );
         ask(&Entrance {
             queues: &self.queues,
             resources: &self.resources,
             qualities: &self.policy.qualities,
-            visitor: Visitor { user: &owner.user, group: &group, is_member: &is_member, host: "sim" },
+            visitor: Visitor {
+                user: &owner.user,
+                group: &group,
+                is_member: &is_member,
+                host: "sim",
+            },
             room: &|spec| self.leave_for(comer, owner, spec),
         })
     }
@@ -71,7 +99,8 @@ impl World {
     }
 
     fn subject(&self, who: &Credentials) -> Subject {
-        let accounts = Lineages::new(&self.policy.fair_share.accounts).of(&who.user, who.account.as_deref());
+        let accounts =
+            Lineages::new(&self.policy.fair_share.accounts).of(&who.user, who.account.as_deref());
         Subject::new(who, self.group_name(who.gid), accounts)
     }
 
@@ -101,7 +130,9 @@ impl World {
 
     /// Counts a job as it stands, and takes note of whether it waits to be passed on.
     pub(super) fn note_crowd(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
         if !self.census.is_idle() {
             let subject = self.subject(&Credentials::of(job));
             self.census.count(job, |_| subject);
@@ -121,12 +152,22 @@ impl World {
 
     /// Tries all jobs in routing queues whose turn it is.
     pub(super) fn attend_routing(&mut self) {
-        let due = self.routed.iter().filter(|(_, next)| **next <= self.now).map(|(id, _)| *id);
+        let due = self
+            .routed
+            .iter()
+            .filter(|(_, next)| **next <= self.now)
+            .map(|(id, _)| *id);
         for id in due.collect::<Vec<_>>() {
-            let Some(job) = self.jobs.get(&id).cloned() else { continue };
-            let Some(queue) = self.queue(&job.spec.queue).cloned() else { continue };
+            let Some(job) = self.jobs.get(&id).cloned() else {
+                continue;
+            };
+            let Some(queue) = self.queue(&job.spec.queue).cloned() else {
+                continue;
+            };
             let by = "Server@sim".to_string();
-            match self.at_the_door(Comer::Known(id), &job.owner, |entrance| entrance.turn(&job, &queue, self.now)) {
+            match self.at_the_door(Comer::Known(id), &job.owner, |entrance| {
+                entrance.turn(&job, &queue, self.now)
+            }) {
                 Turn::PassOn(spec) => self.put_into(id, *spec, by),
                 Turn::Delete => self.happen_to_all(id, &Event::DeleteWanted { by, force: false }),
                 Turn::Wait(pause) => drop(self.routed.insert(id, self.now + pause)),
@@ -136,7 +177,9 @@ impl World {
 
     /// A job goes into another queue, as what it comes to there.
     pub(super) fn put_into(&mut self, id: JobId, spec: Spec, by: String) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
         let (from, to) = (job.spec.queue.clone(), spec.queue.clone());
         job.spec = Arc::new(spec);
         self.happen(id, Event::Moved { by, from, to });

@@ -1,6 +1,6 @@
-//! Reservations that somebody makes: room is found for them, and they open and close with their queues
-//! and jobs as in schedd. Those that have their room are called `R1`, `R2`, ... in their order, and `M1`
-//! and so on if they are whole hosts.
+//! Reservations that somebody makes: room is found for them, and they open and close with their
+//! queues and jobs as in schedd. Those that have their room are called `R1`, `R2`, ... in their
+//! order, and `M1` and so on if they are whole hosts.
 
 use super::{World, time, wall};
 use crate::model::event::Event;
@@ -45,10 +45,18 @@ impl World {
     /// Opens and closes what is due.
     pub(super) fn attend_reservations(&mut self) {
         let now = wall(self.now);
-        let is_due = |reservation: &&Reservation| reservation.next_turn().is_some_and(|turn| turn <= now);
+        let is_due =
+            |reservation: &&Reservation| reservation.next_turn().is_some_and(|turn| turn <= now);
         while let Some(due) = self.reservations.values().find(is_due) {
             let (id, begins) = (due.id.clone(), due.state == State::Confirmed);
-            self.happen_to_reservation(&id, if begins { &Happened::Began } else { &Happened::Ended });
+            self.happen_to_reservation(
+                &id,
+                if begins {
+                    &Happened::Began
+                } else {
+                    &Happened::Ended
+                },
+            );
             if !begins {
                 self.end_jobs_of(&id);
             }
@@ -57,7 +65,11 @@ impl World {
 
     /// When one opens or closes next.
     pub(super) fn next_turn(&self) -> Option<Time> {
-        self.reservations.values().filter_map(Reservation::next_turn).map(time).min()
+        self.reservations
+            .values()
+            .filter_map(Reservation::next_turn)
+            .map(time)
+            .min()
     }
 
     /// The reservation whose queue this is.
@@ -67,7 +79,10 @@ impl World {
 
     /// When the reservation closes in whose queue a job is: the job goes with it.
     pub(super) fn close_of(&self, job: &Job) -> Option<Time> {
-        let reservation = self.reservations.get(&job.spec.queue).filter(|reservation| !reservation.is_over())?;
+        let reservation = self
+            .reservations
+            .get(&job.spec.queue)
+            .filter(|reservation| !reservation.is_over())?;
         Some(time(reservation.occurrence().to))
     }
 
@@ -78,10 +93,18 @@ impl World {
         let letter = if terms.whole { 'M' } else { 'R' };
         Ok(Reservation {
             id: format!("{letter}{}", self.reservations.len() + 1),
-            owner: Owner { user: "operator".to_string(), uid: 0, gid: 0 },
+            owner: Owner {
+                user: "operator".to_string(),
+                uid: 0,
+                gid: 0,
+            },
             submit_host: "sim".to_string(),
             terms,
-            occurrences: vec![Occurrence { from, to, shares: Vec::new() }],
+            occurrences: vec![Occurrence {
+                from,
+                to,
+                shares: Vec::new(),
+            }],
             current: 0,
             state: State::Unconfirmed,
             lost: Vec::new(),
@@ -93,7 +116,12 @@ impl World {
     fn room_for(&self, reservation: &Reservation) -> Result<Vec<Share>, String> {
         let Occurrence { from, to, .. } = *reservation.occurrence();
         let request = &reservation.terms.request;
-        let wanted = Wanted { request, from: time(from).max(self.now), to: time(to), except: &reservation.id };
+        let wanted = Wanted {
+            request,
+            from: time(from).max(self.now),
+            to: time(to),
+            except: &reservation.id,
+        };
         let found = window::place(&self.state, &wanted, &self.insiders(), self.now);
         found.map_err(|reason| format!("it cannot be had: {reason}"))
     }
@@ -116,13 +144,17 @@ impl World {
 
     fn happen_to_reservation(&mut self, id: &str, fact: &Happened) {
         let now = self.now;
-        self.reservations.entry(id.to_string()).and_modify(|reservation| reservation.apply(fact, now));
+        self.reservations
+            .entry(id.to_string())
+            .and_modify(|reservation| reservation.apply(fact, now));
         self.show_reservation(id);
     }
 
     /// Brings the scheduler's view of a reservation in line with it.
     fn show_reservation(&mut self, id: &str) {
-        let Some(reservation) = self.reservations.get(id) else { return };
+        let Some(reservation) = self.reservations.get(id) else {
+            return;
+        };
         let windows = reservation.windows(&ClockTable::default());
         let queue = reservation.queue();
         self.state.make(&Change::NoWindow(Cow::Borrowed(id)));
@@ -130,15 +162,30 @@ impl World {
             Some(queue) => Change::Queue(Cow::Owned(queue)),
             None => Change::NoQueue(Cow::Borrowed(id)),
         });
-        windows.into_iter().for_each(|window| self.state.make(&Change::Window(Cow::Owned(window))));
+        windows
+            .into_iter()
+            .for_each(|window| self.state.make(&Change::Window(Cow::Owned(window))));
         self.want_cycle(Trigger::Reservation(id.to_string()));
     }
 
     fn end_jobs_of(&mut self, id: &str) {
-        let is_there = |job: &&Job| job.spec.queue == id && job.id.index().is_none() && job.life.exit.is_none();
-        let jobs: Vec<JobId> = self.jobs.values().filter(is_there).map(|job| job.id).collect();
+        let is_there = |job: &&Job| {
+            job.spec.queue == id && job.id.index().is_none() && job.life.exit.is_none()
+        };
+        let jobs: Vec<JobId> = self
+            .jobs
+            .values()
+            .filter(is_there)
+            .map(|job| job.id)
+            .collect();
         for job in jobs {
-            self.happen_to_all(job, &Event::DeleteWanted { by: MAKER.to_string(), force: false });
+            self.happen_to_all(
+                job,
+                &Event::DeleteWanted {
+                    by: MAKER.to_string(),
+                    force: false,
+                },
+            );
             self.end_unwanted(job);
         }
     }

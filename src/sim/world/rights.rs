@@ -1,4 +1,5 @@
-//! Who may do what in the world, as in schedd: the owner of a job with it, operators and managers with all.
+//! Who may do what in the world, as in schedd: the owner of a job with it, operators and managers
+//! with all.
 
 use super::World;
 use super::act::Deed;
@@ -20,22 +21,36 @@ impl World {
         self.act_with(deed, privileged)
     }
 
-    /// Whether a user is an operator or a manager; one's own installation is for its one user to run.
+    /// Whether a user is an operator or a manager; one's own installation is for its one user to
+    /// run.
     pub(super) fn is_privileged(&self, user: &str) -> bool {
         let server = &self.config.server;
-        !server.shared || server.operators.iter().chain(&server.managers).any(|person| person.is(user, HOST))
+        !server.shared
+            || server
+                .operators
+                .iter()
+                .chain(&server.managers)
+                .any(|person| person.is(user, HOST))
     }
 
     fn may(&self, user: &str, deed: &Deed) -> Result<(), Refusal> {
         let owns = |id: &JobId| {
             let job = self.jobs.get(&id.parent().unwrap_or(*id));
-            if job.is_none_or(|job| job.owner.user == user) { Ok(()) } else { Err(Refusal::unauthorized()) }
+            if job.is_none_or(|job| job.owner.user == user) {
+                Ok(())
+            } else {
+                Err(Refusal::unauthorized())
+            }
         };
         match deed {
             // M49: the holds of operators and of the system are not for owners.
             Deed::Hold(id, holds) | Deed::Release(id, holds) => {
                 owns(id)?;
-                if Holds::USER.contains(*holds) { Ok(()) } else { Err(Refusal::unauthorized()) }
+                if Holds::USER.contains(*holds) {
+                    Ok(())
+                } else {
+                    Err(Refusal::unauthorized())
+                }
             }
             Deed::Delete(id, _) | Deed::Rerun(id) | Deed::Shove(id) => owns(id),
             Deed::Alter(id, _) | Deed::Move(id, _) => owns(id),
@@ -45,14 +60,21 @@ impl World {
         }
     }
 
-    /// What bars a job as it stands, before the scheduler looks at it (M3), by the name of the reason.
+    /// What bars a job as it stands, before the scheduler looks at it (M3), by the name of the
+    /// reason.
     pub fn barred_by(&self, id: JobId) -> Option<&'static str> {
         let life = &self.jobs.get(&id)?.life;
-        let names = [(Holds::USER, "held.user"), (Holds::OPERATOR, "held.operator"), (Holds::SYSTEM, "held.system")];
+        let names = [
+            (Holds::USER, "held.user"),
+            (Holds::OPERATOR, "held.operator"),
+            (Holds::SYSTEM, "held.system"),
+        ];
         match life.state {
             State::Waiting => Some("begin_time"),
             State::Held => {
-                let hold = names.into_iter().find(|(hold, _)| life.holds.contains(*hold));
+                let hold = names
+                    .into_iter()
+                    .find(|(hold, _)| life.holds.contains(*hold));
                 Some(hold.map_or("dep_wait", |(_, name)| name))
             }
             _ => None,

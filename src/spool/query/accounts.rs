@@ -1,5 +1,5 @@
-//! The accounts: entries one by one, or what many come to. Adding up is left to SQL, so that a million entries
-//! take no more memory than the answer.
+//! The accounts: entries one by one, or what many come to. Adding up is left to SQL, so that a
+//! million entries take no more memory than the answer.
 
 use super::super::accounting::{COLUMNS, entry};
 use super::super::{SpoolError, load};
@@ -9,14 +9,15 @@ use crate::model::job::JobId;
 use crate::wire::message::Answer;
 use rusqlite::{Connection, Row, params_from_iter};
 
-/// What [`sums`] reads, in its order. Products of sizes and times are no integers: these would not fit.
+/// What [`sums`] reads, in its order. Products of sizes and times are no integers: these would not
+/// fit.
 const SUMS: &str = "coalesce(sum(status IS NOT NULL), 0), coalesce(sum(status <> 0), 0), coalesce(sum(attempt > 0), 0),
      coalesce(sum(cput), 0), coalesce(sum(core_ms), 0), total(core_ms * factor), coalesce(sum(min(gpus * walltime, 8796093022207)), 0),
      coalesce(sum(walltime), 0), total(iif(asked_mem_kb IS NULL, 0.0, 1.0 * mem_kb * walltime / 1000)),
      total(1.0 * asked_mem_kb * walltime / 1000), coalesce(sum(max(began - eligible, 0)), 0), count(began - eligible)";
 
-/// SQL over the columns of `accounting`, and a value for each `?` in it. A list is one value, as JSON: SQLite
-/// takes no more than 32766 of them.
+/// SQL over the columns of `accounting`, and a value for each `?` in it. A list is one value, as
+/// JSON: SQLite takes no more than 32766 of them.
 fn condition(inquiry: &Inquiry) -> Result<(String, Vec<String>), SpoolError> {
     let (mut conditions, mut values) = (vec!["1".to_string()], Vec::new());
     let lists = [
@@ -30,26 +31,46 @@ fn condition(inquiry: &Inquiry) -> Result<(String, Vec<String>), SpoolError> {
         values.push(serde_json::to_string(names)?);
     }
     let moments = [(">=", inquiry.from), ("<", inquiry.to)];
-    for (sign, moment) in moments.into_iter().filter_map(|(sign, moment)| Some((sign, moment?))) {
+    for (sign, moment) in moments
+        .into_iter()
+        .filter_map(|(sign, moment)| Some((sign, moment?)))
+    {
         conditions.push(format!("ended {sign} {}", moment.0.saturating_mul(1000)));
     }
     Ok((conditions.join(" AND "), values))
 }
 
 /// What entries come to that are alike in all keys; without keys, all of them.
-pub(super) fn tallies(connection: &Connection, inquiry: &Inquiry, keys: &[Key], each: Each) -> Result<(), SpoolError> {
+pub(super) fn tallies(
+    connection: &Connection,
+    inquiry: &Inquiry,
+    keys: &[Key],
+    each: Each,
+) -> Result<(), SpoolError> {
     let columns: Vec<&str> = keys.iter().map(|key| column(*key)).collect();
-    let alike = (1..=columns.len()).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+    let alike = (1..=columns.len())
+        .map(|number| number.to_string())
+        .collect::<Vec<_>>()
+        .join(", ");
     let (condition, values) = condition(inquiry)?;
     let select: String = columns.iter().map(|column| format!("{column}, ")).collect();
-    let group = if keys.is_empty() { String::new() } else { format!("GROUP BY {alike} ORDER BY {alike}") };
+    let group = if keys.is_empty() {
+        String::new()
+    } else {
+        format!("GROUP BY {alike} ORDER BY {alike}")
+    };
     let sql = format!("SELECT {select}{SUMS} FROM accounting WHERE {condition} {group}");
     let mut statement = connection.prepare(&sql)?;
     let mut rows = statement.query(params_from_iter(&values))?;
     let mut part = Vec::new();
     while let Some(row) = rows.next()? {
-        let of = (0..keys.len()).map(|at| row.get(at)).collect::<Result<_, _>>()?;
-        part.push(Tally { of, sums: sums(row, keys.len())? });
+        let of = (0..keys.len())
+            .map(|at| row.get(at))
+            .collect::<Result<_, _>>()?;
+        part.push(Tally {
+            of,
+            sums: sums(row, keys.len())?,
+        });
         if part.len() == PART {
             each(Answer::Tallies(std::mem::take(&mut part)))?;
         }
@@ -85,8 +106,8 @@ fn sums(row: &Row, from: usize) -> Result<Sums, SpoolError> {
     })
 }
 
-/// Entries in the order of their jobs; of these jobs, in this order, if there are any. The number of an array
-/// means its elements.
+/// Entries in the order of their jobs; of these jobs, in this order, if there are any. The number
+/// of an array means its elements.
 pub(super) fn entries(
     connection: &Connection,
     inquiry: &Inquiry,
@@ -99,10 +120,24 @@ pub(super) fn entries(
         found.all(connection, &condition, &values, each)?;
     }
     for job in jobs {
-        let of = [Some(load::number(*job)), job.index().map(i64::from)].into_iter().flatten();
-        let values: Vec<String> = of.map(|number| number.to_string()).chain(values.iter().cloned()).collect();
-        let element = if job.index().is_some() { "AND idx = ?" } else { "" };
-        found.all(connection, &format!("job = ? {element} AND {condition}"), &values, each)?;
+        let of = [Some(load::number(*job)), job.index().map(i64::from)]
+            .into_iter()
+            .flatten();
+        let values: Vec<String> = of
+            .map(|number| number.to_string())
+            .chain(values.iter().cloned())
+            .collect();
+        let element = if job.index().is_some() {
+            "AND idx = ?"
+        } else {
+            ""
+        };
+        found.all(
+            connection,
+            &format!("job = ? {element} AND {condition}"),
+            &values,
+            each,
+        )?;
     }
     each(Answer::Entries(found.part))
 }
@@ -122,13 +157,20 @@ impl Found {
         values: &[String],
         each: Each,
     ) -> Result<(), SpoolError> {
-        let sql = format!("SELECT {COLUMNS} FROM accounting WHERE {condition} ORDER BY job, idx, attempt");
+        let sql = format!(
+            "SELECT {COLUMNS} FROM accounting WHERE {condition} ORDER BY job, idx, attempt"
+        );
         let mut statement = connection.prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
             let entry = entry(row)?;
-            self.bytes +=
-                500 + entry.asked.select.len() + entry.places.iter().map(|place| 16 + place.0.len()).sum::<usize>();
+            self.bytes += 500
+                + entry.asked.select.len()
+                + entry
+                    .places
+                    .iter()
+                    .map(|place| 16 + place.0.len())
+                    .sum::<usize>();
             self.part.push(entry);
             if self.part.len() >= PART || self.bytes >= PART_BYTES {
                 self.bytes = 0;
@@ -152,20 +194,48 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    /// An entry of an hour on two processors, one of them busy, that ended so many hours after the epoch.
+    /// An entry of an hour on two processors, one of them busy, that ended so many hours after the
+    /// epoch.
     fn hour(job: JobId, attempt: u32, user: &str, ended: i64) -> Entry {
-        let stamps = Stamps { submitted: 0, eligible: Some(0), began: Some((ended - 1) * HOUR), ended: ended * HOUR };
+        let stamps = Stamps {
+            submitted: 0,
+            eligible: Some(0),
+            began: Some((ended - 1) * HOUR),
+            ended: ended * HOUR,
+        };
         Entry {
             job,
             attempt,
             name: "wave".into(),
-            of: Parties { user: user.into(), queue: "workq".into(), ..Parties::default() },
+            of: Parties {
+                user: user.into(),
+                queue: "workq".into(),
+                ..Parties::default()
+            },
             stamps,
-            end: Some(End { status: 0, deleted: false }),
+            end: Some(End {
+                status: 0,
+                deleted: false,
+            }),
             places: vec![("n1".into(), 2)],
-            asked: Asked { mem_kb: Some(4000), cores: 2, ..Asked::default() },
-            held: Held { nodes: 1, cores: 2, gpus: 1, mem_kb: 4000 },
-            used: Usage { walltime: Span(HOUR), cput: Span(HOUR), mem_kb: 1000, vmem_kb: 2000, ncpus: 2 },
+            asked: Asked {
+                mem_kb: Some(4000),
+                cores: 2,
+                ..Asked::default()
+            },
+            held: Held {
+                nodes: 1,
+                cores: 2,
+                gpus: 1,
+                mem_kb: 4000,
+            },
+            used: Usage {
+                walltime: Span(HOUR),
+                cput: Span(HOUR),
+                mem_kb: 1000,
+                vmem_kb: 2000,
+                ncpus: 2,
+            },
             core_ms: 2 * HOUR,
             factor: 0.5,
             made_way: None,
@@ -183,12 +253,17 @@ mod tests {
             let spool = Spool::open(&folder.path().join("spool.db")).unwrap();
             let mut books = Books { folder, spool };
             let written = |entry: Entry| Change::Entry(Time(entry.stamps.ended), Box::new(entry));
-            books.spool.commit(&entries.into_iter().map(written).collect::<Vec<_>>()).unwrap();
+            books
+                .spool
+                .commit(&entries.into_iter().map(written).collect::<Vec<_>>())
+                .unwrap();
             books
         }
 
         fn reader(&self) -> Reader {
-            Reader::open(&self.folder.path().join("spool.db")).unwrap().unwrap()
+            Reader::open(&self.folder.path().join("spool.db"))
+                .unwrap()
+                .unwrap()
         }
 
         fn tallies(&self, inquiry: &Inquiry, keys: &[Key]) -> Vec<Tally> {
@@ -219,23 +294,47 @@ mod tests {
     #[test]
     fn an_entry_is_read_as_it_was_written_and_written_once() {
         let entry = hour(JobId::job(7), 1, "ann", 3);
-        let again = Entry { name: "other".into(), ..entry.clone() };
-        let waited =
-            Entry { end: None, stamps: Stamps { began: None, eligible: None, ..entry.stamps }, ..entry.clone() };
-        let element = Entry { job: JobId::element(8, 2), ..waited };
+        let again = Entry {
+            name: "other".into(),
+            ..entry.clone()
+        };
+        let waited = Entry {
+            end: None,
+            stamps: Stamps {
+                began: None,
+                eligible: None,
+                ..entry.stamps
+            },
+            ..entry.clone()
+        };
+        let element = Entry {
+            job: JobId::element(8, 2),
+            ..waited
+        };
         let books = Books::of(vec![entry.clone(), again, element.clone()]);
         assert_eq!(books.entries(&Inquiry::default(), &[]), [entry, element]);
     }
 
     #[test]
     fn an_array_is_found_by_its_number_and_its_elements_by_theirs() {
-        let jobs = [JobId::job(7), JobId::element(8, 1), JobId::element(8, 2), JobId::job(9)];
+        let jobs = [
+            JobId::job(7),
+            JobId::element(8, 1),
+            JobId::element(8, 2),
+            JobId::job(9),
+        ];
         let books = Books::of(jobs.map(|job| hour(job, 1, "ann", 2)).to_vec());
         let found = |of: &[JobId]| {
             let entries = books.entries(&Inquiry::default(), of);
-            entries.iter().map(|entry| entry.job.to_string()).collect::<Vec<_>>()
+            entries
+                .iter()
+                .map(|entry| entry.job.to_string())
+                .collect::<Vec<_>>()
         };
-        assert_eq!(found(&[JobId::job(9), JobId::array(8)]), ["9", "8[1]", "8[2]"]);
+        assert_eq!(
+            found(&[JobId::job(9), JobId::array(8)]),
+            ["9", "8[1]", "8[2]"]
+        );
         assert_eq!(found(&[JobId::element(8, 2), JobId::job(5)]), ["8[2]"]);
         assert_eq!(found(&[JobId::job(8)]).len(), 2);
         assert_eq!(found(&[JobId::job(u64::MAX)]).len(), 0);
@@ -244,23 +343,49 @@ mod tests {
     #[test]
     fn an_attempt_after_the_first_has_waited_since_the_one_before() {
         let job = JobId::job(7);
-        let first = Entry { end: None, ..hour(job, 1, "ann", 3) };
+        let first = Entry {
+            end: None,
+            ..hour(job, 1, "ann", 3)
+        };
         let books = Books::of(vec![first, hour(job, 2, "ann", 5)]);
-        let waits: Vec<_> = books.entries(&Inquiry::default(), &[]).iter().map(Entry::wait_ms).collect();
+        let waits: Vec<_> = books
+            .entries(&Inquiry::default(), &[])
+            .iter()
+            .map(Entry::wait_ms)
+            .collect();
         assert_eq!(waits, [Some(2 * HOUR), Some(HOUR)]);
         let sums = books.tallies(&Inquiry::default(), &[])[0].sums;
-        assert_eq!((sums.jobs, sums.attempts, sums.waits, sums.wait_ms), (1, 2, 2, 3 * HOUR));
+        assert_eq!(
+            (sums.jobs, sums.attempts, sums.waits, sums.wait_ms),
+            (1, 2, 2, 3 * HOUR)
+        );
     }
 
     #[test]
     fn entries_are_added_up_by_what_is_asked_for_and_no_others() {
         let mut failed = hour(JobId::job(3), 1, "bob", 30);
-        failed.end = Some(End { status: 1, deleted: false });
+        failed.end = Some(End {
+            status: 1,
+            deleted: false,
+        });
         failed.asked.mem_kb = None;
         let mut waited = hour(JobId::job(4), 0, "bob", 31);
-        waited.end = Some(End { status: 271, deleted: true });
-        (waited.stamps.began, waited.used, waited.core_ms, waited.held) = (None, Usage::default(), 0, Held::default());
-        let books = Books::of(vec![hour(JobId::job(1), 1, "ann", 2), hour(JobId::job(2), 1, "ann", 3), failed, waited]);
+        waited.end = Some(End {
+            status: 271,
+            deleted: true,
+        });
+        (
+            waited.stamps.began,
+            waited.used,
+            waited.core_ms,
+            waited.held,
+        ) = (None, Usage::default(), 0, Held::default());
+        let books = Books::of(vec![
+            hour(JobId::job(1), 1, "ann", 2),
+            hour(JobId::job(2), 1, "ann", 3),
+            failed,
+            waited,
+        ]);
         let of = |inquiry: Inquiry| books.tallies(&inquiry, &[Key::User]);
         let [ann, bob] = of(Inquiry::default()).try_into().unwrap();
         let expected = Sums {
@@ -278,17 +403,47 @@ mod tests {
             waits: 2,
         };
         assert_eq!((ann.of, ann.sums), (vec!["ann".to_string()], expected));
-        let told = (bob.sums.jobs, bob.sums.failed, bob.sums.attempts, bob.sums.waits, bob.sums.mem_used);
+        let told = (
+            bob.sums.jobs,
+            bob.sums.failed,
+            bob.sums.attempts,
+            bob.sums.waits,
+            bob.sums.mem_used,
+        );
         assert_eq!(told, (2, 2, 1, 1, 0.0));
-        let between = Inquiry { from: Some(Wall(3 * 3600)), to: Some(Wall(31 * 3600)), ..Inquiry::default() };
-        let jobs: Vec<_> = of(between).iter().map(|tally| (tally.of[0].clone(), tally.sums.jobs)).collect();
+        let between = Inquiry {
+            from: Some(Wall(3 * 3600)),
+            to: Some(Wall(31 * 3600)),
+            ..Inquiry::default()
+        };
+        let jobs: Vec<_> = of(between)
+            .iter()
+            .map(|tally| (tally.of[0].clone(), tally.sums.jobs))
+            .collect();
         assert_eq!(jobs, [("ann".to_string(), 1), ("bob".to_string(), 1)]);
-        assert_eq!(of(Inquiry { users: vec!["eve".into(), "bob".into()], ..Inquiry::default() }).len(), 1);
+        assert_eq!(
+            of(Inquiry {
+                users: vec!["eve".into(), "bob".into()],
+                ..Inquiry::default()
+            })
+            .len(),
+            1
+        );
         let quarters = books.tallies(&Inquiry::default(), &[Key::Quarter, Key::Queue]);
         let of: Vec<_> = quarters.iter().map(|tally| tally.of.join(" ")).collect();
-        assert_eq!(of, ["10800 workq", "108000 workq", "111600 workq", "7200 workq"]);
         assert_eq!(
-            books.tallies(&Inquiry { queues: vec!["none".into()], ..Inquiry::default() }, &[])[0].sums,
+            of,
+            ["10800 workq", "108000 workq", "111600 workq", "7200 workq"]
+        );
+        assert_eq!(
+            books.tallies(
+                &Inquiry {
+                    queues: vec!["none".into()],
+                    ..Inquiry::default()
+                },
+                &[]
+            )[0]
+            .sums,
             Sums::default()
         );
     }
@@ -296,12 +451,30 @@ mod tests {
     #[test]
     fn any_number_of_names_may_be_asked_for_whatever_they_hold() {
         let odd = "it's, \"odd\" [1]\\";
-        let books = Books::of([odd, "ann", "bob"].map(|user| hour(JobId::job(user.len() as u64), 1, user, 2)).to_vec());
-        let names =
-            |last: &[&str]| (0..40_000).map(|at| format!("u{at}")).chain(last.iter().map(|n| n.to_string())).collect();
+        let books = Books::of(
+            [odd, "ann", "bob"]
+                .map(|user| hour(JobId::job(user.len() as u64), 1, user, 2))
+                .to_vec(),
+        );
+        let names = |last: &[&str]| {
+            (0..40_000)
+                .map(|at| format!("u{at}"))
+                .chain(last.iter().map(|n| n.to_string()))
+                .collect()
+        };
         let of = |inquiry: Inquiry| books.tallies(&inquiry, &[])[0].sums.jobs;
-        assert_eq!(of(Inquiry { users: names(&[odd]), ..Inquiry::default() }), 1);
-        let both = Inquiry { users: names(&["ann"]), queues: names(&["workq"]), ..Inquiry::default() };
+        assert_eq!(
+            of(Inquiry {
+                users: names(&[odd]),
+                ..Inquiry::default()
+            }),
+            1
+        );
+        let both = Inquiry {
+            users: names(&["ann"]),
+            queues: names(&["workq"]),
+            ..Inquiry::default()
+        };
         assert_eq!(books.entries(&both, &[JobId::job(3)]).len(), 1);
     }
 
@@ -309,22 +482,48 @@ mod tests {
     #[test]
     fn no_sum_overflows() {
         let mut entry = hour(JobId::job(1), 1, "ann", 2);
-        (entry.core_ms, entry.used.cput, entry.used.walltime) = (i64::MAX, Span(i64::MAX), Span(i64::MAX));
+        (entry.core_ms, entry.used.cput, entry.used.walltime) =
+            (i64::MAX, Span(i64::MAX), Span(i64::MAX));
         entry.used.mem_kb = u64::MAX;
-        let books = Books::of((1..=100).map(|attempt| Entry { attempt, ..entry.clone() }).collect());
+        let books = Books::of(
+            (1..=100)
+                .map(|attempt| Entry {
+                    attempt,
+                    ..entry.clone()
+                })
+                .collect(),
+        );
         let sums = books.tallies(&Inquiry::default(), &[])[0].sums;
-        assert!(sums.core_ms > 0 && sums.core_ms < i64::MAX / 10_000, "{sums:?}");
+        assert!(
+            sums.core_ms > 0 && sums.core_ms < i64::MAX / 10_000,
+            "{sums:?}"
+        );
     }
 
     #[test]
     fn entries_outlive_their_jobs_and_go_when_they_are_too_old() {
-        let mut books = Books::of(vec![hour(JobId::job(1), 1, "ann", 2), hour(JobId::job(2), 1, "ann", 3)]);
-        books.spool.commit(&[Change::Forget(JobId::job(1)), Change::Purge(Time::NEVER)]).unwrap();
+        let mut books = Books::of(vec![
+            hour(JobId::job(1), 1, "ann", 2),
+            hour(JobId::job(2), 1, "ann", 3),
+        ]);
+        books
+            .spool
+            .commit(&[Change::Forget(JobId::job(1)), Change::Purge(Time::NEVER)])
+            .unwrap();
         assert_eq!(books.entries(&Inquiry::default(), &[]).len(), 2);
         let before = Time(3 * HOUR);
-        assert_eq!([before, Time(2 * HOUR)].map(|at| books.spool.has_entries_before(at).unwrap()), [true, false]);
-        books.spool.commit(&[Change::ForgetEntries(before)]).unwrap();
-        assert_eq!(books.entries(&Inquiry::default(), &[])[0].job, JobId::job(2));
+        assert_eq!(
+            [before, Time(2 * HOUR)].map(|at| books.spool.has_entries_before(at).unwrap()),
+            [true, false]
+        );
+        books
+            .spool
+            .commit(&[Change::ForgetEntries(before)])
+            .unwrap();
+        assert_eq!(
+            books.entries(&Inquiry::default(), &[])[0].job,
+            JobId::job(2)
+        );
         assert!(!books.spool.has_entries_before(before).unwrap());
     }
 }

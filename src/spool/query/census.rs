@@ -15,14 +15,20 @@ use std::collections::{BTreeMap, BTreeSet};
 /// All queues, with their jobs by state and what these hold. `shown`: SQL for the jobs that count.
 pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCounts>, SpoolError> {
     let mut statement = connection.prepare("SELECT queue FROM queue ORDER BY name")?;
-    let texts: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let texts: Vec<String> = statement
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
     let mut counts: BTreeMap<String, BTreeMap<State, u64>> = BTreeMap::new();
-    let counted = format!("SELECT queue, state, count(*) FROM job WHERE {shown} GROUP BY queue, state");
+    let counted =
+        format!("SELECT queue, state, count(*) FROM job WHERE {shown} GROUP BY queue, state");
     let mut statement = connection.prepare(&counted)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let state = state_of(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?);
-        counts.entry(row.get(0)?).or_default().insert(state, row.get(2)?);
+        counts
+            .entry(row.get(0)?)
+            .or_default()
+            .insert(state, row.get(2)?);
     }
     let (mut assigned, mut elements) = (BTreeMap::new(), BTreeMap::new());
     for job in running(connection)? {
@@ -33,11 +39,20 @@ pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCo
     }
     let one = |text: &String| {
         let queue: Queue = serde_json::from_str(text)?;
-        let jobs = counts.remove(&queue.name).unwrap_or_default().into_iter().collect();
+        let jobs = counts
+            .remove(&queue.name)
+            .unwrap_or_default()
+            .into_iter()
+            .collect();
         let assigned: BTreeMap<String, i64> = assigned.remove(&queue.name).unwrap_or_default();
         let assigned = assigned.into_iter().collect();
         let elements = elements.remove(&queue.name).unwrap_or_default();
-        Ok(QueueCounts { queue, jobs, elements, assigned })
+        Ok(QueueCounts {
+            queue,
+            jobs,
+            elements,
+            assigned,
+        })
     };
     texts.iter().map(one).collect()
 }
@@ -48,7 +63,13 @@ fn add_shares(job: &Job, sum: &mut BTreeMap<String, i64>) {
         *sum.entry(name.clone()).or_default() += value.amount().unwrap_or(0);
     }
     for name in AS_ASKED {
-        let asked = job.spec.request.list.get(name).and_then(Value::amount).unwrap_or(0);
+        let asked = job
+            .spec
+            .request
+            .list
+            .get(name)
+            .and_then(Value::amount)
+            .unwrap_or(0);
         *sum.entry(name.to_string()).or_default() += asked;
     }
 }
@@ -58,28 +79,52 @@ const AS_ASKED: [&str; 2] = ["mpiprocs", "nodect"];
 
 fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
     let mut jobs = load::jobs_where(connection, "state <> 'F' AND state = 'R'")?;
-    jobs.extend(load::elements_where(connection, "e.state <> 'F' AND e.state = 'R'", [])?);
+    jobs.extend(load::elements_where(
+        connection,
+        "e.state <> 'F' AND e.state = 'R'",
+        [],
+    )?);
     Ok(jobs)
 }
 
 /// All nodes, with what runs on them.
 pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeRecord>, SpoolError> {
-    let record =
-        |node| NodeRecord { node, jobs: Vec::new(), exclusive: false, reservations: Vec::new(), reserved: false };
-    let mut records: BTreeMap<String, NodeRecord> =
-        load::nodes(connection)?.into_iter().map(|node| (node.facts.name.clone(), record(node))).collect();
+    let record = |node| NodeRecord {
+        node,
+        jobs: Vec::new(),
+        exclusive: false,
+        reservations: Vec::new(),
+        reserved: false,
+    };
+    let mut records: BTreeMap<String, NodeRecord> = load::nodes(connection)?
+        .into_iter()
+        .map(|node| (node.facts.name.clone(), record(node)))
+        .collect();
     for job in running(connection)? {
         for share in job.held() {
-            let Some(record) = records.get_mut(&share.node) else { continue };
+            let Some(record) = records.get_mut(&share.node) else {
+                continue;
+            };
             record.jobs.push((job.id, share));
             record.exclusive |= job.spec.request.place.sharing.is_exclusive();
         }
     }
-    for reservation in reservations::all(connection)?.iter().filter(|reservation| !reservation.is_over()) {
-        let is_alone = reservation.terms.whole || reservation.terms.request.place.sharing.is_exclusive();
-        let nodes: BTreeSet<&str> = reservation.occurrence().shares.iter().map(|share| share.node.as_str()).collect();
+    for reservation in reservations::all(connection)?
+        .iter()
+        .filter(|reservation| !reservation.is_over())
+    {
+        let is_alone =
+            reservation.terms.whole || reservation.terms.request.place.sharing.is_exclusive();
+        let nodes: BTreeSet<&str> = reservation
+            .occurrence()
+            .shares
+            .iter()
+            .map(|share| share.node.as_str())
+            .collect();
         for node in nodes {
-            let Some(record) = records.get_mut(node) else { continue };
+            let Some(record) = records.get_mut(node) else {
+                continue;
+            };
             record.reservations.push(reservation.id.clone());
             record.reserved |= is_alone && reservation.state == Standing::Running;
         }

@@ -13,7 +13,12 @@ use std::collections::VecDeque;
 
 impl Search<'_> {
     /// The elements of one array, all or these alone.
-    pub(super) fn elements_of(mut self, id: JobId, only: Option<Indices>, each: Each) -> Result<(), SpoolError> {
+    pub(super) fn elements_of(
+        mut self,
+        id: JobId,
+        only: Option<Indices>,
+        each: Each,
+    ) -> Result<(), SpoolError> {
         if let Some(array) = self.shown(id)? {
             each(Answer::Longest(longest_id(&array)))?;
             self.elements(&array, only, &[], each)?;
@@ -21,8 +26,8 @@ impl Search<'_> {
         self.flush(each)
     }
 
-    /// The elements of an array in the order of their indices: those that have a record, and between
-    /// them those that have none. `states` empty: in any state.
+    /// The elements of an array in the order of their indices: those that have a record, and
+    /// between them those that have none. `states` empty: in any state.
     pub(super) fn elements(
         &mut self,
         array: &Job,
@@ -33,11 +38,22 @@ impl Search<'_> {
         let mut recorded = Recorded::of(self.connection, array);
         let (kin, texts) = (self.kin(array)?, texts_of(array));
         for index in present(array, only) {
-            let Some(mut element) = load::element_of(array, index, recorded.at(index)?) else { continue };
+            let Some(mut element) = load::element_of(array, index, recorded.at(index)?) else {
+                continue;
+            };
             expire(&mut element, array);
             if states.is_empty() || states.contains(&element.life.state) {
-                let own = if element.life.run.is_some() { self.kin(&element)? } else { kin };
-                self.known(element, if own.0.is_some() { own } else { kin }, texts, each)?;
+                let own = if element.life.run.is_some() {
+                    self.kin(&element)?
+                } else {
+                    kin
+                };
+                self.known(
+                    element,
+                    if own.0.is_some() { own } else { kin },
+                    texts,
+                    each,
+                )?;
             }
         }
         Ok(())
@@ -46,12 +62,18 @@ impl Search<'_> {
 
 /// The indices of an array's elements, all or those among `only`, in order.
 fn present(array: &Job, only: Option<Indices>) -> impl Iterator<Item = u32> {
-    let runs = array.elements.as_ref().map_or_else(Vec::new, |elements| elements.runs());
-    let ranges = array
-        .indices()
-        .into_iter()
-        .flat_map(move |indices| runs.clone().into_iter().map(move |(first, last, _)| indices.between(first, last)));
-    ranges.filter_map(move |range| only.map_or(Some(range), |only| range.common(only))).flat_map(Indices::iter)
+    let runs = array
+        .elements
+        .as_ref()
+        .map_or_else(Vec::new, |elements| elements.runs());
+    let ranges = array.indices().into_iter().flat_map(move |indices| {
+        runs.clone()
+            .into_iter()
+            .map(move |(first, last, _)| indices.between(first, last))
+    });
+    ranges
+        .filter_map(move |range| only.map_or(Some(range), |only| range.common(only)))
+        .flat_map(Indices::iter)
 }
 
 /// An element that is over is so for good only with its array.
@@ -72,7 +94,12 @@ struct Recorded<'a> {
 
 impl Recorded<'_> {
     fn of<'a>(connection: &'a Connection, array: &'a Job) -> Recorded<'a> {
-        Recorded { connection, array, read: VecDeque::new(), from: Some(0) }
+        Recorded {
+            connection,
+            array,
+            read: VecDeque::new(),
+            from: Some(0),
+        }
     }
 
     /// The record of the element at this index; indices must be asked for in their order.
@@ -94,7 +121,9 @@ impl Recorded<'_> {
         let values = params![self.array.id.number, from, PART as i64];
         self.read = load::elements_where(self.connection, condition, values)?.into();
         let last = self.read.back().and_then(|job| job.id.index());
-        self.from = last.filter(|_| self.read.len() == PART).map(|last| last + 1);
+        self.from = last
+            .filter(|_| self.read.len() == PART)
+            .map(|last| last + 1);
         Ok(())
     }
 }
@@ -102,7 +131,9 @@ impl Recorded<'_> {
 /// Elements of an array that have begun and neither run nor are over.
 pub(super) fn waiting_again(connection: &Connection, array: JobId) -> Result<u32, SpoolError> {
     let sql = "SELECT count(*) FROM element WHERE job = ?1 AND state <> 'F' AND state <> 'R'";
-    Ok(connection.prepare_cached(sql)?.query_row([array.number], |row| row.get(0))?)
+    Ok(connection
+        .prepare_cached(sql)?
+        .query_row([array.number], |row| row.get(0))?)
 }
 
 /// How many characters an id has, its server's name aside.
@@ -112,7 +143,9 @@ pub(super) fn length(id: JobId) -> u32 {
 
 /// The same of the longest id that an array and its elements have.
 pub(super) fn longest_id(job: &Job) -> u32 {
-    let last = job.indices().map(|indices| JobId::element(job.id.number, indices.largest()));
+    let last = job
+        .indices()
+        .map(|indices| JobId::element(job.id.number, indices.largest()));
     length(last.unwrap_or(job.id))
 }
 
@@ -120,13 +153,19 @@ pub(super) fn longest_id(job: &Job) -> u32 {
 pub(super) fn longest_of(connection: &Connection, filter: &Filter) -> Result<u32, SpoolError> {
     let (condition, values) = condition(filter);
     let most = |sql: &str| -> Result<Option<u64>, SpoolError> {
-        Ok(connection.prepare(sql)?.query_row(params_from_iter(&values), |row| row.get(0))?)
+        Ok(connection
+            .prepare(sql)?
+            .query_row(params_from_iter(&values), |row| row.get(0))?)
     };
     let number = most(&format!("SELECT max(id) FROM job WHERE {condition}"))?.unwrap_or(0);
     let last = "json_extract(spec, '$.array.last')";
-    let index = most(&format!("SELECT max({last}) FROM job WHERE is_array AND {condition}"))?;
+    let index = most(&format!(
+        "SELECT max({last}) FROM job WHERE is_array AND {condition}"
+    ))?;
     let index = index.and_then(|index| u32::try_from(index).ok());
-    Ok(length(index.map_or(JobId::job(number), |index| JobId::element(number, index))))
+    Ok(length(index.map_or(JobId::job(number), |index| {
+        JobId::element(number, index)
+    })))
 }
 
 #[cfg(test)]
@@ -173,11 +212,21 @@ mod tests {
         };
         let settings = [Setting::new("array_indices_submitted", INDICES)];
         let draft = attribute::submit(&settings, origin, &context).unwrap();
-        let owner = Owner { user: "alice".into(), uid: 1, gid: 1 };
+        let owner = Owner {
+            user: "alice".into(),
+            uid: 1,
+            gid: 1,
+        };
         let elements = Some(Arc::new(Elements::new(indices.count())));
         let mut life = Life::new(Holds::NONE, 0, Time(0));
         life.state = State::Queued;
-        Job { id: ID, owner, spec: Arc::new(draft.spec), life, elements }
+        Job {
+            id: ID,
+            owner,
+            spec: Arc::new(draft.spec),
+            life,
+            elements,
+        }
     }
 
     fn facts() -> ServerFacts {
@@ -225,17 +274,24 @@ mod tests {
         let indices = array.indices().unwrap();
         let record = |array: &Job, index: u32, state| {
             let mut element = array.unrecorded(index).unwrap();
-            let run = Run { open: false, ..Run::new(1, vec![], Time(1)) };
+            let run = Run {
+                open: false,
+                ..Run::new(1, vec![], Time(1))
+            };
             (element.life.state, element.life.run) = (state, Some(run));
             Change::Life(Arc::new(element), None)
         };
         let mut changes = Vec::new();
         match act {
-            Act::Begin(position) if array.standing(indices.at(position)) == Some(Standing::Waiting) => {
+            Act::Begin(position)
+                if array.standing(indices.at(position)) == Some(Standing::Waiting) =>
+            {
                 changes.push(record(array, indices.at(position), State::Running));
                 array.element_stands(indices.at(position), Standing::Begun, moment(1));
             }
-            Act::End(position, status) if array.standing(indices.at(position)) == Some(Standing::Begun) => {
+            Act::End(position, status)
+                if array.standing(indices.at(position)) == Some(Standing::Begun) =>
+            {
                 changes.push(record(array, indices.at(position), State::Finished));
                 array.element_stands(indices.at(position), Standing::Ended(status), moment(1));
             }
@@ -243,7 +299,10 @@ mod tests {
             Act::FailedAgain => array.run_again(crate::model::retry::Again::Failed, 1, moment(1)),
             _ => {}
         }
-        let rewrite = array.elements.as_mut().and_then(|elements| Arc::make_mut(elements).take_unwritten());
+        let rewrite = array
+            .elements
+            .as_mut()
+            .and_then(|elements| Arc::make_mut(elements).take_unwritten());
         changes.extend(rewrite.map(|rewrite| Change::Elements(ID, rewrite)));
         changes.push(Change::Life(Arc::new(array.clone()), None));
         changes
@@ -251,7 +310,14 @@ mod tests {
 
     fn rows(file: &Path, question: &Question) -> Vec<Row> {
         let mut rows = Vec::new();
-        let viewer = Viewer { owner: Owner { user: "u".into(), uid: 1, gid: 1 }, privileged: false };
+        let viewer = Viewer {
+            owner: Owner {
+                user: "u".into(),
+                uid: 1,
+                gid: 1,
+            },
+            privileged: false,
+        };
         let mut reader = Reader::open(file).unwrap().unwrap();
         let mut take = |part| {
             if let Answer::Rows(more) = part {

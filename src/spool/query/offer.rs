@@ -27,8 +27,14 @@ pub fn revision(spec: &Spec) -> Result<Digest, SpoolError> {
     Ok(scripts::digest(&serde_json::to_vec(spec)?))
 }
 
-/// Answers with the first job of the viewer in the queue that can be taken, or why there can be none.
-pub(super) fn tell(connection: &Connection, wanted: &Wanted, viewer: &Viewer, each: Each) -> Result<(), SpoolError> {
+/// Answers with the first job of the viewer in the queue that can be taken, or why there can be
+/// none.
+pub(super) fn tell(
+    connection: &Connection,
+    wanted: &Wanted,
+    viewer: &Viewer,
+    each: Each,
+) -> Result<(), SpoolError> {
     let offer = match queue(connection, wanted.queue)? {
         None => Err(Refusal::unknown_queue()),
         Some(queue) if !queue.nested => Err(Refusal::not_nested(&queue.name)),
@@ -65,11 +71,22 @@ fn first(
 }
 
 fn offered(connection: &Connection, folder: &Path, job: Job) -> Result<Offered, SpoolError> {
-    let lost = || SpoolError::Io(io::Error::other(format!("the script or environment of job {} is gone", job.id)));
+    let lost = || {
+        SpoolError::Io(io::Error::other(format!(
+            "the script or environment of job {} is gone",
+            job.id
+        )))
+    };
     let script = match job.spec.program {
         Program::Script(digest) => scripts::script(connection, folder, digest)?.ok_or_else(lost)?,
         Program::Command(_) => Vec::new(),
     };
     let environ = load::blob(connection, job.spec.environ)?.ok_or_else(lost)?;
-    Ok(Offered { job: job.id, revision: revision(&job.spec)?, spec: job.spec, script, environ })
+    Ok(Offered {
+        job: job.id,
+        revision: revision(&job.spec)?,
+        spec: job.spec,
+        script,
+        environ,
+    })
 }

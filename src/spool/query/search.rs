@@ -31,19 +31,32 @@ pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
     }
     if let Some(after) = filter.after {
         // An array comes before its elements: those after one of them are for the caller to tell.
-        conditions.push(format!("id >= {}", i64::try_from(after.number).unwrap_or(i64::MAX)));
+        conditions.push(format!(
+            "id >= {}",
+            i64::try_from(after.number).unwrap_or(i64::MAX)
+        ));
     }
     let mut values = Vec::new();
     let mut one_of = |column: &str, wanted: Vec<String>| {
         if !wanted.is_empty() {
-            conditions.push(format!("{column} IN ({})", vec!["?"; wanted.len()].join(",")));
+            conditions.push(format!(
+                "{column} IN ({})",
+                vec!["?"; wanted.len()].join(",")
+            ));
             values.extend(wanted);
         }
     };
     one_of("queue", filter.queues.clone());
     one_of("owner", filter.owners.clone());
     if !filter.arrays.shows_elements() {
-        one_of("state", filter.states.iter().map(|state| state.letter().to_string()).collect());
+        one_of(
+            "state",
+            filter
+                .states
+                .iter()
+                .map(|state| state.letter().to_string())
+                .collect(),
+        );
     }
     (conditions.join(" AND "), values)
 }
@@ -60,13 +73,19 @@ pub(super) struct Visible {
 impl Visible {
     fn holds(&self, job: &Job) -> bool {
         (self.history || job.life.state != State::Finished)
-            && self.only.as_ref().is_none_or(|owner| owner.is_same_account(&job.owner))
+            && self
+                .only
+                .as_ref()
+                .is_none_or(|owner| owner.is_same_account(&job.owner))
     }
 
     /// The jobs that may be held, in SQL over the columns of `job`.
     fn sql(&self) -> String {
         let those = if self.history { "1" } else { "state <> 'F'" };
-        self.only.as_ref().map_or_else(|| those.to_string(), |owner| format!("{those} AND uid = {}", owner.uid))
+        self.only.as_ref().map_or_else(
+            || those.to_string(),
+            |owner| format!("{those} AND uid = {}", owner.uid),
+        )
     }
 }
 
@@ -95,9 +114,24 @@ impl Search<'_> {
         visible: Visible,
     ) -> Result<Search<'_>, SpoolError> {
         let tied = ties::exist(connection)?;
-        let waits = Waits { promises: load::promises(connection)?, reasons: BTreeMap::new(), tied };
+        let waits = Waits {
+            promises: load::promises(connection)?,
+            reasons: BTreeMap::new(),
+            tied,
+        };
         let (rows, records) = (Vec::new(), Vec::new());
-        Ok(Search { connection, detail, viewer, visible, waits, rows, records, bytes: 0, environ: None, array: None })
+        Ok(Search {
+            connection,
+            detail,
+            viewer,
+            visible,
+            waits,
+            rows,
+            records,
+            bytes: 0,
+            environ: None,
+            array: None,
+        })
     }
 
     /// These jobs, in this order.
@@ -106,7 +140,10 @@ impl Search<'_> {
             true => Ok(load::job(self.connection, *id)?.map_or(0, |array| longest_id(&array))),
             false => Ok(length(*id)),
         });
-        let longest = lengths.collect::<Result<Vec<u32>, SpoolError>>()?.into_iter().max();
+        let longest = lengths
+            .collect::<Result<Vec<u32>, SpoolError>>()?
+            .into_iter()
+            .max();
         each(Answer::Longest(longest.unwrap_or(0)))?;
         for id in ids {
             if let Some(job) = self.shown(*id)? {
@@ -127,7 +164,9 @@ impl Search<'_> {
 
     /// The array of an element; mostly it is that of the element before.
     fn array_of(&mut self, id: JobId) -> Result<Option<Rc<Job>>, SpoolError> {
-        let Some(parent) = id.parent() else { return Ok(None) };
+        let Some(parent) = id.parent() else {
+            return Ok(None);
+        };
         if self.array.as_ref().is_none_or(|array| array.id != parent) {
             self.array = load::job(self.connection, parent)?.map(Rc::new);
         }
@@ -157,7 +196,11 @@ impl Search<'_> {
         let mut found = statement.query(params_from_iter(&values))?;
         while let Some(row) = found.next()? {
             let (number, cput) = (row.get(0)?, row.get::<_, i64>(3)?);
-            let id = if row.get(6)? { JobId::array(number) } else { JobId::job(number) };
+            let id = if row.get(6)? {
+                JobId::array(number)
+            } else {
+                JobId::job(number)
+            };
             if !filter.reaches(id) {
                 continue;
             }
@@ -176,20 +219,29 @@ impl Search<'_> {
 
     fn jobs(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
         let ((condition, values), shown) = (condition(filter), self.visible.sql());
-        let sql = format!("SELECT id, spec, life, class, shape FROM job WHERE {condition} AND {shown} ORDER BY id");
+        let sql = format!(
+            "SELECT id, spec, life, class, shape FROM job WHERE {condition} AND {shown} ORDER BY id"
+        );
         let mut statement = self.connection.prepare(&sql)?;
         let mut found = statement.query(params_from_iter(&values))?;
         let mut specs = Specs::default();
         while let Some(row) = found.next()? {
-            let texts = row.get_ref(1)?.as_str().map_or(0, str::len) + row.get_ref(2)?.as_str().map_or(0, str::len);
+            let texts = row.get_ref(1)?.as_str().map_or(0, str::len)
+                + row.get_ref(2)?.as_str().map_or(0, str::len);
             let job = job_of(self.connection, row, &mut specs)?;
             let elements = job.id.is_array() && filter.arrays.shows_elements();
             let array = elements.then(|| job.clone());
-            if filter.arrays != Arrays::ElementsOnly && filter.shows(job.life.state) && filter.reaches(job.id) {
+            if filter.arrays != Arrays::ElementsOnly
+                && filter.shows(job.life.state)
+                && filter.reaches(job.id)
+            {
                 self.known(job, (row.get(3)?, row.get(4)?), texts, each)?;
             }
             if let Some(array) = array {
-                let rest = filter.after.filter(|after| after.number == array.id.number).and_then(JobId::index);
+                let rest = filter
+                    .after
+                    .filter(|after| after.number == array.id.number)
+                    .and_then(JobId::index);
                 self.elements(&array, rest.and_then(Indices::after), &filter.states, each)?;
             }
         }
@@ -201,7 +253,11 @@ impl Search<'_> {
         let mut kin = self.kin(&job)?;
         if let Some(array) = self.array_of(job.id)? {
             expire(&mut job, &array);
-            kin = if kin.0.is_some() { kin } else { self.kin(&array)? };
+            kin = if kin.0.is_some() {
+                kin
+            } else {
+                self.kin(&array)?
+            };
         }
         let texts = texts_of(&job);
         self.known(job, kin, texts, each)
@@ -212,17 +268,32 @@ impl Search<'_> {
         let number = job.id.number;
         let kin = |sql: &str, values: &[&dyn ToSql]| {
             let pair = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
-            self.connection.prepare_cached(sql)?.query_row(values, pair).optional()
+            self.connection
+                .prepare_cached(sql)?
+                .query_row(values, pair)
+                .optional()
         };
         let found = match job.id.index() {
-            None => kin("SELECT class, shape FROM job WHERE id = ?1", params![number]),
-            Some(index) => kin("SELECT class, shape FROM element WHERE job = ?1 AND idx = ?2", params![number, index]),
+            None => kin(
+                "SELECT class, shape FROM job WHERE id = ?1",
+                params![number],
+            ),
+            Some(index) => kin(
+                "SELECT class, shape FROM element WHERE job = ?1 AND idx = ?2",
+                params![number, index],
+            ),
         };
         Ok(found?.unwrap_or_default())
     }
 
     /// Takes in a job, of whose texts so many bytes go into the answer.
-    pub(super) fn known(&mut self, job: Job, kin: Kin, texts: usize, each: Each) -> Result<(), SpoolError> {
+    pub(super) fn known(
+        &mut self,
+        job: Job,
+        kin: Kin,
+        texts: usize,
+        each: Each,
+    ) -> Result<(), SpoolError> {
         match self.detail {
             Detail::Row => self.rows.push(Row {
                 id: job.id,
@@ -243,9 +314,17 @@ impl Search<'_> {
 
     fn record(&mut self, mut job: Job, kin: Kin) -> Result<Record, SpoolError> {
         let queued = job.life.state == State::Queued;
-        let (reason, since) = if queued { self.waits.reason(self.connection, kin, job.id)? } else { None }.unzip();
+        let (reason, since) = if queued {
+            self.waits.reason(self.connection, kin, job.id)?
+        } else {
+            None
+        }
+        .unzip();
         let never_since = since.filter(|since| {
-            let could = job.life.etime.is_some_and(|eligible| since.since(eligible) > LATER);
+            let could = job
+                .life
+                .etime
+                .is_some_and(|eligible| since.since(eligible) > LATER);
             could && reason.as_ref().is_some_and(Reason::is_never)
         });
         let promise = self.waits.promise(job.id).filter(|_| queued).cloned();
@@ -257,10 +336,27 @@ impl Search<'_> {
         if !may_see {
             withhold(&mut job);
         }
-        let waiting_again = if job.id.is_array() { waiting_again(self.connection, job.id)? } else { 0 };
+        let waiting_again = if job.id.is_array() {
+            waiting_again(self.connection, job.id)?
+        } else {
+            0
+        };
         let tied = self.waits.tied && job.id.index().is_none();
-        let links = if tied { ties::links(self.connection, job.id)? } else { Vec::new() };
-        Ok(Record { job, reason, never_since, promise, waiting_again, environ, links, score: None })
+        let links = if tied {
+            ties::links(self.connection, job.id)?
+        } else {
+            Vec::new()
+        };
+        Ok(Record {
+            job,
+            reason,
+            never_since,
+            promise,
+            waiting_again,
+            environ,
+            links,
+            score: None,
+        })
     }
 
     fn flush_full(&mut self, each: Each) -> Result<(), SpoolError> {
@@ -270,26 +366,47 @@ impl Search<'_> {
 
     /// The environment of a job; mostly it is that of the job before.
     fn environ(&mut self, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
-        if self.environ.as_ref().is_none_or(|(known, _)| *known != digest) {
+        if self
+            .environ
+            .as_ref()
+            .is_none_or(|(known, _)| *known != digest)
+        {
             self.environ = Some((digest, load::blob(self.connection, digest)?));
         }
-        Ok(self.environ.as_ref().and_then(|(_, environ)| environ.clone()))
+        Ok(self
+            .environ
+            .as_ref()
+            .and_then(|(_, environ)| environ.clone()))
     }
 
     pub(super) fn flush(&mut self, each: Each) -> Result<(), SpoolError> {
         self.bytes = 0;
         match self.detail {
             Detail::Row => each(Answer::Rows(std::mem::take(&mut self.rows))),
-            Detail::Whole | Detail::Environment => each(Answer::Jobs(std::mem::take(&mut self.records))),
+            Detail::Whole | Detail::Environment => {
+                each(Answer::Jobs(std::mem::take(&mut self.records)))
+            }
         }
     }
 }
 
 /// About what a record takes in an answer, beside the texts of its job.
 fn size_of(record: &Record) -> usize {
-    let pieces = record.job.elements.as_ref().map_or(0, |elements| elements.pieces());
-    let shares = record.job.life.run.as_ref().map_or(0, |run| run.shares.len());
-    512 + size_of_val(&record.links[..]) + record.environ.as_ref().map_or(0, Vec::len) + 16 * pieces + 128 * shares
+    let pieces = record
+        .job
+        .elements
+        .as_ref()
+        .map_or(0, |elements| elements.pieces());
+    let shares = record
+        .job
+        .life
+        .run
+        .as_ref()
+        .map_or(0, |run| run.shares.len());
+    512 + size_of_val(&record.links[..])
+        + record.environ.as_ref().map_or(0, Vec::len)
+        + 16 * pieces
+        + 128 * shares
 }
 
 /// How many bytes the texts of what was asked for have.
@@ -316,14 +433,23 @@ impl Waits {
     fn promise(&self, id: JobId) -> Option<&Promise> {
         let elements = JobId::element(id.number, 0)..=JobId::element(id.number, u32::MAX);
         match id.is_array() {
-            true => self.promises.range(elements).map(|(_, promise)| promise).min_by_key(|promise| promise.at),
+            true => self
+                .promises
+                .range(elements)
+                .map(|(_, promise)| promise)
+                .min_by_key(|promise| promise.at),
             false => self.promises.get(&id),
         }
     }
 
-    /// The verdict of its class, else that of all that ask for the same, and since when; where only some of a
-    /// class are considered, its own if it is one of them.
-    fn reason(&mut self, connection: &Connection, kin: Kin, job: JobId) -> Result<Option<(Reason, Time)>, SpoolError> {
+    /// The verdict of its class, else that of all that ask for the same, and since when; where only
+    /// some of a class are considered, its own if it is one of them.
+    fn reason(
+        &mut self,
+        connection: &Connection,
+        kin: Kin,
+        job: JobId,
+    ) -> Result<Option<(Reason, Time)>, SpoolError> {
         for whom in [kin.0, kin.1].into_iter().flatten() {
             match self.verdict(connection, whom)? {
                 Some(found) if found.0.is_of_list() => {
@@ -337,7 +463,11 @@ impl Waits {
         Ok(None)
     }
 
-    fn verdict(&mut self, connection: &Connection, class: i64) -> Result<Option<(Reason, Time)>, SpoolError> {
+    fn verdict(
+        &mut self,
+        connection: &Connection,
+        class: i64,
+    ) -> Result<Option<(Reason, Time)>, SpoolError> {
         if let Some(known) = self.reasons.get(&class) {
             return Ok(known.clone());
         }
@@ -358,8 +488,11 @@ fn withhold(job: &mut Job) {
 }
 
 fn verdict(connection: &Connection, class: i64) -> Result<Option<(Reason, Time)>, SpoolError> {
-    let mut statement = connection.prepare_cached("SELECT reason, since FROM verdict WHERE class = ?1")?;
+    let mut statement =
+        connection.prepare_cached("SELECT reason, since FROM verdict WHERE class = ?1")?;
     let pair = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
     let found: Option<(String, i64)> = statement.query_row([class], pair).optional()?;
-    Ok(found.map(|(text, since)| serde_json::from_str(&text).map(|reason| (reason, Time(since)))).transpose()?)
+    Ok(found
+        .map(|(text, since)| serde_json::from_str(&text).map(|reason| (reason, Time(since))))
+        .transpose()?)
 }

@@ -1,5 +1,5 @@
-//! The answer for programs: the same keys for every job, whatever its state; moments are seconds since
-//! 1970.
+//! The answer for programs: the same keys for every job, whatever its state; moments are seconds
+//! since 1970.
 
 use super::super::super::comment;
 use super::super::starts::data as start;
@@ -9,7 +9,9 @@ use super::steps::Step;
 use super::words::rejected;
 use crate::cli::ahead::owed;
 use crate::model::event::Event;
-use crate::model::outlook::{Barrier, Explanation, Occupant, Overtaker, Rank, Rejection, Survey, Way};
+use crate::model::outlook::{
+    Barrier, Explanation, Occupant, Overtaker, Rank, Rejection, Survey, Way,
+};
 use crate::model::time::Time;
 use serde_json::{Value, json};
 
@@ -17,7 +19,11 @@ impl View<'_> {
     /// All of it.
     pub fn data(&self) -> Value {
         let obstacles = self.obstacles();
-        let steps = if self.waits() { self.steps(&obstacles) } else { Vec::new() };
+        let steps = if self.waits() {
+            self.steps(&obstacles)
+        } else {
+            Vec::new()
+        };
         let first = obstacles.first();
         let mut data = json!({
             "state": self.state().letter().to_string(),
@@ -35,7 +41,11 @@ impl View<'_> {
             "exit_status": self.found.record.job.life.exit.as_ref().map(|exit| exit.status),
             "standing": (!self.waits()).then(|| self.standing()),
         });
-        let foreseen = self.found.explanation.as_ref().map_or_else(unforeseen, |known| self.foreseen(known));
+        let foreseen = self
+            .found
+            .explanation
+            .as_ref()
+            .map_or_else(unforeseen, |known| self.foreseen(known));
         if let (Value::Object(all), Value::Object(foreseen)) = (&mut data, foreseen) {
             all.extend(foreseen);
         }
@@ -43,7 +53,9 @@ impl View<'_> {
     }
 
     fn stage(&self, step: &Step, first: Option<&Obstacle>) -> Value {
-        let numbers = first.filter(|first| first.stage == step.stage).map(|first| first.numbers.clone());
+        let numbers = first
+            .filter(|first| first.stage == step.stage)
+            .map(|first| first.numbers.clone());
         json!({
             "stage": step.stage.name(),
             "verdict": step.verdict.name(),

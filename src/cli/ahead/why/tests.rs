@@ -17,13 +17,30 @@ fn explanation(objections: Vec<Reason>) -> Explanation {
         reason: objections.first().cloned(),
         objections,
         barriers: vec![],
-        rank: Some(Rank { before: Some(2), waiting: 5, cluster: None }),
+        rank: Some(Rank {
+            before: Some(2),
+            waiting: 5,
+            cluster: None,
+        }),
         survey: None,
         shorter: None,
-        prospect: Prospect::Starts { at, end: Time(at.0 + 60_000), nodes: vec!["n1".into()] },
-        horizon: Horizon { from: example::SUBMITTED, until: at, cycles: 2, is_whole: true },
+        prospect: Prospect::Starts {
+            at,
+            end: Time(at.0 + 60_000),
+            nodes: vec!["n1".into()],
+        },
+        horizon: Horizon {
+            from: example::SUBMITTED,
+            until: at,
+            cycles: 2,
+            is_whole: true,
+        },
         ahead: 0,
-        occupants: vec![Occupant { job: JobId::job(7), end: at, nodes: vec!["n1".into()] }],
+        occupants: vec![Occupant {
+            job: JobId::job(7),
+            end: at,
+            nodes: vec!["n1".into()],
+        }],
         more: 0,
         overtakers: vec![],
         way: None,
@@ -32,11 +49,19 @@ fn explanation(objections: Vec<Reason>) -> Explanation {
 }
 
 fn found(record: Record, explanation: Option<Explanation>) -> Found {
-    Found { record, events: vec![], explanation: explanation.map(Box::new) }
+    Found {
+        record,
+        events: vec![],
+        explanation: explanation.map(Box::new),
+    }
 }
 
 fn with_view<T>(found: &Found, look: impl FnOnce(View) -> T) -> T {
-    look(View { server: &example::server(), now: example::NOW, found })
+    look(View {
+        server: &example::server(),
+        now: example::NOW,
+        found,
+    })
 }
 
 fn text(found: &Found) -> String {
@@ -46,18 +71,32 @@ fn text(found: &Found) -> String {
 fn busy() -> Reason {
     let text = |text: &str| text.to_string();
     let (requested, available, total) = (text("8"), text("1"), text("8"));
-    Reason::Busy { resource: text("ncpus"), requested, available, total, until: None, pooled: false }
+    Reason::Busy {
+        resource: text("ncpus"),
+        requested,
+        available,
+        total,
+        until: None,
+        pooled: false,
+    }
 }
 
 fn verdicts(found: &Found) -> Vec<Verdict> {
-    with_view(found, |view| view.steps(&view.obstacles()).iter().map(|step| step.verdict).collect())
+    with_view(found, |view| {
+        view.steps(&view.obstacles())
+            .iter()
+            .map(|step| step.verdict)
+            .collect()
+    })
 }
 
 #[test]
 fn the_first_stage_that_refuses_stands_out_and_those_behind_it_are_not_reached() {
     use Verdict::{Failed, NotReached, Off, Passed};
     let waits = found(queued(1, "a", "ncpus=8"), Some(explanation(vec![busy()])));
-    let expected = [Passed, Passed, Passed, Passed, Failed, NotReached, NotReached, Off, NotReached];
+    let expected = [
+        Passed, Passed, Passed, Passed, Failed, NotReached, NotReached, Off, NotReached,
+    ];
     assert_eq!(verdicts(&waits), expected);
     let said = text(&waits);
     for part in [
@@ -70,7 +109,12 @@ fn the_first_stage_that_refuses_stands_out_and_those_behind_it_are_not_reached()
         assert!(said.contains(part), "{part}: {said}");
     }
     let free = found(queued(1, "a", "ncpus=8"), Some(explanation(vec![])));
-    assert_eq!(verdicts(&free), [Passed, Passed, Passed, Passed, Passed, Passed, Passed, Off, NotReached]);
+    assert_eq!(
+        verdicts(&free),
+        [
+            Passed, Passed, Passed, Passed, Passed, Passed, Passed, Off, NotReached
+        ]
+    );
     assert!(text(&free).contains("Nothing is in its way."));
     let new = found(queued(1, "a", "ncpus=8"), None);
     assert_eq!(verdicts(&new)[..2], [Passed, NotReached]);
@@ -79,13 +123,21 @@ fn the_first_stage_that_refuses_stands_out_and_those_behind_it_are_not_reached()
 
 #[test]
 fn all_stages_that_refuse_are_told_to_who_asks_for_more() {
-    let both = found(queued(1, "a", "ncpus=8"), Some(explanation(vec![Reason::QueueStopped, busy()])));
+    let both = found(
+        queued(1, "a", "ncpus=8"),
+        Some(explanation(vec![Reason::QueueStopped, busy()])),
+    );
     let said = with_view(&both, |view| view.text(true));
     assert!(
-        said.contains("  In its way: 2 things\n    admission  queue_stopped: Its queue, workq, starts no"),
+        said.contains(
+            "  In its way: 2 things\n    admission  queue_stopped: Its queue, workq, starts no"
+        ),
         "{said}"
     );
-    assert!(said.contains("    match      amount.ncpus: Not enough ncpus"), "{said}");
+    assert!(
+        said.contains("    match      amount.ncpus: Not enough ncpus"),
+        "{said}"
+    );
     assert!(!text(&both).contains("amount.ncpus"));
     let data = with_view(&both, |view| view.data());
     assert_eq!(
@@ -104,25 +156,63 @@ fn a_held_job_is_told_who_may_release_it_and_what_would_come_then() {
     (record.job.life.state, record.job.life.holds) = (State::Held, Holds::parse("uos").unwrap());
     record.job.life.failed_starts = 3;
     let held = found(record, Some(explanation(vec![busy()])));
-    let codes = with_view(&held, |view| view.obstacles().into_iter().map(|one| one.code).collect::<Vec<_>>());
-    assert_eq!(codes, ["held.user", "held.operator", "held.system", "amount.ncpus"]);
+    let codes = with_view(&held, |view| {
+        view.obstacles()
+            .into_iter()
+            .map(|one| one.code)
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(
+        codes,
+        ["held.user", "held.operator", "held.system", "amount.ncpus"]
+    );
     let said = text(&held);
-    assert!(said.contains("Its owner holds it; 3 of its starts failed.  (state: held.user)"), "{said}");
-    assert!(said.contains("Would help: release it: qrls 1.head\n"), "{said}");
-    assert!(said.contains("Predicted:  if released now, it starts at "), "{said}");
+    assert!(
+        said.contains("Its owner holds it; 3 of its starts failed.  (state: held.user)"),
+        "{said}"
+    );
+    assert!(
+        said.contains("Would help: release it: qrls 1.head\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains("Predicted:  if released now, it starts at "),
+        "{said}"
+    );
     assert_eq!(verdicts(&held)[..2], [Verdict::Failed, Verdict::NotReached]);
 }
 
 #[test]
 fn a_job_that_waits_for_others_names_them() {
     let mut record = queued(2, "a", "");
-    (record.job.life.state, record.job.life.bars) = (State::Held, Bars { unmet: 1, ..Bars::default() });
-    let edge = Edge { kind: Kind::After(Condition::EndedOk), job: JobId::job(1) };
-    record.links = vec![Link { edge, state: Some(State::Running) }];
+    (record.job.life.state, record.job.life.bars) = (
+        State::Held,
+        Bars {
+            unmet: 1,
+            ..Bars::default()
+        },
+    );
+    let edge = Edge {
+        kind: Kind::After(Condition::EndedOk),
+        job: JobId::job(1),
+    };
+    record.links = vec![Link {
+        edge,
+        state: Some(State::Running),
+    }];
     let held = found(record, None);
-    assert!(text(&held).contains("It waits for other jobs: afterok:1.head, which is running.  (state: dep_wait)"));
-    let depends = with_view(&held, |view| view.data()["reason"]["numbers"]["depends_on"].clone());
-    assert_eq!(depends, serde_json::json!([{"kind": "afterok", "job": "1.head", "state": "R"}]));
+    assert!(
+        text(&held).contains(
+            "It waits for other jobs: afterok:1.head, which is running.  (state: dep_wait)"
+        )
+    );
+    let depends = with_view(&held, |view| {
+        view.data()["reason"]["numbers"]["depends_on"].clone()
+    });
+    assert_eq!(
+        depends,
+        serde_json::json!([{"kind": "afterok", "job": "1.head", "state": "R"}])
+    );
 }
 
 #[test]
@@ -130,34 +220,70 @@ fn a_begin_time_is_told_once_and_as_such() {
     let mut record = queued(1, "a", "");
     record.job.life.state = State::Waiting;
     std::sync::Arc::make_mut(&mut record.job.spec).begin = Some(Wall(1_700_009_000));
-    let waits = found(record, Some(explanation(vec![Reason::Deferred { until: Time(1_700_009_000_000) }])));
+    let waits = found(
+        record,
+        Some(explanation(vec![Reason::Deferred {
+            until: Time(1_700_009_000_000),
+        }])),
+    );
     let obstacles = with_view(&waits, |view| view.obstacles());
-    assert_eq!((obstacles.len(), obstacles[0].code.as_str()), (1, "begin_time"));
+    assert_eq!(
+        (obstacles.len(), obstacles[0].code.as_str()),
+        (1, "begin_time")
+    );
     assert_eq!(obstacles[0].numbers["at"], 1_700_009_000);
 }
 
 #[test]
 fn a_walltime_that_is_told_leaves_time_to_type_it() {
     let holder = JobId::job(4);
-    let waits = Reason::WouldDelayBooking { holder, at: Time(1_700_003_600_000) };
+    let waits = Reason::WouldDelayBooking {
+        holder,
+        at: Time(1_700_003_600_000),
+    };
     let shorter = |seconds| {
         let shorter = Some(Span::seconds(seconds));
-        let waits = found(queued(1, "a", ""), Some(Explanation { shorter, ..explanation(vec![waits.clone()]) }));
+        let waits = found(
+            queued(1, "a", ""),
+            Some(Explanation {
+                shorter,
+                ..explanation(vec![waits.clone()])
+            }),
+        );
         with_view(&waits, |view| view.obstacles()[0].help[0].clone())
     };
     let expected = "with a walltime of at most 00:58:00 it would start now: qalter -l walltime=00:58:00 1.head";
     assert_eq!(shorter(3599), expected);
     assert!(shorter(90).contains("at most 00:01:30 "), "{}", shorter(90));
-    let data = with_view(&found(queued(1, "a", ""), Some(explanation(vec![waits.clone()]))), |view| view.data());
-    assert_eq!(data["reason"]["numbers"], serde_json::json!({"holder": "4.head", "at": 1_700_003_600}));
+    let data = with_view(
+        &found(queued(1, "a", ""), Some(explanation(vec![waits.clone()]))),
+        |view| view.data(),
+    );
+    assert_eq!(
+        data["reason"]["numbers"],
+        serde_json::json!({"holder": "4.head", "at": 1_700_003_600})
+    );
 }
 
 #[test]
 fn who_starts_after_others_is_not_told_that_the_end_of_one_would_do() {
-    let early = Occupant { job: JobId::job(7), end: Time(1_700_001_000_000), nodes: vec!["n1".into()] };
-    let waits = Explanation { occupants: vec![early], ahead: 3, ..explanation(vec![busy()]) };
-    let help = with_view(&found(queued(1, "a", ""), Some(waits)), |view| view.obstacles()[0].help[0].clone());
-    assert!(help.starts_with("its turn, after 3 jobs ahead of it: at "), "{help}");
+    let early = Occupant {
+        job: JobId::job(7),
+        end: Time(1_700_001_000_000),
+        nodes: vec!["n1".into()],
+    };
+    let waits = Explanation {
+        occupants: vec![early],
+        ahead: 3,
+        ..explanation(vec![busy()])
+    };
+    let help = with_view(&found(queued(1, "a", ""), Some(waits)), |view| {
+        view.obstacles()[0].help[0].clone()
+    });
+    assert!(
+        help.starts_with("its turn, after 3 jobs ahead of it: at "),
+        "{help}"
+    );
 }
 
 #[test]
@@ -177,9 +303,19 @@ fn nodes_are_told_by_what_they_say() {
         rejection("amount.ncpus", Some(("2", "4")), false, 12),
         rejection("amount.ncpus", Some(("4", "4")), true, 2),
     ];
-    let survey =
-        Some(Survey { chunk: "ncpus=8".into(), fitting: 2, named: vec!["n8".into(), "n9".into()], rejections });
-    let said = text(&found(queued(1, "a", ""), Some(Explanation { survey, ..explanation(vec![busy()]) })));
+    let survey = Some(Survey {
+        chunk: "ncpus=8".into(),
+        fitting: 2,
+        named: vec!["n8".into(), "n9".into()],
+        rejections,
+    });
+    let said = text(&found(
+        queued(1, "a", ""),
+        Some(Explanation {
+            survey,
+            ..explanation(vec![busy()])
+        }),
+    ));
     for part in [
         "  Nodes, asked for a chunk of ncpus=8:\n",
         "2 nodes    node_state           down  [n1,n2]\n",
@@ -194,22 +330,54 @@ fn nodes_are_told_by_what_they_say() {
 #[test]
 fn a_limit_is_told_with_its_value_and_use() {
     let (limit, value, used) = ("max_run_subjobs".into(), "2".into(), "2".into());
-    let barriers = vec![Barrier { limit, value, used, by: vec![], more: 0 }];
-    let waits = Explanation { barriers, ..explanation(vec![Reason::ArrayLimit { limit: 2, expand: None }]) };
+    let barriers = vec![Barrier {
+        limit,
+        value,
+        used,
+        by: vec![],
+        more: 0,
+    }];
+    let waits = Explanation {
+        barriers,
+        ..explanation(vec![Reason::ArrayLimit {
+            limit: 2,
+            expand: None,
+        }])
+    };
     let said = text(&found(queued(1, "a", ""), Some(waits)));
-    assert!(said.contains("  Limit:      max_run_subjobs is 2, in use: 2\n"), "{said}");
+    assert!(
+        said.contains("  Limit:      max_run_subjobs is 2, in use: 2\n"),
+        "{said}"
+    );
 }
 
 #[test]
 fn jobs_that_do_not_wait_say_how_they_stand() {
     let runs = running(queued(1, "a", "walltime=01:00:00"), vec![share(2, None)]);
-    assert!(text(&found(runs.clone(), None)).contains(" runs since "), "{}", text(&found(runs.clone(), None)));
+    assert!(
+        text(&found(runs.clone(), None)).contains(" runs since "),
+        "{}",
+        text(&found(runs.clone(), None))
+    );
     let over = found(finished(runs, 3, false), None);
-    assert!(text(&over).contains("with exit status 3: Job run at "), "{}", text(&over));
+    assert!(
+        text(&over).contains("with exit status 3: Job run at "),
+        "{}",
+        text(&over)
+    );
     assert_eq!(text(&over).lines().count(), 1);
     let mut broken = found(finished(queued(2, "a", ""), 271, true), None);
-    let edge = Edge { kind: Kind::After(Condition::EndedOk), job: JobId::job(1) };
-    broken.events = vec![(Time(0), Event::DependencyBroken { edge, why: "job 1 failed".into() })];
+    let edge = Edge {
+        kind: Kind::After(Condition::EndedOk),
+        job: JobId::job(1),
+    };
+    broken.events = vec![(
+        Time(0),
+        Event::DependencyBroken {
+            edge,
+            why: "job 1 failed".into(),
+        },
+    )];
     let data = with_view(&broken, |view| view.data());
     assert_eq!(
         (&data["reason"]["code"], &data["state"], &data["stages"]),
@@ -219,10 +387,21 @@ fn jobs_that_do_not_wait_say_how_they_stand() {
 
 #[test]
 fn programs_find_the_same_keys_whatever_the_state() {
-    let keys = |found: &Found| with_view(found, |view| view.data().as_object().unwrap().keys().cloned().collect());
-    let waits: Vec<String> = keys(&found(queued(1, "a", "ncpus=8"), Some(explanation(vec![busy()]))));
+    let keys = |found: &Found| {
+        with_view(found, |view| {
+            view.data().as_object().unwrap().keys().cloned().collect()
+        })
+    };
+    let waits: Vec<String> = keys(&found(
+        queued(1, "a", "ncpus=8"),
+        Some(explanation(vec![busy()])),
+    ));
     let runs = running(queued(1, "a", "walltime=01:00:00"), vec![share(2, None)]);
-    for other in [found(runs.clone(), None), found(finished(runs, 3, false), None), found(queued(1, "a", ""), None)] {
+    for other in [
+        found(runs.clone(), None),
+        found(finished(runs, 3, false), None),
+        found(queued(1, "a", ""), None),
+    ] {
         assert_eq!(keys(&other), waits, "{:?}", other.record.job.life.state);
     }
 }
@@ -230,32 +409,79 @@ fn programs_find_the_same_keys_whatever_the_state() {
 #[test]
 fn a_job_without_walltime_is_not_told_when_it_ends() {
     let prediction = |list: &str| {
-        let said = text(&found(queued(1, "a", list), Some(explanation(vec![busy()]))));
-        said.lines().find(|line| line.contains("Predicted:")).unwrap_or_default().to_string()
+        let said = text(&found(
+            queued(1, "a", list),
+            Some(explanation(vec![busy()])),
+        ));
+        said.lines()
+            .find(|line| line.contains("Predicted:"))
+            .unwrap_or_default()
+            .to_string()
     };
-    assert!(prediction("walltime=1:00").contains(" on n1, ends by "), "{}", prediction("walltime=1:00"));
-    assert!(prediction("").ends_with(" on n1, no walltime says when it ends"), "{}", prediction(""));
+    assert!(
+        prediction("walltime=1:00").contains(" on n1, ends by "),
+        "{}",
+        prediction("walltime=1:00")
+    );
+    assert!(
+        prediction("").ends_with(" on n1, no walltime says when it ends"),
+        "{}",
+        prediction("")
+    );
 }
 
 #[test]
 fn who_never_starts_is_not_told_how_many_start_before() {
     let never = busy();
-    let ahead = Explanation { prospect: Prospect::Waits(never.clone()), ahead: 3, ..explanation(vec![never]) };
+    let ahead = Explanation {
+        prospect: Prospect::Waits(never.clone()),
+        ahead: 3,
+        ..explanation(vec![never])
+    };
     let said = text(&found(queued(1, "a", "ncpus=8"), Some(ahead)));
-    assert!(said.contains("does not start by itself") && !said.contains("Ahead:"), "{said}");
+    assert!(
+        said.contains("does not start by itself") && !said.contains("Ahead:"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_start_that_failed_is_told_at_the_launch() {
-    let mut waits = found(queued(1, "a", ""), Some(explanation(vec![Reason::Deferred { until: Time(5) }])));
-    let outcome =
-        |how| Outcome { how, sent: None, used: Usage::default(), notes: vec![], unfit: None, on_its_own: false };
+    let mut waits = found(
+        queued(1, "a", ""),
+        Some(explanation(vec![Reason::Deferred { until: Time(5) }])),
+    );
+    let outcome = |how| Outcome {
+        how,
+        sent: None,
+        used: Usage::default(),
+        notes: vec![],
+        unfit: None,
+        on_its_own: false,
+    };
     waits.events = vec![
-        (Time(1), Event::StartTimedOut { attempt: 1, after: Span::seconds(60) }),
-        (Time(2), Event::Ended { attempt: 2, outcome: outcome(How::NodeFault("no disk".into())) }),
+        (
+            Time(1),
+            Event::StartTimedOut {
+                attempt: 1,
+                after: Span::seconds(60),
+            },
+        ),
+        (
+            Time(2),
+            Event::Ended {
+                attempt: 2,
+                outcome: outcome(How::NodeFault("no disk".into())),
+            },
+        ),
     ];
-    let launch = |found: &Found| with_view(found, |view| view.steps(&view.obstacles()).pop().unwrap());
-    assert_eq!(launch(&waits).code, None, "no start has failed since the last that did not");
+    let launch =
+        |found: &Found| with_view(found, |view| view.steps(&view.obstacles()).pop().unwrap());
+    assert_eq!(
+        launch(&waits).code,
+        None,
+        "no start has failed since the last that did not"
+    );
     waits.record.job.life.failed_starts = 2;
     let step = launch(&waits);
     assert_eq!(
@@ -276,7 +502,10 @@ fn every_reason_has_a_sentence_of_its_own() {
     let waits = found(queued(1, "a", ""), None);
     for reason in reason::tests::all() {
         let said = with_view(&waits, |view| view.plain(&reason));
-        assert!(said.ends_with('.') && !said.ends_with("..") && said.len() > 20, "{reason:?}: {said}");
+        assert!(
+            said.ends_with('.') && !said.ends_with("..") && said.len() > 20,
+            "{reason:?}: {said}"
+        );
         assert!(!said.starts_with("Not Running"), "{reason:?}: {said}");
     }
 }

@@ -11,9 +11,16 @@ impl View<'_> {
     /// A reason as a sentence.
     pub fn plain(&self, reason: &Reason) -> String {
         if reason.is_never() {
-            let since = self.found.record.never_since.map(|since| format!(", since {}", self.moment(since)));
+            let since = self
+                .found
+                .record
+                .never_since
+                .map(|since| format!(", since {}", self.moment(since)));
             let since = since.unwrap_or_default();
-            return format!("It can never start on this system as it is{since}: {}.", never(reason));
+            return format!(
+                "It can never start on this system as it is{since}: {}.",
+                never(reason)
+            );
         }
         match reason {
             Reason::Busy { .. } | Reason::UsedOutside { .. } | Reason::InUse(_) => short(reason),
@@ -62,10 +69,20 @@ impl View<'_> {
     }
 
     fn limited(&self, excess: &Excess) -> String {
-        let Excess { quantity, asked, used, most, .. } = excess;
+        let Excess {
+            quantity,
+            asked,
+            used,
+            most,
+            ..
+        } = excess;
         let (soft, stage) = (if excess.soft { "soft " } else { "" }, excess.stage.name());
         let by = self.named(&excess.by, excess.more);
-        let by = if by.is_empty() { by } else { format!(", by {by}") };
+        let by = if by.is_empty() {
+            by
+        } else {
+            format!(", by {by}")
+        };
         let what = quantity.name();
         format!(
             "A {soft}limit lets {} have {most} {stage} {what}: {used} in use{by}, and it would add {asked}.",
@@ -104,7 +121,9 @@ impl View<'_> {
                 self.moment(*until)
             ),
             Reason::BackfillDepth { limit } => {
-                format!("It was not looked at: only {limit} jobs are behind the first that waits for room.")
+                format!(
+                    "It was not looked at: only {limit} jobs are behind the first that waits for room."
+                )
             }
             _ => reason.to_string(),
         }
@@ -113,20 +132,34 @@ impl View<'_> {
     fn of_the_calendar(&self, reason: &Reason) -> String {
         match reason {
             Reason::Reserved { window, from } => {
-                format!("Reservation {window} has set aside what it would need, from {} on.", self.moment(*from))
+                format!(
+                    "Reservation {window} has set aside what it would need, from {} on.",
+                    self.moment(*from)
+                )
             }
-            Reason::NotOpen { window } => format!("The reservation it asks for, {window}, is not open."),
+            Reason::NotOpen { window } => {
+                format!("The reservation it asks for, {window}, is not open.")
+            }
             Reason::OutlastsWindow { requested, left } => {
                 format!("It may run for {requested}, and its reservation ends in {left}.")
             }
             Reason::CrossesDedicated { at } => {
-                format!("It might still run at {}, when dedicated time begins or ends.", self.moment(*at))
+                format!(
+                    "It might still run at {}, when dedicated time begins or ends.",
+                    self.moment(*at)
+                )
             }
             Reason::CrossesPrime { into_prime, at } => {
-                let what = if *into_prime { "prime time begins" } else { "prime time ends" };
+                let what = if *into_prime {
+                    "prime time begins"
+                } else {
+                    "prime time ends"
+                };
                 format!("It might still run at {}, when {what}.", self.moment(*at))
             }
-            Reason::DedicatedTime => "Its queue starts no jobs in dedicated time, or in no other.".to_string(),
+            Reason::DedicatedTime => {
+                "Its queue starts no jobs in dedicated time, or in no other.".to_string()
+            }
             Reason::PrimeOnly => "Its queue starts jobs in prime time only.".to_string(),
             Reason::NonprimeOnly => "Its queue starts jobs outside prime time only.".to_string(),
             _ => format!("{reason}."),
@@ -137,18 +170,29 @@ impl View<'_> {
 /// Why it can never start.
 fn never(reason: &Reason) -> String {
     match reason {
-        Reason::NeverEnough { resource, requested, available, total } => {
+        Reason::NeverEnough {
+            resource,
+            requested,
+            available,
+            total,
+        } => {
             format!(
                 "it asks for {resource}={requested} at once, and at most {available} can be had (of {total} in all)"
             )
         }
-        Reason::NeverMatches { resource, requested, found } => {
+        Reason::NeverMatches {
+            resource,
+            requested,
+            found,
+        } => {
             format!("it asks for {resource}={requested}, which no such node has ({found})")
         }
         Reason::NeverNodes { requested, total } => {
             format!("it asks for {requested} places, and no more than {total} nodes have one")
         }
-        Reason::Unsuitable { bar, said, .. } => format!("no node suits it ({}: {said})", bar.name()),
+        Reason::Unsuitable { bar, said, .. } => {
+            format!("no node suits it ({}: {said})", bar.name())
+        }
         _ => reason.to_string(),
     }
 }
@@ -156,11 +200,29 @@ fn never(reason: &Reason) -> String {
 /// For want of which amount.
 fn short(reason: &Reason) -> String {
     match reason {
-        Reason::Busy { resource, requested, available, total, pooled, .. } => {
-            let whose = if *pooled { ", which all nodes share," } else { "" };
-            format!("Not enough {resource}{whose} is free now: asked for {requested}, free {available} of {total}.")
+        Reason::Busy {
+            resource,
+            requested,
+            available,
+            total,
+            pooled,
+            ..
+        } => {
+            let whose = if *pooled {
+                ", which all nodes share,"
+            } else {
+                ""
+            };
+            format!(
+                "Not enough {resource}{whose} is free now: asked for {requested}, free {available} of {total}."
+            )
         }
-        Reason::UsedOutside { requested, available, total, outside } => format!(
+        Reason::UsedOutside {
+            requested,
+            available,
+            total,
+            outside,
+        } => format!(
             "Not enough ngpus is free now: asked for {requested}, free {available} of {total}; processes outside the \
              queue use {outside}."
         ),
@@ -181,7 +243,15 @@ fn short(reason: &Reason) -> String {
 }
 
 fn short_of_outside_use(outside: &OutsideUse) -> String {
-    let OutsideUse { resource, requested, available, total, in_use, node, load } = outside;
+    let OutsideUse {
+        resource,
+        requested,
+        available,
+        total,
+        in_use,
+        node,
+        load,
+    } = outside;
     let beyond = format!("; {in_use} in use beyond what jobs were given");
     let beyond = if is_none(in_use) { "" } else { &beyond };
     format!(
@@ -194,7 +264,9 @@ fn short_of_outside_use(outside: &OutsideUse) -> String {
 fn apart(reason: &Reason) -> String {
     match reason {
         Reason::Scattered { fitting, needed } => {
-            format!("Enough is free in all, but not in pieces as asked: {fitting} of {needed} chunks find a place.")
+            format!(
+                "Enough is free in all, but not in pieces as asked: {fitting} of {needed} chunks find a place."
+            )
         }
         Reason::NoSet { by } => format!("Enough is free, but not on nodes of the same {by}."),
         _ => "Enough is free, but not on nodes side by side.".to_string(),
@@ -208,7 +280,11 @@ pub fn rejected(rejection: &Rejection) -> String {
     else {
         return rejection.said.clone().unwrap_or_default();
     };
-    let range = if least == most { least.clone() } else { format!("{least} to {most}") };
+    let range = if least == most {
+        least.clone()
+    } else {
+        format!("{least} to {most}")
+    };
     let kind = if rejection.never { "there" } else { "free" };
     let outside = match rejection.code.as_str() {
         "used_outside" => ", more in use outside the queue",

@@ -93,16 +93,34 @@ impl Foreign {
             return Some(Foreign { name, deed: *deed });
         }
         let value = next.map(text)?;
-        if let Some((name, _, meant)) =
-            VALUES.iter().find(|(known, values, _)| *known == name && values.contains(&value))
+        if let Some((name, _, meant)) = VALUES
+            .iter()
+            .find(|(known, values, _)| *known == name && values.contains(&value))
         {
-            return Some(Foreign { name, deed: Deed::Own(if meant.is_empty() { pass_value } else { set_value }) });
+            return Some(Foreign {
+                name,
+                deed: Deed::Own(if meant.is_empty() {
+                    pass_value
+                } else {
+                    set_value
+                }),
+            });
         }
-        let own = |name, deed| Some(Foreign { name, deed: Deed::Own(deed) });
+        let own = |name, deed| {
+            Some(Foreign {
+                name,
+                deed: Deed::Own(deed),
+            })
+        };
         match name {
-            "-m" if value.contains('s') && value.chars().all(|c| "beasn".contains(c)) => own("-m", mail),
+            "-m" if value.contains('s') && value.chars().all(|c| "beasn".contains(c)) => {
+                own("-m", mail)
+            }
             "-o" | "-e" if state.is_spoken => own(if name == "-o" { "-o" } else { "-e" }, path),
-            "-h" if state.is_spoken && !value.is_empty() && value.chars().all(|c| "usonUSO".contains(c)) => {
+            "-h" if state.is_spoken
+                && !value.is_empty()
+                && value.chars().all(|c| "usonUSO".contains(c)) =>
+            {
                 own("-h", hold)
             }
             "-l" | "-q" if state.is_soft => own("-l", soft),
@@ -110,7 +128,8 @@ impl Foreign {
         }
     }
 
-    /// Puts what it means into the line. `behind` are the words behind it; those not used come back.
+    /// Puts what it means into the line. `behind` are the words behind it; those not used come
+    /// back.
     pub fn put<'a>(
         self,
         behind: &'a [OsString],
@@ -125,11 +144,13 @@ impl Foreign {
                 0
             }
             Deed::Letter(letter) => {
-                line.words.extend([OsString::from(letter), value()?.clone()]);
+                line.words
+                    .extend([OsString::from(letter), value()?.clone()]);
                 1
             }
             Deed::Attribute(name) => {
-                line.words.extend([OsString::from("-W"), joined(&format!("{name}="), value()?)]);
+                line.words
+                    .extend([OsString::from("-W"), joined(&format!("{name}="), value()?)]);
                 1
             }
             Deed::Yes(words) => {
@@ -145,7 +166,9 @@ impl Foreign {
                     value()?;
                 }
                 let name = OsString::from(self.name);
-                let with_name: Vec<OsString> = std::iter::once(name).chain(behind.iter().cloned()).collect();
+                let with_name: Vec<OsString> = std::iter::once(name)
+                    .chain(behind.iter().cloned())
+                    .collect();
                 deed(&with_name, state, line)?
             }
         };
@@ -156,7 +179,10 @@ impl Foreign {
 impl State {
     /// At the start of a line; `is_spoken` if it is known to be in Grid Engine's words.
     pub fn new(is_spoken: bool) -> State {
-        State { is_spoken, ..State::default() }
+        State {
+            is_spoken,
+            ..State::default()
+        }
     }
 
     /// Whether all behind the first operand belongs to it.
@@ -165,7 +191,12 @@ impl State {
     }
 
     /// A line whose operand is this script, or command, with these arguments.
-    pub fn run(&self, mut line: Line, script: OsString, arguments: &[OsString]) -> Result<Line, Failure> {
+    pub fn run(
+        &self,
+        mut line: Line,
+        script: OsString,
+        arguments: &[OsString],
+    ) -> Result<Line, Failure> {
         if !self.is_binary {
             line.words.push(script);
             line.arguments = arguments.to_vec();
@@ -180,33 +211,51 @@ impl State {
             line.words.push(script);
             line.words.extend_from_slice(arguments);
         } else {
-            let words: Vec<OsString> = std::iter::once(script).chain(arguments.iter().cloned()).collect();
-            line.words.extend(["/bin/sh".into(), "-c".into(), words.join(OsStr::new(" "))]);
+            let words: Vec<OsString> = std::iter::once(script)
+                .chain(arguments.iter().cloned())
+                .collect();
+            line.words
+                .extend(["/bin/sh".into(), "-c".into(), words.join(OsStr::new(" "))]);
         }
         Ok(line)
     }
 
     /// A line without an operand must not need one.
     pub fn finish(&self) -> Result<(), Failure> {
-        if self.is_binary { Err(Failure::usage("-b y needs a command")) } else { Ok(()) }
+        if self.is_binary {
+            Err(Failure::usage("-b y needs a command"))
+        } else {
+            Ok(())
+        }
     }
 }
 
 /// A command's name, as far as a job may be called so.
 fn name_of(command: &OsString) -> Option<OsString> {
     let first = command.as_bytes().split(|&b| b == b' ').next()?;
-    let name = first.rsplit(|&b| b == b'/').next().filter(|name| !name.is_empty())?;
+    let name = first
+        .rsplit(|&b| b == b'/')
+        .next()
+        .filter(|name| !name.is_empty())?;
     let is_legal = |b: &u8| b.is_ascii_alphanumeric() || b"-_+.".contains(b);
-    name.iter().all(is_legal).then(|| OsString::from_vec(name.to_vec()))
+    name.iter()
+        .all(is_legal)
+        .then(|| OsString::from_vec(name.to_vec()))
 }
 
 /// Whether the command is a line for a shell, and no program.
 fn needs_shell(command: &OsString) -> bool {
-    command.as_bytes().iter().any(|b| b" \t\n;&|<>()$`\\\"'*?[]{}~#=".contains(b))
+    command
+        .as_bytes()
+        .iter()
+        .any(|b| b" \t\n;&|<>()$`\\\"'*?[]{}~#=".contains(b))
 }
 
 fn missing(name: &str) -> Failure {
-    Failure::usage(format!("option requires an argument -- '{}'", name.trim_start_matches('-')))
+    Failure::usage(format!(
+        "option requires an argument -- '{}'",
+        name.trim_start_matches('-')
+    ))
 }
 
 fn illegal(name: &str) -> Failure {
@@ -227,12 +276,16 @@ fn is_yes(name: &str, value: &OsString) -> Result<bool, Failure> {
 
 /// `-pe NAME N[-M]`.
 fn parallel(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
-    let [_, name, slots, ..] = words else { return Err(missing("-pe")) };
-    let is_word =
-        |word: &str| !word.is_empty() && !word.contains([':', ',', '=']) && !word.contains(char::is_whitespace);
+    let [_, name, slots, ..] = words else {
+        return Err(missing("-pe"));
+    };
+    let is_word = |word: &str| {
+        !word.is_empty() && !word.contains([':', ',', '=']) && !word.contains(char::is_whitespace)
+    };
     match (text(name), text(slots)) {
         (name, slots) if is_word(name) && is_word(slots) => {
-            line.words.extend(["-l".into(), format!("pe={name}:{slots}").into()]);
+            line.words
+                .extend(["-l".into(), format!("pe={name}:{slots}").into()]);
             Ok(2)
         }
         _ => Err(illegal("-pe")),
@@ -240,8 +293,10 @@ fn parallel(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize,
 }
 
 fn hold_each(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
-    line.words.extend([OsString::from("-W"), joined("hold_jid=", &words[1])]);
-    line.remarks.push("warning: -hold_jid_ad: every task waits for all tasks of the other array".into());
+    line.words
+        .extend([OsString::from("-W"), joined("hold_jid=", &words[1])]);
+    line.remarks
+        .push("warning: -hold_jid_ad: every task waits for all tasks of the other array".into());
     Ok(1)
 }
 
@@ -255,7 +310,8 @@ fn binding(words: &[OsString], _: &mut State, _: &mut Line) -> Result<usize, Fai
 
 fn now(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
     if is_yes("-now", &words[1])? {
-        line.remarks.push("warning: -now: the job waits for its turn all the same".into());
+        line.remarks
+            .push("warning: -now: the job waits for its turn all the same".into());
     }
     Ok(1)
 }
@@ -281,7 +337,10 @@ fn turn(state: &mut State, is_soft: bool) -> Result<usize, Failure> {
 }
 
 fn soft(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
-    line.remarks.push(format!("warning: -soft: {} is not looked at", words[1].to_string_lossy()));
+    line.remarks.push(format!(
+        "warning: -soft: {} is not looked at",
+        words[1].to_string_lossy()
+    ));
     Ok(1)
 }
 
@@ -291,15 +350,24 @@ fn pass_value(_: &[OsString], _: &mut State, _: &mut Line) -> Result<usize, Fail
 
 fn set_value(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
     let (name, value) = (text(&words[0]), text(&words[1]));
-    let row = VALUES.iter().find(|(known, values, _)| *known == name && values.contains(&value));
-    line.words.extend(row.into_iter().flat_map(|(_, _, meant)| meant.iter().map(OsString::from)));
+    let row = VALUES
+        .iter()
+        .find(|(known, values, _)| *known == name && values.contains(&value));
+    line.words.extend(
+        row.into_iter()
+            .flat_map(|(_, _, meant)| meant.iter().map(OsString::from)),
+    );
     Ok(1)
 }
 
 /// Mail when a job is suspended is nothing here.
 fn mail(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
     let letters = text(&words[1]).replace('s', "");
-    let letters = if letters.is_empty() { "n".into() } else { letters };
+    let letters = if letters.is_empty() {
+        "n".into()
+    } else {
+        letters
+    };
     line.words.extend(["-m".into(), letters.into()]);
     Ok(1)
 }
@@ -313,8 +381,11 @@ fn hold(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Fai
 }
 
 /// What stands in the paths of files for what is known later.
-const MARKS: [(&str, &str); 3] =
-    [("$JOB_ID", "^job_number^"), ("$JOB_NAME", "^job_name^"), ("$TASK_ID", "^array_index^")];
+const MARKS: [(&str, &str); 3] = [
+    ("$JOB_ID", "^job_number^"),
+    ("$JOB_NAME", "^job_name^"),
+    ("$TASK_ID", "^array_index^"),
+];
 
 fn path(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
     let mut path = words[1].as_bytes().to_vec();
@@ -327,7 +398,8 @@ fn path(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Fai
         let braced = format!("${{{}}}", &variable[1..]);
         path = replaced(&path, braced.as_bytes(), mark.as_bytes());
     }
-    line.words.extend([words[0].clone(), OsString::from_vec(path)]);
+    line.words
+        .extend([words[0].clone(), OsString::from_vec(path)]);
     Ok(1)
 }
 
@@ -347,7 +419,11 @@ fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 
 /// Where output goes that has a folder alone: into it, under the name it would have elsewhere.
 pub fn name_files(wanted: &mut Wanted) {
-    let each = if wanted.sets("array_indices_submitted") { ".^array_index^" } else { "" };
+    let each = if wanted.sets("array_indices_submitted") {
+        ".^array_index^"
+    } else {
+        ""
+    };
     for setting in &mut wanted.settings {
         let letter = match setting.attribute.as_str() {
             "Output_Path" => 'o',
@@ -355,7 +431,10 @@ pub fn name_files(wanted: &mut Wanted) {
             _ => continue,
         };
         if setting.value.0.ends_with(b"/") {
-            setting.value.0.extend(format!("^job_name^.{letter}^job_number^{each}").into_bytes());
+            setting
+                .value
+                .0
+                .extend(format!("^job_name^.{letter}^job_number^{each}").into_bytes());
         }
     }
 }
@@ -365,19 +444,35 @@ pub fn tell(environ: &mut Vec<u8>, origin: &Origin, settings: &[Setting]) {
     environ::add(environ, "SGE_O_WORKDIR", Some(origin.workdir));
     environ::add(environ, "SGE_O_HOST", Some(OsStr::new(origin.host)));
     for name in ["HOME", "LOGNAME", "PATH", "SHELL"] {
-        let own = origin.vars.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str());
+        let own = origin
+            .vars
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_os_str());
         environ::add(environ, &format!("SGE_O_{name}"), own);
     }
-    let value = |is: &dyn Fn(&Setting) -> bool| settings.iter().rfind(|s| is(s)).map(|s| s.value.lossy().into_owned());
+    let value = |is: &dyn Fn(&Setting) -> bool| {
+        settings
+            .iter()
+            .rfind(|s| is(s))
+            .map(|s| s.value.lossy().into_owned())
+    };
     let parallel = value(&|setting| setting.resource.as_deref() == Some("pe"));
-    let name = parallel.as_ref().and_then(|text| text.rsplit_once(':')).map(|(name, _)| OsStr::new(name));
+    let name = parallel
+        .as_ref()
+        .and_then(|text| text.rsplit_once(':'))
+        .map(|(name, _)| OsStr::new(name));
     environ::add(environ, "PE", name);
     let range = value(&|setting| setting.attribute == "array_indices_submitted");
     let range: Option<IndexList> = range.and_then(|text| text.split('%').next()?.parse().ok());
     let Some(list) = range else { return };
     let (first, last, step) = bounds(&list);
     for (name, number) in [("FIRST", first), ("LAST", last), ("STEPSIZE", step)] {
-        environ::add(environ, &format!("SGE_TASK_{name}"), Some(OsStr::new(&number.to_string())));
+        environ::add(
+            environ,
+            &format!("SGE_TASK_{name}"),
+            Some(OsStr::new(&number.to_string())),
+        );
     }
 }
 

@@ -13,7 +13,13 @@ fn told(line: &str, place: Place) -> Result<Line, Failure> {
 /// Words in PBS's and behind a `|` the script's arguments; behind a `!` how many remarks.
 fn shown(line: &str, place: Place) -> String {
     let line = told(line, place).unwrap_or_else(|failure| panic!("{line}: {}", failure.text));
-    let joined = |words: &[OsString]| words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let joined = |words: &[OsString]| {
+        words
+            .iter()
+            .map(|word| word.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     let mut shown = joined(&line.words);
     if !line.arguments.is_empty() {
         shown.push_str(&format!(" | {}", joined(&line.arguments)));
@@ -42,7 +48,14 @@ fn lines_of_pbs_stay_as_they_are() {
         "job.sh -- x",
     ] {
         let line_told = told(line, Place::CommandLine).unwrap();
-        assert_eq!(line_told, Line { words: words(line), ..Line::default() }, "{line}");
+        assert_eq!(
+            line_told,
+            Line {
+                words: words(line),
+                ..Line::default()
+            },
+            "{line}"
+        );
     }
 }
 
@@ -60,7 +73,10 @@ fn lines_of_others_become_those_of_pbs() {
         ("-sync y job.sh", "-W block=true job.sh"),
         ("-sync n job.sh", "job.sh"),
         ("-terse -clear -ac a=b -binding linear:4 job.sh", "job.sh"),
-        ("-binding env linear:4 -notify job.sh", "-W warn=USR2@60 job.sh"),
+        (
+            "-binding env linear:4 -notify job.sh",
+            "-W warn=USR2@60 job.sh",
+        ),
         ("-tc 3 -t 1-9 job.sh", "-W max_run_subjobs=3 -t 1-9 job.sh"),
         ("-j y -r no -R y -w n job.sh", "-j oe -r n job.sh"),
         ("-verify job.sh", "--dry-run job.sh"),
@@ -73,12 +89,18 @@ fn lines_of_others_become_those_of_pbs() {
         ("-cwd -h u job.sh", "-d . -h job.sh"),
         ("-cwd -h n job.sh", "-d . job.sh"),
         ("-h -cwd job.sh", "-h -d . job.sh"),
-        ("-o :x/$JOB_ID.${TASK_ID} -cwd job.sh", "-o x/^job_number^.^array_index^ -d . job.sh"),
+        (
+            "-o :x/$JOB_ID.${TASK_ID} -cwd job.sh",
+            "-o x/^job_number^.^array_index^ -d . job.sh",
+        ),
         ("-b n job.sh a", "job.sh | a"),
         ("-b 60 job.sh", "job.sh"),
         ("-b y hostname -f", "-N hostname -- hostname -f"),
         ("-b y -N x /bin/sleep 5", "-N sleep -N x -- /bin/sleep 5"),
-        ("-b y 'sleep 1; date' x", "-N sleep -- /bin/sh -c sleep 1; date x"),
+        (
+            "-b y 'sleep 1; date' x",
+            "-N sleep -- /bin/sh -c sleep 1; date x",
+        ),
         ("-b y -shell n 'my prog' x", "-N my -- my prog x"),
         ("-b y './a=b'", "-- /bin/sh -c ./a=b"),
     ] {
@@ -88,11 +110,28 @@ fn lines_of_others_become_those_of_pbs() {
 
 #[test]
 fn a_directive_has_no_script() {
-    assert_eq!(shown("-N x # a remark", Place::Directive), "-N x # a remark");
-    assert_eq!(shown("-cwd -o $JOB_NAME.o", Place::Directive), "-d . -o ^job_name^.o");
-    assert_eq!(shown("-o $JOB_NAME.o -h u", Place::GridEngineDirective), "-o ^job_name^.o -h");
-    assert!(told("-N x", Place::GridEngineDirective).unwrap().is_grid_engine);
-    assert!(!told("-N x -j y -b 5 job.sh", Place::CommandLine).unwrap().is_grid_engine);
+    assert_eq!(
+        shown("-N x # a remark", Place::Directive),
+        "-N x # a remark"
+    );
+    assert_eq!(
+        shown("-cwd -o $JOB_NAME.o", Place::Directive),
+        "-d . -o ^job_name^.o"
+    );
+    assert_eq!(
+        shown("-o $JOB_NAME.o -h u", Place::GridEngineDirective),
+        "-o ^job_name^.o -h"
+    );
+    assert!(
+        told("-N x", Place::GridEngineDirective)
+            .unwrap()
+            .is_grid_engine
+    );
+    assert!(
+        !told("-N x -j y -b 5 job.sh", Place::CommandLine)
+            .unwrap()
+            .is_grid_engine
+    );
 }
 
 #[test]
@@ -107,6 +146,10 @@ fn what_has_no_value_or_a_wrong_one_is_told_by_its_name() {
         ("-b y", "-b y needs a command"),
         ("-wd", "option requires an argument -- 'wd'"),
     ] {
-        assert_eq!(told(line, Place::CommandLine).unwrap_err(), Failure::usage(said), "{line}");
+        assert_eq!(
+            told(line, Place::CommandLine).unwrap_err(),
+            Failure::usage(said),
+            "{line}"
+        );
     }
 }

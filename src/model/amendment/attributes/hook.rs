@@ -9,27 +9,42 @@ use std::path::Path;
 
 pub(super) const HOOK: &[Attribute] = &[
     at("type", Form::Always("site")),
-    at("enabled", Form::Hook(|hook| Some(hook.is_enabled.to_string()), set_enabled)),
+    at(
+        "enabled",
+        Form::Hook(|hook| Some(hook.is_enabled.to_string()), set_enabled),
+    ),
     at("event", Form::Hook(events, set_events)),
     at(
         "user",
         Form::Hook(
             |hook| name_of(RunsAs::ALL, hook.runs_as),
-            |hook, text| named(RunsAs::ALL, text).map(|runs_as| hook.runs_as = runs_as).is_some(),
+            |hook, text| {
+                named(RunsAs::ALL, text)
+                    .map(|runs_as| hook.runs_as = runs_as)
+                    .is_some()
+            },
         ),
     ),
     at(
         "alarm",
         Form::Hook(
             |hook| Some(hook.alarm.as_seconds().to_string()),
-            |hook, text| seconds(text, Hook::ALARM).map(|alarm| hook.alarm = alarm).is_some(),
+            |hook, text| {
+                seconds(text, Hook::ALARM)
+                    .map(|alarm| hook.alarm = alarm)
+                    .is_some()
+            },
         ),
     ),
     at(
         "freq",
         Form::Hook(
             |hook| Some(hook.every.as_seconds().to_string()).filter(|_| is_periodic(hook)),
-            |hook, text| seconds(text, Hook::EVERY).map(|every| hook.every = every).is_some(),
+            |hook, text| {
+                seconds(text, Hook::EVERY)
+                    .map(|every| hook.every = every)
+                    .is_some()
+            },
         ),
     ),
     at(
@@ -47,11 +62,21 @@ pub(super) const HOOK: &[Attribute] = &[
         "fail_action",
         Form::Hook(
             |hook| name_of(FailAction::ALL, hook.on_failure),
-            |hook, text| named(FailAction::ALL, text).map(|action| hook.on_failure = action).is_some(),
+            |hook, text| {
+                named(FailAction::ALL, text)
+                    .map(|action| hook.on_failure = action)
+                    .is_some()
+            },
         ),
     ),
     // Not of PBS, where a hook's program has no name of its own.
-    at("command", Form::Hook(|hook| Some(hook.command.join(" ")).filter(|text| !text.is_empty()), set_command)),
+    at(
+        "command",
+        Form::Hook(
+            |hook| Some(hook.command.join(" ")).filter(|text| !text.is_empty()),
+            set_command,
+        ),
+    ),
 ];
 
 fn set_enabled(hook: &mut Hook, text: Option<&str>) -> bool {
@@ -64,12 +89,19 @@ fn set_enabled(hook: &mut Hook, text: Option<&str>) -> bool {
 }
 
 fn events(hook: &Hook) -> Option<String> {
-    let events: Vec<&str> = hook.occasions.iter().map(|occasion| occasion.name()).collect();
+    let events: Vec<&str> = hook
+        .occasions
+        .iter()
+        .map(|occasion| occasion.name())
+        .collect();
     Some(events.join(",")).filter(|text| !text.is_empty())
 }
 
 fn set_events(hook: &mut Hook, text: Option<&str>) -> bool {
-    let events: Option<_> = names(text.unwrap_or_default()).iter().map(|name| Occasion::named(name)).collect();
+    let events: Option<_> = names(text.unwrap_or_default())
+        .iter()
+        .map(|name| Occasion::named(name))
+        .collect();
     events.map(|events| hook.occasions = events).is_some()
 }
 
@@ -85,17 +117,26 @@ fn set_command(hook: &mut Hook, text: Option<&str>) -> bool {
 
 fn seconds(text: Option<&str>, unset: Span) -> Option<Span> {
     let Some(text) = text else { return Some(unset) };
-    text.trim().parse().ok().filter(|seconds| (1..=i64::from(i32::MAX)).contains(seconds)).map(Span::seconds)
+    text.trim()
+        .parse()
+        .ok()
+        .filter(|seconds| (1..=i64::from(i32::MAX)).contains(seconds))
+        .map(Span::seconds)
 }
 
 fn name_of<T: PartialEq>(all: &[(&'static str, T)], one: T) -> Option<String> {
-    all.iter().find(|(_, other)| *other == one).map(|(name, _)| name.to_string())
+    all.iter()
+        .find(|(_, other)| *other == one)
+        .map(|(name, _)| name.to_string())
 }
 
 /// The one of this name; the first where none is said.
 fn named<T: Copy>(all: &[(&'static str, T)], text: Option<&str>) -> Option<T> {
     match text {
         None => all.first().map(|(_, one)| *one),
-        Some(text) => all.iter().find(|(name, _)| *name == text).map(|(_, one)| *one),
+        Some(text) => all
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, one)| *one),
     }
 }

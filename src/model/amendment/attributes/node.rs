@@ -18,7 +18,9 @@ pub(super) const NODE: &[Attribute] = &[
             |node| Some(node.terms.priority.to_string()).filter(|_| node.terms.priority != 0),
             |node, text| {
                 let priority = number(text, "0").and_then(|number| i32::try_from(number).ok());
-                priority.map(|priority| node.terms.priority = priority).is_some()
+                priority
+                    .map(|priority| node.terms.priority = priority)
+                    .is_some()
             },
         ),
     ),
@@ -30,10 +32,15 @@ pub(super) const NODE: &[Attribute] = &[
     at(
         "sharing",
         Form::Node(
-            |node| Some(node.terms.sharing.name().to_string()).filter(|_| node.terms.sharing != NodeSharing::default()),
+            |node| {
+                Some(node.terms.sharing.name().to_string())
+                    .filter(|_| node.terms.sharing != NodeSharing::default())
+            },
             |node, text| {
                 let sharing = text.map_or(Some(NodeSharing::default()), NodeSharing::named);
-                sharing.map(|sharing| node.terms.sharing = sharing).is_some()
+                sharing
+                    .map(|sharing| node.terms.sharing = sharing)
+                    .is_some()
             },
         ),
     ),
@@ -48,13 +55,21 @@ pub(super) const NODE: &[Attribute] = &[
         "max_user_run",
         Form::Node(
             |node| node.terms.max_user_jobs.map(|most| most.to_string()),
-            |node, text| count(text).map(|most| node.terms.max_user_jobs = most).is_some(),
+            |node, text| {
+                count(text)
+                    .map(|most| node.terms.max_user_jobs = most)
+                    .is_some()
+            },
         ),
     ),
     at(
         "socket",
         Form::Node(
-            |node| node.socket.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            |node| {
+                node.socket
+                    .as_ref()
+                    .map(|path| path.to_string_lossy().into_owned())
+            },
             |node, text| {
                 let path = text.map(PathBuf::from);
                 let is_good = path.as_ref().is_none_or(|path| path.is_absolute());

@@ -22,22 +22,33 @@ pub(super) const SERVER_HEAD: &[Attribute] = &[
 
 const SCHEDULING: Form = Form::Server(
     |config| told(config.cycle.scheduling),
-    |config, text| truth(text, true).map(|is_on| config.cycle.scheduling = is_on).is_some(),
+    |config, text| {
+        truth(text, true)
+            .map(|is_on| config.cycle.scheduling = is_on)
+            .is_some()
+    },
 );
 
 const ITERATION: Form = Form::Server(
     |config| Some(config.cycle.poll_interval.as_seconds().to_string()),
     |config, text| {
         let pace = number(text, "600").filter(|seconds| (1..=100_000_000).contains(seconds));
-        pace.map(|seconds| config.cycle.poll_interval = Span::seconds(seconds)).is_some()
+        pace.map(|seconds| config.cycle.poll_interval = Span::seconds(seconds))
+            .is_some()
     },
 );
 
-/// The scheduler's in PBS; the server's, too, so that what `print server` says makes the whole again.
+/// The scheduler's in PBS; the server's, too, so that what `print server` says makes the whole
+/// again.
 const THRESHOLD: Form = Form::Server(
     |config| config.precedence.threshold.map(|least| least.to_string()),
     |config, text| {
-        let least = text.map(|text| text.trim().parse().ok().filter(|least: &f64| least.is_finite()));
+        let least = text.map(|text| {
+            text.trim()
+                .parse()
+                .ok()
+                .filter(|least: &f64| least.is_finite())
+        });
         config.precedence.threshold = least.flatten();
         least != Some(None)
     },
@@ -49,14 +60,22 @@ pub(super) const SERVER: &[Attribute] = &[
         "managers",
         Form::Server(
             |config| people(&config.server.managers),
-            |config, text| persons(text).map(|people| config.server.managers = people).is_some(),
+            |config, text| {
+                persons(text)
+                    .map(|people| config.server.managers = people)
+                    .is_some()
+            },
         ),
     ),
     at(
         "operators",
         Form::Server(
             |config| people(&config.server.operators),
-            |config, text| persons(text).map(|people| config.server.operators = people).is_some(),
+            |config, text| {
+                persons(text)
+                    .map(|people| config.server.operators = people)
+                    .is_some()
+            },
         ),
     ),
     at(
@@ -65,7 +84,8 @@ pub(super) const SERVER: &[Attribute] = &[
             |config| Some(config.server.default_queue.clone()),
             |config, text| {
                 let name = text.filter(|name| Queue::is_name(name));
-                name.map(|name| config.server.default_queue = name.to_string()).is_some()
+                name.map(|name| config.server.default_queue = name.to_string())
+                    .is_some()
             },
         ),
     ),
@@ -73,10 +93,20 @@ pub(super) const SERVER: &[Attribute] = &[
     at(
         "mailer",
         Form::Server(
-            |config| config.server.mailer.as_ref().map(|path| path.display().to_string()),
+            |config| {
+                config
+                    .server
+                    .mailer
+                    .as_ref()
+                    .map(|path| path.display().to_string())
+            },
             |config, text| {
                 config.server.mailer = text.map(PathBuf::from);
-                config.server.mailer.as_ref().is_none_or(|path| path.is_absolute())
+                config
+                    .server
+                    .mailer
+                    .as_ref()
+                    .is_none_or(|path| path.is_absolute())
             },
         ),
     ),
@@ -87,7 +117,9 @@ pub(super) const SERVER: &[Attribute] = &[
             |config, text| {
                 config.server.mail_from = text.map(str::to_string);
                 text.is_none_or(|text| {
-                    !text.is_empty() && !text.starts_with('-') && !text.contains(char::is_whitespace)
+                    !text.is_empty()
+                        && !text.starts_with('-')
+                        && !text.contains(char::is_whitespace)
                 })
             },
         ),
@@ -96,19 +128,35 @@ pub(super) const SERVER: &[Attribute] = &[
         "query_other_jobs",
         Form::Server(
             |config| told(config.server.query_other_jobs),
-            |config, text| truth(text, true).map(|is_so| config.server.query_other_jobs = is_so).is_some(),
+            |config, text| {
+                truth(text, true)
+                    .map(|is_so| config.server.query_other_jobs = is_so)
+                    .is_some()
+            },
         ),
     ),
     at("resources_available", Form::Totals),
     at(
         "resources_default",
-        Form::ServerAmounts(|config| &config.server.defaults, |config| &mut config.server.defaults),
+        Form::ServerAmounts(
+            |config| &config.server.defaults,
+            |config| &mut config.server.defaults,
+        ),
     ),
     at(
         "default_chunk",
-        Form::ServerAmounts(|config| &config.server.chunk_defaults, |config| &mut config.server.chunk_defaults),
+        Form::ServerAmounts(
+            |config| &config.server.chunk_defaults,
+            |config| &mut config.server.chunk_defaults,
+        ),
     ),
-    at("resources_max", Form::ServerAmounts(|config| &config.server.most, |config| &mut config.server.most)),
+    at(
+        "resources_max",
+        Form::ServerAmounts(
+            |config| &config.server.most,
+            |config| &mut config.server.most,
+        ),
+    ),
     at("resources_assigned", Form::ReadOnly),
     at("scheduler_iteration", ITERATION),
     at("flatuid", Form::Kept(Kind::Boolean)),
@@ -118,14 +166,22 @@ pub(super) const SERVER: &[Attribute] = &[
         "max_array_size",
         Form::Server(
             |config| config.server.max_array_size.map(|most| most.to_string()),
-            |config, text| count(text).map(|most| config.server.max_array_size = most).is_some(),
+            |config, text| {
+                count(text)
+                    .map(|most| config.server.max_array_size = most)
+                    .is_some()
+            },
         ),
     ),
     at(
         "resv_users",
         Form::Server(
             |config| people(&config.server.reserving.users),
-            |config, text| persons(text.or(Some("*"))).map(|users| config.server.reserving.users = users).is_some(),
+            |config, text| {
+                persons(text.or(Some("*")))
+                    .map(|users| config.server.reserving.users = users)
+                    .is_some()
+            },
         ),
     ),
     at(
@@ -133,8 +189,12 @@ pub(super) const SERVER: &[Attribute] = &[
         Form::Server(
             |config| Some(config.server.reserving.number.to_string()),
             |config, text| {
-                let number = text.map_or(Some(Reserving::default().number), |text| text.trim().parse().ok());
-                number.map(|number| config.server.reserving.number = number).is_some()
+                let number = text.map_or(Some(Reserving::default().number), |text| {
+                    text.trim().parse().ok()
+                });
+                number
+                    .map(|number| config.server.reserving.number = number)
+                    .is_some()
             },
         ),
     ),
@@ -143,8 +203,11 @@ pub(super) const SERVER: &[Attribute] = &[
         Form::Server(
             |config| seconds(Some(config.server.reserving.duration)),
             |config, text| {
-                let duration = span(text).map(|given| given.unwrap_or(Reserving::default().duration));
-                duration.map(|duration| config.server.reserving.duration = duration).is_some()
+                let duration =
+                    span(text).map(|given| given.unwrap_or(Reserving::default().duration));
+                duration
+                    .map(|duration| config.server.reserving.duration = duration)
+                    .is_some()
             },
         ),
     ),
@@ -154,7 +217,9 @@ pub(super) const SERVER: &[Attribute] = &[
             |config| Some(config.server.reserving.share.to_string()),
             |config, text| {
                 let share = text.map_or(Some(Reserving::default().share), check::fraction);
-                share.map(|share| config.server.reserving.share = share).is_some()
+                share
+                    .map(|share| config.server.reserving.share = share)
+                    .is_some()
             },
         ),
     ),
@@ -170,16 +235,24 @@ pub(super) const SERVER: &[Attribute] = &[
         Form::Server(
             |config| told(config.server.history > Span(0)),
             |config, text| {
-                truth(text, false).map(|is_on| config.server.history = history(config.server.history, is_on)).is_some()
+                truth(text, false)
+                    .map(|is_on| config.server.history = history(config.server.history, is_on))
+                    .is_some()
             },
         ),
     ),
     at(
         "job_history_duration",
         Form::Server(
-            |config| Some(config.server.history).filter(|span| *span > Span(0)).map(|span| span.to_string()),
+            |config| {
+                Some(config.server.history)
+                    .filter(|span| *span > Span(0))
+                    .map(|span| span.to_string())
+            },
             |config, text| {
-                let span = text.map_or(Some(HISTORY), Span::parse).filter(|span| *span > Span(0));
+                let span = text
+                    .map_or(Some(HISTORY), Span::parse)
+                    .filter(|span| *span > Span(0));
                 span.map(|span| config.server.history = span).is_some()
             },
         ),
@@ -204,7 +277,9 @@ pub(super) const SERVER: &[Attribute] = &[
     at(
         "default_qsub_arguments",
         Form::Server(
-            |config| Some(config.server.default_qsub_arguments.clone()).filter(|words| !words.is_empty()),
+            |config| {
+                Some(config.server.default_qsub_arguments.clone()).filter(|words| !words.is_empty())
+            },
             |config, text| {
                 config.server.default_qsub_arguments = text.unwrap_or_default().to_string();
                 check::is_line(&config.server.default_qsub_arguments)
@@ -241,8 +316,10 @@ pub(super) const SCHED: &[Attribute] = &[
 ];
 
 /// What comes after how jobs make way.
-pub(super) const SCHED_TAIL: &[Attribute] =
-    &[at("log_events", Form::Missing), at("server_dyn_res_alarm", Form::Missing)];
+pub(super) const SCHED_TAIL: &[Attribute] = &[
+    at("log_events", Form::Missing),
+    at("server_dyn_res_alarm", Form::Missing),
+];
 
 /// How long finished jobs are kept, where only that they are is said.
 const HISTORY: Span = Span::seconds(90 * 24 * 3600);
@@ -257,7 +334,10 @@ fn history(before: Span, is_on: bool) -> Span {
 
 fn formula(config: &Config) -> Option<String> {
     let rule = &config.precedence;
-    let formula = rule.formula.as_ref().filter(|_| rule.order == Order::Formula);
+    let formula = rule
+        .formula
+        .as_ref()
+        .filter(|_| rule.order == Order::Formula);
     formula.map(|formula| formula.text().to_string())
 }
 
@@ -269,7 +349,9 @@ fn set_formula(config: &mut Config, text: Option<&str>) -> bool {
         return true;
     };
     let resources = config.resources();
-    let read = Expression::parse(text).ok().filter(|formula| config.knows_names_of(formula, &resources));
+    let read = Expression::parse(text)
+        .ok()
+        .filter(|formula| config.knows_names_of(formula, &resources));
     let Some(formula) = read else { return false };
     (config.precedence.order, config.precedence.formula) = (Order::Formula, Some(formula));
     true
@@ -280,5 +362,8 @@ fn people(people: &[Person]) -> Option<String> {
 }
 
 fn persons(text: Option<&str>) -> Option<Vec<Person>> {
-    names(text.unwrap_or_default()).iter().map(|name| Person::parse(name)).collect()
+    names(text.unwrap_or_default())
+        .iter()
+        .map(|name| Person::parse(name))
+        .collect()
 }

@@ -19,7 +19,11 @@ pub(super) fn put(list: &mut Vec<String>, text: Option<&str>) -> bool {
 
 /// The names of a list.
 pub(in crate::model::amendment) fn names(text: &str) -> Vec<String> {
-    text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_string).collect()
+    text.split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(str::to_string)
+        .collect()
 }
 
 pub(super) fn truth(text: Option<&str>, unset: bool) -> Option<bool> {
@@ -36,7 +40,8 @@ pub(super) fn number(text: Option<&str>, unset: &str) -> Option<i64> {
 
 /// A number from one on, or none.
 pub(super) fn count(text: Option<&str>) -> Option<Option<u32>> {
-    text.map(|text| text.trim().parse().ok().filter(|number| *number > 0)).map_or(Some(None), |number| number.map(Some))
+    text.map(|text| text.trim().parse().ok().filter(|number| *number > 0))
+        .map_or(Some(None), |number| number.map(Some))
 }
 
 pub(super) fn seconds(span: Option<Span>) -> Option<String> {

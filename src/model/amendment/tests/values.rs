@@ -25,82 +25,158 @@ fn a_resource_is_spoken_of_wherever_it_stands() {
         (node(), "resources_available.lic=1"),
     ] {
         let mut site = Site::of(file);
-        site.say(Verb::Create, Target::Resource("lic".to_string()), &["type=long", "flag=hn"]).unwrap();
+        site.say(
+            Verb::Create,
+            Target::Resource("lic".to_string()),
+            &["type=long", "flag=hn"],
+        )
+        .unwrap();
         assert!(!site.config().speaks_of("lic"), "before {words}");
         site.set(target, &[words]).unwrap();
-        assert!(site.config().speaks_of("lic") && !site.config().speaks_of("ngpus"), "{words}");
+        assert!(
+            site.config().speaks_of("lic") && !site.config().speaks_of("ngpus"),
+            "{words}"
+        );
     }
 }
 
 #[test]
 fn what_is_deleted_takes_along_what_is_its_own_and_leaves_that_of_others() {
     let limits = "[[limit]]\nqueue = \"a\"\nrunning = { jobs = 1 }\n[[limit]]\nqueue = \"b\"\nrunning = { jobs = 2 }\n";
-    let mut site = Site::of(&format!("[[queue]]\nname = \"a\"\n[[queue]]\nname = \"b\"\n{limits}"));
+    let mut site = Site::of(&format!(
+        "[[queue]]\nname = \"a\"\n[[queue]]\nname = \"b\"\n{limits}"
+    ));
     site.say(Verb::Delete, queue("a"), &[]).unwrap();
-    assert_eq!(site.config().limits.all.iter().map(|limit| limit.hard).collect::<Vec<_>>(), [Some(2)]);
+    assert_eq!(
+        site.config()
+            .limits
+            .all
+            .iter()
+            .map(|limit| limit.hard)
+            .collect::<Vec<_>>(),
+        [Some(2)]
+    );
     let lic = |name: &str| Target::Resource(name.to_string());
-    site.say(Verb::Create, lic("x"), &["type=string_array", "flag=nh"]).unwrap();
+    site.say(Verb::Create, lic("x"), &["type=string_array", "flag=nh"])
+        .unwrap();
     for name in ["y", "z"] {
-        site.say(Verb::Create, lic(name), &["type=long", "flag=q"]).unwrap();
-        site.set(Target::Server, &[&format!("resources_available.{name}=5")]).unwrap();
+        site.say(Verb::Create, lic(name), &["type=long", "flag=q"])
+            .unwrap();
+        site.set(Target::Server, &[&format!("resources_available.{name}=5")])
+            .unwrap();
     }
-    assert_eq!(site.told(&lic("x")), ["type=string_array", "flag=hn"], "in one order");
+    assert_eq!(
+        site.told(&lic("x")),
+        ["type=string_array", "flag=hn"],
+        "in one order"
+    );
     let totals = |site: &Site| {
         let told = site.told(&Target::Server).into_iter();
-        told.filter(|line| line.starts_with("resources_available")).collect::<Vec<_>>()
+        told.filter(|line| line.starts_with("resources_available"))
+            .collect::<Vec<_>>()
     };
-    assert_eq!(totals(&site), ["resources_available.y=5", "resources_available.z=5"]);
-    site.set(Target::Server, &["resources_available.z=7"]).unwrap();
-    assert_eq!(site.config().pools.iter().map(|(_, pool)| pool.total).collect::<Vec<_>>(), [5, 7]);
+    assert_eq!(
+        totals(&site),
+        ["resources_available.y=5", "resources_available.z=5"]
+    );
+    site.set(Target::Server, &["resources_available.z=7"])
+        .unwrap();
+    assert_eq!(
+        site.config()
+            .pools
+            .iter()
+            .map(|(_, pool)| pool.total)
+            .collect::<Vec<_>>(),
+        [5, 7]
+    );
 }
 
 #[test]
 fn a_queue_that_is_made_is_stopped_and_what_is_said_twice_is_said_once() {
     let mut site = Site::of("[[queue]]\nname = \"other\"\n");
     site.say(Verb::Create, queue("workq"), &[]).unwrap();
-    site.say(Verb::Create, queue("q"), &["queue_type=e"]).unwrap();
-    let made = site.config().queues().into_iter().find(|queue| queue.name == "q").unwrap();
+    site.say(Verb::Create, queue("q"), &["queue_type=e"])
+        .unwrap();
+    let made = site
+        .config()
+        .queues()
+        .into_iter()
+        .find(|queue| queue.name == "q")
+        .unwrap();
     assert!(!made.enabled && !made.started);
     site.set(queue("other"), &["priority=3"]).unwrap();
     site.set(queue("other"), &["Priority=4"]).unwrap();
-    assert_eq!(site.said.of(&queue("other")).unwrap().values.len(), 1, "in whatever letters");
+    assert_eq!(
+        site.said.of(&queue("other")).unwrap().values.len(),
+        1,
+        "in whatever letters"
+    );
     site.set(queue("other"), &["Priority+=2"]).unwrap();
     site.set(queue("other"), &["Priority-=5"]).unwrap();
     assert_eq!(site.config().queues[0].priority, 1);
     assert_eq!(refused(&mut site, queue("other"), "Priority+=x"), REFUSED);
-    assert_eq!(site.say(Verb::Create, queue("a b"), &[]), Err(Refusal::bad_name()));
-    assert_eq!(site.say(Verb::Create, Target::Resource("a b".to_string()), &[]), Err(Refusal::bad_name()));
+    assert_eq!(
+        site.say(Verb::Create, queue("a b"), &[]),
+        Err(Refusal::bad_name())
+    );
+    assert_eq!(
+        site.say(Verb::Create, Target::Resource("a b".to_string()), &[]),
+        Err(Refusal::bad_name())
+    );
 }
 
 #[test]
 fn objects_and_values_have_a_most() {
     let mut site = Site::of("");
     let most = 64 << 10;
-    site.set(Target::Server, &[&format!("comment={}", "x".repeat(most))]).unwrap();
-    let long = site.set(Target::Server, &[&format!("comment={}", "x".repeat(most + 1))]).unwrap_err();
+    site.set(Target::Server, &[&format!("comment={}", "x".repeat(most))])
+        .unwrap();
+    let long = site
+        .set(
+            Target::Server,
+            &[&format!("comment={}", "x".repeat(most + 1))],
+        )
+        .unwrap_err();
     assert!(long.text.contains("65536"), "{long}");
     assert!(site.set(Target::Server, &["comment=a\nb"]).is_err());
-    assert_eq!(site.set(queue("workq"), &["Priority.mem=1"]), Err(Refusal::undefined_attribute()));
-    site.said.all.extend((0..10_000).map(|place| (queue(&format!("q{place}")), Amendment::default())));
-    let many = site.say(Verb::Create, queue("new"), &["queue_type=e"]).unwrap_err();
+    assert_eq!(
+        site.set(queue("workq"), &["Priority.mem=1"]),
+        Err(Refusal::undefined_attribute())
+    );
+    site.said
+        .all
+        .extend((0..10_000).map(|place| (queue(&format!("q{place}")), Amendment::default())));
+    let many = site
+        .say(Verb::Create, queue("new"), &["queue_type=e"])
+        .unwrap_err();
     assert!(many.text.contains("10000"), "{many}");
 }
 
 #[test]
 fn one_resource_of_a_list_is_unset_without_the_others() {
     let mut site = Site::of("");
-    site.set(queue("workq"), &["resources_max.mem=1gb", "resources_max.ncpus=4"]).unwrap();
+    site.set(
+        queue("workq"),
+        &["resources_max.mem=1gb", "resources_max.ncpus=4"],
+    )
+    .unwrap();
     let command = |resource: Option<&str>| Command {
         verb: Verb::Unset,
         target: queue("workq"),
         edits: vec![Edit {
-            key: Key { attribute: "resources_max".to_string(), resource: resource.map(str::to_string) },
+            key: Key {
+                attribute: "resources_max".to_string(),
+                resource: resource.map(str::to_string),
+            },
             op: Op::Set,
             value: String::new(),
         }],
     };
     site.said = site.said.with(&command(Some("mem")), &site.file).unwrap();
-    assert_eq!(site.config().queues[0].most.keys().collect::<Vec<_>>(), ["ncpus"]);
+    assert_eq!(
+        site.config().queues[0].most.keys().collect::<Vec<_>>(),
+        ["ncpus"]
+    );
     site.said = site.said.with(&command(None), &site.file).unwrap();
     assert!(site.config().queues[0].most.is_empty());
 }
@@ -123,39 +199,107 @@ fn a_type_of_a_queue_is_any_beginning_of_its_name() {
     for bad in ["queue_type=x", "queue_type=", "queue_type=executions"] {
         assert_eq!(refused(&mut site, queue("workq"), bad), REFUSED, "{bad}");
     }
-    site.say(Verb::Create, queue("in"), &["queue_type=Rout", "route_destinations=workq"]).unwrap();
-    site.set(queue("in"), &["route_retry_time=90", "route_lifetime=1:00:00", "acl_users=bob,ann"]).unwrap();
+    site.say(
+        Verb::Create,
+        queue("in"),
+        &["queue_type=Rout", "route_destinations=workq"],
+    )
+    .unwrap();
+    site.set(
+        queue("in"),
+        &[
+            "route_retry_time=90",
+            "route_lifetime=1:00:00",
+            "acl_users=bob,ann",
+        ],
+    )
+    .unwrap();
     let told = site.told(&queue("in"));
-    for line in ["queue_type=Route", "route_destinations=workq", "route_retry_time=90", "route_lifetime=3600"] {
+    for line in [
+        "queue_type=Route",
+        "route_destinations=workq",
+        "route_retry_time=90",
+        "route_lifetime=3600",
+    ] {
         assert!(told.iter().any(|known| known == line), "{line}: {told:?}");
     }
     for line in ["acl_user_enable=False", "acl_users=bob,ann"] {
         assert!(told.iter().any(|known| known == line), "{line}: {told:?}");
     }
-    assert!(!told.iter().any(|line| line.starts_with("acl_host")), "{told:?}");
-    for bad in ["route_lifetime=abc", "route_destinations=a b", "max_array_size=0", "acl_user_enable=x"] {
+    assert!(
+        !told.iter().any(|line| line.starts_with("acl_host")),
+        "{told:?}"
+    );
+    for bad in [
+        "route_lifetime=abc",
+        "route_destinations=a b",
+        "max_array_size=0",
+        "acl_user_enable=x",
+    ] {
         assert_eq!(refused(&mut site, queue("in"), bad), REFUSED, "{bad}");
     }
-    assert_eq!(refused(&mut site, queue("in"), "queue_type=e"), REFUSED, "its routes stand against that");
+    assert_eq!(
+        refused(&mut site, queue("in"), "queue_type=e"),
+        REFUSED,
+        "its routes stand against that"
+    );
     site.set(queue("in"), &["route_lifetime=0"]).unwrap();
-    let route = site.config().queues().into_iter().find_map(|queue| queue.route).unwrap();
-    assert_eq!((route.lifetime, route.retry_time), (None, Some(Span::seconds(90))));
+    let route = site
+        .config()
+        .queues()
+        .into_iter()
+        .find_map(|queue| queue.route)
+        .unwrap();
+    assert_eq!(
+        (route.lifetime, route.retry_time),
+        (None, Some(Span::seconds(90)))
+    );
 }
 
 #[test]
 fn the_server_shows_what_was_said_of_it() {
     let mut site = Site::of("");
-    site.set(Target::Server, &["job_sort_formula=eligible_time * 2", "managers=bob@*,ann", "log_events=511"]).unwrap();
-    site.set(Target::Server, &["query_other_jobs=1", "job_history_duration=10:00:00", "job_history_enable=t"]).unwrap();
+    site.set(
+        Target::Server,
+        &[
+            "job_sort_formula=eligible_time * 2",
+            "managers=bob@*,ann",
+            "log_events=511",
+        ],
+    )
+    .unwrap();
+    site.set(
+        Target::Server,
+        &[
+            "query_other_jobs=1",
+            "job_history_duration=10:00:00",
+            "job_history_enable=t",
+        ],
+    )
+    .unwrap();
     let told = site.told(&Target::Server);
-    for line in ["job_sort_formula=eligible_time * 2", "managers=bob@*,ann", "log_events=511"] {
+    for line in [
+        "job_sort_formula=eligible_time * 2",
+        "managers=bob@*,ann",
+        "log_events=511",
+    ] {
         assert!(told.iter().any(|known| known == line), "{line}: {told:?}");
     }
     assert_eq!(site.config().server.history, Span::seconds(36_000));
     assert_eq!(refused(&mut site, Target::Server, "log_events=x"), REFUSED);
-    site.say(Verb::Unset, Target::Server, &["job_sort_formula", "log_events"]).unwrap();
+    site.say(
+        Verb::Unset,
+        Target::Server,
+        &["job_sort_formula", "log_events"],
+    )
+    .unwrap();
     let told = site.told(&Target::Server);
-    assert!(!told.iter().any(|line| line.starts_with("job_sort") || line.starts_with("log_events")), "{told:?}");
+    assert!(
+        !told
+            .iter()
+            .any(|line| line.starts_with("job_sort") || line.starts_with("log_events")),
+        "{told:?}"
+    );
     let mut none = Site::of("[server]\nhistory = \"0s\"\n");
     none.set(Target::Server, &["job_history_enable=t"]).unwrap();
     assert_eq!(none.config().server.history, Span::seconds(90 * 24 * 3600));
@@ -184,33 +328,62 @@ fn a_node_shows_what_is_said_of_it_and_no_other() {
 fn what_is_below_zero_is_nobodys_and_what_has_no_flags_is_not_counted() {
     let mut site = Site::of("");
     let own = |name: &str| Target::Resource(name.to_string());
-    site.say(Verb::Create, own("load"), &["type=float"]).unwrap();
-    site.say(Verb::Create, own("slots"), &["type=long"]).unwrap();
-    site.say(Verb::Create, own("tag"), &["type=string", "flag=hn"]).unwrap();
-    site.say(Verb::Create, own("share"), &["type=float", "flag=hn"]).unwrap();
+    site.say(Verb::Create, own("load"), &["type=float"])
+        .unwrap();
+    site.say(Verb::Create, own("slots"), &["type=long"])
+        .unwrap();
+    site.say(Verb::Create, own("tag"), &["type=string", "flag=hn"])
+        .unwrap();
+    site.say(Verb::Create, own("share"), &["type=float", "flag=hn"])
+        .unwrap();
     let resources = site.config().resources();
     let counted = ["load", "slots", "tag"].map(|name| resources.get(name).unwrap().consumable);
     assert_eq!(counted, [false; 3]);
     assert!(resources.get("share").unwrap().consumable);
-    site.set(queue("workq"), &["resources_max.load=0.5", "resources_max.slots=0"]).unwrap();
-    for bad in ["resources_max.load=-0.5", "resources_max.slots=-1", "resources_max.ncpus=-1"] {
+    site.set(
+        queue("workq"),
+        &["resources_max.load=0.5", "resources_max.slots=0"],
+    )
+    .unwrap();
+    for bad in [
+        "resources_max.load=-0.5",
+        "resources_max.slots=-1",
+        "resources_max.ncpus=-1",
+    ] {
         assert_eq!(refused(&mut site, queue("workq"), bad), REFUSED, "{bad}");
     }
     for bad in [["type=size", "flag=hn"], ["type=long", "flag=h"]] {
-        assert!(site.say(Verb::Create, own("ngpus"), &bad).is_err(), "{bad:?}");
+        assert!(
+            site.say(Verb::Create, own("ngpus"), &bad).is_err(),
+            "{bad:?}"
+        );
     }
 }
 
 #[test]
 fn a_limit_of_which_nothing_is_left_is_gone() {
     let mut site = Site::of("");
-    site.set(queue("workq"), &["max_run=[u:ann=3]", "max_run_soft=[u:ann=2]"]).unwrap();
+    site.set(
+        queue("workq"),
+        &["max_run=[u:ann=3]", "max_run_soft=[u:ann=2]"],
+    )
+    .unwrap();
     site.say(Verb::Unset, queue("workq"), &["max_run"]).unwrap();
     let limits = site.config().limits.all;
-    assert_eq!(limits.iter().map(|limit| (limit.soft, limit.hard)).collect::<Vec<_>>(), [(Some(2), None)]);
-    site.say(Verb::Unset, queue("workq"), &["max_run_soft"]).unwrap();
+    assert_eq!(
+        limits
+            .iter()
+            .map(|limit| (limit.soft, limit.hard))
+            .collect::<Vec<_>>(),
+        [(Some(2), None)]
+    );
+    site.say(Verb::Unset, queue("workq"), &["max_run_soft"])
+        .unwrap();
     assert!(site.config().limits.all.is_empty());
-    assert_eq!(site.set(queue("workq"), &["max_run.mem=[u:ann=3]"]), Err(Refusal::undefined_attribute()));
+    assert_eq!(
+        site.set(queue("workq"), &["max_run.mem=[u:ann=3]"]),
+        Err(Refusal::undefined_attribute())
+    );
 }
 
 #[test]
@@ -222,21 +395,43 @@ fn what_is_always_so_may_be_said_in_any_words_and_nothing_else() {
     for said in ["resv_enable=False", "resv_enable=maybe", "resv_enable="] {
         assert_eq!(refused(&mut site, Target::Server, said), 15029, "{said}");
     }
-    site.say(Verb::Unset, Target::Server, &["resv_enable"]).unwrap();
+    site.say(Verb::Unset, Target::Server, &["resv_enable"])
+        .unwrap();
 }
 
 #[test]
 fn a_limit_of_qmgr_stands_beside_those_of_another_stage_or_that_override_others() {
     let mut site = Site::of("[[limit]]\nqos = \"high\"\nrunning = { jobs = 9 }\noverride = true\n");
-    site.set(Target::Server, &["max_run=[u:PBS_GENERIC=1]", "max_queued=[u:PBS_GENERIC=2]"]).unwrap();
-    site.set(Target::Server, &["max_run_res.ncpus=[u:PBS_GENERIC=3]", "max_run_soft=[u:PBS_GENERIC=4]"]).unwrap();
-    site.set(Target::Server, &["max_run=[u:PBS_GENERIC=5]"]).unwrap();
+    site.set(
+        Target::Server,
+        &["max_run=[u:PBS_GENERIC=1]", "max_queued=[u:PBS_GENERIC=2]"],
+    )
+    .unwrap();
+    site.set(
+        Target::Server,
+        &[
+            "max_run_res.ncpus=[u:PBS_GENERIC=3]",
+            "max_run_soft=[u:PBS_GENERIC=4]",
+        ],
+    )
+    .unwrap();
+    site.set(Target::Server, &["max_run=[u:PBS_GENERIC=5]"])
+        .unwrap();
     let config = site.config();
-    let all = config.limits.all.iter().map(|limit| (limit.hard, limit.soft, limit.overrides)).collect::<Vec<_>>();
+    let all = config
+        .limits
+        .all
+        .iter()
+        .map(|limit| (limit.hard, limit.soft, limit.overrides))
+        .collect::<Vec<_>>();
     let own = |hard, soft| (hard, soft, false);
     assert_eq!(all[0], (Some(9), None, true), "as the file has it");
     assert_eq!(all.len(), 4, "{all:?}");
-    for known in [own(Some(5), Some(4)), own(Some(2), None), own(Some(3), None)] {
+    for known in [
+        own(Some(5), Some(4)),
+        own(Some(2), None),
+        own(Some(3), None),
+    ] {
         assert!(all.contains(&known), "{known:?}: {all:?}");
     }
 }
@@ -244,19 +439,31 @@ fn a_limit_of_qmgr_stands_beside_those_of_another_stage_or_that_override_others(
 #[test]
 fn what_was_said_is_known_by_object_attribute_and_resource() {
     let mut site = Site::of("");
-    site.set(queue("workq"), &["resources_max.ncpus=4"]).unwrap();
-    let key = |resource: &str| Key { attribute: "resources_max".into(), resource: Some(resource.into()) };
+    site.set(queue("workq"), &["resources_max.ncpus=4"])
+        .unwrap();
+    let key = |resource: &str| Key {
+        attribute: "resources_max".into(),
+        resource: Some(resource.into()),
+    };
     assert!(site.said.says(&queue("workq"), &key("ncpus")));
-    assert!(!site.said.says(&queue("workq"), &key("mem")) && !site.said.says(&Target::Server, &key("ncpus")));
+    assert!(
+        !site.said.says(&queue("workq"), &key("mem"))
+            && !site.said.says(&Target::Server, &key("ncpus"))
+    );
 }
 
 #[test]
 fn what_the_server_has_by_default_is_shown_once_somebody_has_said_it() {
-    let shown = |site: &Site, name: &str| site.told(&Target::Server).iter().any(|line| line.starts_with(name));
+    let shown = |site: &Site, name: &str| {
+        site.told(&Target::Server)
+            .iter()
+            .any(|line| line.starts_with(name))
+    };
     let mut site = Site::of("");
-    for (name, said) in
-        [("backfill_depth", "backfill_depth=1"), ("job_history_duration", "job_history_duration=2160:00:00")]
-    {
+    for (name, said) in [
+        ("backfill_depth", "backfill_depth=1"),
+        ("job_history_duration", "job_history_duration=2160:00:00"),
+    ] {
         assert!(!shown(&site, name), "{name}");
         site.set(Target::Server, &[said]).unwrap();
         assert!(shown(&site, name), "{name}");
@@ -268,7 +475,15 @@ fn what_the_server_has_by_default_is_shown_once_somebody_has_said_it() {
 #[test]
 fn the_scheduler_shares_with_the_server_and_has_its_own() {
     let mut site = Site::of("");
-    site.set(Target::Sched, &["scheduling=False", "throughput_mode=t", "job_sort_formula_threshold=2"]).unwrap();
+    site.set(
+        Target::Sched,
+        &[
+            "scheduling=False",
+            "throughput_mode=t",
+            "job_sort_formula_threshold=2",
+        ],
+    )
+    .unwrap();
     let told = [
         "throughput_mode=True",
         "scheduling=False",
@@ -283,11 +498,20 @@ fn the_scheduler_shares_with_the_server_and_has_its_own() {
     assert!(!site.config().cycle.scheduling && site.config().precedence.threshold == Some(2.0));
     assert!(site.said.says(&Target::Server, &Key::plain("scheduling")));
     site.set(Target::Server, &["scheduling=True"]).unwrap();
-    assert!(site.told(&Target::Sched).contains(&"scheduling=True".to_string()), "there is one");
-    for (said, code) in [("scheduler_iteration=0", REFUSED), ("throughput_mode=f", 15029), ("managers=ann", 15002)] {
+    assert!(
+        site.told(&Target::Sched)
+            .contains(&"scheduling=True".to_string()),
+        "there is one"
+    );
+    for (said, code) in [
+        ("scheduler_iteration=0", REFUSED),
+        ("throughput_mode=f", 15029),
+        ("managers=ann", 15002),
+    ] {
         assert_eq!(refused(&mut site, Target::Sched, said), code, "{said}");
     }
-    site.say(Verb::Unset, Target::Sched, &["job_sort_formula_threshold"]).unwrap();
+    site.say(Verb::Unset, Target::Sched, &["job_sort_formula_threshold"])
+        .unwrap();
     assert_eq!(site.config().precedence.threshold, None);
 }
 
@@ -297,5 +521,8 @@ fn what_was_said_of_a_node_goes_with_it() {
     let mut site = Site::of("[[node]]\nname = \"n\"\npriority = 3\n");
     site.set(node(), &["Priority=5"]).unwrap();
     site.say(Verb::Delete, node(), &[]).unwrap();
-    assert_eq!((site.said.clone(), site.config().nodes[0].terms.priority), (Amendments::default(), 3));
+    assert_eq!(
+        (site.said.clone(), site.config().nodes[0].terms.priority),
+        (Amendments::default(), 3)
+    );
 }

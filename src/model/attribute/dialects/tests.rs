@@ -7,17 +7,28 @@ use crate::model::resource::{Definition, Kind};
 fn told(asked: &str, resources: &Resources) -> Result<(Vec<String>, Vec<String>), Refusal> {
     let setting = |word: &str| {
         let (name, text) = word.split_once('=').unwrap();
-        name.strip_prefix('-').map_or_else(|| Setting::resource(name, text), |name| Setting::new(name, text))
+        name.strip_prefix('-').map_or_else(
+            || Setting::resource(name, text),
+            |name| Setting::new(name, text),
+        )
     };
     let (settings, notes) = translated(asked.split_whitespace().map(setting).collect(), resources)?;
-    let shown = |s: Setting| s.resource.map_or(format!("-{}={}", s.attribute, s.value), |r| format!("{r}={}", s.value));
+    let shown = |s: Setting| {
+        s.resource
+            .map_or(format!("-{}={}", s.attribute, s.value), |r| {
+                format!("{r}={}", s.value)
+            })
+    };
     Ok((settings.into_iter().map(shown).collect(), notes))
 }
 
 #[test]
 fn foreign_names_become_those_of_pbs() {
     for (asked, expected) in [
-        ("select=2:ncpus=1 walltime=5 foo=1", "select=2:ncpus=1 walltime=5 foo=1"),
+        (
+            "select=2:ncpus=1 walltime=5 foo=1",
+            "select=2:ncpus=1 walltime=5 foo=1",
+        ),
         ("h_rt=1:0:0", "walltime=3600"),
         ("H_RT=::30", "walltime=30"),
         ("h_rt=90 s_rt=60", "walltime=90 -warn=USR1@30"),
@@ -29,41 +40,85 @@ fn foreign_names_become_those_of_pbs() {
         ("h_vmem=4G mem_free=4.5G", "mem=4718592kb"),
         ("h_vmem=2g ncpus=4", "ncpus=4 mem=8388608kb"),
         ("pe=smp:4", "select=1:ncpus=4"),
-        ("pe=smp:4 h_vmem=1G h_rt=60", "walltime=60 select=1:ncpus=4:mem=4194304kb"),
+        (
+            "pe=smp:4 h_vmem=1G h_rt=60",
+            "walltime=60 select=1:ncpus=4:mem=4194304kb",
+        ),
         ("pe=openmp:4-8", "select=1:ncpus=4-8"),
         ("pe=smp:4- ngpus=1", "select=1:ncpus=4+:ngpus=1"),
         ("pe=smp:-8", "select=1:ncpus=1-8"),
-        ("pe=mpi:8 h_vmem=1G", "select=8:ncpus=1:mpiprocs=1:mem=1048576kb"),
-        ("pe=orte_rr:4-8 walltime=9", "walltime=9 select=4:ncpus=1:mpiprocs=1"),
+        (
+            "pe=mpi:8 h_vmem=1G",
+            "select=8:ncpus=1:mpiprocs=1:mem=1048576kb",
+        ),
+        (
+            "pe=orte_rr:4-8 walltime=9",
+            "walltime=9 select=4:ncpus=1:mpiprocs=1",
+        ),
         ("procs=4", "select=4:ncpus=1:mpiprocs=1"),
         ("procs=1", "select=1:ncpus=1:mpiprocs=1"),
-        ("procs=3 mem=1gb", "select=3:ncpus=1:mpiprocs=1:mem=349526kb"),
+        (
+            "procs=3 mem=1gb",
+            "select=3:ncpus=1:mpiprocs=1:mem=349526kb",
+        ),
         ("hostname=n1|n2", "-hosts=n1,n2"),
         ("q=long", "-queue=long"),
         ("advres=R5", "-resv=R5"),
         ("feature=big:fast", "big=True fast=True"),
-        ("feature=big nodes=2:ppn=2+1#excl", "nodes=2:ppn=2:big+1:big#excl"),
-        ("feature=big select=1+2:ncpus=2", "select=1:big=True+2:ncpus=2:big=True"),
+        (
+            "feature=big nodes=2:ppn=2+1#excl",
+            "nodes=2:ppn=2:big+1:big#excl",
+        ),
+        (
+            "feature=big select=1+2:ncpus=2",
+            "select=1:big=True+2:ncpus=2:big=True",
+        ),
         ("gres=matlab:2", "matlab=2"),
         ("gres=gpu:2 nodes=1:ppn=4", "nodes=1:ppn=4:gpus=2"),
         ("gpus=1", "ngpus=1"),
         ("gres=a+b:3", "a=1 b=3"),
         ("pmem=1gb", "pmem=1gb"),
     ] {
-        let (settings, notes) = told(asked, &Resources::builtin()).unwrap_or_else(|no| panic!("{asked}: {}", no.text));
-        assert_eq!((settings.join(" ").as_str(), notes.len()), (expected, 0), "{asked}");
+        let (settings, notes) =
+            told(asked, &Resources::builtin()).unwrap_or_else(|no| panic!("{asked}: {}", no.text));
+        assert_eq!(
+            (settings.join(" ").as_str(), notes.len()),
+            (expected, 0),
+            "{asked}"
+        );
     }
 }
 
 #[test]
 fn what_is_no_value_is_told_by_its_own_name() {
-    for name in ["h_rt=", "h_rt=1:2:3:4", "h_rt=x", "h_vmem=", "h_vmem=0", "h_vmem=4X", "h_vmem=-1G", "procs=0"] {
+    for name in [
+        "h_rt=",
+        "h_rt=1:2:3:4",
+        "h_rt=x",
+        "h_vmem=",
+        "h_vmem=0",
+        "h_vmem=4X",
+        "h_vmem=-1G",
+        "procs=0",
+    ] {
         let refusal = told(name, &Resources::builtin()).expect_err(name);
         let resource = name.split('=').next().unwrap();
-        assert_eq!(refusal.text, format!("Illegal attribute or resource value Resource_List.{resource}"));
+        assert_eq!(
+            refusal.text,
+            format!("Illegal attribute or resource value Resource_List.{resource}")
+        );
     }
-    for text in ["pe=smp", "pe=smp:", "pe=:4", "pe=smp:0", "pe=smp:8-4", "gres=", "gres=:2", "feature=", "feature=a|b"]
-    {
+    for text in [
+        "pe=smp",
+        "pe=smp:",
+        "pe=:4",
+        "pe=smp:0",
+        "pe=smp:8-4",
+        "gres=",
+        "gres=:2",
+        "feature=",
+        "feature=a|b",
+    ] {
         assert!(told(text, &Resources::builtin()).is_err(), "{text}");
     }
 }
@@ -71,12 +126,26 @@ fn what_is_no_value_is_told_by_its_own_name() {
 #[test]
 fn a_limit_that_is_none_here_is_said() {
     let (settings, notes) = told("h_stack=8M", &Resources::builtin()).unwrap();
-    assert_eq!((settings, notes), (vec![], vec!["warning: h_stack is no limit here".to_string()]));
+    assert_eq!(
+        (settings, notes),
+        (
+            vec![],
+            vec!["warning: h_stack is no limit here".to_string()]
+        )
+    );
 }
 
 #[test]
 fn a_resource_of_the_sites_own_keeps_its_name() {
     let mut resources = Resources::builtin();
-    resources.define("h_vmem", Definition { kind: Kind::Size, host_level: true, consumable: true, requestable: true });
+    resources.define(
+        "h_vmem",
+        Definition {
+            kind: Kind::Size,
+            host_level: true,
+            consumable: true,
+            requestable: true,
+        },
+    );
     assert_eq!(told("h_vmem=4G", &resources).unwrap().0, ["h_vmem=4G"]);
 }

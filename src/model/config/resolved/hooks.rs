@@ -6,7 +6,11 @@ use toml::Value;
 
 /// The keys of a hook.
 pub(super) fn hook(hook: &Hook) -> Vec<Known> {
-    let events: Vec<Value> = hook.occasions.iter().map(|occasion| occasion.name().into()).collect();
+    let events: Vec<Value> = hook
+        .occasions
+        .iter()
+        .map(|occasion| occasion.name().into())
+        .collect();
     vec![
         ("name", Some(hook.name.as_str().into())),
         ("event", Some(events.into())),
@@ -21,5 +25,7 @@ pub(super) fn hook(hook: &Hook) -> Vec<Known> {
 }
 
 fn named<T: PartialEq>(all: &[(&'static str, T)], one: T) -> Option<Value> {
-    all.iter().find(|(_, other)| *other == one).map(|(name, _)| (*name).into())
+    all.iter()
+        .find(|(_, other)| *other == one)
+        .map(|(name, _)| (*name).into())
 }

@@ -20,10 +20,19 @@ pub(super) fn nodes<'c>(
             "name" => !node.is_listed,
             key => amendments.says_of(&target, attribute(key)),
         });
-        object.keys.extend(node.available.iter().map(|(name, value)| {
-            let key = Key { attribute: "resources_available".to_string(), resource: Some(name.clone()) };
-            Said { key: name.clone().into(), value: amount(value), by_qmgr: amendments.says(&target, &key) }
-        }));
+        object
+            .keys
+            .extend(node.available.iter().map(|(name, value)| {
+                let key = Key {
+                    attribute: "resources_available".to_string(),
+                    resource: Some(name.clone()),
+                };
+                Said {
+                    key: name.clone().into(),
+                    value: amount(value),
+                    by_qmgr: amendments.says(&target, &key),
+                }
+            }));
         object
     })
 }
@@ -39,14 +48,29 @@ pub(super) fn attribute(key: &str) -> &str {
 
 fn keys(node: &NodeConfig) -> Vec<Known> {
     let terms = &node.terms;
-    let numbers = |numbers: &[u16]| numbers.iter().map(|number| i64::from(*number).into()).collect::<Vec<Value>>();
+    let numbers = |numbers: &[u16]| {
+        numbers
+            .iter()
+            .map(|number| i64::from(*number).into())
+            .collect::<Vec<Value>>()
+    };
     let count = |most: Option<u32>| most.map(|most| i64::from(most).into());
     let load = |thousandths: u32| f64::from(thousandths) / 1000.0;
     vec![
         ("name", Some(node.name.clone().into())),
-        ("socket", node.socket.as_ref().map(|path| path.display().to_string().into())),
+        (
+            "socket",
+            node.socket
+                .as_ref()
+                .map(|path| path.display().to_string().into()),
+        ),
         ("gpus", node.gpus.as_deref().map(numbers).map(Value::from)),
-        ("exclude_gpus", Some(numbers(&node.exclude_gpus)).filter(|list| !list.is_empty()).map(Value::from)),
+        (
+            "exclude_gpus",
+            Some(numbers(&node.exclude_gpus))
+                .filter(|list| !list.is_empty())
+                .map(Value::from),
+        ),
         ("sharing", Some(terms.sharing.name().into())),
         ("access", Some(terms.access.name().into())),
         ("max_jobs", count(terms.max_jobs)),
@@ -55,10 +79,18 @@ fn keys(node: &NodeConfig) -> Vec<Known> {
         ("adjust", Some(terms.adjust.name().into())),
         (
             "cluster",
-            Some(&terms.cluster).filter(|path| **path != ClusterPath::default()).map(|path| path.to_string().into()),
+            Some(&terms.cluster)
+                .filter(|path| **path != ClusterPath::default())
+                .map(|path| path.to_string().into()),
         ),
         ("groups", list(&terms.groups)),
-        ("restrictions", terms.restrictions.as_ref().map(|clusters| clusters.to_string().into())),
+        (
+            "restrictions",
+            terms
+                .restrictions
+                .as_ref()
+                .map(|clusters| clusters.to_string().into()),
+        ),
         ("priority", Some(i64::from(terms.priority).into())),
     ]
 }

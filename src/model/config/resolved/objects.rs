@@ -1,5 +1,5 @@
-//! What there may be many of: `[[resource]]`, `[[queue]]`, `[[node]]` and so on, each with the keys that say
-//! something.
+//! What there may be many of: `[[resource]]`, `[[queue]]`, `[[node]]` and so on, each with the keys
+//! that say something.
 
 use super::{Known, amounts, hooks, nodes, people, span, table, windows};
 use crate::model::amendment::{Amendments, Being, Target};
@@ -36,14 +36,33 @@ pub(super) struct Said {
 }
 
 /// All of them.
-pub(super) fn objects(config: &Config, root: Option<&DeTable>, amendments: &Amendments) -> Vec<Object> {
+pub(super) fn objects(
+    config: &Config,
+    root: Option<&DeTable>,
+    amendments: &Amendments,
+) -> Vec<Object> {
     let resources = config.resources.iter().map(|(name, definition)| {
-        let pool = config.pools.iter().find(|(known, _)| known == name).map(|(_, pool)| pool);
-        let meter = config.meters.iter().find(|(known, _)| known == name).map(|(_, meter)| meter);
-        named("resource", name, resource(name, definition, pool, meter), root, |key| {
-            said(amendments, &Target::Resource(name.clone()), key)
-                || (key == "total" && amendments.says_of(&Target::Server, "resources_available"))
-        })
+        let pool = config
+            .pools
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, pool)| pool);
+        let meter = config
+            .meters
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, meter)| meter);
+        named(
+            "resource",
+            name,
+            resource(name, definition, pool, meter),
+            root,
+            |key| {
+                said(amendments, &Target::Resource(name.clone()), key)
+                    || (key == "total"
+                        && amendments.says_of(&Target::Server, "resources_available"))
+            },
+        )
     });
     let queues = config.stated_queues().into_iter().map(|queue| {
         let factor = config.precedence.queues.get(&queue.name).copied();
@@ -51,37 +70,62 @@ pub(super) fn objects(config: &Config, root: Option<&DeTable>, amendments: &Amen
             said(amendments, &Target::Queue(queue.name.clone()), key)
         })
     });
-    let hooks = config.hooks.iter().filter(|hook| !hook.command.is_empty() && !hook.occasions.is_empty());
+    let hooks = config
+        .hooks
+        .iter()
+        .filter(|hook| !hook.command.is_empty() && !hook.occasions.is_empty());
     let hooks = hooks.map(|hook| {
         named("hook", &hook.name, hooks::hook(hook), root, |key| {
             said(amendments, &Target::Hook(hook.name.clone()), key)
         })
     });
     let of_file = of_file(config, root);
-    let all = resources.chain(queues).chain(limits(config, root)).chain(nodes::nodes(config, root, amendments));
+    let all = resources
+        .chain(queues)
+        .chain(limits(config, root))
+        .chain(nodes::nodes(config, root, amendments));
     all.chain(of_file).chain(hooks).collect()
 }
 
 /// Those of which `qmgr` says nothing.
 fn of_file(config: &Config, root: Option<&DeTable>) -> Vec<Object> {
     let one = |section, name: &str, keys| named(section, name, keys, root, |_| false);
-    let qualities = config.qualities.all.iter().map(|quality| one("qos", &quality.name, people::quality(quality)));
+    let qualities = config
+        .qualities
+        .all
+        .iter()
+        .map(|quality| one("qos", &quality.name, people::quality(quality)));
     let accounts = config.fair_share.accounts.iter();
     let accounts = accounts.map(|account| one("account", &account.name, people::account(account)));
     let reservations = config.reservations.iter();
-    let reservations = reservations.map(|window| one("reservation", &window.name, windows::reservation(window)));
-    let dedicated = config.dedicated.iter().enumerate().map(|(place, time)| Object {
-        section: "dedicated",
-        name: (place + 1).to_string(),
-        keys: set(windows::dedicated(time), |_| false),
-        table: Some(place),
-    });
-    qualities.chain(accounts).chain(reservations).chain(dedicated).collect()
+    let reservations =
+        reservations.map(|window| one("reservation", &window.name, windows::reservation(window)));
+    let dedicated = config
+        .dedicated
+        .iter()
+        .enumerate()
+        .map(|(place, time)| Object {
+            section: "dedicated",
+            name: (place + 1).to_string(),
+            keys: set(windows::dedicated(time), |_| false),
+            table: Some(place),
+        });
+    qualities
+        .chain(accounts)
+        .chain(reservations)
+        .chain(dedicated)
+        .collect()
 }
 
 /// The keys that are set.
 fn set(keys: Vec<Known>, is_said: impl Fn(&str) -> bool) -> Vec<Said> {
-    let said = |(key, value): Known| Some(Said { key: key.into(), value: value?, by_qmgr: is_said(key) });
+    let said = |(key, value): Known| {
+        Some(Said {
+            key: key.into(),
+            value: value?,
+            by_qmgr: is_said(key),
+        })
+    };
     keys.into_iter().filter_map(said).collect()
 }
 
@@ -92,14 +136,26 @@ pub(super) fn named(
     root: Option<&DeTable>,
     is_said: impl Fn(&str) -> bool,
 ) -> Object {
-    let is_it = |table: &DeTable| table.get("name").is_some_and(|known| known.get_ref().as_str() == Some(name));
+    let is_it = |table: &DeTable| {
+        table
+            .get("name")
+            .is_some_and(|known| known.get_ref().as_str() == Some(name))
+    };
     let table = tables(root, section).iter().position(|table| is_it(table));
-    Object { section, name: name.to_string(), keys: set(keys, is_said), table }
+    Object {
+        section,
+        name: name.to_string(),
+        keys: set(keys, is_said),
+        table,
+    }
 }
 
 /// The sections of this name in the file.
 pub(super) fn tables<'t>(root: Option<&'t DeTable<'t>>, section: &str) -> Vec<&'t DeTable<'t>> {
-    let Some(DeValue::Array(array)) = root.and_then(|root| root.get(section)).map(|value| value.get_ref()) else {
+    let Some(DeValue::Array(array)) = root
+        .and_then(|root| root.get(section))
+        .map(|value| value.get_ref())
+    else {
         return Vec::new();
     };
     let table = |value: &'t toml::Spanned<DeValue<'t>>| match value.get_ref() {
@@ -111,12 +167,22 @@ pub(super) fn tables<'t>(root: Option<&'t DeTable<'t>>, section: &str) -> Vec<&'
 
 /// Whether `qmgr` has said it: of a list of access, also whether it counts.
 fn said(amendments: &Amendments, target: &Target, key: &str) -> bool {
-    let is_created = amendments.of(target).is_some_and(|said| said.being == Being::Created);
-    let switch = key.strip_suffix('s').map(|key| format!("{key}_enable")).unwrap_or_default();
+    let is_created = amendments
+        .of(target)
+        .is_some_and(|said| said.being == Being::Created);
+    let switch = key
+        .strip_suffix('s')
+        .map(|key| format!("{key}_enable"))
+        .unwrap_or_default();
     is_created || amendments.says_of(target, key) || amendments.says_of(target, &switch)
 }
 
-fn resource(name: &str, definition: &Definition, pool: Option<&Pool>, meter: Option<&Meter>) -> Vec<Known> {
+fn resource(
+    name: &str,
+    definition: &Definition,
+    pool: Option<&Pool>,
+    meter: Option<&Meter>,
+) -> Vec<Known> {
     let kind = match definition.kind {
         Kind::Time => "time",
         Kind::Size => "size",
@@ -130,8 +196,18 @@ fn resource(name: &str, definition: &Definition, pool: Option<&Pool>, meter: Opt
         _ => Value::from(pool.total),
     };
     let hosts = |pool: &Pool| {
-        let hosts = pool.scope.shown().find(|(part, _)| *part == "hosts").map(|(_, names)| names)?;
-        Some(hosts.split(',').map(Value::from).collect::<Vec<Value>>().into())
+        let hosts = pool
+            .scope
+            .shown()
+            .find(|(part, _)| *part == "hosts")
+            .map(|(_, names)| names)?;
+        Some(
+            hosts
+                .split(',')
+                .map(Value::from)
+                .collect::<Vec<Value>>()
+                .into(),
+        )
     };
     vec![
         ("name", Some(name.into())),
@@ -149,7 +225,9 @@ fn resource(name: &str, definition: &Definition, pool: Option<&Pool>, meter: Opt
 
 /// A number of bytes as a size.
 fn size(bytes: i64) -> Value {
-    Size::exactly(bytes.max(0).unsigned_abs()).to_string().into()
+    Size::exactly(bytes.max(0).unsigned_abs())
+        .to_string()
+        .into()
 }
 
 fn keys(queue: &Queue, factor: Option<f64>) -> Vec<Known> {
@@ -157,17 +235,35 @@ fn keys(queue: &Queue, factor: Option<f64>) -> Vec<Known> {
     let list = |list: &[String], counts: bool| Some(list.to_vec().into()).filter(|_| counts);
     vec![
         ("name", Some(queue.name.clone().into())),
-        ("priority", queue.has_priority.then(|| i64::from(queue.priority).into())),
+        (
+            "priority",
+            queue.has_priority.then(|| i64::from(queue.priority).into()),
+        ),
         ("enabled", Some(queue.enabled.into())),
         ("started", Some(queue.started.into())),
-        ("backfill_depth", queue.backfill_depth.map(|depth| i64::from(depth).into())),
+        (
+            "backfill_depth",
+            queue.backfill_depth.map(|depth| i64::from(depth).into()),
+        ),
         ("charge", Some(queue.charge.into())),
         ("factor", factor.map(Value::from)),
-        ("route_destinations", route.map(|route| route.destinations.clone().into())),
+        (
+            "route_destinations",
+            route.map(|route| route.destinations.clone().into()),
+        ),
         ("route_held_jobs", route.map(|route| route.held_jobs.into())),
-        ("route_waiting_jobs", route.map(|route| route.waiting_jobs.into())),
-        ("route_lifetime", route.and_then(|route| route.lifetime).map(span)),
-        ("route_retry_time", route.and_then(|route| route.retry_time).map(span)),
+        (
+            "route_waiting_jobs",
+            route.map(|route| route.waiting_jobs.into()),
+        ),
+        (
+            "route_lifetime",
+            route.and_then(|route| route.lifetime).map(span),
+        ),
+        (
+            "route_retry_time",
+            route.and_then(|route| route.retry_time).map(span),
+        ),
         ("from_route_only", Some(queue.from_route_only.into())),
         ("nested", Some(queue.nested.into())),
         ("acl_users", list(&access.users, access.by_user)),
@@ -177,7 +273,10 @@ fn keys(queue: &Queue, factor: Option<f64>) -> Vec<Known> {
         ("resources_max", amounts(&queue.most)),
         ("resources_default", amounts(&queue.defaults)),
         ("default_chunk", amounts(&queue.chunk_defaults)),
-        ("max_array_size", queue.max_array_size.map(|most| i64::from(most).into())),
+        (
+            "max_array_size",
+            queue.max_array_size.map(|most| i64::from(most).into()),
+        ),
         ("comment", queue.comment.clone().map(Value::from)),
     ]
 }
@@ -185,7 +284,10 @@ fn keys(queue: &Queue, factor: Option<f64>) -> Vec<Known> {
 /// The names of all keys of a queue.
 #[cfg(test)]
 pub(super) fn keys_of_queue() -> Vec<&'static str> {
-    keys(&Queue::named(""), None).into_iter().map(|(key, _)| key).collect()
+    keys(&Queue::named(""), None)
+        .into_iter()
+        .map(|(key, _)| key)
+        .collect()
 }
 
 /// Each limit by itself. Those that the file says come from one of its sections, in their order.
@@ -195,13 +297,28 @@ fn limits(config: &Config, root: Option<&DeTable>) -> Vec<Object> {
     for (place, section) in sections.iter().enumerate() {
         let count = quantities(section);
         let before = of_file.len();
-        of_file.extend(config.limits_of_file.iter().skip(before).take(count).map(|limit| (place, limit.clone())));
+        of_file.extend(
+            config
+                .limits_of_file
+                .iter()
+                .skip(before)
+                .take(count)
+                .map(|limit| (place, limit.clone())),
+        );
     }
     let resources = config.resources();
     let object = |(number, limit): (usize, &Limit)| {
-        let table = of_file.iter().find(|(_, known)| known == limit).map(|(place, _)| *place);
+        let table = of_file
+            .iter()
+            .find(|(_, known)| known == limit)
+            .map(|(place, _)| *place);
         let keys = set(limit_keys(limit, &resources), |_| table.is_none());
-        Object { section: "limit", name: (number + 1).to_string(), keys, table }
+        Object {
+            section: "limit",
+            name: (number + 1).to_string(),
+            keys,
+            table,
+        }
     };
     config.limits.all.iter().enumerate().map(object).collect()
 }
@@ -209,10 +326,17 @@ fn limits(config: &Config, root: Option<&DeTable>) -> Vec<Object> {
 /// How many limits a section makes.
 fn quantities(section: &DeTable) -> usize {
     let names = |key: String| match section.get(key.as_str()).map(|value| value.get_ref()) {
-        Some(DeValue::Table(table)) => table.keys().map(|name| name.get_ref().to_string()).collect(),
+        Some(DeValue::Table(table)) => table
+            .keys()
+            .map(|name| name.get_ref().to_string())
+            .collect(),
         _ => BTreeSet::new(),
     };
-    let of = |stage: &str| names(stage.to_string()).union(&names(format!("{stage}_soft"))).count();
+    let of = |stage: &str| {
+        names(stage.to_string())
+            .union(&names(format!("{stage}_soft")))
+            .count()
+    };
     Stage::ALL.iter().map(|(name, _)| of(name)).sum()
 }
 
@@ -225,9 +349,18 @@ fn limit_keys(limit: &Limit, resources: &Resources) -> Vec<Known> {
     };
     let amount = |amount: i64| {
         let name = limit.quantity.name();
-        let kind = resources.get(name).filter(|_| matches!(limit.quantity, Quantity::Resource(_)));
+        let kind = resources
+            .get(name)
+            .filter(|_| matches!(limit.quantity, Quantity::Resource(_)));
         let is_size = kind.is_some_and(|definition| definition.kind == Kind::Size);
-        table([(name, if is_size { size(amount) } else { Value::from(amount) })])
+        table([(
+            name,
+            if is_size {
+                size(amount)
+            } else {
+                Value::from(amount)
+            },
+        )])
     };
     let (hard, soft) = match limit.stage {
         Stage::Running => ("running", "running_soft"),

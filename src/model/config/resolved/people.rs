@@ -28,20 +28,36 @@ pub(super) fn quality(quality: &Quality) -> Vec<Known> {
 }
 
 fn default_for(named: &Named) -> Option<Value> {
-    let lists =
-        [("users", &named.users), ("groups", &named.groups), ("accounts", &named.accounts), ("queues", &named.queues)];
-    let lists: Vec<(&str, Value)> = lists.into_iter().filter_map(|(name, names)| Some((name, list(names)?))).collect();
+    let lists = [
+        ("users", &named.users),
+        ("groups", &named.groups),
+        ("accounts", &named.accounts),
+        ("queues", &named.queues),
+    ];
+    let lists: Vec<(&str, Value)> = lists
+        .into_iter()
+        .filter_map(|(name, names)| Some((name, list(names)?)))
+        .collect();
     (!lists.is_empty()).then(|| table(lists))
 }
 
 /// An account.
 pub(super) fn account(account: &Account) -> Vec<Known> {
-    let users = account.users.as_ref().map(|users| table(users.iter().map(|(name, own)| (name.as_str(), shares(own)))));
+    let users = account
+        .users
+        .as_ref()
+        .map(|users| table(users.iter().map(|(name, own)| (name.as_str(), shares(own)))));
     vec![
         ("name", Some(account.name.clone().into())),
         ("parent", account.parent.clone().map(Value::from)),
         ("shares", Some(shares(&account.shares))),
-        ("target", account.target.as_ref().map(|target| target.to_string().into())),
+        (
+            "target",
+            account
+                .target
+                .as_ref()
+                .map(|target| target.to_string().into()),
+        ),
         ("users", users),
     ]
     .into_iter()

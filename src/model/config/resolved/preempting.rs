@@ -7,8 +7,16 @@ use toml::Value;
 
 /// Every key with its value.
 pub(super) fn preemption(rule: &Preemption) -> Vec<Known> {
-    let triggers: Vec<Value> = rule.triggers.iter().map(|trigger| trigger.name().into()).collect();
-    let levels: Vec<Value> = rule.levels.iter().map(|level| joined(level).into()).collect();
+    let triggers: Vec<Value> = rule
+        .triggers
+        .iter()
+        .map(|trigger| trigger.name().into())
+        .collect();
+    let levels: Vec<Value> = rule
+        .levels
+        .iter()
+        .map(|level| joined(level).into())
+        .collect();
     vec![
         ("triggers", Some(triggers.into())),
         ("repair", Some(rule.repair.into())),
@@ -27,5 +35,9 @@ pub(super) fn preemption(rule: &Preemption) -> Vec<Known> {
 }
 
 fn joined(level: &[Condition]) -> String {
-    level.iter().map(|condition| condition.name()).collect::<Vec<_>>().join("+")
+    level
+        .iter()
+        .map(|condition| condition.name())
+        .collect::<Vec<_>>()
+        .join("+")
 }

@@ -1,4 +1,5 @@
-//! What is told of a configuration: all of it, with where it comes from, and meaning the same again.
+//! What is told of a configuration: all of it, with where it comes from, and meaning the same
+//! again.
 
 use super::*;
 use crate::model::config::KEYS;
@@ -6,23 +7,42 @@ use crate::model::policy::Preset;
 use std::collections::BTreeSet;
 
 fn written(text: &str) -> String {
-    Written(&resolved(&Config::parse(text).unwrap(), text, &Amendments::default())).to_string()
+    Written(&resolved(
+        &Config::parse(text).unwrap(),
+        text,
+        &Amendments::default(),
+    ))
+    .to_string()
 }
 
 #[test]
 fn no_key_is_forgotten() {
     let config = Config::parse("[primetime]\nfrom = \"8h\"\nto = \"18h\"\n").unwrap();
-    let is_table = |section: &str, key: &str| SECTIONS.contains(&format!("{section}.{key}").as_str());
-    for (section, keys) in KEYS.iter().filter(|(section, _)| SECTIONS.contains(section)) {
-        let told: Vec<&str> = values(&config, section).iter().map(|(key, _)| *key).collect();
-        let known: Vec<&str> = keys.iter().copied().filter(|key| !is_table(section, key)).collect();
+    let is_table =
+        |section: &str, key: &str| SECTIONS.contains(&format!("{section}.{key}").as_str());
+    for (section, keys) in KEYS
+        .iter()
+        .filter(|(section, _)| SECTIONS.contains(section))
+    {
+        let told: Vec<&str> = values(&config, section)
+            .iter()
+            .map(|(key, _)| *key)
+            .collect();
+        let known: Vec<&str> = keys
+            .iter()
+            .copied()
+            .filter(|key| !is_table(section, key))
+            .collect();
         assert_eq!(told, known, "[{section}]");
     }
 }
 
 #[test]
 fn what_is_written_means_the_same_again() {
-    let mut texts: Vec<String> = Preset::ALL.iter().map(|(name, _)| format!("preset = \"{name}\"")).collect();
+    let mut texts: Vec<String> = Preset::ALL
+        .iter()
+        .map(|(name, _)| format!("preset = \"{name}\""))
+        .collect();
     texts.push(
         r#"
         [order]
@@ -51,7 +71,11 @@ fn what_is_written_means_the_same_again() {
     for text in texts {
         let (config, again) = (Config::parse(&text).unwrap(), written(&text));
         let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
-        assert_eq!((read.policy(), read.cycle, read.server), (config.policy(), config.cycle, config.server), "{again}");
+        assert_eq!(
+            (read.policy(), read.cycle, read.server),
+            (config.policy(), config.cycle, config.server),
+            "{again}"
+        );
     }
 }
 
@@ -64,26 +88,57 @@ fn queues_limits_and_resources_are_written_with_their_origins_and_mean_the_same_
                 [[limit]]\nuser = \"*\"\nrunning = { jobs = 4, mem = \"1gb\" }\nrunning_soft = { jobs = 2 }\n\
                 [[limit]]\nqos = \"high\"\nidle = { jobs = 1 }\noverride = true\n";
     let file = Config::parse(text).unwrap();
-    let edit =
-        |attribute: &str, value: &str| Edit { key: Key::plain(attribute), op: Op::Set, value: value.to_string() };
+    let edit = |attribute: &str, value: &str| Edit {
+        key: Key::plain(attribute),
+        op: Op::Set,
+        value: value.to_string(),
+    };
     let edits = vec![edit("max_run", "[u:bob=7]"), edit("Priority", "5")];
-    let command = Command { verb: Verb::Set, target: Target::Queue("fast".into()), edits };
+    let command = Command {
+        verb: Verb::Set,
+        target: Target::Queue("fast".into()),
+        edits,
+    };
     let said = Amendments::default().with(&command, &file).unwrap();
     let (config, _) = file.amended(&said);
     let again = Written(&resolved(&config, text, &said)).to_string();
     let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
-    assert_eq!((read.queues(), read.policy(), read.pools.clone()), (config.queues(), config.policy(), config.pools));
-    let remark =
-        |line: &str| again.lines().find(|known| known.starts_with(line)).and_then(|line| line.split("# ").nth(1));
-    assert_eq!((remark("priority = 5"), remark("factor = 0.5")), (Some("qmgr"), Some("line 12")), "{again}");
-    assert_eq!((remark("running_soft"), remark("total = 3")), (Some("line 17"), Some("line 6")), "{again}");
-    assert_eq!((remark("user = \"bob\""), remark("idle = {")), (Some("qmgr"), Some("line 20")), "{again}");
-    let queue = KEYS.iter().find(|(section, _)| *section == "queue").unwrap().1;
+    assert_eq!(
+        (read.queues(), read.policy(), read.pools.clone()),
+        (config.queues(), config.policy(), config.pools)
+    );
+    let remark = |line: &str| {
+        again
+            .lines()
+            .find(|known| known.starts_with(line))
+            .and_then(|line| line.split("# ").nth(1))
+    };
+    assert_eq!(
+        (remark("priority = 5"), remark("factor = 0.5")),
+        (Some("qmgr"), Some("line 12")),
+        "{again}"
+    );
+    assert_eq!(
+        (remark("running_soft"), remark("total = 3")),
+        (Some("line 17"), Some("line 6")),
+        "{again}"
+    );
+    assert_eq!(
+        (remark("user = \"bob\""), remark("idle = {")),
+        (Some("qmgr"), Some("line 20")),
+        "{again}"
+    );
+    let queue = KEYS
+        .iter()
+        .find(|(section, _)| *section == "queue")
+        .unwrap()
+        .1;
     let all = objects::keys_of_queue();
     assert_eq!(all, queue, "no key of a queue is forgotten");
 }
 
-/// All that `[launch]`, nodes, qualities of service, accounts, reservations and their like may hold.
+/// All that `[launch]`, nodes, qualities of service, accounts, reservations and their like may
+/// hold.
 const ALL_KEYS: &str = r#"
     [launch]
     login = false
@@ -211,29 +266,54 @@ fn every_key_is_told_with_its_line_and_means_the_same_again() {
     let config = Config::parse(ALL_KEYS).unwrap();
     let settings = resolved(&config, ALL_KEYS, &Amendments::default());
     let line = |setting: &&Setting| matches!(setting.origin, Origin::Line(_));
-    let told: BTreeSet<(&str, &str)> =
-        settings.iter().filter(line).map(|setting| (setting.section, &*setting.key)).collect();
-    let sections =
-        ["launch", "primetime", "node", "qos", "account", "preemption.starvation", "reservation", "dedicated"];
-    for (section, keys) in KEYS.iter().filter(|(section, _)| sections.contains(section)) {
+    let told: BTreeSet<(&str, &str)> = settings
+        .iter()
+        .filter(line)
+        .map(|setting| (setting.section, &*setting.key))
+        .collect();
+    let sections = [
+        "launch",
+        "primetime",
+        "node",
+        "qos",
+        "account",
+        "preemption.starvation",
+        "reservation",
+        "dedicated",
+    ];
+    for (section, keys) in KEYS
+        .iter()
+        .filter(|(section, _)| sections.contains(section))
+    {
         // What a key means is told under one name.
-        let own = keys.iter().filter(|key| !["max_running", "max_user_run"].contains(key));
+        let own = keys
+            .iter()
+            .filter(|key| !["max_running", "max_user_run"].contains(key));
         let missing: Vec<_> = own.filter(|key| !told.contains(&(section, key))).collect();
         assert!(missing.is_empty(), "[{section}] {missing:?}");
     }
     assert!(told.contains(&("node", "ncpus")) && told.contains(&("node", "mem")));
     let again = Written(&settings).to_string();
     let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
-    let config = Config { queues: config.stated_queues(), ..config };
+    let config = Config {
+        queues: config.stated_queues(),
+        ..config
+    };
     assert_eq!(read, config, "{again}");
 }
 
 #[test]
 fn qualities_of_service_that_are_there_anyway_are_told_in_remarks() {
     let said = written("");
-    assert!(said.contains("\n# [[qos]]\n# name = \"expedite\"  "), "{said}");
+    assert!(
+        said.contains("\n# [[qos]]\n# name = \"expedite\"  "),
+        "{said}"
+    );
     let said = written("[[qos]]\nname = \"high\"\n");
-    assert!(said.contains("\n[[qos]]\nname = \"high\"  ") && said.contains("\n# name = \"normal\"  "), "{said}");
+    assert!(
+        said.contains("\n[[qos]]\nname = \"high\"  ") && said.contains("\n# name = \"normal\"  "),
+        "{said}"
+    );
 }
 
 #[test]
@@ -242,34 +322,79 @@ fn what_qmgr_says_of_nodes_is_told_apart_from_what_the_file_does() {
     let text = "[[node]]\nname = \"n1\"\npriority = 3\nmem = \"4gb\"\n";
     let file = Config::parse(text).unwrap();
     let edit = |attribute: &str, resource: Option<&str>, value: &str| Edit {
-        key: Key { attribute: attribute.to_string(), resource: resource.map(str::to_string) },
+        key: Key {
+            attribute: attribute.to_string(),
+            resource: resource.map(str::to_string),
+        },
         op: Op::Set,
         value: value.to_string(),
     };
-    let edits = vec![edit("max_running", None, "2"), edit("resources_available", Some("ncpus"), "4")];
-    let command = |name: &str| Command { verb: Verb::Set, target: Target::Node(name.into()), edits: edits.clone() };
-    let said = Amendments::default().with(&command("n1"), &file).unwrap().with(&command("n2"), &file).unwrap();
+    let edits = vec![
+        edit("max_running", None, "2"),
+        edit("resources_available", Some("ncpus"), "4"),
+    ];
+    let command = |name: &str| Command {
+        verb: Verb::Set,
+        target: Target::Node(name.into()),
+        edits: edits.clone(),
+    };
+    let said = Amendments::default()
+        .with(&command("n1"), &file)
+        .unwrap()
+        .with(&command("n2"), &file)
+        .unwrap();
     let told = Written(&resolved(&file.amended(&said).0, text, &said)).to_string();
-    let (first, second) = told.split_once("\n[[node]]\n").unwrap().1.split_once("\n[[node]]\n").unwrap();
+    let (first, second) = told
+        .split_once("\n[[node]]\n")
+        .unwrap()
+        .1
+        .split_once("\n[[node]]\n")
+        .unwrap();
     let remark = |part: &str, key: &str| {
-        let line =
-            part.lines().find(|line| line.starts_with(&format!("{key} = "))).unwrap_or_else(|| panic!("{key}: {part}"));
+        let line = part
+            .lines()
+            .find(|line| line.starts_with(&format!("{key} = ")))
+            .unwrap_or_else(|| panic!("{key}: {part}"));
         line.split("  # ").nth(1).map(str::to_string)
     };
     let origin = |text: &str| Some(text.to_string());
-    assert_eq!((remark(first, "name"), remark(first, "max_jobs")), (origin("line 2"), origin("qmgr")));
-    assert_eq!((remark(first, "mem"), remark(first, "ncpus")), (origin("line 4"), origin("qmgr")));
-    assert_eq!((remark(first, "priority"), remark(first, "adjust")), (origin("line 3"), origin("preset")));
-    assert_eq!((remark(second, "name"), remark(second, "ncpus")), (origin("qmgr"), origin("qmgr")));
+    assert_eq!(
+        (remark(first, "name"), remark(first, "max_jobs")),
+        (origin("line 2"), origin("qmgr"))
+    );
+    assert_eq!(
+        (remark(first, "mem"), remark(first, "ncpus")),
+        (origin("line 4"), origin("qmgr"))
+    );
+    assert_eq!(
+        (remark(first, "priority"), remark(first, "adjust")),
+        (origin("line 3"), origin("preset"))
+    );
+    assert_eq!(
+        (remark(second, "name"), remark(second, "ncpus")),
+        (origin("qmgr"), origin("qmgr"))
+    );
 }
 
 #[test]
 fn every_value_has_its_origin() {
     let text = "preset = \"it4i\"\n\n[order]\naccrual = \"always\"\n[order.weights]\nqos = 3\n";
     let said = written(text);
-    let remark = |key: &str| said.lines().find(|line| line.starts_with(key)).unwrap_or(&said).split("  #").nth(1);
+    let remark = |key: &str| {
+        said.lines()
+            .find(|line| line.starts_with(key))
+            .unwrap_or(&said)
+            .split("  #")
+            .nth(1)
+    };
     assert_eq!(remark("preset ="), Some(" line 1"));
     assert_eq!(remark("accrual ="), Some(" line 4"));
-    assert_eq!((remark("qos = 3"), remark("queue =")), (Some(" line 6"), Some(" preset")));
-    assert!(said.contains("\npoll_interval = \"10m\"  ") && said.contains("\n# rank is not set\n"), "{said}");
+    assert_eq!(
+        (remark("qos = 3"), remark("queue =")),
+        (Some(" line 6"), Some(" preset"))
+    );
+    assert!(
+        said.contains("\npoll_interval = \"10m\"  ") && said.contains("\n# rank is not set\n"),
+        "{said}"
+    );
 }

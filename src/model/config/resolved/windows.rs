@@ -7,8 +7,15 @@ use toml::Value;
 
 /// A window that the file makes.
 pub(super) fn reservation(window: &ReservationConfig) -> Vec<Known> {
-    let flags = [("byname", window.by_name), ("ownerpreempt", window.owner_preempts)];
-    let flags: Vec<String> = flags.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name.to_string()).collect();
+    let flags = [
+        ("byname", window.by_name),
+        ("ownerpreempt", window.owner_preempts),
+    ];
+    let flags: Vec<String> = flags
+        .iter()
+        .filter(|(_, is_set)| *is_set)
+        .map(|(name, _)| name.to_string())
+        .collect();
     let (access, limit) = (&window.access, window.access.limit);
     let mut all = vec![
         ("name", Some(window.name.clone().into())),
@@ -25,7 +32,10 @@ pub(super) fn reservation(window: &ReservationConfig) -> Vec<Known> {
         ("qos", list(&access.qos)),
         ("duration", access.duration.map(span)),
         ("time_limit", limit.map(|limit| span(limit.most))),
-        ("time_limit_for", limit.map(|limit| if limit.binds_all { "all" } else { "others" }.into())),
+        (
+            "time_limit_for",
+            limit.map(|limit| if limit.binds_all { "all" } else { "others" }.into()),
+        ),
         ("flags", list(&flags)),
     ]);
     all
@@ -38,7 +48,10 @@ fn times(times: &Times) -> Vec<Known> {
             ("period", Some(standing.period.name().into())),
             ("start", Some(span(standing.start))),
             ("end", Some(span(standing.end))),
-            ("days", Some(days(&standing.days)).filter(|_| !standing.days.is_empty())),
+            (
+                "days",
+                Some(days(&standing.days)).filter(|_| !standing.days.is_empty()),
+            ),
             ("depth", Some(i64::from(standing.depth).into())),
         ],
     }
@@ -46,7 +59,10 @@ fn times(times: &Times) -> Vec<Known> {
 
 /// A time in which only jobs of dedicated queues run.
 pub(super) fn dedicated(time: &DedicatedConfig) -> Vec<Known> {
-    vec![("from", Some(date(&time.from))), ("to", Some(date(&time.to)))]
+    vec![
+        ("from", Some(date(&time.from))),
+        ("to", Some(date(&time.to))),
+    ]
 }
 
 fn date(date: &NaiveDateTime) -> Value {

@@ -18,7 +18,11 @@ const RESET: &str = "a time of a second or more, as \"365d\", or \"never\"";
 const WEIGHT: &str = "a number from 0 to 1e9";
 
 /// `[usage]`.
-pub fn usage(section: &Section, preset: UsageRules, resources: &Resources) -> Result<UsageRules, ConfigError> {
+pub fn usage(
+    section: &Section,
+    preset: UsageRules,
+    resources: &Resources,
+) -> Result<UsageRules, ConfigError> {
     section.only(keys("usage"))?;
     Ok(UsageRules {
         decay: decay(section, preset.decay)?,
@@ -29,11 +33,17 @@ pub fn usage(section: &Section, preset: UsageRules, resources: &Resources) -> Re
 
 fn decay(section: &Section, preset: Decay) -> Result<Decay, ConfigError> {
     let own = fading(preset);
-    let fading = section.read("decay", &one_of(Fading::ALL), by_name(Fading::named))?.unwrap_or(own);
+    let fading = section
+        .read("decay", &one_of(Fading::ALL), by_name(Fading::named))?
+        .unwrap_or(own);
     let half_life = section.read("half_life", A_SECOND_OR_MORE, span_from_a_second)?;
     let length = section.read("window", A_SECOND_OR_MORE, span_from_a_second)?;
-    let count = section.read("windows", WINDOWS, |value| from_one(value).filter(|count| *count <= MOST_WINDOWS))?;
-    let factor = section.read("factor", FACTOR, |value| number(value).filter(|factor| *factor <= 1.0))?;
+    let count = section.read("windows", WINDOWS, |value| {
+        from_one(value).filter(|count| *count <= MOST_WINDOWS)
+    })?;
+    let factor = section.read("factor", FACTOR, |value| {
+        number(value).filter(|factor| *factor <= 1.0)
+    })?;
     let half_life = half_life.unwrap_or(Decay::WEEK);
     Ok(match fading {
         Fading::None => Decay::None,
@@ -41,7 +51,11 @@ fn decay(section: &Section, preset: Decay) -> Result<Decay, ConfigError> {
         Fading::Continuous => Decay::Continuous { half_life },
         Fading::Window => {
             let (length, count) = (length.unwrap_or(DAY), count.unwrap_or(7));
-            Decay::Window { length, count, factor: factor.unwrap_or(1.0) }
+            Decay::Window {
+                length,
+                count,
+                factor: factor.unwrap_or(1.0),
+            }
         }
     })
 }
@@ -62,11 +76,20 @@ fn reset(value: &DeValue) -> Option<Option<Span>> {
     }
 }
 
-/// A table of weights, as `{ cores = 1, mem = 0.25, power = 0.01 }`: of what is always counted, and of any
-/// consumable that is not counted by such a name.
-fn weights(section: &Section, mut weights: Weights, resources: &Resources) -> Result<Weights, ConfigError> {
-    let Some(table) = section.section("weights")? else { return Ok(weights) };
-    let consumable = resources.iter().filter(|(_, definition)| definition.consumable).map(|(name, _)| name);
+/// A table of weights, as `{ cores = 1, mem = 0.25, power = 0.01 }`: of what is always counted, and
+/// of any consumable that is not counted by such a name.
+fn weights(
+    section: &Section,
+    mut weights: Weights,
+    resources: &Resources,
+) -> Result<Weights, ConfigError> {
+    let Some(table) = section.section("weights")? else {
+        return Ok(weights);
+    };
+    let consumable = resources
+        .iter()
+        .filter(|(_, definition)| definition.consumable)
+        .map(|(name, _)| name);
     let others = consumable.filter(|name| !Weights::is_counted_by_another_name(name));
     let names: Vec<&str> = Weights::NAMES.into_iter().chain(others).collect();
     for (name, value) in table.rest(&[]) {
@@ -89,6 +112,9 @@ fn weights(section: &Section, mut weights: Weights, resources: &Resources) -> Re
 /// A number from 0 on, whole or not.
 fn number(value: &DeValue) -> Option<f64> {
     let whole = || value.as_integer()?.as_str().parse().ok();
-    let number: f64 = value.as_float().and_then(|number| number.as_str().parse().ok()).or_else(whole)?;
+    let number: f64 = value
+        .as_float()
+        .and_then(|number| number.as_str().parse().ok())
+        .or_else(whole)?;
     (number.is_finite() && number >= 0.0).then_some(number)
 }

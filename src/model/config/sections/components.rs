@@ -17,16 +17,24 @@ const A_TIME: &str = "a time above zero, as \"1h\"";
 pub fn components(section: &Section, preset: Components) -> Result<Components, ConfigError> {
     section.only(keys("order.components"))?;
     let mut components = Components {
-        min_walltime: section.read("min_walltime", "a time, as \"10m\"", span)?.unwrap_or(preset.min_walltime),
-        enable_negative: section.read("enable_negative", BOOLEAN, boolean)?.unwrap_or(preset.enable_negative),
+        min_walltime: section
+            .read("min_walltime", "a time, as \"10m\"", span)?
+            .unwrap_or(preset.min_walltime),
+        enable_negative: section
+            .read("enable_negative", BOOLEAN, boolean)?
+            .unwrap_or(preset.enable_negative),
         ..preset
     };
     for &(name, kind) in Kind::ALL {
-        let Some(section) = section.section(name)? else { continue };
+        let Some(section) = section.section(name)? else {
+            continue;
+        };
         let counts = component(&section, kind, components.component(kind).clone())?;
         components.all.insert(kind, counts);
         match kind {
-            Kind::Credential => components.priorities = priorities(&section, components.priorities)?,
+            Kind::Credential => {
+                components.priorities = priorities(&section, components.priorities)?
+            }
             Kind::FairShare => components.users = users(&section)?.unwrap_or(components.users),
             Kind::Target => components.goals = goals(&section)?.unwrap_or(components.goals),
             Kind::Resource | Kind::Service | Kind::Usage => (),
@@ -39,8 +47,12 @@ pub fn components(section: &Section, preset: Components) -> Result<Components, C
 fn component(section: &Section, kind: Kind, preset: Component) -> Result<Component, ConfigError> {
     section.only(keys(&format!("order.components.{}", kind.name())))?;
     let mut component = preset;
-    let weight = section.read("weight", A_NUMBER, number)?.unwrap_or(component.whole.weight);
-    let cap = section.read("cap", A_NUMBER, number)?.or(component.whole.cap);
+    let weight = section
+        .read("weight", A_NUMBER, number)?
+        .unwrap_or(component.whole.weight);
+    let cap = section
+        .read("cap", A_NUMBER, number)?
+        .or(component.whole.cap);
     component.whole = Count { weight, cap };
     for (part, name) in component.parts.iter_mut().zip(kind.parts()) {
         *part = section.read(name, A_COUNT, count)?.unwrap_or(*part);
@@ -50,18 +62,29 @@ fn component(section: &Section, kind: Kind, preset: Component) -> Result<Compone
 
 /// A weight, or a weight with a cap.
 fn count(value: &DeValue) -> Option<Count> {
-    let Some(table) = value.as_table() else { return number(value).map(Count::of) };
-    let is_known = table.keys().all(|key| ["weight", "cap"].contains(&key.get_ref().as_ref()));
-    let weight = entry(table, "weight").and_then(number).filter(|_| is_known)?;
+    let Some(table) = value.as_table() else {
+        return number(value).map(Count::of);
+    };
+    let is_known = table
+        .keys()
+        .all(|key| ["weight", "cap"].contains(&key.get_ref().as_ref()));
+    let weight = entry(table, "weight")
+        .and_then(number)
+        .filter(|_| is_known)?;
     match entry(table, "cap") {
-        Some(cap) => Some(Count { weight, cap: Some(number(cap)?) }),
+        Some(cap) => Some(Count {
+            weight,
+            cap: Some(number(cap)?),
+        }),
         None => Some(Count::of(weight)),
     }
 }
 
 /// `[order.components.credential.priorities]` (M14).
 fn priorities(section: &Section, preset: Priorities) -> Result<Priorities, ConfigError> {
-    let Some(section) = section.section("priorities")? else { return Ok(preset) };
+    let Some(section) = section.section("priorities")? else {
+        return Ok(preset);
+    };
     section.only(keys("order.components.credential.priorities"))?;
     let of = |kind: &str, preset| Ok(named(&section, kind, A_NUMBER, number)?.unwrap_or(preset));
     Ok(Priorities {
@@ -81,12 +104,22 @@ fn users(section: &Section) -> Result<Option<BTreeMap<String, Target>>, ConfigEr
 
 /// `[order.components.target.qos]` (M19).
 fn goals(section: &Section) -> Result<Option<BTreeMap<String, Goal>>, ConfigError> {
-    let Some(all) = section.section("qos")? else { return Ok(None) };
+    let Some(all) = section.section("qos")? else {
+        return Ok(None);
+    };
     let goal = |(name, _): (&str, _)| {
-        let Some(section) = all.section(name)? else { return Ok((name.to_string(), Goal::default())) };
+        let Some(section) = all.section(name)? else {
+            return Ok((name.to_string(), Goal::default()));
+        };
         section.only(keys("order.components.target.qos"))?;
         let queue_time = section.read("queue_time", A_TIME, span_above_zero)?;
-        Ok((name.to_string(), Goal { queue_time, xfactor: section.read("xfactor", "a number above 1", above_one)? }))
+        Ok((
+            name.to_string(),
+            Goal {
+                queue_time,
+                xfactor: section.read("xfactor", "a number above 1", above_one)?,
+            },
+        ))
     };
     all.rest(&[]).map(goal).collect::<Result<_, _>>().map(Some)
 }
@@ -98,9 +131,13 @@ fn named<T>(
     wanted: &str,
     read: fn(&DeValue) -> Option<T>,
 ) -> Result<Option<BTreeMap<String, T>>, ConfigError> {
-    let Some(table) = section.section(key)? else { return Ok(None) };
+    let Some(table) = section.section(key)? else {
+        return Ok(None);
+    };
     let one = |(name, value)| {
-        let value = table.read(name, wanted, read)?.ok_or_else(|| table.refuse(name, value, wanted))?;
+        let value = table
+            .read(name, wanted, read)?
+            .ok_or_else(|| table.refuse(name, value, wanted))?;
         Ok((name.to_string(), value))
     };
     table.rest(&[]).map(one).collect::<Result<_, _>>().map(Some)
@@ -115,7 +152,10 @@ mod tests {
 
     fn read(text: &str) -> Components {
         let text = format!("[order]\nby = \"components\"\n{text}");
-        let precedence = Config::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}")).policy().precedence;
+        let precedence = Config::parse(&text)
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+            .policy()
+            .precedence;
         assert_eq!(precedence.order, Order::Components);
         *precedence.components
     }
@@ -132,10 +172,32 @@ mod tests {
              [order.components.service]\nweight = 2\ncap = 100.5\nqueue_time = { weight = 1, cap = 30 }\nbypass = 7\n",
         );
         let service = components.component(Kind::Service);
-        assert_eq!(service.whole, Count { weight: 2.0, cap: Some(100.5) });
-        assert_eq!(service.parts, [Count { weight: 1.0, cap: Some(30.0) }, Count::of(0.0), Count::of(7.0)]);
-        assert_eq!((components.min_walltime, components.enable_negative), (Span::seconds(600), true));
-        assert_eq!(components.component(Kind::Usage), &Component::of(Kind::Usage));
+        assert_eq!(
+            service.whole,
+            Count {
+                weight: 2.0,
+                cap: Some(100.5)
+            }
+        );
+        assert_eq!(
+            service.parts,
+            [
+                Count {
+                    weight: 1.0,
+                    cap: Some(30.0)
+                },
+                Count::of(0.0),
+                Count::of(7.0)
+            ]
+        );
+        assert_eq!(
+            (components.min_walltime, components.enable_negative),
+            (Span::seconds(600), true)
+        );
+        assert_eq!(
+            components.component(Kind::Usage),
+            &Component::of(Kind::Usage)
+        );
         assert_eq!(read(""), Components::default());
     }
 
@@ -147,9 +209,27 @@ mod tests {
              [order.components.fair_share.users]\njohn = \"25+\"\npaul = 30\n\
              [order.components.target.qos]\nhi = { queue_time = \"1h\", xfactor = 3 }\nlo = { queue_time = \"1d\" }\n",
         );
-        assert_eq!((components.priorities.user["*"], components.priorities.qos["hi"]), (-5.0, 1.5));
-        assert_eq!((components.users["john"].to_string(), components.users["paul"].value), ("25+".to_string(), 30.0));
-        assert_eq!(components.goals["hi"], Goal { queue_time: Some(Span::seconds(3600)), xfactor: Some(3.0) });
+        assert_eq!(
+            (
+                components.priorities.user["*"],
+                components.priorities.qos["hi"]
+            ),
+            (-5.0, 1.5)
+        );
+        assert_eq!(
+            (
+                components.users["john"].to_string(),
+                components.users["paul"].value
+            ),
+            ("25+".to_string(), 30.0)
+        );
+        assert_eq!(
+            components.goals["hi"],
+            Goal {
+                queue_time: Some(Span::seconds(3600)),
+                xfactor: Some(3.0)
+            }
+        );
         assert_eq!(components.goals["lo"].xfactor, None);
     }
 
@@ -186,7 +266,9 @@ mod tests {
         }
         let target = refusal("[order.components.fair_share]\nusers = { john = \"25!\" }");
         assert!(
-            target.starts_with("line 2: `john` in [order.components.fair_share.users] must be percent"),
+            target.starts_with(
+                "line 2: `john` in [order.components.fair_share.users] must be percent"
+            ),
             "{target}"
         );
     }
@@ -196,7 +278,13 @@ mod tests {
         for (name, kind) in Kind::ALL {
             let section = format!("order.components.{name}");
             let known = KEYS.iter().find(|(name, _)| *name == section).unwrap().1;
-            assert!(["weight", "cap"].iter().chain(kind.parts()).all(|key| known.contains(key)), "{section}");
+            assert!(
+                ["weight", "cap"]
+                    .iter()
+                    .chain(kind.parts())
+                    .all(|key| known.contains(key)),
+                "{section}"
+            );
         }
     }
 }

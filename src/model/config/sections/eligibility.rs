@@ -26,8 +26,16 @@ mod tests {
         assert_eq!(accrual(""), Accrual::Pbs);
         assert_eq!(accrual("preset = \"maui\""), Accrual::QueuePolicy);
         assert_eq!(accrual("preset = \"flux\""), Accrual::Always);
-        assert_eq!(accrual("preset = \"maui\"\n[order]\naccrual = \"full_policy\""), Accrual::FullPolicy);
-        let refused = Config::parse("[order]\naccrual = \"sometimes\"").unwrap_err().to_string();
-        assert!(refused.contains("line 2") && refused.contains("queue_policy"), "{refused}");
+        assert_eq!(
+            accrual("preset = \"maui\"\n[order]\naccrual = \"full_policy\""),
+            Accrual::FullPolicy
+        );
+        let refused = Config::parse("[order]\naccrual = \"sometimes\"")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("line 2") && refused.contains("queue_policy"),
+            "{refused}"
+        );
     }
 }

@@ -4,7 +4,9 @@ use super::scheduling::named;
 use super::{BOOLEAN, boolean, by_name, keys, list, one_of, span, whole};
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
-use crate::model::policy::preemption::{Actions, Condition, Mode, NoAgenda, Preemption, Trigger, Victims};
+use crate::model::policy::preemption::{
+    Actions, Condition, Mode, NoAgenda, Preemption, Trigger, Victims,
+};
 use crate::model::preemption::Action;
 use toml::de::DeValue;
 
@@ -14,22 +16,41 @@ pub fn preemption(section: &Section, preset: &Preemption) -> Result<Preemption, 
     let preset = preset.clone();
     let triggers = format!("a list of {}", one_of(Trigger::ALL));
     Ok(Preemption {
-        triggers: section.read("triggers", &triggers, list(trigger))?.unwrap_or(preset.triggers),
-        repair: section.read("repair", BOOLEAN, boolean)?.unwrap_or(preset.repair),
+        triggers: section
+            .read("triggers", &triggers, list(trigger))?
+            .unwrap_or(preset.triggers),
+        repair: section
+            .read("repair", BOOLEAN, boolean)?
+            .unwrap_or(preset.repair),
         mode: named(section, "mode", Mode::ALL, Mode::named)?.unwrap_or(preset.mode),
-        no_agenda: named(section, "no_agenda", NoAgenda::ALL, NoAgenda::named)?.unwrap_or(preset.no_agenda),
+        no_agenda: named(section, "no_agenda", NoAgenda::ALL, NoAgenda::named)?
+            .unwrap_or(preset.no_agenda),
         victims: named(section, "victims", Victims::ALL, Victims::named)?.unwrap_or(preset.victims),
-        actions: section.read("action", ACTIONS, actions)?.unwrap_or(preset.actions),
-        grace: section.read("grace", "a time, as \"10s\"", span)?.or(preset.grace),
-        interruption: section.read("interruption", "a time, as \"10s\"", span)?.unwrap_or(preset.interruption),
-        exempt: section.read("exempt", "a time, as \"60s\"", span)?.unwrap_or(preset.exempt),
-        boost: section.read("preempted_boost", BOOLEAN, boolean)?.unwrap_or(preset.boost),
-        levels: section.read("levels", LEVELS, list(level))?.unwrap_or(preset.levels),
+        actions: section
+            .read("action", ACTIONS, actions)?
+            .unwrap_or(preset.actions),
+        grace: section
+            .read("grace", "a time, as \"10s\"", span)?
+            .or(preset.grace),
+        interruption: section
+            .read("interruption", "a time, as \"10s\"", span)?
+            .unwrap_or(preset.interruption),
+        exempt: section
+            .read("exempt", "a time, as \"60s\"", span)?
+            .unwrap_or(preset.exempt),
+        boost: section
+            .read("preempted_boost", BOOLEAN, boolean)?
+            .unwrap_or(preset.boost),
+        levels: section
+            .read("levels", LEVELS, list(level))?
+            .unwrap_or(preset.levels),
         // Said in `[launch]`.
         checkpoints: preset.checkpoints,
         // Read once all resources are known.
         releases: preset.releases,
-        express: section.read("express", "a priority of queues, as 150", whole)?.unwrap_or(preset.express),
+        express: section
+            .read("express", "a priority of queues, as 150", whole)?
+            .unwrap_or(preset.express),
     })
 }
 
@@ -44,11 +65,17 @@ fn trigger(value: &DeValue) -> Option<Trigger> {
 
 fn actions(value: &DeValue) -> Option<Actions> {
     if let Some(text) = value.as_str() {
-        return action(value).map(|one| vec![one].into()).or_else(|| text.parse().ok());
+        return action(value)
+            .map(|one| vec![one].into())
+            .or_else(|| text.parse().ok());
     }
     let all = list(action)(value).filter(|all| !all.is_empty())?;
     let is_double = |place: usize| all[..place].contains(&all[place]);
-    if (0..all.len()).any(is_double) { None } else { Some(all.into()) }
+    if (0..all.len()).any(is_double) {
+        None
+    } else {
+        Some(all.into())
+    }
 }
 
 /// `cancel` is Maui's word.
@@ -60,7 +87,11 @@ fn action(value: &DeValue) -> Option<Action> {
 }
 
 fn level(value: &DeValue) -> Option<Vec<Condition>> {
-    value.as_str()?.split('+').map(|word| Condition::named(word.trim())).collect()
+    value
+        .as_str()?
+        .split('+')
+        .map(|word| Condition::named(word.trim()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -77,20 +108,51 @@ mod tests {
                     levels = [\"starving_jobs + express_queue\", \"normal_jobs\"]\nexpress = 200\n";
         let found = Config::parse(text).unwrap().policy().preemption;
         assert_eq!(found.triggers, [Trigger::Qos, Trigger::Levels]);
-        assert_eq!((found.mode, found.victims, found.repair), (Mode::Aggressive, Victims::Cheapest, false));
+        assert_eq!(
+            (found.mode, found.victims, found.repair),
+            (Mode::Aggressive, Victims::Cheapest, false)
+        );
         assert_eq!(found.actions.of(None), [Action::Suspend, Action::Delete]);
-        assert_eq!((found.grace, found.exempt), (Some(Span::seconds(2)), Span::seconds(60)));
-        assert_eq!(found.levels, [vec![Condition::Starving, Condition::Express], vec![Condition::Normal]]);
+        assert_eq!(
+            (found.grace, found.exempt),
+            (Some(Span::seconds(2)), Span::seconds(60))
+        );
+        assert_eq!(
+            found.levels,
+            [
+                vec![Condition::Starving, Condition::Express],
+                vec![Condition::Normal]
+            ]
+        );
         let text = "[preemption]\naction = \"SCR 80 SC 50 S\"\n";
-        assert_eq!(Config::parse(text).unwrap().policy().preemption.actions.of(Some(10.0)), [Action::Suspend]);
+        assert_eq!(
+            Config::parse(text)
+                .unwrap()
+                .policy()
+                .preemption
+                .actions
+                .of(Some(10.0)),
+            [Action::Suspend]
+        );
     }
 
     #[test]
     fn what_nobody_can_do_is_refused_with_its_line() {
-        let wrong =
-            ["triggers = [\"rank\"]", "action = \"finish\"", "action = []", "action = [\"requeue\", \"requeue\"]"];
-        for wrong in wrong.into_iter().chain(["levels = [\"best\"]", "mode = \"soon\"", "grace = 3", "harsh = true"]) {
-            let said = Config::parse(&format!("[preemption]\n{wrong}\n")).unwrap_err().to_string();
+        let wrong = [
+            "triggers = [\"rank\"]",
+            "action = \"finish\"",
+            "action = []",
+            "action = [\"requeue\", \"requeue\"]",
+        ];
+        for wrong in wrong.into_iter().chain([
+            "levels = [\"best\"]",
+            "mode = \"soon\"",
+            "grace = 3",
+            "harsh = true",
+        ]) {
+            let said = Config::parse(&format!("[preemption]\n{wrong}\n"))
+                .unwrap_err()
+                .to_string();
             assert!(said.contains("line 2"), "{wrong}: {said}");
         }
     }

@@ -1,13 +1,16 @@
 //! `[backfill]` and `[placement]`: how the scheduler decides. What a section does not say, its
 //! preset does.
 
-use super::{A_SECOND_OR_MORE, by_name, from_one, keys, list, one_of, program, span_from_a_second, text, whole};
+use super::{
+    A_SECOND_OR_MORE, by_name, from_one, keys, list, one_of, program, span_from_a_second, text,
+    whole,
+};
 use crate::model::config::ConfigError;
 use crate::model::config::table::{Section, entry};
 use crate::model::expression::Expression;
 use crate::model::policy::{
-    Access, Allocation, Availability, Backfill, Chunk, Distribution, FillOrder, Filling, Group, Keep, Metric, NodeSets,
-    Placement, SetChoice,
+    Access, Allocation, Availability, Backfill, Chunk, Distribution, FillOrder, Filling, Group,
+    Keep, Metric, NodeSets, Placement, SetChoice,
 };
 use std::collections::BTreeMap;
 use toml::de::DeValue;
@@ -22,9 +25,13 @@ pub fn backfill(section: &Section, preset: &Backfill) -> Result<Backfill, Config
         metric: named(section, "metric", Metric::ALL, Metric::named)?.unwrap_or(preset.metric),
         depth: section.read("depth", DEPTH, depth)?.unwrap_or(preset.depth),
         keep: named(section, "keep", Keep::ALL, Keep::named)?.unwrap_or(preset.keep),
-        consider: section.read("consider", "a whole number, 0 for all", whole)?.unwrap_or(preset.consider),
+        consider: section
+            .read("consider", "a whole number, 0 for all", whole)?
+            .unwrap_or(preset.consider),
         chunk: chunk(section)?.or(preset.chunk),
-        groups: section.read("groups", GROUPS, list(group))?.unwrap_or(preset.groups),
+        groups: section
+            .read("groups", GROUPS, list(group))?
+            .unwrap_or(preset.groups),
     })
 }
 
@@ -37,14 +44,27 @@ pub fn placement(section: &Section, preset: &Placement) -> Result<Placement, Con
     Ok(Placement {
         availability: whole,
         availabilities: each,
-        allocation: named(section, "allocation", Allocation::ALL, Allocation::named)?.unwrap_or(preset.allocation),
-        rank: expression(section, "rank", "an expression over what is known of a node")?.or(preset.rank),
-        program: section.read("program", "the absolute path of a program", program)?.or(preset.program),
+        allocation: named(section, "allocation", Allocation::ALL, Allocation::named)?
+            .unwrap_or(preset.allocation),
+        rank: expression(
+            section,
+            "rank",
+            "an expression over what is known of a node",
+        )?
+        .or(preset.rank),
+        program: section
+            .read("program", "the absolute path of a program", program)?
+            .or(preset.program),
         program_timeout: section
             .read("program_timeout", A_SECOND_OR_MORE, span_from_a_second)?
             .or(preset.program_timeout),
-        distribution: named(section, "distribution", Distribution::ALL, Distribution::named)?
-            .unwrap_or(preset.distribution),
+        distribution: named(
+            section,
+            "distribution",
+            Distribution::ALL,
+            Distribution::named,
+        )?
+        .unwrap_or(preset.distribution),
         access: named(section, "access", Access::ALL, Access::named)?.unwrap_or(preset.access),
         sets: section.read("sets", SETS, sets)?.or(preset.sets),
         veto: expression(section, "veto", "an expression over a node and a job")?.or(preset.veto),
@@ -52,16 +72,24 @@ pub fn placement(section: &Section, preset: &Placement) -> Result<Placement, Con
 }
 
 /// An expression.
-pub(super) fn expression(section: &Section, key: &str, wanted: &str) -> Result<Option<Expression>, ConfigError> {
-    let Some(text) = section.read(key, wanted, text)? else { return Ok(None) };
+pub(super) fn expression(
+    section: &Section,
+    key: &str,
+    wanted: &str,
+) -> Result<Option<Expression>, ConfigError> {
+    let Some(text) = section.read(key, wanted, text)? else {
+        return Ok(None);
+    };
     let read = Expression::parse(&text);
-    read.map(Some).map_err(|fault| section.wrong_at(key, format!("`{key}` cannot be read: {fault}")))
+    read.map(Some)
+        .map_err(|fault| section.wrong_at(key, format!("`{key}` cannot be read: {fault}")))
 }
 
 /// How [`depth`] is written.
 pub(super) const DEPTH: &str = "a whole number from 0 on, or \"all\"";
 const GROUPS: &str = "a list of groups, as [{ qos = [\"high\"], depth = 1 }]";
-const SETS: &str = "a table, as { choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], delay = \"10m\" }";
+const SETS: &str =
+    "a table, as { choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], delay = \"10m\" }";
 const AVAILABILITY: &str = "\"dedicated\", \"utilized\" or \"combined\", or a table of these by resource, with \
                             \"default\" for the others, as { default = \"dedicated\", mem = \"combined\" }";
 
@@ -88,19 +116,30 @@ fn chunk(section: &Section) -> Result<Option<Chunk>, ConfigError> {
     match (size, duration) {
         (Some(size), Some(duration)) => Ok(Some(Chunk { size, duration })),
         (None, None) => Ok(None),
-        (Some(_), None) => Err(section.wrong_at("chunk_size", "`chunk_size` needs a `chunk_duration`".to_string())),
-        (None, Some(_)) => Err(section.wrong_at("chunk_duration", "`chunk_duration` needs a `chunk_size`".to_string())),
+        (Some(_), None) => Err(section.wrong_at(
+            "chunk_size",
+            "`chunk_size` needs a `chunk_duration`".to_string(),
+        )),
+        (None, Some(_)) => Err(section.wrong_at(
+            "chunk_duration",
+            "`chunk_duration` needs a `chunk_size`".to_string(),
+        )),
     }
 }
 
 fn group(value: &DeValue) -> Option<Group> {
     let table = value.as_table().filter(|table| table.len() == 2)?;
-    Some(Group { qos: list(text)(entry(table, "qos")?)?, depth: whole(entry(table, "depth")?)? })
+    Some(Group {
+        qos: list(text)(entry(table, "qos")?)?,
+        depth: whole(entry(table, "depth")?)?,
+    })
 }
 
 fn availability(value: &DeValue) -> Option<(Availability, BTreeMap<String, Availability>)> {
     let one = by_name(Availability::named);
-    let Some(table) = value.as_table() else { return Some((one(value)?, BTreeMap::new())) };
+    let Some(table) = value.as_table() else {
+        return Some((one(value)?, BTreeMap::new()));
+    };
     let mut each = BTreeMap::new();
     for (name, value) in table {
         each.insert(name.get_ref().to_string(), one(value.get_ref())?);
@@ -111,7 +150,9 @@ fn availability(value: &DeValue) -> Option<(Availability, BTreeMap<String, Avail
 fn sets(value: &DeValue) -> Option<NodeSets> {
     let table = value.as_table()?;
     let known = ["choice", "by", "values", "delay"];
-    let has_only_known = table.keys().all(|key| known.contains(&key.get_ref().as_ref()));
+    let has_only_known = table
+        .keys()
+        .all(|key| known.contains(&key.get_ref().as_ref()));
     let delay = match entry(table, "delay") {
         Some(value) => Some(super::span(value)?),
         None => None,
@@ -161,24 +202,58 @@ mod tests {
             (backfill.policy, backfill.order, backfill.metric),
             (Filling::BestFit, FillOrder::Shortest, Metric::Pe)
         );
-        assert_eq!((backfill.depth, backfill.keep, backfill.consider), (Backfill::ALL, Keep::Highest, 5));
-        assert_eq!(backfill.chunk, Some(Chunk { size: 4, duration: Span::seconds(300) }));
-        assert_eq!(backfill.groups, [Group { qos: vec!["high".to_string()], depth: 2 }]);
+        assert_eq!(
+            (backfill.depth, backfill.keep, backfill.consider),
+            (Backfill::ALL, Keep::Highest, 5)
+        );
+        assert_eq!(
+            backfill.chunk,
+            Some(Chunk {
+                size: 4,
+                duration: Span::seconds(300)
+            })
+        );
+        assert_eq!(
+            backfill.groups,
+            [Group {
+                qos: vec!["high".to_string()],
+                depth: 2
+            }]
+        );
         let placement = config.policy().placement;
         assert_eq!(placement.availability, Availability::Combined);
         assert_eq!(placement.availabilities["mem"], Availability::Dedicated);
-        assert_eq!((placement.allocation, placement.rank), (Allocation::Priority, Expression::parse("SPEED").ok()));
-        assert_eq!((placement.distribution, placement.access), (Distribution::Balanced, Access::SingleUser));
+        assert_eq!(
+            (placement.allocation, placement.rank),
+            (Allocation::Priority, Expression::parse("SPEED").ok())
+        );
+        assert_eq!(
+            (placement.distribution, placement.access),
+            (Distribution::Balanced, Access::SingleUser)
+        );
         let sets = placement.sets.unwrap();
-        assert_eq!((sets.choice, sets.by.as_str(), sets.delay), (SetChoice::OneOf, "switch", Some(Span(0))));
+        assert_eq!(
+            (sets.choice, sets.by.as_str(), sets.delay),
+            (SetChoice::OneOf, "switch", Some(Span(0)))
+        );
     }
 
     #[test]
     fn a_preset_holds_where_nothing_is_said() {
         let policy = |text: &str| Config::parse(text).unwrap().policy();
         assert_eq!(policy("preset = \"qube\"").backfill.policy, Filling::Skip);
-        assert_eq!(policy("preset = \"qube\"\n[backfill]\npolicy = \"firstfit\"").backfill.depth, 0);
-        assert_eq!(policy("preset = \"maui\"\n[backfill]\ndepth = 3").placement.allocation, Allocation::LastAvailable);
+        assert_eq!(
+            policy("preset = \"qube\"\n[backfill]\npolicy = \"firstfit\"")
+                .backfill
+                .depth,
+            0
+        );
+        assert_eq!(
+            policy("preset = \"maui\"\n[backfill]\ndepth = 3")
+                .placement
+                .allocation,
+            Allocation::LastAvailable
+        );
         assert_eq!(policy("preset = \"hybrid\""), Policy::default());
     }
 
@@ -190,7 +265,13 @@ mod tests {
             "line 2: `policy` in [backfill] must be \"none\", \"skip\", \"firstfit\", \"bestfit\", \"greedy\" or \
              \"preempt\", not \"best\""
         );
-        assert_eq!(refusal("[backfill]\nchunk_size = 4"), "line 2: `chunk_size` needs a `chunk_duration`");
-        assert!(refusal("preset = \"slurm\"").starts_with("line 1: `preset` in the file must be \"hybrid\""));
+        assert_eq!(
+            refusal("[backfill]\nchunk_size = 4"),
+            "line 2: `chunk_size` needs a `chunk_duration`"
+        );
+        assert!(
+            refusal("preset = \"slurm\"")
+                .starts_with("line 1: `preset` in the file must be \"hybrid\"")
+        );
     }
 }

@@ -29,10 +29,19 @@ pub fn fair_share(root: &Section, preset: FairShare) -> Result<FairShare, Config
         None => preset,
     };
     let accounts = accounts(root)?;
-    if let Some(name) = policy.default_account.as_ref().filter(|name| !accounts.iter().any(|a| a.name == **name)) {
-        let said = format!("there is no [[account]] named `{name}`: add one, or name another as `default_account`");
+    if let Some(name) = policy
+        .default_account
+        .as_ref()
+        .filter(|name| !accounts.iter().any(|a| a.name == **name))
+    {
+        let said = format!(
+            "there is no [[account]] named `{name}`: add one, or name another as `default_account`"
+        );
         let section = root.section("fairshare")?;
-        return Err(section.as_ref().unwrap_or(root).wrong_at("default_account", said));
+        return Err(section
+            .as_ref()
+            .unwrap_or(root)
+            .wrong_at("default_account", said));
     }
     Ok(FairShare { accounts, ..policy })
 }
@@ -40,9 +49,15 @@ pub fn fair_share(root: &Section, preset: FairShare) -> Result<FairShare, Config
 fn settings(section: &Section, preset: FairShare) -> Result<FairShare, ConfigError> {
     section.only(keys("fairshare"))?;
     Ok(FairShare {
-        method: section.read("method", &one_of(Method::ALL), by_name(Method::named))?.unwrap_or(preset.method),
-        subject: section.read("subject", &one_of(Subject::ALL), by_name(Subject::named))?.unwrap_or(preset.subject),
-        ties: section.read("ties", &one_of(Ties::ALL), by_name(Ties::named))?.unwrap_or(preset.ties),
+        method: section
+            .read("method", &one_of(Method::ALL), by_name(Method::named))?
+            .unwrap_or(preset.method),
+        subject: section
+            .read("subject", &one_of(Subject::ALL), by_name(Subject::named))?
+            .unwrap_or(preset.subject),
+        ties: section
+            .read("ties", &one_of(Ties::ALL), by_name(Ties::named))?
+            .unwrap_or(preset.ties),
         distance: section
             .read("distance", &one_of(Distance::ALL), by_name(Distance::named))?
             .unwrap_or(preset.distance),
@@ -53,9 +68,14 @@ fn settings(section: &Section, preset: FairShare) -> Result<FairShare, ConfigErr
 
 fn accounts(root: &Section) -> Result<Vec<Account>, ConfigError> {
     let accounts = each(root, "account", account)?;
-    let Err((place, fault)) = check(&accounts) else { return Ok(accounts) };
+    let Err((place, fault)) = check(&accounts) else {
+        return Ok(accounts);
+    };
     let sections = root.sections("account")?;
-    Err(sections.get(place).unwrap_or(root).wrong_at("parent", fault.to_string()))
+    Err(sections
+        .get(place)
+        .unwrap_or(root)
+        .wrong_at("parent", fault.to_string()))
 }
 
 fn account(section: &Section) -> Result<Account, ConfigError> {
@@ -83,7 +103,8 @@ fn shares(value: &DeValue) -> Option<Shares> {
     if value.as_str() == Some("parent") {
         return Some(Shares::Parent);
     }
-    let is_sensible = |shares: &f64| *shares == 0.0 || (LEAST_SHARES..=MOST_SHARES).contains(shares);
+    let is_sensible =
+        |shares: &f64| *shares == 0.0 || (LEAST_SHARES..=MOST_SHARES).contains(shares);
     number(value).filter(is_sensible).map(Shares::Of)
 }
 
@@ -108,12 +129,19 @@ fn users(value: &DeValue) -> Option<Vec<(String, Shares)>> {
 }
 
 fn listed(value: &DeValue) -> Option<Vec<(String, Shares)>> {
-    Some(list(text)(value)?.into_iter().map(|name| (name, Shares::default())).collect())
+    Some(
+        list(text)(value)?
+            .into_iter()
+            .map(|name| (name, Shares::default()))
+            .collect(),
+    )
 }
 
 fn shared_out(value: &DeValue) -> Option<Vec<(String, Shares)>> {
     let users = value.as_table()?.iter();
-    users.map(|(name, value)| Some((name.get_ref().to_string(), shares(value.get_ref())?))).collect()
+    users
+        .map(|(name, value)| Some((name.get_ref().to_string(), shares(value.get_ref())?)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -152,18 +180,51 @@ mod tests {
         )
         .unwrap();
         let policy = config.policy().fair_share;
-        assert_eq!((policy.method, policy.subject), (Method::Tree, Subject::Account));
-        assert_eq!((policy.ties, policy.distance), (Ties::Flux, Distance::Ratio));
-        let [crystals, physics, guests] = policy.accounts.as_slice() else { panic!("{policy:?}") };
-        assert_eq!((crystals.parent.as_deref(), crystals.shares), (Some("physics"), Shares::Parent));
+        assert_eq!(
+            (policy.method, policy.subject),
+            (Method::Tree, Subject::Account)
+        );
+        assert_eq!(
+            (policy.ties, policy.distance),
+            (Ties::Flux, Distance::Ratio)
+        );
+        let [crystals, physics, guests] = policy.accounts.as_slice() else {
+            panic!("{policy:?}")
+        };
+        assert_eq!(
+            (crystals.parent.as_deref(), crystals.shares),
+            (Some("physics"), Shares::Parent)
+        );
         let one = |name: &str| (name.to_string(), Shares::Of(1.0));
         assert_eq!(crystals.users, Some(vec![one("ann"), one("bob")]));
-        assert_eq!((physics.shares, physics.target), (Shares::Of(40.0), Target::parse("25+")));
-        let shares = |user: &str| physics.users.iter().flatten().find(|(name, _)| name == user).map(|(_, s)| *s);
+        assert_eq!(
+            (physics.shares, physics.target),
+            (Shares::Of(40.0), Target::parse("25+"))
+        );
+        let shares = |user: &str| {
+            physics
+                .users
+                .iter()
+                .flatten()
+                .find(|(name, _)| name == user)
+                .map(|(_, s)| *s)
+        };
         assert_eq!(shares("eve"), Some(Shares::Of(2.0)));
-        assert_eq!((shares("dan"), shares("fay")), (Some(Shares::Of(0.5)), Some(Shares::Parent)));
-        assert_eq!((guests.parent.as_deref(), guests.shares, &guests.users), (None, Shares::Of(1.0), &None));
-        assert_eq!(guests.target, Some(Target { value: 10.0, bound: Bound::Target }));
+        assert_eq!(
+            (shares("dan"), shares("fay")),
+            (Some(Shares::Of(0.5)), Some(Shares::Parent))
+        );
+        assert_eq!(
+            (guests.parent.as_deref(), guests.shares, &guests.users),
+            (None, Shares::Of(1.0), &None)
+        );
+        assert_eq!(
+            guests.target,
+            Some(Target {
+                value: 10.0,
+                bound: Bound::Target
+            })
+        );
     }
 
     #[test]
@@ -172,8 +233,14 @@ mod tests {
         assert_eq!(policy(""), FairShare::default());
         assert_eq!(policy("").method, Method::Classic);
         let it4i = policy("preset = \"it4i\"");
-        assert_eq!((it4i.method, it4i.subject), (Method::Linear, Subject::Account));
-        assert_eq!(policy("preset = \"it4i\"\n[fairshare]\nmethod = \"off\"").subject, Subject::Account);
+        assert_eq!(
+            (it4i.method, it4i.subject),
+            (Method::Linear, Subject::Account)
+        );
+        assert_eq!(
+            policy("preset = \"it4i\"\n[fairshare]\nmethod = \"off\"").subject,
+            Subject::Account
+        );
         assert_eq!(policy("preset = \"maui\"").method, Method::Target);
         assert_eq!(policy("preset = \"qube\"").method, Method::Off);
     }
@@ -181,12 +248,26 @@ mod tests {
     #[test]
     fn what_makes_no_tree_is_refused_with_its_line() {
         let said = refusal("[[account]]\nname = \"a\"\nparent = \"b\"");
-        assert_eq!(said, "line 3: there is no [[account]] named `b`: add one, or correct the parent of `a`");
-        let said = refusal("[[account]]\nname = \"a\"\nparent = \"b\"\n[[account]]\nname = \"b\"\nparent = \"a\"");
-        assert_eq!(said, "line 3: `a` is its own ancestor: remove one of the parents in a -> b -> a");
+        assert_eq!(
+            said,
+            "line 3: there is no [[account]] named `b`: add one, or correct the parent of `a`"
+        );
+        let said = refusal(
+            "[[account]]\nname = \"a\"\nparent = \"b\"\n[[account]]\nname = \"b\"\nparent = \"a\"",
+        );
+        assert_eq!(
+            said,
+            "line 3: `a` is its own ancestor: remove one of the parents in a -> b -> a"
+        );
         let said = refusal("[[account]]\nname = \"a\"\n[[account]]\nname = \"a\"");
-        assert_eq!(said, "line 4: there are two [[account]] named `a`: remove one or rename it");
-        assert_eq!(refusal("[[account]]\nshares = 1"), format!("line 1: [[account]] has no `name`: add one, {NAME}"));
+        assert_eq!(
+            said,
+            "line 4: there are two [[account]] named `a`: remove one or rename it"
+        );
+        assert_eq!(
+            refusal("[[account]]\nshares = 1"),
+            format!("line 1: [[account]] has no `name`: add one, {NAME}")
+        );
     }
 
     #[test]
@@ -195,16 +276,41 @@ mod tests {
         let said = "line 3: `shares` in [[account]] must be a number from 0 to 1000000000, or \"parent\", not -1";
         assert_eq!(of("shares = -1"), said);
         for shares in ["inf", "nan", "1e-30", "1e10", "\"10\"", "true"] {
-            assert!(of(&format!("shares = {shares}")).contains("must be a number from 0"), "{shares}");
+            assert!(
+                of(&format!("shares = {shares}")).contains("must be a number from 0"),
+                "{shares}"
+            );
         }
-        for users in ["[\"ann\", \"ann\"]", "[\"a b\"]", "{ ann = -1 }", "\"ann\"", "[1]", "[\"\"]"] {
-            assert!(of(&format!("users = {users}")).contains("must be a list of users"), "{users}");
+        for users in [
+            "[\"ann\", \"ann\"]",
+            "[\"a b\"]",
+            "{ ann = -1 }",
+            "\"ann\"",
+            "[1]",
+            "[\"\"]",
+        ] {
+            assert!(
+                of(&format!("users = {users}")).contains("must be a list of users"),
+                "{users}"
+            );
         }
         for target in ["\"25*\"", "-1", "101", "true"] {
-            assert!(of(&format!("target = {target}")).contains("must be percent of all usage"), "{target}");
+            assert!(
+                of(&format!("target = {target}")).contains("must be percent of all usage"),
+                "{target}"
+            );
         }
-        assert!(refusal("[[account]]\nname = \"a/b\"").contains("`name` in [[account]] must be a name without blanks"));
-        assert!(refusal("[fairshare]\nmethod = \"best\"").contains("must be \"classic\", \"linear\", \"fairtree\""));
-        assert!(refusal("[fairshare]\nhalf = 1").starts_with("line 2: unknown key `half` in [fairshare]"));
+        assert!(
+            refusal("[[account]]\nname = \"a/b\"")
+                .contains("`name` in [[account]] must be a name without blanks")
+        );
+        assert!(
+            refusal("[fairshare]\nmethod = \"best\"")
+                .contains("must be \"classic\", \"linear\", \"fairtree\"")
+        );
+        assert!(
+            refusal("[fairshare]\nhalf = 1")
+                .starts_with("line 2: unknown key `half` in [fairshare]")
+        );
     }
 }

@@ -18,12 +18,18 @@ const A_THRESHOLD: &str = "a number from 0 on";
 const A_TIME: &str = "a time, as \"30s\"";
 
 /// `[preemption.starvation]`.
-pub fn starvation(root: &Section, preset: &Starvation, resources: &Resources) -> Result<Starvation, ConfigError> {
+pub fn starvation(
+    root: &Section,
+    preset: &Starvation,
+    resources: &Resources,
+) -> Result<Starvation, ConfigError> {
     let section = match root.section("preemption")? {
         Some(section) => section.section("starvation")?,
         None => None,
     };
-    let Some(section) = section else { return Ok(preset.clone()) };
+    let Some(section) = section else {
+        return Ok(preset.clone());
+    };
     section.only(keys("preemption.starvation"))?;
     let said = Overrides {
         tolerance: section.read("tolerance", A_PART, from_0_to_1)?,
@@ -39,10 +45,19 @@ pub fn starvation(root: &Section, preset: &Starvation, resources: &Resources) ->
         patience: preset.patience.under(&said),
         aggressive_threshold: threshold("aggressive_threshold", preset.aggressive_threshold)?,
         preemption_threshold: threshold("preemption_threshold", preset.preemption_threshold)?,
-        boundary: named(&section, "boundary", Boundary::ALL, Boundary::named)?.unwrap_or(preset.boundary),
-        non_preemptible_threshold: if spared.is_empty() { preset.non_preemptible_threshold.clone() } else { spared },
-        backoff: section.read("backoff", A_TIME, span)?.unwrap_or(preset.backoff),
-        update_period: section.read("update_period", A_TIME, span)?.unwrap_or(preset.update_period),
+        boundary: named(&section, "boundary", Boundary::ALL, Boundary::named)?
+            .unwrap_or(preset.boundary),
+        non_preemptible_threshold: if spared.is_empty() {
+            preset.non_preemptible_threshold.clone()
+        } else {
+            spared
+        },
+        backoff: section
+            .read("backoff", A_TIME, span)?
+            .unwrap_or(preset.backoff),
+        update_period: section
+            .read("update_period", A_TIME, span)?
+            .unwrap_or(preset.update_period),
     };
     let keys = ["aggressive_threshold", "preemption_threshold"];
     check_thresholds(&section, keys, rule.terms_of("", &[]).cutoffs)?;
@@ -51,19 +66,36 @@ pub fn starvation(root: &Section, preset: &Starvation, resources: &Resources) ->
 }
 
 /// Y5: the aggressive threshold is not above the other.
-fn check_thresholds(section: &Section, keys: [&str; 2], cutoffs: Cutoffs) -> Result<(), ConfigError> {
-    let Cutoffs { aggressive, preemption } = cutoffs;
+fn check_thresholds(
+    section: &Section,
+    keys: [&str; 2],
+    cutoffs: Cutoffs,
+) -> Result<(), ConfigError> {
+    let Cutoffs {
+        aggressive,
+        preemption,
+    } = cutoffs;
     if aggressive <= preemption {
         return Ok(());
     }
-    let said =
-        format!("`{}` is {aggressive} and `{}` is {preemption}: lower the first or raise the second", keys[0], keys[1]);
+    let said = format!(
+        "`{}` is {aggressive} and `{}` is {preemption}: lower the first or raise the second",
+        keys[0], keys[1]
+    );
     Err(section.wrong_at(said_one(section, keys), said))
 }
 
 /// Y2: who starves aggressively has starved before.
-fn check_patience(section: &Section, keys: [&str; 2], patience: Patience) -> Result<(), ConfigError> {
-    let Patience { timeout, aggressive_timeout, .. } = patience;
+fn check_patience(
+    section: &Section,
+    keys: [&str; 2],
+    patience: Patience,
+) -> Result<(), ConfigError> {
+    let Patience {
+        timeout,
+        aggressive_timeout,
+        ..
+    } = patience;
     if timeout <= aggressive_timeout {
         return Ok(());
     }
@@ -81,16 +113,28 @@ fn said_one<'k>(section: &Section, keys: [&'k str; 2]) -> &'k str {
 }
 
 /// Whether what holds in each pool makes sense, as far as that says something itself.
-pub fn check_pools(root: &Section, rule: &Starvation, accounts: &[Account]) -> Result<(), ConfigError> {
+pub fn check_pools(
+    root: &Section,
+    rule: &Starvation,
+    accounts: &[Account],
+) -> Result<(), ConfigError> {
     for (section, account) in root.sections("account")?.iter().zip(accounts) {
         let said = &account.pool.starvation;
         if said.timeout.is_some() || said.aggressive_timeout.is_some() {
             let patience = rule.patience_of(&account.name, accounts);
-            check_patience(section, ["starvation_timeout", "aggressive_starvation_timeout"], patience)?;
+            check_patience(
+                section,
+                ["starvation_timeout", "aggressive_starvation_timeout"],
+                patience,
+            )?;
         }
         if said.aggressive_threshold.is_some() || said.preemption_threshold.is_some() {
             let cutoffs = rule.terms_of(&account.name, accounts).cutoffs;
-            check_thresholds(section, ["aggressive_preemption_threshold", "preemption_threshold"], cutoffs)?;
+            check_thresholds(
+                section,
+                ["aggressive_preemption_threshold", "preemption_threshold"],
+                cutoffs,
+            )?;
         }
     }
     Ok(())
@@ -100,9 +144,13 @@ pub fn check_pools(root: &Section, rule: &Starvation, accounts: &[Account]) -> R
 pub fn pool(section: &Section) -> Result<PoolTerms, ConfigError> {
     let key = |value: &DeValue| by_name(FifoKey::named)(value);
     let wanted = format!("a list of {}, each once", one_of(FifoKey::ALL));
-    let line = section.read("fifo_sort", &wanted, |value| list(key)(value).filter(|line| is_distinct(line)))?;
+    let line = section.read("fifo_sort", &wanted, |value| {
+        list(key)(value).filter(|line| is_distinct(line))
+    })?;
     Ok(PoolTerms {
-        max_share: section.read("max_share", A_SHARE, |value| from_0_to_1(value).filter(|share| *share > 0.0))?,
+        max_share: section.read("max_share", A_SHARE, |value| {
+            from_0_to_1(value).filter(|share| *share > 0.0)
+        })?,
         mode: named(section, "mode", Mode::ALL, Mode::named)?.unwrap_or_default(),
         fifo_sort: line.unwrap_or_default(),
         starvation: Overrides {
@@ -111,7 +159,11 @@ pub fn pool(section: &Section) -> Result<PoolTerms, ConfigError> {
             aggressive_timeout: section.read("aggressive_starvation_timeout", A_TIME, span)?,
             enable_aggressive: section.read("enable_aggressive_starvation", BOOLEAN, boolean)?,
             allow_aggressive: section.read("allow_aggressive_preemption", BOOLEAN, boolean)?,
-            aggressive_threshold: section.read("aggressive_preemption_threshold", A_THRESHOLD, from_zero)?,
+            aggressive_threshold: section.read(
+                "aggressive_preemption_threshold",
+                A_THRESHOLD,
+                from_zero,
+            )?,
             preemption_threshold: section.read("preemption_threshold", A_THRESHOLD, from_zero)?,
         },
         ..PoolTerms::default()
@@ -119,16 +171,23 @@ pub fn pool(section: &Section) -> Result<PoolTerms, ConfigError> {
 }
 
 /// What each `[[account]]` says of resources as a pool.
-pub fn amounts(root: &Section, accounts: &mut [Account], resources: &Resources) -> Result<(), ConfigError> {
+pub fn amounts(
+    root: &Section,
+    accounts: &mut [Account],
+    resources: &Resources,
+) -> Result<(), ConfigError> {
     for (section, account) in root.sections("account")?.iter().zip(accounts) {
         account.pool.guarantee = queue::amounts(section, "guarantee", resources)?;
-        account.pool.non_preemptible_threshold = queue::amounts(section, "non_preemptible_threshold", resources)?;
+        account.pool.non_preemptible_threshold =
+            queue::amounts(section, "non_preemptible_threshold", resources)?;
     }
     Ok(())
 }
 
 fn is_distinct(line: &[FifoKey]) -> bool {
-    line.iter().enumerate().all(|(place, key)| !line[..place].contains(key))
+    line.iter()
+        .enumerate()
+        .all(|(place, key)| !line[..place].contains(key))
 }
 
 fn from_zero(value: &DeValue) -> Option<f64> {
@@ -180,7 +239,10 @@ mod tests {
             update_period: Span(500),
         };
         assert_eq!(rule, expected);
-        assert_eq!(Config::parse("").unwrap().policy().starvation, Starvation::default());
+        assert_eq!(
+            Config::parse("").unwrap().policy().starvation,
+            Starvation::default()
+        );
     }
 
     /// Y18, Y19, Y23, Y26, Y29.
@@ -205,10 +267,22 @@ mod tests {
             name = "dev"
         "#;
         let accounts = Config::parse(text).unwrap().policy().fair_share.accounts;
-        let PoolTerms { guarantee, max_share, mode, fifo_sort, starvation, non_preemptible_threshold } =
-            &accounts[0].pool;
-        assert_eq!(non_preemptible_threshold, &[("ncpus".to_string(), Value::Long(3))].into());
-        assert_eq!((guarantee.len(), *max_share, *mode), (2, Some(0.5), Mode::Fifo));
+        let PoolTerms {
+            guarantee,
+            max_share,
+            mode,
+            fifo_sort,
+            starvation,
+            non_preemptible_threshold,
+        } = &accounts[0].pool;
+        assert_eq!(
+            non_preemptible_threshold,
+            &[("ncpus".to_string(), Value::Long(3))].into()
+        );
+        assert_eq!(
+            (guarantee.len(), *max_share, *mode),
+            (2, Some(0.5), Mode::Fifo)
+        );
         assert_eq!(fifo_sort, &[FifoKey::Weight, FifoKey::StartTime]);
         let expected = Overrides {
             tolerance: Some(0.6),
@@ -233,7 +307,10 @@ mod tests {
             "line 2: `aggressive_threshold` is 0.9 and `preemption_threshold` is 0.8: lower the first or raise the \
              second"
         );
-        assert!(of("preemption_threshold = 0.1").starts_with("line 2: `aggressive_threshold` is 0.2 and "));
+        assert!(
+            of("preemption_threshold = 0.1")
+                .starts_with("line 2: `aggressive_threshold` is 0.2 and ")
+        );
         assert_eq!(
             of("timeout = \"3m\""),
             "line 2: `aggressive_timeout` is 00:02:00 and `timeout` is 00:03:00: raise the first or lower the second"
@@ -243,7 +320,9 @@ mod tests {
              aggressive_starvation_timeout = \"1m\"",
         );
         assert!(
-            said.starts_with("line 3: `aggressive_starvation_timeout` is 00:02:00 and `starvation_timeout`"),
+            said.starts_with(
+                "line 3: `aggressive_starvation_timeout` is 00:02:00 and `starvation_timeout`"
+            ),
             "{said}"
         );
         let said = refusal(
@@ -256,15 +335,26 @@ mod tests {
              parent = \"a\"\npreemption_threshold = 0.5",
         );
         assert!(
-            said.starts_with("line 7: `aggressive_preemption_threshold` is 0.9 and `preemption_threshold` is 0.5"),
+            said.starts_with(
+                "line 7: `aggressive_preemption_threshold` is 0.9 and `preemption_threshold` is 0.5"
+            ),
             "{said}"
         );
     }
 
     #[test]
     fn what_makes_no_sense_is_refused_with_its_line() {
-        for wrong in ["tolerance = 1.5", "tolerance = -1", "timeout = 5", "boundary = \"lose\"", "backof = \"1s\""] {
-            assert!(refusal(&format!("[preemption.starvation]\n{wrong}")).starts_with("line 2: "), "{wrong}");
+        for wrong in [
+            "tolerance = 1.5",
+            "tolerance = -1",
+            "timeout = 5",
+            "boundary = \"lose\"",
+            "backof = \"1s\"",
+        ] {
+            assert!(
+                refusal(&format!("[preemption.starvation]\n{wrong}")).starts_with("line 2: "),
+                "{wrong}"
+            );
         }
         for wrong in [
             "max_share = 0",
@@ -273,7 +363,10 @@ mod tests {
             "fifo_sort = [\"weight\", \"weight\"]",
             "guarantee = { nosuch = 1 }",
         ] {
-            assert!(refusal(&format!("[[account]]\nname = \"a\"\n{wrong}")).starts_with("line 3: "), "{wrong}");
+            assert!(
+                refusal(&format!("[[account]]\nname = \"a\"\n{wrong}")).starts_with("line 3: "),
+                "{wrong}"
+            );
         }
     }
 }

@@ -10,12 +10,22 @@ use std::collections::BTreeSet;
 /// `releases`: the names of resources that are counted, each once.
 pub fn releases(section: &Section, resources: &Resources) -> Result<Releases, ConfigError> {
     section.only(keys("preemption"))?;
-    let counted: BTreeSet<&str> = resources.consumables().into_iter().chain(resources.pooled()).collect();
-    let named = section.read("releases", "a list of names of resources, as [\"ncpus\"]", list(text))?;
+    let counted: BTreeSet<&str> = resources
+        .consumables()
+        .into_iter()
+        .chain(resources.pooled())
+        .collect();
+    let named = section.read(
+        "releases",
+        "a list of names of resources, as [\"ncpus\"]",
+        list(text),
+    )?;
     let mut seen = BTreeSet::new();
     for name in named.iter().flatten() {
         let fault = match (counted.contains(name.as_str()), seen.insert(name.as_str())) {
-            (false, _) => format!("`{name}` is no resource that is counted: name such as ncpus, ngpus or mem"),
+            (false, _) => {
+                format!("`{name}` is no resource that is counted: name such as ncpus, ngpus or mem")
+            }
             (true, false) => format!("`{name}` is named twice: once is enough"),
             (true, true) => continue,
         };

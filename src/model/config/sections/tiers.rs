@@ -26,9 +26,17 @@ mod tests {
         let text = "[order]\nturns = \"round_robin\"\nmax_starve = \"24h\"\n";
         let tiers = Config::parse(text).unwrap().policy().precedence.tiers;
         let day = Some(Span::seconds(86_400));
-        assert_eq!(tiers, Tiers { turns: Turns::RoundRobin, max_starve: day });
+        assert_eq!(
+            tiers,
+            Tiers {
+                turns: Turns::RoundRobin,
+                max_starve: day
+            }
+        );
         for wrong in ["turns = \"robin\"", "max_starve = \"0s\""] {
-            let said = Config::parse(&format!("[order]\n{wrong}\n")).unwrap_err().to_string();
+            let said = Config::parse(&format!("[order]\n{wrong}\n"))
+                .unwrap_err()
+                .to_string();
             assert!(said.contains("line 2"), "{wrong}: {said}");
         }
     }

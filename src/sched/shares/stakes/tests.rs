@@ -26,19 +26,31 @@ fn accounts(lines: &[&str]) -> Vec<Account> {
             .map(|(user, own)| (user.to_string(), shares(own)))
             .collect();
         let users = Some(users).filter(|users| !users.is_empty());
-        Account { name: name.to_string(), shares: shares(own), users, ..Account::default() }
+        Account {
+            name: name.to_string(),
+            shares: shares(own),
+            users,
+            ..Account::default()
+        }
     };
     lines.iter().map(account).collect()
 }
 
-/// What goes on, and what is over since hour 0: `(account, user, processors, for how many hours before)`.
+/// What goes on, and what is over since hour 0: `(account, user, processors, for how many hours
+/// before)`.
 fn usage(decay: Decay, ended: &[(&str, &str, u32, i64)], running: &[(&str, &str, u32)]) -> Usage {
-    let mut usage = Usage::new(UsageRules { decay, ..UsageRules::default() });
+    let mut usage = Usage::new(UsageRules {
+        decay,
+        ..UsageRules::default()
+    });
     let charge = |account: &str, user: &str, cores, from, to| Charge {
         member: Member::new(account, user),
         from: at(from),
         to,
-        held: Held { cores, ..Held::default() },
+        held: Held {
+            cores,
+            ..Held::default()
+        },
         amounts: Default::default(),
         factor: 1.0,
     };
@@ -46,41 +58,66 @@ fn usage(decay: Decay, ended: &[(&str, &str, u32, i64)], running: &[(&str, &str,
         usage.add(&charge(account, user, cores, -hours, Some(at(0))));
     });
     for (number, &(account, user, cores)) in running.iter().enumerate() {
-        usage.charge(JobId::job(number as u64 + 1), &charge(account, user, cores, 0, None));
+        usage.charge(
+            JobId::job(number as u64 + 1),
+            &charge(account, user, cores, 0, None),
+        );
     }
     usage
 }
 
 fn table(method: Method, lines: &[&str], usage: &Usage) -> Vec<Stake> {
-    let policy = FairShare { method, accounts: accounts(lines), ..FairShare::default() };
+    let policy = FairShare {
+        method,
+        accounts: accounts(lines),
+        ..FairShare::default()
+    };
     told(&policy, usage, &[], 0)
 }
 
 fn told(policy: &FairShare, usage: &Usage, waiting: &[Member], hour: i64) -> Vec<Stake> {
     let tree = Tree::of(&policy.accounts);
-    let mut decayed: BTreeMap<Member, f64> =
-        usage.members().map(|member| (tree.named(member), usage.decayed(member, at(hour)))).collect();
+    let mut decayed: BTreeMap<Member, f64> = usage
+        .members()
+        .map(|member| (tree.named(member), usage.decayed(member, at(hour))))
+        .collect();
     decayed.extend(waiting.iter().map(|member| (member.clone(), 0.0)));
     stakes(&tree, policy, usage, &decayed, at(hour))
 }
 
 fn balance(stakes: &[Stake], name: &str) -> Balance {
     let is_meant = |stake: &&Stake| stake.user.as_ref().unwrap_or(&stake.account) == name;
-    stakes.iter().find(is_meant).unwrap_or_else(|| panic!("nobody is {name}")).balance
+    stakes
+        .iter()
+        .find(is_meant)
+        .unwrap_or_else(|| panic!("nobody is {name}"))
+        .balance
 }
 
 /// In hours, to a hundredth of it.
 #[track_caller]
 fn is_about(balance: Balance, hours: f64) {
-    let Balance::After(span) = balance else { panic!("{balance:?}, not after {hours} h") };
+    let Balance::After(span) = balance else {
+        panic!("{balance:?}, not after {hours} h")
+    };
     let after = span.0 as f64 / 3_600_000.0;
-    assert!((after - hours).abs() <= 0.01 * hours, "after {after} h, not {hours} h");
+    assert!(
+        (after - hours).abs() <= 0.01 * hours,
+        "after {after} h, not {hours} h"
+    );
 }
 
 #[test]
 fn rows_are_in_the_order_of_the_tree_with_what_was_used_below_them() {
-    let usage = usage(Decay::None, &[("art", "bob", 2, 3), ("art", "eve", 1, 1)], &[("physics", "ann", 4)]);
-    let policy = FairShare { accounts: accounts(&["physics:40", "art:60 bob=1 eve=2"]), ..FairShare::default() };
+    let usage = usage(
+        Decay::None,
+        &[("art", "bob", 2, 3), ("art", "eve", 1, 1)],
+        &[("physics", "ann", 4)],
+    );
+    let policy = FairShare {
+        accounts: accounts(&["physics:40", "art:60 bob=1 eve=2"]),
+        ..FairShare::default()
+    };
     let stakes = told(&policy, &usage, &[Member::new("physics", "new")], 1);
     let row = |stake: &Stake| {
         let name = stake.user.as_ref().unwrap_or(&stake.account).clone();
@@ -95,16 +132,36 @@ fn rows_are_in_the_order_of_the_tree_with_what_was_used_below_them() {
         ("ann", 1, 4.0, 4.0),
         ("new", 1, 0.0, 0.0),
     ];
-    assert_eq!(rows, expected.map(|(name, depth, raw, now)| (name.to_string(), depth, raw, now)));
-    assert_eq!((stakes[0].normalised, stakes[0].used, stakes[0].account.as_str()), (0.6, 7.0 / 11.0, "art"));
+    assert_eq!(
+        rows,
+        expected.map(|(name, depth, raw, now)| (name.to_string(), depth, raw, now))
+    );
+    assert_eq!(
+        (
+            stakes[0].normalised,
+            stakes[0].used,
+            stakes[0].account.as_str()
+        ),
+        (0.6, 7.0 / 11.0, "art")
+    );
     assert!((stakes[2].normalised - 0.4).abs() < 1e-12 && stakes[5].factor > stakes[4].factor);
 }
 
-/// Without decay 30 h of one processor are as much as another's after 30 h more: half of all for each.
+/// Without decay 30 h of one processor are as much as another's after 30 h more: half of all for
+/// each.
 #[test]
 fn who_has_had_too_much_is_in_balance_when_others_have_caught_up() {
-    let usage = usage(Decay::None, &[("heavy", "ann", 1, 30)], &[("light", "bob", 1)]);
-    for method in [Method::Classic, Method::Linear, Method::Tree, Method::Target] {
+    let usage = usage(
+        Decay::None,
+        &[("heavy", "ann", 1, 30)],
+        &[("light", "bob", 1)],
+    );
+    for method in [
+        Method::Classic,
+        Method::Linear,
+        Method::Tree,
+        Method::Target,
+    ] {
         let table = table(method, &["heavy:1", "light:1"], &usage);
         is_about(balance(&table, "heavy"), 30.0);
         assert_eq!(balance(&table, "light"), Balance::Kept, "{method:?}");
@@ -113,11 +170,16 @@ fn who_has_had_too_much_is_in_balance_when_others_have_caught_up() {
     is_about(balance(&table, "heavy"), 90.0);
 }
 
-/// After t weeks: D * 2^-t is left of D, and G * (1 - 2^-t) is there of the other's, with G = half life / ln
+/// After t weeks: D * 2^-t is left of D, and G * (1 - 2^-t) is there of the other's, with G = half
+/// life / ln
 /// 2. They are equal when 2^-t = G / (D + G).
 #[test]
 fn what_fades_is_in_balance_sooner() {
-    let usage = usage(Decay::default(), &[("heavy", "ann", 1, 1)], &[("light", "bob", 1)]);
+    let usage = usage(
+        Decay::default(),
+        &[("heavy", "ann", 1, 1)],
+        &[("light", "bob", 1)],
+    );
     let left = usage.all(at(0))[0].decayed;
     let gain = WEEK as f64 / std::f64::consts::LN_2;
     let weeks = ((left + gain) / gain).log2();
@@ -129,20 +191,46 @@ fn what_fades_is_in_balance_sooner() {
 #[test]
 fn where_nobody_else_uses_anything_nothing_is_ever_balanced_but_what_is_forgotten() {
     let heavy = &[("heavy", "ann", 1, 30)];
-    for decay in [Decay::None, Decay::default(), Decay::Step { half_life: Decay::WEEK }] {
+    for decay in [
+        Decay::None,
+        Decay::default(),
+        Decay::Step {
+            half_life: Decay::WEEK,
+        },
+    ] {
         // Who runs on has to stop before they are in balance: their own jobs do not count for it.
         let usage = usage(decay, heavy, &[("heavy", "ann", 3)]);
-        assert_eq!(balance(&table(Method::Classic, &["heavy:1", "light:1"], &usage), "heavy"), Balance::Never);
+        assert_eq!(
+            balance(
+                &table(Method::Classic, &["heavy:1", "light:1"], &usage),
+                "heavy"
+            ),
+            Balance::Never
+        );
     }
-    let window = Decay::Window { length: Span::seconds(HOUR), count: 5, factor: 1.0 };
+    let window = Decay::Window {
+        length: Span::seconds(HOUR),
+        count: 5,
+        factor: 1.0,
+    };
     let usage = usage(window, &[("heavy", "ann", 1, 1)], &[]);
-    is_about(balance(&table(Method::Classic, &["heavy:1", "light:1"], &usage), "heavy"), 4.0);
+    is_about(
+        balance(
+            &table(Method::Classic, &["heavy:1", "light:1"], &usage),
+            "heavy",
+        ),
+        4.0,
+    );
 }
 
 /// A user answers for the account too: as long as it has had too much, so have they.
 #[test]
 fn users_are_in_balance_no_sooner_than_what_is_held_against_them() {
-    let used = usage(Decay::None, &[("heavy", "ann", 1, 30)], &[("light", "bob", 1)]);
+    let used = usage(
+        Decay::None,
+        &[("heavy", "ann", 1, 30)],
+        &[("light", "bob", 1)],
+    );
     let all = table(Method::Classic, &["heavy:1 ann=1 idle=1", "light:1"], &used);
     // ann has had all of half a share of the half: (a + (a - a) / 2) <= 1/4 from 90 h on.
     is_about(balance(&all, "ann"), 90.0);
@@ -152,31 +240,59 @@ fn users_are_in_balance_no_sooner_than_what_is_held_against_them() {
 
 #[test]
 fn caps_and_methods_without_shares_unbalance_nobody() {
-    let used = usage(Decay::None, &[("heavy", "ann", 1, 30)], &[("light", "bob", 1)]);
+    let used = usage(
+        Decay::None,
+        &[("heavy", "ann", 1, 30)],
+        &[("light", "bob", 1)],
+    );
     let off = table(Method::Off, &["heavy:1", "light:1"], &used);
     assert!(off.iter().all(|stake| stake.balance == Balance::Kept));
     let mut capped = accounts(&["heavy:1", "light:1"]);
     capped[0].target = Target::parse("20%");
-    let policy =
-        FairShare { method: Method::Target, subject: Subject::Account, accounts: capped, ..FairShare::default() };
+    let policy = FairShare {
+        method: Method::Target,
+        subject: Subject::Account,
+        accounts: capped,
+        ..FairShare::default()
+    };
     let table = told(&policy, &used, &[], 0);
     assert_eq!(table.len(), 2);
-    assert!(table[0].is_capped && table[0].balance == Balance::Kept && table[0].target == Target::parse("20%"));
+    assert!(
+        table[0].is_capped
+            && table[0].balance == Balance::Kept
+            && table[0].target == Target::parse("20%")
+    );
 }
 
 #[test]
 fn who_stands_where_the_account_stands_is_in_balance_when_that_is() {
-    let used = usage(Decay::None, &[("heavy", "ann", 1, 30)], &[("light", "bob", 1)]);
+    let used = usage(
+        Decay::None,
+        &[("heavy", "ann", 1, 30)],
+        &[("light", "bob", 1)],
+    );
     let mut all = accounts(&["heavy:1 ann=1", "light:1", "open:1"]);
     all[0].users = Some(vec![("ann".to_string(), Shares::Parent)]);
     all[2].users = Some(vec![("bob".to_string(), Shares::Of(1.0))]);
-    let policy = FairShare { accounts: all.clone(), ..FairShare::default() };
+    let policy = FairShare {
+        accounts: all.clone(),
+        ..FairShare::default()
+    };
     let table = told(&policy, &used, &[], 0);
     // A third of all: when 60 h more are used.
     is_about(balance(&table, "heavy"), 60.0);
     assert_eq!(balance(&table, "ann"), balance(&table, "heavy"));
-    // Right below the root there is nobody to stand for but all together, and these have had no more than all.
+    // Right below the root there is nobody to stand for but all together, and these have had no
+    // more than all.
     all[0].shares = Shares::Parent;
-    let table = told(&FairShare { accounts: all, ..FairShare::default() }, &used, &[], 0);
+    let table = told(
+        &FairShare {
+            accounts: all,
+            ..FairShare::default()
+        },
+        &used,
+        &[],
+        0,
+    );
     assert_eq!(balance(&table, "heavy"), Balance::Kept);
 }
