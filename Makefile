@@ -62,7 +62,7 @@ fuzz:
 	    -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; done
 
 # Runs all traces in TRACES again and compares each job's start with TRACES/reference. Skipped where
-# there are none; those kept in tests/traces are part of `make test`.
+# there are none; those kept in tests/policy/traces are part of `make test`.
 TRACES ?= ../shared/traces
 replay-check:
 	LANAI_TRACES=$(TRACES) $(CARGO) test --locked --release --test all -- --ignored replay_check --nocapture

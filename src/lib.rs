@@ -1,6 +1,6 @@
 //! Lanai, a batch system for the machine people log in to.
 //!
-//! The layers, which `tests/architecture.rs` enforces:
+//! The layers, which `tests/repository/architecture.rs` enforces:
 //!
 //! * `model <- sched <- {sim, schedd}`: nouns, then pure decisions, then those who ask for them
 //! * `model <- {spool, wire} <- {schedd, noded, cli}`: nouns, then disk and sockets, then processes

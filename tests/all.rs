@@ -1,4 +1,4 @@
-//! All tests that see Lanai from outside, in one binary: one link instead of a dozen.
+//! All integration tests as one program, so that the library is linked once.
 
 #![allow(
     clippy::disallowed_methods,
@@ -6,124 +6,54 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod accounting;
-mod administrator;
-mod architecture;
-mod arrays;
-mod bounded_jobs;
-mod checkpoint;
-mod checks;
+mod cli;
 mod clients;
-mod clocks;
-mod closed_accounts;
-mod commands;
-mod configured;
-mod cycles;
-mod delivery;
-mod dependencies;
-mod dialects;
-mod directories;
-mod disk_full;
-mod eligible_time;
-mod endings;
-mod event_properties;
-mod expand;
-mod fair_share;
-mod faults;
-mod first_commands;
-mod first_light;
-mod forecast;
-mod generated;
-mod gpus;
-mod grammars;
-mod had_enough;
-mod hooks;
-mod hostile;
-mod installations;
-mod interactive;
-mod job_commands;
-mod job_path;
-mod joining;
-mod large_scripts;
-mod launch_failures;
-mod letters;
-mod licences;
-mod limit_properties;
-mod limits;
-mod limits_in_force;
-mod lost_replies;
-mod measures;
-mod messages;
-mod migration;
-mod mpi;
-mod nested;
-mod node_hooks;
-mod noded;
-mod nodes;
-mod notify;
-mod output;
-mod overrun;
-mod personal;
-mod placement;
-mod placement_search;
-mod preemption;
-mod preemption_properties;
-mod priorities;
-mod promised_rooms;
-mod qmgr;
-mod qterm;
-mod quality;
-mod queues;
-mod recorded;
-mod recovery;
-mod release_nodes;
-mod replay;
-mod reservations;
-mod reserving;
-mod reused_accounts;
-mod round_trips;
-mod scenarios;
-mod sched_properties;
-mod shared;
-mod site_scripts;
-mod starvation_properties;
+mod daemons;
+mod jobs;
+mod policy;
+mod properties;
+mod repository;
+mod security;
 mod support;
-mod suspend;
-mod system_priority;
-mod torture;
-mod tour;
-mod tracejob;
-mod transcripts;
-mod turns;
-mod usage;
-mod watch;
-mod why;
 
-use std::collections::BTreeSet;
+use std::path::Path;
 
-/// A file under `tests/` that no `mod` line names would never run, and nobody would notice.
+/// Each source file is a module that the file above it declares; a file that no `mod` line names
+/// would never run.
 #[test]
-fn no_test_file_is_forgotten() {
+fn every_test_file_is_a_module() {
     let folder = support::root().join("tests");
-    let named: BTreeSet<String> = include_str!("all.rs")
-        .lines()
-        .filter_map(|line| Some(line.strip_prefix("mod ")?.replace(';', "")))
-        .collect();
-    let entries = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let modules = entries.filter(|path| {
-        path.extension().is_some_and(|end| end == "rs") || path.join("mod.rs").exists()
-    });
-    let present: BTreeSet<String> = modules
-        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_string())
-        .collect();
-    let forgotten: Vec<_> = present
-        .iter()
-        .filter(|name| *name != "all" && !named.contains(*name))
+    let sources = support::files(&folder)
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    let forgotten: Vec<_> = sources
+        .filter(|path| path.parent() != Some(&folder) || !path.ends_with("all.rs"))
+        .filter(|path| !is_declared(&folder, path))
         .collect();
     assert!(
         forgotten.is_empty(),
-        "add `mod ...;` to tests/all.rs for {forgotten:?}"
+        "declare each with `mod ...;` in the module above it: {forgotten:#?}"
     );
+}
+
+/// Whether the module above `path` has a `mod` line for it.
+fn is_declared(tests: &Path, path: &Path) -> bool {
+    let module = if path.ends_with("mod.rs") {
+        path.parent().unwrap().to_path_buf()
+    } else {
+        path.with_extension("")
+    };
+    let above = module.parent().unwrap();
+    let declaring = if above == tests {
+        tests.join("all.rs")
+    } else if above.join("mod.rs").exists() {
+        above.join("mod.rs")
+    } else {
+        above.with_extension("rs")
+    };
+    let line = format!("mod {};", module.file_name().unwrap().to_str().unwrap());
+    std::fs::read_to_string(declaring)
+        .unwrap_or_default()
+        .lines()
+        .any(|declared| declared.strip_prefix("pub ").unwrap_or(declared) == line)
 }

@@ -1,0 +1,14 @@
+//! Commands: what they accept, print and return.
+
+mod administrator;
+mod commands;
+mod configured_values;
+mod dialects;
+mod forecast;
+pub mod interactive;
+mod job_commands;
+mod qmgr;
+mod qterm;
+mod tracejob;
+mod watch;
+mod why;

@@ -1,0 +1,6 @@
+//! Programs that drive PBS's commands: libraries, site scripts, and recordings of a real PBS.
+
+mod libraries;
+mod pbs_contract;
+mod site_scripts;
+pub mod transcripts;

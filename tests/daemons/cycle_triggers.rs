@@ -1,0 +1,224 @@
+//! What makes schedd look (Q1, X2), as `qstat --cycles` tells it; and that it looks once in a while
+//! though nobody has told it of anything (Q30).
+
+use crate::security::multi_user::shared;
+use crate::support::people::two_people;
+use crate::support::sandbox::Sandbox;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+fn node(more: &str) -> String {
+    let host = lanai::sys::sensors::short_host_name();
+    format!("[server]\nname = \"head\"\n[[node]]\nname = \"{host}\"\nncpus = 1\n{more}")
+}
+
+/// The cycles that are known.
+#[track_caller]
+fn cycles(sandbox: &Sandbox) -> Vec<Value> {
+    let said = sandbox.run("qstat", &["--cycles", "-F", "json"]).ok();
+    let document: Value = serde_json::from_str(&said).unwrap();
+    document["Cycles"].as_array().unwrap().clone()
+}
+
+/// `slot_free:n1` for each reason.
+fn triggers(cycle: &Value) -> Vec<String> {
+    let word = |trigger: &Value| {
+        let about = ["host", "job", "resource", "node", "for"]
+            .iter()
+            .find_map(|kind| trigger[*kind].as_str());
+        let word = trigger["trigger"].as_str().unwrap();
+        about.map_or(word.to_string(), |about| format!("{word}:{about}"))
+    };
+    cycle["triggers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(word)
+        .collect()
+}
+
+#[test]
+fn q1_each_cycle_says_why_it_was_run() {
+    let sandbox = Sandbox::configured(&node("[cycle]\npoll_interval = \"1h\"\n"));
+    let host = lanai::sys::sensors::short_host_name();
+    let first = sandbox.submit(&["-l", "select=1:ncpus=1"], "sleep 1\n");
+    sandbox.running(&first);
+    let second = sandbox.submit(&["-l", "select=1:ncpus=1"], "sleep 60\n");
+    let ended = sandbox.ended(&first);
+    sandbox.running(&second);
+    let third = sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");
+    sandbox.run("qalter", &["--shove", &third]).ok();
+    let all = cycles(&sandbox);
+    let said: Vec<(Vec<String>, i64)> = all
+        .iter()
+        .map(|cycle| (triggers(cycle), cycle["started"].as_i64().unwrap()))
+        .collect();
+    let slot_free = said
+        .iter()
+        .find(|(why, _)| why.contains(&format!("slot_free:{host}")));
+    assert_eq!(
+        slot_free.map(|(_, started)| *started),
+        Some(1),
+        "{ended} {said:?}"
+    );
+    assert_eq!(
+        said.last().unwrap(),
+        &(vec![format!("shove:{third}")], 0),
+        "{said:?}"
+    );
+    assert!(
+        said.iter()
+            .any(|(why, _)| why.contains(&format!("submit:{third}"))),
+        "{said:?}"
+    );
+    assert!(
+        said.iter()
+            .all(|(why, _)| !why.is_empty() && !why.contains(&"poll".to_string())),
+        "{said:?}"
+    );
+    let numbers: Vec<i64> = all
+        .iter()
+        .map(|cycle| cycle["cycle"].as_i64().unwrap())
+        .collect();
+    assert!(
+        numbers.windows(2).all(|pair| pair[1] == pair[0] + 1),
+        "{numbers:?}"
+    );
+    // What was told once is on disk, whatever becomes of schedd.
+    sandbox.kill("schedd");
+    let later = sandbox.run("qstat", &["--cycles"]).ok();
+    assert!(
+        later
+            .lines()
+            .last()
+            .unwrap()
+            .ends_with(&format!("shove:{}", third.split('.').next().unwrap())),
+        "{later}"
+    );
+    sandbox.run("qdel", &[&second, &third]);
+}
+
+#[test]
+fn who_may_not_be_shoved_is_told_so_and_a_job_put_off_starts_when_it_is() {
+    let sandbox = Sandbox::configured(&node(""));
+    let waits = sandbox.submit(&["-W", "retry=3", "-W", "retry_delay=1:00:00"], "exit 3\n");
+    sandbox.until("the failure of the first attempt", || {
+        let job = sandbox.job(&waits);
+        (job["job_state"] == "Q" && job["run_count"] == 1).then_some(())
+    });
+    for attempt in 2..=3 {
+        sandbox.run("qalter", &["--shove", &waits]).ok();
+        sandbox.until("the next attempt", || {
+            (sandbox.job(&waits)["run_count"] == attempt).then_some(())
+        });
+        sandbox.until("its end", || (sandbox.state(&waits) == "Q").then_some(()));
+    }
+    sandbox.run("qhold", &[&waits]).ok();
+    let refused = sandbox.run("qalter", &["--shove", &waits]);
+    assert!(
+        refused.code != 0 && refused.err.contains("invalid for state of job"),
+        "{refused:?}"
+    );
+    let story = sandbox.run("tracejob", &[&waits]).out;
+    assert_eq!(
+        story.matches("Job to be looked at now").count(),
+        2,
+        "{story}"
+    );
+    sandbox.run("qdel", &[&waits]);
+}
+
+#[test]
+fn heartbeats_that_change_nothing_start_no_cycle() {
+    let sandbox = Sandbox::configured(&node("[cycle]\npoll_interval = \"1h\"\n"));
+    let runs = sandbox.submit(&[], "sleep 60\n");
+    let waits = sandbox.submit(&[], "true\n");
+    sandbox.running(&runs);
+    // What follows the start of the node, the news of its load, is over.
+    sandbox.until("quiet", || {
+        let before = cycles(&sandbox).len();
+        std::thread::sleep(Duration::from_millis(1500));
+        (cycles(&sandbox).len() == before).then_some(())
+    });
+    let before = cycles(&sandbox);
+    std::thread::sleep(Duration::from_secs(12));
+    let after = cycles(&sandbox);
+    assert_eq!(
+        after.len(),
+        before.len(),
+        "{:?}",
+        after.iter().map(triggers).collect::<Vec<_>>()
+    );
+    sandbox.run("qdel", &[&waits, &runs]);
+}
+
+/// Every news that something has happened is lost on its way to the scheduler.
+#[test]
+fn q30_a_job_whose_news_is_lost_starts_by_the_next_poll() {
+    let sandbox = Sandbox::configured(&node("[cycle]\npoll_interval = \"3s\"\n"));
+    let sandbox = sandbox.with("LANAI_FAULTS", "cycle.event:1/1:fail");
+    sandbox.run("schedd", &[]).ok();
+    sandbox.until("the node", || {
+        sandbox
+            .run("pbsnodes", &["-a"])
+            .out
+            .contains("state = free")
+            .then_some(())
+    });
+    for round in 1..=2 {
+        let submitted = Instant::now();
+        let id = sandbox.submit(&[], "true\n");
+        sandbox.ended(&id);
+        let waited = submitted.elapsed();
+        assert!(waited < Duration::from_secs(3 + 3), "{round}: {waited:?}");
+    }
+    let all = cycles(&sandbox);
+    let starting: Vec<&Value> = all.iter().filter(|cycle| cycle["started"] == 1).collect();
+    assert_eq!(starting.len(), 2, "{all:?}");
+    for cycle in starting {
+        assert!(triggers(cycle).contains(&"poll".to_string()), "{cycle}");
+    }
+}
+
+/// Of many users only operators see the cycles and say what there is of licenses; jobs are shoved
+/// by their owners and by operators.
+#[test]
+fn who_may_see_cycles_tell_of_licences_and_shove() {
+    let Some([ann, bob]) = two_people("cycles") else {
+        return;
+    };
+    let nuke = "[[resource]]\nname = \"nuke\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 5\n";
+    let sandbox = shared(&format!("operators = [\"{}\"]\n{nuke}", bob.name));
+    let id = ann.submit(&sandbox, &["-l", "nuke=4"], "sleep 60");
+    sandbox.running(&id);
+    let waits = ann.submit(&sandbox, &["-l", "nuke=4"], "true");
+    let tell = ["-c", "set resource nuke total=4"];
+    for (program, words) in [("qstat", &["--cycles"][..]), ("qmgr", &tell[..])] {
+        let done = ann.run(&sandbox, program, words);
+        assert!(
+            done.code != 0 && done.err.contains("Unauthorized Request"),
+            "{done:?}"
+        );
+        bob.run(&sandbox, program, words).ok();
+    }
+    assert!(
+        ann.run(&sandbox, "qstat", &["--resources"])
+            .ok()
+            .contains(&bob.name)
+    );
+    ann.run(&sandbox, "qalter", &["--shove", &waits]).ok();
+    bob.run(&sandbox, "qalter", &["--shove", &waits]).ok();
+    let number = waits.split('.').next().unwrap();
+    assert!(
+        bob.run(&sandbox, "qstat", &["--cycles"])
+            .ok()
+            .contains(&format!("shove:{number}"))
+    );
+    let own = bob.submit(&sandbox, &["-l", "nuke=4"], "true");
+    let refused = ann.run(&sandbox, "qalter", &["--shove", &own]);
+    assert!(
+        refused.code != 0 && refused.err.contains("Unauthorized Request"),
+        "{refused:?}"
+    );
+    sandbox.run("qdel", &[&id, &waits, &own]);
+}

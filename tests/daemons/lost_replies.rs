@@ -1,0 +1,58 @@
+//! schedd is killed after a submission is on disk and before qsub hears of it. Needs root, so that
+//! qsub cannot start schedd itself, and says so where there is none.
+
+use crate::security::multi_user::installed;
+use crate::support::people::{Person, people};
+use crate::support::sandbox::{Done, Sandbox};
+use std::thread;
+
+/// A schedd that is killed before its first answer to a client.
+fn mortal() -> Sandbox {
+    let mut sandbox = installed("").with("LANAI_FAULTS", "reply:1:crash");
+    sandbox.run("schedd", &[]).ok();
+    sandbox.unset("LANAI_FAULTS");
+    sandbox
+}
+
+fn submit(sandbox: &Sandbox, person: &Person) -> Done {
+    person.run(sandbox, "qsub", &["-h", "-N", "once", "--", "/bin/true"])
+}
+
+/// The jobs that were submitted, once schedd runs.
+fn jobs(sandbox: &Sandbox) -> usize {
+    sandbox.run("schedd", &[]).ok();
+    sandbox.run("qselect", &["-N", "once"]).ok().lines().count()
+}
+
+#[test]
+fn qsub_waits_for_schedd_and_submits_once() {
+    let Some([ann]) = people("lost") else { return };
+    let sandbox = mortal();
+    let done = thread::scope(|scope| {
+        let submission = scope.spawn(|| submit(&sandbox, &ann));
+        sandbox.until("the end of schedd", || {
+            sandbox.pid_of("schedd").is_none().then_some(())
+        });
+        assert!(!submission.is_finished());
+        sandbox.run("schedd", &[]).ok();
+        submission.join().unwrap()
+    });
+    assert_eq!((done.code, jobs(&sandbox)), (0, 1), "{done:?}");
+}
+
+#[test]
+fn qsub_says_that_a_job_may_have_been_accepted() {
+    let Some([ann]) = people("unsure") else {
+        return;
+    };
+    let sandbox = mortal();
+    let done = submit(&sandbox, &ann);
+    assert!(
+        done.code != 0
+            && done
+                .err
+                .contains("it may have accepted the request: qstat shows whether"),
+        "{done:?}"
+    );
+    assert_eq!(jobs(&sandbox), 1);
+}

@@ -1,0 +1,20 @@
+//! schedd and noded as processes: start, restart, failures, nodes that come and go.
+
+mod clock_steps;
+mod cycle_triggers;
+mod disk_full;
+mod dynamic_nodes;
+mod fault_injection;
+mod first_command;
+mod first_job;
+mod installations;
+mod large_scripts;
+mod launch_failures;
+mod lost_replies;
+mod multi_node;
+mod node_load;
+mod noded;
+mod personal;
+mod recovery;
+mod state_directories;
+mod torture;

@@ -1,0 +1,543 @@
+//! Jobs that a command of the site checkpoints, with real processes: they go on where they were,
+//! and where the command fails another way is taken.
+
+use crate::security::multi_user::shared;
+use crate::support::people::{Person, two_people};
+use crate::support::sandbox::{Sandbox, finish, kill};
+use lanai::sys::procfs;
+use nix::libc::SIGHUP;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// The site's command, and what it leaves.
+struct Site {
+    folder: TempDir,
+}
+
+impl Site {
+    /// A command that keeps its arguments, waits until it may, and then does this.
+    fn new(body: &str) -> Site {
+        let folder = tempfile::Builder::new()
+            .prefix("lanai-checkpoint-")
+            .tempdir()
+            .unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let command = Site { folder };
+        let script = format!(
+            "#!/bin/sh\ncd {}\necho \"$@\" >>asked\n{body}\n",
+            command.folder.path().display()
+        );
+        fs::write(command.path("checkpoint"), script).unwrap();
+        fs::set_permissions(command.path("checkpoint"), Permissions::from_mode(0o755)).unwrap();
+        command
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn asked(&self) -> Vec<String> {
+        fs::read_to_string(self.path("asked"))
+            .unwrap_or_default()
+            .lines()
+            .map(String::from)
+            .collect()
+    }
+
+    /// Whether a command that [hangs](HANGS) does so still, all of it.
+    fn hangs(&self) -> bool {
+        let pid = fs::read_to_string(self.path("hanging"))
+            .ok()
+            .and_then(|text| text.trim().parse().ok());
+        pid.and_then(procfs::process)
+            .is_some_and(|process| process.lives())
+    }
+
+    /// A node of its own with one processor, where who goes before others has their places.
+    fn sandbox(&self, actions: &str, more: &str) -> Sandbox {
+        let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+        let node = host.split('.').next().unwrap();
+        Sandbox::configured(&format!(
+            "preset = \"qube\"\n[order]\nby = \"priority\"\nuser_priority = \"free\"\nlowest_is_best = false\n\
+             [preemption]\nmode = \"aggressive\"\naction = {actions}\n\
+             [launch]\ncheckpoint = \"{}\"\n{more}\n[[node]]\nname = \"{node}\"\nncpus = 1\n",
+            self.path("checkpoint").display()
+        ))
+    }
+}
+
+/// A disk that never answers.
+struct HungDisk {
+    folder: PathBuf,
+    /// Where somebody would answer for it.
+    _silent: fs::File,
+}
+
+impl HungDisk {
+    /// Mounts one at `folder`; None, said on standard output, where that is not possible.
+    fn mount(folder: PathBuf) -> Option<HungDisk> {
+        fs::create_dir(&folder).unwrap();
+        let silent = fs::File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/fuse")
+            .ok();
+        let mounted = silent.filter(|silent| {
+            let mut mount = Command::new("mount");
+            mount
+                .args([
+                    "-i",
+                    "-t",
+                    "fuse",
+                    "-o",
+                    "fd=0,rootmode=40000,user_id=0,group_id=0",
+                    "none",
+                ])
+                .arg(&folder);
+            let done = mount.stdin(silent.try_clone().unwrap()).output();
+            done.is_ok_and(|done| done.status.success())
+        });
+        if mounted.is_none() {
+            println!("skipped: needs root and the right to mount");
+        }
+        Some(HungDisk {
+            folder,
+            _silent: mounted?,
+        })
+    }
+}
+
+impl Drop for HungDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.folder)
+            .output();
+    }
+}
+
+/// Comes to no end, and leaves the number of the last of its processes.
+const HANGS: &str = "sleep 300 & echo $! >new; mv new hanging; wait";
+
+/// Copies what a job has come to, which is in its working folder.
+const COPY: &str = "cp /proc/$2/cwd/progress $3/progress";
+
+/// Counts on from where it had come to, and says from where that was.
+const COUNTER: &str = "n=0\n[ -f $LANAI_CHECKPOINT/progress ] && n=$(cat $LANAI_CHECKPOINT/progress)\n\
+                       echo $n >>began\n\
+                       while [ ! -e go ]; do n=$((n+1)); echo $n >new; mv new progress; sleep 0.02; done\n\
+                       echo $LANAI_CHECKPOINT >folder\n";
+
+fn submit(sandbox: &Sandbox, priority: i32, more: &[&str], script: &str) -> String {
+    let priority = priority.to_string();
+    sandbox.submit(
+        &[&["-l", "ncpus=1", "-p", &priority], more].concat(),
+        script,
+    )
+}
+
+/// Until a job has counted so far.
+fn counted(sandbox: &Sandbox, far: u32) {
+    let number = || {
+        fs::read_to_string(sandbox.file("progress"))
+            .ok()?
+            .trim()
+            .parse::<u32>()
+            .ok()
+    };
+    sandbox.until("the job to come on", || number().filter(|&n| n >= far));
+}
+
+fn begins(sandbox: &Sandbox) -> Vec<u32> {
+    sandbox
+        .read("began")
+        .lines()
+        .map(|line| line.parse().unwrap())
+        .collect()
+}
+
+/// M45: the job is ended once its state is copied, and goes on from there in its next attempt.
+#[test]
+fn a_job_that_the_site_checkpoints_goes_on_from_where_it_was() {
+    let command = Site::new(COPY);
+    let sandbox = command.sandbox("[\"checkpoint\", \"delete\"]", "");
+    let low = submit(&sandbox, 0, &[], COUNTER);
+    counted(&sandbox, 5);
+    let session = sandbox.job(&low)["session_id"].clone();
+    let high = submit(&sandbox, 10, &[], "exit 0\n");
+    sandbox.ended(&high);
+    sandbox.until("the second begin", || {
+        (begins(&sandbox).len() == 2).then_some(())
+    });
+    fs::write(sandbox.file("go"), "").unwrap();
+    let ended = sandbox.ended(&low);
+    assert_eq!(
+        (
+            &ended["Exit_status"],
+            &ended["run_count"],
+            &ended["preempted"]
+        ),
+        (&0.into(), &2.into(), &1.into())
+    );
+    let begins = begins(&sandbox);
+    assert!(begins[0] == 0 && begins[1] >= 5, "{begins:?}");
+    let folder = sandbox.read("folder").trim().to_string();
+    assert_eq!(command.asked(), [format!("{low} {session} {folder}")]);
+    sandbox.until("the folder to go", || {
+        (!PathBuf::from(&folder).exists()).then_some(())
+    });
+    let told = sandbox.run("tracejob", &[&low]).ok();
+    assert!(
+        told.contains(&format!(
+            "Job preempted: checkpointed and put back into the queue for job {high}"
+        )),
+        "{told}"
+    );
+}
+
+/// X15: where the command fails, what comes after it in the order is done.
+#[test]
+fn a_command_that_fails_leaves_the_next_action() {
+    let command = Site::new("echo no disk >&2; exit 3");
+    let sandbox = command.sandbox("[\"checkpoint\", \"requeue\"]", "");
+    let low = submit(&sandbox, 0, &[], COUNTER);
+    counted(&sandbox, 5);
+    let high = submit(&sandbox, 10, &[], "exit 0\n");
+    sandbox.ended(&high);
+    sandbox.until("the second begin", || {
+        (begins(&sandbox).len() == 2).then_some(())
+    });
+    assert_eq!((begins(&sandbox), command.asked().len()), (vec![0, 0], 1));
+    assert_eq!(sandbox.job(&low)["preempted"], 1);
+    let told = sandbox.run("tracejob", &[&low]).ok();
+    let failed = "Job not checkpointed, it goes on: it ended with status 3; it complains: no disk";
+    assert!(told.contains(failed), "{told}");
+    assert!(
+        told.contains(&format!(
+            "Job preempted: put back into the queue for job {high}"
+        )),
+        "{told}"
+    );
+}
+
+/// X15: nobody makes way in another way for a job that is gone meanwhile.
+#[test]
+fn where_the_command_fails_and_nobody_waits_any_more_the_job_goes_on() {
+    let command = Site::new("while [ ! -e fail ]; do sleep 0.02; done; exit 3");
+    let sandbox = command.sandbox("[\"checkpoint\", \"requeue\"]", "");
+    let low = submit(&sandbox, 0, &[], COUNTER);
+    counted(&sandbox, 5);
+    let high = submit(&sandbox, 10, &[], "exit 0\n");
+    sandbox.until("the command", || (command.asked().len() == 1).then_some(()));
+    sandbox.run("qdel", &[&high]).ok();
+    sandbox.ended(&high);
+    fs::write(command.path("fail"), "").unwrap();
+    let told = || sandbox.run("tracejob", &[&low]).ok();
+    sandbox.until("the failure", || {
+        told()
+            .contains("Job not checkpointed, it goes on")
+            .then_some(())
+    });
+    let far = sandbox.read("progress").trim().parse::<u32>().unwrap();
+    counted(&sandbox, far + 50);
+    assert!(!told().contains("Job preempted: put back"), "{}", told());
+    fs::write(sandbox.file("go"), "").unwrap();
+    let ended = sandbox.ended(&low);
+    assert_eq!(
+        (&ended["Exit_status"], &ended["run_count"]),
+        (&0.into(), &1.into())
+    );
+}
+
+#[test]
+fn where_nothing_else_is_allowed_the_job_goes_on_and_is_not_asked_again() {
+    let command = Site::new(HANGS);
+    let sandbox = command.sandbox("\"checkpoint\"", "checkpoint_timeout = \"1s\"");
+    let low = submit(&sandbox, 0, &[], COUNTER);
+    counted(&sandbox, 5);
+    let high = submit(&sandbox, 10, &[], "exit 0\n");
+    let told = || sandbox.run("tracejob", &[&low]).ok();
+    sandbox.until("the command", || command.hangs().then_some(()));
+    sandbox.until("the failure", || {
+        told().contains("it took longer than 1 s").then_some(())
+    });
+    sandbox.until("the command's end", || (!command.hangs()).then_some(()));
+    submit(&sandbox, 20, &[], "exit 0\n");
+    let far = sandbox.read("progress").trim().parse::<u32>().unwrap();
+    counted(&sandbox, far + 50);
+    let job = sandbox.job(&low);
+    assert_eq!(
+        (
+            job["job_state"].as_str(),
+            job["run_count"].as_u64(),
+            sandbox.state(&high)
+        ),
+        (Some("R"), Some(1), "Q".into())
+    );
+    assert_eq!(command.asked().len(), 1);
+    fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(sandbox.ended(&low)["Exit_status"], 0);
+}
+
+#[test]
+fn a_job_that_is_not_to_be_checkpointed_is_not() {
+    let command = Site::new(COPY);
+    let sandbox = command.sandbox("[\"checkpoint\", \"requeue\"]", "");
+    submit(&sandbox, 0, &["-c", "n"], COUNTER);
+    counted(&sandbox, 5);
+    sandbox.ended(&submit(&sandbox, 10, &[], "exit 0\n"));
+    sandbox.until("the second begin", || {
+        (begins(&sandbox).len() == 2).then_some(())
+    });
+    assert_eq!((begins(&sandbox), command.asked().len()), (vec![0, 0], 0));
+}
+
+/// As PBS: who is held while it runs is checkpointed and waits, where that is possible.
+#[test]
+fn a_running_job_that_is_held_is_checkpointed_and_goes_on_when_it_is_released() {
+    let command = Site::new(COPY);
+    let sandbox = command.sandbox("\"requeue\"", "");
+    let id = submit(&sandbox, 0, &[], COUNTER);
+    counted(&sandbox, 5);
+    sandbox.run("qhold", &[&id]).ok();
+    sandbox.until("the hold", || (sandbox.state(&id) == "H").then_some(()));
+    let far = sandbox.read("progress").trim().parse::<u32>().unwrap();
+    sandbox.run("qrls", &[&id]).ok();
+    sandbox.until("the second begin", || {
+        (begins(&sandbox).len() == 2).then_some(())
+    });
+    assert!(
+        (5..=far).contains(&begins(&sandbox)[1]),
+        "{:?} {far}",
+        begins(&sandbox)
+    );
+    assert_eq!(sandbox.job(&id)["preempted"], serde_json::Value::Null);
+}
+
+/// As PBS, too: where nothing can be written down a job that is held goes on to its end.
+#[test]
+fn a_running_job_that_is_held_goes_on_where_the_site_has_no_command() {
+    let sandbox = Sandbox::new();
+    let id = sandbox.submit(&[], COUNTER);
+    counted(&sandbox, 3);
+    sandbox.run("qhold", &[&id]).ok();
+    let far = sandbox.read("progress").trim().parse::<u32>().unwrap();
+    counted(&sandbox, far + 10);
+    assert_eq!(sandbox.state(&id), "R");
+    fs::write(sandbox.file("go"), "").unwrap();
+    let job = sandbox.ended(&id);
+    assert_eq!(
+        (&job["Exit_status"], &job["run_count"]),
+        (&0.into(), &1.into()),
+        "{job}"
+    );
+    assert_eq!(begins(&sandbox), [0]);
+}
+
+#[test]
+fn a_job_that_is_deleted_meanwhile_ends_at_once_and_the_command_with_it() {
+    let command = Site::new(HANGS);
+    let sandbox = command.sandbox("\"requeue\"", "");
+    let id = submit(&sandbox, 0, &[], COUNTER);
+    counted(&sandbox, 5);
+    sandbox.run("qhold", &[&id]).ok();
+    sandbox.until("the command", || command.hangs().then_some(()));
+    sandbox.run("qdel", &[&id]).ok();
+    let ended = sandbox.ended(&id);
+    assert_eq!(ended["run_count"], 1);
+    sandbox.until("the command's end", || (!command.hangs()).then_some(()));
+}
+
+/// What is wanted is told until it has happened: also to the next noded.
+#[test]
+fn a_noded_that_is_killed_meanwhile_is_followed_by_one_that_does_it() {
+    let command = Site::new(
+        "[ -e again ] || { touch again; sleep 300; }\ncp /proc/$2/cwd/progress $3/progress",
+    );
+    let sandbox = command.sandbox("\"requeue\"", "");
+    let id = submit(&sandbox, 0, &[], COUNTER);
+    counted(&sandbox, 5);
+    sandbox.run("qhold", &[&id]).ok();
+    sandbox.until("the command", || (command.asked().len() == 1).then_some(()));
+    sandbox.kill("noded");
+    sandbox.until("the hold", || (sandbox.state(&id) == "H").then_some(()));
+    assert_eq!(command.asked().len(), 2);
+    sandbox.run("qrls", &[&id]).ok();
+    sandbox.until("the second begin", || {
+        (begins(&sandbox).len() == 2).then_some(())
+    });
+    assert!(begins(&sandbox)[1] >= 5);
+}
+
+/// Y17: it has nothing to go on from, so what it says last is its last word.
+#[test]
+fn a_job_that_ends_well_where_the_command_is_gone_is_over_and_its_output_at_its_place() {
+    let command = Site::new("sleep 300");
+    let sandbox = command.sandbox("\"requeue\"", "");
+    let script = "trap 'echo told; exit 0' TERM; echo begun; while :; do sleep 0.02; done\n";
+    let id = submit(&sandbox, 0, &["-o", "out", "-e", "/dev/null"], script);
+    let part = format!("out.{}.part", id.split('.').next().unwrap());
+    sandbox.until("the output", || {
+        fs::read(sandbox.file(&part))
+            .is_ok_and(|text| text == b"begun\n")
+            .then_some(())
+    });
+    sandbox.run("qhold", &[&id]).ok();
+    sandbox.until("the command", || (command.asked().len() == 1).then_some(()));
+    let file = sandbox.home().join("lanai.toml");
+    let without: Vec<String> = fs::read_to_string(&file)
+        .unwrap()
+        .lines()
+        .filter(|line| !line.starts_with("checkpoint ="))
+        .map(String::from)
+        .collect();
+    fs::write(file, without.join("\n")).unwrap();
+    kill(sandbox.pid_of("schedd").unwrap(), SIGHUP);
+    sandbox.until("the reload", || {
+        sandbox.log().contains("reloaded: ").then_some(())
+    });
+    // What is wanted is told again to the next noded.
+    sandbox.kill("noded");
+    let ended = sandbox.ended(&id);
+    assert_eq!(
+        (&ended["Exit_status"], &ended["run_count"]),
+        (&0.into(), &1.into())
+    );
+    assert_eq!(
+        (sandbox.read("out").as_str(), sandbox.file(&part).exists()),
+        ("begun\ntold\n", false)
+    );
+}
+
+/// What was written down of it is what its next attempt goes on from, whatever it makes of being
+/// told to end.
+#[test]
+fn a_job_that_ends_well_because_it_was_put_back_keeps_what_was_written_down_of_it() {
+    let command = Site::new(COPY);
+    let sandbox = command.sandbox("\"requeue\"", "");
+    let id = submit(&sandbox, 0, &[], &format!("trap 'exit 0' TERM\n{COUNTER}"));
+    counted(&sandbox, 5);
+    sandbox.run("qhold", &[&id]).ok();
+    sandbox.until("the hold", || (sandbox.state(&id) == "H").then_some(()));
+    let begun = |times: usize| {
+        let so = || Some(begins(&sandbox)).filter(|begins| begins.len() == times);
+        sandbox.until("another begin", so)[times - 1]
+    };
+    sandbox.run("qrls", &[&id]).ok();
+    let far = begun(2);
+    assert!(far >= 5);
+    counted(&sandbox, far + 5);
+    sandbox.run("qrerun", &[&id]).ok();
+    assert_eq!(begun(3), far);
+    assert_eq!(command.asked().len(), 1);
+    fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+    let folder = PathBuf::from(sandbox.read("folder").trim());
+    sandbox.until("the folder to go", || (!folder.exists()).then_some(()));
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_told_of_and_the_job_goes_on() {
+    let command = Site::new(COPY);
+    let sandbox = command.sandbox("\"requeue\"", "checkpoint_path = \"/dev/null/here\"");
+    let id = submit(&sandbox, 0, &[], COUNTER);
+    counted(&sandbox, 5);
+    sandbox.run("qhold", &[&id]).ok();
+    let told = || sandbox.run("tracejob", &[&id]).ok();
+    let failed =
+        format!("Job not checkpointed, it goes on: /dev/null/here/{id}.CK: Not a directory");
+    sandbox.until("the failure", || told().contains(&failed).then_some(()));
+    fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(
+        (
+            sandbox.ended(&id)["run_count"].as_u64(),
+            command.asked().len()
+        ),
+        (Some(1), 0)
+    );
+}
+
+/// A checkpoint holds all that the job knew. Users often have the same primary group.
+#[test]
+fn only_its_owner_reads_a_checkpoint() {
+    let Some([ann, bob]) = two_people("saved") else {
+        return;
+    };
+    let command = Site::new("umask 022; echo secret >$3/state");
+    let config = format!(
+        "[launch]\ncheckpoint = \"{}\"\n",
+        command.path("checkpoint").display()
+    );
+    let sandbox = shared(&config);
+    let id = ann.submit(
+        &sandbox,
+        &[],
+        "cat $LANAI_CHECKPOINT/state 2>/dev/null && exit 3; sleep 60",
+    );
+    sandbox.running(&id);
+    sandbox.run("qhold", &[&id]).ok();
+    sandbox.until("the checkpoint", || {
+        (sandbox.job(&id)["job_state"] == "H").then_some(())
+    });
+    let folder = sandbox.home().join(format!("node/checkpoints/{id}.CK"));
+    let groups = [format!("--regid={}", ann.gid), "--clear-groups".into()];
+    let read = |person: &Person| {
+        let mut read = Command::new("setpriv");
+        read.arg(format!("--reuid={}", person.uid))
+            .args(&groups)
+            .args(["cat", "--"])
+            .arg(folder.join("state"));
+        finish(read.output().unwrap())
+    };
+    let denied = read(&bob);
+    assert!(
+        denied.code != 0 && denied.err.contains("Permission denied"),
+        "{denied:?}"
+    );
+    assert_eq!(read(&ann).ok(), "secret\n");
+    let written = ann.shell(&sandbox, &format!("touch {}", folder.join("new").display()));
+    assert!(written.code != 0, "{written:?}");
+    sandbox.run("qrls", &[&id]).ok();
+    assert_eq!(
+        sandbox.ended(&id)["Exit_status"],
+        3,
+        "the next attempt reads it"
+    );
+}
+
+/// Neither what is made for a checkpoint nor what is removed after it keeps others waiting, or the
+/// job itself.
+#[test]
+fn a_disk_that_hangs_keeps_nobody_waiting() {
+    let command = Site::new(COPY);
+    let folders = command.path("disk");
+    let config = format!(
+        "checkpoint_timeout = \"1s\"\ncheckpoint_path = \"{}\"",
+        folders.display()
+    );
+    let sandbox = command.sandbox("\"requeue\"", &config);
+    let Some(_disk) = HungDisk::mount(folders) else {
+        return;
+    };
+    let id = sandbox.submit(
+        &["-l", "ncpus=0"],
+        "while [ ! -e go ]; do sleep 0.02; done\n",
+    );
+    sandbox.running(&id);
+    sandbox.run("qhold", &[&id]).ok();
+    let told = || sandbox.run("tracejob", &[&id]).ok();
+    sandbox.until("the failure", || {
+        told()
+            .contains(".CK could not be made in time")
+            .then_some(())
+    });
+    assert_eq!(
+        sandbox.ended(&submit(&sandbox, 0, &[], "exit 0\n"))["Exit_status"],
+        0
+    );
+    fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+}

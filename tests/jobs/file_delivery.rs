@@ -1,0 +1,361 @@
+//! Files around jobs where `limits.rs` looks at one job and one stream: arrays, joined and kept
+//! output, whole folders, and what cannot be delivered.
+
+use crate::jobs::resource_limits::Mailbox;
+use crate::security::multi_user::shared;
+use crate::support::people::{Person, people};
+use crate::support::sandbox::{Sandbox, kill};
+use lanai::sys::procfs;
+use nix::libc::SIGSTOP;
+use serde_json::{Value, json};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+fn number(id: &str) -> &str {
+    id.split(['.', '[']).next().unwrap()
+}
+
+fn head() -> Sandbox {
+    Sandbox::configured("[server]\nname = \"head\"\n")
+}
+
+/// The names of the files in a folder that begin so.
+fn names(folder: &Path, begin: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = entries.filter(|name| name.starts_with(begin)).collect();
+    names.sort();
+    names
+}
+
+/// The process that copies files for this user: it has the name of its shepherd.
+fn copying_process(person: &Person) -> Option<i32> {
+    let is_copying = |pid: i32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        procfs::owner(pid) == Some(person.uid) && name.trim_end() == "lanai-shepherd"
+    };
+    procfs::all()
+        .into_iter()
+        .map(|process| process.pid)
+        .find(|&pid| is_copying(pid))
+}
+
+/// The process runs as its owner, who can stop it, and make it wait: nothing reads the FIFO.
+#[test]
+fn a_user_cannot_keep_a_job_by_stopping_the_process_that_copies_its_files() {
+    let Some((sandbox, ann)) = person("stops", "[launch]\nstaging_timeout = \"3s\"\n") else {
+        return;
+    };
+    ann.shell(&sandbox, "mkfifo fifo; echo text >file").ok();
+    for (transfer, status, comment) in [
+        (
+            "stageout=file@localhost:fifo",
+            0,
+            "stage-out took longer than 3 s",
+        ),
+        (
+            "stagein=fifo@localhost:file",
+            -1,
+            "stage-in failed: it took longer than 3 s",
+        ),
+    ] {
+        let id = ann.submit(
+            &sandbox,
+            &["-N", "s", "-l", "walltime=1", "-W", transfer],
+            "echo output",
+        );
+        let copying = sandbox.until("the copying process", || copying_process(&ann));
+        kill(copying, SIGSTOP);
+        let job = sandbox.ended(&id);
+        assert_eq!(job["Exit_status"], status, "{job:#}");
+        assert!(
+            job["comment"].as_str().unwrap().contains(comment),
+            "{job:#}"
+        );
+        sandbox.until("the end of the copying process", || {
+            copying_process(&ann).is_none().then_some(())
+        });
+    }
+    assert_eq!(ann.read("s.o1"), "output\n");
+}
+
+#[test]
+fn each_subjob_has_its_own_files_wherever_they_go() {
+    let sandbox = head();
+    fs::create_dir(sandbox.file("logs")).unwrap();
+    let submit = |options: &[&str]| {
+        let id = sandbox.submit(
+            &[&["-J", "1-2", "-N", "a"], options].concat(),
+            "echo out$PBS_ARRAY_INDEX; echo e >&2",
+        );
+        assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+        number(&id).to_string()
+    };
+    let usual = submit(&[]);
+    let expected = ["e", "o"]
+        .map(|letter| [1, 2].map(|index| format!("a.{letter}{usual}.{index}")))
+        .concat();
+    assert_eq!(names(&sandbox.work(), "a."), expected);
+    assert_eq!(sandbox.read(&format!("a.o{usual}.2")), "out2\n");
+    let folder = submit(&["-o", "logs/", "-j", "oe"]);
+    assert_eq!(
+        names(&sandbox.file("logs"), ""),
+        [1, 2].map(|index| format!("{folder}[{index}].head.OU"))
+    );
+    assert_eq!(
+        sandbox.read(&format!("logs/{folder}[1].head.OU")),
+        "out1\ne\n"
+    );
+    submit(&["-o", "at.^array_index^.txt", "-e", "/dev/null"]);
+    assert_eq!(
+        (sandbox.read("at.1.txt"), sandbox.read("at.2.txt")),
+        ("out1\n".into(), "out2\n".into())
+    );
+}
+
+#[test]
+fn of_an_array_the_output_of_subjobs_that_went_well_can_be_removed() {
+    let sandbox = head();
+    let id = sandbox.submit(
+        &["-J", "1-3", "-N", "r", "-R", "oe"],
+        "echo x; exit $((PBS_ARRAY_INDEX == 2))",
+    );
+    sandbox.ended(&id);
+    let kept = ["e", "o"].map(|letter| format!("r.{letter}{}.2", number(&id)));
+    let left = || Some(names(&sandbox.work(), "r.")).filter(|left| *left == kept);
+    sandbox.until("only the files of what failed", left);
+    assert_eq!(sandbox.job(&id)["Remove_Files"], "oe");
+}
+
+#[test]
+fn joined_output_that_went_well_is_removed_as_one_file() {
+    let sandbox = head();
+    for (join, letters, kept) in [
+        ("oe", "o", 0),
+        ("eo", "e", 0),
+        ("eo", "o", 1),
+        ("oe", "oe", 0),
+    ] {
+        let id = sandbox.submit(&["-N", "j", "-j", join, "-R", letters], "echo x");
+        sandbox.ended(&id);
+        let left: Vec<String> = names(&sandbox.work(), "j.")
+            .into_iter()
+            .filter(|n| n.ends_with(number(&id)))
+            .collect();
+        assert_eq!(left.len(), kept, "-j {join} -R {letters}: {left:?}");
+    }
+}
+
+/// A user of a shared installation, whose home folder is no other test's.
+fn person(tag: &str, more: &str) -> Option<(Sandbox, Person)> {
+    let [ann] = people(tag)?;
+    Some((shared(&format!("name = \"head\"\n{more}")), ann))
+}
+
+#[test]
+fn what_is_kept_is_kept_by_stream_and_of_subjobs_too() {
+    let Some((sandbox, ann)) = person("keeps", "") else {
+        return;
+    };
+    fs::create_dir(ann.file("d")).unwrap();
+    std::os::unix::fs::chown(ann.file("d"), Some(ann.uid), Some(ann.gid)).unwrap();
+    let submit = |options: &[&str]| {
+        let all = [options, &["-N", "k", "-o", "d/out", "-e", "d/err"]].concat();
+        let id = ann.submit(&sandbox, &all, "echo out; echo err >&2");
+        assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{}", sandbox.job(&id));
+        id
+    };
+    let one = submit(&["-k", "e"]);
+    assert_eq!(ann.read(&format!("k.e{}", number(&one))), "err\n");
+    assert_eq!(names(&ann.file("d"), ""), ["out"]);
+    assert_eq!(sandbox.job(&one)["Keep_Files"], "e");
+    fs::remove_file(ann.file("d/out")).unwrap();
+    let array = submit(&["-k", "oe", "-J", "1-2"]);
+    let expected = ["e", "o"]
+        .map(|letter| [1, 2].map(|index| format!("k.{letter}{}.{index}", number(&array))));
+    let kept: Vec<String> = names(&ann.home(), "k.")
+        .into_iter()
+        .filter(|name| name.matches('.').count() == 2)
+        .collect();
+    assert_eq!(
+        (kept, names(&ann.file("d"), "")),
+        (expected.concat(), vec![])
+    );
+}
+
+#[test]
+fn what_cannot_be_delivered_is_kept_of_both_streams_and_of_subjobs() {
+    let mailbox = Mailbox::new();
+    let mailer = format!("mailer = \"{}\"\n", mailbox.program.display());
+    let Some((sandbox, ann)) = person("nowhere", &mailer) else {
+        return;
+    };
+    let nowhere = ["-N", "u", "-o", "no/such/out", "-e", "no/such/err"];
+    let script = "echo out; echo err >&2; sleep 0.1";
+    let one = ann.submit(&sandbox, &nowhere, script);
+    let array = ann.submit(&sandbox, &[&["-J", "1-2"], &nowhere[..]].concat(), script);
+    let (one, array) = (sandbox.ended(&one), (sandbox.ended(&array), array));
+    assert_eq!(
+        (&one["Exit_status"], &array.0["Exit_status"]),
+        (&json!(0), &json!(0))
+    );
+    for stream in ["out", "err"] {
+        let said = format!("no/such/{stream}: No such file or directory; it is left in ");
+        assert!(one["comment"].as_str().unwrap().contains(&said), "{one:#}");
+    }
+    for (letter, text) in [("o", "out\n"), ("e", "err\n")] {
+        assert_eq!(ann.read(&format!("u.{letter}{}.2", number(&array.1))), text);
+    }
+    let letters = mailbox.letters(&sandbox, 1).concat();
+    assert!(
+        letters.contains("no/such/out: No such file or directory; it is left in "),
+        "{letters}"
+    );
+}
+
+/// As clients ask for it that bring a folder along: `.@host:folder/*`, into a folder of the job's
+/// own.
+#[test]
+fn a_whole_folder_goes_in_and_comes_out_of_a_private_sandbox() {
+    let Some((sandbox, ann)) = person("folder", "") else {
+        return;
+    };
+    let line = "mkdir -p in/deep results; echo a > in/a; echo b > in/deep/b; chmod -R a+rX in";
+    ann.shell(&sandbox, line).ok();
+    let [stage_in, stage_out] = [
+        "stagein=.@localhost:in/*",
+        "stageout=made@localhost:results/",
+    ];
+    let options = [
+        "-N",
+        "f",
+        "-Wsandbox=PRIVATE",
+        "-W",
+        stage_in,
+        "-W",
+        stage_out,
+    ];
+    let id = ann.submit(
+        &sandbox,
+        &options,
+        "mkdir made; cat a deep/b > made/both; ls",
+    );
+    let job = sandbox.ended(&id);
+    assert_eq!(
+        (&job["Exit_status"], &job["sandbox"]),
+        (&json!(0), &json!("PRIVATE")),
+        "{job:#}"
+    );
+    assert_eq!(ann.read(&format!("f.o{}", number(&id))), "a\ndeep\nmade\n");
+    assert_eq!(ann.read("results/made/both"), "a\nb\n");
+    assert_eq!(names(&ann.home(), "pbs."), Vec::<String>::new());
+}
+
+#[test]
+fn each_subjob_has_a_private_sandbox_of_its_own() {
+    let Some((sandbox, ann)) = person("boxes", "") else {
+        return;
+    };
+    let stage_out = "stageout=mine@localhost:mine.^array_index^";
+    let options = ["-J", "1-2", "-W", "sandbox=PRIVATE", "-W", stage_out];
+    let id = ann.submit(
+        &sandbox,
+        &options,
+        "[ -e mine ] && exit 9; pwd > mine; sleep 0.2",
+    );
+    assert_eq!(
+        sandbox.ended(&id)["Exit_status"],
+        0,
+        "{:#}",
+        sandbox.job(&id)
+    );
+    let [one, two] = [1, 2].map(|index| ann.read(&format!("mine.{index}")));
+    assert!(
+        one != two
+            && [&one, &two]
+                .iter()
+                .all(|place| !Path::new(place.trim_end()).exists()),
+        "{one}{two}"
+    );
+}
+
+#[test]
+fn the_other_sandboxes_are_the_places_they_name() {
+    let sandbox = head();
+    for (name, code) in [("HOME", 0), ("O_WORKDIR", 0), ("PRIVATELY", 2)] {
+        let done = sandbox.run(
+            "qsub",
+            &["-h", "-W", &format!("sandbox={name}"), "--", "/bin/true"],
+        );
+        assert_eq!(done.code, code, "{done:?}");
+        let shown = |id: String| sandbox.job(&id)["sandbox"].clone();
+        assert_eq!(
+            done.out
+                .lines()
+                .next()
+                .map_or(Value::Null, |id| shown(id.into())),
+            [json!(name), Value::Null][code.min(1) as usize]
+        );
+    }
+}
+
+#[test]
+fn umask_and_group_are_those_of_files_that_stay() {
+    let Some((sandbox, ann)) = person("mask", "") else {
+        return;
+    };
+    let group = format!("group_list={}x,umask=027", ann.name);
+    let options = [
+        "-N",
+        "g",
+        "-k",
+        "oe",
+        "-W",
+        &group,
+        "-W",
+        "stageout=made@localhost:out",
+    ];
+    let id = ann.submit(&sandbox, &options, "echo text | tee made");
+    let job = sandbox.ended(&id);
+    assert_eq!(
+        (&job["Exit_status"], &job["umask"]),
+        (&json!(0), &json!(27)),
+        "{job:#}"
+    );
+    for name in [format!("g.o{}", number(&id)), "made".into(), "out".into()] {
+        let found = fs::metadata(ann.file(&name)).unwrap();
+        let seen = (found.uid(), found.gid(), found.permissions().mode() & 0o777);
+        assert_eq!(seen, (ann.uid, ann.other, 0o640), "{name}");
+    }
+}
+
+/// What a job says would be lost.
+#[test]
+fn a_job_whose_output_has_no_place_at_all_does_not_run() {
+    let Some((sandbox, ann)) = person("closed", "") else {
+        return;
+    };
+    let id = ann.submit(
+        &sandbox,
+        &["-h", "-j", "oe", "-o", "/no/such/place"],
+        "touch /tmp/ran-$PBS_JOBID.$USER",
+    );
+    fs::set_permissions(ann.home(), Permissions::from_mode(0o500)).unwrap();
+    sandbox.run("qrls", &[&id]).ok();
+    let job = sandbox.ended(&id);
+    fs::set_permissions(ann.home(), Permissions::from_mode(0o700)).unwrap();
+    let said = job["comment"].as_str().unwrap();
+    assert!(
+        said.starts_with("Job could not be started: ") && said.contains("/no/such/place"),
+        "{job:#}"
+    );
+    assert!(
+        job["Exit_status"]
+            .as_i64()
+            .is_some_and(|status| status != 0),
+        "{job:#}"
+    );
+    assert!(!Path::new(&format!("/tmp/ran-{id}.{}", ann.name)).exists());
+}

@@ -1,0 +1,65 @@
+//! Lanai's commands are found inside jobs, whatever their directory and the login profile.
+
+use crate::cli::interactive::Person;
+use crate::support::sandbox::{Sandbox, bin};
+
+/// A sandbox whose users have no `PATH` entry for Lanai. Login shells read their profile.
+fn elsewhere(login: bool) -> Sandbox {
+    let sandbox = Sandbox::configured(&format!("[launch]\nlogin = {login}\n"));
+    sandbox.with("PATH", "/usr/local/bin:/usr/bin:/bin")
+}
+
+fn place(command: &str) -> String {
+    bin(command).display().to_string()
+}
+
+const SCRIPT: &str = "command -v qsub; pbsdsh -n 0 -- /bin/sh -c 'command -v pbsdsh'";
+
+#[test]
+fn a_script_and_its_tasks_find_the_commands() {
+    for login in [true, false] {
+        let sandbox = elsewhere(login);
+        for arguments in [&["-S", "/bin/sh"][..], &["-V"]] {
+            let arguments = [arguments, &["-j", "oe", "-o", "out"]].concat();
+            let id = sandbox.submit(&arguments, SCRIPT);
+            let job = sandbox.ended(&id);
+            let expected = format!("{}\n{}\n", place("qsub"), place("pbsdsh"));
+            assert_eq!(
+                sandbox.read("out"),
+                expected,
+                "login {login}, {arguments:?}: {job}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_command_without_a_script_finds_the_commands() {
+    let sandbox = elsewhere(true);
+    let id = sandbox
+        .run("qsub", &["-o", "out", "--", "qstat", "--version"])
+        .line();
+    let job = sandbox.ended(&id);
+    assert_eq!(job["Exit_status"], 0, "{job}");
+}
+
+#[test]
+fn programs_of_the_same_name_in_the_users_path_go_first() {
+    let mut sandbox = elsewhere(false);
+    let own = sandbox.script("qsub", "echo mine");
+    let path = format!("{}:/usr/bin:/bin", sandbox.work().display());
+    sandbox.set("PATH", path);
+    let id = sandbox.submit(&["-V", "-o", "out"], "command -v qsub");
+    sandbox.ended(&id);
+    assert_eq!(sandbox.read("out"), format!("{}\n", own.display()));
+}
+
+#[test]
+fn an_interactive_shell_finds_the_commands() {
+    for login in [true, false] {
+        let sandbox = elsewhere(login);
+        let (mut person, _) = Person::at_shell(&sandbox, &[]);
+        person.asks("command -v pbsdsh", &format!("{}\r\n", place("pbsdsh")));
+        person.types("exit\r");
+    }
+}

@@ -1,0 +1,24 @@
+//! The life of one job or array: resources, files, hooks, messages, accounting.
+
+mod accounting;
+mod arrays;
+mod checkpoint;
+mod dependencies;
+mod exit_status;
+mod expanding_arrays;
+mod file_delivery;
+mod gpus;
+mod job_path;
+mod mail;
+mod mpi;
+mod nested;
+mod node_hooks;
+mod notify;
+mod output;
+mod overrun;
+mod process_limits;
+mod release_nodes;
+pub mod resource_limits;
+mod server_hooks;
+mod suspend;
+mod usage;

@@ -1,0 +1,682 @@
+//! What the site has done around jobs on their nodes: hooks, and scripts with PBS's arguments.
+
+use crate::security::multi_user::shared;
+use crate::support::people::people;
+use crate::support::sandbox::{Sandbox, kill};
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A folder of the site's programs, where they leave what they were told.
+struct Site {
+    folder: TempDir,
+}
+
+impl Site {
+    fn new() -> Site {
+        let folder = tempfile::Builder::new()
+            .prefix("lanai-site-")
+            .tempdir()
+            .unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        Site { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn program(&self, name: &str, body: &str) -> String {
+        let path = self.path(name);
+        fs::write(
+            &path,
+            format!("#!/bin/sh\ncd {}\n{body}\n", self.folder.path().display()),
+        )
+        .unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    }
+
+    /// A `[[hook]]` that runs this script.
+    fn hook(&self, name: &str, events: &[&str], more: &str, body: &str) -> String {
+        let command = self.program(name, body);
+        format!(
+            "[[hook]]\nname = \"{name}\"\nevent = {events:?}\ncommand = \"{command}\"\n{more}\n"
+        )
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.read(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    fn touch(&self, name: &str) {
+        fs::write(self.path(name), "").unwrap();
+    }
+
+    fn remove(&self, name: &str) {
+        fs::remove_file(self.path(name)).unwrap();
+    }
+
+    fn await_file(&self, sandbox: &Sandbox, name: &str) {
+        sandbox.until(name, || self.path(name).exists().then_some(()));
+    }
+}
+
+/// Keeps what it is told, and in which order.
+const KEEP: &str = "cat > $PBS_HOOK_EVENT.json; echo \"$PBS_HOOK_EVENT\" >> order";
+const AROUND: [&str; 4] = [
+    "execjob_begin",
+    "execjob_prologue",
+    "execjob_epilogue",
+    "execjob_end",
+];
+const QUICK: &str = "[launch]\nretry = \"1s\"\nretry_max = \"1s\"\n";
+
+fn comment(sandbox: &Sandbox, id: &str) -> String {
+    sandbox.job(id)["comment"]
+        .as_str()
+        .unwrap_or_default()
+        .to_string()
+}
+
+/// Waits for a comment that holds this.
+#[track_caller]
+fn says(sandbox: &Sandbox, id: &str, text: &str) -> String {
+    sandbox.until(text, || {
+        Some(comment(sandbox, id)).filter(|comment| comment.contains(text))
+    })
+}
+
+fn node(sandbox: &Sandbox) -> Value {
+    let out = sandbox.run("pbsnodes", &["-a", "-F", "json"]).out;
+    let document: Value = serde_json::from_str(&out).unwrap_or_default();
+    document["nodes"]
+        .as_object()
+        .and_then(|nodes| nodes.values().next().cloned())
+        .unwrap_or_default()
+}
+
+#[track_caller]
+fn is_taken_out(sandbox: &Sandbox, why: &str) {
+    sandbox.until("the node to be taken out", || {
+        let node = node(sandbox);
+        let is_out = node["state"]
+            .as_str()
+            .is_some_and(|state| state.contains("offline"));
+        (is_out
+            && node["comment"]
+                .as_str()
+                .is_some_and(|comment| comment.contains(why)))
+        .then_some(())
+    });
+}
+
+#[test]
+fn hooks_and_scripts_are_asked_in_order_and_told_of_the_job() {
+    let site = Site::new();
+    let script = |name: &str| {
+        site.program(
+            name,
+            &format!("echo {name} >> order; printf '%s\\n' \"$@\" > {name}.args"),
+        )
+    };
+    let config = format!(
+        "[launch]\nprologue = \"{}\"\nepilogue = \"{}\"\n{}",
+        script("prologue"),
+        script("epilogue"),
+        site.hook("keep", &AROUND, "", KEEP)
+    );
+    let sandbox = Sandbox::configured(&config);
+    let order = site.path("order");
+    let id = sandbox.submit(
+        &[
+            "-v",
+            "GIVEN=yes",
+            "-N",
+            "named",
+            "-A",
+            "physics",
+            "-l",
+            "walltime=1:00:00",
+        ],
+        &format!("echo job >> {}; exit 3", order.display()),
+    );
+    let job = sandbox.ended(&id);
+    assert_eq!(job["Exit_status"], 3);
+    let wanted =
+        "execjob_begin\nexecjob_prologue\nprologue\njob\nexecjob_epilogue\nepilogue\nexecjob_end\n";
+    assert_eq!(site.read("order"), wanted);
+    for event in AROUND {
+        let told = site.json(&format!("{event}.json"));
+        assert_eq!(
+            (&told["event"], &told["hook"]),
+            (&event.into(), &"keep".into())
+        );
+        assert_eq!(
+            (&told["job"]["id"], &told["job"]["Job_Name"]),
+            (&id.as_str().into(), &"named".into())
+        );
+        assert_eq!(told["job"]["Variable_List"]["GIVEN"], "yes");
+        assert_eq!(told["job"]["Resource_List"]["walltime"], "01:00:00");
+        assert_eq!(told["job"]["exec_vnode"], job["exec_vnode"]);
+        let is_after = ["execjob_epilogue", "execjob_end"].contains(&event);
+        assert_eq!(
+            told["job"]["Exit_status"],
+            if is_after { 3.into() } else { Value::Null },
+            "{event}"
+        );
+        assert_eq!(
+            told["job"]["resources_used"]["walltime"].is_string(),
+            is_after,
+            "{event}"
+        );
+        assert_eq!(told["job"]["session_id"].is_number(), is_after, "{event}");
+    }
+    let [prologue, epilogue] = ["prologue.args", "epilogue.args"].map(|name| site.read(name));
+    let [before, after]: [Vec<&str>; 2] = [prologue.lines().collect(), epilogue.lines().collect()];
+    assert_eq!((before.len(), after.len()), (7, 10), "{before:?} {after:?}");
+    assert_eq!(
+        (before[0], before[3], before[5], before[6]),
+        (id.as_str(), "named", "workq", "physics")
+    );
+    assert!(
+        before[4].contains("walltime=01:00:00") && before[4] == after[5],
+        "{before:?}"
+    );
+    assert_eq!(after[..4], before[..4]);
+    assert_eq!(after[4], job["session_id"].to_string());
+    assert!(
+        after[6].contains("cput=") && after[7..] == ["workq", "physics", "3"],
+        "{after:?}"
+    );
+}
+
+#[test]
+fn a_hook_that_rejects_puts_the_job_back_with_its_words() {
+    for event in ["execjob_begin", "execjob_prologue"] {
+        let site = Site::new();
+        let gate = site.hook(
+            "gate",
+            &[event],
+            "",
+            "[ -e shut ] && echo '{\"reject\": \"not today\"}'; true",
+        );
+        let end = site.hook("end", &["execjob_end"], "", "cat > end.json");
+        site.touch("shut");
+        let sandbox = Sandbox::configured(&format!("{QUICK}{gate}{end}"));
+        let id = sandbox.submit(&[], &format!("echo ran >> {}", site.path("ran").display()));
+        let said = says(&sandbox, &id, &format!("{event} hook 'gate': not today"));
+        assert!(said.starts_with("Not Running: Job start failed"), "{said}");
+        assert_eq!(
+            (site.read("ran").as_str(), sandbox.state(&id).as_str()),
+            ("", "Q")
+        );
+        assert!(
+            site.json("end.json")["job"]["Exit_status"].is_null(),
+            "also of one that did not run"
+        );
+        assert_eq!(node(&sandbox)["state"], "free");
+        site.remove("shut");
+        assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+        assert_eq!(site.read("ran"), "ran\n");
+    }
+}
+
+#[test]
+fn a_job_that_hooks_keep_rejecting_is_held() {
+    let site = Site::new();
+    let gate = site.hook(
+        "gate",
+        &["execjob_begin"],
+        "",
+        "echo '{\"reject\": \"never\"}'",
+    );
+    let sandbox = Sandbox::configured(&format!("{QUICK}max_failed_starts = 2\n{gate}"));
+    let id = sandbox.submit(&[], "true");
+    says(
+        &sandbox,
+        &id,
+        "job held, too many failed attempts to run: execjob_begin hook 'gate': never",
+    );
+    assert_eq!(sandbox.state(&id), "H");
+}
+
+#[test]
+fn a_hook_that_fails_keeps_the_job_and_takes_the_node_out_if_asked() {
+    let site = Site::new();
+    let sick = site.hook(
+        "sick",
+        &["execjob_prologue"],
+        "fail_action = \"offline_vnodes\"",
+        "echo no disk >&2; exit 7",
+    );
+    let sandbox = Sandbox::configured(&format!("{QUICK}{sick}"));
+    let id = sandbox.submit(&[], "true");
+    let why = "execjob_prologue hook 'sick' failed: it ended with status 7; it complains: no disk";
+    is_taken_out(&sandbox, why);
+    assert_ne!(sandbox.state(&id), "F");
+    site.program("sick", "true");
+    let name = node(&sandbox)["Mom"]
+        .as_str()
+        .unwrap()
+        .split('.')
+        .next()
+        .unwrap()
+        .to_string();
+    sandbox.run("pbsnodes", &["-r", &name]).ok();
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+}
+
+#[test]
+fn what_fails_after_a_job_is_noted_and_changes_nothing_else() {
+    let site = Site::new();
+    let epilogue = site.hook(
+        "late",
+        &["execjob_epilogue"],
+        "",
+        "echo '{\"reject\": \"disk left full\"}'",
+    );
+    let end = site.hook(
+        "sick",
+        &["execjob_end"],
+        "fail_action = \"offline_vnodes\"",
+        "echo rubbish",
+    );
+    let sandbox = Sandbox::configured(&format!("{epilogue}{end}"));
+    let id = sandbox.submit(&[], "exit 4");
+    let job = sandbox.ended(&id);
+    assert_eq!(job["Exit_status"], 4);
+    let said = job["comment"].as_str().unwrap();
+    assert!(
+        said.contains("execjob_epilogue hook 'late': disk left full"),
+        "{said}"
+    );
+    assert!(
+        said.contains("execjob_end hook 'sick' failed: what it says is no answer"),
+        "{said}"
+    );
+    is_taken_out(&sandbox, "execjob_end hook 'sick' failed");
+}
+
+#[test]
+fn a_hook_that_hangs_is_ended_with_all_it_has_started() {
+    let site = Site::new();
+    let body = "sleep 300 & echo $! > child; touch asked; sleep 300";
+    let slow = site.hook("slow", &["execjob_begin"], "alarm = \"1s\"", body);
+    let sandbox = Sandbox::configured(&format!("{QUICK}{slow}"));
+    let id = sandbox.submit(&[], "true");
+    says(
+        &sandbox,
+        &id,
+        "execjob_begin hook 'slow' failed: it took longer than 1 s",
+    );
+    is_gone(&sandbox, site.read("child").trim().parse().unwrap());
+    sandbox.run("qdel", &[&id]).ok();
+    sandbox.ended(&id);
+}
+
+#[track_caller]
+fn is_gone(sandbox: &Sandbox, pid: i32) {
+    sandbox.until("the end of a process", || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_none_or(|(_, rest)| rest.starts_with('Z'))
+            .then_some(())
+    });
+}
+
+#[test]
+fn a_deleted_job_waits_for_no_hook_before_it_and_leaves_none_running() {
+    for event in ["execjob_begin", "execjob_prologue"] {
+        let site = Site::new();
+        let slow = site.hook(
+            "slow",
+            &[event],
+            "",
+            "echo $$ > pid.new; mv pid.new pid; sleep 300",
+        );
+        let end = site.hook("end", &["execjob_end"], "", "cat > end.new; mv end.new end");
+        let sandbox = Sandbox::configured(&format!("{slow}{end}"));
+        let id = sandbox.submit(&[], "true");
+        site.await_file(&sandbox, "pid");
+        let asked = Instant::now();
+        sandbox.run("qdel", &[&id]).ok();
+        assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
+        assert!(
+            asked.elapsed() < Duration::from_secs(15),
+            "{event}: {:?}",
+            asked.elapsed()
+        );
+        is_gone(&sandbox, site.read("pid").trim().parse().unwrap());
+        assert_eq!(site.json("end")["job"]["Exit_status"], 271, "{event}");
+    }
+}
+
+#[test]
+fn a_hook_after_the_job_runs_to_its_end_though_the_job_is_deleted_meanwhile() {
+    let site = Site::new();
+    let body = "touch asked; while [ -e wait ]; do sleep 0.02; done; touch tidy";
+    let epilogue = site.hook("slow", &["execjob_epilogue"], "", body);
+    site.touch("wait");
+    let sandbox = Sandbox::configured(&epilogue);
+    let id = sandbox.submit(&[], "true");
+    site.await_file(&sandbox, "asked");
+    sandbox.run("qdel", &[&id]).ok();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!site.path("tidy").exists());
+    site.remove("wait");
+    let job = sandbox.ended(&id);
+    assert!(site.path("tidy").exists());
+    assert_eq!(
+        (job["Exit_status"].as_i64(), job["substate"].as_i64()),
+        (Some(0), Some(92)),
+        "{job}"
+    );
+}
+
+/// Nothing of it runs yet that would write it.
+#[test]
+fn a_job_that_its_hooks_still_make_ready_is_sent_no_message() {
+    let site = Site::new();
+    let gate = site.hook(
+        "gate",
+        &["execjob_prologue"],
+        "",
+        "touch asked; while [ ! -e go ]; do sleep 0.02; done",
+    );
+    let sandbox = Sandbox::configured(&gate);
+    let id = sandbox.submit(&[], "true");
+    site.await_file(&sandbox, "asked");
+    assert_eq!(sandbox.state(&id), "R");
+    let refused = sandbox.run("qmsg", &["early", &id]);
+    assert_eq!(
+        (refused.code, refused.err),
+        (
+            168,
+            format!("qmsg: Request invalid for state of job {id}\n")
+        )
+    );
+    site.touch("go");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+}
+
+#[test]
+fn a_hook_outlives_noded_and_schedd_and_is_asked_again_after_its_shepherd() {
+    for daemon in ["noded", "schedd", "lanai-shepherd"] {
+        let site = Site::new();
+        let body = "echo asked >> asks; while [ -e wait ]; do sleep 0.02; done";
+        let gate = site.hook("gate", &["execjob_prologue"], "", body);
+        site.touch("wait");
+        let sandbox = Sandbox::configured(&format!("{QUICK}{gate}"));
+        let id = sandbox.submit(&[], &format!("echo ran >> {}", site.path("ran").display()));
+        site.await_file(&sandbox, "asks");
+        sandbox.kill(daemon);
+        if daemon == "schedd" {
+            sandbox.run("schedd", &[]).ok();
+        }
+        let again = daemon == "lanai-shepherd";
+        if again {
+            sandbox.until("another try", || {
+                (site.read("asks").lines().count() == 2).then_some(())
+            });
+        }
+        site.remove("wait");
+        assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{daemon}");
+        assert_eq!(
+            (site.read("ran").as_str(), site.read("asks").lines().count()),
+            ("ran\n", 1 + usize::from(again))
+        );
+    }
+}
+
+#[test]
+fn hooks_change_the_environment_of_a_job_and_nothing_else() {
+    let site = Site::new();
+    let begin = r#"echo '{"set": {"Variable_List.A": "one two", "Variable_List.PBS_JOBID": "forged", "Variable_List.N": 5}}'"#;
+    let prologue = r#"grep -q '"A":"one two"' && echo '{"set": {"Variable_List.B": null}}'"#;
+    let hooks = [
+        site.hook("a", &["execjob_begin"], "", begin),
+        site.hook("b", &["execjob_prologue"], "", prologue),
+    ];
+    let sandbox = Sandbox::configured(&format!("{QUICK}{}", hooks.concat()));
+    let id = sandbox.submit(
+        &["-v", "A=0,B=0"],
+        "echo \"[$A] [${B-none}] $N $PBS_JOBID\"",
+    );
+    sandbox.ended(&id);
+    let output = sandbox.read(&format!("STDIN.o{}", id.split('.').next().unwrap()));
+    assert_eq!(output, format!("[one two] [none] 5 {id}\n"));
+    site.program("a", r#"echo '{"set": {"queue": "other"}}'"#);
+    let id = sandbox.submit(&[], "true");
+    says(
+        &sandbox,
+        &id,
+        "before a job a hook sets Variable_List.NAME and nothing else, not `queue`",
+    );
+}
+
+#[test]
+fn of_several_hooks_the_first_that_refuses_ends_it() {
+    let site = Site::new();
+    let last = site.hook(
+        "last",
+        &["execjob_begin"],
+        "order = 3",
+        "echo last >> order",
+    );
+    let no = site.hook(
+        "no",
+        &["execjob_begin"],
+        "order = 2",
+        "echo no >> order; echo '{\"accept\": false}'",
+    );
+    let first = site.hook("first", &["execjob_begin"], "", "echo first >> order");
+    let off = site.hook(
+        "off",
+        &["execjob_begin"],
+        "enabled = false",
+        "echo off >> order",
+    );
+    let sandbox = Sandbox::configured(&format!("[launch]\nretry = \"1h\"\n{last}{no}{first}{off}"));
+    let id = sandbox.submit(&[], "true");
+    says(
+        &sandbox,
+        &id,
+        "execjob_begin hook 'no': refused by a hook of the site",
+    );
+    assert_eq!(site.read("order"), "first\nno\n");
+}
+
+#[test]
+fn other_hooks_hold_from_the_next_job_on_after_a_reload() {
+    let site = Site::new();
+    let sandbox =
+        Sandbox::configured(&site.hook("keep", &["execjob_begin"], "", "echo asked >> asks"));
+    sandbox.ended(&sandbox.submit(&[], "true"));
+    fs::write(
+        sandbox.home().join("lanai.toml"),
+        "[launch]\nlogin = false\n",
+    )
+    .unwrap();
+    kill(sandbox.pid_of("schedd").unwrap(), 1);
+    sandbox.until("the reload", || {
+        sandbox.log().contains("reloaded: ").then_some(())
+    });
+    sandbox.ended(&sandbox.submit(&[], "true"));
+    assert_eq!(site.read("asks"), "asked\n");
+}
+
+#[test]
+fn a_hook_for_the_owner_runs_as_the_owner() {
+    let Some([ann]) = people("hook") else { return };
+    let site = Site::new();
+    let own = format!(
+        "{{ id -u; id -g; id -G; pwd; env; }} > {}/told",
+        ann.home().display()
+    );
+    let hooks = [
+        site.hook(
+            "own",
+            &["execjob_prologue"],
+            "user = \"pbsuser\"",
+            &own.replace("pwd; ", ""),
+        ),
+        site.hook("site", &["execjob_prologue"], "", "id -u > site.id"),
+    ];
+    let sandbox = shared(&hooks.concat());
+    let id = ann.submit(&sandbox, &["-v", "SECRET=x"], "id -G > groups");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+    let told = ann.read("told");
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines[..2], [ann.uid.to_string(), ann.gid.to_string()]);
+    let groups = [lines[2].to_string(), ann.read("groups").trim().to_string()].map(|line| {
+        let mut numbers: Vec<u32> = line
+            .split(' ')
+            .map(|number| number.parse().unwrap())
+            .collect();
+        numbers.sort_unstable();
+        numbers
+    });
+    assert_eq!(groups[0], groups[1]);
+    assert!(
+        told.contains(&format!("PBS_JOBID={id}"))
+            && told.contains("PBS_HOOK_EVENT=execjob_prologue"),
+        "{told}"
+    );
+    assert!(
+        !told.contains("SECRET") && !told.contains("COOKIE"),
+        "{told}"
+    );
+    assert_eq!(site.read("site.id"), "0\n");
+}
+
+#[test]
+fn the_prologue_lets_run_aborts_or_puts_back() {
+    let site = Site::new();
+    let prologue = site.program("prologue", "exit $(cat status)");
+    let set = |status: &str| fs::write(site.path("status"), status).unwrap();
+    let sandbox = Sandbox::configured(&format!("{QUICK}prologue = \"{prologue}\"\n"));
+    set("1");
+    let aborted = sandbox.submit(&[], "true");
+    let job = sandbox.ended(&aborted);
+    assert_eq!(job["Exit_status"], -1);
+    assert!(
+        job["comment"]
+            .as_str()
+            .unwrap()
+            .contains("prologue ended with status 1"),
+        "{job}"
+    );
+    set("2");
+    let id = sandbox.submit(&[], "true");
+    says(&sandbox, &id, "it ended with status 2");
+    set("0");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+}
+
+#[test]
+fn scripts_have_their_time_and_what_they_do_after_the_job_is_noted() {
+    let site = Site::new();
+    let epilogue = site.program("epilogue", "sleep 300");
+    let sandbox = Sandbox::configured(&format!(
+        "[launch]\nscript_timeout = \"1s\"\nepilogue = \"{epilogue}\"\n"
+    ));
+    let job = sandbox.ended(&sandbox.submit(&[], "true"));
+    assert_eq!(job["Exit_status"], 0);
+    assert!(
+        job["comment"]
+            .as_str()
+            .unwrap()
+            .contains("it took longer than 1 s"),
+        "{job}"
+    );
+}
+
+fn lines(site: &Site, name: &str) -> usize {
+    site.read(name).lines().count()
+}
+
+#[test]
+fn nodes_ask_again_and_again_never_twice_at_once_and_as_told_last() {
+    let site = Site::new();
+    let tick = "echo tick >> ticks; cat > tick.new; mv tick.new tick.json";
+    let slow = "echo slow >> slows; sleep 2.5";
+    let hooks = [
+        site.hook("tick", &["exechost_periodic"], "freq = \"1s\"", tick),
+        site.hook("slow", &["exechost_periodic"], "freq = \"1s\"", slow),
+    ];
+    let sandbox = Sandbox::configured(&hooks.concat());
+    sandbox.ended(&sandbox.submit(&[], "true"));
+    let begun = Instant::now();
+    sandbox.until("some asking", || (lines(&site, "ticks") >= 5).then_some(()));
+    let most = begun.elapsed().as_secs() as usize / 2 + 2;
+    assert!(
+        lines(&site, "slows") <= most,
+        "{} in {:?}",
+        lines(&site, "slows"),
+        begun.elapsed()
+    );
+    let told = site.json("tick.json");
+    assert_eq!(
+        (&told["event"], &told["hook"]),
+        (&"exechost_periodic".into(), &"tick".into())
+    );
+    assert!(
+        told["nodes"][0]["resources_available"]["ncpus"].is_number(),
+        "{told}"
+    );
+    fs::write(
+        sandbox.home().join("lanai.toml"),
+        "[launch]\nlogin = false\n",
+    )
+    .unwrap();
+    kill(sandbox.pid_of("schedd").unwrap(), 1);
+    sandbox.until("the reload", || {
+        sandbox.log().contains("reloaded: ").then_some(())
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    let before = lines(&site, "ticks");
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(lines(&site, "ticks"), before);
+}
+
+#[test]
+fn a_periodic_hook_that_fails_may_take_its_nodes_out() {
+    let site = Site::new();
+    let more = "freq = \"1s\"\nalarm = \"1s\"\nfail_action = \"offline_vnodes\"";
+    let sick = site.hook(
+        "sick",
+        &["exechost_periodic"],
+        more,
+        "[ -e sick ] && sleep 60; true",
+    );
+    let sandbox = Sandbox::configured(&sick);
+    sandbox.ended(&sandbox.submit(&[], "true"));
+    assert_eq!(node(&sandbox)["state"], "free");
+    site.touch("sick");
+    is_taken_out(
+        &sandbox,
+        "exechost_periodic hook 'sick' failed: it took longer than 1 s",
+    );
+}
+
+#[test]
+fn a_program_that_is_not_there_is_said() {
+    let hook =
+        "[[hook]]\nname = \"gone\"\nevent = \"execjob_begin\"\ncommand = \"/no/such/hook\"\n";
+    let sandbox = Sandbox::configured(&format!("{QUICK}{hook}"));
+    assert!(!Path::new("/no/such/hook").exists());
+    let id = sandbox.submit(&[], "true");
+    says(
+        &sandbox,
+        &id,
+        "execjob_begin hook 'gone' failed: /no/such/hook cannot be run: No such file",
+    );
+}

@@ -1,0 +1,426 @@
+//! When a job's output is at its place: once the job is over, and whole (decision 52).
+
+use crate::security::multi_user::shared;
+use crate::support::people::people;
+use crate::support::sandbox::{Sandbox, kill};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+const WAIT: &str = "while [ ! -e go ]; do sleep 0.02; done";
+
+/// This host with more processors than any test here asks for.
+fn roomy() -> String {
+    let name = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    format!(
+        "[[node]]\nname = \"{}\"\nncpus = 8\n",
+        name.split('.').next().unwrap()
+    )
+}
+
+fn number(id: &str) -> &str {
+    id.split(['.', '[']).next().unwrap()
+}
+
+/// The names of the files in a folder that begin so.
+fn names(folder: &Path, begin: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = entries.filter(|name| name.starts_with(begin)).collect();
+    names.sort();
+    names
+}
+
+/// Waits until a running job has written this.
+#[track_caller]
+fn writes(sandbox: &Sandbox, file: &str, text: &str) {
+    sandbox.until(file, || {
+        fs::read_to_string(sandbox.file(file))
+            .is_ok_and(|found| found == text)
+            .then_some(())
+    });
+}
+
+#[test]
+fn output_is_at_its_place_when_the_job_is_over_and_not_before() {
+    let sandbox = Sandbox::configured(&roomy());
+    let live = sandbox.submit(
+        &["-N", "live"],
+        &format!("echo begun; echo err >&2; {WAIT}; echo done\n"),
+    );
+    let n = number(&live);
+    writes(&sandbox, &format!("live.e{n}.part"), "err\n");
+    writes(&sandbox, &format!("live.o{n}.part"), "begun\n");
+    assert_eq!(
+        names(&sandbox.work(), "live."),
+        [format!("live.e{n}.part"), format!("live.o{n}.part")]
+    );
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&live);
+    assert_eq!(
+        names(&sandbox.work(), "live."),
+        [format!("live.e{n}"), format!("live.o{n}")]
+    );
+    assert_eq!(sandbox.read(&format!("live.o{n}")), "begun\ndone\n");
+    for round in 0..5 {
+        let name = format!("quiet{round}");
+        sandbox
+            .run(
+                "qsub",
+                &["-N", &name, "-W", "block=true", "--", "/bin/true"],
+            )
+            .ok();
+        let found = names(&sandbox.work(), &name);
+        let is_whole = matches!(&found[..], [e, o] if e.contains(".e") && o.contains(".o"));
+        assert!(
+            is_whole && found.iter().all(|file| !file.ends_with("part")),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_job_that_is_deleted_or_over_a_limit_or_never_began_leaves_its_output_at_its_place() {
+    let sandbox = Sandbox::configured(&roomy());
+    let deleted = sandbox.submit(&["-N", "d", "-j", "oe"], "echo begun; sleep 60\n");
+    let long = sandbox.submit(
+        &["-N", "l", "-j", "oe", "-l", "walltime=1"],
+        "echo begun; sleep 60\n",
+    );
+    let bad = sandbox.submit(&["-N", "b", "-j", "oe"], "#!/no/such/interpreter\n");
+    writes(
+        &sandbox,
+        &format!("d.o{}.part", number(&deleted)),
+        "begun\n",
+    );
+    sandbox.run("qdel", &[&deleted]).ok();
+    for (name, id, text) in [
+        ("d", &deleted, "begun"),
+        ("l", &long, "walltime"),
+        ("b", &bad, "/no/such/interpreter"),
+    ] {
+        sandbox.ended(id);
+        let file = format!("{name}.o{}", number(id));
+        assert_eq!(names(&sandbox.work(), &format!("{name}.")), [file.as_str()]);
+        assert!(
+            sandbox.read(&file).contains(text),
+            "{file}: {}",
+            sandbox.read(&file)
+        );
+    }
+}
+
+#[test]
+fn jobs_with_one_file_do_not_mix_and_the_last_to_end_has_it() {
+    let sandbox = Sandbox::configured(&roomy());
+    let submit = |name: &str| {
+        let script =
+            format!("echo {name}; while [ ! -e {name} ]; do sleep 0.02; done; echo {name}\n");
+        sandbox.submit(&["-o", "log", "-e", "/dev/null"], &script)
+    };
+    let [first, second] = ["one", "two"].map(submit);
+    let [a, b] = [&first, &second].map(|id| format!("log.{}.part", number(id)));
+    writes(&sandbox, &a, "one\n");
+    writes(&sandbox, &b, "two\n");
+    assert_eq!(names(&sandbox.work(), "log"), [a.as_str(), &b]);
+    for (name, id) in [("two", &second), ("one", &first)] {
+        fs::write(sandbox.file(name), "").unwrap();
+        sandbox.ended(id);
+        assert_eq!(sandbox.read("log"), format!("{name}\n{name}\n"));
+    }
+    assert_eq!(names(&sandbox.work(), "log"), ["log"]);
+    let array = sandbox.submit(
+        &["-J", "1-2", "-o", "log", "-j", "oe"],
+        &format!("echo $PBS_ARRAY_INDEX; {WAIT}\n"),
+    );
+    for index in [1, 2] {
+        writes(
+            &sandbox,
+            &format!("log.{}.{index}.part", number(&array)),
+            &format!("{index}\n"),
+        );
+    }
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&array);
+    let last = || Some(names(&sandbox.work(), "log")).filter(|left| left == &["log"]);
+    sandbox.until("both", last);
+    assert!(
+        ["1\n", "2\n"].contains(&sandbox.read("log").as_str()),
+        "{}",
+        sandbox.read("log")
+    );
+    assert!(Path::new("/dev/null").exists());
+}
+
+#[test]
+fn output_is_at_its_place_at_once_where_that_is_asked_for() {
+    let sandbox = Sandbox::configured(&roomy());
+    let script = format!("echo out; echo err >&2; {WAIT}\n");
+    let both = sandbox.submit(&["-N", "b", "-k", "oed"], &script);
+    let one = sandbox.submit(&["-N", "o", "-k", "od"], &script);
+    let joined = sandbox.submit(&["-N", "j", "-k", "ed", "-j", "eo"], &script);
+    let [b, o, j] = [&both, &one, &joined].map(|id| number(id));
+    writes(&sandbox, &format!("b.o{b}"), "out\n");
+    writes(&sandbox, &format!("b.e{b}"), "err\n");
+    writes(&sandbox, &format!("o.o{o}"), "out\n");
+    writes(&sandbox, &format!("o.e{o}.part"), "err\n");
+    writes(&sandbox, &format!("j.e{j}"), "out\nerr\n");
+    assert_eq!(
+        names(&sandbox.work(), "b."),
+        [format!("b.e{b}"), format!("b.o{b}")]
+    );
+    fs::write(sandbox.file("go"), "").unwrap();
+    for id in [&both, &one, &joined] {
+        sandbox.ended(id);
+    }
+    assert_eq!(
+        names(&sandbox.work(), "o."),
+        [format!("o.e{o}"), format!("o.o{o}")]
+    );
+}
+
+#[test]
+fn an_old_file_is_untouched_until_then_and_a_link_stays_one() {
+    let sandbox = Sandbox::configured(&roomy());
+    fs::create_dir(sandbox.file("d")).unwrap();
+    fs::write(sandbox.file("d/old"), "old").unwrap();
+    fs::set_permissions(sandbox.file("d/old"), Permissions::from_mode(0o640)).unwrap();
+    symlink("d/old", sandbox.file("link")).unwrap();
+    let id = sandbox.submit(&["-o", "link", "-j", "oe"], &format!("echo new; {WAIT}\n"));
+    let part = format!("d/old.{}.part", number(&id));
+    writes(&sandbox, &part, "new\n");
+    assert_eq!(sandbox.read("link"), "old");
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&id);
+    let found = fs::metadata(sandbox.file("d/old")).unwrap();
+    assert_eq!(
+        (sandbox.read("link").as_str(), found.mode() & 0o777),
+        ("new\n", 0o640)
+    );
+    assert!(
+        fs::symlink_metadata(sandbox.file("link"))
+            .unwrap()
+            .is_symlink()
+            && !sandbox.file(&part).exists()
+    );
+}
+
+#[test]
+fn what_cannot_be_brought_to_its_place_is_said_and_stays_beside_it() {
+    let sandbox = Sandbox::configured(&roomy());
+    let id = sandbox.submit(
+        &["-o", "out", "-j", "oe"],
+        "echo precious; mkdir $PBS_O_WORKDIR/out\n",
+    );
+    let job = sandbox.ended(&id);
+    let part = sandbox.file(&format!("out.{}.part", number(&id)));
+    let said = format!("out: Is a directory; it is left in {}", part.display());
+    assert!(
+        job["Exit_status"] == 0 && job["comment"].as_str().unwrap().contains(&said),
+        "{job:#}"
+    );
+    assert_eq!(fs::read_to_string(part).unwrap(), "precious\n");
+    let gone = sandbox.submit(
+        &["-N", "gone", "-j", "oe"],
+        "rm $PBS_O_WORKDIR/gone.o*; exit 4\n",
+    );
+    let job = sandbox.ended(&gone);
+    assert!(
+        job["Exit_status"] == 4 && !job["comment"].as_str().unwrap().contains("gone"),
+        "{job:#}"
+    );
+}
+
+#[test]
+fn what_ends_to_run_again_leaves_what_there_is_and_the_next_attempt_begins_anew() {
+    let sandbox = Sandbox::configured(&roomy());
+    let id = sandbox.submit(
+        &["-N", "s", "-j", "oe"],
+        &format!("echo attempt $LANAI_ATTEMPT; {WAIT}\n"),
+    );
+    let (place, part) = (
+        format!("s.o{}", number(&id)),
+        format!("s.o{}.part", number(&id)),
+    );
+    writes(&sandbox, &part, "attempt 1\n");
+    sandbox.running(&id);
+    kill(sandbox.pid_of("lanai-shepherd").unwrap(), 9);
+    writes(&sandbox, &part, "attempt 2\n");
+    assert!(!sandbox.file(&place).exists());
+    sandbox.running(&id);
+    // Put back by hand, as by who needs its place: nobody takes that for its end.
+    sandbox.run("qrerun", &[&id]).ok();
+    writes(&sandbox, &part, "attempt 3\n");
+    assert!(!sandbox.file(&place).exists());
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&id);
+    assert_eq!(
+        (
+            sandbox.read(&place).as_str(),
+            names(&sandbox.work(), "s.").len()
+        ),
+        ("attempt 3\n", 1)
+    );
+}
+
+/// `-R` removes what the job has written, and not what was there before it.
+#[test]
+fn a_job_that_is_put_back_and_ends_well_takes_no_old_file_with_it() {
+    let sandbox = Sandbox::configured(&roomy());
+    fs::write(sandbox.file("old"), "old").unwrap();
+    let script = format!("trap 'exit 0' TERM; echo attempt $LANAI_ATTEMPT; {WAIT}\n");
+    let id = sandbox.submit(&["-o", "old", "-j", "oe", "-R", "o"], &script);
+    let part = format!("old.{}.part", number(&id));
+    writes(&sandbox, &part, "attempt 1\n");
+    sandbox.running(&id);
+    sandbox.run("qrerun", &[&id]).ok();
+    writes(&sandbox, &part, "attempt 2\n");
+    assert_eq!(sandbox.read("old"), "old");
+    fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+    assert_eq!(names(&sandbox.work(), "old"), Vec::<String>::new());
+}
+
+/// What lies at the place of output that did not come there is somebody else's.
+#[test]
+fn what_was_not_brought_to_its_place_removes_nothing_there() {
+    let sandbox = Sandbox::configured(&roomy());
+    let ends = |script: &str| {
+        fs::create_dir(sandbox.file("d")).unwrap();
+        let job =
+            sandbox.ended(&sandbox.submit(&["-o", "d/out", "-e", "d/err", "-R", "oe"], script));
+        assert_eq!(job["Exit_status"], 0);
+        job["comment"].as_str().unwrap().to_string()
+    };
+    let comment = ends("echo text; mv d moved; mkdir d; echo other >d/out\n");
+    assert!(
+        sandbox.read("d/out") == "other\n" && !comment.contains("removed"),
+        "{comment}"
+    );
+    fs::remove_dir_all(sandbox.file("d")).unwrap();
+    let comment = ends("echo text; echo text >&2; mkdir d/out; touch d/out/full\n");
+    assert!(
+        comment.contains("out: Is a directory; it is left in") && !comment.contains("removed"),
+        "{comment}"
+    );
+    let part = names(&sandbox.file("d"), "out.").concat();
+    assert_eq!(
+        (
+            sandbox.read(&format!("d/{part}")).as_str(),
+            names(&sandbox.file("d"), "err")
+        ),
+        ("text\n", vec![])
+    );
+}
+
+#[test]
+fn output_is_its_owners_and_what_is_anothers_or_closed_is_written_where_it_is() {
+    let Some([ann, bob]) = people("parts") else {
+        return;
+    };
+    let sandbox = shared(&roomy());
+    let made =
+        "echo old > log; chmod 640 log; mkdir closed; echo old > closed/log; chmod 500 closed";
+    ann.shell(&sandbox, made).ok();
+    fs::write(ann.file("bobs"), "old").unwrap();
+    std::os::unix::fs::chown(ann.file("bobs"), Some(bob.uid), Some(bob.gid)).unwrap();
+    fs::set_permissions(ann.file("bobs"), Permissions::from_mode(0o666)).unwrap();
+    let script = "echo new; while [ ! -e ~/go ]; do sleep 0.02; done";
+    let submit =
+        |place: &str| ann.submit(&sandbox, &["-N", "usual", "-j", "oe", "-o", place], script);
+    let [log, closed, bobs] = ["log", "closed/log", "bobs"].map(submit);
+    let usual = ann.submit(&sandbox, &["-N", "usual", "-j", "oe"], script);
+    let holds = |file: &str| {
+        let so = || {
+            fs::read_to_string(ann.file(file))
+                .is_ok_and(|text| text == "new\n")
+                .then_some(())
+        };
+        sandbox.until(file, so);
+        let found = fs::metadata(ann.file(file)).unwrap();
+        (found.uid(), found.gid(), found.mode() & 0o777)
+    };
+    assert_eq!(
+        holds(&format!("log.{}.part", number(&log))),
+        (ann.uid, ann.gid, 0o640)
+    );
+    assert_eq!(
+        holds(&format!("usual.o{}.part", number(&usual))),
+        (ann.uid, ann.gid, 0o600)
+    );
+    assert_eq!(holds("closed/log").0, ann.uid);
+    assert_eq!(holds("bobs"), (bob.uid, bob.gid, 0o666));
+    assert_eq!(ann.read("log"), "old\n");
+    fs::write(ann.file("go"), "").unwrap();
+    for id in [&log, &closed, &bobs, &usual] {
+        let job = sandbox.ended(id);
+        assert!(
+            job["Exit_status"] == 0 && !job["comment"].as_str().unwrap().contains("left in"),
+            "{job:#}"
+        );
+    }
+    assert_eq!(holds("log"), (ann.uid, ann.gid, 0o640));
+    assert_eq!(
+        holds(&format!("usual.o{}", number(&usual))),
+        (ann.uid, ann.gid, 0o600)
+    );
+    assert_eq!(
+        (names(&ann.home(), "log"), names(&ann.file("closed"), "log")),
+        (vec!["log".into()], vec!["log".into()])
+    );
+    assert_eq!(
+        (
+            names(&ann.home(), "bobs"),
+            names(&ann.home(), "usual").len()
+        ),
+        (vec!["bobs".into()], 1)
+    );
+    // The work of after the job finds its output under its last name.
+    let removed = ann.submit(&sandbox, &["-N", "removed", "-R", "oe"], "echo text");
+    let staged = [
+        "-N",
+        "staged",
+        "-j",
+        "oe",
+        "-o",
+        "staged.out",
+        "-W",
+        "stageout=staged.out@localhost:copy",
+    ];
+    let staged = ann.submit(&sandbox, &staged, "echo text");
+    for id in [&removed, &staged] {
+        assert_eq!(sandbox.ended(id)["Exit_status"], 0, "{}", sandbox.job(id));
+    }
+    assert_eq!(
+        (names(&ann.home(), "removed"), ann.read("copy")),
+        (vec![], "text\n".to_string())
+    );
+}
+
+/// What root could do and its owner cannot is not done.
+#[test]
+fn output_is_brought_to_its_place_by_its_owner() {
+    let Some([ann]) = people("owner") else { return };
+    let sandbox = shared(&roomy());
+    ann.shell(&sandbox, "mkdir shut").ok();
+    let id = ann.submit(
+        &sandbox,
+        &["-j", "oe", "-o", "shut/log"],
+        "echo text; chmod 500 ~/shut",
+    );
+    let job = sandbox.ended(&id);
+    let part = format!("shut/log.{}.part", number(&id));
+    let said = format!(
+        "shut/log: Permission denied; it is left in {}",
+        ann.file(&part).display()
+    );
+    assert!(
+        job["Exit_status"] == 0 && job["comment"].as_str().unwrap().contains(&said),
+        "{job:#}"
+    );
+    assert_eq!(
+        (ann.read(&part).as_str(), names(&ann.file("shut"), "").len()),
+        ("text\n", 1)
+    );
+}

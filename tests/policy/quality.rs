@@ -1,0 +1,206 @@
+//! What the default policy reaches, beside EASY on the same trace: on traces kept here in every
+//! test, on all that are at hand with `make quality`, which prints the table of
+//! lanai-scheduling(7).
+
+use crate::policy::replay::{elsewhere, load, run};
+use crate::support::root;
+use lanai::model::config::Config;
+use lanai::sim::metrics::Metrics;
+use lanai::sim::replay;
+use lanai::sim::trace::Trace;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// What both reach on a trace.
+struct Pair {
+    name: String,
+    easy: Metrics,
+    own: Metrics,
+}
+
+/// A share for everybody in the trace from its beginning on.
+fn accounts(trace: &Trace) -> String {
+    let users: BTreeSet<i64> = trace.jobs.iter().map(|job| job.user).collect();
+    let shares: Vec<String> = users
+        .iter()
+        .map(|user| format!("\"user{user}\" = 1"))
+        .collect();
+    format!(
+        "[[account]]\nname = \"root\"\nusers = {{ {} }}\n",
+        shares.join(", ")
+    )
+}
+
+/// A column: how the default does relative to EASY, with what is to be reached of the geometric
+/// mean and on every trace.
+struct Goal {
+    name: &'static str,
+    of: fn(&Metrics) -> f64,
+    mean: f64,
+    worst: f64,
+}
+
+const GOALS: [Goal; 4] = [
+    Goal {
+        name: "wait",
+        of: |metrics| metrics.wait.mean,
+        mean: 0.65,
+        worst: 0.95,
+    },
+    Goal {
+        name: "slowdown",
+        of: |metrics| metrics.bounded_slowdown.mean,
+        mean: 0.52,
+        worst: 0.75,
+    },
+    Goal {
+        name: "p99",
+        of: |metrics| metrics.wait.p99,
+        mean: 0.80,
+        worst: 1.35,
+    },
+    Goal {
+        name: "longest",
+        of: |metrics| metrics.wait.max,
+        mean: 1.30,
+        worst: 1.75,
+    },
+];
+
+impl Goal {
+    fn ratio(&self, pair: &Pair) -> f64 {
+        (self.of)(&pair.own) / (self.of)(&pair.easy)
+    }
+}
+
+impl Pair {
+    fn of(path: &Path, name: &str) -> Pair {
+        let (machine, trace) = load(path);
+        let config = Config::parse(&accounts(&trace)).unwrap();
+        let own = replay::run(&trace.jobs, machine, &config, &config.policy(), |_| ()).unwrap();
+        let metrics = |outcomes: &[_]| Metrics::new(outcomes, machine.processors());
+        Pair {
+            name: name.to_string(),
+            easy: metrics(&run(machine, &trace, "easy")),
+            own: metrics(&own),
+        }
+    }
+
+    /// Whether it is the past of a machine, and not made up.
+    fn is_real(&self) -> bool {
+        !["syn-", "lublin"]
+            .iter()
+            .any(|made| self.name.starts_with(made))
+    }
+
+    /// What the default uses of the machine more than EASY, in percent of it.
+    fn more_used(&self) -> f64 {
+        100.0 * (self.own.utilization - self.easy.utilization)
+    }
+
+    fn row(&self) -> String {
+        let ratios: String = GOALS
+            .iter()
+            .map(|goal| format!(" {:>8.3}", goal.ratio(self)))
+            .collect();
+        let (easy, own) = (&self.easy, &self.own);
+        format!(
+            "{:<10} {:>9.0} {:>9.1} {:>9.0} {:>9.1}{ratios} {:>+8.2}",
+            self.name,
+            easy.wait.mean,
+            easy.bounded_slowdown.mean,
+            own.wait.mean,
+            own.bounded_slowdown.mean,
+            self.more_used()
+        )
+    }
+}
+
+#[test]
+fn the_default_waits_less_than_easy_on_the_traces_kept_here() {
+    for name in ["syn-tiny", "syn-small"] {
+        let pair = Pair::of(
+            &root().join(format!("tests/policy/traces/{name}.swf.gz")),
+            name,
+        );
+        let [wait, slowdown, ..] = GOALS;
+        assert!(
+            wait.ratio(&pair) < wait.worst && slowdown.ratio(&pair) < slowdown.worst,
+            "{}",
+            pair.row()
+        );
+        assert!(pair.more_used().abs() < 0.2, "{}", pair.row());
+    }
+}
+
+#[test]
+#[ignore = "minutes, in a release build: make quality"]
+fn quality_on_all_traces() {
+    let Some(folder) = elsewhere() else { return };
+    let mut left: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    left.retain(|path| path.to_string_lossy().ends_with(".swf.gz"));
+    left.sort_by_key(|path| path.metadata().map_or(0, |metadata| metadata.len()));
+    let (left, done) = (Mutex::new(left), Mutex::new(Vec::new()));
+    println!(
+        "{:<10} {:>9} {:>9} {:>9} {:>9}{} {:>8}",
+        "",
+        "EASY wait",
+        "slowdown",
+        "own wait",
+        "slowdown",
+        heads(),
+        "used"
+    );
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let next = || left.lock().unwrap().pop();
+                while let Some(path) = next() {
+                    let name = path
+                        .file_name()
+                        .unwrap()
+                        .to_string_lossy()
+                        .replace(".swf.gz", "");
+                    let pair = Pair::of(&path, &name);
+                    println!("{}", pair.row());
+                    done.lock().unwrap().push(pair);
+                }
+            });
+        }
+    });
+    let real: Vec<Pair> = done
+        .into_inner()
+        .unwrap()
+        .into_iter()
+        .filter(Pair::is_real)
+        .collect();
+    GOALS.iter().for_each(|goal| tell(goal, &real));
+}
+
+fn heads() -> String {
+    GOALS
+        .iter()
+        .map(|goal| format!(" {:>8}", goal.name))
+        .collect()
+}
+
+/// How a column does against its goal, over the traces of machines.
+fn tell(goal: &Goal, real: &[Pair]) {
+    let ratios: Vec<f64> = real.iter().map(|pair| goal.ratio(pair)).collect();
+    let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+    let worst = ratios.iter().copied().fold(0.0, f64::max);
+    let met = |is_met: bool| if is_met { "met" } else { "missed" };
+    println!(
+        "{:<10} geometric mean {mean:.3} ({} goal {}), worst {worst:.3} ({} goal {})",
+        goal.name,
+        met(mean <= goal.mean),
+        goal.mean,
+        met(worst <= goal.worst),
+        goal.worst
+    );
+}

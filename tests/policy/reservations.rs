@@ -1,0 +1,731 @@
+//! Reservations, live: made, shown, changed and deleted with PBS's commands; their queues, their
+//! jobs, and what becomes of all that as time goes by and schedd is killed.
+
+use crate::security::multi_user::shared;
+use crate::support::people::two_people;
+use crate::support::sandbox::{Done, Sandbox};
+use serde_json::Value;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A node that has answered, so that reservations find one.
+fn sandbox(config: &str) -> Sandbox {
+    let sandbox = Sandbox::configured(config);
+    let id = sandbox.submit(&[], "true\n");
+    sandbox.ended(&id);
+    sandbox
+}
+
+/// So many seconds from now, as `-R` and `-E` take it; the sandbox counts in UTC.
+pub fn ahead(seconds: u64) -> String {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
+        + seconds;
+    let (days, rest) = (now / 86_400, now % 86_400);
+    // Civil from days (H. Hinnant), enough for this century.
+    let z = days as i64 + 719_468;
+    let era = z / 146_097;
+    let doe = z - era * 146_097;
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let (day, month) = (
+        doy - (153 * mp + 2) / 5 + 1,
+        if mp < 10 { mp + 3 } else { mp - 9 },
+    );
+    let year = yoe + era * 400 + i64::from(month <= 2);
+    format!(
+        "{year}{month:02}{day:02}{:02}{:02}.{:02}",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+fn reservation(sandbox: &Sandbox, id: &str) -> Value {
+    let done = sandbox.run("pbs_rstat", &["-F", "json", id]);
+    let document: Value =
+        serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+    document["Reservations"][id].clone()
+}
+
+fn state(sandbox: &Sandbox, id: &str) -> String {
+    reservation(sandbox, id)["reserve_state"]
+        .as_str()
+        .unwrap_or("none")
+        .to_string()
+}
+
+fn becomes(sandbox: &Sandbox, id: &str, wanted: &str) {
+    sandbox.until(&format!("{id} to be {wanted}"), || {
+        (state(sandbox, id) == wanted).then_some(())
+    });
+}
+
+/// Makes a reservation; its id.
+#[track_caller]
+fn reserve(sandbox: &Sandbox, from: &str, arguments: &[&str]) -> String {
+    let line = sandbox
+        .run("pbs_rsub", &[&["-I", "5", "-R", from], arguments].concat())
+        .line();
+    let (id, said) = line.split_once(' ').unwrap();
+    assert_eq!(said, "CONFIRMED");
+    id.to_string()
+}
+
+fn told(done: &Done) -> (i32, &str, &str) {
+    (
+        done.code,
+        done.out.as_str(),
+        done.err.lines().next().unwrap_or_default(),
+    )
+}
+
+fn queue_of(id: &str) -> &str {
+    id.split('.').next().unwrap()
+}
+
+#[test]
+fn a_reservation_is_made_shown_changed_and_deleted() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let from = ahead(3600);
+    let line = sandbox
+        .run(
+            "pbs_rsub",
+            &[
+                "-R",
+                &from,
+                "-D",
+                "600",
+                "-l",
+                "select=1:ncpus=1",
+                "-N",
+                "res1",
+            ],
+        )
+        .line();
+    let id = line
+        .strip_suffix(" UNCONFIRMED")
+        .unwrap_or_else(|| panic!("{line}"))
+        .to_string();
+    assert!(id.starts_with('R') && id.ends_with(".head"), "{id}");
+    let shown = reservation(&sandbox, &id);
+    assert_eq!(
+        (&shown["Reserve_Name"], &shown["reserve_state"]),
+        (&"res1".into(), &"RESV_CONFIRMED".into())
+    );
+    assert_eq!(
+        (&shown["reserve_duration"], &shown["reserve_substate"]),
+        (&600.into(), &2.into())
+    );
+    assert_eq!(shown["Resource_List"]["walltime"], "00:10:00");
+    let full = sandbox.run("pbs_rstat", &["-f", queue_of(&id)]).ok();
+    assert!(
+        full.starts_with(&format!("Resv ID: {id}\nReserve_Name = res1\n")),
+        "{full}"
+    );
+    assert!(
+        full.contains("\nResource_List.select = 1:ncpus=1\nResource_List.place = free\n"),
+        "{full}"
+    );
+    let table = sandbox.run("pbs_rstat", &[]).ok();
+    assert!(
+        table.lines().nth(2).unwrap().contains(" CO ") && table.contains(" / 600 / "),
+        "{table}"
+    );
+    assert_eq!(
+        sandbox.run("pbs_rstat", &["-B"]).ok(),
+        format!("Resv ID: {id}\n")
+    );
+    let queue = sandbox.run("qstat", &["-Q"]).ok();
+    let row = queue
+        .lines()
+        .find(|line| line.starts_with(queue_of(&id)))
+        .unwrap_or_else(|| panic!("{queue}"));
+    assert!(row.contains(" yes  no "), "{row}");
+    assert_eq!(
+        sandbox.run("pbs_ralter", &["-N", "newn", &id]).ok(),
+        format!("pbs_ralter: {id} ALTER REQUESTED\n")
+    );
+    assert_eq!(reservation(&sandbox, &id)["Reserve_Name"], "newn");
+    let denied = sandbox
+        .run("pbs_ralter", &["-I", "1", "-l", "select=1:ncpus=4000", &id])
+        .ok();
+    assert_eq!(denied, format!("pbs_ralter: {id} DENIED\n"));
+    assert_eq!(
+        reservation(&sandbox, &id)["Resource_List"]["select"],
+        "1:ncpus=1"
+    );
+    assert_eq!(sandbox.run("pbs_rdel", &[&id]).ok(), "");
+    assert_eq!(sandbox.run("pbs_rstat", &[]).ok(), "");
+    assert!(!sandbox.run("qstat", &["-Q"]).ok().contains(queue_of(&id)));
+}
+
+#[test]
+fn what_is_wrong_is_told_as_pbs_tells_it() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let run = |program: &str, arguments: &[&str]| sandbox.run(program, arguments);
+    let from = ahead(3600);
+    assert_eq!(run("pbs_rsub", &[]).code, 2);
+    for (arguments, code, text) in [
+        (
+            &["-R", "9999", "-D", "60"][..],
+            2,
+            "pbs_rsub: illegal -R time value",
+        ),
+        (&["-R", &from], 238, "pbs_rsub: Bad time specification(s)"),
+        (
+            &["-D", "60", "-l", "ncpus=1", "-I", "5"],
+            238,
+            "pbs_rsub: Bad time specification(s)",
+        ),
+        (
+            &["-R", &from, "-D", "60", "-l", "foo=1"],
+            187,
+            "pbs_rsub: Unknown resource Resource_List.foo",
+        ),
+        (
+            &["-R", &from, "-D", "60", "-M", "|/bin/sh"],
+            166,
+            "pbs_rsub: Illegal attribute or resource value Mail_Users",
+        ),
+        (
+            &["-R", &from, "-D", "x"],
+            166,
+            "pbs_rsub: Illegal attribute or resource value Resource_List.walltime",
+        ),
+        (
+            &["-R", &from, "-D", "60", "-r", "FREQ=DAILY;COUNT=2"],
+            2,
+            "pbs_rsub error: a valid PBS_TZID timezone environment variable is required.",
+        ),
+        (&["-y"], 2, "pbs_rsub: invalid option -- 'y'"),
+    ] {
+        assert_eq!(
+            told(&run("pbs_rsub", arguments)),
+            (code, "", text),
+            "{arguments:?}"
+        );
+    }
+    let denied = run(
+        "pbs_rsub",
+        &[
+            "-R",
+            &from,
+            "-D",
+            "60",
+            "-l",
+            "select=1:ncpus=4000",
+            "-I",
+            "5",
+        ],
+    )
+    .line();
+    assert!(denied.ends_with(".head DENIED"), "{denied}");
+    for (program, arguments, code, text) in [
+        (
+            "pbs_rstat",
+            &["R99"][..],
+            236,
+            "pbs_rstat: Unknown Reservation Id",
+        ),
+        (
+            "pbs_rstat",
+            &["R99x"],
+            1,
+            "pbs_rstat: illegally formed reservation identifier: R99x",
+        ),
+        (
+            "pbs_rdel",
+            &["R99"],
+            236,
+            "pbs_rdel: Unknown Reservation Id R99.head",
+        ),
+        (
+            "pbs_rdel",
+            &["99"],
+            236,
+            "pbs_rdel: Unknown Reservation Id 99.head",
+        ),
+        (
+            "pbs_ralter",
+            &["-N", "x", "R99"],
+            236,
+            "pbs_ralter: Unknown Reservation Id",
+        ),
+        (
+            "qsub",
+            &["-q", "R99", "--", "true"],
+            170,
+            "qsub: Unknown queue",
+        ),
+        (
+            "qsub",
+            &["-W", "resv=nosuch", "--", "true"],
+            236,
+            "qsub: Unknown Reservation Id",
+        ),
+    ] {
+        assert_eq!(
+            told(&run(program, arguments)),
+            (code, "", text),
+            "{program} {arguments:?}"
+        );
+    }
+    assert_eq!(run("pbs_rstat", &["-y"]).code, 1);
+}
+
+#[test]
+fn a_standing_reservation_plans_all_its_times() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n").with("PBS_TZID", "UTC");
+    let from = ahead(7200);
+    let id = reserve(
+        &sandbox,
+        &from,
+        &["-D", "60", "-r", "FREQ=DAILY;COUNT=2", "-l", "ncpus=1"],
+    );
+    assert!(id.starts_with('S'), "{id}");
+    let shown = reservation(&sandbox, &id);
+    assert_eq!(
+        (&shown["reserve_count"], &shown["reserve_index"]),
+        (&2.into(), &1.into())
+    );
+    assert_eq!(shown["reserve_rrule"], "FREQ=DAILY;COUNT=2");
+    assert_eq!(shown["Variable_List"]["PBS_TZID"], "UTC");
+    let sandbox = sandbox.with("PBS_TZID", "Nowhere/Atlantis");
+    let refused = sandbox.run(
+        "pbs_rsub",
+        &["-R", &from, "-D", "60", "-r", "FREQ=DAILY;COUNT=2"],
+    );
+    assert!(
+        refused.code == 166 && refused.err.contains("set PBS_TZID=UTC"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn jobs_wait_for_their_reservation_run_in_it_and_end_with_it() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let id = reserve(&sandbox, &ahead(3), &["-D", "8", "-l", "select=1:ncpus=1"]);
+    let queue = queue_of(&id);
+    let job = sandbox.submit(&["-q", queue], "sleep 100\n");
+    assert_eq!(sandbox.job(&job)["reserve_ID"], id.as_str());
+    sandbox.until("the reason", || {
+        (sandbox.job(&job)["comment"] == "Not Running: Queue not started.").then_some(())
+    });
+    sandbox.running(&job);
+    assert_eq!(state(&sandbox, &id), "RESV_RUNNING");
+    assert!(
+        sandbox
+            .run("qstat", &["-Q", queue])
+            .ok()
+            .contains(" yes yes ")
+    );
+    assert_eq!(sandbox.ended(&job)["Exit_status"], 271);
+    sandbox.until("the reservation's end", || {
+        (state(&sandbox, &id) == "none").then_some(())
+    });
+    assert_eq!(sandbox.run("qsub", &["-q", queue, "--", "true"]).code, 170);
+}
+
+#[test]
+fn deleting_a_reservation_deletes_its_jobs() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let id = reserve(
+        &sandbox,
+        &ahead(0),
+        &["-D", "1:00:00", "-l", "select=1:ncpus=1"],
+    );
+    let running = sandbox.submit(&["-q", queue_of(&id)], "sleep 100\n");
+    let waiting = sandbox.submit(&["-h", "-q", queue_of(&id)], "true\n");
+    sandbox.running(&running);
+    sandbox.run("pbs_rdel", &[&id]).ok();
+    for job in [&running, &waiting] {
+        assert_eq!(sandbox.ended(job)["Exit_status"], 271, "{job}");
+    }
+    sandbox.until("nothing left", || {
+        (state(&sandbox, &id) == "none").then_some(())
+    });
+}
+
+#[test]
+fn nothing_of_a_reservation_is_lost_when_schedd_is_killed() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let soon = reserve(
+        &sandbox,
+        &ahead(3),
+        &["-D", "1:00:00", "-l", "select=1:ncpus=1"],
+    );
+    let later = reserve(&sandbox, &ahead(7200), &["-D", "60", "-U", "bob,carol"]);
+    let job = sandbox.submit(&["-q", queue_of(&soon)], "sleep 100\n");
+    sandbox.kill("schedd");
+    assert_eq!(
+        reservation(&sandbox, &later)["Authorized_Users"],
+        "bob,carol",
+        "read without schedd"
+    );
+    let other = sandbox.submit(&["-h", "-q", queue_of(&later)], "true\n");
+    sandbox.running(&job);
+    becomes(&sandbox, &soon, "RESV_RUNNING");
+    assert_eq!(sandbox.job(&other)["reserve_ID"], later.as_str());
+    sandbox.kill("schedd");
+    sandbox.run("pbs_rdel", &[&soon, &later]).ok();
+    assert_eq!(sandbox.ended(&job)["Exit_status"], 271);
+    sandbox.until("nothing left", || {
+        sandbox.run("pbs_rstat", &[]).ok().is_empty().then_some(())
+    });
+}
+
+#[test]
+fn a_job_that_runs_in_a_reservation_is_in_it_after_a_restart_too() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let most = format!("select=1:ncpus={}", processors(&sandbox) - 1);
+    let id = reserve(&sandbox, &ahead(0), &["-D", "1:00:00", "-l", &most]);
+    let inside = sandbox.submit(&["-q", queue_of(&id), "-l", &most], "sleep 100\n");
+    sandbox.running(&inside);
+    sandbox.kill("schedd");
+    let beside = sandbox.submit(&["-l", "walltime=2:00:00"], "true\n");
+    assert_eq!(
+        sandbox.ended(&beside)["Exit_status"],
+        0,
+        "the other processor is free"
+    );
+    sandbox.run("pbs_rdel", &[&id]).ok();
+    sandbox.ended(&inside);
+}
+
+#[test]
+fn a_reservation_is_asked_for_by_a_name_that_is_known_and_stays_asked_for_in_another_queue() {
+    let config = "[server]\nname = \"head\"\n[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"other\"\n\
+                  [[reservation]]\nname = \"office\"\nselect = \"1:ncpus=1\"\nflags = [\"byname\"]\n";
+    let sandbox = sandbox(config);
+    let job = sandbox.submit(&["-h", "-W", "resv=office"], "true\n");
+    sandbox.run("qmove", &["other", &job]).ok();
+    let moved = sandbox.job(&job);
+    assert_eq!(
+        (&moved["queue"], &moved["resv"]),
+        (&"other".into(), &"office".into())
+    );
+    let refused = sandbox.run("qalter", &["-W", "resv=nosuch", &job]);
+    assert!(
+        refused.code != 0 && refused.err.contains("Unknown Reservation Id"),
+        "{refused:?}"
+    );
+    sandbox.run("qdel", &[&job]).ok();
+}
+
+#[test]
+fn a_running_job_gets_a_reservation_of_its_own() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let of_itself = sandbox.submit(
+        &["-l", "walltime=1:00:00", "-W", "create_resv_from_job=true"],
+        "sleep 100\n",
+    );
+    let job = sandbox.running(&of_itself);
+    let id = job["reserve_ID"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{job}"))
+        .to_string();
+    assert_eq!(
+        (job["queue"].as_str(), state(&sandbox, &id).as_str()),
+        (Some(queue_of(&id)), "RESV_RUNNING")
+    );
+    assert_eq!(
+        reservation(&sandbox, &id)["reserve_job"],
+        of_itself.as_str()
+    );
+    let other = sandbox.submit(&["-l", "walltime=1:00:00"], "sleep 100\n");
+    sandbox.running(&other);
+    let line = sandbox.run("pbs_rsub", &["--job", &other]).line();
+    let second = line
+        .strip_suffix(" CONFIRMED")
+        .unwrap_or_else(|| panic!("{line}"));
+    assert_eq!(sandbox.job(&other)["reserve_ID"], second);
+    sandbox.run("pbs_rdel", &[&id, second]).ok();
+    sandbox.ended(&of_itself);
+    sandbox.ended(&other);
+}
+
+#[test]
+fn windows_of_the_configuration_are_made_and_shown() {
+    let config = "[server]\nname = \"head\"\n[[reservation]]\nname = \"office\"\nselect = \"1:ncpus=1\"\nusers = [\"ann\"]\n\
+                  flags = [\"byname\"]\n";
+    let sandbox = sandbox(config);
+    let shown = sandbox.until("two windows", || {
+        let done = sandbox.run("pbs_rstat", &["-F", "json"]);
+        let document: Value = serde_json::from_str(&done.out).ok()?;
+        let all = document["Reservations"].as_object()?.clone();
+        (all.len() == 2).then_some(all)
+    });
+    assert!(
+        shown.keys().all(|id| id.starts_with("office.20")),
+        "{shown:?}"
+    );
+    let states: Vec<&str> = shown
+        .values()
+        .filter_map(|one| one["reserve_state"].as_str())
+        .collect();
+    assert!(
+        states.contains(&"RESV_RUNNING") && states.contains(&"RESV_CONFIRMED"),
+        "{states:?}"
+    );
+    assert_eq!(
+        sandbox
+            .run("qsub", &["-h", "-W", "resv=office", "--", "true"])
+            .code,
+        0
+    );
+}
+
+/// All processors of the only node.
+fn processors(sandbox: &Sandbox) -> u64 {
+    let document: Value =
+        serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).out).unwrap();
+    let node = document["nodes"]
+        .as_object()
+        .and_then(|nodes| nodes.values().next())
+        .cloned()
+        .unwrap_or_default();
+    node["resources_available"]["ncpus"]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{document}"))
+}
+
+#[test]
+fn a_reservation_is_for_its_user_and_another_is_kept_out_and_told_why() {
+    let Some([ann, bob]) = two_people("resv") else {
+        return;
+    };
+    let sandbox = shared("name = \"head\"\nresv_max_share = 1\n");
+    let first = ann.submit(&sandbox, &[], "true");
+    sandbox.ended(&first);
+    let all = format!("select=1:ncpus={}", processors(&sandbox));
+    let words = ["-I", "5", "-R", &ahead(3), "-D", "12", "-l", &all];
+    let line = ann.run(&sandbox, "pbs_rsub", &words).line();
+    let id = line
+        .strip_suffix(" CONFIRMED")
+        .unwrap_or_else(|| panic!("{line}"));
+    let denied = bob.run(&sandbox, "qsub", &["-q", queue_of(id), "--", "true"]);
+    assert_eq!(told(&denied), (174, "", "qsub: Access to queue is denied"));
+    let refused = bob.run(&sandbox, "pbs_rdel", &[id]);
+    assert_eq!(
+        told(&refused),
+        (
+            159,
+            "",
+            format!("pbs_rdel: Unauthorized Request  {id}").as_str()
+        )
+    );
+    let own = ann.submit(&sandbox, &["-q", queue_of(id)], "sleep 100");
+    let other = bob.submit(&sandbox, &["-l", "walltime=1:00:00"], "true");
+    let reason = "Not Running: Job would conflict with reservation or top job";
+    sandbox.until("the reason", || {
+        bob.run(&sandbox, "qstat", &["-s", &other])
+            .out
+            .contains(reason)
+            .then_some(())
+    });
+    let short = bob.submit(&sandbox, &["-l", "walltime=1"], "true");
+    assert_eq!(
+        sandbox.ended(&short)["Exit_status"],
+        0,
+        "over before the reservation begins"
+    );
+    sandbox.running(&own);
+    assert_eq!(
+        (sandbox.state(&other).as_str(), state(&sandbox, id).as_str()),
+        ("Q", "RESV_RUNNING")
+    );
+    let told = bob.run(&sandbox, "qstat", &["-s", &other]).out;
+    assert!(told.contains(reason), "{told}");
+    assert_eq!(
+        sandbox.ended(&own)["Exit_status"],
+        271,
+        "it ends with the reservation"
+    );
+    assert_eq!(sandbox.ended(&other)["Exit_status"], 0, "the node is free");
+    assert_eq!(state(&sandbox, id), "none");
+}
+
+#[test]
+fn a_reservation_is_open_to_those_it_names() {
+    let Some([ann, bob]) = two_people("auth") else {
+        return;
+    };
+    let sandbox = shared("name = \"head\"\n");
+    sandbox.ended(&ann.submit(&sandbox, &[], "true"));
+    let line = ann
+        .run(
+            &sandbox,
+            "pbs_rsub",
+            &["-I", "5", "-R", &ahead(0), "-D", "600", "-U", &bob.name],
+        )
+        .line();
+    let id = line
+        .strip_suffix(" CONFIRMED")
+        .unwrap_or_else(|| panic!("{line}"));
+    let job = bob.submit(&sandbox, &["-q", queue_of(id)], "true");
+    assert_eq!(sandbox.ended(&job)["Exit_status"], 0);
+    ann.run(
+        &sandbox,
+        "pbs_ralter",
+        &["-U", &format!("-{}", bob.name), id],
+    )
+    .ok();
+    assert_eq!(
+        bob.run(&sandbox, "qsub", &["-q", queue_of(id), "--", "true"])
+            .code,
+        174
+    );
+    assert_eq!(
+        bob.run(
+            &sandbox,
+            "pbs_rsub",
+            &["-R", &ahead(60), "-D", "60", "--hosts", "head"]
+        )
+        .code,
+        159
+    );
+    let forced = ann.run(
+        &sandbox,
+        "pbs_ralter",
+        &["-W", "force", "-l", "select=1:ncpus=9999", id],
+    );
+    assert_eq!(
+        forced.code, 159,
+        "only operators lay reservations over others: {forced:?}"
+    );
+    ann.run(&sandbox, "pbs_rdel", &[id]).ok();
+}
+
+#[test]
+fn the_first_command_may_be_a_reservation_which_waits_for_its_nodes() {
+    let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
+    let line = sandbox
+        .run("pbs_rsub", &["-R", &ahead(600), "-D", "60"])
+        .line();
+    let id = line
+        .strip_suffix(" UNCONFIRMED")
+        .unwrap_or_else(|| panic!("{line}"));
+    becomes(&sandbox, id, "RESV_CONFIRMED");
+}
+
+#[test]
+fn a_node_that_is_offline_degrades_a_reservation() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let id = reserve(&sandbox, &ahead(600), &["-D", "60"]);
+    let nodes = reservation(&sandbox, &id)["resv_nodes"]
+        .as_str()
+        .unwrap()
+        .to_string();
+    let node = nodes.trim_start_matches('(').split(':').next().unwrap();
+    sandbox.run("pbsnodes", &["-o", node]).ok();
+    becomes(&sandbox, &id, "RESV_DEGRADED");
+    sandbox.run("pbsnodes", &["-r", node]).ok();
+    becomes(&sandbox, &id, "RESV_CONFIRMED");
+}
+
+#[test]
+fn a_reservation_that_runs_can_be_cut_short() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let id = reserve(&sandbox, &ahead(0), &["-D", "1:00:00"]);
+    becomes(&sandbox, &id, "RESV_RUNNING");
+    let job = sandbox.submit(&["-q", queue_of(&id)], "sleep 100\n");
+    sandbox.running(&job);
+    let late = sandbox.run("pbs_ralter", &["-R", &ahead(600), &id]);
+    assert_eq!(
+        told(&late),
+        (238, "", "pbs_ralter: Bad time specification(s)")
+    );
+    let altered = sandbox
+        .run("pbs_ralter", &["-I", "1", "-E", &ahead(3), &id])
+        .ok();
+    assert_eq!(altered, format!("pbs_ralter: {id} CONFIRMED\n"));
+    assert_eq!(sandbox.ended(&job)["Exit_status"], 271);
+    sandbox.until("its end", || (state(&sandbox, &id) == "none").then_some(()));
+}
+
+#[test]
+fn maintenance_takes_whole_hosts_from_all_but_its_queue() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let running = sandbox.submit(&[], "sleep 100\n");
+    let host = sandbox.running(&running)["exec_host"]
+        .as_str()
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap()
+        .to_string();
+    let line = sandbox
+        .run(
+            "pbs_rsub",
+            &[
+                "-I",
+                "5",
+                "-R",
+                &ahead(0),
+                "-D",
+                "1:00:00",
+                "--hosts",
+                &host,
+            ],
+        )
+        .line();
+    let id = line
+        .strip_suffix(" CONFIRMED")
+        .unwrap_or_else(|| panic!("{line}"));
+    assert!(id.starts_with('M'), "{id}");
+    becomes(&sandbox, id, "RESV_RUNNING");
+    let node = sandbox.run("pbsnodes", &["-v", &host]).ok();
+    assert!(
+        node.contains("resv-exclusive") && node.contains(&format!("resv = {id}")),
+        "{node}"
+    );
+    let kept_out = sandbox.submit(&["-l", "walltime=60"], "true\n");
+    let inside = sandbox.submit(&["-q", queue_of(id)], "true\n");
+    assert_eq!(sandbox.ended(&inside)["Exit_status"], 0);
+    let reason = "Not Running: Job would conflict with reservation or top job";
+    sandbox.until("the reason", || {
+        sandbox
+            .run("qstat", &["-s", &kept_out])
+            .out
+            .contains(reason)
+            .then_some(())
+    });
+    assert_eq!(sandbox.state(&running), "R", "what ran before goes on");
+    sandbox.run("pbs_rdel", &[id]).ok();
+    assert_eq!(sandbox.ended(&kept_out)["Exit_status"], 0);
+}
+
+#[test]
+fn m42_a_job_that_asks_for_a_window_of_the_configuration_runs_there() {
+    let user = lanai::sys::user::own().name;
+    let config = format!(
+        "[server]\nname = \"head\"\n[[reservation]]\nname = \"own\"\nselect = \"1:ncpus=1\"\nperiod = \"infinity\"\n\
+         users = [\"{user}\"]\nflags = [\"byname\"]\n\
+         [[reservation]]\nname = \"others\"\nselect = \"1:ncpus=1\"\nperiod = \"infinity\"\nusers = [\"nobody\"]\n"
+    );
+    let sandbox = Sandbox::configured(&config);
+    sandbox.submit(&["-h"], "true\n");
+    becomes(&sandbox, "own.head", "RESV_RUNNING");
+    becomes(&sandbox, "others.head", "RESV_RUNNING");
+    let inside = sandbox.submit(&["-W", "resv=own"], "true\n");
+    assert_eq!(sandbox.ended(&inside)["resv"], "own");
+    let kept_out = sandbox.submit(&["-W", "resv=others"], "true\n");
+    let reason = "Not Running: Job would conflict with reservation or top job (others)";
+    sandbox.until("the reason", || {
+        (sandbox.job(&kept_out)["comment"] == reason).then_some(())
+    });
+    let all = format!("select=1:ncpus={}", processors(&sandbox));
+    let plain = sandbox.submit(&["-l", &all], "true\n");
+    sandbox.until("its reason", || {
+        let comment = sandbox.job(&plain)["comment"]
+            .as_str()
+            .unwrap_or_default()
+            .to_string();
+        comment
+            .starts_with("Not Running: Job would conflict with reservation")
+            .then_some(())
+    });
+}

@@ -1,0 +1,153 @@
+//! Promises pinned to nodes hold together: if all jobs run as long as they may, everybody has room
+//! when and where it was promised, whatever has been started to fill the gaps.
+
+use crate::properties::cycle::{Made, enqueue, made, nodes, promising, scene, simulate};
+use crate::support::cases;
+use lanai::model::job::JobId;
+use lanai::model::resource::Value;
+use lanai::sched::fixture::Scene;
+use lanai::sched::plan::Plan;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// A job on its nodes for a while.
+#[derive(Clone, Debug)]
+struct Stay {
+    job: JobId,
+    from: i64,
+    until: i64,
+    /// Node, processors, bytes.
+    chunks: Vec<(String, i64, i64)>,
+    is_alone: bool,
+    has_host: bool,
+}
+
+/// Nodes as made up: processors, bytes, host.
+type Capacity = BTreeMap<String, (i64, i64, String)>;
+
+const GB: i64 = 1 << 30;
+
+fn capacity(nodes: &[(u32, u32)], composite: bool) -> Capacity {
+    let own = nodes
+        .iter()
+        .map(|&(ncpus, mem)| (i64::from(ncpus), i64::from(mem) * GB));
+    let more = if composite {
+        vec![(3, 2 * GB); 2]
+    } else {
+        vec![]
+    };
+    let all = own.chain(more).zip(1..);
+    let host = |place: usize| {
+        if place > nodes.len() {
+            "h".to_string()
+        } else {
+            format!("n{place}")
+        }
+    };
+    all.map(|((ncpus, mem), place)| (format!("n{place}"), (ncpus, mem, host(place))))
+        .collect()
+}
+
+fn stay(scene: &Scene, jobs: &[Made], job: JobId, nodes: &[String], from: i64) -> Stay {
+    let made = &jobs[job.number as usize - 1];
+    let request = scene.job(1, &made.request).spec.request.clone();
+    let amount = |value: Option<&Value>| value.and_then(Value::amount).unwrap_or(0);
+    let chunks = request
+        .select
+        .chunks
+        .iter()
+        .flat_map(|chunk| (0..chunk.count).map(move |_| chunk));
+    let amounts = chunks.map(|chunk| (amount(chunk.get("ncpus")), amount(chunk.get("mem"))));
+    let chunks: Vec<_> = nodes
+        .iter()
+        .zip(amounts)
+        .map(|(node, (ncpus, mem))| (node.clone(), ncpus, mem))
+        .collect();
+    assert_eq!(chunks.len(), nodes.len());
+    Stay {
+        job,
+        from,
+        until: from + made.walltime * 1000,
+        chunks,
+        is_alone: made.request.contains("excl"),
+        has_host: made.request.contains("exclhost"),
+    }
+}
+
+/// The first clash, in words.
+fn clash(capacity: &Capacity, stays: &[Stay]) -> Option<String> {
+    stays.iter().find_map(|newcomer| {
+        let present: Vec<&Stay> = stays
+            .iter()
+            .filter(|stay| stay.from <= newcomer.from && newcomer.from < stay.until)
+            .collect();
+        let full = capacity.iter().find(|(name, (ncpus, mem, _))| {
+            let here = || {
+                present
+                    .iter()
+                    .flat_map(|stay| &stay.chunks)
+                    .filter(|(node, ..)| node == *name)
+            };
+            here().map(|chunk| chunk.1).sum::<i64>() > *ncpus
+                || here().map(|chunk| chunk.2).sum::<i64>() > *mem
+        });
+        let full = full
+            .map(|(name, _)| format!("{name} is over-committed at {}: {present:?}", newcomer.from));
+        full.or_else(|| {
+            let disturbed =
+                |stay: &&&Stay| present.iter().any(|other| disturbs(capacity, stay, other));
+            present
+                .iter()
+                .find(disturbed)
+                .map(|stay| format!("{} is not alone: {present:?}", stay.job))
+        })
+    })
+}
+
+/// Whether a job wants something for itself that another has.
+fn disturbs(capacity: &Capacity, stay: &Stay, other: &Stay) -> bool {
+    let host = |node: &String| &capacity[node].2;
+    let meets = |mine: &String, theirs: &String| {
+        mine == theirs || stay.has_host && host(mine) == host(theirs)
+    };
+    let both = stay
+        .chunks
+        .iter()
+        .flat_map(|mine| other.chunks.iter().map(move |theirs| (&mine.0, &theirs.0)));
+    stay.is_alone
+        && stay.job != other.job
+        && both.into_iter().any(|(mine, theirs)| meets(mine, theirs))
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    /// I8, G4.
+    #[test]
+    fn all_that_is_promised_has_its_room_at_its_time(
+        nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(false), early: bool,
+    ) {
+        let mut scene = enqueue(scene(&nodes, composite), &jobs, 0..jobs.len());
+        // So that promises are pinned also where they could be counted.
+        scene = scene.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
+        scene.policy.backfill = backfill;
+        let (capacity, made) = (capacity(&nodes, composite), scene.clone());
+        let percent = |job: &Made| if early { job.percent } else { 100 };
+        let (mut running, mut clashes) = (Vec::<Stay>::new(), Vec::new());
+        simulate(scene, &jobs, percent, |plan: &Plan| {
+            let really = |stay: &Stay| {
+                let job = &jobs[stay.job.number as usize - 1];
+                stay.from + job.walltime * 10 * percent(job)
+            };
+            running.retain(|stay| really(stay) > plan.now.0);
+            let of_share = |share: &lanai::model::job::Share| share.node.clone();
+            running.extend(plan.starts.iter().map(|start| {
+                stay(&made, &jobs, start.job, &start.shares.iter().map(of_share).collect::<Vec<_>>(), plan.now.0)
+            }));
+            let promised = plan.bookings.iter().map(|b| stay(&made, &jobs, b.job, &b.nodes, b.at.0));
+            let all: Vec<Stay> = running.iter().cloned().chain(promised).collect();
+            clashes.extend(clash(&capacity, &all));
+        });
+        prop_assert!(clashes.is_empty(), "{}", clashes[0]);
+    }
+}

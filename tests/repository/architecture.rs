@@ -1,0 +1,284 @@
+//! The rules of the house that the compiler does not know: layers, bans, shape of files.
+
+use crate::support::source::Source;
+use crate::support::{files, root};
+
+/// Who may not know whom: modules under the first never name the others. So that no name hides in
+/// a list, these modules write one `use crate::...` a line.
+const LAYERS: &[(&str, &[&str])] = &[
+    (
+        "model/",
+        &[
+            "sched", "spool", "wire", "schedd", "noded", "cli", "sim", "sys",
+        ],
+    ),
+    (
+        "sched/",
+        &["spool", "wire", "schedd", "noded", "cli", "sim", "sys"],
+    ),
+    (
+        "wire/order.rs",
+        &["sched", "spool", "schedd", "noded", "cli", "sim", "sys"],
+    ),
+    (
+        "wire/message.rs",
+        &["sched", "spool", "schedd", "noded", "cli", "sim", "sys"],
+    ),
+    (
+        "wire/",
+        &["sched", "spool", "schedd", "noded", "cli", "sim"],
+    ),
+    (
+        "shown/",
+        &["sched", "spool", "schedd", "noded", "cli", "sim", "sys"],
+    ),
+    ("spool/", &["sched", "schedd", "noded", "cli", "sim"]),
+    (
+        "sys/",
+        &["sched", "spool", "wire", "schedd", "noded", "cli", "sim"],
+    ),
+    ("schedd/", &["noded", "cli", "sim"]),
+    ("sim/", &["spool", "wire", "schedd", "noded", "cli"]),
+    ("noded/", &["sched", "spool", "schedd", "cli", "sim"]),
+];
+
+/// What makes a decision depend on more than its arguments: never in `model` and `sched`.
+const IMPURE: &[&str] = &[
+    "fs::",
+    "net::",
+    "process::",
+    "env::",
+    "thread::",
+    "std::io",
+    "std::os",
+    "SystemTime",
+    "Instant",
+    "Utc",
+    "Local::now",
+    "HashMap",
+    "HashSet",
+    "RandomState",
+    "rand",
+    "nix",
+    "static mut",
+    "println!",
+    "eprintln!",
+    "dbg!",
+];
+
+/// Words that stand only in files under the given prefixes. `clippy.toml` bans the functions
+/// among them too; this test needs no clippy.
+const RESERVED: &[(&[&str], &[&str])] = &[
+    (&["unsafe"], &["sys/"]),
+    (&["rusqlite"], &["spool/"]),
+    (
+        &["clap", "clap_complete", "clap_mangen"],
+        &[
+            "cli/",
+            "bin/",
+            "schedd/start.rs",
+            "noded/args.rs",
+            "noded/mod.rs",
+        ],
+    ),
+    (
+        &[
+            "SystemTime::now",
+            "Instant::now",
+            "Utc::now",
+            "Local::now",
+            "thread::sleep",
+        ],
+        &["sys/"],
+    ),
+    (
+        &["std::env", "process::exit", "process::Command"],
+        &["sys/"],
+    ),
+];
+
+/// The longest a file may be, in lines of code.
+const LONGEST: usize = 600;
+
+/// Longer files, each with its reason.
+const LONG: &[(&str, &str)] = &[
+    ("cli/story.rs", "not yet divided by subject"),
+    ("model/suspension.rs", "not yet divided by subject"),
+    ("noded/daemon.rs", "not yet divided by subject"),
+    ("noded/shepherd.rs", "not yet divided by subject"),
+    ("sched/backfill/tests.rs", "unit tests of one subject"),
+    ("sched/fixture.rs", "not yet divided by subject"),
+    ("sched/preemption/tests.rs", "unit tests of one subject"),
+    ("sched/siblings/tests.rs", "unit tests of one subject"),
+    ("schedd/tasks.rs", "not yet divided by subject"),
+    ("sim/expectation.rs", "not yet divided by subject"),
+];
+
+/// Names that say nothing.
+const EMPTY_NAMES: &[&str] = &[
+    "util", "utils", "helper", "helpers", "manager", "common", "misc",
+];
+
+fn sources() -> Vec<Source> {
+    let folder = root().join("src");
+    let rust = files(&folder)
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    let source = |path: std::path::PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        Source::new(
+            path.strip_prefix(&folder)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_string(),
+            text,
+        )
+    };
+    let sources: Vec<Source> = rust.map(source).collect();
+    assert!(
+        sources.len() > 20,
+        "the sources are not where this test looks for them"
+    );
+    sources
+}
+
+/// Fails with one line per breach.
+fn expect_none(rule: &str, breaches: Vec<String>) {
+    assert!(breaches.is_empty(), "{rule}\n  {}", breaches.join("\n  "));
+}
+
+/// `path:line: phrase` for the first of each of `phrases` that stands in `code`.
+fn found<'a>(
+    source: &Source,
+    code: &str,
+    phrases: impl IntoIterator<Item = &'a str>,
+) -> Vec<String> {
+    let breach = |phrase| {
+        Some(format!(
+            "src/{}:{}: {phrase}",
+            source.path,
+            Source::line_of(code, phrase)?
+        ))
+    };
+    phrases.into_iter().filter_map(breach).collect()
+}
+
+#[test]
+fn layers_know_only_the_layers_below() {
+    let mut breaches = Vec::new();
+    for source in sources() {
+        for (_, above) in LAYERS
+            .iter()
+            .filter(|(layer, _)| source.path.starts_with(layer))
+        {
+            let paths = above
+                .iter()
+                .flat_map(|module| [format!("crate::{module}"), format!("super::{module}")]);
+            let phrases: Vec<String> = paths.chain(["crate::{".to_string()]).collect();
+            breaches.extend(found(
+                &source,
+                source.production(),
+                phrases.iter().map(String::as_str),
+            ));
+        }
+    }
+    expect_none(
+        "these name a layer they must not know (src/lib.rs has the rule):",
+        breaches,
+    );
+}
+
+#[test]
+fn decisions_depend_on_their_arguments_alone() {
+    let pure =
+        |source: &Source| source.path.starts_with("model/") || source.path.starts_with("sched/");
+    let breaches = sources()
+        .into_iter()
+        .filter(pure)
+        .flat_map(|s| found(&s, s.production(), IMPURE.to_vec()));
+    expect_none(
+        "`model` and `sched` do no I/O and know no clock, chance or hash order:",
+        breaches.collect(),
+    );
+}
+
+#[test]
+fn reserved_words_stand_only_where_they_may() {
+    let mut breaches = Vec::new();
+    for source in sources() {
+        for (words, places) in RESERVED {
+            if !places.iter().any(|place| source.path.starts_with(place)) {
+                breaches.extend(found(&source, source.production(), words.to_vec()));
+            }
+        }
+    }
+    expect_none(
+        "these stand outside the one place meant for them (RESERVED in tests/repository/architecture.rs):",
+        breaches,
+    );
+}
+
+#[test]
+fn every_unsafe_block_says_why_it_is_sound() {
+    let mut breaches = Vec::new();
+    for source in sources() {
+        let text: Vec<&str> = source.text.lines().collect();
+        for (number, _) in source
+            .code
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| line.contains("unsafe {"))
+        {
+            let above = text[..number]
+                .iter()
+                .rev()
+                .take_while(|line| line.trim_start().starts_with("//"));
+            if !above
+                .chain([&text[number]])
+                .any(|line| line.contains("SAFETY:"))
+            {
+                breaches.push(format!("src/{}:{}", source.path, number + 1));
+            }
+        }
+    }
+    expect_none(
+        "write `// SAFETY: ...` above these unsafe blocks:",
+        breaches,
+    );
+}
+
+#[test]
+fn every_file_begins_with_what_it_is() {
+    let silent = sources()
+        .into_iter()
+        .filter(|source| !source.text.starts_with("//!"));
+    expect_none(
+        "these do not begin with `//!`:",
+        silent
+            .map(|source| format!("src/{}", source.path))
+            .collect(),
+    );
+}
+
+#[test]
+fn files_are_short_and_named_after_what_they_hold() {
+    let mut breaches = Vec::new();
+    for source in sources() {
+        let lines = source.code_lines();
+        if lines > LONGEST && !LONG.iter().any(|(path, _)| *path == source.path) {
+            breaches.push(format!(
+                "src/{} has {lines} lines of code: split it (the limit is {LONGEST})",
+                source.path
+            ));
+        }
+        if source
+            .path
+            .split(['/', '.', '_'])
+            .any(|word| EMPTY_NAMES.contains(&word))
+        {
+            breaches.push(format!("src/{}: name it after what it holds", source.path));
+        }
+    }
+    expect_none("files out of shape:", breaches);
+}

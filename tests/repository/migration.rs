@@ -1,0 +1,487 @@
+//! `lanai-migration(7)` beside what it describes: every name of the five systems in
+//! `tests/repository/migration` has its row, everything of Lanai's that the page names exists, and the lists
+//! hold every name of the documents that the presets follow.
+//!
+//! In the page's tables the first column has another system's name; bold type is for names of
+//! Lanai's, italics for manual pages.
+
+use crate::support::root;
+use lanai::cli::PROGRAMS;
+use lanai::model::amendment::{Target, known};
+use lanai::model::attribute::may_set;
+use lanai::model::config::{Config, KEYS};
+use lanai::model::job::JobId;
+use lanai::model::owed::Status;
+use lanai::model::policy::{Preset, formula};
+use lanai::model::quality::Qualities;
+use lanai::model::reason::{CODES, Stage};
+use lanai::model::refusal::Refusal;
+use lanai::model::state::State;
+use lanai::model::trigger::{Moment, Trigger, Turn};
+use std::collections::BTreeSet;
+
+/// A system: the heading of its section, its names, one on each line, and its document in
+/// `../shared/seeds`.
+struct System {
+    heading: &'static str,
+    names: &'static str,
+    document: &'static str,
+}
+
+const SYSTEMS: [System; 5] = [
+    System {
+        heading: "QUBE!",
+        names: include_str!("migration/qube.txt"),
+        document: "000_",
+    },
+    System {
+        heading: "MAUI",
+        names: include_str!("migration/maui.txt"),
+        document: "001_",
+    },
+    System {
+        heading: "PBS PRO AT IT4I",
+        names: include_str!("migration/it4i.txt"),
+        document: "002_",
+    },
+    System {
+        heading: "YTSAURUS",
+        names: include_str!("migration/ytsaurus.txt"),
+        document: "003_",
+    },
+    System {
+        heading: "FLUX",
+        names: include_str!("migration/flux.txt"),
+        document: "004_",
+    },
+];
+
+impl System {
+    fn names(&self) -> Vec<&'static str> {
+        self.names.lines().filter(|line| !line.is_empty()).collect()
+    }
+
+    /// Its section of the page.
+    fn section(&self, page: &str) -> String {
+        let heading = format!("\n.SH \"{}\"\n", self.heading);
+        let plain = format!("\n.SH {}\n", self.heading);
+        let rest = page
+            .split_once(&heading)
+            .or_else(|| page.split_once(&plain));
+        let (_, rest) = rest.unwrap_or_else(|| panic!("the page has no section {}", self.heading));
+        rest.split("\n.SH ").next().unwrap_or(rest).to_string()
+    }
+}
+
+fn page() -> String {
+    std::fs::read_to_string(root().join("man/lanai-migration.7")).unwrap()
+}
+
+#[test]
+fn every_name_of_a_system_has_its_row() {
+    let page = page();
+    for system in &SYSTEMS {
+        let rows = first_column(&system.section(&page));
+        let names = system.names();
+        let missing: Vec<_> = names.iter().filter(|name| !rows.contains(**name)).collect();
+        assert!(
+            missing.is_empty(),
+            "{}: man/lanai-migration.7 has no row for {missing:?}",
+            system.heading
+        );
+        assert_eq!(
+            names.iter().collect::<BTreeSet<_>>().len(),
+            names.len(),
+            "{}: a name twice",
+            system.heading
+        );
+        assert!(
+            names.len() >= 20,
+            "{}: {} names",
+            system.heading,
+            names.len()
+        );
+    }
+}
+
+#[test]
+fn everything_of_lanais_that_the_page_names_exists() {
+    let page = page();
+    let names: BTreeSet<String> = spans(&page, "\\fB").into_iter().collect();
+    let wrong: Vec<String> = names.iter().filter_map(|name| check(name).err()).collect();
+    assert!(
+        wrong.is_empty(),
+        "man/lanai-migration.7 names what does not exist:\n{}",
+        wrong.join("\n")
+    );
+    assert!(
+        names.len() >= 150,
+        "only {} names: are they still in bold type?",
+        names.len()
+    );
+    for presets in ["qube", "maui", "it4i", "ytsaurus", "flux"] {
+        assert!(
+            names.contains(&format!("preset = \"{presets}\"")),
+            "preset {presets} is not named"
+        );
+    }
+}
+
+#[test]
+fn every_page_that_is_referred_to_exists() {
+    let page = page();
+    let pages: BTreeSet<String> = page.split("\\fI").skip(1).filter_map(reference).collect();
+    let missing: Vec<_> = pages
+        .iter()
+        .filter(|file| !root().join("man").join(file).exists())
+        .collect();
+    assert!(missing.is_empty(), "there is no {missing:?} in man");
+    assert!(pages.contains("lanai.toml.5"), "{pages:?}");
+}
+
+#[test]
+fn other_pages_refer_to_it() {
+    for file in ["lanai.7", "lanai.toml.5", "lanai-scheduling.7"] {
+        let page = std::fs::read_to_string(root().join("man").join(file)).unwrap();
+        let see_also = page.split(".SH SEE ALSO\n").nth(1).unwrap();
+        assert!(
+            see_also.contains("\\fIlanai\\-migration\\fR(7)"),
+            "SEE ALSO of man/{file} lacks lanai-migration(7)"
+        );
+    }
+}
+
+#[test]
+fn every_preset_is_introduced() {
+    let manual = std::fs::read_to_string(root().join("man/lanai.7")).unwrap();
+    let manual = manual
+        .split("\n.SH PRESETS\n")
+        .nth(1)
+        .and_then(|rest| rest.split("\n.SH ").next())
+        .unwrap();
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    for (name, _) in Preset::ALL {
+        assert!(
+            manual.contains(&format!("\n.TP\n.B {name}\n")),
+            "PRESETS of man/lanai.7 lacks {name}"
+        );
+        assert!(
+            readme.contains(&format!("\n| `{name}` | ")),
+            "the presets of README.md lack {name}"
+        );
+    }
+}
+
+/// Names that can be told from other words: with an underscore, in capitals alone, or with capitals
+/// inside.
+#[test]
+fn the_lists_hold_every_name_of_the_documents() {
+    let folder = root().join("../shared/seeds");
+    let Ok(files) = std::fs::read_dir(&folder) else {
+        return println!("skipped: there are no documents in {}", folder.display());
+    };
+    let files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
+    for system in &SYSTEMS {
+        let is_its = |path: &&std::path::PathBuf| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(system.document))
+        };
+        let file = files
+            .iter()
+            .find(is_its)
+            .unwrap_or_else(|| panic!("no document {}*", system.document));
+        let known: BTreeSet<String> = system.names().iter().flat_map(|name| words(name)).collect();
+        let text = std::fs::read_to_string(file).unwrap();
+        let names: BTreeSet<String> = words(&text)
+            .into_iter()
+            .filter(|word| is_name(word))
+            .collect();
+        let missing: Vec<_> = names.iter().filter(|word| !known.contains(*word)).collect();
+        assert!(
+            missing.is_empty(),
+            "tests/repository/migration lacks {missing:?} of {}",
+            file.display()
+        );
+        assert!(!names.is_empty(), "no names in {}", file.display());
+    }
+}
+
+/// Words that look like names and are none, and words that have run together in the documents.
+const NO_NAMES: [(&str, &str); 9] = [
+    ("MAX", ""),
+    (
+        "exceedpreemption_satisfaction_threshold",
+        "preemption_satisfaction_threshold",
+    ),
+    ("HPC", ""),
+    ("SLAs", ""),
+    ("jobID", "ID"),
+    ("cumulativeusage_shareexceeds", "usage_share"),
+    ("thefair_share", "fair_share"),
+    ("usageProject", "usage_Project"),
+    ("usageTotal", "usage_Total"),
+];
+
+/// The words of a text, without the marks of formulas.
+fn words(text: &str) -> Vec<String> {
+    let text = ["\\frac", "}{"]
+        .iter()
+        .fold(text.to_string(), |text, mark| text.replace(mark, " "));
+    let text: String = text.chars().filter(|c| !"\\{}".contains(*c)).collect();
+    let words = text
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty());
+    let meant = |word: &str| {
+        NO_NAMES
+            .iter()
+            .find(|(known, _)| *known == word)
+            .map_or(word.to_string(), |x| x.1.into())
+    };
+    words.map(meant).filter(|word| !word.is_empty()).collect()
+}
+
+fn is_name(word: &str) -> bool {
+    let capitals = word.chars().filter(|c| c.is_ascii_uppercase()).count();
+    let inner = word.chars().skip(1).any(|c| c.is_ascii_uppercase());
+    let letters = word.chars().all(|c| c.is_ascii_alphabetic());
+    word.contains('_') || (letters && inner && (capitals > 2 || word.len() > capitals))
+}
+
+/// The entries of the first column of all tables: `name|...`, or a line of its own above `|...`.
+fn first_column(section: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for table in section.split("\n.TS\n").skip(1) {
+        let (mut in_format, mut in_block) = (true, false);
+        for line in table.lines().take_while(|line| *line != ".TE") {
+            match line {
+                ".T&" => in_format = true,
+                _ if in_format => in_format = !line.ends_with('.'),
+                _ if line.starts_with("T}") => in_block = line.ends_with("T{"),
+                _ if in_block => {}
+                _ => {
+                    in_block = line.ends_with("T{");
+                    names.extend(
+                        line.split('|')
+                            .next()
+                            .map(plain)
+                            .filter(|name| !name.is_empty()),
+                    );
+                }
+            }
+        }
+    }
+    names
+}
+
+/// All texts in a font.
+fn spans(page: &str, font: &str) -> Vec<String> {
+    page.split(font)
+        .skip(1)
+        .filter_map(|rest| rest.split_once("\\fR"))
+        .map(|(text, _)| plain(text))
+        .collect()
+}
+
+/// `lanai\-scheduling\fR(7)...` as the name of a file.
+fn reference(rest: &str) -> Option<String> {
+    let (name, rest) = rest.split_once("\\fR(")?;
+    Some(format!("{}.{}", plain(name), rest.split_once(')')?.0))
+}
+
+/// Text without troff's escapes.
+fn plain(text: &str) -> String {
+    let escapes = [
+        ("\\-", "-"),
+        ("\\(dq", "\""),
+        ("\\(aq", "'"),
+        ("\\:", ""),
+        ("\\&", ""),
+        ("\\e", "\\"),
+    ];
+    escapes
+        .iter()
+        .fold(text.to_string(), |text, (escape, meant)| {
+            text.replace(escape, meant)
+        })
+}
+
+/// Whether Lanai has what a text in bold type names; the error says what it lacks.
+fn check(name: &str) -> Result<(), String> {
+    let first = name.split(' ').next().unwrap_or_default();
+    if name.starts_with('[') {
+        return check_key(name);
+    }
+    if name.starts_with("preset = ") {
+        return Config::parse(name)
+            .map(|_| ())
+            .map_err(|error| error.to_string());
+    }
+    if let Some(words) = name.strip_prefix("set ") {
+        return check_qmgr(words);
+    }
+    if PROGRAMS.iter().any(|program| program.name == first) {
+        return check_command(name);
+    }
+    let is_known =
+        states().contains(name) || is_trigger(name) || is_reason(name) || is_attribute(name);
+    let is_stage = Stage::ALL.iter().any(|stage| stage.name() == name);
+    let is_status = Status::ALL.iter().any(|(status, _)| *status == name);
+    let is_quality = Qualities::default().factors().contains_key(name);
+    let is_used = is_known || is_stage || is_status || is_quality || formula::NAMES.contains(&name);
+    if is_used {
+        Ok(())
+    } else {
+        Err(format!("`{name}`"))
+    }
+}
+
+/// Values that are refused without another key beside them.
+const NEEDS: [(&str, &str); 2] = [
+    ("by = \"formula\"", "formula = \"1\""),
+    ("user_priority = \"clamp\"", "highest_user_priority = 1"),
+];
+
+/// `[section] key`, `[[section]] key = value`, `[section]`.
+fn check_key(name: &str) -> Result<(), String> {
+    let (section, rest) = name
+        .split_once("] ")
+        .map_or((name, ""), |(head, rest)| (&name[..head.len() + 1], rest));
+    let bare = section.trim_matches(['[', ']']);
+    let manual = std::fs::read_to_string(root().join("man/lanai.toml.5")).unwrap();
+    let is_heading = |line: &str| {
+        line == format!(".SH \"SECTION {section}\"")
+            || line == format!(".SH \"SECTIONS {section}\"")
+    };
+    if !manual.lines().any(is_heading) {
+        return Err(format!("`{name}`: no such section"));
+    }
+    let keys = KEYS
+        .iter()
+        .find(|(known, _)| *known == bare)
+        .map(|(_, keys)| *keys)
+        .unwrap_or_default();
+    let key = rest.split(' ').next().unwrap_or_default();
+    if !key.is_empty() && !keys.contains(&key) {
+        return Err(format!("`{name}`: no such key"));
+    }
+    if !rest.contains('=') {
+        return Ok(());
+    }
+    let own_name = if section.starts_with("[[") && key != "name" {
+        "name = \"x\""
+    } else {
+        ""
+    };
+    let needs = NEEDS
+        .iter()
+        .find(|(value, _)| *value == rest)
+        .map_or(own_name, |(_, needs)| needs);
+    let config = Config::parse(&format!("{section}\n{needs}\n{rest}\n"));
+    config
+        .map(|_| ())
+        .map_err(|error| format!("`{name}`: {error}"))
+}
+
+/// `server scheduling`, as `qmgr` takes it behind `set`.
+fn check_qmgr(words: &str) -> Result<(), String> {
+    let (object, attribute) = words.split_once(' ').unwrap_or((words, ""));
+    let target = match object {
+        "server" => Target::Server,
+        "sched" => Target::Sched,
+        "queue" => Target::Queue("x".to_string()),
+        _ => return Err(format!("`set {words}`: no such object")),
+    };
+    known(&target, attribute)
+        .map(|_| ())
+        .ok_or_else(|| format!("`set {words}`: no such attribute"))
+}
+
+/// `qsub -W qos=`, `qstat --why`, `qsim check`.
+fn check_command(line: &str) -> Result<(), String> {
+    let mut words = line.split(' ');
+    let name = words.next().unwrap_or_default();
+    let program = PROGRAMS
+        .iter()
+        .find(|program| program.name == name)
+        .ok_or(format!("`{line}`: no such command"))?;
+    let command = (program.command)();
+    let has = |option: &str| {
+        command
+            .get_arguments()
+            .any(|argument| match option.strip_prefix("--") {
+                Some(long) => argument.get_long() == Some(long),
+                None => argument
+                    .get_short()
+                    .is_some_and(|short| option == format!("-{short}")),
+            })
+    };
+    while let Some(word) = words.next() {
+        let exists = if word.starts_with('-') {
+            has(word)
+        } else {
+            command.find_subcommand(word).is_some()
+        };
+        if !exists {
+            return Err(format!("`{line}`: `{word}` is no option of {name}"));
+        }
+        let attribute = if word == "-W" { words.next() } else { None };
+        if let Some(attribute) = attribute {
+            let attribute = attribute.strip_suffix('=').unwrap_or(attribute);
+            may_set(attribute, true).map_err(|refusal| format!("`{line}`: {refusal}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn states() -> BTreeSet<String> {
+    State::ALL
+        .iter()
+        .map(|state| state.letter().to_string())
+        .collect()
+}
+
+/// `submit:JOB`, `poll`: the part in capitals stands for a name.
+fn is_trigger(name: &str) -> bool {
+    let jobs = [
+        Turn::Submit,
+        Turn::Release,
+        Turn::Retry,
+        Turn::Unblock,
+        Turn::Alter,
+        Turn::Shove,
+        Turn::Launch,
+    ];
+    let text = |what: &str| what.to_string();
+    let others = [
+        Trigger::SlotFree(text("HOST")),
+        Trigger::ResourceFree(text("NAME")),
+        Trigger::Resource(text("NAME")),
+        Trigger::Node(text("NAME")),
+        Trigger::Reservation(text("NAME")),
+        Trigger::Timer(Moment::Plan),
+        Trigger::Timer(Moment::Calendar),
+        Trigger::Config,
+        Trigger::Poll,
+    ];
+    let of_job = |turn: Turn| {
+        Trigger::Job(turn, JobId::job(1))
+            .to_string()
+            .replace(":1", ":JOB")
+    };
+    jobs.map(of_job).contains(&text(name))
+        || others.iter().any(|trigger| trigger.to_string() == name)
+}
+
+fn is_reason(name: &str) -> bool {
+    CODES.iter().any(|code| code.name == name) || name == "amount.RESOURCE"
+}
+
+/// Whether jobs have such an attribute, whoever may set it.
+fn is_attribute(name: &str) -> bool {
+    match name.strip_prefix("Resource_List.") {
+        Some(resource) => formula::NAMES.contains(&resource),
+        None => may_set(name, true)
+            .err()
+            .is_none_or(|refusal| refusal.code == Refusal::read_only(name).code),
+    }
+}

@@ -1,0 +1,6 @@
+//! Rules that the sources, the manual and the README keep.
+
+mod architecture;
+mod generated;
+mod migration;
+mod readme;

@@ -1,0 +1,7 @@
+//! Installations that several users share: each user is confined to their own jobs and files.
+
+mod closed_accounts;
+mod hostile;
+pub mod multi_user;
+mod reservation_rights;
+mod reused_accounts;

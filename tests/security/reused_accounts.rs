@@ -1,0 +1,118 @@
+//! An account is deleted, and its number or its name is given to another person, who gets neither
+//! its rights nor its jobs. Needs root, and says so where there is none.
+
+use crate::security::multi_user::shared;
+use crate::support::people::{Person, people};
+use crate::support::sandbox::{Done, Sandbox};
+
+/// A manager with a queue, a job that waits, and a reservation.
+struct Manager {
+    sandbox: Sandbox,
+    person: Person,
+    job: String,
+    reservation: String,
+}
+
+impl Manager {
+    fn new(tag: &str) -> Option<Manager> {
+        let [person] = people(tag)?;
+        let sandbox = shared("");
+        let grant = format!("set server managers = {}@*", person.name);
+        sandbox.run("qmgr", &["-c", &grant]).ok();
+        let create = "create queue made queue_type=e, enabled=t, started=t";
+        person.run(&sandbox, "qmgr", &["-c", create]).ok();
+        let job = person.submit(&sandbox, &["-h", "-v", "SECRET=1", "-m", "n"], "true");
+        let asked = ["-E", "12312359", "-D", "60", "-l", "select=1:ncpus=1"];
+        let reserved = person.run(&sandbox, "pbs_rsub", &asked).line();
+        let reservation = reserved.split_whitespace().next().unwrap().to_string();
+        Some(Manager {
+            sandbox,
+            person,
+            job,
+            reservation,
+        })
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> Done {
+        self.person.run(&self.sandbox, program, arguments)
+    }
+
+    /// The person who has the account now is anybody.
+    #[track_caller]
+    fn has_no_rights(&self) {
+        // schedd remembers a name for a few seconds.
+        let speak = ["-c", "set server comment = mine"];
+        self.sandbox.until("the new account", || {
+            (self.run("qmgr", &speak).code != 0).then_some(())
+        });
+        for (program, arguments) in [
+            ("qmgr", &["-c", "create queue other"][..]),
+            ("qmgr", &["-c", "set server managers += nobody@*"]),
+            ("qmgr", &["-c", "delete queue made"]),
+            ("qrls", &[&self.job]),
+            ("qalter", &["-N", "mine", &self.job]),
+            ("qdel", &[&self.job]),
+            ("qdel", &["-W", "force", &self.job]),
+            ("pbs_rdel", &[&self.reservation]),
+            ("qterm", &[]),
+        ] {
+            let done = self.run(program, arguments);
+            assert!(
+                done.code != 0 && done.err.contains("nauthorized"),
+                "{program} {arguments:?}: {done:?}"
+            );
+        }
+        let seen = self.run("qstat", &["-f", &self.job]).ok();
+        assert!(!seen.contains("SECRET"), "{seen}");
+        assert_eq!(self.sandbox.state(&self.job), "H");
+    }
+
+    /// The jobs of the person who has the account now run, and the waiting job of the other does
+    /// not.
+    #[track_caller]
+    fn runs_own_jobs_only(&self) {
+        let own = self.person.submit(&self.sandbox, &[], "id -un > who");
+        assert_eq!(self.sandbox.ended(&own)["Exit_status"], 0);
+        assert_eq!(self.person.read("who").trim(), self.person.name);
+        self.sandbox.run("qrls", &[&self.job]).ok();
+        self.sandbox.until("the refusal of its node", || {
+            let comment = self.sandbox.job(&self.job)["comment"].to_string();
+            (comment.contains("is not known") || comment.contains("has number")).then_some(())
+        });
+    }
+}
+
+#[test]
+fn who_gets_the_number_of_an_account_gets_nothing_else() {
+    let Some(mut manager) = Manager::new("number") else {
+        return;
+    };
+    let (name, uid) = (format!("{}n", manager.person.name), manager.person.uid);
+    manager.person.replace(name, uid);
+    manager.has_no_rights();
+    manager.runs_own_jobs_only();
+}
+
+#[test]
+fn who_gets_the_name_of_an_account_gets_nothing_else() {
+    let Some(mut manager) = Manager::new("name") else {
+        return;
+    };
+    let (name, uid) = (manager.person.name.clone(), manager.person.uid);
+    manager.person.replace(name.clone(), uid + 4000);
+    manager.has_no_rights();
+    manager.sandbox.run("schedd", &["--stop"]).ok();
+    manager.sandbox.run("schedd", &[]).ok();
+    manager.has_no_rights();
+    assert!(
+        manager
+            .sandbox
+            .log()
+            .contains("has no rights: `managers` and `operators` mean the account")
+    );
+    manager.runs_own_jobs_only();
+    // The right is granted anew.
+    let grant = format!("set server managers += {name}@*");
+    manager.sandbox.run("qmgr", &["-c", &grant]).ok();
+    manager.run("qmgr", &["-c", "create queue other"]).ok();
+}
