@@ -4,7 +4,7 @@ use super::away::unknown_host;
 use super::each::{Schedd, Server};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
-use crate::model::amendment::{Command, Edit, Key, Op, Target, Verb};
+use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
 use crate::model::attribute::same_server;
 use crate::model::refusal::Refusal;
 use crate::wire::client::ClientError;
@@ -134,13 +134,13 @@ fn turn(gate: &Gate, queue: &str, schedd: &mut Schedd) -> Result<Option<Refusal>
         });
     }
     let edit = Edit {
-        key: Key::plain(gate.attribute),
+        key: AttributeKey::plain(gate.attribute),
         op: Op::Set,
         value: gate.value.to_string(),
     };
-    let command = Command {
+    let command = QmgrCommand {
         verb: Verb::Set,
-        target: Target::Queue(queue.to_string()),
+        target: QmgrObject::Queue(queue.to_string()),
         edits: vec![edit],
     };
     let away = |error: ClientError| Failure {

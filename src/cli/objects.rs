@@ -2,8 +2,8 @@
 //! `qstat -Q`, `-q` and `-B`.
 
 use super::attributes::{Attribute, Attributes, Shown};
-use crate::model::amendment::description::{Described, Line};
-use crate::model::amendment::{Target, place};
+use crate::config::overrides::description::{AttributeValue, Described};
+use crate::config::overrides::{QmgrObject, place};
 use crate::model::resource::Resources;
 use std::borrow::Cow;
 
@@ -22,8 +22,14 @@ pub struct Objects<'a>(pub &'a [Described]);
 
 impl<'a> Objects<'a> {
     /// What an attribute of an object is set to.
-    pub fn value(&self, target: &Target, name: &str, resource: Option<&str>) -> Option<&'a str> {
-        let is_meant = |line: &&Line| line.name == name && line.resource.as_deref() == resource;
+    pub fn value(
+        &self,
+        target: &QmgrObject,
+        name: &str,
+        resource: Option<&str>,
+    ) -> Option<&'a str> {
+        let is_meant =
+            |line: &&AttributeValue| line.name == name && line.resource.as_deref() == resource;
         self.lines(target)
             .iter()
             .find(is_meant)
@@ -34,7 +40,7 @@ impl<'a> Objects<'a> {
     /// in PBS's order.
     pub fn joined(
         &self,
-        target: &Target,
+        target: &QmgrObject,
         told: Attributes<'a>,
         resources: &Resources,
     ) -> Attributes<'a> {
@@ -52,7 +58,7 @@ impl<'a> Objects<'a> {
         Attributes(all)
     }
 
-    fn lines(&self, target: &Target) -> &'a [Line] {
+    fn lines(&self, target: &QmgrObject) -> &'a [AttributeValue] {
         self.0
             .iter()
             .find(|described| described.target == *target)
@@ -61,7 +67,7 @@ impl<'a> Objects<'a> {
 }
 
 /// Of lines of one attribute: limits have one for each whom they limit.
-fn attribute<'a>(lines: &'a [Line], resources: &Resources) -> Attribute<'a> {
+fn attribute<'a>(lines: &'a [AttributeValue], resources: &Resources) -> Attribute<'a> {
     let (line, value) = (&lines[0], joined(lines));
     let amount = |name: &str| {
         resources
@@ -84,7 +90,7 @@ fn attribute<'a>(lines: &'a [Line], resources: &Resources) -> Attribute<'a> {
     }
 }
 
-fn joined(lines: &[Line]) -> Cow<'_, str> {
+fn joined(lines: &[AttributeValue]) -> Cow<'_, str> {
     match lines {
         [line] => line.value.as_str().into(),
         _ => lines
@@ -100,8 +106,8 @@ fn joined(lines: &[Line]) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    fn line(name: &str, resource: Option<&str>, value: &str) -> Line {
-        Line {
+    fn line(name: &str, resource: Option<&str>, value: &str) -> AttributeValue {
+        AttributeValue {
             name: name.into(),
             resource: resource.map(str::to_string),
             value: value.into(),
@@ -110,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_is_configured_takes_the_place_of_what_is_told_in_pbss_order() {
-        let workq = Target::Queue("workq".into());
+        let workq = QmgrObject::Queue("workq".into());
         let lines = vec![
             line("enabled", None, "False"),
             line("comment", None, "7"),
@@ -159,6 +165,6 @@ mod tests {
             Some("4")
         );
         assert_eq!(objects.value(&workq, "resources_max", None), None);
-        assert_eq!(objects.value(&Target::Server, "comment", None), None);
+        assert_eq!(objects.value(&QmgrObject::Server, "comment", None), None);
     }
 }

@@ -15,7 +15,7 @@ use super::each::{Schedd, Server};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use super::source::{Answers, Source};
-use crate::model::amendment::{Command as Order, Edit, Key, Op, Target, Verb, known};
+use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb, known};
 use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
 use crate::wire::client::Client;
@@ -89,7 +89,7 @@ fn run() -> Result<u8, Failure> {
 /// What of objects is shown, and how.
 struct Look {
     /// These attributes; all, if there are none.
-    keys: Vec<Key>,
+    keys: Vec<AttributeKey>,
     /// As commands, and not as a list.
     is_printed: bool,
 }
@@ -103,7 +103,7 @@ struct Session<'a> {
     active: BTreeMap<Object, Vec<String>>,
     history: Vec<String>,
     /// Of the line read before: the limit it has set, and of what.
-    last_limit: Option<(Vec<Target>, Key)>,
+    last_limit: Option<(Vec<QmgrObject>, AttributeKey)>,
     is_read: bool,
 }
 
@@ -371,7 +371,7 @@ impl<'a> Session<'a> {
     fn change(
         &mut self,
         mut command: Command,
-        last_limit: Option<(Vec<Target>, Key)>,
+        last_limit: Option<(Vec<QmgrObject>, AttributeKey)>,
     ) -> Result<u8, Failure> {
         let Some(object) = command.object else {
             return Ok(0);
@@ -386,7 +386,7 @@ impl<'a> Session<'a> {
         if names.is_empty() {
             return Ok(self.fault("", &Fault::Syntax(0)));
         }
-        let targets: Vec<Target> = names.iter().map(|name| object.target(name)).collect();
+        let targets: Vec<QmgrObject> = names.iter().map(|name| object.target(name)).collect();
         self.go_on(&mut command, &targets, last_limit);
         let verb = match command.word {
             Word::Create => Verb::Create,
@@ -397,10 +397,10 @@ impl<'a> Session<'a> {
         let mut code = 0;
         for (target, name) in targets.into_iter().zip(&names) {
             // There is one scheduler, and it is there.
-            if target == Target::Sched && verb == Verb::Create {
+            if target == QmgrObject::Sched && verb == Verb::Create {
                 continue;
             }
-            let order = Order {
+            let order = QmgrCommand {
                 verb,
                 target,
                 edits: command.edits.clone(),
@@ -423,8 +423,8 @@ impl<'a> Session<'a> {
     fn go_on(
         &mut self,
         command: &mut Command,
-        targets: &[Target],
-        last: Option<(Vec<Target>, Key)>,
+        targets: &[QmgrObject],
+        last: Option<(Vec<QmgrObject>, AttributeKey)>,
     ) {
         let (Word::Set, [edit]) = (command.word, &mut command.edits[..]) else {
             return;

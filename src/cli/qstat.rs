@@ -19,7 +19,7 @@ use super::queues;
 use super::scores::Scores;
 use super::sheet::{self, Format, Sheet};
 use super::watch::Watch;
-use crate::model::amendment::Target;
+use crate::config::overrides::QmgrObject;
 use crate::model::attribute::same_server;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
@@ -439,7 +439,7 @@ impl Args {
                         (queue.queue.name.clone(), queues::of_queue(queue, resources));
                     (
                         name.clone(),
-                        objects.joined(&Target::Queue(name), told, resources),
+                        objects.joined(&QmgrObject::Queue(name), told, resources),
                     )
                 });
                 things_in_full(
@@ -499,7 +499,7 @@ impl Args {
                 let configured = ask(&Question::Objects)?.objects;
                 let mut told = queues::of_server(&answers.queues, &sums, server);
                 told.text_if("installation", installation::current());
-                let all = Objects(&configured).joined(&Target::Server, told, &server.resources);
+                let all = Objects(&configured).joined(&QmgrObject::Server, told, &server.resources);
                 let thing = || (server.name.clone(), all);
                 things_in_full(
                     "Server",

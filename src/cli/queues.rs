@@ -3,7 +3,7 @@
 use super::attributes::Attributes;
 use super::layout::cut;
 use super::objects::Objects;
-use crate::model::amendment::Target;
+use crate::config::overrides::QmgrObject;
 use crate::model::resource::{Kind, Resources, Size, Value};
 use crate::model::state::State;
 use crate::wire::message::{QueueCounts, ServerFacts};
@@ -110,7 +110,7 @@ Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
             "Exe*"
         };
         let most = objects
-            .value(&Target::Queue(queue.name.clone()), MAX_RUNNING, None)
+            .value(&QmgrObject::Queue(queue.name.clone()), MAX_RUNNING, None)
             .unwrap_or("0");
         let _ = write!(
             out,
@@ -148,7 +148,7 @@ Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
         let counts = Counts::of(counted);
         running += counts.running;
         pending += counts.pending();
-        let queue = Target::Queue(counted.queue.name.clone());
+        let queue = QmgrObject::Queue(counted.queue.name.clone());
         let most = |resource: &str, none| {
             objects
                 .value(&queue, "resources_max", Some(resource))

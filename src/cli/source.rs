@@ -1,9 +1,9 @@
 //! Where a reading command gets its answers: from the spool itself when the caller owns it, else
 //! from schedd. The same query function answers either way.
 
+use crate::config::Config;
+use crate::config::overrides::description::Described;
 use crate::model::accounting::{Entry, Tally};
-use crate::model::amendment::description::Described;
-use crate::model::config::Config;
 use crate::model::event::Event;
 use crate::model::job::JobId;
 use crate::model::reservation::Reservation;

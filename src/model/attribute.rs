@@ -3,7 +3,6 @@
 //! `qsub` and `qalter` say what they want as settings: attribute, value. [`submit`] makes a new
 //! job's [`Draft`] of them, [`alter`] a changed one of an old; both do all or nothing.
 
-use super::config::table::close;
 use super::depend::Wish;
 use super::job::{Digest, Job, Join, Program, Spec};
 use super::operands;
@@ -12,6 +11,7 @@ use super::quality::Asker;
 use super::refusal::Refusal;
 use super::resource::{Resources, Value};
 use super::select::Request;
+use super::spelling::close;
 use super::state::Holds;
 use super::text::Text;
 use super::time::Span;

@@ -12,6 +12,8 @@ pub mod request;
 
 pub mod check;
 
+pub mod spelling;
+
 pub mod attribute;
 
 pub mod state;
@@ -153,7 +155,3 @@ pub mod owed;
 pub mod refusal;
 
 pub mod release;
-
-pub mod config;
-
-pub mod amendment;

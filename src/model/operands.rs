@@ -1,9 +1,9 @@
 //! The names that a requirement may ask for (Q20). One that means nothing would be undefined on
 //! every node, and the job would wait for ever: it is refused when it is given.
 
-use super::config::table::nearest;
 use super::expression::Expression;
 use super::resource::{Kind, Resources};
+use super::spelling::nearest;
 
 /// What is known of every node and job.
 const FIXED: &[&str] = &[

@@ -227,7 +227,7 @@ impl fmt::Display for Size {
 }
 
 /// What names of hosts, queues and resources are made of.
-pub(super) fn is_plain(c: char) -> bool {
+pub(crate) fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.".contains(c)
 }
 

@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::folder;
-use crate::model::config::Config;
+use crate::config::Config;
 use crate::model::time::Span;
 use crate::sys::filesystem;
 use crate::sys::home::Home;

@@ -141,7 +141,7 @@ pub(super) fn tell(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 
 
 #[cfg(test)]
 mod tests {
-    use crate::model::config::Config;
+    use crate::config::Config;
     use crate::model::job::JobId;
     use crate::model::policy::Policy;
     use crate::sched::fixture::{Scene, cluster};

@@ -191,7 +191,7 @@ fn told(books: &Books, state: &State, policy: &Policy, account: usize) -> LimitU
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::config::Config;
+    use crate::config::Config;
     use crate::sched::fixture::{Scene, cluster};
 
     /// `running jobs ann: 2 of 1/2 by 1,2, 1 of 1 barred`, as far as it is so.

@@ -5,9 +5,11 @@ use super::hooks::programs;
 use super::ledger::Ledger;
 use super::requests::{Desk, Granted};
 use super::setup::Setup;
-use crate::model::amendment::{Amendments, Command, Edit, Key, Op, Target, Verb, known};
-use crate::model::config::Person;
-use crate::model::config::resolved::{Origin, Setting, resolved};
+use crate::config::Person;
+use crate::config::overrides::{
+    AttributeKey, Edit, Op, QmgrCommand, QmgrObject, QmgrOverrides, Verb, known,
+};
+use crate::config::settings::{Origin, Setting, resolved};
 use crate::model::job::{Job, Share};
 use crate::model::pool::Telling;
 use crate::model::queue::Queue;
@@ -17,7 +19,7 @@ use crate::model::state::State;
 use std::sync::Arc;
 
 /// The names that a command grants rights to: what has them is the account that has the name now.
-fn granted_anew(command: &Command) -> Vec<String> {
+fn granted_anew(command: &QmgrCommand) -> Vec<String> {
     let grants = |edit: &&Edit| {
         let attribute = &edit.key.attribute;
         ["managers", "operators"]
@@ -38,11 +40,11 @@ fn granted_anew(command: &Command) -> Vec<String> {
 
 impl Desk<'_> {
     /// Does what a command of `qmgr` says, all of it or nothing.
-    pub(super) fn amend(&mut self, command: &Command) -> Result<Granted, Refusal> {
+    pub(super) fn amend(&mut self, command: &QmgrCommand) -> Result<Granted, Refusal> {
         command.check_size()?;
         self.may_amend(command)?;
         let note = match &command.target {
-            Target::Node(name) => {
+            QmgrObject::Node(name) => {
                 self.is_node(name, command)?;
                 let (own, others) = apart(command);
                 let marks = own
@@ -55,7 +57,7 @@ impl Desk<'_> {
                 } else {
                     command.verb
                 };
-                self.amend_others(&Command {
+                self.amend_others(&QmgrCommand {
                     edits: others,
                     verb,
                     ..command.clone()
@@ -70,7 +72,7 @@ impl Desk<'_> {
             }
             _ => {
                 let (told, others) = apart(command);
-                let others = Command {
+                let others = QmgrCommand {
                     edits: others,
                     ..command.clone()
                 };
@@ -89,8 +91,8 @@ impl Desk<'_> {
     }
 
     /// Managers; operators open and close queues, and take nodes out of service.
-    fn may_amend(&self, command: &Command) -> Result<(), Refusal> {
-        if matches!(command.target, Target::Hook(_)) {
+    fn may_amend(&self, command: &QmgrCommand) -> Result<(), Refusal> {
+        if matches!(command.target, QmgrObject::Hook(_)) {
             return self.may_see_to_hooks();
         }
         self.caller.must_be_privileged()?;
@@ -114,9 +116,9 @@ impl Desk<'_> {
             return Ok(());
         }
         let open: &[&str] = match &command.target {
-            Target::Queue(_) => &["enabled", "started"],
-            Target::Node(_) => &OF_NODE,
-            Target::Resource(_) => &OF_RESOURCE,
+            QmgrObject::Queue(_) => &["enabled", "started"],
+            QmgrObject::Node(_) => &OF_NODE,
+            QmgrObject::Resource(_) => &OF_RESOURCE,
             _ => &[],
         };
         let is_barred = |edit: &&Edit| {
@@ -155,21 +157,21 @@ impl Desk<'_> {
             .ok_or_else(|| Refusal::illegal_value("LANAI_HOME"))?
             .to_string();
         let edit = Edit {
-            key: Key::plain("command"),
+            key: AttributeKey::plain("command"),
             op: Op::Set,
             value: path,
         };
-        self.amend(&Command {
+        self.amend(&QmgrCommand {
             verb: Verb::Set,
-            target: Target::Hook(name.to_string()),
+            target: QmgrObject::Hook(name.to_string()),
             edits: vec![edit],
         })
     }
 
     /// What there is of a resource of the whole system, and used elsewhere (Q21): a script of the
     /// site's says so, or an operator.
-    fn tell_of_resource(&mut self, command: &Command, told: &[Edit]) -> Result<(), Refusal> {
-        let Target::Resource(name) = &command.target else {
+    fn tell_of_resource(&mut self, command: &QmgrCommand, told: &[Edit]) -> Result<(), Refusal> {
+        let QmgrObject::Resource(name) = &command.target else {
             return Ok(());
         };
         if told.is_empty() {
@@ -209,7 +211,7 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn amend_others(&mut self, command: &Command) -> Result<(), Refusal> {
+    fn amend_others(&mut self, command: &QmgrCommand) -> Result<(), Refusal> {
         if command.edits.is_empty() && matches!(command.verb, Verb::Set | Verb::Unset) {
             return Ok(());
         }
@@ -220,13 +222,13 @@ impl Desk<'_> {
         let next: Setup = setup
             .clone()
             .granted_to(grantees)
-            .amended(Arc::new(amendments));
+            .with_overrides(Arc::new(amendments));
         self.ledger.reconfigure(next).map_err(Refusal::spool)
     }
 
     /// What to tell who deletes a queue that another still leads to: its jobs go nowhere.
-    fn led_there(&self, command: &Command) -> Option<String> {
-        let Target::Queue(gone) = &command.target else {
+    fn led_there(&self, command: &QmgrCommand) -> Option<String> {
+        let QmgrObject::Queue(gone) = &command.target else {
             return None;
         };
         let leads = |queue: &&Queue| {
@@ -249,7 +251,7 @@ impl Desk<'_> {
         ))
     }
 
-    fn is_node(&self, name: &str, command: &Command) -> Result<(), Refusal> {
+    fn is_node(&self, name: &str, command: &QmgrCommand) -> Result<(), Refusal> {
         let configured = self
             .ledger
             .setup
@@ -305,7 +307,7 @@ impl Desk<'_> {
     }
 
     /// A queue with jobs stays, and so does a resource of which anything is said, as it is.
-    fn nobody_needs(&self, target: &Target, command: &Command) -> Result<(), Refusal> {
+    fn nobody_needs(&self, target: &QmgrObject, command: &QmgrCommand) -> Result<(), Refusal> {
         let is_taken = |is_needed: bool| {
             if is_needed {
                 Err(Refusal::busy())
@@ -314,18 +316,17 @@ impl Desk<'_> {
             }
         };
         match (target, command.verb) {
-            (Target::Queue(name), Verb::Create)
+            (QmgrObject::Queue(name), Verb::Create)
                 if self.ledger.reservation_queue(name).is_some() =>
             {
                 Err(Refusal::queue_exists())
             }
-            (Target::Queue(name), Verb::Delete) => is_taken(has_jobs(self.ledger, name)),
-            (Target::Resource(name), Verb::Delete | Verb::Set | Verb::Unset)
+            (QmgrObject::Queue(name), Verb::Delete) => is_taken(has_jobs(self.ledger, name)),
+            (QmgrObject::Resource(name), Verb::Delete | Verb::Set | Verb::Unset)
                 if self.ledger.setup.config.has_own_resource(name) =>
             {
                 is_taken(
-                    self.ledger.setup.config.speaks_of(name)
-                        || self.ledger.asks_for(name).is_some(),
+                    self.ledger.setup.config.mentions(name) || self.ledger.asks_for(name).is_some(),
                 )
             }
             _ => Ok(()),
@@ -336,7 +337,7 @@ impl Desk<'_> {
 /// Where the noded of a node listens.
 const SOCKET: &str = "socket";
 
-fn names_socket(command: &Command) -> bool {
+fn names_socket(command: &QmgrCommand) -> bool {
     command
         .edits
         .iter()
@@ -354,10 +355,10 @@ fn is_change(verb: Verb) -> bool {
 }
 
 /// What a command says of the ledger's side of a node or of a resource, and the rest.
-fn apart(command: &Command) -> (Vec<Edit>, Vec<Edit>) {
+fn apart(command: &QmgrCommand) -> (Vec<Edit>, Vec<Edit>) {
     let own: &[&str] = match &command.target {
-        Target::Node(_) => &OF_NODE,
-        Target::Resource(_) => &OF_RESOURCE,
+        QmgrObject::Node(_) => &OF_NODE,
+        QmgrObject::Resource(_) => &OF_RESOURCE,
         _ => &[],
     };
     let is_own = |edit: &Edit| {
@@ -407,7 +408,7 @@ fn has_jobs(ledger: &Ledger, queue: &str) -> bool {
 
 /// The line of the file at which a node is named.
 fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
-    let all = resolved(&setup.file, &setup.text, &Amendments::default());
+    let all = resolved(&setup.file, &setup.text, &QmgrOverrides::default());
     let is_it = |known: &&Setting| {
         (known.section, known.name.as_deref(), &*known.key) == ("node", Some(name), "name")
     };
@@ -419,8 +420,8 @@ fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
 
 impl Desk<'_> {
     /// What to say of a queue's priority that is set and has no effect.
-    fn unused_priority(&self, command: &Command) -> Option<String> {
-        let Target::Queue(queue) = &command.target else {
+    fn unused_priority(&self, command: &QmgrCommand) -> Option<String> {
+        let QmgrObject::Queue(queue) = &command.target else {
             return None;
         };
         let is_priority =
@@ -432,7 +433,7 @@ impl Desk<'_> {
 }
 
 /// What of a command is kept and shown, and has no effect.
-fn idle(command: &Command) -> Option<String> {
+fn idle(command: &QmgrCommand) -> Option<String> {
     if command.verb == Verb::Unset {
         return None;
     }
@@ -455,7 +456,7 @@ fn idle(command: &Command) -> Option<String> {
 }
 
 /// A resource that PBS would count, of a type that has no amounts.
-fn uncounted(command: &Command) -> Option<String> {
+fn uncounted(command: &QmgrCommand) -> Option<String> {
     let said = |name: &str| {
         let edit = command
             .edits
@@ -463,7 +464,7 @@ fn uncounted(command: &Command) -> Option<String> {
             .find(|edit| edit.key.attribute.eq_ignore_ascii_case(name));
         edit.map(|edit| edit.value.as_str()).unwrap_or_default()
     };
-    let is_of_resource = matches!(command.target, Target::Resource(_));
+    let is_of_resource = matches!(command.target, QmgrObject::Resource(_));
     let is_to_count = is_of_resource && said("flag").contains(['n', 'f', 'q']);
     let text = "is compared, and not counted: only long and size are";
     (is_to_count && said("type") == "float")
@@ -471,7 +472,7 @@ fn uncounted(command: &Command) -> Option<String> {
 }
 
 /// A command as the log has it.
-fn told(command: &Command) -> String {
+fn told(command: &QmgrCommand) -> String {
     let verb = match command.verb {
         Verb::Create => "create",
         Verb::Delete => "delete",

@@ -1,7 +1,7 @@
 //! Who asks, and what that person may do. Built from the kernel's word alone.
 
 use super::setup::Setup;
-use crate::model::config::Person;
+use crate::config::Person;
 use crate::model::job::{Job, Owner};
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;

@@ -2,10 +2,10 @@
 //! meant?
 
 use super::setup;
-use crate::model::amendment::Amendments;
-use crate::model::config::Config;
-use crate::model::config::caution::cautions;
-use crate::model::config::resolved::{Setting, Written, resolved};
+use crate::config::Config;
+use crate::config::overrides::QmgrOverrides;
+use crate::config::settings::{Setting, Written, resolved};
+use crate::config::warnings::warnings;
 use crate::sched::shares::outline;
 use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
@@ -29,16 +29,16 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
     let (amendments, unread) = match said(&home) {
         Ok(amendments) => (amendments, None),
         Err(error) => (
-            Amendments::default(),
+            QmgrOverrides::default(),
             Some(format!("what qmgr has said is not told, since {error:#}")),
         ),
     };
-    let (config, misfits) = of_file.amended(&amendments);
+    let (config, misfits) = of_file.with_overrides(&amendments);
     let settings = resolved(&config, &text, &amendments);
     let misfits = misfits
         .iter()
         .map(|misfit| format!("what qmgr has said does not fit, and does not count: {misfit}"));
-    let warnings = cautions(&config, &settings)
+    let warnings = warnings(&config, &settings)
         .into_iter()
         .chain(misfits)
         .chain(unread)
@@ -60,7 +60,7 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
 }
 
 /// What `qmgr` has said, as far as the caller may read it.
-fn said(home: &Home) -> Result<Amendments> {
+fn said(home: &Home) -> Result<QmgrOverrides> {
     let file = spool::file(home);
     match Reader::open(&file) {
         Ok(reader) => Ok(reader
@@ -68,7 +68,7 @@ fn said(home: &Home) -> Result<Amendments> {
             .transpose()?
             .unwrap_or_default()),
         // It was made before qmgr could say anything.
-        Err(SpoolError::Older { .. }) => Ok(Amendments::default()),
+        Err(SpoolError::Older { .. }) => Ok(QmgrOverrides::default()),
         Err(error) => Err(error).with_context(|| format!("it cannot be read: {}", file.display())),
     }
 }
@@ -104,8 +104,8 @@ mod tests {
         let text =
             "preset = \"it4i\"\n[order.weights]\nqos = 1\n[[account]]\nname = \"a\"\nshares = 2\n";
         let config = Config::parse(text).unwrap();
-        let settings = resolved(&config, text, &Amendments::default());
-        let warnings = cautions(&config, &settings);
+        let settings = resolved(&config, text, &QmgrOverrides::default());
+        let warnings = warnings(&config, &settings);
         let found = Found {
             file: "/etc/a.toml".into(),
             settings,

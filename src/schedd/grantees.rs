@@ -3,7 +3,7 @@
 //! A name is bound to a user number when the right is granted. An account that gets the name or the
 //! number later does not have the right.
 
-use crate::model::config::{Person, ServerConfig};
+use crate::config::{Person, ServerConfig};
 use crate::sys::user;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -89,7 +89,7 @@ fn names_all(limit: &Limit) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::config::Config;
+    use crate::config::Config;
 
     #[test]
     fn what_is_queued_is_told_as_it_was_counted_at_submission() {

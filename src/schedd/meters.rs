@@ -3,7 +3,7 @@
 //! said nothing, which is logged once and shown with the resource.
 
 use super::ledger::Ledger;
-use crate::model::config::Config;
+use crate::config::Config;
 use crate::model::pool::{Meter, Telling};
 use crate::model::resource::{Kind, Resources};
 use crate::model::time::Span;

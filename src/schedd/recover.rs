@@ -56,7 +56,7 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let grantees = spool.meta(Grantees::KEY)?.unwrap_or_default();
     let setup = setup
         .granted_to(grantees)
-        .amended(Arc::new(spool.amendments()?));
+        .with_overrides(Arc::new(spool.amendments()?));
     for misfit in &setup.misfits {
         tracing::warn!(
             "what qmgr has said does not fit {}: {misfit}",

@@ -8,7 +8,7 @@ use super::ledger::Ledger;
 use super::postman::Postman;
 use super::setup::Setup;
 use super::{Schedd, dispatch, timers};
-use crate::model::config::resolved::{Setting, resolved};
+use crate::config::settings::{Setting, resolved};
 use crate::model::resource::Kind;
 use crate::model::time::Span;
 use crate::model::trigger::Trigger;
@@ -24,7 +24,7 @@ impl Schedd {
         let mut next = match Setup::read(setup.home.clone()) {
             Ok(read) => read
                 .granted_to(setup.grantees.clone())
-                .amended(setup.amendments.clone()),
+                .with_overrides(setup.amendments.clone()),
             Err(error) => return tracing::error!("not reloaded, all stays as it was: {error:#}"),
         };
         if let Some(why) = needed(&self.ledger, &next) {
@@ -151,7 +151,7 @@ fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
         file.cycle.record_size = old.cycle.record_size;
     }
     if !kept.is_empty() {
-        *next = next.amended(next.amendments.clone());
+        *next = next.with_overrides(next.amendments.clone());
     }
     kept
 }

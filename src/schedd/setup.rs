@@ -1,9 +1,9 @@
 //! What the configuration comes to: names, resources, policy, who may do what.
 
 use super::grantees::Grantees;
-use crate::model::amendment::description::described;
-use crate::model::amendment::{Amendments, Misfit};
-use crate::model::config::{Config, ServerConfig};
+use crate::config::overrides::description::described;
+use crate::config::overrides::{Conflict, QmgrOverrides};
+use crate::config::{Config, ServerConfig};
 use crate::model::policy::{Order, Policy};
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
@@ -78,9 +78,9 @@ pub struct Setup {
     /// As written there.
     pub file: Arc<Config>,
     /// What `qmgr` has said.
-    pub amendments: Arc<Amendments>,
+    pub amendments: Arc<QmgrOverrides>,
     /// What of that does not fit the file as it is now, and has no effect.
-    pub misfits: Vec<Misfit>,
+    pub misfits: Vec<Conflict>,
     /// The numbers of the groups that limits and priorities name, as they were when the file was
     /// read: to ask for them anew at each command of `qmgr` could keep schedd waiting for a
     /// directory of users.
@@ -104,7 +104,7 @@ impl Setup {
     }
 
     /// The same file with what `qmgr` has said.
-    pub fn amended(&self, amendments: Arc<Amendments>) -> Setup {
+    pub fn with_overrides(&self, amendments: Arc<QmgrOverrides>) -> Setup {
         let groups = self.groups.clone();
         let mut setup = Setup::of(
             self.home.clone(),
@@ -127,10 +127,10 @@ impl Setup {
         home: Home,
         text: Arc<str>,
         file: Arc<Config>,
-        amendments: Arc<Amendments>,
+        amendments: Arc<QmgrOverrides>,
         groups: BTreeMap<String, u32>,
     ) -> Setup {
-        let (config, misfits) = file.amended(&amendments);
+        let (config, misfits) = file.with_overrides(&amendments);
         let host = record::host();
         let mut policy = config.policy();
         let groups = RefCell::new(groups);
@@ -192,9 +192,8 @@ impl Setup {
 
     /// What every display needs to know; the spool keeps it for those who read it directly.
     pub fn facts(&self) -> ServerFacts {
-        let names = |people: &[crate::model::config::Person]| {
-            people.iter().map(ToString::to_string).collect()
-        };
+        let names =
+            |people: &[crate::config::Person]| people.iter().map(ToString::to_string).collect();
         ServerFacts {
             name: self.name.clone(),
             host: self.host.clone(),

@@ -3,7 +3,7 @@
 
 use super::ledger::Ledger;
 use super::reservations::{NEVER, find};
-use crate::model::config::{ReservationConfig, Times};
+use crate::config::{ReservationConfig, Times};
 use crate::model::job::Share;
 use crate::model::recurrence::{Instance, Zone};
 use crate::model::reservation::{Happened, Occurrence, Reservation, SiteAccess, State};

@@ -3,7 +3,7 @@
 
 use super::scenario::values;
 use super::world::{Past, World};
-use crate::model::config::table::{ConfigError, Section, Value};
+use crate::config::document::{ConfigError, Section, Value};
 use crate::model::decay::total;
 use crate::model::job::{Job, JobId, Share};
 use crate::model::preemption::{Action, Cause};

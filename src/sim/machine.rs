@@ -5,7 +5,7 @@
 //! will do in either case, so the starts are the same.
 
 use super::swf::Log;
-use crate::model::config::Config;
+use crate::config::Config;
 use crate::model::node::NodeFacts;
 use crate::model::resource::Value;
 use crate::sched::snapshot::State;

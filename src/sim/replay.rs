@@ -4,7 +4,7 @@ use super::engine::World;
 use super::machine::Machine;
 use super::submission::Classes;
 use super::trace::Job;
-use crate::model::config::Config;
+use crate::config::Config;
 use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::refusal::Refusal;

@@ -29,10 +29,10 @@ mod submit;
 
 mod windows;
 
+use crate::config::Config;
 use crate::model::bonds::{Standing, Tied};
 use crate::model::census::Census;
 use crate::model::charge::Charge;
-use crate::model::config::Config;
 use crate::model::depend::Tie;
 use crate::model::event::Event;
 use crate::model::job::{How, Job, JobId, Want};

@@ -1,7 +1,7 @@
 //! What `qmgr` has said: a row for each object, in the order in which they were named first.
 
 use super::{Reader, Spool, SpoolError};
-use crate::model::amendment::{Amendment, Amendments, Target};
+use crate::config::overrides::{QmgrObject, QmgrOverride, QmgrOverrides};
 use rusqlite::{Connection, Transaction, params};
 
 /// The table; a target and what was said of it are JSON.
@@ -9,33 +9,36 @@ pub(super) const SCHEMA: &str = "CREATE TABLE amendment (place INTEGER PRIMARY K
 
 impl Spool {
     /// All that was said.
-    pub fn amendments(&self) -> Result<Amendments, SpoolError> {
+    pub fn amendments(&self) -> Result<QmgrOverrides, SpoolError> {
         all(&self.connection)
     }
 }
 
 impl Reader {
     /// All that was said.
-    pub fn amendments(&self) -> Result<Amendments, SpoolError> {
+    pub fn amendments(&self) -> Result<QmgrOverrides, SpoolError> {
         all(&self.connection)
     }
 }
 
-fn all(connection: &Connection) -> Result<Amendments, SpoolError> {
+fn all(connection: &Connection) -> Result<QmgrOverrides, SpoolError> {
     let mut statement = connection.prepare("SELECT target, said FROM amendment ORDER BY place")?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let texts: Vec<(String, String)> = rows.collect::<Result<_, _>>()?;
     let read = |(target, said): &(String, String)| {
-        let pair: (Target, Amendment) =
+        let pair: (QmgrObject, QmgrOverride) =
             (serde_json::from_str(target)?, serde_json::from_str(said)?);
         Ok::<_, SpoolError>(pair)
     };
-    Ok(Amendments {
+    Ok(QmgrOverrides {
         all: texts.iter().map(read).collect::<Result<_, _>>()?,
     })
 }
 
-pub(super) fn write(transaction: &Transaction, amendments: &Amendments) -> Result<(), SpoolError> {
+pub(super) fn write(
+    transaction: &Transaction,
+    amendments: &QmgrOverrides,
+) -> Result<(), SpoolError> {
     transaction.execute("DELETE FROM amendment", [])?;
     for (target, said) in &amendments.all {
         let row = params![serde_json::to_string(target)?, serde_json::to_string(said)?];

@@ -4,8 +4,8 @@ use super::{
     Spool, SpoolError, accounting, amendments, charges, cycles, load, oblivion, reservations,
     tellings, ties,
 };
+use crate::config::overrides::QmgrOverrides;
 use crate::model::accounting::Entry;
-use crate::model::amendment::Amendments;
 use crate::model::array::{Rewrite, Standing};
 use crate::model::bonds;
 use crate::model::charge::Charge;
@@ -84,7 +84,7 @@ pub enum Change {
     /// All queues there are.
     Queues(Vec<Queue>),
     /// All that `qmgr` has said.
-    Amendments(Arc<Amendments>),
+    QmgrOverrides(Arc<QmgrOverrides>),
     /// A reservation, new or changed.
     Reservation(Arc<Reservation>),
     /// A reservation that is no more.
@@ -181,7 +181,7 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
                 .execute([name])?;
         }
         Change::Queues(queues) => write_queues(transaction, queues)?,
-        Change::Amendments(all) => amendments::write(transaction, all)?,
+        Change::QmgrOverrides(all) => amendments::write(transaction, all)?,
         Change::Reservation(reservation) => reservations::write(transaction, reservation)?,
         Change::ReservationGone(id) => reservations::remove(transaction, id)?,
         Change::ReservationEvent(at, id, event) => reservations::tell(transaction, *at, id, event)?,

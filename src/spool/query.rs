@@ -3,8 +3,8 @@
 
 use super::load;
 use super::{Reader, SpoolError};
-use crate::model::amendment::Target;
-use crate::model::amendment::description::Described;
+use crate::config::overrides::QmgrObject;
+use crate::config::overrides::description::Described;
 use crate::model::job::Owner;
 use crate::model::state::State;
 use crate::model::time::Saved;
@@ -94,7 +94,7 @@ impl Reader {
                 let mut objects: Vec<Described> =
                     load::meta(&connection, ServerFacts::OBJECTS)?.unwrap_or_default();
                 objects.retain(|described| {
-                    viewer.privileged || !matches!(described.target, Target::Hook(_))
+                    viewer.privileged || !matches!(described.target, QmgrObject::Hook(_))
                 });
                 each(Answer::Objects(objects))
             }

@@ -4,9 +4,9 @@
 
 use super::ahead::{Ahead, Told};
 use super::batch::Batch;
+use crate::config::overrides::QmgrCommand;
+use crate::config::overrides::description::Described;
 use crate::model::accounting::{Entry, Inquiry, Key, Tally};
-use crate::model::amendment::Command;
-use crate::model::amendment::description::Described;
 use crate::model::array::Indices;
 pub use crate::model::attribute::Setting;
 use crate::model::depend::Link;
@@ -143,7 +143,7 @@ pub enum Request {
     /// `schedd --stop`: leave; running jobs go on.
     Stop,
     /// `qmgr`: a command about one object.
-    Amend(Command),
+    Amend(QmgrCommand),
     /// `qmgr`: the program of a hook.
     ImportHook {
         /// Of which.

@@ -402,11 +402,7 @@ fn a_job_that_no_node_can_start_is_held_after_some_failures() {
 #[test]
 fn twenty_failed_starts_are_the_usual_limit() {
     assert_eq!(
-        lanai::model::config::Config::default()
-            .launch
-            .rules
-            .retries
-            .most,
+        lanai::config::Config::default().launch.rules.retries.most,
         20
     );
 }

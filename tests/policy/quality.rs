@@ -4,7 +4,7 @@
 
 use crate::policy::replay::{elsewhere, load, run};
 use crate::support::root;
-use lanai::model::config::Config;
+use lanai::config::Config;
 use lanai::sim::metrics::Metrics;
 use lanai::sim::replay;
 use lanai::sim::trace::Trace;

@@ -2,7 +2,7 @@
 //! in every test, all that are at hand with `make replay-check`.
 
 use crate::support::root;
-use lanai::model::config::Config;
+use lanai::config::Config;
 use lanai::sim::machine::Machine;
 use lanai::sim::metrics::Metrics;
 use lanai::sim::replay::{self, Outcome};

@@ -5,7 +5,7 @@
 
 use crate::properties::cycle::{Made, made, promising};
 use crate::support::cases;
-use lanai::model::config::Config;
+use lanai::config::Config;
 use lanai::model::job::JobId;
 use lanai::model::policy::{Backfill, Filling};
 use lanai::model::pool::Pool;

@@ -3,7 +3,7 @@
 
 use crate::properties::cycle::promising;
 use crate::support::cases;
-use lanai::model::config::Config;
+use lanai::config::Config;
 use lanai::model::job::JobId;
 use lanai::model::policy::{Backfill, Filling, Keep};
 use lanai::model::time::Time;

@@ -3,8 +3,8 @@
 //! on.
 
 use crate::support::sandbox::Sandbox;
+use lanai::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
 use lanai::model::accounting::{Inquiry, Key as Grouping};
-use lanai::model::amendment::{Command, Edit, Key, Op, Target, Verb};
 use lanai::model::attribute::Setting;
 use lanai::model::job::JobId;
 use lanai::model::reserve::Reserving;
@@ -166,7 +166,7 @@ fn site() -> Vec<Request> {
         ..Reserving::default()
     };
     let amend = |target, attribute: &str, value: &str| {
-        let key = Key {
+        let key = AttributeKey {
             attribute: attribute.into(),
             resource: None,
         };
@@ -175,7 +175,7 @@ fn site() -> Vec<Request> {
             op: Op::Set,
             value: value.into(),
         }];
-        Request::Amend(Command {
+        Request::Amend(QmgrCommand {
             verb: Verb::Set,
             target,
             edits,
@@ -190,9 +190,9 @@ fn site() -> Vec<Request> {
             force: true,
         },
         Request::DeleteReservation("R3".into()),
-        amend(Target::Queue("workq".into()), "priority", "5"),
-        amend(Target::Server, "max_run", "[u:PBS_GENERIC=3]"),
-        amend(Target::Node("n1".into()), "comment", "x"),
+        amend(QmgrObject::Queue("workq".into()), "priority", "5"),
+        amend(QmgrObject::Server, "max_run", "[u:PBS_GENERIC=3]"),
+        amend(QmgrObject::Node("n1".into()), "comment", "x"),
     ]
 }
 

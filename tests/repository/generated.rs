@@ -4,9 +4,9 @@
 
 use crate::support::{files, root};
 use lanai::cli::{PROGRAMS, completion, man};
-use lanai::model::amendment::Amendments;
-use lanai::model::config::resolved::resolved;
-use lanai::model::config::{Config, KEYS, LaunchConfig, ServerConfig};
+use lanai::config::overrides::QmgrOverrides;
+use lanai::config::settings::resolved;
+use lanai::config::{Config, KEYS, LaunchConfig, ServerConfig};
 use lanai::model::policy::Preset;
 use lanai::model::reason::CODES;
 use std::collections::BTreeMap;
@@ -124,7 +124,11 @@ fn the_manual_names_the_presets_that_change_a_default() {
     let page = std::fs::read_to_string(root().join("man/lanai.toml.5")).unwrap();
     let settings = |preset: &str| {
         let text = format!("preset = \"{preset}\"");
-        let settings = resolved(&Config::parse(&text).unwrap(), "", &Amendments::default());
+        let settings = resolved(
+            &Config::parse(&text).unwrap(),
+            "",
+            &QmgrOverrides::default(),
+        );
         settings
             .into_iter()
             .filter(|setting| setting.name.is_none() && setting.key != "preset")

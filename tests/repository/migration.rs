@@ -7,9 +7,9 @@
 
 use crate::support::root;
 use lanai::cli::PROGRAMS;
-use lanai::model::amendment::{Target, known};
+use lanai::config::overrides::{QmgrObject, known};
+use lanai::config::{Config, KEYS};
 use lanai::model::attribute::may_set;
-use lanai::model::config::{Config, KEYS};
 use lanai::model::job::JobId;
 use lanai::model::owed::Status;
 use lanai::model::policy::{Preset, formula};
@@ -386,9 +386,9 @@ fn check_key(name: &str) -> Result<(), String> {
 fn check_qmgr(words: &str) -> Result<(), String> {
     let (object, attribute) = words.split_once(' ').unwrap_or((words, ""));
     let target = match object {
-        "server" => Target::Server,
-        "sched" => Target::Sched,
-        "queue" => Target::Queue("x".to_string()),
+        "server" => QmgrObject::Server,
+        "sched" => QmgrObject::Sched,
+        "queue" => QmgrObject::Queue("x".to_string()),
         _ => return Err(format!("`set {words}`: no such object")),
     };
     known(&target, attribute)

@@ -1,6 +1,6 @@
 //! A command of `qmgr`: `set queue gpu,cpu enabled = True, max_run = "[u:PBS_GENERIC=4]"`.
 
-use crate::model::amendment::{Edit, Key, Op, Target, known};
+use crate::config::overrides::{AttributeKey, Edit, Op, QmgrObject, known};
 use crate::model::limit::pbs;
 
 /// What is to be done.
@@ -68,15 +68,15 @@ impl Object {
     }
 
     /// The object of this kind and name.
-    pub fn target(self, name: &str) -> Target {
+    pub fn target(self, name: &str) -> QmgrObject {
         let name = name.to_string();
         match self {
-            Object::Server => Target::Server,
-            Object::Hook => Target::Hook(name),
-            Object::Sched => Target::Sched,
-            Object::Queue => Target::Queue(name),
-            Object::Node => Target::Node(name),
-            Object::Resource => Target::Resource(name),
+            Object::Server => QmgrObject::Server,
+            Object::Hook => QmgrObject::Hook(name),
+            Object::Sched => QmgrObject::Sched,
+            Object::Queue => QmgrObject::Queue(name),
+            Object::Node => QmgrObject::Node(name),
+            Object::Resource => QmgrObject::Resource(name),
         }
     }
 }
@@ -293,7 +293,7 @@ impl<'t> Reader<'t> {
         Ok(edits)
     }
 
-    fn key(&mut self) -> Result<Key, Fault> {
+    fn key(&mut self) -> Result<AttributeKey, Fault> {
         let word = self.until(|c| c.is_whitespace() || ",=".contains(c));
         let name = word.trim_end_matches(['+', '-']);
         self.at -= word.len() - name.len();
@@ -304,7 +304,7 @@ impl<'t> Reader<'t> {
             Some((attribute, resource)) => (attribute, Some(resource.to_string())),
             None => (name, None),
         };
-        Ok(Key {
+        Ok(AttributeKey {
             attribute: attribute.to_string(),
             resource,
         })
@@ -339,7 +339,7 @@ impl<'t> Reader<'t> {
     }
 
     /// In quotes, or up to a comma or a blank; entries of a limit go on behind their commas.
-    fn value(&mut self, key: &Key, object: Object) -> Result<String, Fault> {
+    fn value(&mut self, key: &AttributeKey, object: Object) -> Result<String, Fault> {
         if self.rest().starts_with(QUOTES) {
             return self.quoted();
         }
@@ -371,7 +371,7 @@ impl<'t> Reader<'t> {
 
 /// What PBS's `qmgr` finds wrong by itself, and at which character of the value: attributes that no
 /// server has, limits that name nobody. `text` is the value as it was written.
-fn check(object: Object, key: &Key, value: &str, text: &str) -> Result<(), usize> {
+fn check(object: Object, key: &AttributeKey, value: &str, text: &str) -> Result<(), usize> {
     let known = known(&object.target(""), &key.attribute);
     let is_strange = object == Object::Server && known.is_none();
     let is_limit = known.is_some_and(|known| known.is_limit);

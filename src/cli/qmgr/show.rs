@@ -5,8 +5,8 @@ use crate::cli::full::{self, printable};
 use crate::cli::nodes::{self, Format};
 use crate::cli::queues;
 use crate::cli::source::Answers;
-use crate::model::amendment::description::Line;
-use crate::model::amendment::{Key, Target, known, place};
+use crate::config::overrides::description::AttributeValue;
+use crate::config::overrides::{AttributeKey, QmgrObject, known, place};
 use crate::model::node::NodeSharing;
 use crate::shown::attributes::Attributes;
 use crate::wire::message::ServerFacts;
@@ -20,10 +20,10 @@ pub struct View {
 
 /// An object with its attributes.
 pub struct Shown {
-    target: Target,
+    target: QmgrObject,
     /// How it is called at the head of a list.
     name: String,
-    lines: Vec<Line>,
+    lines: Vec<AttributeValue>,
 }
 
 /// What a node tells of itself and can be told, too.
@@ -50,7 +50,7 @@ impl View {
                 .map(|record| record.node.facts.name.clone())
                 .collect(),
             Object::Queue | Object::Resource | Object::Hook => {
-                let is_one = |target: &&Target| target.kind() == object.name();
+                let is_one = |target: &&QmgrObject| target.kind() == object.name();
                 configured
                     .filter(is_one)
                     .map(|target| target.name().to_string())
@@ -97,10 +97,10 @@ impl View {
 
     /// What a hook runs; None for one that is not there or runs nothing.
     pub fn program(&self, hook: &str) -> Option<String> {
-        program(&self.configured(&Target::Hook(hook.to_string()))).map(str::to_string)
+        program(&self.configured(&QmgrObject::Hook(hook.to_string()))).map(str::to_string)
     }
 
-    fn configured(&self, target: &Target) -> Vec<Line> {
+    fn configured(&self, target: &QmgrObject) -> Vec<AttributeValue> {
         let described = self
             .answers
             .objects
@@ -112,11 +112,11 @@ impl View {
     }
 
     /// What comes of the work there is, and not of the configuration.
-    fn told(&self, target: &Target, name: &str) -> Vec<Line> {
+    fn told(&self, target: &QmgrObject, name: &str) -> Vec<AttributeValue> {
         let server = &self.answers.server;
         let lines = |attributes: Attributes| lines(&attributes);
         match target {
-            Target::Queue(_) => {
+            QmgrObject::Queue(_) => {
                 let counted = self
                     .answers
                     .queues
@@ -129,7 +129,7 @@ impl View {
                     &["total_jobs", "state_count", "resources_assigned"],
                 )
             }
-            Target::Server => {
+            QmgrObject::Server => {
                 let sums = queues::assigned_in_all(&self.answers.queues);
                 let all = lines(queues::of_server(&self.answers.queues, &sums, server));
                 let own = [
@@ -142,7 +142,7 @@ impl View {
                 ];
                 only(all, &own)
             }
-            Target::Node(_) => {
+            QmgrObject::Node(_) => {
                 let record = self
                     .answers
                     .nodes
@@ -152,8 +152,8 @@ impl View {
                     .map(|record| lines(nodes::attributes(record, server, Format::Dsv)))
                     .unwrap_or_default()
             }
-            Target::Sched => {
-                let line = |(name, value): (&str, &str)| Line {
+            QmgrObject::Sched => {
+                let line = |(name, value): (&str, &str)| AttributeValue {
                     name: name.into(),
                     resource: None,
                     value: value.into(),
@@ -167,7 +167,7 @@ impl View {
                 .map(line)
                 .into()
             }
-            Target::Resource(_) | Target::Hook(_) => Vec::new(),
+            QmgrObject::Resource(_) | QmgrObject::Hook(_) => Vec::new(),
         }
     }
 }
@@ -175,7 +175,7 @@ impl View {
 /// The attribute that says what a hook runs.
 const PROGRAM: &str = "command";
 
-fn program(lines: &[Line]) -> Option<&str> {
+fn program(lines: &[AttributeValue]) -> Option<&str> {
     lines
         .iter()
         .find(|line| line.name == PROGRAM)
@@ -185,14 +185,14 @@ fn program(lines: &[Line]) -> Option<&str> {
 /// The only scheduler's name.
 pub const SCHED: &str = "default";
 
-fn lines(attributes: &Attributes) -> Vec<Line> {
+fn lines(attributes: &Attributes) -> Vec<AttributeValue> {
     let line = |attribute: &crate::shown::attributes::Attribute| {
         let mut value = full::text(attribute)?.into_owned();
         if attribute.name == "jobs" {
             value = value.replace(',', ", ");
         }
         let resource = attribute.resource.map(str::to_string);
-        Some(Line {
+        Some(AttributeValue {
             name: attribute.name.to_string(),
             resource,
             value,
@@ -201,27 +201,27 @@ fn lines(attributes: &Attributes) -> Vec<Line> {
     attributes.0.iter().filter_map(line).collect()
 }
 
-fn only(mut lines: Vec<Line>, names: &[&str]) -> Vec<Line> {
+fn only(mut lines: Vec<AttributeValue>, names: &[&str]) -> Vec<AttributeValue> {
     lines.retain(|line| names.contains(&line.name.as_str()));
     lines
 }
 
 impl Shown {
     /// Leaves only these attributes, in PBS's order: the last one asked for first.
-    pub fn only(&mut self, keys: &[Key]) {
+    pub fn only(&mut self, keys: &[AttributeKey]) {
         if keys.is_empty() {
             return;
         }
-        let is_meant = |line: &Line, key: &Key| {
+        let is_meant = |line: &AttributeValue, key: &AttributeKey| {
             key.attribute.eq_ignore_ascii_case(&line.name)
                 && (key.resource.is_none() || key.resource == line.resource)
         };
-        let of = |key: &Key| {
+        let of = |key: &AttributeKey| {
             self.lines
                 .iter()
                 .filter(|line| is_meant(line, key))
                 .cloned()
-                .collect::<Vec<Line>>()
+                .collect::<Vec<AttributeValue>>()
         };
         self.lines = keys.iter().rev().flat_map(of).collect();
     }
@@ -241,11 +241,11 @@ impl Shown {
     pub fn printed(&self, out: &mut String) {
         let (kind, name) = (self.target.kind(), &self.name);
         match &self.target {
-            Target::Server => {
+            QmgrObject::Server => {
                 out.push_str("#\n# Set server attributes.\n#\n");
                 return self.settings(out, kind);
             }
-            Target::Sched => {
+            QmgrObject::Sched => {
                 let _ = writeln!(
                     out,
                     "#\n# Create and define scheduler {name}\n#\ncreate {kind} {name}"
@@ -259,7 +259,7 @@ impl Shown {
             "#\n# Create and define {kind} {name}\n#\ncreate {kind} {name}"
         );
         self.settings(out, &format!("{kind} {name}"));
-        if let Target::Hook(_) = &self.target {
+        if let QmgrObject::Hook(_) = &self.target {
             self.imported(out);
         }
     }
@@ -291,7 +291,7 @@ impl Shown {
         }
     }
 
-    fn is_settable(&self, line: &Line) -> bool {
+    fn is_settable(&self, line: &AttributeValue) -> bool {
         let told = [
             "jobs",
             "total_jobs",
@@ -313,11 +313,13 @@ impl Shown {
         ];
         let of_node = of_node.into_iter().chain(["loadave", "resources_utilized"]);
         match self.target {
-            Target::Sched => !["sched_host", "pbs_version", "state"].contains(&line.name.as_str()),
-            Target::Hook(_) => line.name != PROGRAM,
-            Target::Node(_) if of_node.into_iter().any(|name| name == line.name) => false,
-            Target::Node(_) if OF_NODE.contains(&line.name.as_str()) => true,
-            Target::Node(_) if line.name == "sharing" => {
+            QmgrObject::Sched => {
+                !["sched_host", "pbs_version", "state"].contains(&line.name.as_str())
+            }
+            QmgrObject::Hook(_) => line.name != PROGRAM,
+            QmgrObject::Node(_) if of_node.into_iter().any(|name| name == line.name) => false,
+            QmgrObject::Node(_) if OF_NODE.contains(&line.name.as_str()) => true,
+            QmgrObject::Node(_) if line.name == "sharing" => {
                 line.value != NodeSharing::default().name()
             }
             _ => !told.into_iter().any(|name| name == line.name),
@@ -325,8 +327,8 @@ impl Shown {
     }
 }
 
-fn key(line: &Line) -> String {
-    Key {
+fn key(line: &AttributeValue) -> String {
+    AttributeKey {
         attribute: line.name.clone(),
         resource: line.resource.clone(),
     }
@@ -334,10 +336,10 @@ fn key(line: &Line) -> String {
 }
 
 /// A value as it is read again.
-fn quoted(target: &Target, line: &Line) -> String {
+fn quoted(target: &QmgrObject, line: &AttributeValue) -> String {
     let is_limit = known(target, &line.name).is_some_and(|known| known.is_limit);
     // Of a node's states only one can be said.
-    let is_state = matches!(target, Target::Node(_)) && line.name == "state";
+    let is_state = matches!(target, QmgrObject::Node(_)) && line.name == "state";
     let value = match is_state {
         true if line.value.contains("offline") => Cow::Borrowed("offline"),
         true => Cow::Borrowed("free"),
@@ -386,12 +388,12 @@ mod tests {
 
     /// What `print` says of a value, and that value when what it says is read.
     fn again(name: &str, value: &str) -> (String, String) {
-        let line = Line {
+        let line = AttributeValue {
             name: name.into(),
             resource: None,
             value: value.into(),
         };
-        let target = Target::Queue("gpu".into());
+        let target = QmgrObject::Queue("gpu".into());
         let mut out = String::new();
         Shown {
             target,

@@ -1,7 +1,7 @@
 //! `qsim replay`: a trace of the past run again by the scheduler.
 
 use crate::cli::exit::{self, Failure};
-use crate::model::config::Config;
+use crate::config::Config;
 use crate::model::policy::{Policy, Preset};
 use crate::sim::machine::Machine;
 use crate::sim::metrics::Metrics;

@@ -1,8 +1,8 @@
 //! Who counts for what, and what is said of who is one too many.
 
 use super::*;
+use crate::config::Config;
 use crate::model::array::Elements;
-use crate::model::config::Config;
 use crate::sched::fixture::{Scene, cluster};
 
 /// Jobs that were submitted, under some limits.

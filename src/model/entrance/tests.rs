@@ -1,7 +1,7 @@
 //! What holds at the door of a queue.
 
 use super::*;
-use crate::model::config::Config;
+use crate::config::Config;
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Life, Owner, Program};
 use crate::model::time::{Span, Time};

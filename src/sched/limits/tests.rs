@@ -1,6 +1,6 @@
 //! Limits in a cycle, each rule in the smallest cluster that shows it.
 
-use crate::model::config::Config;
+use crate::config::Config;
 use crate::model::job::JobId;
 use crate::model::limit::Quantity;
 use crate::model::outlook::Prospect;

@@ -570,7 +570,7 @@ fn pool_with(jobs: u64, limit: &str) -> Scene {
     };
     let text =
         format!("[[account]]\nname = \"a\"\n[[limit]]\naccount = \"a\"\nrunning = {{ {limit} }}\n");
-    let policy = crate::model::config::Config::parse(&text).unwrap().policy();
+    let policy = crate::config::Config::parse(&text).unwrap().policy();
     (scene.policy.limits, scene.policy.fair_share) = (policy.limits, policy.fair_share);
     for id in 1..=jobs {
         let mut job = scene.job(id, "select=1:ncpus=1");

@@ -38,7 +38,7 @@ impl Ledger {
         self.tick.changes.push(Row::Queues(queues));
         self.tick
             .changes
-            .push(Row::Amendments(self.setup.amendments.clone()));
+            .push(Row::QmgrOverrides(self.setup.amendments.clone()));
         self.forget_unasked();
         self.tick.setup.get_or_insert_with(|| Box::new(before));
         self.want_cycle(Trigger::Config);

@@ -2,7 +2,7 @@
 //! configuration.
 
 use super::Wishes;
-use crate::model::config::Config;
+use crate::config::Config;
 use crate::model::grant::{self, Grant};
 use crate::spool::lock;
 use crate::sys::home::Home;

@@ -2,7 +2,8 @@
 
 use super::machines::Configured;
 use super::{Done, Grammar, values, wall};
-use crate::model::config::table::{ConfigError, Section, nearest};
+use crate::config::document::{ConfigError, Section};
+use crate::model::spelling::nearest;
 use crate::model::time::{Span, Time};
 use crate::sim::world::act::Deed;
 

@@ -1,10 +1,10 @@
 //! `[[job]]`: who submits what, when, and what it will do.
 
 use super::{Grammar, Planned, values, wall};
+use crate::config::Config;
+use crate::config::document::{ConfigError, Section};
 use crate::model::attribute::Setting;
 use crate::model::bounds::Bound;
-use crate::model::config::Config;
-use crate::model::config::table::{ConfigError, Section};
 use crate::model::job::Owner;
 use crate::model::resource::{Kind, Value};
 use crate::model::time::{Span, Time};

@@ -2,8 +2,8 @@
 //! scenario may say what that may say, and is refused for the same reasons.
 
 use super::{Machine, values};
-use crate::model::config::table::{ConfigError, Section};
-use crate::model::config::{Config, NodeConfig};
+use crate::config::document::{ConfigError, Section};
+use crate::config::{Config, NodeConfig};
 use crate::model::node::NodeFacts;
 use crate::model::resource::Value;
 use crate::sim::world::number;

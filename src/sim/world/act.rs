@@ -1,11 +1,11 @@
 //! What people and machines do to the world, beside submitting jobs.
 
 use super::World;
+use crate::config::Config;
 use crate::model::array::Indices;
 use crate::model::attribute::{self, Draft, Rights, Setting};
 use crate::model::bonds;
 use crate::model::census::Comer;
-use crate::model::config::Config;
 use crate::model::entrance::elsewhere;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Spec};

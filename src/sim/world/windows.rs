@@ -2,7 +2,7 @@
 //! scheduler as schedd does it.
 
 use super::{World, wall};
-use crate::model::config::{ReservationConfig, Times};
+use crate::config::{ReservationConfig, Times};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::recurrence::{Instance, Zone};
 use crate::model::reserve::Reserving;

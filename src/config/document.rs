@@ -1,0 +1,225 @@
+//! TOML tables read key by key, with errors that name the place.
+
+use crate::model::spelling::nearest;
+use std::fmt;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Error};
+
+/// What is wrong with a `lanai.toml`, where, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong and the remedy.
+    pub text: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.text)
+    }
+}
+
+impl ConfigError {
+    /// An error at the byte `offset` of `source`.
+    fn at(source: &str, offset: usize, text: String) -> ConfigError {
+        let before = source.as_bytes().iter().take(offset);
+        ConfigError {
+            line: 1 + before.filter(|&&byte| byte == b'\n').count(),
+            text,
+        }
+    }
+
+    /// What the TOML reader found wrong with the syntax.
+    pub fn syntax(source: &str, error: &Error) -> ConfigError {
+        let offset = error.span().map_or(0, |span| span.start);
+        ConfigError::at(
+            source,
+            offset,
+            error.message().trim_end().replace('\n', "; "),
+        )
+    }
+}
+
+/// A table of the file.
+pub struct Section<'a> {
+    source: &'a str,
+    /// As a person would write it: `[server]`, `[[queue]]`; empty for the file itself.
+    title: String,
+    offset: usize,
+    table: &'a DeTable<'a>,
+}
+
+/// A value, with its place in the file.
+pub type Value<'a> = Spanned<DeValue<'a>>;
+
+impl<'a> Section<'a> {
+    /// The file itself.
+    pub fn root(source: &'a str, table: &'a DeTable<'a>) -> Section<'a> {
+        Section {
+            source,
+            title: String::new(),
+            offset: 0,
+            table,
+        }
+    }
+
+    /// `[name]`, within a section `[section.name]`; None when there is none.
+    pub fn section(&self, name: &str) -> Result<Option<Section<'a>>, ConfigError> {
+        let Some(value) = self.table.get(name) else {
+            return Ok(None);
+        };
+        let within = self.title.trim_matches(['[', ']']);
+        let title = if within.is_empty() {
+            format!("[{name}]")
+        } else {
+            format!("[{within}.{name}]")
+        };
+        let DeValue::Table(table) = value.get_ref() else {
+            return Err(self.error(
+                value,
+                format!("`{name}` is a table and stands once: write {title}"),
+            ));
+        };
+        Ok(Some(Section {
+            source: self.source,
+            title,
+            offset: value.span().start,
+            table,
+        }))
+    }
+
+    /// All `[[name]]`, in the order of the file.
+    pub fn sections(&self, name: &str) -> Result<Vec<Section<'a>>, ConfigError> {
+        let Some(value) = self.table.get(name) else {
+            return Ok(Vec::new());
+        };
+        let title = format!("[[{name}]]");
+        let refusal =
+            |value| self.error(value, format!("there may be many `{name}`: write {title}"));
+        let DeValue::Array(array) = value.get_ref() else {
+            return Err(refusal(value));
+        };
+        let section = |value: &'a Value<'a>| match value.get_ref() {
+            DeValue::Table(table) => Ok(Section {
+                source: self.source,
+                title: title.clone(),
+                offset: value.span().start,
+                table,
+            }),
+            _ => Err(refusal(value)),
+        };
+        array.iter().map(section).collect()
+    }
+
+    /// Refuses keys that are not among `known`.
+    pub fn only(&self, known: &[&str]) -> Result<(), ConfigError> {
+        match self.rest(known).next() {
+            Some((key, _)) => Err(self.unknown(key, known)),
+            None => Ok(()),
+        }
+    }
+
+    /// The keys that are not among `known`, with their values.
+    pub fn rest(&self, known: &[&str]) -> impl Iterator<Item = (&'a str, &'a Value<'a>)> {
+        self.table
+            .iter()
+            .map(|(key, value)| (key.get_ref().as_ref(), value))
+            .filter(|(key, _)| !known.contains(key))
+    }
+
+    /// The error for a key that is none of `known`.
+    pub fn unknown(&self, key: &str, known: &[&str]) -> ConfigError {
+        let offset = self
+            .table
+            .get_key_value(key)
+            .map_or(self.offset, |(key, _)| key.span().start);
+        let place = if self.title.is_empty() {
+            String::new()
+        } else {
+            format!(" in {}", self.title)
+        };
+        let remedy = nearest(key, known)
+            .map(|near| format!("; the nearest known one is `{near}`"))
+            .unwrap_or_default();
+        ConfigError::at(
+            self.source,
+            offset,
+            format!("unknown key `{key}`{place}{remedy}"),
+        )
+    }
+
+    /// The value of `key`, if it is set: read by `read`, which takes what `wanted` describes.
+    pub fn read<T>(
+        &self,
+        key: &str,
+        wanted: &str,
+        read: impl Fn(&DeValue) -> Option<T>,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(value) = self.table.get(key) else {
+            return Ok(None);
+        };
+        read(value.get_ref())
+            .map(Some)
+            .ok_or_else(|| self.refuse(key, value, wanted))
+    }
+
+    /// The value of `key`, which must be set.
+    pub fn require<T>(
+        &self,
+        key: &str,
+        wanted: &str,
+        read: impl Fn(&DeValue) -> Option<T>,
+    ) -> Result<T, ConfigError> {
+        let missing = || self.wrong(format!("{} has no `{key}`: add one, {wanted}", self.title));
+        self.read(key, wanted, read)?.ok_or_else(missing)
+    }
+
+    /// The error for a `value` of `key` that is not what is `wanted`.
+    pub fn refuse(&self, key: &str, value: &Value, wanted: &str) -> ConfigError {
+        let found: String = self
+            .source
+            .get(value.span())
+            .unwrap_or_default()
+            .chars()
+            .take(60)
+            .collect();
+        let place = if self.title.is_empty() {
+            "the file"
+        } else {
+            &self.title
+        };
+        self.error(
+            value,
+            format!("`{key}` in {place} must be {wanted}, not {found}"),
+        )
+    }
+
+    /// An error about `key`'s value.
+    pub fn wrong_at(&self, key: &str, text: String) -> ConfigError {
+        let offset = self
+            .table
+            .get(key)
+            .map_or(self.offset, |value| value.span().start);
+        ConfigError::at(self.source, offset, text)
+    }
+
+    /// An error about the section as a whole.
+    pub fn wrong(&self, text: String) -> ConfigError {
+        ConfigError::at(self.source, self.offset, text)
+    }
+
+    /// The line at which it begins, from 1.
+    pub fn line(&self) -> usize {
+        ConfigError::at(self.source, self.offset, String::new()).line
+    }
+
+    fn error(&self, value: &Value, text: String) -> ConfigError {
+        ConfigError::at(self.source, value.span().start, text)
+    }
+}
+
+/// The value of a key of an inline table.
+pub fn entry<'a>(table: &'a DeTable<'a>, key: &str) -> Option<&'a DeValue<'a>> {
+    table.get(key).map(Spanned::get_ref)
+}

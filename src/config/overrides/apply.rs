@@ -1,0 +1,222 @@
+//! A configuration as it is with what was said laid over it.
+
+use super::{
+    AttributeKey, Existence, QmgrObject, QmgrOverride, QmgrOverrides, attributes, forms, resources,
+};
+use crate::config::Config;
+use crate::model::hook::Hook;
+use crate::model::limit::Selector;
+use crate::model::queue::Queue;
+use crate::model::refusal::Refusal;
+use crate::model::resource::ResourceList;
+use std::fmt;
+
+/// Something said that does not fit the file as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Of what.
+    pub target: QmgrObject,
+    /// Which attribute; None if the object itself is not there.
+    pub key: Option<AttributeKey>,
+    /// Why not.
+    pub why: Refusal,
+}
+
+/// `queue gpu: Unknown queue`.
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match &self.key {
+            Some(key) => write!(f, "{} {key}: {}", self.target, self.why),
+            None => write!(f, "{}: {}", self.target, self.why),
+        }
+    }
+}
+
+impl Config {
+    /// This with what was said laid over it, and what of that does not fit and was passed over.
+    pub fn with_overrides(&self, amendments: &QmgrOverrides) -> (Config, Vec<Conflict>) {
+        let mut misfits = Vec::new();
+        // The default queue stays when another one becomes it.
+        let mut config = Config {
+            queues: self.stated_queues(),
+            ..self.clone()
+        };
+        let mut all: Vec<&(QmgrObject, QmgrOverride)> = amendments.all.iter().collect();
+        // Of one kind those first that were named first.
+        all.sort_by_key(|(target, _)| {
+            std::mem::discriminant(target) != std::mem::discriminant(&RESOURCE)
+        });
+        for (target, amendment) in all {
+            lay_over(&mut config, target, amendment, &mut misfits);
+        }
+        config.queues = config.stated_queues();
+        (config, misfits)
+    }
+
+    /// Whether a resource is the site's own.
+    pub fn has_own_resource(&self, name: &str) -> bool {
+        self.resources.iter().any(|(known, _)| known == name)
+    }
+
+    /// Whether something is said of a resource.
+    pub fn mentions(&self, resource: &str) -> bool {
+        let server = &self.server;
+        let lists = [&server.defaults, &server.chunk_defaults, &server.most].into_iter();
+        let of_queue = |queue: &Queue| {
+            let lists: [&ResourceList; 4] = [
+                &queue.least,
+                &queue.most,
+                &queue.defaults,
+                &queue.chunk_defaults,
+            ];
+            lists.into_iter().any(|list| list.contains_key(resource))
+        };
+        let in_queues = self.queues.iter().any(of_queue);
+        let in_limits = self
+            .limits
+            .all
+            .iter()
+            .any(|limit| limit.quantity.name() == resource);
+        let formula = self.precedence.formula.as_ref();
+        let in_formula = formula.is_some_and(|formula| formula.names().contains(resource));
+        let on_nodes = self
+            .nodes
+            .iter()
+            .any(|node| node.available.contains_key(resource));
+        in_queues
+            || in_limits
+            || in_formula
+            || on_nodes
+            || lists.into_iter().any(|list| list.contains_key(resource))
+    }
+}
+
+const RESOURCE: QmgrObject = QmgrObject::Resource(String::new());
+
+fn lay_over(
+    config: &mut Config,
+    target: &QmgrObject,
+    amendment: &QmgrOverride,
+    misfits: &mut Vec<Conflict>,
+) {
+    let mut misfit = |key: Option<&AttributeKey>, why| {
+        misfits.push(Conflict {
+            target: target.clone(),
+            key: key.cloned(),
+            why,
+        })
+    };
+    match amendment.being {
+        Existence::Deleted => return delete(config, target),
+        Existence::Created => create(config, target),
+        Existence::Filed => {
+            if let Err(why) = exists(config, target) {
+                return misfit(None, why);
+            }
+        }
+    }
+    for (key, text) in in_order(target, amendment) {
+        if let Err(why) = write(config, target, key, text) {
+            misfit(Some(key), why);
+        }
+    }
+}
+
+/// What says whether something counts comes after what says what: `job_history_enable`.
+fn in_order<'a>(
+    target: &QmgrObject,
+    amendment: &'a QmgrOverride,
+) -> Vec<(&'a AttributeKey, Option<&'a str>)> {
+    let mut values: Vec<(&AttributeKey, Option<&str>)> = amendment
+        .values
+        .iter()
+        .map(|(key, text)| (key, text.as_deref()))
+        .collect();
+    let is_switch = |key: &AttributeKey| key.attribute.ends_with("_enable");
+    values.sort_by_key(|(key, text)| {
+        (
+            text.is_some(),
+            is_switch(key),
+            attributes::place(target, &key.attribute),
+        )
+    });
+    values
+}
+
+fn write(
+    config: &mut Config,
+    target: &QmgrObject,
+    key: &AttributeKey,
+    text: Option<&str>,
+) -> Result<(), Refusal> {
+    let attribute =
+        attributes::find(target, &key.attribute).ok_or_else(Refusal::undefined_attribute)?;
+    match target {
+        QmgrObject::Resource(name) => resources::write(config, name, key, text),
+        _ => forms::write(config, target, key, attribute.form, text),
+    }
+}
+
+/// Whether there is such an object; of nodes only the ledger knows.
+pub(super) fn exists(config: &Config, target: &QmgrObject) -> Result<(), Refusal> {
+    match target {
+        QmgrObject::Server | QmgrObject::Sched | QmgrObject::Node(_) => Ok(()),
+        QmgrObject::Queue(name) => {
+            let is_there = config
+                .stated_queues()
+                .iter()
+                .any(|queue| queue.name == *name);
+            if is_there {
+                Ok(())
+            } else {
+                Err(Refusal::unknown_queue())
+            }
+        }
+        QmgrObject::Hook(name) => match config.hooks.iter().any(|hook| hook.name == *name) {
+            true => Ok(()),
+            false => Err(Refusal::no_hook(name)),
+        },
+        QmgrObject::Resource(name) => match config.has_own_resource(name) {
+            true => Ok(()),
+            false if resources::is_builtin(name) => Err(Refusal::invalid_request()),
+            false => Err(Refusal::no_resource()),
+        },
+    }
+}
+
+/// A queue that was created is closed until it is opened.
+fn create(config: &mut Config, target: &QmgrObject) {
+    delete(config, target);
+    match target {
+        QmgrObject::Queue(name) => {
+            config.queues.push(Queue {
+                enabled: false,
+                started: false,
+                ..Queue::named(name)
+            });
+        }
+        QmgrObject::Resource(name) => resources::create(config, name),
+        QmgrObject::Hook(name) => config.hooks.push(Hook::blank(name)),
+        QmgrObject::Server | QmgrObject::Sched | QmgrObject::Node(_) => {}
+    }
+}
+
+/// With what limits its jobs, and what the whole system has of it.
+fn delete(config: &mut Config, target: &QmgrObject) {
+    match target {
+        QmgrObject::Queue(name) => {
+            config.queues.retain(|queue| queue.name != *name);
+            let own = Selector::Named(name.clone());
+            config.limits.all.retain(|limit| limit.scope.queue != own);
+            config.precedence.queues.remove(name);
+        }
+        QmgrObject::Resource(name) => {
+            config.resources.retain(|(known, _)| known != name);
+            config.pools.retain(|(known, _)| known != name);
+            config.meters.retain(|(known, _)| known != name);
+        }
+        QmgrObject::Hook(name) => config.hooks.retain(|hook| hook.name != *name),
+        QmgrObject::Server | QmgrObject::Sched | QmgrObject::Node(_) => {}
+    }
+    config.kept.retain(|(known, _), _| known != target);
+}

@@ -1,0 +1,165 @@
+//! The attributes that `qmgr` knows, by PBS's names and in the order in which they are shown.
+
+mod hook;
+
+mod node;
+
+mod preempting;
+
+mod queue;
+
+mod server;
+
+mod texts;
+
+pub(super) use texts::names;
+
+use super::QmgrObject;
+use super::forms::Form;
+use super::limits::{self, Old};
+use crate::model::limit::Stage;
+use hook::HOOK;
+use node::NODE;
+use queue::{QUEUE, QUEUE_HEAD};
+use server::{SCHED, SCHED_TAIL, SERVER, SERVER_HEAD};
+
+/// An attribute.
+pub(super) struct Attribute {
+    pub name: &'static str,
+    pub form: Form,
+}
+
+const fn at(name: &'static str, form: Form) -> Attribute {
+    Attribute { name, form }
+}
+
+const fn limit(stage: Stage, is_soft: bool, of_resources: bool, old: Option<Old>) -> Form {
+    Form::Limit(limits::Form {
+        stage,
+        is_soft,
+        of_resources,
+        old,
+    })
+}
+
+/// What is known of an attribute's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttributeInfo {
+    /// As PBS writes it.
+    pub name: &'static str,
+    /// Whether it is a list of resources.
+    pub of_resources: bool,
+    /// Whether its value is a list to which `+=` adds.
+    pub is_list: bool,
+    /// Whether its value is PBS's language of limits.
+    pub is_limit: bool,
+    /// Whether it is kept and shown, and has no effect.
+    pub is_idle: bool,
+}
+
+/// The attribute of this name, in whatever letters.
+pub(super) fn find(target: &QmgrObject, name: &str) -> Option<&'static Attribute> {
+    all(target).find(|attribute| attribute.name.eq_ignore_ascii_case(name))
+}
+
+/// What is known of the attribute of this name.
+pub fn known(target: &QmgrObject, name: &str) -> Option<AttributeInfo> {
+    find(target, name).map(|attribute| AttributeInfo {
+        name: attribute.name,
+        of_resources: attribute.form.is_of_resources(),
+        is_list: LISTS.contains(&attribute.name),
+        is_limit: matches!(attribute.form, Form::Limit(limits::Form { old: None, .. })),
+        is_idle: matches!(attribute.form, Form::Kept(_)) && attribute.name != "comment",
+    })
+}
+
+/// Where an attribute stands among those of its object; those that are not known come last.
+pub fn place(target: &QmgrObject, name: &str) -> usize {
+    all(target)
+        .position(|attribute| attribute.name == name)
+        .unwrap_or(usize::MAX)
+}
+
+/// All attributes of an object.
+pub(super) fn all(target: &QmgrObject) -> impl Iterator<Item = &'static Attribute> {
+    let (first, middle, last): (&[Attribute], &[Attribute], &[Attribute]) = match target {
+        QmgrObject::Resource(_) => (&[], RESOURCE, &[]),
+        QmgrObject::Server => (SERVER_HEAD, LIMITS, SERVER),
+        QmgrObject::Sched => (SCHED, &preempting::OF_SCHED, SCHED_TAIL),
+        QmgrObject::Queue(_) => (QUEUE_HEAD, LIMITS, QUEUE),
+        QmgrObject::Node(_) => (&[], NODE, &[]),
+        QmgrObject::Hook(_) => (&[], HOOK, &[]),
+    };
+    first.iter().chain(middle).chain(last)
+}
+
+/// Lists of names.
+const LISTS: [&str; 8] = [
+    "managers",
+    "operators",
+    "acl_users",
+    "acl_groups",
+    "acl_hosts",
+    "route_destinations",
+    "event",
+    "restrict_res_to_release_on_suspend",
+];
+
+const LIMITS: &[Attribute] = &[
+    at("max_run", limit(Stage::Running, false, false, None)),
+    at("max_run_soft", limit(Stage::Running, true, false, None)),
+    at("max_run_res", limit(Stage::Running, false, true, None)),
+    at("max_run_res_soft", limit(Stage::Running, true, true, None)),
+    at("max_queued", limit(Stage::Queued, false, false, None)),
+    at("max_queued_res", limit(Stage::Queued, false, true, None)),
+    at(
+        "queued_jobs_threshold",
+        limit(Stage::Waiting, false, false, None),
+    ),
+    at(
+        "queued_jobs_threshold_res",
+        limit(Stage::Waiting, false, true, None),
+    ),
+    at(
+        "max_running",
+        limit(Stage::Running, false, false, Some(Old::All)),
+    ),
+    at(
+        "max_queuable",
+        limit(Stage::Queued, false, false, Some(Old::All)),
+    ),
+    at(
+        "max_user_run",
+        limit(Stage::Running, false, false, Some(Old::User)),
+    ),
+    at(
+        "max_user_run_soft",
+        limit(Stage::Running, true, false, Some(Old::User)),
+    ),
+    at(
+        "max_group_run",
+        limit(Stage::Running, false, false, Some(Old::Group)),
+    ),
+    at(
+        "max_group_run_soft",
+        limit(Stage::Running, true, false, Some(Old::Group)),
+    ),
+    at(
+        "max_user_res",
+        limit(Stage::Running, false, true, Some(Old::User)),
+    ),
+    at(
+        "max_user_res_soft",
+        limit(Stage::Running, true, true, Some(Old::User)),
+    ),
+    at(
+        "max_group_res",
+        limit(Stage::Running, false, true, Some(Old::Group)),
+    ),
+    at(
+        "max_group_res_soft",
+        limit(Stage::Running, true, true, Some(Old::Group)),
+    ),
+];
+
+const RESOURCE: &[Attribute] = &[at("type", Form::ReadOnly), at("flag", Form::ReadOnly)];

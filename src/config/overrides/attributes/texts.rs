@@ -1,0 +1,55 @@
+//! Values of attributes as PBS writes them, and back.
+
+use crate::model::resource::{Kind, Value};
+use crate::model::time::Span;
+
+/// `True` or `False`.
+pub(super) fn told(is_so: bool) -> Option<String> {
+    Some(Value::Boolean(is_so).to_string())
+}
+
+pub(super) fn joined(list: &[String]) -> Option<String> {
+    Some(list.join(",")).filter(|text| !text.is_empty())
+}
+
+pub(super) fn put(list: &mut Vec<String>, text: Option<&str>) -> bool {
+    *list = names(text.unwrap_or_default());
+    list.iter().all(|name| !name.contains(char::is_whitespace))
+}
+
+/// The names of a list.
+pub(in crate::config::overrides) fn names(text: &str) -> Vec<String> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(str::to_string)
+        .collect()
+}
+
+pub(super) fn truth(text: Option<&str>, unset: bool) -> Option<bool> {
+    let Some(text) = text else { return Some(unset) };
+    match Value::parse(Kind::Boolean, text)? {
+        Value::Boolean(is_so) => Some(is_so),
+        _ => None,
+    }
+}
+
+pub(super) fn number(text: Option<&str>, unset: &str) -> Option<i64> {
+    text.unwrap_or(unset).trim().parse().ok()
+}
+
+/// A number from one on, or none.
+pub(super) fn count(text: Option<&str>) -> Option<Option<u32>> {
+    text.map(|text| text.trim().parse().ok().filter(|number| *number > 0))
+        .map_or(Some(None), |number| number.map(Some))
+}
+
+pub(super) fn seconds(span: Option<Span>) -> Option<String> {
+    span.map(|span| span.as_seconds().to_string())
+}
+
+/// A time of a second or more, or none; PBS has 0 for none.
+pub(super) fn span(text: Option<&str>) -> Option<Option<Span>> {
+    let Some(text) = text else { return Some(None) };
+    Span::parse(text).map(|span| Some(span).filter(|span| *span >= Span::seconds(1)))
+}

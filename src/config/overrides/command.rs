@@ -1,0 +1,402 @@
+//! A command of `qmgr` about one object, and what was said before with that added.
+
+use super::attributes::{find, names};
+use super::{
+    AttributeKey, Conflict, Existence, QmgrObject, QmgrOverrides, apply, attributes, forms, known,
+    resources,
+};
+use crate::config::Config;
+use crate::model::hook::Hook;
+use crate::model::limit::pbs;
+use crate::model::queue::Queue;
+use crate::model::refusal::Refusal;
+use crate::model::resource::Resources;
+use serde::{Deserialize, Serialize};
+
+/// What is to be done to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// Make it, with these attributes.
+    Create,
+    /// Take it away.
+    Delete,
+    /// Set attributes.
+    Set,
+    /// Unset attributes.
+    Unset,
+}
+
+/// How a value is to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Op {
+    /// `=`.
+    Set,
+    /// `+=`.
+    Add,
+    /// `-=`.
+    Remove,
+}
+
+/// An attribute to be set or unset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    /// Which.
+    pub key: AttributeKey,
+    /// How; of no account when it is unset.
+    pub op: Op,
+    /// To what; empty when it is unset.
+    pub value: String,
+}
+
+/// A command about one object: all of it is done, or nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QmgrCommand {
+    /// What.
+    pub verb: Verb,
+    /// To which object.
+    pub target: QmgrObject,
+    /// With which attributes.
+    pub edits: Vec<Edit>,
+}
+
+/// More than this nobody needs to say of an attribute.
+const LONGEST: usize = 64 << 10;
+
+/// So many attributes a command may name.
+const MOST_EDITS: usize = 1000;
+
+/// So many objects may be spoken of.
+const MOST: usize = 10_000;
+
+impl QmgrCommand {
+    /// Whether it is of a bearable size.
+    pub fn check_size(&self) -> Result<(), Refusal> {
+        match self.edits.len() > MOST_EDITS {
+            true => Err(Refusal::more_than(MOST_EDITS, "attributes in one command")),
+            false => self.edits.iter().try_for_each(|edit| {
+                let key = [
+                    Some(&edit.key.attribute),
+                    edit.key.resource.as_ref(),
+                    Some(&edit.value),
+                ];
+                key.into_iter()
+                    .flatten()
+                    .try_for_each(|text| check_text(text))
+            }),
+        }
+    }
+}
+
+/// A value is a line, and no long one.
+fn check_text(text: &str) -> Result<(), Refusal> {
+    match text.contains(|c: char| c.is_control() && c != '\t') {
+        _ if text.len() > LONGEST => Err(Refusal::too_large("a value", LONGEST)),
+        true => Err(Refusal::illegal_value("")),
+        false => Ok(()),
+    }
+}
+
+impl QmgrOverrides {
+    /// These and a command besides, above a file. An object must be there, or must not; values must
+    /// be ones that its attributes can have.
+    pub fn with(&self, command: &QmgrCommand, file: &Config) -> Result<QmgrOverrides, Refusal> {
+        command.check_size()?;
+        let (config, _) = file.with_overrides(self);
+        let (mut next, target) = (self.clone(), &command.target);
+        match command.verb {
+            Verb::Create => next.create(target, &config, file)?,
+            Verb::Delete => {
+                next.delete(target, &config, file)?;
+                return Ok(next);
+            }
+            Verb::Set | Verb::Unset => apply::exists(&config, target)?,
+        }
+        for edit in &command.edits {
+            check_edit(target, edit)?;
+            next.say(
+                &target.keeper(&edit.key.attribute),
+                command.verb,
+                edit,
+                &config,
+            )?;
+        }
+        next.check(target, &command.edits, file)?;
+        let default = file.with_overrides(&next).0.server.default_queue;
+        match config
+            .stated_queues()
+            .iter()
+            .any(|queue| queue.name == default)
+        {
+            true => Ok(next),
+            false => Err(Refusal::unknown_queue()),
+        }
+    }
+
+    /// The default queue that is there though nobody has spoken of it stays as it is.
+    fn create(
+        &mut self,
+        target: &QmgrObject,
+        config: &Config,
+        file: &Config,
+    ) -> Result<(), Refusal> {
+        if matches!(target, QmgrObject::Queue(_))
+            && self.of(target).is_none()
+            && is_unspoken(file, target)
+        {
+            self.entry(target);
+            return Ok(());
+        }
+        let is_there = apply::exists(config, target).is_ok();
+        match target {
+            QmgrObject::Queue(name) if !Queue::is_name(name) => return Err(Refusal::bad_name()),
+            QmgrObject::Queue(_) if is_there => return Err(Refusal::queue_exists()),
+            QmgrObject::Resource(name) if is_there || resources::is_builtin(name) => {
+                return Err(Refusal::duplicate());
+            }
+            QmgrObject::Resource(name) if !Resources::is_name(name) => {
+                return Err(Refusal::bad_name());
+            }
+            QmgrObject::Hook(name) if !Hook::is_name(name) => return Err(Refusal::bad_name()),
+            QmgrObject::Hook(name) if is_there => return Err(Refusal::hook_exists(name)),
+            QmgrObject::Queue(_) | QmgrObject::Resource(_) | QmgrObject::Hook(_)
+                if self.all.len() >= MOST =>
+            {
+                return Err(Refusal::more_than(MOST, "objects of qmgr"));
+            }
+            QmgrObject::Queue(_) | QmgrObject::Resource(_) | QmgrObject::Hook(_) => {}
+            QmgrObject::Node(_) => return Err(Refusal::unknown_node()),
+            QmgrObject::Server | QmgrObject::Sched => return Err(Refusal::invalid_request()),
+        }
+        self.drop(target);
+        self.entry(target).being = Existence::Created;
+        Ok(())
+    }
+
+    /// What the file has stays spoken of: it would come back with the next start.
+    fn delete(
+        &mut self,
+        target: &QmgrObject,
+        config: &Config,
+        file: &Config,
+    ) -> Result<(), Refusal> {
+        apply::exists(config, target)?;
+        match target {
+            QmgrObject::Queue(name) if *name == config.server.default_queue => {
+                return Err(Refusal::busy());
+            }
+            QmgrObject::Queue(_) | QmgrObject::Resource(_) | QmgrObject::Hook(_) => {}
+            // Whether it may go only the ledger knows.
+            QmgrObject::Node(_) => {
+                self.drop(target);
+                return Ok(());
+            }
+            QmgrObject::Server | QmgrObject::Sched => return Err(Refusal::invalid_request()),
+        }
+        self.drop(target);
+        if apply::exists(file, target).is_ok() {
+            self.entry(target).being = Existence::Deleted;
+        }
+        Ok(())
+    }
+
+    fn say(
+        &mut self,
+        target: &QmgrObject,
+        verb: Verb,
+        edit: &Edit,
+        config: &Config,
+    ) -> Result<(), Refusal> {
+        let known = known(target, &edit.key.attribute).ok_or_else(Refusal::undefined_attribute)?;
+        let key = AttributeKey {
+            attribute: known.name.to_string(),
+            ..edit.key.clone()
+        };
+        let value = match verb {
+            Verb::Unset => None,
+            _ => Some(self.combined(target, &key, edit, config)?),
+        };
+        // What is added up command by command grows, too.
+        value.as_deref().map_or(Ok(()), check_text)?;
+        // All resources of a list are unset together.
+        let unset: Vec<AttributeKey> = match (verb, known.of_resources && key.resource.is_none()) {
+            (Verb::Unset, true) => present(config, target, &key),
+            _ => vec![key],
+        };
+        let amendment = self.entry(target);
+        for key in unset {
+            amendment.values.insert(key, value.clone());
+        }
+        Ok(())
+    }
+
+    /// What an attribute is to be in the end; what was said earlier in the same command counts.
+    fn combined(
+        &self,
+        target: &QmgrObject,
+        key: &AttributeKey,
+        edit: &Edit,
+        config: &Config,
+    ) -> Result<String, Refusal> {
+        let known = known(target, &key.attribute).ok_or_else(Refusal::undefined_attribute)?;
+        let illegal = || Refusal::illegal_value(&key.to_string());
+        let said = self
+            .of(target)
+            .and_then(|amendment| amendment.values.get(key));
+        let before = said
+            .cloned()
+            .unwrap_or_else(|| Some(current(config, target, key)).filter(|text| !text.is_empty()));
+        let before = before.unwrap_or_default();
+        match edit.op {
+            Op::Set => Ok(edit.value.clone()),
+            op if known.is_limit => {
+                let read = |text: &str| {
+                    if text.is_empty() {
+                        Some(Vec::new())
+                    } else {
+                        pbs::parse(text)
+                    }
+                };
+                let (before, more) = (
+                    read(&before).unwrap_or_default(),
+                    read(&edit.value).ok_or_else(illegal)?,
+                );
+                let combine = if op == Op::Add {
+                    pbs::with
+                } else {
+                    pbs::without
+                };
+                Ok(pbs::written(&combine(&before, &more)))
+            }
+            op if known.is_list => {
+                let (mut all, more) = (names(&before), names(&edit.value));
+                all.retain(|name| !more.contains(name));
+                all.extend(more.into_iter().filter(|_| op == Op::Add));
+                Ok(all.join(","))
+            }
+            op => sum(&before, &edit.value, op).ok_or_else(illegal),
+        }
+    }
+
+    /// Whether the file, so amended, takes what was just said.
+    fn check(&self, target: &QmgrObject, edits: &[Edit], file: &Config) -> Result<(), Refusal> {
+        let (config, misfits) = file.with_overrides(self);
+        let is_new = |key: &AttributeKey| {
+            edits
+                .iter()
+                .any(|edit| edit.key.attribute.eq_ignore_ascii_case(&key.attribute))
+        };
+        // Of two styles of limits the one that stands later is found to be in the way.
+        let is_mixed = |misfit: &Conflict| misfit.why == Refusal::mixed_limits();
+        let is_own = |misfit: &Conflict| {
+            let attribute = misfit.key.as_ref().map_or("", |key| &key.attribute);
+            misfit.target == target.keeper(attribute)
+        };
+        let is_about = |misfit: &&Conflict| {
+            is_own(misfit) && (misfit.key.as_ref().is_none_or(is_new) || is_mixed(misfit))
+        };
+        if let Some(misfit) = misfits.iter().find(is_about) {
+            return Err(misfit.why.clone());
+        }
+        match forms::queue(&config, target) {
+            Some(queue) => self.check_type(target, edits, queue),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a queue may be opened as it is, and is of the type that was just said.
+    fn check_type(
+        &self,
+        target: &QmgrObject,
+        edits: &[Edit],
+        queue: &Queue,
+    ) -> Result<(), Refusal> {
+        let said = self.of(target).and_then(|said| {
+            said.values
+                .get(&AttributeKey::plain("queue_type"))?
+                .as_deref()
+        });
+        let is_new = self
+            .of(target)
+            .is_some_and(|said| said.being == Existence::Created);
+        if queue.enabled && is_new && said.is_none() {
+            return Err(Refusal::no_queue_type());
+        }
+        let is_said = edits
+            .iter()
+            .any(|edit| edit.key.attribute.eq_ignore_ascii_case("queue_type"));
+        let wants_to_run = said.is_some_and(|said| said.starts_with(['e', 'E']));
+        if is_said && wants_to_run && queue.route.is_some() {
+            let why = "what was said of its routes makes it a routing queue; unset route_destinations and the like first";
+            return Err(Refusal::illegal_value("queue_type").because(why));
+        }
+        Ok(())
+    }
+
+    /// Whether an attribute was given a value.
+    pub(super) fn says_value(&self, target: &QmgrObject, attribute: &str) -> bool {
+        self.of(target).is_some_and(|said| {
+            said.values
+                .get(&AttributeKey::plain(attribute))
+                .is_some_and(Option::is_some)
+        })
+    }
+}
+
+fn is_unspoken(file: &Config, target: &QmgrObject) -> bool {
+    file.server.default_queue == target.name()
+        && !file.queues.iter().any(|queue| queue.name == target.name())
+}
+
+/// The attribute as it is, all its entries together.
+fn current(config: &Config, target: &QmgrObject, key: &AttributeKey) -> String {
+    let Some(attribute) = find(target, &key.attribute) else {
+        return String::new();
+    };
+    let values = forms::read(config, target, attribute.name, attribute.form).into_iter();
+    values
+        .filter(|(resource, _)| *resource == key.resource)
+        .map(|(_, text)| text)
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+fn present(config: &Config, target: &QmgrObject, key: &AttributeKey) -> Vec<AttributeKey> {
+    let Some(attribute) = find(target, &key.attribute) else {
+        return Vec::new();
+    };
+    let values = forms::read(config, target, attribute.name, attribute.form).into_iter();
+    values
+        .map(|(resource, _)| AttributeKey {
+            resource,
+            ..key.clone()
+        })
+        .collect()
+}
+
+fn sum(before: &str, value: &str, op: Op) -> Option<String> {
+    let number = |text: &str| {
+        if text.is_empty() {
+            Some(0)
+        } else {
+            text.trim().parse::<i64>().ok()
+        }
+    };
+    let (before, value) = (number(before)?, number(value)?);
+    let sum = if op == Op::Add {
+        before.checked_add(value)
+    } else {
+        before.checked_sub(value)
+    };
+    sum.map(|sum| sum.to_string())
+}
+
+fn check_edit(target: &QmgrObject, edit: &Edit) -> Result<(), Refusal> {
+    let known =
+        attributes::known(target, &edit.key.attribute).ok_or_else(Refusal::undefined_attribute)?;
+    match (known.of_resources, &edit.key.resource) {
+        (false, Some(_)) => Err(Refusal::undefined_attribute()),
+        _ => Ok(()),
+    }
+}

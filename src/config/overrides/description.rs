@@ -1,0 +1,128 @@
+//! What is shown of objects: their attributes as the configuration has them, in PBS's names and
+//! order.
+
+use super::{Existence, QmgrObject, QmgrOverrides, attributes, forms, resources};
+use crate::config::{Config, ServerConfig};
+use serde::{Deserialize, Serialize};
+
+/// A value of an attribute; one with several entries has several of these.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttributeValue {
+    /// The attribute.
+    pub name: String,
+    /// The resource, where it is a list of them.
+    pub resource: Option<String>,
+    /// The value.
+    pub value: String,
+}
+
+/// An object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// Which.
+    pub target: QmgrObject,
+    /// What is set of it.
+    pub lines: Vec<AttributeValue>,
+}
+
+/// All objects that are configured: resources and queues in the order in which they came, the
+/// server, the scheduler, nodes of which something is said.
+pub fn described(config: &Config, amendments: &QmgrOverrides) -> Vec<Described> {
+    let resources = config
+        .resources
+        .iter()
+        .map(|(name, _)| resource(config, name));
+    let queues = config
+        .stated_queues()
+        .into_iter()
+        .map(|queue| QmgrObject::Queue(queue.name));
+    let nodes = config
+        .nodes
+        .iter()
+        .map(|node| QmgrObject::Node(node.name.clone()));
+    let hooks = config
+        .hooks
+        .iter()
+        .map(|hook| QmgrObject::Hook(hook.name.clone()));
+    let others = queues
+        .chain([QmgrObject::Server, QmgrObject::Sched])
+        .chain(nodes)
+        .chain(hooks);
+    let others = others.map(|target| object(config, amendments, target));
+    resources.chain(others).collect()
+}
+
+fn resource(config: &Config, name: &str) -> Described {
+    let told = resources::described(config, name)
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty());
+    let line = |(name, value): (&str, String)| AttributeValue {
+        name: name.to_string(),
+        resource: None,
+        value,
+    };
+    Described {
+        target: QmgrObject::Resource(name.to_string()),
+        lines: told.map(line).collect(),
+    }
+}
+
+fn object(config: &Config, amendments: &QmgrOverrides, target: QmgrObject) -> Described {
+    let mut lines = Vec::new();
+    for attribute in attributes::all(&target) {
+        let is_said = amendments.says_value(&target, attribute.name);
+        if !is_said
+            && (is_of_a_new_queue(amendments, &target, attribute.name)
+                || is_default(config, &target, attribute.name))
+        {
+            continue;
+        }
+        for (resource, value) in forms::read(config, &target, attribute.name, attribute.form) {
+            let values = match known_limit(&target, attribute.name) {
+                true => entries(&value),
+                false => vec![value],
+            };
+            let line = |value| AttributeValue {
+                name: attribute.name.to_string(),
+                resource: resource.clone(),
+                value,
+            };
+            lines.extend(values.into_iter().map(line));
+        }
+    }
+    Described { target, lines }
+}
+
+fn known_limit(target: &QmgrObject, name: &str) -> bool {
+    attributes::known(target, name).is_some_and(|known| known.is_limit)
+}
+
+fn entries(text: &str) -> Vec<String> {
+    let read = crate::model::limit::pbs::parse(text).unwrap_or_default();
+    read.iter().map(ToString::to_string).collect()
+}
+
+/// Of a queue that was created, PBS does not show whether it is open, and what it is, before that
+/// was said.
+fn is_of_a_new_queue(amendments: &QmgrOverrides, target: &QmgrObject, attribute: &str) -> bool {
+    let is_created = amendments
+        .of(target)
+        .is_some_and(|said| said.being == Existence::Created);
+    is_created && matches!(target, QmgrObject::Queue(_)) && OF_A_NEW_QUEUE.contains(&attribute)
+}
+
+const OF_A_NEW_QUEUE: [&str; 3] = ["queue_type", "enabled", "started"];
+
+/// Whether the server has what it has by default: PBS shows these where somebody has said them, and
+/// who prints the server to make the same again would nail the default down.
+fn is_default(config: &Config, target: &QmgrObject, attribute: &str) -> bool {
+    match (target, attribute) {
+        (QmgrObject::Server, "job_history_duration") => {
+            config.server.history == ServerConfig::default().history
+        }
+        (QmgrObject::Server, "backfill_depth") => {
+            config.backfill.depth == config.preset.policy().backfill.depth
+        }
+        _ => false,
+    }
+}

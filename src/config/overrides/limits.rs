@@ -1,0 +1,266 @@
+//! PBS's attributes that are limits (`max_run`, `max_queued_res.ncpus`, and the old
+//! `max_user_run`), in the limits of a configuration.
+
+use super::forms::{definition, value};
+use super::{AttributeKey, QmgrObject};
+use crate::config::Config;
+use crate::model::limit::pbs::{self, Entry, Whom};
+use crate::model::limit::{Limit, Quantity, Scope, Selector, Stage};
+use crate::model::refusal::Refusal;
+use crate::model::resource::{Kind, Resources, Size, Value};
+
+/// Which limit an attribute is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Of which jobs.
+    pub stage: Stage,
+    /// Whether the soft one.
+    pub is_soft: bool,
+    /// Whether of resources, and not of jobs.
+    pub of_resources: bool,
+    /// In the old style: for whom.
+    pub old: Option<Old>,
+}
+
+/// Whom a limit in the old style is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Old {
+    /// All together.
+    All,
+    /// Each user.
+    User,
+    /// Each group.
+    Group,
+}
+
+impl Old {
+    fn whom(self) -> Whom {
+        match self {
+            Old::All => Whom::Everybody,
+            Old::User => Whom::User(Selector::Each),
+            Old::Group => Whom::Group(Selector::Each),
+        }
+    }
+}
+
+impl Form {
+    pub(super) fn is_of_resources(self) -> bool {
+        self.of_resources
+    }
+}
+
+/// A server's limits are for all queues together.
+fn queue(target: &QmgrObject) -> Selector {
+    match target {
+        QmgrObject::Queue(name) => Selector::Named(name.clone()),
+        _ => Selector::All,
+    }
+}
+
+/// Whom a limit is for, if it is one of the target's that PBS's language can say: none of a quality
+/// of service, and so none that overrides others.
+fn whom(limit: &Limit, target: &QmgrObject) -> Option<Whom> {
+    Whom::of(&limit.scope).filter(|_| limit.scope.queue == queue(target))
+}
+
+/// Whether the target has limits that the new style says, whoever said them.
+pub(super) fn has_any(config: &Config, target: &QmgrObject) -> bool {
+    config
+        .limits
+        .all
+        .iter()
+        .any(|limit| limit.stage != Stage::Idle && whom(limit, target).is_some())
+}
+
+/// Whether limits of a target were said in the old style.
+pub(super) fn is_old(config: &Config, target: &QmgrObject) -> bool {
+    config
+        .kept
+        .contains_key(&(target.clone(), AttributeKey::plain(OLD)))
+}
+
+/// Under this name it is kept that limits were said in the old style.
+const OLD: &str = "old style limits";
+
+/// The entries of a limit, each by itself; by resource.
+pub(super) fn read(
+    config: &Config,
+    target: &QmgrObject,
+    form: Form,
+) -> Vec<(Option<String>, String)> {
+    if form.old.is_some() != is_old(config, target) {
+        return Vec::new();
+    }
+    let resources = config.resources();
+    let told = |limit: &Limit| {
+        let whom = whom(limit, target).filter(|_| limit.stage == form.stage)?;
+        let resource = resource_of(&limit.quantity)?;
+        let amount = if form.is_soft { limit.soft } else { limit.hard }?;
+        let is_meant = resource.is_some() == form.of_resources
+            && form.old.is_none_or(|old| old.whom() == whom);
+        let kind = resource
+            .as_deref()
+            .map_or(Kind::Long, |name| kind(&resources, name));
+        let amount = shown(kind, amount);
+        let text = if form.old.is_some() {
+            amount
+        } else {
+            Entry { whom, amount }.to_string()
+        };
+        is_meant.then_some((resource, text))
+    };
+    let mut all: Vec<(Option<String>, String)> =
+        config.limits.all.iter().filter_map(told).collect();
+    all.sort_by(|one, other| one.0.cmp(&other.0));
+    all
+}
+
+/// Sets the limits of an attribute for all it names, or unsets them.
+pub(super) fn write(
+    config: &mut Config,
+    target: &QmgrObject,
+    key: &AttributeKey,
+    form: Form,
+    text: Option<&str>,
+) -> Result<(), Refusal> {
+    let illegal = || Refusal::illegal_value(&key.to_string());
+    let quantity = quantity(config, key)?;
+    let entries = match (text, form.old) {
+        (None, _) => Vec::new(),
+        (Some(text), None) => pbs::parse(text).ok_or_else(illegal)?,
+        (Some(text), Some(old)) => vec![Entry {
+            whom: old.whom(),
+            amount: text.trim().to_string(),
+        }],
+    };
+    let resources = config.resources();
+    let amount = |entry: &Entry| amount(&resources, &quantity, &entry.amount).ok_or_else(illegal);
+    let amounts = entries
+        .iter()
+        .map(amount)
+        .collect::<Result<Vec<i64>, Refusal>>()?;
+    if text.is_some() {
+        not_mixed(config, target, form)?;
+    }
+    clear(config, target, form, &quantity);
+    for (entry, amount) in entries.iter().zip(amounts) {
+        set(
+            config,
+            entry.whom.scope(&queue(target)),
+            form,
+            &quantity,
+            amount,
+        );
+    }
+    if form.old.is_some() && text.is_some() {
+        config
+            .kept
+            .insert((target.clone(), AttributeKey::plain(OLD)), String::new());
+    }
+    if !has_any(config, target) {
+        config
+            .kept
+            .remove(&(target.clone(), AttributeKey::plain(OLD)));
+    }
+    Ok(())
+}
+
+fn not_mixed(config: &Config, target: &QmgrObject, form: Form) -> Result<(), Refusal> {
+    let other_style = is_old(config, target) != form.old.is_some();
+    if other_style && has_any(config, target) {
+        Err(Refusal::mixed_limits())
+    } else {
+        Ok(())
+    }
+}
+
+fn clear(config: &mut Config, target: &QmgrObject, form: Form, quantity: &Quantity) {
+    for limit in &mut config.limits.all {
+        let Some(whom) = whom(limit, target) else {
+            continue;
+        };
+        let is_meant = form.old.is_none_or(|old| old.whom() == whom);
+        if is_meant && limit.stage == form.stage && limit.quantity == *quantity {
+            if form.is_soft {
+                limit.soft = None;
+            } else {
+                limit.hard = None;
+            }
+        }
+    }
+    config
+        .limits
+        .all
+        .retain(|limit| limit.soft.is_some() || limit.hard.is_some());
+}
+
+fn set(config: &mut Config, scope: Scope, form: Form, quantity: &Quantity, amount: i64) {
+    let all = &mut config.limits.all;
+    let is_same = |limit: &Limit| {
+        limit.scope == scope && limit.stage == form.stage && limit.quantity == *quantity
+    };
+    let place = all.iter().position(is_same).unwrap_or_else(|| {
+        let (stage, quantity) = (form.stage, quantity.clone());
+        all.push(Limit {
+            scope,
+            stage,
+            quantity,
+            soft: None,
+            hard: None,
+            overrides: false,
+        });
+        all.len() - 1
+    });
+    let side = if form.is_soft {
+        &mut all[place].soft
+    } else {
+        &mut all[place].hard
+    };
+    *side = Some(amount);
+}
+
+/// `nodect` is PBS's name for what is counted as nodes.
+const NODES: &str = "nodect";
+
+fn quantity(config: &Config, key: &AttributeKey) -> Result<Quantity, Refusal> {
+    match key.resource.as_deref() {
+        None => Ok(Quantity::Jobs),
+        Some(NODES) => Ok(Quantity::Nodes),
+        Some(name) => match definition(config, key)?.consumable {
+            true => Ok(Quantity::Resource(name.to_string())),
+            false => Err(Refusal::illegal_value(&key.to_string())),
+        },
+    }
+}
+
+/// The resource of a quantity, None inside for jobs; None for what PBS's language cannot say.
+fn resource_of(quantity: &Quantity) -> Option<Option<String>> {
+    match quantity {
+        Quantity::Jobs => Some(None),
+        Quantity::Nodes => Some(Some(NODES.to_string())),
+        Quantity::Resource(name) => Some(Some(name.clone())),
+        Quantity::Equivalents | Quantity::ProcessorSeconds | Quantity::Seconds => None,
+    }
+}
+
+fn kind(resources: &Resources, name: &str) -> Kind {
+    resources
+        .get(name)
+        .map_or(Kind::Long, |definition| definition.kind)
+}
+
+fn amount(resources: &Resources, quantity: &Quantity, text: &str) -> Option<i64> {
+    let kind = match quantity {
+        Quantity::Resource(name) => kind(resources, name),
+        _ => Kind::Long,
+    };
+    value(kind, text)?.amount()
+}
+
+/// A counted amount as it is written: a size in the largest unit of which there is a whole number.
+pub(super) fn shown(kind: Kind, amount: i64) -> String {
+    match kind {
+        Kind::Size => Size::exactly(amount.max(0).unsigned_abs()).to_string(),
+        _ => Value::of_amount(kind, amount).to_string(),
+    }
+}

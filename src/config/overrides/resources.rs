@@ -1,0 +1,146 @@
+//! Resources that `qmgr` makes: PBS's types and flags, as definitions.
+
+use super::{AttributeKey, QmgrObject};
+use crate::config::Config;
+use crate::model::refusal::Refusal;
+use crate::model::resource::{Definition, Kind, Resources};
+
+const TYPE: &str = "type";
+const FLAG: &str = "flag";
+
+/// PBS's names of types. A list of texts is one text here.
+const TYPES: [(&str, Kind); 7] = [
+    ("long", Kind::Long),
+    ("float", Kind::Float),
+    ("boolean", Kind::Boolean),
+    ("size", Kind::Size),
+    ("string", Kind::String),
+    ("string_array", Kind::String),
+    ("time", Kind::Time),
+];
+
+/// `h` belongs to hosts, `n`, `f` and `q` count what jobs take, `i` and `r` are for the system and
+/// for who runs it.
+const FLAGS: &str = "hnfqirm";
+
+/// What every site of PBS makes itself and Lanai brings along: it may be made, and is what it is.
+const GPUS: (&str, &str, &str) = ("ngpus", "long", "hn");
+
+/// Defines a resource with nothing said of it: a text.
+pub(super) fn create(config: &mut Config, name: &str) {
+    if name == GPUS.0 {
+        config
+            .resources
+            .push((name.to_string(), of(GPUS.1, GPUS.2)));
+        keep(config, name, TYPE, GPUS.1);
+        return keep(config, name, FLAG, GPUS.2);
+    }
+    config.resources.push((name.to_string(), of("string", "")));
+    keep(config, name, TYPE, "string");
+}
+
+/// Sets its type or its flags.
+pub(super) fn write(
+    config: &mut Config,
+    name: &str,
+    key: &AttributeKey,
+    text: Option<&str>,
+) -> Result<(), Refusal> {
+    let illegal = || Refusal::illegal_value("");
+    let (mut kind, mut flags) = (told(config, name, TYPE), told(config, name, FLAG));
+    match key.attribute.as_str() {
+        TYPE => kind = text.unwrap_or("string").to_string(),
+        _ => flags = text.unwrap_or_default().to_string(),
+    }
+    let is_known = TYPES.iter().any(|(known, _)| *known == kind)
+        && flags.chars().all(|flag| FLAGS.contains(flag));
+    let is_otherwise =
+        name == GPUS.0 && (kind != GPUS.1 || !GPUS.2.chars().all(|flag| flags.contains(flag)));
+    if !is_known || (is_otherwise && text.is_some()) {
+        return Err(illegal());
+    }
+    if is_otherwise {
+        return Ok(());
+    }
+    let Some((_, definition)) = config.resources.iter_mut().find(|(known, _)| known == name) else {
+        return Err(Refusal::no_resource());
+    };
+    *definition = of(&kind, &flags);
+    // Shown in one order, however they were said.
+    let flags: String = FLAGS.chars().filter(|flag| flags.contains(*flag)).collect();
+    keep(config, name, TYPE, &kind);
+    keep(config, name, FLAG, &flags);
+    Ok(())
+}
+
+/// What PBS's words define. What is neither a number nor a size is compared, and not counted.
+fn of(kind: &str, flags: &str) -> Definition {
+    let kind = TYPES
+        .iter()
+        .find(|(name, _)| *name == kind)
+        .map_or(Kind::String, |(_, kind)| *kind);
+    let is_counted =
+        flags.contains(['n', 'f', 'q']) && matches!(kind, Kind::Long | Kind::Size | Kind::Float);
+    let host_level = flags.contains('h');
+    Definition {
+        kind,
+        host_level,
+        consumable: is_counted,
+        requestable: !flags.contains(['i', 'r']),
+    }
+}
+
+fn keep(config: &mut Config, name: &str, what: &str, text: &str) {
+    let place = (
+        QmgrObject::Resource(name.to_string()),
+        AttributeKey::plain(what),
+    );
+    config.kept.insert(place, text.to_string());
+}
+
+/// A site's resource in PBS's words: its type and its flags.
+pub(super) fn described(config: &Config, name: &str) -> [(&'static str, String); 2] {
+    [
+        (TYPE, told(config, name, TYPE)),
+        (FLAG, told(config, name, FLAG)),
+    ]
+}
+
+/// As it was said, or as PBS would say what the file does.
+fn told(config: &Config, name: &str, what: &str) -> String {
+    let kept = config.kept.get(&(
+        QmgrObject::Resource(name.to_string()),
+        AttributeKey::plain(what),
+    ));
+    let definition = config
+        .resources
+        .iter()
+        .find(|(known, _)| known == name)
+        .map(|(_, definition)| definition);
+    kept.cloned()
+        .or_else(|| definition.map(|definition| in_words(definition, what)))
+        .unwrap_or_default()
+}
+
+fn in_words(definition: &Definition, what: &str) -> String {
+    let kind = TYPES
+        .iter()
+        .find(|(_, kind)| *kind == definition.kind)
+        .map_or("string", |(name, _)| name);
+    let flags = match (definition.host_level, definition.consumable) {
+        (true, true) => "hn",
+        (true, false) => "h",
+        (false, true) => "q",
+        (false, false) => "",
+    };
+    if what == TYPE {
+        kind.to_string()
+    } else {
+        flags.to_string()
+    }
+}
+
+/// Whether the system has it, and nobody made it.
+pub(super) fn is_builtin(name: &str) -> bool {
+    name != GPUS.0 && Resources::builtin().get(name).is_some()
+}

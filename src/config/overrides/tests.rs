@@ -1,0 +1,604 @@
+//! What is said in the language of `qmgr`, and what becomes of the configuration.
+
+mod values;
+
+use super::*;
+use crate::config::Config;
+use crate::model::limit::Stage;
+use crate::model::policy::Order;
+use crate::model::policy::preemption::{Condition, Victims};
+use crate::model::refusal::Refusal;
+
+fn edit(text: &str) -> Edit {
+    let (key, op, value) = match (
+        text.split_once("+="),
+        text.split_once("-="),
+        text.split_once('='),
+    ) {
+        (Some((key, value)), ..) => (key, Op::Add, value),
+        (_, Some((key, value)), _) => (key, Op::Remove, value),
+        (.., Some((key, value))) => (key, Op::Set, value),
+        _ => (text, Op::Set, ""),
+    };
+    let (attribute, resource) = match key.split_once('.') {
+        Some((attribute, resource)) => (attribute, Some(resource.to_string())),
+        None => (key, None),
+    };
+    Edit {
+        key: AttributeKey {
+            attribute: attribute.to_string(),
+            resource,
+        },
+        op,
+        value: value.to_string(),
+    }
+}
+
+fn queue(name: &str) -> QmgrObject {
+    QmgrObject::Queue(name.to_string())
+}
+
+/// A file and what was said above it.
+struct Site {
+    file: Config,
+    said: QmgrOverrides,
+}
+
+impl Site {
+    fn of(file: &str) -> Site {
+        Site {
+            file: Config::parse(file).unwrap(),
+            said: QmgrOverrides::default(),
+        }
+    }
+
+    fn say(&mut self, verb: Verb, target: QmgrObject, edits: &[&str]) -> Result<(), Refusal> {
+        let command = QmgrCommand {
+            verb,
+            target,
+            edits: edits.iter().map(|text| edit(text)).collect(),
+        };
+        self.said = self.said.with(&command, &self.file)?;
+        Ok(())
+    }
+
+    fn set(&mut self, target: QmgrObject, edits: &[&str]) -> Result<(), Refusal> {
+        self.say(Verb::Set, target, edits)
+    }
+
+    fn config(&self) -> Config {
+        let (config, misfits) = self.file.with_overrides(&self.said);
+        assert_eq!(misfits, []);
+        config
+    }
+
+    fn told(&self, target: &QmgrObject) -> Vec<String> {
+        let config = self.config();
+        let all = description::described(&config, &self.said);
+        let lines = all
+            .into_iter()
+            .filter(|one| one.target == *target)
+            .flat_map(|one| one.lines);
+        lines
+            .map(|line| {
+                let resource = line
+                    .resource
+                    .map(|name| format!(".{name}"))
+                    .unwrap_or_default();
+                format!("{}{resource}={}", line.name, line.value)
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn a_queue_is_created_closed_and_opened_once_it_has_a_type() {
+    let mut site = Site::of("");
+    site.say(Verb::Create, queue("gpu"), &[]).unwrap();
+    assert_eq!(site.told(&queue("gpu")), [""; 0]);
+    assert_eq!(
+        site.set(queue("gpu"), &["enabled=t"]),
+        Err(Refusal::no_queue_type())
+    );
+    site.set(
+        queue("gpu"),
+        &["queue_type=e", "enabled=t", "started=1", "priority=7"],
+    )
+    .unwrap();
+    assert_eq!(
+        site.told(&queue("gpu")),
+        [
+            "queue_type=Execution",
+            "Priority=7",
+            "enabled=True",
+            "started=True"
+        ]
+    );
+    let made = site
+        .config()
+        .queues()
+        .into_iter()
+        .find(|queue| queue.name == "gpu")
+        .unwrap();
+    assert!(made.enabled && made.started && made.priority == 7);
+    site.set(queue("gpu"), &["priority=0"]).unwrap();
+    assert!(
+        site.told(&queue("gpu")).contains(&"Priority=0".to_string()),
+        "a stated 0 is shown, as in PBS"
+    );
+    assert_eq!(
+        site.say(Verb::Create, queue("gpu"), &[]),
+        Err(Refusal::queue_exists())
+    );
+    site.say(Verb::Delete, queue("gpu"), &[]).unwrap();
+    assert_eq!(
+        site.say(Verb::Delete, queue("gpu"), &[]),
+        Err(Refusal::unknown_queue())
+    );
+    assert_eq!(
+        site.said,
+        QmgrOverrides::default(),
+        "nothing is left of what was made and taken away"
+    );
+}
+
+#[test]
+fn the_default_queue_may_be_spoken_of_and_stays() {
+    let mut site = Site::of("");
+    site.say(Verb::Create, queue("workq"), &[]).unwrap();
+    assert!(site.config().queues()[0].enabled, "it was there before");
+    assert_eq!(
+        site.say(Verb::Create, queue("workq"), &[]),
+        Err(Refusal::queue_exists())
+    );
+    assert_eq!(
+        site.say(Verb::Delete, queue("workq"), &[]),
+        Err(Refusal::busy())
+    );
+    assert_eq!(
+        site.set(QmgrObject::Server, &["default_queue=nosuch"]),
+        Err(Refusal::unknown_queue())
+    );
+    site.say(Verb::Create, queue("other"), &["queue_type=e"])
+        .unwrap();
+    site.set(QmgrObject::Server, &["default_queue=other"])
+        .unwrap();
+    let names: Vec<String> = site
+        .config()
+        .queues()
+        .into_iter()
+        .map(|queue| queue.name)
+        .collect();
+    assert_eq!(names, ["workq", "other"]);
+    site.say(Verb::Delete, queue("workq"), &[]).unwrap();
+    assert_eq!(site.config().queues().len(), 1);
+}
+
+#[test]
+fn a_refused_command_changes_nothing() {
+    let mut site = Site::of("");
+    for (target, edits, code) in [
+        (queue("nosuch"), "enabled=t", 15018),
+        (queue("workq"), "foo=1", 15002),
+        (queue("workq"), "Priority=abc", 15014),
+        (queue("workq"), "Priority=5000", 15014),
+        (queue("workq"), "resources_max.foo=1", 15035),
+        (queue("workq"), "resources_max.mem=-1", 15014),
+        (queue("workq"), "max_run=[u:PBS_GENERIC=x]", 15014),
+        (queue("workq"), "total_jobs=1", 15003),
+        (queue("workq"), "partition=p", 15029),
+        (QmgrObject::Server, "scheduling=maybe", 15014),
+        (QmgrObject::Server, "job_sort_formula=nonsense * 2", 15014),
+        (QmgrObject::Server, "resv_enable=False", 15029),
+        (QmgrObject::Server, "query_other_jobs=maybe", 15014),
+        (QmgrObject::Server, "default_qsub_arguments=-r\nn", 15014),
+        (QmgrObject::Server, "managers=a b", 15014),
+        (QmgrObject::Server, "resources_available.ncpus=4", 15029),
+        (QmgrObject::Sched, "preempt_order=SX", 15014),
+        (QmgrObject::Sched, "preempt_order=SCR 50 S 80 R", 15014),
+        (
+            QmgrObject::Sched,
+            "preempt_prio=express_queue, best_jobs",
+            15014,
+        ),
+        (
+            QmgrObject::Sched,
+            "preempt_prio=normal_jobs, normal_jobs",
+            15014,
+        ),
+        (QmgrObject::Sched, "preempt_queue_prio=many", 15014),
+        (
+            QmgrObject::Sched,
+            "preempt_sort=max_time_since_start",
+            15014,
+        ),
+        (
+            QmgrObject::Server,
+            "restrict_res_to_release_on_suspend=arch",
+            15014,
+        ),
+        (
+            QmgrObject::Server,
+            "restrict_res_to_release_on_suspend=mem,mem",
+            15014,
+        ),
+        (QmgrObject::Sched, "partition=p", 15029),
+        (QmgrObject::Sched, "sched_host=h", 15003),
+        (QmgrObject::Sched, "foo=1", 15002),
+    ] {
+        let refusal = site
+            .set(
+                target,
+                &["comment=x", edits].into_iter().skip(1).collect::<Vec<_>>(),
+            )
+            .unwrap_err();
+        assert_eq!(refusal.code, code, "{edits}: {refusal}");
+    }
+    assert_eq!(
+        site.set(queue("workq"), &["Priority=5", "foo=1"])
+            .unwrap_err()
+            .code,
+        15002
+    );
+    assert_eq!(site.said, QmgrOverrides::default());
+}
+
+/// Who makes way for whom, and how, in PBS's words (I20).
+#[test]
+fn preemption_is_said_in_the_words_of_pbs() {
+    let mut site = Site::of("[preemption]\nexpress = 200\naction = \"suspend\"\n");
+    let shown = |site: &Site, name: &str| {
+        let head = format!("{name}=");
+        site.told(&QmgrObject::Sched)
+            .iter()
+            .find_map(|line| line.strip_prefix(&head).map(String::from))
+    };
+    assert_eq!(shown(&site, "preempt_queue_prio").as_deref(), Some("200"));
+    assert_eq!(
+        shown(&site, "preempt_prio").as_deref(),
+        Some("express_queue, normal_jobs")
+    );
+    assert_eq!(shown(&site, "preempt_order").as_deref(), Some("S"));
+    assert_eq!(
+        shown(&site, "preempt_sort").as_deref(),
+        Some("min_time_since_start")
+    );
+    let edits = [
+        "preempt_order=SCR 80 SC 50 S",
+        "preempt_queue_prio=100",
+        "preempt_sort=cheapest",
+    ];
+    site.set(QmgrObject::Sched, &edits).unwrap();
+    let levels = "preempt_prio=starving_jobs+express_queue, normal_jobs";
+    site.set(QmgrObject::Sched, &[levels]).unwrap();
+    site.set(
+        QmgrObject::Server,
+        &["restrict_res_to_release_on_suspend=ncpus,mem"],
+    )
+    .unwrap();
+    let rule = site.config().policy().preemption;
+    assert_eq!(
+        (rule.express, rule.victims, rule.actions.to_string()),
+        (100, Victims::Cheapest, edits[0][14..].into())
+    );
+    let levels = [
+        vec![Condition::Starving, Condition::Express],
+        vec![Condition::Normal],
+    ];
+    assert_eq!(
+        (rule.levels, rule.releases),
+        (
+            levels.to_vec(),
+            vec!["ncpus".to_string(), "mem".to_string()]
+        )
+    );
+    assert_eq!(
+        shown(&site, "preempt_prio").as_deref(),
+        Some("starving_jobs+express_queue, normal_jobs")
+    );
+}
+
+/// PBS's limits become those of `[[limit]]`, and are shown again whoever said them.
+#[test]
+fn limits_are_said_in_the_language_of_pbs() {
+    let mut site = Site::of(
+        "[[limit]]\nqueue = \"workq\"\ngroup = \"phys\"\nrunning = { jobs = 9, mem = \"2gb\" }\n",
+    );
+    site.set(
+        queue("workq"),
+        &[
+            "max_run+=[u:PBS_GENERIC=4],[u:ann=2]",
+            "max_run_soft=[u:PBS_GENERIC=1]",
+        ],
+    )
+    .unwrap();
+    site.set(
+        QmgrObject::Server,
+        &["max_queued_res.ncpus=[o:PBS_ALL=100]"],
+    )
+    .unwrap();
+    assert_eq!(
+        site.told(&queue("workq"))
+            .split_last_chunk::<2>()
+            .unwrap()
+            .0,
+        [
+            "queue_type=Execution",
+            "max_run=[g:phys=9]",
+            "max_run=[u:PBS_GENERIC=4]",
+            "max_run=[u:ann=2]",
+            "max_run_soft=[u:PBS_GENERIC=1]",
+            "max_run_res.mem=[g:phys=2gb]",
+        ]
+    );
+    let limits = site.config().policy().limits.all;
+    let each = limits.iter().find(|limit| limit.soft == Some(1)).unwrap();
+    assert_eq!((each.hard, each.stage), (Some(4), Stage::Running));
+    site.set(queue("workq"), &["max_run-=[g:phys=9]"]).unwrap();
+    site.say(
+        Verb::Unset,
+        queue("workq"),
+        &["max_run_soft", "max_run_res"],
+    )
+    .unwrap();
+    let left = site.told(&queue("workq"));
+    assert_eq!(
+        left[1..3],
+        ["max_run=[u:PBS_GENERIC=4]", "max_run=[u:ann=2]"]
+    );
+    assert_eq!(
+        site.set(queue("workq"), &["max_running=4"]),
+        Err(Refusal::mixed_limits())
+    );
+}
+
+#[test]
+fn limits_in_the_old_style_are_shown_in_it() {
+    let mut site = Site::of("");
+    site.set(
+        queue("workq"),
+        &["max_running=4", "max_user_run=2", "max_group_res.ncpus=8"],
+    )
+    .unwrap();
+    assert_eq!(
+        site.told(&queue("workq"))[1..4],
+        ["max_running=4", "max_user_run=2", "max_group_res.ncpus=8"]
+    );
+    assert_eq!(
+        site.set(queue("workq"), &["max_run=[o:PBS_ALL=1]"]),
+        Err(Refusal::mixed_limits())
+    );
+    site.say(
+        Verb::Unset,
+        queue("workq"),
+        &["max_running", "max_user_run", "max_group_res"],
+    )
+    .unwrap();
+    site.set(queue("workq"), &["max_run=[o:PBS_ALL=1]"])
+        .unwrap();
+    assert_eq!(site.config().policy().limits.all.len(), 1);
+}
+
+#[test]
+fn what_does_not_fit_a_changed_file_is_kept_and_told() {
+    let with = "[[queue]]\nname = \"fast\"\n";
+    let mut site = Site::of(with);
+    site.set(queue("fast"), &["Priority=3"]).unwrap();
+    let (config, misfits) = Config::parse("").unwrap().with_overrides(&site.said);
+    assert_eq!(misfits.len(), 1);
+    assert_eq!(misfits[0].to_string(), "queue fast: Unknown queue");
+    assert_eq!(config.queues().len(), 1);
+    let text = serde_json::to_string(&site.said).unwrap();
+    site.said = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        site.config().queues()[0].priority,
+        3,
+        "it counts again with the old file"
+    );
+}
+
+#[test]
+fn resources_are_made_with_types_and_flags() {
+    let mut site = Site::of("");
+    let lic = || QmgrObject::Resource("lic".to_string());
+    site.say(Verb::Create, lic(), &["type=long", "flag=q"])
+        .unwrap();
+    site.set(QmgrObject::Server, &["resources_available.lic=5"])
+        .unwrap();
+    assert_eq!(site.config().pools[0].1.total, 5);
+    let definition = site.config().resources().get("lic").cloned().unwrap();
+    assert!(definition.consumable && !definition.host_level);
+    assert_eq!(site.told(&lic()), ["type=long", "flag=q"]);
+    assert_eq!(
+        site.say(Verb::Create, lic(), &[]),
+        Err(Refusal::duplicate())
+    );
+    let ncpus = || QmgrObject::Resource("ncpus".to_string());
+    assert_eq!(
+        site.say(Verb::Create, ncpus(), &[]),
+        Err(Refusal::duplicate())
+    );
+    assert_eq!(
+        site.say(Verb::Delete, ncpus(), &[]),
+        Err(Refusal::invalid_request())
+    );
+    let bad = site.say(
+        Verb::Create,
+        QmgrObject::Resource("bad".to_string()),
+        &["type=xx"],
+    );
+    assert_eq!(bad, Err(Refusal::illegal_value("")));
+    site.say(
+        Verb::Create,
+        QmgrObject::Resource("ngpus".to_string()),
+        &["type=long", "flag=hn"],
+    )
+    .unwrap();
+    assert_eq!(
+        site.config().resources().get("ngpus"),
+        Config::default().resources().get("ngpus")
+    );
+}
+
+#[test]
+fn the_server_says_what_queues_leave_open_and_how_jobs_are_ordered() {
+    let mut site = Site::of("[[queue]]\nname = \"workq\"\nresources_default = { ncpus = 2 }\n");
+    site.set(
+        QmgrObject::Server,
+        &["resources_default.ncpus=1", "resources_default.walltime=60"],
+    )
+    .unwrap();
+    let config = site.config();
+    let told = |list: &crate::model::resource::ResourceList| {
+        list.iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<String>>()
+    };
+    assert_eq!(
+        told(&config.queues()[0].defaults),
+        ["ncpus=2", "walltime=00:01:00"]
+    );
+    assert_eq!(told(&config.stated_queues()[0].defaults), ["ncpus=2"]);
+    site.set(
+        QmgrObject::Server,
+        &["job_sort_formula=eligible_time * 2", "scheduling=f"],
+    )
+    .unwrap();
+    assert_eq!(site.config().precedence.order, Order::Formula);
+    assert!(!site.config().cycle.scheduling);
+    site.say(Verb::Unset, QmgrObject::Sched, &["scheduling"])
+        .unwrap();
+    site.say(Verb::Unset, QmgrObject::Server, &["job_sort_formula"])
+        .unwrap();
+    assert_eq!(
+        (
+            site.config().precedence.order,
+            site.config().cycle.scheduling
+        ),
+        (Order::Multifactor, true)
+    );
+    site.set(
+        QmgrObject::Server,
+        &["managers+=bob@*", "managers+=ann", "job_history_enable=f"],
+    )
+    .unwrap();
+    site.set(
+        QmgrObject::Server,
+        &["managers-=bob@*", "job_history_duration=10:00:00"],
+    )
+    .unwrap();
+    assert_eq!(
+        site.config()
+            .server
+            .managers
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>(),
+        ["ann"]
+    );
+    assert_eq!(
+        site.config().server.history.as_seconds(),
+        0,
+        "it is off, however long it was to be"
+    );
+}
+
+#[test]
+fn a_node_of_which_the_file_says_nothing_gets_no_place_in_the_order_of_the_nodes() {
+    let mut site = Site::of("[[node]]\nname = \"b\"\n");
+    site.set(
+        QmgrObject::Node("a".to_string()),
+        &["resources_available.mem=1gb", "max_running=2"],
+    )
+    .unwrap();
+    let config = site.config();
+    let listed: Vec<&str> = config
+        .nodes
+        .iter()
+        .filter(|node| node.is_listed)
+        .map(|node| node.name.as_str())
+        .collect();
+    assert_eq!(
+        (listed, config.nodes[1].terms.max_jobs),
+        (vec!["b"], Some(2))
+    );
+    let refused = site.set(
+        QmgrObject::Node("a".to_string()),
+        &["resources_available.host=x"],
+    );
+    assert_eq!(refused.unwrap_err().code, 15003);
+}
+
+#[test]
+fn what_grows_command_by_command_has_an_end() {
+    let mut site = Site::of("");
+    let entry = |number: usize| format!("[u:a-user-of-a-long-name-{number:0>60}=1]");
+    let entries: Vec<String> = (0..720).map(entry).collect();
+    site.set(
+        QmgrObject::Server,
+        &[&format!("max_run={}", entries.join(","))],
+    )
+    .unwrap();
+    let refused = (720..770).map(|number| {
+        site.set(
+            QmgrObject::Server,
+            &[&format!("max_run+={}", entry(number))],
+        )
+    });
+    let refused = refused.last().unwrap().err();
+    assert!(
+        refused
+            .unwrap()
+            .text
+            .contains("a value of more than 65536 bytes")
+    );
+    let many: Vec<&str> = vec!["comment=x"; 1001];
+    let refused = site.set(QmgrObject::Server, &many).unwrap_err();
+    assert!(
+        refused
+            .text
+            .ends_with("more than 1000 attributes in one command"),
+        "{refused}"
+    );
+    assert!(
+        site.set(QmgrObject::Server, &["comment=a\u{1b}[2Jb"])
+            .is_err(),
+        "no value plays with a terminal"
+    );
+}
+
+#[test]
+fn a_resource_of_which_the_formula_speaks_is_needed() {
+    let mut site = Site::of("");
+    site.say(
+        Verb::Create,
+        QmgrObject::Resource("gold".into()),
+        &["type=long"],
+    )
+    .unwrap();
+    assert!(!site.config().mentions("gold"));
+    site.set(QmgrObject::Server, &["job_sort_formula=gold * 2"])
+        .unwrap();
+    assert!(site.config().mentions("gold"));
+}
+
+#[test]
+fn a_group_whose_name_has_a_blank_is_limited_and_told_of() {
+    let mut site = Site::of("[[limit]]\ngroup = \"domain users\"\nrunning = { jobs = 3 }\n");
+    assert!(
+        site.told(&QmgrObject::Server)
+            .iter()
+            .any(|line| line.contains("[g:\"domain users\"=3]"))
+    );
+    site.set(QmgrObject::Server, &["max_run+=[g:\"domain users\"=5]"])
+        .unwrap();
+    assert_eq!(
+        site.config()
+            .limits
+            .all
+            .iter()
+            .map(|limit| limit.hard)
+            .collect::<Vec<_>>(),
+        [Some(5)]
+    );
+}

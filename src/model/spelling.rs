@@ -1,0 +1,30 @@
+//! The known word that a misspelled one probably means.
+
+/// The known word with the smallest edit distance from `word`.
+pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    known
+        .iter()
+        .copied()
+        .min_by_key(|candidate| distance(word, candidate))
+}
+
+/// The nearest known word, if at most a third of the letters of `word` differ.
+pub fn close<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    nearest(word, known).filter(|near| distance(word, near) * 3 <= word.chars().count())
+}
+
+/// The Levenshtein distance: letters inserted, deleted or replaced.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(100).enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let change = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = change.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
