@@ -120,7 +120,7 @@ fn every_rule_that_is_stated_has_a_scenario() {
 const TRAPS: &[(&str, &str)] = &[
     (
         "a higher queue goes first, but by the printed formula does not",
-        "I2b-the-formula-picks-low",
+        "I2b-formula-prefers-lower-queue",
     ),
     (
         "fair-share before anybody has used anything is nought by nought",
@@ -128,33 +128,33 @@ const TRAPS: &[(&str, &str)] = &[
     ),
     (
         "a priority of 300 is five hours of waiting, not five minutes",
-        "M14-credentials",
+        "M14-user-priority-and-queue-time",
     ),
     (
         "what is promised moves forward when somebody ends early",
         "M28-backfill-early-finish",
     ),
-    ("two names of what counts as available", "M6-by-resource"),
-    ("worth as much is not worth more", "M43-flags-and-priority"),
+    ("two names of what counts as available", "M6-policy-by-resource"),
+    ("worth as much is not worth more", "M43-preemptor-and-preemptee"),
     (
         "whether the allocation that crosses a threshold is protected",
-        "Y6-boundary-keep",
+        "Y6-crossing-allocation-kept",
     ),
     (
         "the smallest set, or the first so many",
-        "Y12-the-smallest-subset",
+        "Y12-smallest-subset",
     ),
     (
         "a victim never gives back the last fifth",
         "Y10-starvation-ends-at-the-tolerance",
     ),
     ("what a perfect fair-share of .5 is of", "F12-fair-tree"),
-    ("who can only lower a factor", "F7-lowers-and-is-taken-back"),
+    ("who can only lower a factor", "F7-user-factor"),
     (
         "what a job is worth once it runs",
-        "F9-held-still-for-a-period",
+        "F9-update-period",
     ),
-    ("whether a star means the level itself", "Q19-restrictions"),
+    ("whether a star means the level itself", "Q19-host-restrictions"),
     (
         "which end of an order of hosts comes first",
         "Q23-host-order",
@@ -163,7 +163,7 @@ const TRAPS: &[(&str, &str)] = &[
         "a large job for which nothing is kept waits for ever",
         "X3-easy-is-the-default",
     ),
-    ("two jobs that drive each other out in turn", "G9-no-circle"),
+    ("two jobs that drive each other out in turn", "G9-no-preemption-cycle"),
 ];
 
 #[test]
