@@ -8,6 +8,7 @@
 
 mod cli;
 mod clients;
+mod compatibility;
 mod daemons;
 mod jobs;
 mod policy;

@@ -134,8 +134,14 @@ const TRAPS: &[(&str, &str)] = &[
         "what is promised moves forward when somebody ends early",
         "M28-backfill-early-finish",
     ),
-    ("two names of what counts as available", "M6-policy-by-resource"),
-    ("worth as much is not worth more", "M43-preemptor-and-preemptee"),
+    (
+        "two names of what counts as available",
+        "M6-policy-by-resource",
+    ),
+    (
+        "worth as much is not worth more",
+        "M43-preemptor-and-preemptee",
+    ),
     (
         "whether the allocation that crosses a threshold is protected",
         "Y6-crossing-allocation-kept",
@@ -150,11 +156,11 @@ const TRAPS: &[(&str, &str)] = &[
     ),
     ("what a perfect fair-share of .5 is of", "F12-fair-tree"),
     ("who can only lower a factor", "F7-user-factor"),
+    ("what a job is worth once it runs", "F9-update-period"),
     (
-        "what a job is worth once it runs",
-        "F9-update-period",
+        "whether a star means the level itself",
+        "Q19-host-restrictions",
     ),
-    ("whether a star means the level itself", "Q19-host-restrictions"),
     (
         "which end of an order of hosts comes first",
         "Q23-host-order",
@@ -163,7 +169,10 @@ const TRAPS: &[(&str, &str)] = &[
         "a large job for which nothing is kept waits for ever",
         "X3-easy-is-the-default",
     ),
-    ("two jobs that drive each other out in turn", "G9-no-preemption-cycle"),
+    (
+        "two jobs that drive each other out in turn",
+        "G9-no-preemption-cycle",
+    ),
 ];
 
 #[test]

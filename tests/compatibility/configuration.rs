@@ -1,0 +1,34 @@
+//! `lanai.toml` sets every key of version 0.1; `lanai.toml.checked` holds the values that its
+//! `schedd --check` printed for them, by section, with the line of each.
+
+use super::{old_file, old_text};
+use crate::support::sandbox::Sandbox;
+use std::collections::BTreeSet;
+use std::fs;
+
+/// The settings in the output of `schedd --check` that come from a line of the file, each behind
+/// the name of its section and without the blanks that align comments.
+fn settings(checked: &str) -> BTreeSet<String> {
+    let mut section = String::new();
+    let mut settings = BTreeSet::new();
+    for line in checked.lines() {
+        if line.starts_with('[') {
+            section = line.split(" #").next().unwrap().trim().to_string();
+        } else if line.contains("# line ") {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            settings.insert(format!("{section} {}", words.join(" ")));
+        }
+    }
+    settings
+}
+
+#[test]
+fn an_old_configuration_is_read_with_the_values_it_sets() {
+    let sandbox = Sandbox::new();
+    fs::copy(old_file("lanai.toml"), sandbox.home().join("lanai.toml")).unwrap();
+    let expected = settings(&old_text("lanai.toml.checked"));
+    assert!(expected.len() > 300, "{}", expected.len());
+    let found = settings(&sandbox.run("schedd", &["--check"]).ok());
+    let missing: Vec<_> = expected.difference(&found).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+}
