@@ -1,9 +1,25 @@
-//! How a [`Digest`] is written: 64 hexadecimal digits in JSON, 32 bytes elsewhere.
+//! How a [`Digest`] is computed and written: 64 hexadecimal digits in JSON, 32 bytes elsewhere.
 
-use super::job::Digest;
+use super::job::{Digest, Spec};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::Digest as _;
+use sha2::Sha256;
 use std::borrow::Cow;
+
+impl Digest {
+    /// The digest of these bytes.
+    pub fn of(bytes: &[u8]) -> Digest {
+        Digest(Sha256::digest(bytes).into())
+    }
+}
+
+impl Spec {
+    /// A digest of what a job requests. It changes when the job is altered.
+    pub fn revision(&self) -> serde_json::Result<Digest> {
+        Ok(Digest::of(&serde_json::to_vec(self)?))
+    }
+}
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

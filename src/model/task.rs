@@ -245,6 +245,15 @@ impl Run {
 }
 
 impl Job {
+    /// The node that runs the job's script, as long as the script runs.
+    pub fn script_node(&self) -> Option<&str> {
+        self.life
+            .open_run()
+            .filter(|run| run.has_script())
+            .and_then(|run| run.shares.first())
+            .map(|share| share.node.as_str())
+    }
+
     /// What the open attempt holds: all of its shares while the job runs, else those on nodes where
     /// something of it is not known to be over. Of what it has given back, the same.
     pub fn held(&self) -> Vec<Share> {

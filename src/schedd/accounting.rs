@@ -14,8 +14,8 @@ use crate::model::event::Event;
 use crate::model::job::{Job, Run, Share, Usage};
 use crate::model::state::State;
 use crate::model::time::{ClockTable, Span, Time};
-use crate::spool::commit::Change as Row;
 use crate::spool::{Spool, SpoolError};
+use crate::update::Update;
 
 /// What an entry is made by.
 pub struct Desk<'a> {
@@ -30,7 +30,7 @@ pub struct Desk<'a> {
 impl Desk<'_> {
     /// The row for a job's attempt that is over just now, and by which event, if by one; None if it
     /// was a start that failed and is tried again.
-    pub fn of_attempt(&self, job: &Job, event: Option<&Event>) -> Option<Row> {
+    pub fn of_attempt(&self, job: &Job, event: Option<&Event>) -> Option<Update> {
         let run = job.life.run.as_ref().filter(|run| !run.open)?;
         let ran = !matches!(event, Some(Event::Ended { outcome, .. }) if !outcome.how.ran());
         if !ran && job.life.state != State::Finished {
@@ -46,7 +46,7 @@ impl Desk<'_> {
     /// The row for a job that is over by force just now, whatever its node says of the attempt and
     /// when: what is known of that now is what stays in the accounts. Until now the attempt has had
     /// its nodes.
-    pub fn of_forced(&self, job: &Job) -> Option<Row> {
+    pub fn of_forced(&self, job: &Job) -> Option<Update> {
         let run = job.life.open_run()?;
         Some(self.row(
             job,
@@ -56,11 +56,11 @@ impl Desk<'_> {
     }
 
     /// The row for a job that has ended just now and does not run.
-    pub fn of_waiting(&self, job: &Job) -> Row {
+    pub fn of_waiting(&self, job: &Job) -> Update {
         self.row(job, None, Span(0))
     }
 
-    fn row(&self, job: &Job, attempt: Option<(&Run, Usage)>, lasted: Span) -> Row {
+    fn row(&self, job: &Job, attempt: Option<(&Run, Usage)>, lasted: Span) -> Update {
         let (spec, run) = (&job.spec, attempt.map(|(run, _)| run));
         let shares = run.map_or_else(Vec::new, Run::all_shares);
         let held = Held::of(&shares);
@@ -98,7 +98,7 @@ impl Desk<'_> {
             factor: charging::factor(self.setup, job),
             made_way: run.and_then(|run| job.life.yielding.clone().filter(|_| job.makes_way(run))),
         };
-        Row::Entry(self.now, Box::new(entry))
+        Update::Entry(self.now, Box::new(entry))
     }
 
     fn stamps(&self, job: &Job, run: Option<&Run>, ended: Time) -> Stamps {
@@ -152,9 +152,9 @@ fn processors(share: &Share) -> u32 {
 
 /// Entries of what was over before this are to be taken away, if there are any that are due: so
 /// seldom that it is worth a write, and then by portions.
-pub fn stale(setup: &Setup, now: Time, spool: &Spool) -> Result<Option<Row>, SpoolError> {
+pub fn stale(setup: &Setup, now: Time, spool: &Spool) -> Result<Option<Update>, SpoolError> {
     let kept = setup.config.server.accounting;
     let before = now - kept;
     let is_due = spool.has_entries_before(before - timers::PURGE.min(kept))?;
-    Ok(is_due.then_some(Row::ForgetEntries(before)))
+    Ok(is_due.then_some(Update::ForgetEntries(before)))
 }

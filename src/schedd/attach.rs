@@ -7,7 +7,6 @@
 use super::Schedd;
 use super::caller::Caller;
 use super::clients::Token;
-use super::reports::first_node;
 use crate::model::job::{Attempt, JobId};
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
@@ -127,7 +126,10 @@ impl Schedd {
             .open_run()
             .filter(|run| run.session.is_some() && job.spec.interactive);
         let run = run.ok_or_else(Refusal::bad_state)?;
-        Ok((first_node(job).unwrap_or_default().to_string(), run.attempt))
+        Ok((
+            job.script_node().unwrap_or_default().to_string(),
+            run.attempt,
+        ))
     }
 
     /// Hands a connection over to its client once noded has accepted it.

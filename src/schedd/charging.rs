@@ -12,8 +12,8 @@ use crate::model::event::Event;
 use crate::model::job::{Job, Run, Share};
 use crate::model::time::{Span, Time};
 use crate::sched::usage::Usage;
-use crate::spool::commit::Change as Row;
 use crate::spool::{Spool, SpoolError};
+use crate::update::Update;
 
 /// What the charges of the spool come to.
 pub fn rebuild(rules: UsageRules, spool: &Spool) -> Result<Usage, SpoolError> {
@@ -100,7 +100,7 @@ impl Ledger {
         let mut old = Vec::new();
         spool.charges_before(before, |charge| old.push(charge))?;
         if !old.is_empty() {
-            self.also(Row::ForgetCharges(before));
+            self.also(Update::ForgetCharges(before));
             self.uncharge(old);
         }
         Ok(())

@@ -6,7 +6,7 @@ use super::Schedd;
 use super::clients::Token;
 use crate::model::refusal::Refusal;
 use crate::model::trigger::CycleRecord;
-use crate::spool::commit::Change;
+use crate::update::Update;
 use crate::wire::message::{Question, Reply};
 use std::collections::VecDeque;
 
@@ -39,8 +39,8 @@ impl Cycles {
     }
 
     /// The rows to write.
-    pub fn changes(&self) -> impl Iterator<Item = Change> {
-        self.unwritten.iter().cloned().map(Change::Cycle)
+    pub fn changes(&self) -> impl Iterator<Item = Update> {
+        self.unwritten.iter().cloned().map(Update::Cycle)
     }
 
     /// The rows are on disk.
@@ -65,7 +65,7 @@ impl Schedd {
 
     /// Writes what nothing else has had written.
     pub(super) fn write_cycles(&mut self) {
-        let rows: Vec<Change> = self.cycles.changes().collect();
+        let rows: Vec<Update> = self.cycles.changes().collect();
         if rows.is_empty() || !self.reserve.is_whole() {
             return;
         }
@@ -96,10 +96,10 @@ mod tests {
             took: 1,
         };
         (0..CycleRecord::KEPT + 5).for_each(|_| cycles.note(record.clone()));
-        let rows: Vec<Change> = cycles.changes().collect();
+        let rows: Vec<Update> = cycles.changes().collect();
         assert_eq!(rows.len() as u64, CycleRecord::KEPT);
         assert!(
-            matches!(&rows[0], Change::Cycle(record) if record.number == 13),
+            matches!(&rows[0], Update::Cycle(record) if record.number == 13),
             "{:?}",
             rows[0]
         );

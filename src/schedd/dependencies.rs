@@ -15,7 +15,7 @@ use crate::model::depend::{Edge, Kind, Tie};
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId};
 use crate::model::ties::Ties;
-use crate::spool::commit::Change;
+use crate::update::Update;
 use std::sync::Arc;
 
 impl Tied for Ledger {
@@ -36,7 +36,7 @@ impl Tied for Ledger {
     }
 
     fn keep(&mut self, tie: Tie, standing: Standing) {
-        self.also(Change::Tie(tie, standing));
+        self.also(Update::Tie(tie, standing));
     }
 
     fn server(&self) -> &str {
@@ -57,7 +57,7 @@ pub fn lift(ledger: &mut Ledger, was: &Job) {
             },
         };
         ledger.ties.remove(tie);
-        ledger.also(Change::Tie(tie, Standing::Lifted));
+        ledger.also(Update::Tie(tie, Standing::Lifted));
     }
     if let Some(tie) = ledger
         .ties
@@ -65,6 +65,6 @@ pub fn lift(ledger: &mut Ledger, was: &Job) {
         .filter(|_| was.life.bars.rival.is_some())
     {
         ledger.ties.remove(tie);
-        ledger.also(Change::Tie(tie, Standing::Met));
+        ledger.also(Update::Tie(tie, Standing::Met));
     }
 }

@@ -3,7 +3,6 @@
 
 use super::checkpointing;
 use super::ledger::Ledger;
-use super::reports::first_node;
 use super::setup::Setup;
 use crate::config::Workdir;
 use crate::model::bounds::{Bounds, Times};
@@ -31,7 +30,7 @@ pub fn order(
     spool: &Spool,
     job: &Job,
 ) -> Result<Option<(String, Order)>, SpoolError> {
-    let (Some(run), Some(node)) = (job.life.open_run(), first_node(job)) else {
+    let (Some(run), Some(node)) = (job.life.open_run(), job.script_node()) else {
         return Ok(None);
     };
     let (id, attempt) = (job.id, run.attempt);
@@ -79,7 +78,7 @@ fn farewell(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
 
 /// The limits on the time of a running job, told anew: they may have been altered.
 pub fn walltime(job: &Job) -> Option<(String, Order)> {
-    let (run, node) = (job.life.open_run()?, first_node(job)?);
+    let (run, node) = (job.life.open_run()?, job.script_node()?);
     let order = Order::Walltime {
         job: job.id,
         attempt: run.attempt,

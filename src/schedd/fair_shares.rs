@@ -4,7 +4,7 @@
 use super::timers::FIGURES;
 use crate::model::member::Member;
 use crate::model::time::Span;
-use crate::spool::commit::Change;
+use crate::update::Update;
 use crate::wire::message::ServerFacts;
 
 /// The priorities, and which the spool has.
@@ -28,12 +28,12 @@ impl FairShares {
     }
 
     /// The row, if it is due.
-    pub fn change(&mut self, now: Span) -> Option<Change> {
+    pub fn change(&mut self, now: Span) -> Option<Update> {
         self.is_on_its_way = self.due.is_some_and(|due| due <= now);
         let text = serde_json::to_string(&self.latest)
             .ok()
             .filter(|_| self.is_on_its_way)?;
-        Some(Change::Meta(ServerFacts::FAIR_SHARES, text))
+        Some(Update::Meta(ServerFacts::FAIR_SHARES, text))
     }
 
     /// What was to be written is on disk; when the rest is due.

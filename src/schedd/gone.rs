@@ -2,7 +2,6 @@
 //! not respond keeps its jobs.
 
 use super::ledger::Ledger;
-use super::reports;
 use super::requests::{Desk, Granted};
 use super::settling;
 use super::tasks::{self, Orders};
@@ -74,7 +73,7 @@ fn end(ledger: &mut Ledger, id: JobId, node: &str, by: &str) {
     let Some(attempt) = job.life.open_run().map(|run| run.attempt) else {
         return;
     };
-    let event = match reports::first_node(&job) == Some(node) {
+    let event = match job.script_node() == Some(node) {
         true => Event::Vanished {
             attempt,
             why: format!("node {node} was declared gone by {by}"),

@@ -10,9 +10,7 @@ use crate::model::job::{Digest, Job, JobId, Life, Program, Spec};
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Holds, State};
-use crate::spool::commit::Change;
-use crate::spool::query::revision;
-use crate::spool::scripts::digest;
+use crate::update::Update;
 use crate::wire::message::{Adoption, Claim, Offered};
 use std::sync::Arc;
 
@@ -49,7 +47,7 @@ impl Desk<'_> {
         if !is_as_offered || !self.may_take(&job, queue) {
             return Err(Refusal::bad_state());
         }
-        self.ledger.also(Change::Token(
+        self.ledger.also(Update::Token(
             self.caller.owner.uid,
             claim.token,
             *id,
@@ -66,7 +64,7 @@ impl Desk<'_> {
     }
 
     fn revision(&self, job: &Job) -> Result<Digest, Refusal> {
-        revision(&job.spec).map_err(Refusal::spool)
+        job.spec.revision().map_err(Refusal::spool)
     }
 
     /// Whether a job of the caller is over because it goes on as `to`: tokens are not kept for
@@ -93,8 +91,8 @@ impl Desk<'_> {
             environ,
             ..
         } = &adoption.offered;
-        let is_whole = digest(environ) == spec.environ
-            && matches!(&spec.program, Program::Script(known) if *known == digest(script))
+        let is_whole = Digest::of(environ) == spec.environ
+            && matches!(&spec.program, Program::Script(known) if *known == Digest::of(script))
                 | matches!(spec.program, Program::Command(_));
         if !is_whole {
             return Err(Refusal::invalid_request());
@@ -123,7 +121,7 @@ impl Desk<'_> {
         self.keep(environ);
         job.id = self.ledger.take_number(false);
         let id = job.id;
-        self.ledger.also(Change::Token(
+        self.ledger.also(Update::Token(
             job.owner.uid,
             adoption.token,
             id,

@@ -5,8 +5,8 @@ use super::{Schedd, accounting, limbo, reports};
 use crate::model::job::Job;
 use crate::model::trigger::{Moment, Trigger};
 use crate::spool::Checkpointer;
-use crate::spool::commit::Change;
 use crate::sys::{clock as machine, record};
+use crate::update::Update;
 use std::sync::Arc;
 
 impl Schedd {
@@ -59,7 +59,7 @@ impl Schedd {
                 tracing::error!("old charges cannot be read now: {error}");
             }
             self.ledger
-                .also(Change::ForgetTokens(self.ledger.now - timers::REPEATED));
+                .also(Update::ForgetTokens(self.ledger.now - timers::REPEATED));
         }
         self.leaving |= self.is_idle() && self.nobody_knocks();
     }
@@ -71,7 +71,7 @@ impl Schedd {
             return;
         }
         if self.spool.has_remains().unwrap_or(false) {
-            self.ledger.also(Change::Clear);
+            self.ledger.also(Update::Clear);
         }
         match accounting::stale(&self.ledger.setup, self.ledger.now, &self.spool) {
             Ok(stale) => stale.into_iter().for_each(|row| self.ledger.also(row)),

@@ -53,7 +53,7 @@ use crate::model::trigger::{Trigger, Triggers};
 use crate::sched::change::is_candidate;
 use crate::sched::nearest::Possible;
 use crate::sched::snapshot::ClassId;
-use crate::spool::commit::{Change as Row, Kin};
+use crate::update::{Kin, Update};
 use crate::wire::message::ServerFacts;
 use cluster::{furnish, seen};
 use outside::Outside;
@@ -111,7 +111,7 @@ struct Tick {
     jobs: BTreeMap<JobId, Touched>,
     nodes: BTreeMap<String, Option<Node>>,
     next: Option<u64>,
-    changes: Vec<Row>,
+    changes: Vec<Update>,
     /// The jobs of its tokens, by user.
     tokens: BTreeMap<(u32, [u8; 16]), JobId>,
     /// Jobs taken out of the history.
@@ -409,7 +409,7 @@ impl Ledger {
             .letters
             .extend(mail::letter(&self.setup, was, job, Some(&event)));
         self.note_turn(id, was, Some(&event));
-        self.tick.changes.push(Row::Event(moment.now, id, event));
+        self.tick.changes.push(Update::Event(moment.now, id, event));
         self.reschedule(id);
         self.tell_array(id);
         if was_maintained != is_maintained {
@@ -449,7 +449,7 @@ impl Ledger {
     /// A finished job leaves the history; [`Ledger::sweep`] then takes away what was kept for it.
     pub fn forget(&mut self, id: JobId) {
         self.tick.forgotten.insert(id);
-        self.also(Row::Forget(id));
+        self.also(Update::Forget(id));
         self.sweep_due = true;
     }
 
@@ -457,7 +457,7 @@ impl Ledger {
     /// once in a while: it looks at every job there is.
     pub fn sweep(&mut self) {
         if std::mem::take(&mut self.sweep_due) {
-            self.also(Row::Sweep);
+            self.also(Update::Sweep);
         }
     }
 
@@ -505,8 +505,8 @@ impl Ledger {
     }
 
     /// A change of the spool that memory need not know.
-    pub fn also(&mut self, change: Row) {
-        if let Row::Token(uid, token, job, _) = &change {
+    pub fn also(&mut self, change: Update) {
+        if let Update::Token(uid, token, job, _) = &change {
             self.tick.tokens.insert((*uid, *token), *job);
         }
         self.tick.changes.push(change);

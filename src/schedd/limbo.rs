@@ -3,7 +3,6 @@
 //! when the node has said what became of it is the job started anew: so it never runs twice.
 
 use super::ledger::Ledger;
-use super::reports::first_node;
 use crate::model::event::Event;
 use crate::model::hook::rites::delay;
 use crate::model::job::{Attempt, Job, JobId, Run, Want};
@@ -46,7 +45,7 @@ fn stuck(ledger: &Ledger, job: &Job, timeout: Span) -> Option<(JobId, Attempt)> 
         .open_run()
         .filter(begins)
         .filter(|_| job.life.want == Want::Run)?;
-    let node = ledger.node(first_node(job)?).filter(|node| node.up)?;
+    let node = ledger.node(job.script_node()?).filter(|node| node.up)?;
     let config = &ledger.setup.config;
     let patience = timeout + delay(&config.hooks, &config.launch.scripts);
     let is_late = ledger.now.since(run.started.max(node.changed)) >= patience;

@@ -74,7 +74,9 @@ mod checkpointing;
 mod retrying;
 mod suspending;
 
-pub mod terminating;
+mod shutdown;
+
+mod terminating;
 
 pub mod reports;
 
@@ -150,10 +152,10 @@ use crate::model::state::State;
 use crate::model::time::{Span, Time};
 use crate::sched::memory::Memory;
 use crate::spool::Spool;
-use crate::spool::commit::Change;
 use crate::spool::lock::Lock;
 use crate::sys::clock as machine;
 use crate::sys::signals::Signals;
+use crate::update::Update;
 use crate::wire::message::{self, Question, Reply, Request, Status};
 use crate::wire::order::Report;
 use ahead::Aside;
@@ -178,10 +180,10 @@ use reserve::Reserve;
 use scene::Scenes;
 use scripts::Scripts;
 use settling::Settling;
+use shutdown::ShutdownMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use terminating::Farewell;
 use tick::Input;
 use timers::Timers;
 use user_notices::UserNotices;
@@ -231,7 +233,7 @@ pub struct Schedd {
     started: Span,
     leaving: bool,
     /// It has been told to leave, by whoever said how.
-    farewell: Option<Farewell>,
+    farewell: Option<ShutdownMode>,
     _lock: Lock,
 }
 
@@ -594,7 +596,7 @@ impl Schedd {
                 }
                 News::Report(target, report) => self.inbox.push(Input::Report(target, report)),
                 News::Lost(nodes) => self.inbox.push(Input::Lost(nodes)),
-                News::Epoch(epoch) => self.ledger.also(Change::Meta("epoch", epoch.to_string())),
+                News::Epoch(epoch) => self.ledger.also(Update::Meta("epoch", epoch.to_string())),
             }
         }
     }

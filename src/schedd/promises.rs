@@ -14,7 +14,7 @@ use crate::model::job::JobId;
 use crate::model::promise::{Cause, Promise};
 use crate::model::time::{Span, Time};
 use crate::sched::plan::Booking;
-use crate::spool::commit::Change;
+use crate::update::Update;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is shorter is no slip worth a word.
@@ -143,17 +143,17 @@ impl Promises {
     }
 
     /// The rows to write.
-    pub fn changes(&self) -> impl Iterator<Item = Change> {
+    pub fn changes(&self) -> impl Iterator<Item = Update> {
         let in_force = |job: &JobId| {
             self.given
                 .get(job)
                 .filter(|kept| !kept.lapsed)
                 .map(|kept| kept.promise.clone())
         };
-        let row = move |job: &JobId| Change::Promise(*job, in_force(job));
+        let row = move |job: &JobId| Update::Promise(*job, in_force(job));
         let event = |(at, job, slip): &(Time, JobId, Slip)| {
             let Slip { from, to, cause } = slip.clone();
-            Change::Event(*at, *job, Event::Slipped { from, to, cause })
+            Update::Event(*at, *job, Event::Slipped { from, to, cause })
         };
         self.unwritten
             .iter()
@@ -261,7 +261,7 @@ mod tests {
     /// The row to write of job 1's promise: its start and what was promised first, in seconds.
     fn row(promises: &Promises) -> Option<(i64, i64)> {
         let promise = promises.changes().find_map(|change| match change {
-            Change::Promise(_, promise) => promise,
+            Update::Promise(_, promise) => promise,
             _ => None,
         });
         promise.map(|promise| (promise.at.0 / 1000, promise.first.0 / 1000))
@@ -274,7 +274,7 @@ mod tests {
         promises.written();
         assert!(promises.take_in(&[], |_| true, Time(1000)).is_some());
         assert!(
-            matches!(promises.changes().next(), Some(Change::Promise(_, None))),
+            matches!(promises.changes().next(), Some(Update::Promise(_, None))),
             "it is told no more"
         );
         promises.written();

@@ -12,9 +12,9 @@ use crate::model::promise::Promise;
 use crate::model::reason::Reason;
 use crate::model::reservation::Reservation;
 use crate::model::time::Time;
-use crate::spool::commit::Change;
 use crate::spool::lock::Lock;
 use crate::spool::{self, Spool};
+use crate::update::Update;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     }
     let mut first = first_changes(&setup, &clock, new, epoch)?;
     let queues = reservations.iter().filter_map(Reservation::queue);
-    first.push(Change::Queues(
+    first.push(Update::Queues(
         setup.queues.iter().cloned().chain(queues).collect(),
     ));
     spool
@@ -109,16 +109,16 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     })
 }
 
-fn first_changes(setup: &Setup, clock: &Clock, new: bool, epoch: u64) -> Result<Vec<Change>> {
-    let mut changes = vec![Change::Meta("epoch", epoch.to_string())];
+fn first_changes(setup: &Setup, clock: &Clock, new: bool, epoch: u64) -> Result<Vec<Update>> {
+    let mut changes = vec![Update::Meta("epoch", epoch.to_string())];
     changes.extend(setup.facts_on_disk()?);
     if new {
         let reading = timers::read_clocks();
-        changes.push(Change::ClockStep(
+        changes.push(Update::ClockStep(
             clock.now(&reading),
             clock.table().offset(),
         ));
-        changes.push(Change::Meta(
+        changes.push(Update::Meta(
             "clock",
             serde_json::to_string(&clock.save(&reading))?,
         ));

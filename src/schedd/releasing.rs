@@ -2,7 +2,6 @@
 //! ended, its node files lose their lines, and it is charged for them until now.
 
 use super::ledger::Ledger;
-use super::reports::first_node;
 use super::requests::{Desk, Granted};
 use super::tasks::{self, Orders};
 use crate::model::event::Event;
@@ -90,7 +89,10 @@ fn follow(ledger: &mut Ledger, id: JobId) -> Orders {
     let Some(job) = ledger.job(id) else {
         return orders;
     };
-    orders.extend(first_node(job).and_then(|node| Some((node.to_string(), places(job, 0)?))));
+    orders.extend(
+        job.script_node()
+            .and_then(|node| Some((node.to_string(), places(job, 0)?))),
+    );
     let Some(run) = job.life.open_run() else {
         return orders;
     };

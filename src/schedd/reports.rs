@@ -95,7 +95,8 @@ fn places<'a>(ledger: &'a Ledger, job: &'a Job) -> Vec<(&'a str, &'a str)> {
         return Vec::new();
     };
     let last = |node: &str| ledger.node(node).and_then(|node| node.directory.as_deref());
-    let script = first_node(job)
+    let script = job
+        .script_node()
         .and_then(|node| Some((node, run.directory.as_deref().or_else(|| last(node))?)));
     let tasks = run
         .tasks()
@@ -201,22 +202,15 @@ fn not_in_inventory(ledger: &mut Ledger, job: &Job, run: &Run, boot: &str) {
 
 /// The jobs whose script runs on a node that `here` tells.
 pub fn running_on(ledger: &Ledger, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>> {
-    let runs_here = |job: &&Arc<Job>| first_node(job).is_some_and(&here);
+    let runs_here = |job: &&Arc<Job>| job.script_node().is_some_and(&here);
     ledger.holders().filter(runs_here).cloned().collect()
-}
-
-/// The node that runs a job's script, until that is over.
-pub fn first_node(job: &Job) -> Option<&str> {
-    job.life
-        .open_run()
-        .filter(|run| run.has_script())
-        .and_then(|run| run.shares.first())
-        .map(|share| share.node.as_str())
 }
 
 /// Whether the node that runs a job's script answers: what is said once must be heard at once.
 pub fn can_be_told(ledger: &Ledger, id: JobId) -> bool {
-    let node = ledger.job(id).and_then(|job| ledger.node(first_node(job)?));
+    let node = ledger
+        .job(id)
+        .and_then(|job| ledger.node(job.script_node()?));
     node.is_some_and(|node| node.up)
 }
 

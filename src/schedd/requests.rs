@@ -6,8 +6,8 @@ use super::checkpointing;
 use super::dependencies;
 use super::dependencies::asked::Asked;
 use super::ledger::Ledger;
+use super::shutdown::ShutdownMode;
 use super::tasks::Orders;
-use super::terminating::Farewell;
 use crate::model::array::Indices;
 use crate::model::attribute::{self, Context, Draft, Origin, Rights, Setting};
 use crate::model::bonds::{self, Bonds};
@@ -20,9 +20,8 @@ use crate::model::staging::transfers;
 use crate::model::state::{Holds, State};
 use crate::model::time::Span;
 use crate::spool::Spool;
-use crate::spool::commit::Change;
-use crate::spool::scripts::digest;
 use crate::sys::user;
+use crate::update::Update;
 use crate::wire::batch::{self, Act, Batch, Target};
 use crate::wire::message::{Payload, Request, Submission};
 use crate::wire::order::Order;
@@ -47,8 +46,8 @@ pub enum Granted {
     Tell(JobId, Order),
     /// Done; this is what nodes have to do besides.
     Orders(Orders),
-    /// Done; schedd is to leave.
-    Farewell(Farewell),
+    /// Done; schedd shuts down.
+    Shutdown(ShutdownMode),
     /// A reservation known under this full id, and whether it can be had.
     Reserved(String, Option<bool>),
     /// What each request of a batch comes to.
@@ -229,7 +228,7 @@ impl Desk<'_> {
         ));
         let elements = self.elements(&draft.spec)?;
         let id = self.ledger.take_number(elements.is_some());
-        self.ledger.also(Change::Token(
+        self.ledger.also(Update::Token(
             owner.uid,
             submission.token,
             id,
@@ -379,11 +378,11 @@ impl Desk<'_> {
                 return Err(Refusal::invalid_request());
             }
             (None, Payload::Command(words)) => Program::Command(words.clone()),
-            (None, Payload::Script(text)) => Program::Script(digest(text)),
+            (None, Payload::Script(text)) => Program::Script(Digest::of(text)),
         };
         Ok(Origin {
             program,
-            environ: digest(&submission.environ),
+            environ: Digest::of(&submission.environ),
             workdir: submission.workdir.clone(),
             submit_host: submission.submit_host.clone(),
             arguments: submission.arguments.clone(),
@@ -463,8 +462,8 @@ impl Desk<'_> {
 
     /// Stores bytes by their digest: a hundred thousand equal environments are one.
     pub(super) fn keep(&mut self, bytes: &[u8]) -> Digest {
-        let digest = digest(bytes);
-        self.ledger.also(Change::Blob(digest, bytes.into()));
+        let digest = Digest::of(bytes);
+        self.ledger.also(Update::Blob(digest, bytes.into()));
         digest
     }
 

@@ -7,7 +7,7 @@
 use super::ledger::Ledger;
 use crate::model::node::Node;
 use crate::model::time::Span;
-use crate::spool::commit::Change;
+use crate::update::Update;
 use std::collections::BTreeSet;
 
 /// How long nodes are waited for. Those that are there answer within milliseconds.
@@ -41,7 +41,7 @@ impl Settling {
                 .filter_map(|name| ledger.node(name).cloned())
                 .collect();
             late.into_iter()
-                .for_each(|node| ledger.also(Change::Node(Box::new(node))));
+                .for_each(|node| ledger.also(Update::Node(Box::new(node))));
         }
         !self.0.is_empty()
     }

@@ -8,9 +8,9 @@ use crate::model::policy::{Order, Policy};
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
 use crate::model::time::{ClockTable, Span, Time};
-use crate::spool::commit::Change;
 use crate::sys::home::Home;
 use crate::sys::{record, user};
+use crate::update::Update;
 use crate::wire::message::ServerFacts;
 use anyhow::{Context, Result};
 use std::cell::RefCell;
@@ -181,12 +181,12 @@ impl Setup {
     }
 
     /// What readers of the spool are told of the installation.
-    pub fn facts_on_disk(&self) -> serde_json::Result<[Change; 3]> {
+    pub fn facts_on_disk(&self) -> serde_json::Result<[Update; 3]> {
         let objects = described(&self.config, &self.amendments);
         Ok([
-            Change::Meta("server", serde_json::to_string(&self.facts())?),
-            Change::Meta(ServerFacts::OBJECTS, serde_json::to_string(&objects)?),
-            Change::Meta(Grantees::KEY, serde_json::to_string(&self.grantees)?),
+            Update::Meta("server", serde_json::to_string(&self.facts())?),
+            Update::Meta(ServerFacts::OBJECTS, serde_json::to_string(&objects)?),
+            Update::Meta(Grantees::KEY, serde_json::to_string(&self.grantees)?),
         ])
     }
 

@@ -485,9 +485,7 @@ pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut O
                 orders,
             );
         }
-        if run.silent
-            && job.life.state.is_under_way()
-            && super::reports::first_node(&job).is_none_or(|n| !here(n))
+        if run.silent && job.life.state.is_under_way() && job.script_node().is_none_or(|n| !here(n))
         {
             ledger.happen(job.id, Event::ContactRegained);
         }
@@ -560,7 +558,7 @@ pub fn running_on(ledger: &Ledger, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>>
 pub fn node_of(job: &Job, attempt: Attempt, task: TaskNumber) -> Option<&str> {
     let run = job.life.open_run().filter(|run| run.attempt == attempt)?;
     match task {
-        0 => super::reports::first_node(job),
+        0 => job.script_node(),
         _ => run.share_of_task(task).map(|share| share.node.as_str()),
     }
 }

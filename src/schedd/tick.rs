@@ -13,17 +13,17 @@ use super::reports::{self, Inventory};
 use super::requests::{self, Granted};
 use super::reservations;
 use super::routing;
+use super::shutdown::ShutdownMode;
 use super::suspending;
 use super::tasks::{self, TaskName};
-use super::terminating::Farewell;
 use super::{Schedd, dispatch, timers};
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, TaskNumber, Usage, Want};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::spool::SpoolError;
-use crate::spool::commit::Change;
 use crate::sys::clock::monotonic;
+use crate::update::Update;
 use crate::wire::message::{Reply, Request};
 use crate::wire::order::{Order, Report, Standing};
 use crate::wire::task::{Asked, News, Wish};
@@ -68,7 +68,7 @@ pub(super) struct Effects {
     met: Vec<Vec<String>>,
     /// Nodeds that are not admitted, and why.
     refused: Vec<(usize, String)>,
-    farewell: Option<Farewell>,
+    farewell: Option<ShutdownMode>,
 }
 
 impl Schedd {
@@ -136,13 +136,13 @@ impl Schedd {
         let reasoned = !reasons.is_empty();
         changes.append(&mut reasons);
         let saved = self.ledger.clock().save(&timers::read_clocks());
-        changes.push(Change::Meta("clock", serde_json::to_string(&saved)?));
+        changes.push(Update::Meta("clock", serde_json::to_string(&saved)?));
         changes.extend(self.cycles.changes());
         match self.spool.commit(&changes) {
             Ok(()) => {
                 if changes
                     .iter()
-                    .any(|change| matches!(change, Change::Sweep | Change::Purge(_)))
+                    .any(|change| matches!(change, Update::Sweep | Update::Purge(_)))
                 {
                     self.scripts.sweep();
                 }
@@ -389,7 +389,7 @@ impl Effects {
             }
             Ok(Granted::Signal(attempts, signal)) => {
                 for (job, attempt) in attempts {
-                    let node = ledger.job(job).and_then(|job| reports::first_node(job));
+                    let node = ledger.job(job).and_then(|job| job.script_node());
                     let order = Order::Signal {
                         job,
                         attempt,
@@ -411,12 +411,12 @@ impl Effects {
                 self.orders.extend(orders);
                 Reply::Done
             }
-            Ok(Granted::Farewell(farewell)) => {
-                self.farewell = Some(farewell);
+            Ok(Granted::Shutdown(mode)) => {
+                self.farewell = Some(mode);
                 Reply::Done
             }
             Ok(Granted::Tell(job, order)) => {
-                let node = ledger.job(job).and_then(|job| reports::first_node(job));
+                let node = ledger.job(job).and_then(|job| job.script_node());
                 self.orders
                     .extend(node.map(|node| (node.to_string(), order)));
                 Reply::Done

@@ -13,7 +13,7 @@ use crate::model::promise::Promise;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::sched::plan::Plan;
-use crate::spool::commit::Change;
+use crate::update::Update;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The verdicts of the latest cycle, and which of them the spool does not have yet.
@@ -98,8 +98,8 @@ impl Verdicts {
     }
 
     /// The rows to write.
-    pub fn changes(&mut self, now: Span) -> Vec<Change> {
-        let row = |class: &u64| Change::Verdict(*class, self.reasons.get(class).cloned());
+    pub fn changes(&mut self, now: Span) -> Vec<Update> {
+        let row = |class: &u64| Update::Verdict(*class, self.reasons.get(class).cloned());
         let fair_shares = self.fair_shares.change(now);
         self.unwritten
             .iter()

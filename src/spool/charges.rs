@@ -3,9 +3,9 @@
 
 use super::{Spool, SpoolError, load};
 use crate::model::charge::{Charge, Held};
-use crate::model::job::{Attempt, JobId};
 use crate::model::member::Member;
 use crate::model::time::Time;
+use crate::update::ChargePart;
 use rusqlite::{Row, Transaction, params};
 
 /// The table. `idx` is -1 for what is no element.
@@ -88,13 +88,10 @@ fn charge(row: &Row) -> Result<Charge, SpoolError> {
     })
 }
 
-/// Of which attempt a charge is, and which of its charges: 0 for that of its end.
-pub type Part = (JobId, Attempt, u32);
-
 /// Writes a charge that is over, unless there is one already.
 pub(super) fn write(
     transaction: &Transaction,
-    (job, attempt, part): Part,
+    (job, attempt, part): ChargePart,
     charge: &Charge,
 ) -> Result<(), SpoolError> {
     let sql = format!(
@@ -143,7 +140,8 @@ pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), Spoo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spool::commit::Change;
+    use crate::model::job::JobId;
+    use crate::update::Update;
     use std::collections::BTreeMap;
 
     #[test]
@@ -178,7 +176,7 @@ mod tests {
             (job, 2, of("bob", 5)),
             (element, 1, of("eve", 6)),
         ];
-        let changes = rows.map(|(job, attempt, charge)| Change::Charge((job, attempt, 0), charge));
+        let changes = rows.map(|(job, attempt, charge)| Update::Charge((job, attempt, 0), charge));
         spool.commit(&changes).unwrap();
         spool.commit(&changes).unwrap();
         let kept = |spool: &Spool| {
@@ -193,7 +191,7 @@ mod tests {
             .unwrap();
         assert_eq!(old, [*of("bob", 5)]);
         spool
-            .commit(&[Change::Charge((job, 1, 1), of("ann", 7))])
+            .commit(&[Update::Charge((job, 1, 1), of("ann", 7))])
             .unwrap();
         assert_eq!(
             kept(&spool),
@@ -201,17 +199,17 @@ mod tests {
             "a part given back"
         );
         spool
-            .commit(&[Change::Charge((job, 1, 1), of("ann", 8))])
+            .commit(&[Update::Charge((job, 1, 1), of("ann", 8))])
             .unwrap();
         assert_eq!(kept(&spool).len(), 4);
         spool
             .commit(&[
-                Change::ForgetCharges(Time(8)),
-                Change::Charge((element, 1, 0), of("eve", 6)),
+                Update::ForgetCharges(Time(8)),
+                Update::Charge((element, 1, 0), of("eve", 6)),
             ])
             .unwrap();
         spool
-            .commit(&[Change::ForgetCharges(Time(6)), Change::Forget(job)])
+            .commit(&[Update::ForgetCharges(Time(6)), Update::Forget(job)])
             .unwrap();
         assert_eq!(
             kept(&spool),

@@ -4,111 +4,27 @@ use super::{
     Spool, SpoolError, accounting, amendments, charges, cycles, load, oblivion, reservations,
     tellings, ties,
 };
-use crate::config::overrides::QmgrOverrides;
-use crate::model::accounting::Entry;
 use crate::model::array::{Rewrite, Standing};
-use crate::model::bonds;
-use crate::model::charge::Charge;
-use crate::model::depend::Tie;
 use crate::model::event::Event;
-use crate::model::job::{Digest, Job, JobId, Program};
+use crate::model::job::{Job, JobId, Program};
 use crate::model::label::Mark;
-use crate::model::node::Node;
-use crate::model::pool::Telling;
 use crate::model::promise::Promise;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
-use crate::model::reservation::{Happened, Reservation};
 use crate::model::time::Time;
-use crate::model::trigger::CycleRecord;
 use crate::sys::fault;
+use crate::update::{Kin, Update};
 use rusqlite::{Transaction, params};
 use serde::Serialize;
-use std::sync::Arc;
-
-/// With whom a job that waits shares its verdict: with its class, or with all that ask for the
-/// same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kin {
-    /// The jobs alike in everything.
-    pub class: u64,
-    /// Those that ask for the same.
-    pub shape: u64,
-}
-
-/// One thing to be made durable.
-#[derive(Clone, Debug)]
-pub enum Change {
-    /// A new job, or one whose `spec` has changed; with what the scheduler sorts it into.
-    Job(Arc<Job>, Option<Kin>),
-    /// By which token a user submitted a job, and when.
-    Token(u32, [u8; 16], JobId, Time),
-    /// A job whose `life` has changed, or an element that has just begun; with what the scheduler
-    /// sorts it into, if that is known.
-    Life(Arc<Job>, Option<Kin>),
-    /// How elements of an array stand.
-    Elements(JobId, Rewrite),
-    /// A job out of the history, an array with its elements; its script and environment go with
-    /// [`Change::Sweep`], the rest with [`Change::Clear`].
-    Forget(JobId),
-    /// The scripts and environments that no job needs any more: this looks at every job.
-    Sweep,
-    /// A portion of what is still there of jobs out of the history.
-    Clear,
-    /// A script or an environment.
-    Blob(Digest, Arc<[u8]>),
-    /// What happened to a job, and when.
-    Event(Time, JobId, Event),
-    /// A bond between jobs, new or changed.
-    Tie(Tie, bonds::Standing),
-    /// Why the jobs of a class do not start.
-    Verdict(u64, Option<(Reason, Time)>),
-    /// The start promised to a job, or that none is any more.
-    Promise(JobId, Option<Promise>),
-    /// What an attempt that is over is charged; once it is written, that stands.
-    Charge(charges::Part, Box<Charge>),
-    /// All charges for what was over before are kept no longer.
-    ForgetCharges(Time),
-    /// An attempt that is over, and when that was; once it is written, that stands.
-    Entry(Time, Box<Entry>),
-    /// A portion of the entries of what was over before is kept no longer.
-    ForgetEntries(Time),
-    /// A look of the scheduler; the last [`CycleRecord::KEPT`] are kept.
-    Cycle(CycleRecord),
-    /// What was last told of a resource of the whole system; None for nothing that counts.
-    Telling(String, Option<Telling>),
-    /// A node.
-    Node(Box<Node>),
-    /// A node by name, of which nothing is known any more.
-    NodeGone(String),
-    /// All queues there are.
-    Queues(Vec<Queue>),
-    /// All that `qmgr` has said.
-    QmgrOverrides(Arc<QmgrOverrides>),
-    /// A reservation, new or changed.
-    Reservation(Arc<Reservation>),
-    /// A reservation that is no more.
-    ReservationGone(String),
-    /// What happened to a reservation, and when.
-    ReservationEvent(Time, String, Happened),
-    /// From this moment on the wall clock stands so many milliseconds ahead.
-    ClockStep(Time, i64),
-    /// A single fact by name, as JSON.
-    Meta(&'static str, String),
-    /// All tokens of submissions before.
-    ForgetTokens(Time),
-    /// All finished jobs out of the history that ended before, with the blobs nobody else needs.
-    Purge(Time),
-}
 
 impl Spool {
     /// Writes all changes, or none, and waits until they are on disk.
-    pub fn commit(&mut self, changes: &[Change]) -> Result<(), SpoolError> {
+    pub fn commit(&mut self, changes: &[Update]) -> Result<(), SpoolError> {
         self.write_all(changes)
             .map_err(|error| error.explained(&self.folder))
     }
 
-    fn write_all(&mut self, changes: &[Change]) -> Result<(), SpoolError> {
+    fn write_all(&mut self, changes: &[Update]) -> Result<(), SpoolError> {
         fault::point("spool.begin")?;
         let transaction = self.connection.transaction()?;
         for change in changes {
@@ -123,9 +39,9 @@ impl Spool {
     }
 }
 
-fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
+fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
     match change {
-        Change::Job(job, kin) => match job.id.index() {
+        Update::Job(job, kin) => match job.id.index() {
             None => write_job(transaction, job, *kin)?,
             Some(index) => {
                 write_element(transaction, job, index, *kin)?;
@@ -137,70 +53,70 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
                 ])?;
             }
         },
-        Change::Token(uid, token, job, at) => {
+        Update::Token(uid, token, job, at) => {
             let sql = "INSERT OR IGNORE INTO token (uid, token, job, at) VALUES (?1, ?2, ?3, ?4)";
             transaction
                 .prepare_cached(sql)?
                 .execute(params![uid, token, job.number, at.0])?;
         }
-        Change::Life(job, kin) => match job.id.index() {
+        Update::Life(job, kin) => match job.id.index() {
             None => write_life(transaction, job, *kin)?,
             Some(index) => write_element(transaction, job, index, *kin)?,
         },
-        Change::Elements(id, rewrite) => write_standings(transaction, *id, rewrite)?,
-        Change::Forget(id) => oblivion::forget(transaction, *id)?,
-        Change::Sweep => oblivion::sweep(transaction)?,
-        Change::Clear => oblivion::clear(transaction)?,
-        Change::Blob(digest, bytes) => {
+        Update::Elements(id, rewrite) => write_standings(transaction, *id, rewrite)?,
+        Update::Forget(id) => oblivion::forget(transaction, *id)?,
+        Update::Sweep => oblivion::sweep(transaction)?,
+        Update::Clear => oblivion::clear(transaction)?,
+        Update::Blob(digest, bytes) => {
             let sql = "INSERT OR IGNORE INTO blob (digest, bytes) VALUES (?1, ?2)";
             transaction
                 .prepare_cached(sql)?
                 .execute(params![digest.0, &bytes[..]])?;
         }
-        Change::Event(at, job, event) => write_event(transaction, *at, *job, event)?,
-        Change::Tie(tie, standing) => ties::write(transaction, tie, *standing)?,
-        Change::Verdict(class, reason) => write_verdict(transaction, *class, reason.as_ref())?,
-        Change::Promise(job, promise) => write_promise(transaction, *job, promise.as_ref())?,
-        Change::Charge(part, charge) => charges::write(transaction, *part, charge)?,
-        Change::ForgetCharges(before) => charges::forget(transaction, *before)?,
-        Change::Entry(at, entry) => accounting::write(transaction, *at, entry)?,
-        Change::ForgetEntries(before) => accounting::forget(transaction, *before)?,
-        Change::Cycle(record) => cycles::write(transaction, record)?,
-        Change::Telling(resource, telling) => {
+        Update::Event(at, job, event) => write_event(transaction, *at, *job, event)?,
+        Update::Tie(tie, standing) => ties::write(transaction, tie, *standing)?,
+        Update::Verdict(class, reason) => write_verdict(transaction, *class, reason.as_ref())?,
+        Update::Promise(job, promise) => write_promise(transaction, *job, promise.as_ref())?,
+        Update::Charge(part, charge) => charges::write(transaction, *part, charge)?,
+        Update::ForgetCharges(before) => charges::forget(transaction, *before)?,
+        Update::Entry(at, entry) => accounting::write(transaction, *at, entry)?,
+        Update::ForgetEntries(before) => accounting::forget(transaction, *before)?,
+        Update::Cycle(record) => cycles::write(transaction, record)?,
+        Update::Telling(resource, telling) => {
             tellings::write(transaction, resource, telling.as_ref())?
         }
-        Change::Node(node) => {
+        Update::Node(node) => {
             let sql = "INSERT OR REPLACE INTO node (name, node) VALUES (?1, ?2)";
             transaction
                 .prepare_cached(sql)?
                 .execute(params![node.facts.name, json(node)?])?;
         }
-        Change::NodeGone(name) => {
+        Update::NodeGone(name) => {
             transaction
                 .prepare_cached("DELETE FROM node WHERE name = ?1")?
                 .execute([name])?;
         }
-        Change::Queues(queues) => write_queues(transaction, queues)?,
-        Change::QmgrOverrides(all) => amendments::write(transaction, all)?,
-        Change::Reservation(reservation) => reservations::write(transaction, reservation)?,
-        Change::ReservationGone(id) => reservations::remove(transaction, id)?,
-        Change::ReservationEvent(at, id, event) => reservations::tell(transaction, *at, id, event)?,
-        Change::ClockStep(since, ahead) => {
+        Update::Queues(queues) => write_queues(transaction, queues)?,
+        Update::QmgrOverrides(all) => amendments::write(transaction, all)?,
+        Update::Reservation(reservation) => reservations::write(transaction, reservation)?,
+        Update::ReservationGone(id) => reservations::remove(transaction, id)?,
+        Update::ReservationEvent(at, id, event) => reservations::tell(transaction, *at, id, event)?,
+        Update::ClockStep(since, ahead) => {
             transaction.execute(
                 "INSERT INTO clock (since, ahead) VALUES (?1, ?2)",
                 params![since.0, ahead],
             )?;
         }
-        Change::Meta(key, value) => {
+        Update::Meta(key, value) => {
             let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
             transaction
                 .prepare_cached(sql)?
                 .execute(params![key, value])?;
         }
-        Change::ForgetTokens(before) => {
+        Update::ForgetTokens(before) => {
             transaction.execute("DELETE FROM token WHERE at < ?1", [before.0])?;
         }
-        Change::Purge(before) => oblivion::purge(transaction, *before)?,
+        Update::Purge(before) => oblivion::purge(transaction, *before)?,
     }
     Ok(())
 }

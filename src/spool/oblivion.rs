@@ -102,7 +102,7 @@ mod tests {
     use crate::model::life::Moment;
     use crate::model::state::State;
     use crate::sched::fixture::{self, cluster};
-    use crate::spool::commit::Change;
+    use crate::update::Update;
     use std::sync::Arc;
 
     const ID: JobId = JobId::array(7);
@@ -125,8 +125,8 @@ mod tests {
             });
             element.life.state = State::Finished;
             array.element_stands(index, Standing::Ended(0), moment);
-            changes.push(Change::Event(Time(1), element.id, Event::Submitted));
-            changes.push(Change::Life(Arc::new(element.clone()), None));
+            changes.push(Update::Event(Time(1), element.id, Event::Submitted));
+            changes.push(Update::Life(Arc::new(element.clone()), None));
             last = Some(element);
         }
         assert_eq!(array.life.state, State::Finished);
@@ -134,8 +134,8 @@ mod tests {
             .take_unwritten()
             .unwrap();
         changes.extend([
-            Change::Job(Arc::new(array), None),
-            Change::Elements(ID, rewrite),
+            Update::Job(Arc::new(array), None),
+            Update::Elements(ID, rewrite),
         ]);
         spool.commit(&changes).unwrap();
         (spool, last.unwrap())
@@ -161,14 +161,14 @@ mod tests {
             (rows(&spool), spool.has_remains().unwrap()),
             (2 * count as usize + 1, false)
         );
-        spool.commit(&[Change::Purge(Time(6))]).unwrap();
+        spool.commit(&[Update::Purge(Time(6))]).unwrap();
         assert!(
             spool.job(ID).unwrap().is_none() && spool.job(JobId::element(7, 1)).unwrap().is_none()
         );
         assert_eq!(rows(&spool), 2 * count as usize + 1);
         for left in [count as usize + 11, 21, 0] {
             assert!(spool.has_remains().unwrap());
-            spool.commit(&[Change::Clear]).unwrap();
+            spool.commit(&[Update::Clear]).unwrap();
             assert_eq!(rows(&spool), left);
         }
         assert!(!spool.has_remains().unwrap());
@@ -180,13 +180,13 @@ mod tests {
         let (mut spool, mut last) = spool(&folder, 3);
         last.life.run = Some(Run::new(2, Vec::new(), Time(1)));
         spool
-            .commit(&[Change::Life(Arc::new(last.clone()), None)])
+            .commit(&[Update::Life(Arc::new(last.clone()), None)])
             .unwrap();
-        spool.commit(&[Change::Purge(Time(6))]).unwrap();
+        spool.commit(&[Update::Purge(Time(6))]).unwrap();
         assert!(spool.job(ID).unwrap().is_some());
         last.life.run = None;
         spool
-            .commit(&[Change::Life(Arc::new(last), None), Change::Purge(Time(6))])
+            .commit(&[Update::Life(Arc::new(last), None), Update::Purge(Time(6))])
             .unwrap();
         assert!(spool.job(ID).unwrap().is_none());
     }

@@ -20,8 +20,6 @@ mod elements;
 mod offer;
 mod search;
 
-pub use offer::revision;
-
 /// How many jobs one part of an answer holds.
 const PART: usize = 500;
 

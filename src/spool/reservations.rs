@@ -74,7 +74,7 @@ pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), Spool
 mod tests {
     use super::*;
     use crate::model::reservation::tests::reservation;
-    use crate::spool::commit::Change;
+    use crate::update::Update;
     use std::sync::Arc;
 
     #[test]
@@ -82,10 +82,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
         let reservation = reservation(2);
-        let happened = |at| Change::ReservationEvent(Time(at), "R12".into(), Happened::Began);
+        let happened = |at| Update::ReservationEvent(Time(at), "R12".into(), Happened::Began);
         spool
             .commit(&[
-                Change::Reservation(Arc::new(reservation.clone())),
+                Update::Reservation(Arc::new(reservation.clone())),
                 happened(1),
                 happened(2),
             ])
@@ -99,12 +99,12 @@ mod tests {
                 })
                 .unwrap()
         };
-        spool.commit(&[Change::Purge(Time(2))]).unwrap();
+        spool.commit(&[Update::Purge(Time(2))]).unwrap();
         assert_eq!(events(&spool), 2);
         spool
             .commit(&[
-                Change::ReservationGone("R12".into()),
-                Change::Purge(Time(2)),
+                Update::ReservationGone("R12".into()),
+                Update::Purge(Time(2)),
             ])
             .unwrap();
         assert_eq!(

@@ -8,7 +8,6 @@ use super::{Reader, Spool, SpoolError, load};
 use crate::model::job::Digest;
 use crate::sys::{fault, filesystem};
 use rusqlite::{Connection, OptionalExtension};
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -20,11 +19,6 @@ pub const SMALLEST: usize = 256 << 10;
 
 /// The end of the name of a file that is not complete.
 const PART: &str = "part";
-
-/// SHA-256 of a script or an environment.
-pub fn digest(bytes: &[u8]) -> Digest {
-    Digest(Sha256::digest(bytes).into())
-}
 
 /// The folder of the large scripts of a spool. Only one thread may write to it.
 #[derive(Clone, Debug)]
@@ -44,7 +38,7 @@ impl Scripts {
 
     /// Writes a script. Its file is on disk when this returns.
     pub fn store(&self, bytes: &[u8]) -> Result<Digest, SpoolError> {
-        let digest = digest(bytes);
+        let digest = Digest::of(bytes);
         let path = self.path(digest);
         self.write(&path, bytes)
             .map_err(|error| self.explain(error, &path))?;
@@ -221,19 +215,19 @@ mod tests {
     use super::*;
     use crate::model::job::{Job, Program, Spec};
     use crate::sched::fixture::cluster;
-    use crate::spool::commit::Change;
+    use crate::update::Update;
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
 
     const DATABASE: &str = "spool.db";
 
-    fn job_with(script: Digest) -> Change {
+    fn job_with(script: Digest) -> Update {
         let mut job: Job = cluster("1 x ncpus=1").job(7, "select=1:ncpus=1");
         job.spec = Arc::new(Spec {
             program: Program::Script(script),
             ..Spec::clone(&job.spec)
         });
-        Change::Job(Arc::new(job), None)
+        Update::Job(Arc::new(job), None)
     }
 
     #[test]
@@ -264,7 +258,7 @@ mod tests {
     fn an_error_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let scripts = Scripts::of(folder.path());
-        let path = scripts.path(digest(b"x"));
+        let path = scripts.path(Digest::of(b"x"));
         fs::create_dir_all(&path).unwrap();
         let error = scripts.store(b"x").unwrap_err().to_string();
         assert!(error.contains(&path.display().to_string()), "{error}");

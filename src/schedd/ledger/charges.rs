@@ -10,7 +10,7 @@ use crate::sched::change::Change;
 use crate::sched::usage::Usage;
 use crate::schedd::accounting::Desk;
 use crate::schedd::charging;
-use crate::spool::commit::Change as Row;
+use crate::update::Update;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Tick {
             return;
         };
         if !charge.is_empty() {
-            self.changes.push(Row::Charge(
+            self.changes.push(Update::Charge(
                 (job.id, run.attempt, 0),
                 Box::new(charge.clone()),
             ));
@@ -52,7 +52,7 @@ impl Tick {
         };
         let part = u32::try_from(run.released.len()).unwrap_or(u32::MAX);
         if !charge.is_empty() {
-            self.changes.push(Row::Charge(
+            self.changes.push(Update::Charge(
                 (job.id, run.attempt, part),
                 Box::new(charge.clone()),
             ));
@@ -70,7 +70,7 @@ impl Tick {
         };
         let part = PAUSES.saturating_add(run.pauses().count);
         if !charge.is_empty() {
-            self.changes.push(Row::Charge(
+            self.changes.push(Update::Charge(
                 (job.id, run.attempt, part),
                 Box::new(charge.clone()),
             ));

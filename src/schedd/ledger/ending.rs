@@ -4,39 +4,39 @@ use super::{Ledger, arrays, kin, seen};
 use crate::model::job::Job;
 use crate::model::state::State;
 use crate::sched::change::{Change, is_candidate};
-use crate::spool::commit::Change as Row;
+use crate::update::Update;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 impl Ledger {
     /// The rows this tick must write, in order.
-    pub fn changes(&mut self) -> Vec<Row> {
+    pub fn changes(&mut self) -> Vec<Update> {
         let steps = self
             .steps
             .iter()
-            .map(|&(since, ahead)| Row::ClockStep(since, ahead));
-        let mut changes: Vec<Row> = steps
+            .map(|&(since, ahead)| Update::ClockStep(since, ahead));
+        let mut changes: Vec<Update> = steps
             .chain(std::mem::take(&mut self.tick.changes))
             .collect();
         if self.tick.next.is_some() {
-            changes.push(Row::Meta("next", self.next.to_string()));
+            changes.push(Update::Meta("next", self.next.to_string()));
         }
         for (id, touched) in &self.tick.jobs {
             let Some(job) = self.jobs.get_mut(id) else {
                 continue;
             };
             if let Some(rewrite) = arrays::unwritten(job) {
-                changes.push(Row::Elements(*id, rewrite));
+                changes.push(Update::Elements(*id, rewrite));
             }
             let kin = is_candidate(job).then(|| kin(job));
             changes.push(if touched.whole {
-                Row::Job(job.clone(), kin)
+                Update::Job(job.clone(), kin)
             } else {
-                Row::Life(job.clone(), kin)
+                Update::Life(job.clone(), kin)
             });
         }
         changes.extend(self.unwritten_reservations());
-        changes.extend(self.tick.purge.take().map(Row::Purge));
+        changes.extend(self.tick.purge.take().map(Update::Purge));
         changes
     }
 

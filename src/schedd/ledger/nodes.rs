@@ -4,7 +4,7 @@ use super::{Ledger, seen};
 use crate::model::job::Job;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::trigger::Trigger;
-use crate::spool::commit::Change as Row;
+use crate::update::Update;
 use std::collections::BTreeMap;
 
 /// Notes with the attempt of a job that was just started which state directory it belongs to: the
@@ -45,7 +45,7 @@ impl Ledger {
             self.want_cycle(Trigger::Node(name.clone()));
         }
         self.tick.nodes.entry(name.clone()).or_insert(before);
-        self.tick.changes.push(Row::Node(Box::new(node.clone())));
+        self.tick.changes.push(Update::Node(Box::new(node.clone())));
         self.nodes.insert(name, node);
     }
 
@@ -60,7 +60,7 @@ impl Ledger {
             .or_insert(Some(before));
         self.forget_told(name);
         self.unsee(name);
-        self.tick.changes.push(Row::NodeGone(name.to_string()));
+        self.tick.changes.push(Update::NodeGone(name.to_string()));
         self.want_cycle(Trigger::Node(name.to_string()));
     }
 
@@ -74,7 +74,7 @@ impl Ledger {
         node.facts = facts;
         self.cluster.make(seen(node));
         if self.setup.policy.placement.heeds_measures() {
-            self.tick.changes.push(Row::Node(Box::new(node.clone())));
+            self.tick.changes.push(Update::Node(Box::new(node.clone())));
             self.want_cycle(Trigger::Node(name.to_string()));
         } else {
             self.measured.insert(name.to_string());
@@ -87,7 +87,7 @@ impl Ledger {
         let nodes = measured.iter().filter_map(|name| self.nodes.get(name));
         self.tick
             .changes
-            .extend(nodes.map(|node| Row::Node(Box::new(node.clone()))));
+            .extend(nodes.map(|node| Update::Node(Box::new(node.clone()))));
         for name in self.uses.nodes() {
             match self.nodes.get(&name).cloned() {
                 Some(node) => self.set_node(node),

@@ -5,7 +5,7 @@ use super::Ledger;
 use crate::model::pool::{Pool, Telling};
 use crate::model::trigger::Trigger;
 use crate::sched::change::Change;
-use crate::spool::commit::Change as Row;
+use crate::update::Update;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ impl Ledger {
         self.hear_of(resource, telling.clone());
         self.tick
             .changes
-            .push(Row::Telling(resource.to_string(), telling));
+            .push(Update::Telling(resource.to_string(), telling));
         let is_more = free(self) > before;
         let what = resource.to_string();
         self.want_cycle(if is_more {

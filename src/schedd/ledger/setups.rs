@@ -13,7 +13,7 @@ use crate::sched::change::Change;
 use crate::schedd::grantees::{self, Grantees};
 use crate::schedd::reports;
 use crate::schedd::setup::Setup;
-use crate::spool::commit::Change as Row;
+use crate::update::Update;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,10 +35,10 @@ impl Ledger {
         }
         let queues = self.queues();
         self.tick.changes.extend(facts);
-        self.tick.changes.push(Row::Queues(queues));
+        self.tick.changes.push(Update::Queues(queues));
         self.tick
             .changes
-            .push(Row::QmgrOverrides(self.setup.amendments.clone()));
+            .push(Update::QmgrOverrides(self.setup.amendments.clone()));
         self.forget_unasked();
         self.tick.setup.get_or_insert_with(|| Box::new(before));
         self.want_cycle(Trigger::Config);
@@ -54,7 +54,7 @@ impl Ledger {
             return;
         }
         match serde_json::to_string(&self.setup.grantees) {
-            Ok(text) => self.also(Row::Meta(Grantees::KEY, text)),
+            Ok(text) => self.also(Update::Meta(Grantees::KEY, text)),
             Err(error) => tracing::error!("the account of {} cannot be kept: {error}", owner.user),
         }
     }

@@ -10,7 +10,7 @@ use crate::model::time::{Span, Time};
 use crate::model::trigger::{Moment, Trigger};
 use crate::sched::change::Change;
 use crate::schedd::site;
-use crate::spool::commit::Change as Row;
+use crate::update::Update;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Ledger {
         tracing::info!("reservation {id}: {fact:?}");
         let now = self.now;
         self.change_reservation(id, |reservation| reservation.apply(&fact, now));
-        self.also(Row::ReservationEvent(now, id.to_string(), fact));
+        self.also(Update::ReservationEvent(now, id.to_string(), fact));
     }
 
     /// Changes a reservation in another way.
@@ -208,14 +208,14 @@ impl Ledger {
     }
 
     /// What of the reservations this tick must write.
-    pub(super) fn unwritten_reservations(&self) -> Vec<Row> {
+    pub(super) fn unwritten_reservations(&self) -> Vec<Update> {
         let row = |id: &String| match self.reservations.all.get(id) {
-            Some(reservation) => Row::Reservation(reservation.clone()),
-            None => Row::ReservationGone(id.clone()),
+            Some(reservation) => Update::Reservation(reservation.clone()),
+            None => Update::ReservationGone(id.clone()),
         };
-        let mut changes: Vec<Row> = self.reservations.before.keys().map(row).collect();
+        let mut changes: Vec<Update> = self.reservations.before.keys().map(row).collect();
         if !changes.is_empty() {
-            changes.push(Row::Queues(self.queues()));
+            changes.push(Update::Queues(self.queues()));
         }
         changes
     }

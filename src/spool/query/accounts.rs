@@ -189,8 +189,8 @@ mod tests {
     use crate::model::job::Usage;
     use crate::model::time::{Span, Time, Wall};
     use crate::spool::Spool;
-    use crate::spool::commit::Change;
     use crate::spool::query::Reader;
+    use crate::update::Update;
 
     const HOUR: i64 = 3_600_000;
 
@@ -252,7 +252,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let spool = Spool::open(&folder.path().join("spool.db")).unwrap();
             let mut books = Books { folder, spool };
-            let written = |entry: Entry| Change::Entry(Time(entry.stamps.ended), Box::new(entry));
+            let written = |entry: Entry| Update::Entry(Time(entry.stamps.ended), Box::new(entry));
             books
                 .spool
                 .commit(&entries.into_iter().map(written).collect::<Vec<_>>())
@@ -508,7 +508,7 @@ mod tests {
         ]);
         books
             .spool
-            .commit(&[Change::Forget(JobId::job(1)), Change::Purge(Time::NEVER)])
+            .commit(&[Update::Forget(JobId::job(1)), Update::Purge(Time::NEVER)])
             .unwrap();
         assert_eq!(books.entries(&Inquiry::default(), &[]).len(), 2);
         let before = Time(3 * HOUR);
@@ -518,7 +518,7 @@ mod tests {
         );
         books
             .spool
-            .commit(&[Change::ForgetEntries(before)])
+            .commit(&[Update::ForgetEntries(before)])
             .unwrap();
         assert_eq!(
             books.entries(&Inquiry::default(), &[])[0].job,

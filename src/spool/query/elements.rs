@@ -180,8 +180,8 @@ mod tests {
     use crate::model::text::Text;
     use crate::model::time::{ClockTable, Time};
     use crate::sched::fixture::moment;
-    use crate::spool::commit::Change;
     use crate::spool::{Reader, Spool};
+    use crate::update::Update;
     use crate::wire::message::{Arrays, Detail, Question, Row, ServerFacts};
     use proptest::prelude::*;
     use std::path::Path;
@@ -270,7 +270,7 @@ mod tests {
     }
 
     /// Does it to the array in memory; the rows to be written.
-    fn done(array: &mut Job, act: Act) -> Vec<Change> {
+    fn done(array: &mut Job, act: Act) -> Vec<Update> {
         let indices = array.indices().unwrap();
         let record = |array: &Job, index: u32, state| {
             let mut element = array.unrecorded(index).unwrap();
@@ -279,7 +279,7 @@ mod tests {
                 ..Run::new(1, vec![], Time(1))
             };
             (element.life.state, element.life.run) = (state, Some(run));
-            Change::Life(Arc::new(element), None)
+            Update::Life(Arc::new(element), None)
         };
         let mut changes = Vec::new();
         match act {
@@ -303,8 +303,8 @@ mod tests {
             .elements
             .as_mut()
             .and_then(|elements| Arc::make_mut(elements).take_unwritten());
-        changes.extend(rewrite.map(|rewrite| Change::Elements(ID, rewrite)));
-        changes.push(Change::Life(Arc::new(array.clone()), None));
+        changes.extend(rewrite.map(|rewrite| Update::Elements(ID, rewrite)));
+        changes.push(Update::Life(Arc::new(array.clone()), None));
         changes
     }
 
@@ -351,9 +351,9 @@ mod tests {
             let rewrite = Arc::make_mut(array.elements.as_mut().unwrap()).take_unwritten().unwrap();
             let server = serde_json::to_string(&facts()).unwrap();
             spool.commit(&[
-                Change::Meta("server", server),
-                Change::Elements(ID, rewrite),
-                Change::Job(Arc::new(array.clone()), None),
+                Update::Meta("server", server),
+                Update::Elements(ID, rewrite),
+                Update::Job(Arc::new(array.clone()), None),
             ]).unwrap();
             for act in acts {
                 let changes = done(&mut array, act);

@@ -3,7 +3,7 @@
 use super::super::load::{self, Specs, job_of};
 use super::super::{SpoolError, scripts, ties};
 use super::{Each, Viewer};
-use crate::model::job::{Digest, Job, JobId, Program, Spec};
+use crate::model::job::{Job, JobId, Program};
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 use crate::wire::message::{Answer, Offered};
@@ -20,11 +20,6 @@ pub(super) struct Wanted<'a> {
     pub(super) queue: &'a str,
     /// Jobs that are left out.
     pub(super) except: &'a BTreeSet<JobId>,
-}
-
-/// A digest of what a job asks for: it tells whether the job was altered.
-pub fn revision(spec: &Spec) -> Result<Digest, SpoolError> {
-    Ok(scripts::digest(&serde_json::to_vec(spec)?))
 }
 
 /// Answers with the first job of the viewer in the queue that can be taken, or why there can be
@@ -84,7 +79,7 @@ fn offered(connection: &Connection, folder: &Path, job: Job) -> Result<Offered, 
     let environ = load::blob(connection, job.spec.environ)?.ok_or_else(lost)?;
     Ok(Offered {
         job: job.id,
-        revision: revision(&job.spec)?,
+        revision: job.spec.revision()?,
         spec: job.spec,
         script,
         environ,

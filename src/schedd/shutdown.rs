@@ -1,0 +1,55 @@
+//! `qterm`: running jobs continue (`-t quick`), jobs that cannot be rerun are waited for (`-t
+//! delay`), or all jobs are requeued or deleted (`-t immediate`).
+
+use super::ledger::Ledger;
+use super::requests::{Desk, Granted};
+use crate::model::event::Event;
+use crate::model::job::{Job, JobId, Run, Want};
+use crate::model::refusal::Refusal;
+use crate::wire::message::Manner;
+use std::sync::Arc;
+
+/// How the server shuts down.
+#[derive(Clone, Copy, Debug)]
+pub struct ShutdownMode {
+    /// What happens to running jobs.
+    pub manner: Manner,
+    /// Whether the nodes' daemons exit too.
+    pub nodes: bool,
+}
+
+impl Desk<'_> {
+    /// Requeues or deletes running jobs as requested. Their ends do not need this server.
+    pub(super) fn terminate(&mut self, manner: Manner, nodes: bool) -> Result<Granted, Refusal> {
+        self.caller.must_be_privileged()?;
+        let by = self.caller.shown();
+        let running: Vec<(JobId, bool)> = running(self.ledger)
+            .map(|job| (job.id, job.spec.rerunnable))
+            .collect();
+        for (id, rerunnable) in running {
+            match (manner, rerunnable) {
+                (Manner::Quick, _) | (Manner::Delay, false) => {}
+                (_, true) => self
+                    .ledger
+                    .happen(id, Event::RerunWanted { by: by.clone() }),
+                (Manner::Immediate, false) => {
+                    self.ledger.happen(
+                        id,
+                        Event::DeleteWanted {
+                            by: by.clone(),
+                            force: false,
+                        },
+                    );
+                }
+            }
+        }
+        Ok(Granted::Shutdown(ShutdownMode { manner, nodes }))
+    }
+}
+
+/// The jobs that run and that nobody wants to end.
+pub fn running(ledger: &Ledger) -> impl Iterator<Item = &Arc<Job>> {
+    ledger.jobs().filter(|job| {
+        job.life.want == Want::Run && job.life.open_run().is_some_and(Run::has_script)
+    })
+}
