@@ -4,22 +4,35 @@
 //! allocate, distribute and launch -- or record why not, promise the first blocked its start, and
 //! tell those to make way that should. What is suspended goes on in its turn among them.
 
-use super::ledger::{Ledger, Refused};
-use super::matching::Placement;
-use super::memory::Memory;
-use super::plan::{Plan, Start};
-use super::priority::{self, Candidate, Ranking};
-use super::resolution::Resolved;
-use super::resuming::Turns;
-use super::snapshot::State;
-use super::space::Claim;
-use super::{
-    eligible, expansion, feasibility, filling, launch, nearness, preemption, softly, threshold,
-    throttling,
-};
+pub(crate) mod backfill_order;
+pub(crate) mod cluster_distance;
+pub mod eligibility;
+pub(crate) mod expansion;
+pub(crate) mod feasibility;
+pub mod forced;
+pub(crate) mod greedy;
+pub(crate) mod launch;
+pub(crate) mod limits;
+pub(crate) mod preemptible_backfill;
+pub(crate) mod preemption;
+pub(crate) mod resuming;
+pub(crate) mod soft_limits;
+pub(crate) mod state;
+pub(crate) mod threshold;
+pub(crate) mod throttling;
+
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
+use crate::sched::placement::availability_map::Claim;
+use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::matching::Placement;
+use crate::sched::placement::resolution::Resolved;
+use crate::sched::priority::ranking::{self, Candidate, Ranking};
+use crate::sched::view::plan::{Plan, Start};
+use crate::sched::view::snapshot::State;
+use resuming::Turns;
+use state::{Ledger, Refused};
 use std::sync::Arc;
 
 /// Decides what is to start now, and says of every class that waits why. Pure: equal state, policy
@@ -64,19 +77,19 @@ pub(super) fn decide<'s>(
     memory: &mut Memory,
 ) -> Ledger<'s> {
     let mut ledger = Ledger::open(state, policy, resolved, now);
-    let eligible = eligible::list(policy, resolved, &mut ledger);
+    let eligible = eligibility::list(policy, resolved, &mut ledger);
     ledger.consider_only(eligible);
     for near in &resolved.passes {
-        nearness::start_near(priority::rank(state, near), resolved, &mut ledger);
+        cluster_distance::start_near(ranking::rank(state, near), resolved, &mut ledger);
     }
     let suspended = Turns::of(&ledger, policy);
     start_all(
-        priority::rank(state, resolved),
+        ranking::rank(state, resolved),
         suspended,
         &mut ledger,
         memory,
     );
-    softly::start_over_soft(resolved, &mut ledger);
+    soft_limits::start_over_soft(resolved, &mut ledger);
     expansion::start_extras(resolved, &mut ledger);
     preemption::run(resolved, &mut ledger);
     ledger
@@ -107,7 +120,7 @@ fn start_all<'s>(
                     Refused::Class => ranking.pass(job),
                     Refused::Shape => (),
                 }
-                filling::reorder(&mut ranking, ledger, memory);
+                backfill_order::reorder(&mut ranking, ledger, memory);
             }
         }
     }

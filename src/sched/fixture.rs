@@ -9,12 +9,6 @@
 //!
 //! Text that cannot be read panics: it is the test that is wrong.
 
-use super::change::Change;
-use super::holdings::Claimant;
-use super::plan::{Plan, Start};
-use super::snapshot::{ClassId, State, Tenant};
-use super::tenure::Tenure;
-use super::{cycle, forced};
 use crate::model::account::{Account, Shares};
 use crate::model::accrual::{Accrues, Eligibility};
 use crate::model::amount::{Amount, split_chunks};
@@ -34,6 +28,12 @@ use crate::model::suspension::Manner;
 use crate::model::text::Text;
 use crate::model::time::{Span, Time, Wall};
 use crate::model::wishes::{self, Wishes};
+use crate::sched::cycle::{self, forced};
+use crate::sched::view::change::Change;
+use crate::sched::view::holdings::Claimant;
+use crate::sched::view::plan::{Plan, Start};
+use crate::sched::view::preemption_candidate::Tenure;
+use crate::sched::view::snapshot::{ClassId, State, Tenant};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use crate::model::charge::{Charge, UsageRules};
 use crate::model::event::Event;
 use crate::model::job::{Job, Run, Share};
 use crate::model::time::{Span, Time};
-use crate::sched::usage::Usage;
+use crate::sched::view::usage::Usage;
 use crate::spool::{Spool, SpoolError};
 use crate::update::Update;
 

@@ -7,7 +7,7 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Run, Want};
 use crate::model::preemption::{Action, Cause};
 use crate::model::suspension::Manner;
-use crate::sched::tenure::Tenure;
+use crate::sched::view::preemption_candidate::Tenure;
 use crate::wire::order::{Checkpoint, Order};
 
 /// Whether a job is to be ended as soon as it is checkpointed. One whose site has no command for

@@ -11,7 +11,7 @@ use crate::model::job::Job;
 use crate::model::policy::Placement;
 use crate::model::resource::{ResourceList, Value};
 use crate::model::time::Span;
-use crate::sched::snapshot::ClassId;
+use crate::sched::view::snapshot::ClassId;
 use crate::sys::tool::{Ended, Tool};
 use serde_json::{Map, json};
 use std::collections::{BTreeMap, VecDeque};

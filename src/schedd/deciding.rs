@@ -6,7 +6,7 @@ use crate::model::event::Event;
 use crate::model::job::Want;
 use crate::model::trigger::{CycleRecord, Moment, Trigger, Triggers};
 use crate::sched::cycle;
-use crate::sched::plan::{Plan, Preemption, Start};
+use crate::sched::view::plan::{Plan, Preemption, Start};
 use crate::spool::SpoolError;
 use crate::sys::clock::{monotonic, monotonic_micros};
 use crate::sys::fault;

@@ -33,7 +33,7 @@ use crate::model::job::{JobId, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::model::trigger::Trigger;
-use crate::sched::plan::{Plan, Start};
+use crate::sched::view::plan::{Plan, Start};
 use crate::sys::clock::monotonic;
 use crate::sys::tool::Tool;
 use crate::wire::message::{Record, Reply, Request, ServerFacts};

@@ -150,7 +150,7 @@ use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
-use crate::sched::memory::Memory;
+use crate::sched::placement::cycle_cache::Memory;
 use crate::spool::Spool;
 use crate::spool::lock::Lock;
 use crate::sys::clock as machine;

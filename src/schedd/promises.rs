@@ -13,7 +13,7 @@ use crate::model::event::Event;
 use crate::model::job::JobId;
 use crate::model::promise::{Cause, Promise};
 use crate::model::time::{Span, Time};
-use crate::sched::plan::Booking;
+use crate::sched::view::plan::Booking;
 use crate::update::Update;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -245,7 +245,7 @@ mod tests {
 
     fn booking(job: u64, at: i64) -> Booking {
         let (job, at) = (JobId::job(job), Time(at * 1000));
-        let (class, nodes) = (crate::sched::snapshot::ClassId(0), [].into());
+        let (class, nodes) = (crate::sched::view::snapshot::ClassId(0), [].into());
         Booking {
             job,
             class,

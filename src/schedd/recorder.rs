@@ -2,7 +2,7 @@
 //! `qsim check --recorded`. It is a means to find out, so it never stands in the way: what cannot
 //! be written is said in the log once, and nothing more is written.
 
-use crate::sched::change::Entry;
+use crate::sched::view::change::Entry;
 use nix::libc::O_NONBLOCK;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};

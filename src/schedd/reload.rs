@@ -12,7 +12,7 @@ use crate::config::settings::{Setting, resolved};
 use crate::model::resource::Kind;
 use crate::model::time::Span;
 use crate::model::trigger::Trigger;
-use crate::sched::memory::Memory;
+use crate::sched::placement::cycle_cache::Memory;
 use crate::sys::clock::monotonic;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -20,7 +20,7 @@ use crate::model::reserve::Reserving;
 use crate::model::state::State as JobState;
 use crate::model::time::{Span, Wall};
 use crate::model::window::ANY;
-use crate::sched::window::{self, Wanted};
+use crate::sched::backfill::reservation_window::{self, Wanted};
 use crate::sys::{user, zone};
 use std::sync::Arc;
 
@@ -103,7 +103,8 @@ impl Desk<'_> {
                     .collect::<Vec<_>>(),
             );
         }
-        window::whole(self.ledger.cluster(), &names).map_err(|name| Refusal::no_such_node(&name))
+        reservation_window::whole(self.ledger.cluster(), &names)
+            .map_err(|name| Refusal::no_such_node(&name))
     }
 
     /// `pbs_ralter`: all or nothing.
@@ -292,7 +293,7 @@ pub(super) fn find(
         to: clock.time(when.to),
         except: &reservation.id,
     };
-    window::place(ledger.cluster(), &wanted, &ledger.inside(), ledger.now)
+    reservation_window::place(ledger.cluster(), &wanted, &ledger.inside(), ledger.now)
 }
 
 /// The shares a changed reservation can have: those it has, if they will do, and if it has begun no
@@ -313,7 +314,7 @@ fn fitted(ledger: &Ledger, after: &Reservation) -> Option<Vec<Share>> {
         to: clock.time(when.to),
         except: &after.id,
     };
-    let keeps = window::keeps(
+    let keeps = reservation_window::keeps(
         ledger.cluster(),
         &wanted,
         &when.shares,

@@ -19,13 +19,13 @@ use crate::model::resource::Resources;
 use crate::model::stake::Stake;
 use crate::model::time::{Span, Time};
 use crate::model::turn::Neighbours;
-use crate::sched::forecast::{self, Budget, Outlook};
-use crate::sched::holes;
-use crate::sched::in_force::limits_in_force;
-use crate::sched::owed;
-use crate::sched::queue_order::QueueOrder;
-use crate::sched::snapshot::State;
-use crate::sched::why;
+use crate::sched::explain::fair_share_status;
+use crate::sched::explain::forecast::{self, Budget, Outlook};
+use crate::sched::explain::holes;
+use crate::sched::explain::limits_in_force::limits_in_force;
+use crate::sched::explain::why;
+use crate::sched::priority::queue_order::QueueOrder;
+use crate::sched::view::snapshot::State;
 use crate::sys::clock::monotonic;
 use crate::sys::user;
 use crate::wire::ahead::Told;
@@ -348,7 +348,7 @@ impl Study {
         stakes
             .chunks(PART)
             .try_for_each(|stakes| each(told(stakes)))?;
-        let owed = owed::owed(&scene.state, &scene.policy, scene.now);
+        let owed = fair_share_status::owed(&scene.state, &scene.policy, scene.now);
         owed.chunks(PART)
             .try_for_each(|owed| each(Told::Owed(owed.to_vec())))
     }

@@ -10,7 +10,7 @@ use crate::model::reservation::{Happened, Occurrence, Reservation, SiteAccess, S
 use crate::model::reserve::Reserving;
 use crate::model::site_time::{Prime, SiteTime};
 use crate::model::time::{Span, Time, Wall};
-use crate::sched::window;
+use crate::sched::backfill::reservation_window;
 use crate::sys::user;
 use crate::sys::zone::Known;
 
@@ -178,7 +178,7 @@ fn shares(
 ) -> Option<Vec<Share>> {
     match site.nodes.is_empty() {
         true => find(ledger, reservation, reservation.occurrence()).ok(),
-        false => window::whole(ledger.cluster(), &site.nodes).ok(),
+        false => reservation_window::whole(ledger.cluster(), &site.nodes).ok(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Run, Share, TaskNumber, Want};
 use crate::model::refusal::Refusal;
 use crate::model::suspension::Turn;
-use crate::sched::plan::Resume;
+use crate::sched::view::plan::Resume;
 use crate::wire::order::{Order, Standing};
 
 impl Desk<'_> {

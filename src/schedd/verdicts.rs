@@ -12,7 +12,7 @@ use crate::model::member::Member;
 use crate::model::promise::Promise;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
-use crate::sched::plan::Plan;
+use crate::sched::view::plan::Plan;
 use crate::update::Update;
 use std::collections::{BTreeMap, BTreeSet};
 

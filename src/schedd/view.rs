@@ -8,9 +8,9 @@ use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::model::trigger::Triggers;
-use crate::sched::change::{Change, Entry};
-use crate::sched::plan::Plan;
-use crate::sched::snapshot::State;
+use crate::sched::view::change::{Change, Entry};
+use crate::sched::view::plan::Plan;
+use crate::sched::view::snapshot::State;
 use std::borrow::Cow;
 use std::ops::Deref;
 

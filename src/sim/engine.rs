@@ -8,12 +8,12 @@
 use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
-use crate::sched::change::Change;
 use crate::sched::cycle;
-use crate::sched::memory::Memory;
-use crate::sched::plan::{Plan, Start};
-use crate::sched::snapshot::{ClassKey, State};
-use crate::sched::usage::Usage;
+use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::view::change::Change;
+use crate::sched::view::plan::{Plan, Start};
+use crate::sched::view::snapshot::{ClassKey, State};
+use crate::sched::view::usage::Usage;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -8,7 +8,7 @@ use super::swf::Log;
 use crate::config::Config;
 use crate::model::node::NodeFacts;
 use crate::model::resource::Value;
-use crate::sched::snapshot::State;
+use crate::sched::view::snapshot::State;
 use serde::Serialize;
 use std::fmt;
 

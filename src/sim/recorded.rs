@@ -2,9 +2,9 @@
 //! same policy and the same moments must give the same plans, byte for byte (M53, G6).
 
 use crate::model::policy::Policy;
-use crate::sched::change::Entry;
 use crate::sched::cycle;
-use crate::sched::snapshot::State;
+use crate::sched::view::change::Entry;
+use crate::sched::view::snapshot::State;
 use std::io::{self, BufRead};
 
 /// What came of a recording.
@@ -115,8 +115,8 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
 mod tests {
     use super::*;
     use crate::model::time::Time;
-    use crate::sched::change::Change;
     use crate::sched::fixture::{cluster, queue, resources};
+    use crate::sched::view::change::Change;
     use std::borrow::Cow;
 
     fn recording() -> String {

@@ -9,7 +9,7 @@ use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
-use crate::sched::plan::{Plan, Start};
+use crate::sched::view::plan::{Plan, Start};
 use std::sync::Arc;
 
 /// What became of a job.

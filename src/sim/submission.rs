@@ -13,7 +13,7 @@ use crate::model::resource::Resources;
 use crate::model::state::Holds;
 use crate::model::text::Text;
 use crate::model::time::Time;
-use crate::sched::snapshot::{ClassKey, State};
+use crate::sched::view::snapshot::{ClassKey, State};
 use std::collections::HashMap;
 use std::sync::Arc;
 

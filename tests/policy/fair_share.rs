@@ -12,7 +12,9 @@ use lanai::model::member::Member;
 use lanai::model::policy::FairShare;
 use lanai::model::policy::components::{Component, Count};
 use lanai::model::policy::fair_share::{Distance, Method, Subject, Ties};
-use lanai::sched::shares::{Standing, Standings, Tree, classic, linear, standings, target};
+use lanai::sched::fairshare::shares::{
+    Standing, Standings, Tree, classic, linear, standings, target,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@ use crate::support::cases;
 use lanai::model::job::JobId;
 use lanai::model::resource::Value;
 use lanai::sched::fixture::Scene;
-use lanai::sched::plan::Plan;
+use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use lanai::model::job::JobId;
 use lanai::model::policy::{Backfill, FillOrder, Filling, Keep};
 use lanai::model::time::Time;
 use lanai::sched::fixture::{Scene, cluster};
-use lanai::sched::plan::Plan;
+use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

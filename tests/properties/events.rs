@@ -12,8 +12,8 @@ use lanai::model::pool::Pool;
 use lanai::model::time::Span;
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster};
-use lanai::sched::memory::Memory;
-use lanai::sched::plan::Plan;
+use lanai::sched::placement::cycle_cache::Memory;
+use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 
 /// What happens, to whom is told by a number.

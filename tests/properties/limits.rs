@@ -9,9 +9,9 @@ use lanai::model::policy::{Backfill, Filling, Keep};
 use lanai::model::time::Time;
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster, queue};
-use lanai::sched::memory::Memory;
-use lanai::sched::plan::Plan;
-use lanai::sched::snapshot::State;
+use lanai::sched::placement::cycle_cache::Memory;
+use lanai::sched::view::plan::Plan;
+use lanai::sched::view::snapshot::State;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

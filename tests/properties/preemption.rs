@@ -10,8 +10,8 @@ use lanai::model::preemption::Action;
 use lanai::model::time::{Span, Time};
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster, queue};
-use lanai::sched::memory::Memory;
-use lanai::sched::plan::Plan;
+use lanai::sched::placement::cycle_cache::Memory;
+use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,10 +8,10 @@ use lanai::model::policy::starvation::Boundary;
 use lanai::model::policy::{Policy, Preset};
 use lanai::model::preemption::Cause;
 use lanai::model::time::Time;
+use lanai::sched::fairshare::shares::Whole;
+use lanai::sched::fairshare::shares::water_filling::{Claim, split};
+use lanai::sched::fairshare::starvation::groups::{Group, Thresholds, divide};
 use lanai::sched::fixture::{Scene, cluster};
-use lanai::sched::shares::Whole;
-use lanai::sched::shares::pouring::{Claim, split};
-use lanai::sched::starvation::groups::{Group, Thresholds, divide};
 use proptest::prelude::*;
 use std::sync::Arc;
 

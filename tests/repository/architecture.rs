@@ -116,10 +116,19 @@ const LONG: &[(&str, &str)] = &[
     ("model/suspension.rs", "not yet divided by subject"),
     ("noded/daemon.rs", "not yet divided by subject"),
     ("noded/shepherd.rs", "not yet divided by subject"),
-    ("sched/backfill/tests.rs", "unit tests of one subject"),
+    (
+        "sched/backfill/bookings/tests.rs",
+        "unit tests of one subject",
+    ),
     ("sched/fixture.rs", "not yet divided by subject"),
-    ("sched/preemption/tests.rs", "unit tests of one subject"),
-    ("sched/siblings/tests.rs", "unit tests of one subject"),
+    (
+        "sched/cycle/preemption/tests.rs",
+        "unit tests of one subject",
+    ),
+    (
+        "sched/placement/shared_hosts/tests.rs",
+        "unit tests of one subject",
+    ),
     ("schedd/tasks.rs", "not yet divided by subject"),
     ("sim/expectation.rs", "not yet divided by subject"),
 ];

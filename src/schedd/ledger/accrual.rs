@@ -5,8 +5,8 @@
 use super::{Ledger, touch};
 use crate::model::accrual::Eligibility;
 use crate::model::job::JobId;
-use crate::sched::change::Change;
-use crate::sched::plan::Plan;
+use crate::sched::view::change::Change;
+use crate::sched::view::plan::Plan;
 
 impl Ledger {
     /// Takes note of which candidates a plan finds barred by a limit of their own, where that is

@@ -8,7 +8,7 @@ use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId, Owner, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
-use crate::sched::nearest::Possible;
+use crate::sched::placement::nearest_fit::Possible;
 use crate::schedd::entrance::subject;
 use std::collections::{BTreeMap, BTreeSet};
 

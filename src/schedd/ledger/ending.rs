@@ -3,7 +3,7 @@
 use super::{Ledger, arrays, kin, seen};
 use crate::model::job::Job;
 use crate::model::state::State;
-use crate::sched::change::{Change, is_candidate};
+use crate::sched::view::change::{Change, is_candidate};
 use crate::update::Update;
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 use super::Ledger;
 use crate::model::pool::{Pool, Telling};
 use crate::model::trigger::Trigger;
-use crate::sched::change::Change;
+use crate::sched::view::change::Change;
 use crate::update::Update;
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use crate::model::reservation::Reservation;
 use crate::model::select::Request;
 use crate::model::state::State;
 use crate::model::trigger::Trigger;
-use crate::sched::change::Change;
+use crate::sched::view::change::Change;
 use crate::schedd::grantees::{self, Grantees};
 use crate::schedd::reports;
 use crate::schedd::setup::Setup;

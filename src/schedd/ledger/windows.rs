@@ -8,7 +8,7 @@ use crate::model::reservation::{Happened, Reservation};
 use crate::model::site_time::SiteTime;
 use crate::model::time::{Span, Time};
 use crate::model::trigger::{Moment, Trigger};
-use crate::sched::change::Change;
+use crate::sched::view::change::Change;
 use crate::schedd::site;
 use crate::update::Update;
 use std::borrow::Cow;

@@ -5,7 +5,7 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, Share, Usage, Want};
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
-use crate::sched::plan::{Plan, Resume, Start};
+use crate::sched::view::plan::{Plan, Resume, Start};
 
 /// One attempt, for the record.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +81,7 @@ impl World {
             .get(&id)
             .filter(|job| job.life.state != State::Finished);
         let job = own.or_else(|| self.jobs.get(&id.parent()?))?;
-        let may_start = crate::sched::change::is_candidate(job);
+        let may_start = crate::sched::view::change::is_candidate(job);
         may_start.then_some(job.life.attempt + 1)
     }
 

@@ -4,8 +4,8 @@
 use super::World;
 use crate::model::job::JobId;
 use crate::model::trigger::Trigger;
-use crate::sched::change::Change;
-use crate::sched::snapshot::ClassId;
+use crate::sched::view::change::Change;
+use crate::sched::view::snapshot::ClassId;
 
 impl World {
     /// The program is asked about a job and those alike: they wait for what it says.

@@ -6,7 +6,7 @@ use crate::model::job::{Job, JobId};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::Value;
 use crate::model::trigger::Trigger;
-use crate::sched::change::Change;
+use crate::sched::view::change::Change;
 use std::borrow::Cow;
 
 impl World {

@@ -3,7 +3,7 @@
 use super::World;
 use crate::model::pool::{Pool, Telling};
 use crate::model::trigger::Trigger;
-use crate::sched::change::Change;
+use crate::sched::view::change::Change;
 use std::borrow::Cow;
 
 impl World {

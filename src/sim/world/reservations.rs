@@ -11,8 +11,8 @@ use crate::model::reservation::{Happened, Occurrence, Reservation, State};
 use crate::model::reserve::Reserving;
 use crate::model::time::{ClockTable, Span, Time};
 use crate::model::trigger::Trigger;
-use crate::sched::change::Change;
-use crate::sched::window::{self, Wanted};
+use crate::sched::backfill::reservation_window::{self, Wanted};
+use crate::sched::view::change::Change;
 use std::borrow::Cow;
 
 /// Who makes and deletes them.
@@ -122,7 +122,7 @@ impl World {
             to: time(to),
             except: &reservation.id,
         };
-        let found = window::place(&self.state, &wanted, &self.insiders(), self.now);
+        let found = reservation_window::place(&self.state, &wanted, &self.insiders(), self.now);
         found.map_err(|reason| format!("it cannot be had: {reason}"))
     }
 
@@ -139,7 +139,8 @@ impl World {
         }
         names.sort_unstable();
         names.dedup();
-        window::whole(&self.state, &names).map_err(|name| Refusal::no_such_node(&name).text)
+        reservation_window::whole(&self.state, &names)
+            .map_err(|name| Refusal::no_such_node(&name).text)
     }
 
     fn happen_to_reservation(&mut self, id: &str, fact: &Happened) {

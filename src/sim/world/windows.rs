@@ -10,8 +10,8 @@ use crate::model::site_time::{Prime, SiteTime};
 use crate::model::time::{Span, Time};
 use crate::model::trigger::{Moment, Trigger};
 use crate::model::window::{Access, Window};
-use crate::sched::change::Change;
-use crate::sched::window::{self, Wanted};
+use crate::sched::backfill::reservation_window::{self, Wanted};
+use crate::sched::view::change::Change;
 use crate::sys::zone::Known;
 use chrono::NaiveDateTime;
 use std::borrow::Cow;
@@ -128,7 +128,7 @@ impl World {
         (from, to): (Time, Time),
     ) -> Option<Vec<Share>> {
         let Some(select) = &site.select else {
-            return window::whole(&self.state, &site.nodes).ok();
+            return reservation_window::whole(&self.state, &site.nodes).ok();
         };
         let resources = vec![("select".to_string(), select.clone())];
         let asked = Reserving {
@@ -148,7 +148,7 @@ impl World {
             to,
             except: id,
         };
-        window::place(&self.state, &wanted, &self.insiders(), self.now).ok()
+        reservation_window::place(&self.state, &wanted, &self.insiders(), self.now).ok()
     }
 
     /// The jobs that run in what is set aside.

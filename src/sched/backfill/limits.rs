@@ -1,0 +1,119 @@
+//! Who may fill the gaps at all: how many of those behind a blocked job are looked at, and what is
+//! kept for wide jobs though it is free.
+
+use crate::model::policy::{Backfill, Filling};
+use crate::model::reason::Reason;
+use crate::model::time::Time;
+use crate::sched::view::current_bookings::Standing;
+
+/// What bars fillers, promises aside.
+#[derive(Default)]
+pub struct Gaps {
+    /// How many were looked at behind the first blocked job.
+    looked_at: u32,
+    /// Whether those that come have been looked at before.
+    is_again: bool,
+    /// Whether a wide job is blocked.
+    wide: bool,
+}
+
+impl Gaps {
+    /// M36: looks at one more job behind a blocked one, or refuses to. One that is promised a start
+    /// keeps that, and counts as it did when it was looked at for it: else others would be looked
+    /// at in the next cycle, though nothing has happened.
+    pub fn look(&mut self, policy: &Backfill, is_promised: bool) -> Result<(), Reason> {
+        if self.is_again {
+            return Ok(());
+        }
+        if !self.looks_on(policy) && !is_promised {
+            return Err(Reason::BackfillDepth {
+                limit: policy.consider,
+            });
+        }
+        self.looked_at = self.looked_at.saturating_add(1);
+        Ok(())
+    }
+
+    /// Whether one more would be looked at.
+    pub fn looks_on(&self, policy: &Backfill) -> bool {
+        policy.consider == 0 || self.looked_at < policy.consider
+    }
+
+    /// Whether those that come from now on have been looked at before, and do not count.
+    pub fn note_again(&mut self, is_again: bool) {
+        self.is_again = is_again;
+    }
+
+    /// Whether each job is to be looked at by itself: a class does not stand for its jobs where
+    /// these are counted.
+    pub fn counts(&self, policy: &Backfill) -> bool {
+        self.looked_at < policy.consider
+    }
+
+    /// A job of so many processors is blocked.
+    pub fn note_blocked(&mut self, policy: &Backfill, processors: i64) {
+        self.wide |= policy
+            .chunk
+            .is_some_and(|chunk| processors >= i64::from(chunk.size));
+    }
+
+    /// M35: refuses a job of so many processors what has just become free.
+    pub fn keep(
+        &self,
+        policy: &Backfill,
+        standing: &Standing,
+        processors: i64,
+        now: Time,
+    ) -> Result<(), Reason> {
+        let chunk = policy
+            .chunk
+            .filter(|_| self.wide && policy.policy == Filling::FirstFit);
+        let Some((chunk, freed)) = chunk.zip(standing.freed(now)) else {
+            return Ok(());
+        };
+        let until = freed + chunk.duration;
+        match now < until && processors < i64::from(chunk.size) {
+            true => Err(Reason::KeptForWider {
+                size: chunk.size,
+                until,
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::policy::Chunk;
+    use crate::model::time::Span;
+
+    /// M35.
+    #[test]
+    fn what_became_free_is_kept_for_jobs_of_at_least_the_size() {
+        let chunk = Some(Chunk {
+            size: 4,
+            duration: Span::seconds(300),
+        });
+        let policy = Backfill {
+            chunk,
+            ..Backfill::default()
+        };
+        let mut standing = Standing::default();
+        standing.note_release(Time(9));
+        let refused =
+            |gaps: &Gaps, processors| gaps.keep(&policy, &standing, processors, Time(0)).is_err();
+        let mut gaps = Gaps::default();
+        gaps.note_blocked(&policy, 3);
+        assert!(!refused(&gaps, 3), "no wide job is blocked");
+        gaps.note_blocked(&policy, 4);
+        assert_eq!(
+            [3, 4, 5].map(|processors| refused(&gaps, processors)),
+            [true, false, false]
+        );
+        assert!(
+            gaps.keep(&policy, &Standing::default(), 3, Time(0)).is_ok(),
+            "nothing has become free"
+        );
+    }
+}

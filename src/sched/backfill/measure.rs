@@ -1,0 +1,130 @@
+//! Where counting is exact: when any free place is as good as any other.
+//!
+//! That is so on a cluster of one node, for all that share it; and on many nodes when all that
+//! waits and all that runs is made of pieces of one size of one resource, each of which may lie
+//! anywhere.
+
+use crate::model::job::JobId;
+use crate::model::select::Arrangement;
+use crate::sched::placement::availability_map::Space;
+use crate::sched::view::cluster::{Condition, Hold};
+use crate::sched::view::shape::{Shape, Tenancy};
+use crate::sched::view::snapshot::{Running, State};
+
+/// What is counted: the index of a resource, and how much of it makes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measure {
+    parts: Vec<(usize, i64)>,
+}
+
+impl Measure {
+    /// What to count in this state, and what of it is free in a space; None where the places of
+    /// jobs matter.
+    pub fn of(state: &State, space: &Space) -> Option<(Measure, Vec<i64>)> {
+        let is_unbound = |shape: &Shape| shape.is_unbound() && !space.guide().is_choosy(shape);
+        if !space.guide().is_indifferent() || !state.shapes().all(is_unbound) {
+            return None;
+        }
+        Measure::of_the_only_node(state, space).or_else(|| Measure::of_pieces(state, space))
+    }
+
+    fn of_the_only_node(state: &State, space: &Space) -> Option<(Measure, Vec<i64>)> {
+        let mut buckets = space.buckets().iter().filter(|bucket| bucket.len() > 0);
+        let (bucket, None) = (buckets.next()?, buckets.next()) else {
+            return None;
+        };
+        let shares = |shape: &Shape| shape.tenancy <= Tenancy::Shared;
+        let is_shared =
+            state.shapes().all(shares) && !state.running.values().any(|running| running.alone);
+        if state.cluster.slots() != 1 || bucket.key.condition == Condition::Alone || !is_shared {
+            return None;
+        }
+        let mut asked = vec![false; bucket.key.free.len()];
+        let chunks = state.shapes().flat_map(|shape| &shape.chunks);
+        chunks
+            .flat_map(|chunk| &chunk.asked)
+            .for_each(|&(index, _)| asked[index] = true);
+        let parts: Vec<_> = (0..asked.len())
+            .filter(|&index| asked[index])
+            .map(|index| (index, 1))
+            .collect();
+        let free = parts
+            .iter()
+            .map(|&(index, _)| bucket.key.free[index])
+            .collect();
+        Some((Measure { parts }, free))
+    }
+
+    fn of_pieces(state: &State, space: &Space) -> Option<(Measure, Vec<i64>)> {
+        let piece = piece_of(state.shapes().next()?)?;
+        let alike = |shape: &Shape| piece_of(shape) == Some(piece);
+        if !state.shapes().all(alike) {
+            return None;
+        }
+        if !state
+            .running
+            .iter()
+            .all(|(&job, running)| is_in_pieces(state, job, running, piece))
+        {
+            return None;
+        }
+        let count = |place: usize| {
+            let head = space.head(place);
+            let nodes = if head.condition == Condition::Alone {
+                0
+            } else {
+                head.nodes
+            };
+            nodes.saturating_mul(space.times(place, &[piece]).unwrap_or(0))
+        };
+        let free = (0..space.buckets().len())
+            .map(count)
+            .fold(0, u64::saturating_add);
+        Some((
+            Measure { parts: vec![piece] },
+            vec![i64::try_from(free).ok()?],
+        ))
+    }
+
+    /// Amounts as they are counted.
+    pub fn count(&self, amounts: &[i64]) -> Vec<i64> {
+        self.counts(amounts).collect()
+    }
+
+    /// The same, one by one.
+    pub fn counts<'a>(&'a self, amounts: &'a [i64]) -> impl Iterator<Item = i64> + 'a {
+        self.parts.iter().map(|&(index, one)| amounts[index] / one)
+    }
+}
+
+/// The one piece that all chunks of a request are, if they may lie anywhere.
+fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
+    let is_anywhere = shape.arrangement == Arrangement::Free && shape.tenancy <= Tenancy::Shared;
+    if !is_anywhere || shape.group.is_some() {
+        return None;
+    }
+    let piece = *shape.chunks.first()?.asked.first()?;
+    let alike = shape
+        .chunks
+        .iter()
+        .all(|chunk| chunk.asked == [piece] && chunk.needs.is_empty());
+    alike.then_some(piece)
+}
+
+/// Whether a job holds nothing but such pieces, on nodes that will have them to give again.
+fn is_in_pieces(state: &State, job: JobId, running: &Running, (index, one): (usize, i64)) -> bool {
+    let only = running
+        .taken
+        .iter()
+        .enumerate()
+        .all(|(i, taken)| i == index || *taken == 0);
+    let is_whole = |hold: &Hold| hold.taken[index] % one == 0;
+    let each = running.nodes.iter().all(|&ix| {
+        let node = state.cluster.node(ix);
+        node.usable && node.room.free[index] >= 0 && node.tenants.get(&job).is_none_or(is_whole)
+    });
+    !running.alone && only && each
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! Where places matter, promises are pinned; where they do not, counting gives the same promises.
+
+use super::Measure;
+use crate::model::expression::Expression;
+use crate::model::host_list::HostList;
+use crate::model::node::{NodeSharing, Terms};
+use crate::model::policy::{Access, Allocation, Availability, NodeSets, Policy, SetChoice};
+use crate::model::pool::Pool;
+use crate::model::time::Time;
+use crate::model::window::Window;
+use crate::sched::backfill::reservation_window;
+use crate::sched::fixture::{Scene, cluster};
+use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::rank::Guide;
+use std::sync::Arc;
+
+fn counts(scene: &Scene) -> bool {
+    let guide = Guide::new(&scene.policy.placement, &scene.state.cluster);
+    let space = Space::now(&scene.state.cluster).guided(Arc::new(guide));
+    Measure::of(&scene.state, &space).is_some()
+}
+
+/// The same where promises are pinned, whatever the cluster: because of a job whose queue is
+/// stopped.
+fn pinned(scene: Scene) -> Scene {
+    let scene = scene.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
+    assert!(!counts(&scene));
+    scene
+}
+
+/// One node, and several that are shared piece by piece.
+fn plain() -> [Scene; 2] {
+    let one = cluster("1 x ncpus=4:mem=8gb").queued(2, "select=1:ncpus=2:mem=1gb place=pack");
+    let many = cluster("2 x ncpus=4, 1 x ncpus=2").running(1, "select=3:ncpus=2", "n1,n1,n2", 100);
+    [
+        one.queued(3, "select=2:ncpus=1 walltime=60"),
+        many.queued(2, "select=4:ncpus=2")
+            .queued(3, "select=1:ncpus=2"),
+    ]
+}
+
+fn with_policy(mut scene: Scene, change: impl Fn(&mut Policy)) -> Scene {
+    change(&mut scene.policy);
+    scene
+}
+
+#[test]
+fn where_any_place_is_as_good_as_any_other_amounts_are_counted() {
+    for scene in plain() {
+        assert!(counts(&scene));
+        assert!(counts(
+            &scene.clone().queued(9, "select=2:ncpus=2 place=shared")
+        ));
+        assert_eq!(promised(scene.clone()), promised(pinned(scene)));
+    }
+}
+
+#[test]
+fn who_wants_neighbours_of_one_kind_only_is_given_a_place() {
+    for scene in plain() {
+        for wish in [
+            "place=excl",
+            "place=exclhost",
+            "naccess=singleuser",
+            "naccess=singlejob",
+            "naccess=singletask",
+        ] {
+            assert!(
+                !counts(&scene.clone().queued(9, &format!("select=1:ncpus=2 {wish}"))),
+                "{wish}"
+            );
+        }
+        for access in [Access::SingleUser, Access::SingleJob, Access::SingleTask] {
+            assert!(
+                !counts(&with_policy(scene.clone(), |policy| policy
+                    .placement
+                    .access = access)),
+                "{access:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nodes_that_do_not_take_all_jobs_alike_are_looked_at() {
+    let terms: [fn(&mut Terms); 9] = [
+        |terms| terms.max_jobs = Some(9),
+        |terms| terms.max_user_jobs = Some(9),
+        |terms| terms.max_load = Some(9000),
+        |terms| terms.sharing = NodeSharing::DefaultExcl,
+        |terms| terms.sharing = NodeSharing::ForceExcl,
+        |terms| terms.access = Access::SingleUser,
+        |terms| terms.access = Access::SingleTask,
+        |terms| terms.restrictions = "/a".parse().ok(),
+        |terms| terms.cluster = "/a".parse().unwrap(),
+    ];
+    for (scene, node) in plain().into_iter().zip(["ncpus=4:mem=8gb", "ncpus=4"]) {
+        for (which, change) in terms.iter().enumerate() {
+            let mut terms = Terms::default();
+            change(&mut terms);
+            assert_ne!(terms, Terms::default());
+            assert!(!counts(&scene.clone().terms("n1", node, terms)), "{which}");
+        }
+    }
+}
+
+#[test]
+fn what_is_in_use_counts_node_by_node() {
+    for scene in plain() {
+        for how in [Availability::Utilized, Availability::Combined] {
+            assert!(!counts(&with_policy(scene.clone(), |policy| policy
+                .placement
+                .availability =
+                how)));
+            let of_one = ("mem".to_string(), how);
+            let some = with_policy(scene.clone(), |policy| {
+                policy.placement.availabilities.extend([of_one.clone()])
+            });
+            assert!(!counts(&some));
+        }
+    }
+}
+
+#[test]
+fn what_a_job_says_of_its_nodes_or_of_the_whole_system_gives_it_a_place() {
+    for mut scene in plain() {
+        let scope = HostList::default();
+        scene.state.set_pool(
+            "site_lic",
+            Pool {
+                total: 4,
+                missing: 0,
+                elsewhere: 0,
+                per_host: false,
+                scope,
+            },
+        );
+        for request in [
+            "select=1:ncpus=2 site_lic=1",
+            "select=1:ncpus=1+",
+            "select=1:ncpus=2 requirements=host.ncpus>1",
+            "select=1:ncpus=2 hosts=n1",
+            "select=1:ncpus=2 omit_hosts=n1",
+            "select=1:ncpus=2 restrictions=/a",
+            "select=2:ncpus=1 geometry={(0,1)}",
+            "select=1:ncpus=2 nalloc=contiguous",
+        ] {
+            assert!(!counts(&scene.clone().queued(9, request)), "{request}");
+        }
+    }
+    let [_, many] = plain();
+    for request in [
+        "select=2:ncpus=2 place=pack",
+        "select=2:ncpus=2 place=scatter",
+        "select=2:ncpus=2 place=vscatter",
+        "select=2:ncpus=2 place=group=color",
+        "select=1:ncpus=2:host=n1",
+        "select=1:ncpus=2:big=True",
+        "select=1:ncpus=1",
+        "select=1:ncpus=2:mem=1gb",
+        "select=1:ncpus=2+1:ncpus=1",
+        "select=1:ncpus=2+1:ncpus=2:big=True",
+    ] {
+        assert!(!counts(&many.clone().queued(9, request)), "{request}");
+    }
+}
+
+#[test]
+fn what_the_site_says_of_nodes_gives_jobs_a_place() {
+    let set = NodeSets {
+        choice: SetChoice::OneOf,
+        by: "color".into(),
+        values: vec![],
+        delay: None,
+    };
+    for scene in plain() {
+        assert!(!counts(&with_policy(scene.clone(), |policy| policy
+            .placement
+            .sets =
+            Some(set.clone()))));
+        assert!(!counts(&with_policy(scene.clone(), |policy| policy
+            .placement
+            .veto =
+            Expression::parse("host.ncpus > 9").ok())));
+        for allocation in [
+            Allocation::Contiguous,
+            Allocation::MaxBalance,
+            Allocation::Site,
+        ] {
+            assert!(!counts(&with_policy(scene.clone(), |policy| policy
+                .placement
+                .allocation =
+                allocation)));
+        }
+    }
+}
+
+/// What is set aside is promised to nobody, though amounts alone would do.
+#[test]
+fn a_window_is_in_the_way_of_a_promise() {
+    for (nodes, all) in [
+        ("1 x ncpus=4", "select=2:ncpus=2"),
+        ("2 x ncpus=4", "select=4:ncpus=2"),
+    ] {
+        let mut scene = cluster(nodes);
+        scene.state.set_window(Window {
+            id: "R1".to_string(),
+            from: Time(3_600_000),
+            to: Time(7_200_000),
+            shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+            whole: true,
+            access: Default::default(),
+            by_name: true,
+            owner_preempts: false,
+        });
+        let scene = scene
+            .running(1, "select=1:ncpus=2", "n1", 60)
+            .queued(2, &format!("{all} walltime=2:00:00"));
+        assert_eq!(promised(scene), ["2 at 7200"]);
+    }
+}
+
+/// When each is promised its start, pinned or not: `2 at 100`.
+fn promised(scene: Scene) -> Vec<String> {
+    let plan = scene.plan();
+    plan.bookings
+        .iter()
+        .map(|booking| format!("{} at {}", booking.job, booking.at.0 / 1000))
+        .collect()
+}
+
+/// M46: what is free of the node is free for one user only.
+#[test]
+fn a_running_job_that_bears_its_own_user_only_is_waited_for() {
+    let scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=1 naccess=singleuser", "n1", 100);
+    let scene = scene.owned("bob").queued(2, "select=1:ncpus=1 walltime=60");
+    assert_eq!(
+        (counts(&scene), promised(scene.clone())),
+        (false, vec!["2 at 100".to_string()])
+    );
+    assert_eq!(promised(scene.clone()), promised(pinned(scene)));
+}
+
+/// Two halves on two nodes are no whole.
+#[test]
+fn a_running_job_holds_whole_pieces_on_each_of_its_nodes() {
+    let scene = cluster("2 x ncpus=2").running(1, "select=2:ncpus=1", "n1,n2", 100);
+    let scene = scene.queued(2, "select=2:ncpus=2 walltime=60");
+    assert_eq!(
+        (counts(&scene), promised(scene.clone())),
+        (false, vec!["2 at 100".to_string()])
+    );
+    assert_eq!(promised(scene.clone()), promised(pinned(scene)));
+}
+
+/// One that does not is enough.
+#[test]
+fn running_jobs_that_hold_anything_but_pieces_give_jobs_a_place() {
+    let [_, many] = plain();
+    assert!(counts(&many));
+    assert!(!counts(&many.clone().running(
+        8,
+        "select=1:ncpus=1",
+        "n3",
+        100
+    )));
+    assert!(!counts(&many.running(
+        8,
+        "select=1:ncpus=2:mem=1gb",
+        "n3",
+        100
+    )));
+}

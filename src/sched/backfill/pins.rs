@@ -1,0 +1,604 @@
+//! The calendar where places differ: promises pinned to nodes.
+//!
+//! A node with promises is looked at through a whole stretch of time: the *worst room* is what it
+//! has left at the tightest moment of it. A job that is to start now and run until `until` must fit
+//! in what is free now, each promised node cut down to its worst room until then; one that is
+//! promised a later start must fit likewise in what will be free at that moment.
+//!
+//! A promise takes what is not free now before it takes what is: so the fillers keep the most.
+
+use super::reservation_access::Windows;
+use super::timeline::{Closing, Timeline};
+use crate::model::job::JobId;
+use crate::model::select::Arrangement;
+use crate::model::time::{Span, Time};
+use crate::sched::placement::availability_map::{Claim, Space};
+use crate::sched::placement::matching::{self, Placement};
+use crate::sched::placement::tentative::Trial;
+use crate::sched::placement::{allocation, node_filter};
+use crate::sched::view::amounts::{Amounts, add};
+use crate::sched::view::cluster::{NodeIx, Room};
+use crate::sched::view::shape::{ChunkShape, ClassKey, Shape, Tenant};
+use crate::sched::view::snapshot::State;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The promises, node by node, and the ends of what holds the nodes now.
+#[derive(Clone)]
+pub struct Pins<'s> {
+    state: &'s State,
+    now: Time,
+    timeline: Timeline<'s>,
+    pins: BTreeMap<(Time, JobId), Pin>,
+    /// The promises on a node.
+    on: BTreeMap<NodeIx, BTreeSet<(Time, JobId)>>,
+    /// What this cycle started on a node: until when, what, whose.
+    newcomers: BTreeMap<NodeIx, Vec<Change>>,
+    /// What is free now and stays free until a moment before which so many promises begin.
+    besides: BTreeMap<usize, (Time, Space<'s>)>,
+    /// What is free when all has ended, once a request was found to fit at no time.
+    at_last: Option<Box<Space<'s>>>,
+}
+
+#[derive(Clone)]
+struct Pin {
+    until: Time,
+    claim: Claim,
+}
+
+/// Something begins or ends on a node.
+#[derive(Clone)]
+struct Change {
+    at: Time,
+    begins: bool,
+    taken: Amounts,
+    tenant: Tenant,
+}
+
+/// On which terms a promise is sought.
+pub struct Terms<'a, 's> {
+    /// What is set aside.
+    pub windows: &'a Windows<'s>,
+    /// For jobs of this class.
+    pub class: &'s ClassKey,
+}
+
+/// A start that is possible.
+pub struct Slot {
+    /// When.
+    pub at: Time,
+    /// Where.
+    pub placement: Placement,
+}
+
+impl<'s> Pins<'s> {
+    /// No promises yet; `started` is what this cycle has started so far.
+    pub fn new(state: &'s State, started: BTreeMap<JobId, (Claim, Time)>, now: Time) -> Pins<'s> {
+        let mut pins = Pins {
+            state,
+            now,
+            timeline: Timeline::new(state, BTreeMap::new(), now),
+            pins: BTreeMap::new(),
+            on: BTreeMap::new(),
+            newcomers: BTreeMap::new(),
+            besides: BTreeMap::new(),
+            at_last: None,
+        };
+        started
+            .iter()
+            .for_each(|(_, (claim, until))| pins.note(claim, *until));
+        pins.timeline = Timeline::new(state, started, now);
+        pins
+    }
+
+    fn note(&mut self, claim: &Claim, until: Time) {
+        for (&ix, taken) in &claim.holds {
+            let change = Change {
+                at: until,
+                begins: false,
+                taken: taken.clone(),
+                tenant: claim.tenant,
+            };
+            self.newcomers.entry(ix).or_default().push(change);
+        }
+    }
+
+    /// A job has started: what it took is gone now, and where promises stand, as long as it stays.
+    pub fn start(&mut self, job: JobId, claim: Claim, until: Time, space: &Space<'s>) {
+        self.note(&claim, until);
+        let mut besides = std::mem::take(&mut self.besides);
+        for (end, beside) in besides.values_mut() {
+            claim
+                .holds
+                .keys()
+                .for_each(|&ix| beside.refile(ix, self.worst_room(space, ix, self.now, *end)));
+            claim
+                .holds
+                .values()
+                .for_each(|taken| beside.take_pools(taken));
+            beside.join(space.joined().clone());
+        }
+        self.besides = besides;
+        self.at_last = None;
+        self.timeline.enter(job, claim, until);
+    }
+
+    /// Where a request fits now, beside all promises, for a job that runs until then.
+    pub fn beside(&mut self, space: &Space<'s>, shape: &Shape, until: Time) -> Option<Placement> {
+        let before = self.pins.range(..(until, JobId::job(0))).count();
+        if !self.besides.contains_key(&before) {
+            let mut beside = space.clone();
+            self.narrow(&mut beside, space, self.now, until);
+            self.besides.insert(before, (until, beside));
+        }
+        let (_, beside) = self.besides.get(&before)?;
+        matching::fit(beside, shape).ok()
+    }
+
+    /// The same in what windows leave of what is free now.
+    pub fn within(
+        &self,
+        left: &Space<'s>,
+        space: &Space<'s>,
+        shape: &Shape,
+        until: Time,
+    ) -> Option<Placement> {
+        let mut within = left.clone();
+        for &ix in self.on.keys() {
+            let mut room = self.worst_room(space, ix, self.now, until);
+            room.narrow(left.room(ix));
+            within.refile(ix, room);
+        }
+        matching::fit(&within, shape).ok()
+    }
+
+    /// Cuts the promised nodes down to what is left of them from `from` until `until`.
+    fn narrow(&self, space: &mut Space<'s>, now: &Space<'s>, from: Time, until: Time) {
+        self.hold_back(space, from, until);
+        self.futures(now)
+            .iter()
+            .for_each(|future| future.narrow(space, from, until));
+    }
+
+    /// Keeps what is promised of the whole system's resources between two moments.
+    fn hold_back(&self, space: &mut Space<'s>, from: Time, until: Time) {
+        if self.state.cluster.catalog.pooled().is_empty() {
+            return;
+        }
+        let mut promised = self.state.cluster.catalog.nothing();
+        for (_, pin) in self
+            .pins
+            .range(..(until, JobId::job(0)))
+            .filter(|(_, pin)| pin.until > from)
+        {
+            pin.claim
+                .holds
+                .values()
+                .for_each(|taken| add(&mut promised, taken));
+        }
+        space.hold_back(promised);
+    }
+
+    /// What becomes of the promised nodes.
+    fn futures(&self, now: &Space<'s>) -> Vec<Future> {
+        self.on.keys().map(|&ix| self.future(now, ix)).collect()
+    }
+
+    fn future(&self, now: &Space, ix: NodeIx) -> Future {
+        let mut room = now.room(ix).clone();
+        let mut changes = self.changes(ix);
+        changes.sort_by_key(|change| (change.at, change.begins));
+        let mut steps = vec![(self.now, room.clone())];
+        for together in changes.chunk_by(|a, b| a.at == b.at) {
+            together.iter().for_each(|change| change.happen(&mut room));
+            steps.push((together[0].at, room.clone()));
+        }
+        Future { ix, steps }
+    }
+
+    /// What a node has left at the tightest moment from `from` until `until`.
+    fn worst_room(&self, now: &Space, ix: NodeIx, from: Time, until: Time) -> Room {
+        if !self.on.contains_key(&ix) && from <= self.now {
+            return now.room(ix).clone();
+        }
+        self.future(now, ix).worst(from, until)
+    }
+
+    /// Whether what a claim takes stays free from now on, for a job that is on these nodes already.
+    pub fn has_room(&self, now: &Space<'s>, claim: &Claim, until: Time) -> bool {
+        let is_enough = |(&ix, taken): (&NodeIx, &Amounts)| {
+            fits_in(&self.worst_room(now, ix, self.now, until), taken)
+        };
+        claim.holds.iter().all(is_enough)
+    }
+
+    /// The first moment from which that is so, for so long; None if it never is.
+    pub fn earliest_again(&self, now: &Space<'s>, claim: &Claim, length: Span) -> Option<Time> {
+        let futures: Vec<(Future, &Amounts)> = claim
+            .holds
+            .iter()
+            .map(|(&ix, taken)| (self.future(now, ix), taken))
+            .collect();
+        let mut moments: Vec<Time> = futures
+            .iter()
+            .flat_map(|(future, _)| future.steps.iter().map(|(begin, _)| *begin))
+            .collect();
+        moments.sort_unstable();
+        moments.dedup();
+        let is_enough = |at: Time| {
+            let mut worst = futures
+                .iter()
+                .map(|(future, taken)| (future.worst(at, at + length), taken));
+            worst.all(|(room, taken)| fits_in(&room, taken))
+        };
+        moments.into_iter().find(|&at| is_enough(at))
+    }
+
+    /// All that is known to begin or end on a node later than now.
+    fn changes(&self, ix: NodeIx) -> Vec<Change> {
+        let tenants = self
+            .state
+            .cluster
+            .node(ix)
+            .tenants
+            .iter()
+            .filter_map(|(job, hold)| {
+                let at = self
+                    .state
+                    .planned_end(*job, self.state.running.get(job)?.until, self.now);
+                Some(Change {
+                    at,
+                    begins: false,
+                    taken: hold.taken.clone(),
+                    tenant: hold.tenant,
+                })
+            });
+        let newcomers = self.newcomers.get(&ix).into_iter().flatten().cloned();
+        let mut changes: Vec<Change> = tenants
+            .chain(newcomers)
+            .filter(|change| change.at != Time::NEVER)
+            .collect();
+        for key in self.on.get(&ix).into_iter().flatten() {
+            let Some((pin, taken)) = self
+                .pins
+                .get(key)
+                .and_then(|pin| Some((pin, pin.claim.holds.get(&ix)?)))
+            else {
+                continue;
+            };
+            let change = |at, begins| Change {
+                at,
+                begins,
+                taken: taken.clone(),
+                tenant: pin.claim.tenant,
+            };
+            changes.extend([change(key.0, true), change(pin.until, false)]);
+        }
+        changes
+    }
+
+    /// The first start that delays no promise, now or later, for a job that runs for `span`; None
+    /// when none can be told.
+    pub fn earliest(&mut self, now: &Space<'s>, terms: &Terms<'_, 's>, span: Span) -> Option<Slot> {
+        let shape = &*terms.class.shape;
+        self.timeline.settle();
+        if self
+            .at_last
+            .as_ref()
+            .is_some_and(|space| !matching::fits(space, shape))
+        {
+            return None;
+        }
+        let mut closing = match self.timeline.earliest(now, shape) {
+            Ok(closing) => closing,
+            Err(at_last) => {
+                self.at_last = Some(at_last);
+                return None;
+            }
+        };
+        let futures = self.futures(now);
+        for at in self.moments(closing.at, terms.windows) {
+            self.timeline.advance(&mut closing, at);
+            futures
+                .iter()
+                .for_each(|future| future.narrow(&mut closing.space, at, at + span));
+            self.hold_back(&mut closing.space, at, at + span);
+            if !matching::fits(&closing.space, shape) {
+                continue;
+            }
+            if let Some(placement) = self.admitted(now, &closing, terms, span) {
+                return Some(Slot { at, placement });
+            }
+        }
+        None
+    }
+
+    /// Where a request fits in what windows leave of a later moment.
+    fn admitted(
+        &self,
+        now: &Space<'s>,
+        then: &Closing<'s>,
+        terms: &Terms<'_, 's>,
+        span: Span,
+    ) -> Option<Placement> {
+        if self.state.windows.is_empty() {
+            return self.late_places(now, then, &terms.class.shape);
+        }
+        let mut left = then.clone();
+        terms
+            .windows
+            .narrow(&mut left.space, terms.class, then.at, then.at + span);
+        self.late_places(now, &left, &terms.class.shape)
+    }
+
+    /// Whether a request fits at a moment, for a job that runs for `span`, and where.
+    pub fn fits_at(
+        &mut self,
+        now: &Space<'s>,
+        terms: &Terms<'_, 's>,
+        at: Time,
+        span: Span,
+    ) -> Option<Slot> {
+        let left = self.left_at(now, terms, at, span);
+        let placement = self.late_places(now, &left, &terms.class.shape)?;
+        Some(Slot { at, placement })
+    }
+
+    /// What promises and windows leave of a later moment to a job that runs for `span`.
+    fn left_at(
+        &mut self,
+        now: &Space<'s>,
+        terms: &Terms<'_, 's>,
+        at: Time,
+        span: Span,
+    ) -> Closing<'s> {
+        self.timeline.settle();
+        let mut closing = self.timeline.today(now);
+        self.timeline.advance(&mut closing, at);
+        self.narrow(&mut closing.space, now, at, at + span);
+        if !self.state.windows.is_empty() {
+            terms
+                .windows
+                .narrow(&mut closing.space, terms.class, at, at + span);
+        }
+        closing
+    }
+
+    /// A start on the very nodes that a job was promised before, if it can have them at that
+    /// moment.
+    pub fn again(
+        &mut self,
+        now: &Space<'s>,
+        terms: &Terms<'_, 's>,
+        nodes: &[String],
+        (at, span): (Time, Span),
+    ) -> Option<Slot> {
+        let shape = &*terms.class.shape;
+        let placement = Placement::on(now, shape, nodes)
+            .filter(|placement| self.suits(now, shape, placement))?;
+        let claim = allocation::claim(now.cluster, shape, &placement);
+        let of_nodes_alone = shape.pooled.is_empty()
+            && terms
+                .windows
+                .in_the_way(terms.class, nodes, at, at + span)
+                .is_none();
+        let is_free = match of_nodes_alone {
+            true => self.is_free(now, &claim, at, span),
+            false => self
+                .left_at(now, terms, at, span)
+                .space
+                .has_room_for(&claim),
+        };
+        is_free.then_some(Slot { at, placement })
+    }
+
+    /// Whether the nodes are still such as the request asks for.
+    fn suits(&self, now: &Space<'s>, shape: &Shape, placement: &Placement) -> bool {
+        let (cluster, picks) = (&self.state.cluster, &placement.picks);
+        let suits = |&(ix, chunk): &(NodeIx, usize)| {
+            cluster.node_meets(ix, &shape.chunks[chunk].needs) && node_filter::suits(now, shape, ix)
+        };
+        let is_of_one_group = shape.group.as_ref().is_none_or(|resource| {
+            let mut values = picks
+                .iter()
+                .map(|&(ix, _)| cluster.value(cluster.node(ix), resource));
+            let first = values.next().flatten();
+            first.is_some() && values.all(|value| value == first)
+        });
+        is_of_one_group && picks.iter().all(suits)
+    }
+
+    /// Whether what a claim takes is free at a moment for a job that runs for `span`.
+    fn is_free(&self, now: &Space<'s>, claim: &Claim, at: Time, span: Span) -> bool {
+        claim.holds.iter().all(|(&ix, taken)| {
+            let room = self.worst_room(now, ix, at, at + span);
+            let enough = taken
+                .iter()
+                .zip(&room.free)
+                .all(|(taken, free)| *taken == 0 || taken <= free);
+            now.is_open(ix) && enough && room.admits(claim.tenant)
+        })
+    }
+
+    /// The moments at which something ends, from `first` on.
+    fn moments(&self, first: Time, windows: &Windows) -> impl Iterator<Item = Time> + use<'_, 's> {
+        let promised = self
+            .pins
+            .values()
+            .map(|pin| pin.until)
+            .filter(|&end| end > first && end != Time::NEVER);
+        let mut others: Vec<Time> = promised.chain(windows.ends_after(first)).collect();
+        others.sort_unstable();
+        std::iter::successors(Some(first), move |&moment| {
+            let other = others
+                .get(others.partition_point(|&end| end <= moment))
+                .copied();
+            self.timeline
+                .next_end(moment)
+                .into_iter()
+                .chain(other)
+                .min()
+        })
+    }
+
+    /// The places of a promise: first those that are not free now, where one kind of chunk is asked
+    /// for; then as matching says.
+    fn late_places(&self, now: &Space<'s>, then: &Closing<'s>, shape: &Shape) -> Option<Placement> {
+        let [chunk] = &shape.chunks[..] else {
+            return matching::fit(&then.space, shape).ok();
+        };
+        let is_plain = shape.arrangement != Arrangement::Pack
+            && shape.group.is_none()
+            && !then.space.guide().is_choosy(shape);
+        if !is_plain || !matching::fits(&then.space, shape) {
+            return matching::fit(&then.space, shape).ok();
+        }
+        let mut picks = self.released_places(now, then, shape, chunk);
+        if (picks.len() as u64) < chunk.count {
+            picks = self.complete(&then.space, shape, picks)?;
+        }
+        Some(Placement { picks })
+    }
+
+    /// Places that are free then and not now, as many as are needed.
+    fn released_places(
+        &self,
+        now: &Space<'s>,
+        then: &Closing<'s>,
+        shape: &Shape,
+        chunk: &ChunkShape,
+    ) -> Vec<(NodeIx, usize)> {
+        let (before, after) = (Trial::new(now, shape), Trial::new(&then.space, shape));
+        let mut picks = Vec::new();
+        let mut hosts = BTreeSet::new();
+        for ix in self.timeline.released(then) {
+            let suits = then.space.is_open(ix)
+                && self.state.cluster.node_meets(ix, &chunk.needs)
+                && node_filter::suits(&then.space, shape, ix);
+            let host = &self.state.cluster.node(ix).host;
+            if !suits || (shape.arrangement == Arrangement::Scatter && !hosts.insert(host)) {
+                continue;
+            }
+            let more = after.times(ix, 0).saturating_sub(before.times(ix, 0));
+            let take = more.min(chunk.count - picks.len() as u64);
+            picks.extend((0..take).map(|_| (ix, 0)));
+        }
+        picks
+    }
+
+    /// The places picked, and more where there is room beside them. Should the picks be in the way
+    /// of the rest, any places.
+    fn complete(
+        &self,
+        then: &Space<'s>,
+        shape: &Shape,
+        picks: Vec<(NodeIx, usize)>,
+    ) -> Option<Vec<(NodeIx, usize)>> {
+        let mut rest = shape.clone();
+        rest.chunks[0].count -= picks.len() as u64;
+        rest.instances = rest.chunks[0].count;
+        rest.total = rest.chunks[0].amounts(rest.instances, &self.state.cluster.catalog);
+        let mut left = then.clone();
+        let mut per_node: BTreeMap<NodeIx, u64> = BTreeMap::new();
+        picks
+            .iter()
+            .for_each(|&(ix, _)| *per_node.entry(ix).or_default() += 1);
+        for (&ix, &count) in &per_node {
+            let cluster = &self.state.cluster;
+            match (shape.arrangement, shape.tenancy) {
+                (Arrangement::Scatter, _) => {
+                    cluster
+                        .nodes_of_host(&cluster.node(ix).host)
+                        .for_each(|neighbour| left.close(neighbour));
+                }
+                (Arrangement::Free, tenancy) if !tenancy.is_exclusive() => {
+                    left.admit(
+                        ix,
+                        &shape.chunks[0].amounts(count, &cluster.catalog),
+                        shape.tenant(),
+                    );
+                }
+                _ => left.close(ix),
+            }
+        }
+        let all = |found: Placement| picks.iter().copied().chain(found.picks).collect();
+        matching::fit(&left, &rest)
+            .ok()
+            .map(all)
+            .or_else(|| matching::fit(then, shape).ok().map(|found| found.picks))
+    }
+
+    /// Pins a promise.
+    pub fn book(&mut self, job: JobId, at: Time, until: Time, claim: Claim) {
+        for &ix in claim.holds.keys() {
+            self.on.entry(ix).or_default().insert((at, job));
+        }
+        self.pins.insert((at, job), Pin { until, claim });
+        self.besides.clear();
+    }
+
+    /// Takes it out.
+    pub fn unbook(&mut self, job: JobId, at: Time) {
+        let Some(pin) = self.pins.remove(&(at, job)) else {
+            return;
+        };
+        for ix in pin.claim.holds.keys() {
+            if let Some(promises) = self.on.get_mut(ix) {
+                promises.remove(&(at, job));
+                if promises.is_empty() {
+                    self.on.remove(ix);
+                }
+            }
+        }
+        self.besides.clear();
+    }
+}
+
+/// Whether these amounts are left of a node; what the whole system has is not looked at.
+fn fits_in(room: &Room, taken: &[i64]) -> bool {
+    taken
+        .iter()
+        .zip(&room.free)
+        .all(|(taken, free)| *taken == 0 || taken <= free)
+}
+
+/// What a node has left from now on, step by step.
+struct Future {
+    ix: NodeIx,
+    steps: Vec<(Time, Room)>,
+}
+
+impl Future {
+    /// At the tightest moment from `from` until `until`.
+    fn worst(&self, from: Time, until: Time) -> Room {
+        let first = self
+            .steps
+            .partition_point(|(begin, _)| *begin <= from)
+            .max(1)
+            - 1;
+        let mut worst = self.steps[first].1.clone();
+        let later = self.steps[first + 1..]
+            .iter()
+            .take_while(|(begin, _)| *begin < until);
+        later.for_each(|(_, room)| worst.narrow(room));
+        worst
+    }
+
+    fn narrow(&self, space: &mut Space, from: Time, until: Time) {
+        let room = self.worst(from, until);
+        if room != *space.room(self.ix) {
+            space.refile(self.ix, room);
+        }
+    }
+}
+
+impl Change {
+    fn happen(&self, room: &mut Room) {
+        match self.begins {
+            true => room.admit(&self.taken, self.tenant),
+            false => room.dismiss(&self.taken, self.tenant),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

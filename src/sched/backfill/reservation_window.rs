@@ -1,0 +1,408 @@
+//! Where could a reservation lie? Finds nodes for a request over a stretch of time, on what the
+//! jobs that run and the other windows leave free all the way through.
+//!
+//! A running job has what it has until its walltime is over, then its nodes are free; a promise to
+//! a waiting job gives way, as in PBS: it is made anew around the reservation.
+
+use crate::model::job::{JobId, Share};
+use crate::model::policy::Distribution;
+use crate::model::reason::Reason;
+use crate::model::select::Request;
+use crate::model::time::Time;
+use crate::model::window::Window;
+use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::{matching, shortage, task_distribution};
+use crate::sched::view::amounts::{Amounts, add};
+use crate::sched::view::cluster::{Condition, NodeIx};
+use crate::sched::view::node_access::Tenant;
+use crate::sched::view::shape::Shape;
+use crate::sched::view::snapshot::State;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// How much.
+    pub request: &'a Request,
+    /// From when on.
+    pub from: Time,
+    /// Until when.
+    pub to: Time,
+    /// Windows that do not count, by the name of their reservation: its own, when it is altered.
+    pub except: &'a str,
+}
+
+/// The shares it can have, chunk by chunk; else why it cannot. `inside` are jobs that run in
+/// windows: what they have is the windows'.
+pub fn place(
+    state: &State,
+    wanted: &Wanted,
+    inside: &BTreeSet<JobId>,
+    now: Time,
+) -> Result<Vec<Share>, Reason> {
+    let cluster = &state.cluster;
+    let shape = Shape::of_request(wanted.request, &cluster.catalog);
+    let vacant = Space::vacant(cluster);
+    if !vacant.is_void() && !matching::fits(&vacant, &shape) {
+        return Err(shortage::never(&vacant, &shape));
+    }
+    let space = throughout(state, wanted, inside, now);
+    let placement =
+        matching::fit(&space, &shape).map_err(|misfit| shortage::now(&space, &shape, misfit))?;
+    Ok(
+        task_distribution::lay_out(cluster, &shape, &placement, &[], Distribution::Pack)
+            .into_iter()
+            .map(|(_, share)| share)
+            .collect(),
+    )
+}
+
+/// Whether these shares stay free of others for all that time: a reservation that has begun stays
+/// where it is.
+pub fn keeps(
+    state: &State,
+    wanted: &Wanted,
+    shares: &[Share],
+    inside: &BTreeSet<JobId>,
+    now: Time,
+) -> bool {
+    let space = throughout(state, wanted, inside, now);
+    let Ok(holds) = state.cluster.holds(shares, Tenant::default()) else {
+        return false;
+    };
+    holds.iter().all(|(&ix, hold)| {
+        let room = space.room(ix);
+        room.condition() != Condition::Alone
+            && hold
+                .taken
+                .iter()
+                .zip(&room.free)
+                .all(|(taken, free)| taken <= free)
+    })
+}
+
+/// What is free during all of a stretch of time.
+fn throughout<'s>(
+    state: &'s State,
+    wanted: &Wanted,
+    inside: &BTreeSet<JobId>,
+    now: Time,
+) -> Space<'s> {
+    let mut space = Space::now(&state.cluster);
+    for (job, running) in &state.running {
+        // One past its walltime ends at once, as far as anybody can tell.
+        let over = running.until.max(now) <= wanted.from && wanted.from > now;
+        if over || inside.contains(job) {
+            give_back(state, &mut space, *job, &running.nodes);
+        }
+    }
+    let others =
+        |window: &&Window| window.name() != wanted.except && window.meets(wanted.from, wanted.to);
+    let windows: Vec<&Window> = state.windows.values().filter(others).collect();
+    for (ix, taken) in most_at_once(state, &windows, wanted.from) {
+        space.admit(ix, &taken, false);
+    }
+    for window in windows.iter().filter(|window| window.whole) {
+        window
+            .shares
+            .iter()
+            .filter_map(|share| state.cluster.find(&share.node))
+            .for_each(|ix| space.close(ix));
+    }
+    space
+}
+
+fn give_back(state: &State, space: &mut Space, job: JobId, nodes: &[NodeIx]) {
+    for &ix in nodes {
+        if let Some(hold) = state.cluster.node(ix).tenants.get(&job) {
+            space.dismiss(ix, &hold.taken, hold.tenant);
+        }
+    }
+}
+
+/// The most that windows have of each node at one moment from `from` on: more are only ever open
+/// together where one of them opens.
+fn most_at_once(state: &State, windows: &[&Window], from: Time) -> BTreeMap<NodeIx, Amounts> {
+    let openings: BTreeSet<Time> = windows.iter().map(|window| window.from.max(from)).collect();
+    let mut most: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
+    for moment in openings {
+        let mut sums: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
+        for window in windows.iter().filter(|window| window.is_open(moment)) {
+            // A share of a node that was taken out of the cluster has no place.
+            for (ix, hold) in state
+                .cluster
+                .holds(&known(state, window), Tenant::default())
+                .unwrap_or_default()
+            {
+                add(
+                    sums.entry(ix)
+                        .or_insert_with(|| state.cluster.catalog.nothing()),
+                    &hold.taken,
+                );
+            }
+        }
+        for (ix, sum) in sums {
+            let most = most
+                .entry(ix)
+                .or_insert_with(|| state.cluster.catalog.nothing());
+            most.iter_mut()
+                .zip(sum)
+                .for_each(|(most, sum)| *most = sum.max(*most));
+        }
+    }
+    most
+}
+
+fn known(state: &State, window: &Window) -> Vec<Share> {
+    window
+        .shares
+        .iter()
+        .filter(|share| state.cluster.find(&share.node).is_some())
+        .cloned()
+        .collect()
+}
+
+/// The whole of each of these nodes, as shares; the error names one that is not there.
+pub fn whole(state: &State, names: &[String]) -> Result<Vec<Share>, String> {
+    names
+        .iter()
+        .map(|name| whole_node(state, name).ok_or_else(|| name.clone()))
+        .collect()
+}
+
+fn whole_node(state: &State, name: &str) -> Option<Share> {
+    let cluster = &state.cluster;
+    let node = cluster.node(cluster.find(name)?);
+    let empty = &cluster.kind(node.kind?).empty.free;
+    // Address space is no hardware: a node has no bound of it to be set aside.
+    let has = |ix: usize| empty.get(ix).is_some_and(|amount| *amount > 0);
+    let names = cluster
+        .catalog
+        .names()
+        .iter()
+        .enumerate()
+        .filter(|(ix, name)| has(*ix) && *name != "vmem");
+    let taken = names
+        .map(|(index, name)| (name.clone(), cluster.catalog.value(index, empty[index])))
+        .collect();
+    let (node, host) = (node.name.clone(), node.host.clone());
+    let (pooled, ranks) = (Vec::new(), Vec::new());
+    Some(Share {
+        node,
+        host,
+        taken,
+        cpus: Vec::new(),
+        gpus: Vec::new(),
+        mpiprocs: 1,
+        pooled,
+        ranks,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::time::Span;
+    use crate::model::window::Access;
+    use crate::sched::fixture::{Scene, cluster};
+
+    /// Where a request lies from `from` to `to`, in seconds.
+    fn placed(scene: &Scene, text: &str, from: i64, to: i64) -> Result<String, String> {
+        let job = scene.job(99, text);
+        let at = |seconds| Time(0) + Span::seconds(seconds);
+        let wanted = Wanted {
+            request: &job.spec.request,
+            from: at(from),
+            to: at(to),
+            except: "R9",
+        };
+        let shares = place(
+            &scene.state,
+            &wanted,
+            &BTreeSet::from([JobId::job(8)]),
+            scene.now,
+        );
+        let nodes = |shares: Vec<Share>| {
+            shares
+                .iter()
+                .map(|share| share.node.clone())
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        shares
+            .map(nodes)
+            .map_err(|reason| reason.code().to_string())
+    }
+
+    fn window(scene: &mut Scene, id: &str, text: &str, hours: (i64, i64)) {
+        let (request, node) = text.split_once(" on ").unwrap();
+        let chunks = scene.job(98, request).spec.request.select.chunks.clone();
+        let share = |chunk: crate::model::select::Chunk| Share {
+            node: node.into(),
+            host: node.into(),
+            taken: chunk.resources,
+            cpus: Vec::new(),
+            gpus: Vec::new(),
+            mpiprocs: 1,
+            pooled: Vec::new(),
+            ranks: Vec::new(),
+        };
+        let shares = chunks.into_iter().map(share).collect();
+        let at = |hour| Time(0) + Span::seconds(3600 * hour);
+        scene.state.set_window(Window {
+            id: id.into(),
+            from: at(hours.0),
+            to: at(hours.1),
+            shares,
+            whole: false,
+            access: Access::default(),
+            by_name: true,
+            owner_preempts: false,
+        });
+    }
+
+    #[test]
+    fn a_reservation_lies_where_jobs_have_ended() {
+        let scene = cluster("2 x ncpus=4").running(1, "select=1:ncpus=3", "n1", 3600);
+        assert_eq!(placed(&scene, "select=1:ncpus=4", 0, 60), Ok("n2".into()));
+        assert_eq!(
+            placed(&scene, "select=2:ncpus=4", 3599, 7200),
+            Err("amount.ncpus".into())
+        );
+        assert_eq!(
+            placed(&scene, "select=2:ncpus=4", 3600, 7200),
+            Ok("n1,n2".into())
+        );
+        assert_eq!(
+            placed(&scene, "select=1:ncpus=5", 3600, 7200),
+            Err("unsatisfiable".into())
+        );
+    }
+
+    #[test]
+    fn windows_leave_free_what_none_of_them_has_at_any_moment() {
+        let mut scene = cluster("1 x ncpus=8");
+        window(&mut scene, "R1", "select=1:ncpus=3 on n1", (1, 2));
+        window(&mut scene, "R2", "select=1:ncpus=3 on n1", (2, 3));
+        assert_eq!(
+            placed(&scene, "select=1:ncpus=5", 0, 4 * 3600),
+            Ok("n1".into()),
+            "never both at once"
+        );
+        assert_eq!(
+            placed(&scene, "select=1:ncpus=6", 0, 4 * 3600),
+            Err("amount.ncpus".into())
+        );
+        assert_eq!(placed(&scene, "select=1:ncpus=8", 0, 3600), Ok("n1".into()));
+        window(&mut scene, "R9", "select=1:ncpus=5 on n1", (0, 9));
+        assert_eq!(
+            placed(&scene, "select=1:ncpus=5", 0, 4 * 3600),
+            Ok("n1".into()),
+            "its own does not count"
+        );
+    }
+
+    #[test]
+    fn a_job_in_a_window_does_not_count_twice() {
+        let mut scene = cluster("1 x ncpus=8").running(8, "select=1:ncpus=3", "n1", 7200);
+        window(&mut scene, "R1", "select=1:ncpus=3 on n1", (0, 2));
+        assert_eq!(placed(&scene, "select=1:ncpus=5", 0, 60), Ok("n1".into()));
+    }
+
+    #[test]
+    fn whole_nodes_are_closed() {
+        let mut scene = cluster("2 x ncpus=8:mem=4gb");
+        let shares = whole(&scene.state, &["n1".to_string()]).unwrap();
+        let taken: Vec<String> = shares[0]
+            .taken
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        assert_eq!(taken, ["mem=4194304kb", "ncpus=8"]);
+        assert_eq!(
+            whole(&scene.state, &["n7".to_string()]),
+            Err("n7".to_string())
+        );
+        window(&mut scene, "M1", "select=1:ncpus=0 on n1", (0, 2));
+        let closed = Window {
+            whole: true,
+            ..scene.state.windows["M1"].clone()
+        };
+        scene.state.set_window(closed);
+        assert_eq!(placed(&scene, "select=1:ncpus=0", 0, 60), Ok("n2".into()));
+    }
+
+    /// A reservation that has begun keeps its nodes if nobody else has them all that time.
+    #[test]
+    fn shares_are_kept_while_they_are_free_of_others_all_the_time() {
+        let mut scene = cluster("2 x ncpus=4:mem=4gb").running(1, "select=1:ncpus=2", "n1", 3600);
+        window(&mut scene, "R1", "select=1:ncpus=1 on n2", (2, 3));
+        scene = scene.queued(5, "select=1");
+        let request = scene.job(99, "select=1").spec.request.clone();
+        let kept = |scene: &Scene, nodes: &[&str], ncpus: i64, hours: (i64, i64)| {
+            let at = |hour| Time(0) + Span::seconds(3600 * hour);
+            let wanted = Wanted {
+                request: &request,
+                from: at(hours.0),
+                to: at(hours.1),
+                except: "R9",
+            };
+            let mut shares = whole(
+                &scene.state,
+                &nodes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            )
+            .unwrap();
+            let ncpus = crate::model::resource::Value::Long(ncpus);
+            shares
+                .iter_mut()
+                .for_each(|share| share.taken = vec![("ncpus".to_string(), ncpus.clone())]);
+            keeps(&scene.state, &wanted, &shares, &BTreeSet::new(), scene.now)
+        };
+        assert!(
+            kept(&scene, &["n1"], 2, (0, 1))
+                && !kept(&scene, &["n1"], 3, (0, 1))
+                && kept(&scene, &["n1"], 4, (1, 2))
+        );
+        assert!(
+            kept(&scene, &["n2"], 4, (0, 2))
+                && kept(&scene, &["n2"], 3, (0, 9))
+                && !kept(&scene, &["n2"], 4, (0, 9))
+        );
+        assert!(
+            !kept(&scene, &["n1", "n2"], 3, (0, 1)),
+            "each of them must be free"
+        );
+        let alone = scene.running(2, "select=1:ncpus=1 place=excl", "n2", 60);
+        assert!(!kept(&alone, &["n2"], 1, (0, 1)));
+        let unknown = Share {
+            node: "nosuch".to_string(),
+            ..whole(&alone.state, &["n1".to_string()]).unwrap().remove(0)
+        };
+        let wanted = Wanted {
+            request: &request,
+            from: Time(0),
+            to: Time(1),
+            except: "",
+        };
+        assert!(!keeps(
+            &alone.state,
+            &wanted,
+            &[unknown],
+            &BTreeSet::new(),
+            Time(0)
+        ));
+    }
+
+    /// One that ends just now has ended for what begins now, unless it runs on past its walltime.
+    #[test]
+    fn what_is_past_its_walltime_is_there_as_long_as_it_is() {
+        let scene = cluster("1 x ncpus=4")
+            .running(1, "select=1:ncpus=4", "n1", 60)
+            .at(60);
+        assert_eq!(
+            placed(&scene, "select=1:ncpus=4", 60, 120),
+            Err("amount.ncpus".into())
+        );
+        assert_eq!(placed(&scene, "select=1:ncpus=4", 61, 120), Ok("n1".into()));
+    }
+}

@@ -1,0 +1,341 @@
+//! What will be free when: running jobs give back what they hold when their walltime is over.
+//! Answers one question: when is enough free for a request, promises left aside?
+//!
+//! Not one trial for each running job: ends are taken in twice as many at a time until the request
+//! fits, and the first end that suffices is found by halving.
+
+use crate::model::job::JobId;
+use crate::model::time::{Span, Time};
+use crate::sched::placement::availability_map::{Claim, Space};
+use crate::sched::placement::matching;
+use crate::sched::placement::shared_hosts::{self, Place};
+use crate::sched::view::amounts::Amounts;
+use crate::sched::view::cluster::NodeIx;
+use crate::sched::view::node_access::Tenant;
+use crate::sched::view::shape::Shape;
+use crate::sched::view::snapshot::State;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is free at a moment, if nothing is promised.
+#[derive(Clone)]
+pub struct Closing<'s> {
+    /// The moment.
+    pub at: Time,
+    /// What is free then.
+    pub space: Space<'s>,
+    /// How many ends lie before it or fall on it.
+    ended: usize,
+}
+
+/// A job past its walltime is taken to end this soon: at once, but later than now.
+pub const OVERDUE: Span = Span(1);
+
+/// The ends that are known, soonest first.
+#[derive(Clone)]
+pub struct Timeline<'s> {
+    state: &'s State,
+    now: Time,
+    started: BTreeMap<JobId, (Claim, Time)>,
+    ends: Vec<(Time, JobId)>,
+    /// Those of newcomers, not yet in order among the others.
+    newcomers: Vec<(Time, JobId)>,
+    /// Who will hold what newcomers have together with others of their arrays, and until when.
+    heirs: BTreeMap<Place, (Time, JobId)>,
+    /// What jobs will therefore hold of nodes by then, where that is not what they hold now.
+    inherited: BTreeMap<(JobId, NodeIx), Amounts>,
+}
+
+impl<'s> Timeline<'s> {
+    /// The ends of what runs and of what this cycle has started.
+    pub fn new(
+        state: &'s State,
+        started: BTreeMap<JobId, (Claim, Time)>,
+        now: Time,
+    ) -> Timeline<'s> {
+        let new = started
+            .iter()
+            .map(|(&job, &(_, until))| (until, job))
+            .filter(|&(until, _)| until != Time::NEVER);
+        let is_endless = |job: &JobId| {
+            state
+                .running
+                .get(job)
+                .is_some_and(|running| running.is_endless())
+        };
+        let endless = state.making_way().filter(is_endless);
+        let mut ends = Vec::with_capacity(state.ends.len() + started.len());
+        ends.extend(&state.ends);
+        ends.extend(new.chain(endless.map(|job| (now, job))));
+        ends.iter_mut()
+            .for_each(|(until, job)| *until = state.planned_end(*job, *until, now));
+        ends.sort_unstable();
+        let (newcomers, heirs, inherited) = Default::default();
+        let mut timeline = Timeline {
+            state,
+            now,
+            started,
+            ends,
+            newcomers,
+            heirs,
+            inherited,
+        };
+        timeline
+            .started
+            .keys()
+            .copied()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|job| timeline.inherit(job));
+        timeline
+    }
+
+    /// Another job has started.
+    pub fn enter(&mut self, job: JobId, claim: Claim, until: Time) {
+        self.started.insert(job, (claim, until));
+        self.inherit(job);
+        if until != Time::NEVER {
+            self.newcomers.push((until.max(self.now + OVERDUE), job));
+        }
+    }
+
+    /// What a newcomer has together with others is not free before it ends, too.
+    fn inherit(&mut self, job: JobId) {
+        let Some((joins, until)) = self
+            .started
+            .get(&job)
+            .map(|(claim, until)| (claim.joins.clone(), *until))
+        else {
+            return;
+        };
+        for (place, ix) in joins {
+            let known = || {
+                self.state
+                    .cluster
+                    .shared
+                    .get(&place)
+                    .and_then(shared_hosts::last)
+            };
+            let heir = self.heirs.get(&place).copied().or_else(known);
+            if heir.is_some_and(|(end, _)| end >= until) {
+                continue;
+            }
+            if let Some((_, before)) = heir {
+                self.pass_on(before, (job, ix), &place);
+            }
+            self.heirs.insert(place, (until, job));
+        }
+    }
+
+    fn pass_on(&mut self, before: JobId, (job, ix): (JobId, NodeIx), (_, host, index): &Place) {
+        let (mut passed, mut own) = (BTreeMap::new(), None);
+        self.holds_of(before, |at, taken, _| {
+            drop(passed.insert((before, at), Amounts::from(taken)))
+        });
+        self.holds_of(job, |at, taken, _| {
+            own = own
+                .take()
+                .or_else(|| (at == ix).then(|| Amounts::from(taken)))
+        });
+        let Some(mut own) = own else { return };
+        passed.retain(|&(_, at), _| self.state.cluster.node(at).host == *host);
+        passed
+            .values_mut()
+            .for_each(|taken| own[*index] += std::mem::take(&mut taken[*index]));
+        self.inherited.extend(passed);
+        self.inherited.insert((job, ix), own);
+    }
+
+    /// Puts the ends of newcomers among the others: to be done before anything is asked.
+    pub fn settle(&mut self) {
+        if !self.newcomers.is_empty() {
+            self.ends.append(&mut self.newcomers);
+            // Two sorted runs or nearly so: the stable sort merges them.
+            self.ends.sort();
+        }
+    }
+
+    /// What is free now.
+    pub fn today(&self, space: &Space<'s>) -> Closing<'s> {
+        Closing {
+            at: self.now,
+            space: space.clone(),
+            ended: 0,
+        }
+    }
+
+    /// Goes on to a later moment.
+    pub fn advance(&self, closing: &mut Closing<'s>, at: Time) {
+        let ended = self.ends.partition_point(|&(end, _)| end <= at);
+        self.shift(&mut closing.space, closing.ended, ended);
+        (closing.at, closing.ended) = (at, ended);
+    }
+
+    /// The next end after a moment.
+    pub fn next_end(&self, moment: Time) -> Option<Time> {
+        self.ends
+            .get(self.ends.partition_point(|&(end, _)| end <= moment))
+            .map(|&(end, _)| end)
+    }
+
+    /// The nodes of the jobs that have ended by then, in their order.
+    pub fn released(&self, closing: &Closing) -> BTreeSet<NodeIx> {
+        let mut nodes = BTreeSet::new();
+        for &(_, job) in &self.ends[..closing.ended] {
+            self.holds_of(job, |ix, _, _| nodes.extend([ix]));
+        }
+        nodes
+    }
+
+    /// The first moment, now or later, at which a request fits if nothing is promised; else the
+    /// space in which all that will end has ended.
+    pub fn earliest(
+        &self,
+        space: &Space<'s>,
+        shape: &Shape,
+    ) -> Result<Closing<'s>, Box<Space<'s>>> {
+        let mut closing = self.today(space);
+        if matching::fits(space, shape) {
+            return Ok(closing);
+        }
+        let (mut ended, mut step) = (0, 1);
+        loop {
+            let further = self.whole_moment(ended + step);
+            self.shift(&mut closing.space, ended, further);
+            if matching::fits(&closing.space, shape) {
+                return Ok(self.halve(closing.space, ended, further, shape));
+            }
+            if further == self.ends.len() {
+                return Err(Box::new(closing.space));
+            }
+            (ended, step) = (further, step * 2);
+        }
+    }
+
+    /// Narrows down between a number of ends that is too small and one that suffices; `space` is
+    /// that after the latter.
+    fn halve(
+        &self,
+        mut space: Space<'s>,
+        mut too_few: usize,
+        mut enough: usize,
+        shape: &Shape,
+    ) -> Closing<'s> {
+        let mut ended = enough;
+        loop {
+            let middle = self.whole_moment(too_few + ((enough - too_few) / 2).max(1));
+            let middle = if middle < enough {
+                middle
+            } else {
+                self.whole_moment(too_few + 1)
+            };
+            if middle >= enough {
+                self.shift(&mut space, ended, enough);
+                return Closing {
+                    at: self.ends[enough - 1].0,
+                    space,
+                    ended: enough,
+                };
+            }
+            self.shift(&mut space, ended, middle);
+            ended = middle;
+            match matching::fits(&space, shape) {
+                true => enough = middle,
+                false => too_few = middle,
+            }
+        }
+    }
+
+    /// At least so many ends, and all that fall on the moment of the last.
+    fn whole_moment(&self, count: usize) -> usize {
+        match self.ends.get(count.max(1) - 1) {
+            Some(&(moment, _)) => self.ends.partition_point(|&(end, _)| end <= moment),
+            None => self.ends.len(),
+        }
+    }
+
+    /// Moves a space from the moment after so many ends to that after so many others.
+    fn shift(&self, space: &mut Space, from: usize, to: usize) {
+        for &(_, job) in self.ends.get(from..to).unwrap_or(&[]) {
+            self.holds_of(job, |ix, taken, tenant| space.dismiss(ix, taken, tenant));
+        }
+        for &(_, job) in self.ends.get(to..from).unwrap_or(&[]) {
+            self.holds_of(job, |ix, taken, tenant| space.admit(ix, taken, tenant));
+        }
+    }
+
+    /// What a job has, running or just started: node, amounts, whether it is alone there.
+    fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], Tenant)) {
+        let inherited = |ix: NodeIx| self.inherited.get(&(job, ix)).map(|taken| &**taken);
+        if let Some((claim, _)) = self.started.get(&job) {
+            return claim
+                .holds
+                .iter()
+                .for_each(|(&ix, taken)| each(ix, inherited(ix).unwrap_or(taken), claim.tenant));
+        }
+        for &ix in self
+            .state
+            .running
+            .get(&job)
+            .into_iter()
+            .flat_map(|running| &running.nodes)
+        {
+            if let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) {
+                each(ix, inherited(ix).unwrap_or(&hold.taken), hold.tenant);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::time::Time;
+    use crate::sched::fixture::cluster;
+
+    #[test]
+    fn the_first_end_that_suffices_is_found() {
+        for wanted in 1..=9 {
+            let mut scene = cluster("9 x ncpus=1");
+            for job in 1..=9 {
+                scene = scene.running(
+                    job,
+                    "select=1:ncpus=1",
+                    &format!("n{job}"),
+                    100 * job as i64,
+                );
+            }
+            let scene = scene.queued(10, &format!("select={wanted}:ncpus=1"));
+            assert_eq!(scene.plan().bookings[0].at, Time(wanted * 100_000));
+        }
+    }
+
+    #[test]
+    fn ends_at_one_moment_count_together() {
+        let scene = cluster("3 x ncpus=1")
+            .running(1, "select=1:ncpus=1", "n1", 50)
+            .running(2, "select=1:ncpus=1", "n2", 50)
+            .running(3, "select=1:ncpus=1", "n3", 60);
+        assert_eq!(
+            scene.queued(4, "select=2:ncpus=1").booked(),
+            "4 at 50 on n1,n2"
+        );
+    }
+
+    #[test]
+    fn a_job_that_never_ends_gives_nothing_back() {
+        let scene = cluster("1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", i64::MAX);
+        let scene = scene.queued(2, "select=1:ncpus=1");
+        assert_eq!(scene.booked(), "");
+        assert_eq!(scene.reason(2).unwrap().code(), "amount.ncpus");
+    }
+
+    #[test]
+    fn what_this_cycle_starts_ends_too() {
+        let scene = cluster("1 x ncpus=4")
+            .queued(1, "select=1:ncpus=4 walltime=60")
+            .queued(2, "select=1:ncpus=4");
+        assert_eq!(
+            (scene.starts().as_str(), scene.booked().as_str()),
+            ("1 on n1", "2 at 60 on n1")
+        );
+    }
+}

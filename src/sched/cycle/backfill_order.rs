@@ -1,0 +1,103 @@
+//! In which order those behind the blocked jobs are tried, once all promises are given.
+//!
+//! `firstfit` goes by rank. With `order = "shortest"` the shortest walltime comes first
+//! (EASY-SJBF), and with `bestfit` what the metric says is worth most (M30); rank decides between
+//! equals. As room only shrinks within a cycle, to take the best that fits again and again is to
+//! try them in this order. With `greedy` those come first that are worth most together.
+
+use super::greedy;
+use super::state::Ledger;
+use crate::model::policy::{FillOrder, Filling, Metric};
+use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::priority::ranking::Ranking;
+use crate::sched::view::shape::{ClassKey, Shape};
+
+/// Puts the rest of the queue in the order of filling, the first time that all promises are given;
+/// what does not fit as it is drops out.
+pub fn reorder<'s>(ranking: &mut Ranking<'s>, ledger: &mut Ledger<'s>, memory: &mut Memory) {
+    if !ledger.is_filling() {
+        return;
+    }
+    if ledger.may_refuse_together() {
+        memory.wake(&ledger.space, ledger.placement());
+        ranking.dismiss(|members| ledger.refuse_together(members, memory));
+        memory.settle();
+    }
+    let backfill = ledger.backfill();
+    match (backfill.policy, backfill.order) {
+        (Filling::Greedy, _) => {
+            let chosen = greedy::choose(ranking, ledger);
+            ranking.choose(&chosen);
+        }
+        (Filling::BestFit, _) => ranking.prefer(|class| worth(backfill.metric, class, ledger)),
+        (_, FillOrder::Shortest) => {
+            ranking.prefer(|class| ledger.span_of(class).0.saturating_neg())
+        }
+        (_, FillOrder::Priority) => (),
+    }
+}
+
+/// What a job of this class is worth (M30); times count in seconds.
+pub fn worth(metric: Metric, class: &ClassKey, ledger: &Ledger) -> i64 {
+    let seconds = ledger.span_of(class).as_seconds();
+    match metric {
+        Metric::Procs => ledger.processors(&class.shape),
+        Metric::ProcSeconds => ledger.processors(&class.shape).saturating_mul(seconds),
+        Metric::Seconds => seconds,
+        Metric::Pe => equivalents(&class.shape, ledger),
+        Metric::PeSeconds => equivalents(&class.shape, ledger).saturating_mul(seconds),
+    }
+}
+
+/// Processor equivalents, in thousandths: its largest share of any resource, times all processors.
+fn equivalents(shape: &Shape, ledger: &Ledger) -> i64 {
+    crate::sched::view::processor_equivalents::thousandths(&shape.total, &ledger.state.cluster)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::policy::{Filling, Metric};
+    use crate::sched::fixture::{Scene, cluster};
+
+    /// 20 processors, of which 10 are free until the promise of job 2 at 3600.
+    fn filling(metric: Metric) -> Scene {
+        let mut scene =
+            cluster("1 x ncpus=20:mem=100gb").running(1, "select=1:ncpus=10", "n1", 3600);
+        (scene.policy.backfill.policy, scene.policy.backfill.metric) = (Filling::BestFit, metric);
+        scene.queued(2, "select=1:ncpus=20 walltime=1:00:00")
+    }
+
+    /// M30: a processor equivalent is the largest share of any resource, in processors.
+    #[test]
+    fn m30_processor_equivalents_count_what_a_job_has_most_of() {
+        let of = |metric, one: &str, other: &str| {
+            filling(metric).queued(3, one).queued(4, other).starts()
+        };
+        let (wide, fat) = (
+            "select=1:ncpus=6:mem=30gb walltime=0:10:00",
+            "select=1:ncpus=2:mem=80gb walltime=0:10:00",
+        );
+        assert_eq!(of(Metric::Procs, fat, wide), "4 on n1");
+        assert_eq!(
+            of(Metric::Pe, wide, fat),
+            "4 on n1",
+            "80 of 100 are worth 16 of 20"
+        );
+        let longer = "select=1:ncpus=6:mem=30gb walltime=0:50:00";
+        assert_eq!(of(Metric::PeSeconds, fat, longer), "4 on n1");
+        assert_eq!(of(Metric::PeSeconds, wide, fat), "4 on n1");
+        let narrow = "select=1:ncpus=4:mem=75gb walltime=0:10:00";
+        assert_eq!(of(Metric::Pe, narrow, fat), "4 on n1");
+    }
+
+    /// M30: it is the blocked job behind which best comes first.
+    #[test]
+    fn m30_before_anybody_is_blocked_the_first_comes_first() {
+        let mut scene = cluster("1 x ncpus=4")
+            .queued(1, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=4");
+        (scene.policy.backfill.policy, scene.policy.backfill.keep) =
+            (Filling::BestFit, crate::model::policy::Keep::Never);
+        assert_eq!(scene.starts(), "1 on n1");
+    }
+}

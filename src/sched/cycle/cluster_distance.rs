@@ -1,0 +1,149 @@
+//! Jobs go first where they belong (Q5, Q17): in one pass after the other they may use nodes
+//! farther away from their clusters, so that no node takes a job while one that is nearer, or as
+//! near and better, fits there. That is each host taking its best (X20), with the walk of all other
+//! orders.
+
+use super::state::Ledger;
+use crate::model::cluster_path::{ClusterPath, distance};
+use crate::model::policy::{Filling, Order, Policy};
+use crate::sched::cycle;
+use crate::sched::placement::resolution::Resolved;
+use crate::sched::priority::ranking::{Candidate, Ranking};
+use crate::sched::view::cluster::KindIx;
+use crate::sched::view::shape::{ClassKey, Shape, ShapeId};
+use crate::sched::view::snapshot::State;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What the policy makes of requests in each pass but the last, which takes jobs anywhere. None
+/// unless the order goes by clusters.
+pub fn passes(state: &State, policy: &Policy, whole: &Resolved) -> Vec<Resolved> {
+    if policy.precedence.order != Order::Cluster {
+        return Vec::new();
+    }
+    let labels = labels(state);
+    let clusters: BTreeSet<ClusterPath> = state
+        .classes
+        .values()
+        .map(|class| class.key.cluster())
+        .collect();
+    let apart = |cluster: &ClusterPath| {
+        labels
+            .keys()
+            .map(|label| distance(label, cluster))
+            .collect::<Vec<_>>()
+    };
+    let mut distances: BTreeSet<usize> = clusters.iter().flat_map(apart).collect();
+    distances.pop_last();
+    let near = |farthest: usize| {
+        // Most of a long queue asks for what others ask for.
+        let mut known: BTreeMap<ShapeId, Arc<Shape>> = BTreeMap::new();
+        let narrow = |class: &ClassKey| {
+            let shape = known.entry(class.shape.id).or_insert_with(|| {
+                let shape =
+                    Shape::clone(&class.shape).on(within(&labels, &class.cluster(), farthest));
+                Arc::new(shape.renamed(&("near", farthest)))
+            });
+            ClassKey {
+                shape: shape.clone(),
+                ..class.clone()
+            }
+        };
+        whole.narrowed(state, narrow)
+    };
+    distances.into_iter().map(near).collect()
+}
+
+/// Starts what fits in a pass; of what does not nothing is said yet. Where jobs are promised
+/// starts, nobody behind one that waits for room everywhere is looked at before that has its
+/// promise (G4).
+pub fn start_near<'s>(mut ranking: Ranking<'s>, whole: &'s Resolved, ledger: &mut Ledger<'s>) {
+    let promises = ledger.backfill().policy != Filling::Skip;
+    while let Some(job) = ranking.next() {
+        if ledger.has_started(job.job) {
+            ranking.follow(job);
+            continue;
+        }
+        if promises && ledger.state.standing.promise(job.job).is_some() {
+            break;
+        }
+        ledger.consider();
+        match cycle::place(job, ledger) {
+            Ok((start, claim)) => {
+                ledger.start(job, start, claim);
+                ranking.follow(job);
+            }
+            Err(_) if promises && is_blocked(job, whole, ledger) => break,
+            Err(_) => ranking.pass(job),
+        }
+    }
+    ledger.begin_again();
+}
+
+/// Whether a job waits for room wherever it may go.
+fn is_blocked<'s>(job: Candidate<'s>, whole: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
+    let Some(class) = ledger.state.class(job.class.id) else {
+        return false;
+    };
+    cycle::fit(job.asking(whole.of(class)), ledger).is_err_and(|reason| reason.is_blocked())
+}
+
+/// The kinds of nodes by cluster.
+fn labels(state: &State) -> BTreeMap<&ClusterPath, Vec<KindIx>> {
+    let mut labels: BTreeMap<&ClusterPath, Vec<KindIx>> = BTreeMap::new();
+    for (ix, kind) in state.cluster.kinds() {
+        labels.entry(&kind.terms.cluster).or_default().push(ix);
+    }
+    labels
+}
+
+fn within(
+    labels: &BTreeMap<&ClusterPath, Vec<KindIx>>,
+    cluster: &ClusterPath,
+    farthest: usize,
+) -> BTreeSet<KindIx> {
+    let near = labels
+        .iter()
+        .filter(|(label, _)| distance(label, cluster) <= farthest);
+    near.flat_map(|(_, kinds)| kinds.iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::node::Terms;
+    use crate::sched::fixture::{Scene, cluster};
+
+    /// Two nodes of a cluster, one of them taken for a while, and a small one elsewhere.
+    fn scene() -> Scene {
+        let terms = |path: &str| Terms {
+            cluster: path.parse().unwrap(),
+            ..Terms::default()
+        };
+        let mut scene = cluster("3 x ncpus=4")
+            .terms("n1", "ncpus=4", terms("/a"))
+            .terms("n2", "ncpus=4", terms("/a"));
+        scene = scene
+            .terms("n3", "ncpus=1", terms("/b"))
+            .running(9, "select=1:ncpus=4", "n1", 100);
+        scene.policy.precedence.order = Order::Cluster;
+        scene
+    }
+
+    /// G4: who is nearer does not pass who is promised a start, but for where that is the policy.
+    #[test]
+    fn the_nearest_delay_no_promise() {
+        let scene = scene().queued(1, "select=2:ncpus=4 walltime=50 cluster=/a");
+        let mut scene = scene.queued(2, "select=1:ncpus=4 walltime=1000 cluster=/a");
+        assert_eq!(
+            (scene.starts().as_str(), scene.booked().as_str()),
+            ("", "1 at 100 on n1,n2")
+        );
+        let short = scene
+            .clone()
+            .queued(3, "select=1:ncpus=4 walltime=60 cluster=/a");
+        assert_eq!(short.starts(), "3 on n2");
+        scene.policy.backfill.policy = Filling::Skip;
+        assert_eq!(scene.starts(), "2 on n2");
+    }
+}

@@ -1,0 +1,337 @@
+//! Which of those who wait are considered at all, where a limit is on how many may be (M24).
+//!
+//! The list is made once for a cycle, in the order of priority: who is on it is looked at, whatever
+//! comes of that, and all others that the limit concerns only when it is made anew. What could not
+//! start in any case - no node could ever take it, it is worth too little, it is put off, its queue
+//! is stopped - takes nobody's place.
+
+use super::limits::Books;
+use super::state::Ledger;
+use super::{feasibility, threshold, throttling};
+use crate::model::job::JobId;
+use crate::model::limit::Stage;
+use crate::model::policy::Policy;
+use crate::model::reason::{self, Reason};
+use crate::model::time::Span;
+use crate::sched::placement::resolution::Resolved;
+use crate::sched::priority::ranking;
+use crate::sched::view::plan::Plan;
+use crate::sched::view::shape::ClassId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The classes of which only some jobs are considered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Eligible(BTreeMap<ClassId, Few>);
+
+/// Those of a class that are, and why the others are not.
+#[derive(Clone, Debug, PartialEq)]
+struct Few {
+    /// Of arrays their elements, and the array itself.
+    jobs: BTreeSet<JobId>,
+    why: Arc<Reason>,
+}
+
+impl Eligible {
+    /// Why a job of a class is not considered; None if it is.
+    pub fn refusal(&self, class: ClassId, job: JobId) -> Option<&Arc<Reason>> {
+        self.0
+            .get(&class)
+            .filter(|few| !few.jobs.contains(&job))
+            .map(|few| &few.why)
+    }
+
+    /// Whether of a class not all are.
+    pub fn lists(&self, class: ClassId) -> bool {
+        self.0.contains_key(&class)
+    }
+
+    /// How many jobs and elements of a class are, if not all are.
+    pub fn count(&self, class: ClassId) -> Option<u64> {
+        let few = self.0.get(&class)?;
+        Some(few.jobs.iter().filter(|job| !job.is_array()).count() as u64)
+    }
+
+    /// Those that are, of classes of which not all are.
+    pub fn jobs(&self) -> impl Iterator<Item = (ClassId, JobId)> + '_ {
+        self.0
+            .iter()
+            .flat_map(|(class, few)| few.jobs.iter().map(|job| (*class, *job)))
+    }
+}
+
+/// Makes the list.
+pub(super) fn list<'s>(
+    policy: &'s Policy,
+    resolved: &'s Resolved,
+    ledger: &mut Ledger<'s>,
+) -> Eligible {
+    list_with(policy, resolved, ledger)
+        .map(|(eligible, _)| eligible)
+        .unwrap_or_default()
+}
+
+/// The same, with the books that this was found out by; None where there are no such limits.
+pub(in crate::sched) fn list_with<'s>(
+    policy: &'s Policy,
+    resolved: &'s Resolved,
+    ledger: &mut Ledger<'s>,
+) -> Option<(Eligible, Books<'s>)> {
+    let mut books = Books::blank(ledger.state, policy, Stage::Idle, ledger.now)?;
+    let (mut listed, mut eligible) = (
+        BTreeMap::<ClassId, BTreeSet<JobId>>::new(),
+        Eligible::default(),
+    );
+    let mut ranking = ranking::rank(ledger.state, resolved);
+    while let Some(job) = ranking.next() {
+        let class = job.class;
+        let can_run = feasibility::screen(&class.shape, ledger).is_ok()
+            && threshold::admit(job, ledger).is_ok();
+        let is_out = !can_run || throttling::is_out(job, ledger);
+        if is_out || books.accounts_of(&class.who).is_empty() {
+            ranking.pass(job);
+            continue;
+        }
+        match books.bar(class) {
+            None => {
+                books.enter(class, job.job);
+                listed
+                    .entry(class.id)
+                    .or_default()
+                    .extend([Some(job.job), job.job.parent()].into_iter().flatten());
+                ranking.follow(job);
+            }
+            Some(bar) => {
+                let (jobs, why) = (
+                    listed.remove(&class.id).unwrap_or_default(),
+                    books.reason(bar, class),
+                );
+                eligible.0.insert(class.id, Few { jobs, why });
+                ranking.pass(job);
+            }
+        }
+    }
+    Some((eligible, books))
+}
+
+/// Says of each class of which not all jobs are considered why the others wait, and of each of
+/// those that are what was said of the class, or of all that ask for the same.
+pub(super) fn tell(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 2]>) {
+    if plan.eligible.0.is_empty() {
+        return;
+    }
+    let eligible = std::mem::take(&mut plan.eligible);
+    let said: BTreeMap<ClassId, Arc<Reason>> = plan.verdicts.iter().rev().cloned().collect();
+    let started: BTreeSet<JobId> = plan.starts.iter().map(|start| start.job).collect();
+    plan.verdicts
+        .retain(|(class, _)| !eligible.0.contains_key(class));
+    for (class, few) in &eligible.0 {
+        let of_class = names(*class).and_then(|names| names.iter().find_map(|name| said.get(name)));
+        let waiting = few.jobs.iter().filter(|job| !started.contains(job));
+        let own = |job: &JobId| Some((ClassId(reason::own_name(*job)), of_class?.clone()));
+        plan.verdicts.extend(waiting.filter_map(own));
+        plan.verdicts.push((*class, few.why.clone()));
+    }
+    // Who starts makes way on the list, for others that may find room.
+    if !plan.starts.is_empty() {
+        plan.look_again(plan.now + Span(1));
+    }
+    plan.eligible = eligible;
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::model::job::JobId;
+    use crate::model::policy::Policy;
+    use crate::sched::explain::forecast::{self, Budget};
+    use crate::sched::explain::why::explain;
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn limited(nodes: &str, limit: &str) -> Scene {
+        let mut scene = cluster(nodes);
+        let policy = Config::parse(&format!("[[limit]]\n{limit}\n"))
+            .unwrap()
+            .policy();
+        scene.policy = Policy {
+            limits: policy.limits,
+            ..scene.policy
+        };
+        scene
+    }
+
+    fn codes(scene: &Scene, jobs: impl Iterator<Item = JobId>) -> Vec<String> {
+        let plan = scene.plan();
+        let code = |job| {
+            scene
+                .state
+                .verdict(&plan, job)
+                .map_or(String::new(), |reason| reason.code().into_owned())
+        };
+        jobs.map(code).collect()
+    }
+
+    /// M24.
+    #[test]
+    fn jobs_of_a_class_wait_for_room_or_for_being_considered() {
+        let scene = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
+            9,
+            "select=1:ncpus=4",
+            "n1",
+            60,
+        );
+        let mut scene = (1..6).fold(scene, |scene, id| {
+            scene.queued(id, "select=1:ncpus=2 walltime=60")
+        });
+        let all = || (1..6).map(JobId::job);
+        assert_eq!(
+            codes(&scene, all()),
+            [
+                "amount.ncpus",
+                "amount.ncpus",
+                "idle_limit",
+                "idle_limit",
+                "idle_limit"
+            ]
+        );
+        scene.state.vacate(JobId::job(9));
+        assert_eq!(scene.starts(), "1 on n1; 2 on n1", "job 3 would not fit");
+        let plan = scene.plan();
+        assert_eq!(
+            plan.next,
+            Some(crate::model::time::Time(1)),
+            "the list is made anew"
+        );
+        scene.apply(&plan);
+        assert_eq!(
+            codes(&scene, all()),
+            ["", "", "amount.ncpus", "amount.ncpus", "idle_limit"]
+        );
+    }
+
+    /// M24: for whom nobody makes way on the list does not start, though there is room.
+    #[test]
+    fn who_is_not_considered_does_not_start_and_who_cannot_start_takes_nobodys_place() {
+        let scene = limited("1 x ncpus=4", "idle = { jobs = 1 }");
+        let two = scene
+            .clone()
+            .queued(1, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=1");
+        assert_eq!(
+            (
+                two.starts().as_str(),
+                codes(&two, [JobId::job(2)].into_iter())
+            ),
+            ("1 on n1", vec!["idle_limit".to_string()])
+        );
+        let mut scene = scene
+            .queued(1, "not_before=60")
+            .queued(2, "queue=night")
+            .queued(3, "select=1:ncpus=1");
+        scene
+            .state
+            .set_queue(&crate::sched::fixture::queue("night", false));
+        assert_eq!(scene.starts(), "3 on n1");
+    }
+
+    #[test]
+    fn elements_are_considered_one_by_one_and_their_array_with_the_first() {
+        let scene =
+            limited("1 x ncpus=4", "idle = { jobs = 2 }").running(9, "select=1:ncpus=4", "n1", 60);
+        let scene = scene
+            .queued(1, "select=1:ncpus=2 walltime=60 array=3-6")
+            .queued(2, "select=1:ncpus=1");
+        let ids = [
+            JobId::array(1),
+            JobId::element(1, 3),
+            JobId::element(1, 5),
+            JobId::job(2),
+        ];
+        assert_eq!(
+            codes(&scene, ids.into_iter()),
+            ["amount.ncpus", "amount.ncpus", "idle_limit", "idle_limit"]
+        );
+    }
+
+    /// The forecast makes the list anew as time passes, and tells of each why it waits.
+    #[test]
+    fn who_is_not_considered_yet_is_foreseen_to_start() {
+        let scene = limited("1 x ncpus=1", "user = \"*\"\nidle = { jobs = 1 }");
+        let scene = (1..4).fold(scene, |scene, id| {
+            scene.queued(id, "select=1:ncpus=1 walltime=60")
+        });
+        let outlook = forecast::run(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Budget::default(),
+        );
+        let starts: Vec<u64> = outlook
+            .starts
+            .iter()
+            .map(|start| start.job.number)
+            .collect();
+        assert_eq!(starts, [1, 2, 3]);
+        let told = explain(
+            &scene.state,
+            &scene.policy,
+            scene.now,
+            JobId::job(3),
+            &outlook,
+        )
+        .unwrap();
+        assert_eq!(told.reason.unwrap().code(), "idle_limit");
+        let barrier = &told.barriers[0];
+        let said = (
+            barrier.limit.as_str(),
+            barrier.value.as_str(),
+            barrier.used.as_str(),
+        );
+        assert_eq!(
+            (said, &barrier.by),
+            (
+                ("limit on idle jobs of user ann", "1", "1"),
+                &vec![JobId::job(1)]
+            )
+        );
+        let endless = scene.running(9, "select=1:ncpus=1", "n1", i64::MAX);
+        let outlook = forecast::run(
+            endless.state.clone(),
+            &endless.policy,
+            endless.now,
+            Budget::default(),
+        );
+        let waits = |job| match &outlook.of(JobId::job(job)).unwrap().prospect {
+            crate::model::outlook::Prospect::Waits(reason) => reason.code().into_owned(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([waits(1), waits(2)], ["amount.ncpus", "idle_limit"]);
+    }
+
+    /// I13: with the list it changes who accrues.
+    #[test]
+    fn of_a_class_of_which_some_are_considered_each_job_is_judged() {
+        use crate::model::accrual::Limit;
+        let scene = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
+            9,
+            "select=1:ncpus=4",
+            "n1",
+            60,
+        );
+        let mut scene = (1..5).fold(scene, |scene, id| {
+            scene.queued(id, "select=1:ncpus=4 walltime=60")
+        });
+        let plan = scene.plan();
+        let judged = scene.state.judge_limits(&plan);
+        let of =
+            |limits: [Option<Limit>; 4]| (1..5).map(JobId::job).zip(limits).collect::<Vec<_>>();
+        let waits = Some(Limit::Waiting);
+        assert_eq!(judged, of([None, None, waits, waits]));
+        scene.state.withdraw(JobId::job(1));
+        let plan = scene.plan();
+        assert_eq!(
+            scene.state.judge_limits(&plan),
+            of([None, None, None, waits])[1..3]
+        );
+    }
+}

@@ -1,0 +1,416 @@
+//! Arrays that limit themselves may take more where there is room that nobody else wants (Q15,
+//! `expand`).
+//!
+//! Example: 8 processors, an array of 100 elements, 2 at once, that expands to 5, and one job of
+//! somebody else behind it. Two elements start in the array's turn, then the other job, and then
+//! three elements more, never a fourth.
+//!
+//! So this is the last walk of a cycle, when all that wait have had their turn and all promises are
+//! given: what starts delays none of these. Of several such arrays the one that goes first takes
+//! all it may. What has started so is marked ([`crate::sched::view::plan::Start::beyond`]): who wants the room
+//! later may have it back.
+
+use super::state::Ledger;
+use crate::model::array;
+use crate::model::job::JobId;
+use crate::sched::cycle;
+use crate::sched::placement::resolution::Resolved;
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::class::Head;
+use crate::sched::view::shape::ClassKey;
+use crate::sched::view::snapshot::Class;
+use std::cmp::Reverse;
+
+/// Starts elements of arrays that have as many as they limit themselves to, and take more.
+pub fn start_extras<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
+    let state = ledger.state;
+    if state.expanding.is_empty() {
+        return;
+    }
+    ledger.begin_again();
+    ledger.give_extra(true);
+    let classes = state
+        .expanding
+        .iter()
+        .filter_map(|id| state.classes.get(id));
+    let mut lines: Vec<Line> = classes
+        .filter_map(|class| Line::of(class, resolved))
+        .collect();
+    lines.sort_by_key(|line| (Reverse(line.key.asks_for.is_some()), line.head));
+    lines.iter().for_each(|line| line.start(ledger));
+    ledger.give_extra(false);
+}
+
+/// An array that takes more than it limits itself to, or those of its elements that are to do so
+/// once more.
+struct Line<'s> {
+    head: Head,
+    /// As the policy has it.
+    key: &'s ClassKey,
+    class: &'s Class,
+}
+
+impl<'s> Line<'s> {
+    fn of(class: &'s Class, resolved: &'s Resolved) -> Option<Line<'s>> {
+        Some(Line {
+            head: class.first()?,
+            key: resolved.of(&class.key),
+            class,
+        })
+    }
+
+    /// Those that wait, one after another.
+    fn waiting(&self) -> Box<dyn Iterator<Item = JobId> + 's> {
+        match self.class.limited() {
+            Some((id, array)) => Box::new(array::ids(id, array.elements.waiting(), array.indices)),
+            None => Box::new(self.class.in_order().map(|((_, (_, id)), _)| id)),
+        }
+    }
+
+    /// Starts them as long as one finds room. An array that had no room in its turn, or was refused
+    /// there for another reason than its limit, gets none out of turn.
+    fn start(&self, ledger: &mut Ledger<'s>) {
+        for job in self.waiting() {
+            let candidate = Candidate::element(job, self.key, self.class.begun());
+            if ledger.has_started(job) {
+                continue;
+            }
+            let limit = ledger.subjob_limit(candidate);
+            if limit.is_none_or(|limit| ledger.running_of(candidate) < limit.limit) {
+                return;
+            }
+            ledger.consider();
+            match cycle::place(candidate, ledger) {
+                Ok((start, claim)) => ledger.start(candidate, start, claim),
+                Err(reason) => return ledger.look_again_for(&reason),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::job::{JobId, Run};
+    use crate::model::outlook::{Foreseen, Prospect};
+    use crate::model::policy::Filling;
+    use crate::model::state::State as Standing;
+    use crate::model::time::Time;
+    use crate::model::window::{Access, Window};
+    use crate::sched::backfill::reservation_window;
+    use crate::sched::explain::forecast::{self, Budget};
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::view::change::Change;
+    use crate::sched::view::plan::Plan;
+    use proptest::prelude::*;
+
+    /// How many elements of job 1 start, and which others.
+    fn starts(scene: &Scene) -> (usize, Vec<u64>) {
+        let plan = scene.plan();
+        let (own, others): (Vec<JobId>, Vec<JobId>) = plan
+            .starts
+            .iter()
+            .map(|start| start.job)
+            .partition(|job| job.number == 1);
+        (own.len(), others.iter().map(|job| job.number).collect())
+    }
+
+    /// Q15: 2, then 5, never 6.
+    #[test]
+    fn an_array_takes_what_is_left_up_to_its_maximum() {
+        for (array, expected) in [
+            ("1-100%2", 2),
+            ("1-100%2 expand=5", 5),
+            ("1-100%2 expand=unlimited", 8),
+            ("1-100%2 expand=1", 2),
+            ("1-4%2 expand=8", 4),
+            ("1-100%0 expand=5", 8),
+        ] {
+            let scene = cluster("1 x ncpus=8").queued(1, &format!("array={array}"));
+            assert_eq!(starts(&scene).0, expected, "{array}");
+        }
+        let scene = cluster("1 x ncpus=8")
+            .queued(1, "array=1-100%2 expand=5")
+            .begun(1, 0, 4);
+        assert_eq!(starts(&scene).0, 0, "five run");
+    }
+
+    #[test]
+    fn everybody_else_has_the_room_first_wherever_in_the_order() {
+        let scene = cluster("1 x ncpus=4")
+            .queued(1, "array=1-100%2 expand=5")
+            .queued(2, "select=1:ncpus=1");
+        assert_eq!(
+            scene.starts(),
+            "1[1] on n1; 1[2] on n1; 2 on n1; 1[3] on n1"
+        );
+        assert_eq!(
+            scene
+                .plan()
+                .starts
+                .iter()
+                .map(|start| start.beyond)
+                .collect::<Vec<_>>(),
+            [None, None, None, Some(2)]
+        );
+        let two = scene.queued(3, "select=1:ncpus=1 array=1-9%1 expand=9");
+        assert_eq!(
+            starts(&two),
+            (2, vec![2, 3]),
+            "two arrays have their turns before either expands"
+        );
+    }
+
+    /// Q15, G4: what is promised to others is theirs.
+    #[test]
+    fn no_promise_is_delayed_by_an_extra() {
+        let scene = |walltime: u64| {
+            cluster("1 x ncpus=4")
+                .running(9, "select=1:ncpus=1", "n1", 100)
+                .queued(1, &format!("array=1-100%1 expand=5 walltime={walltime}"))
+                .queued(2, "select=1:ncpus=3 walltime=10")
+        };
+        assert_eq!(starts(&scene(100)).0, 3);
+        assert_eq!(
+            starts(&scene(101)).0,
+            1,
+            "one beside the promise of 3 processors"
+        );
+        let mut shut = scene(100);
+        shut.policy.backfill.policy = Filling::None;
+        assert_eq!(starts(&shut).0, 1, "nobody passes the first who is blocked");
+    }
+
+    #[test]
+    fn an_array_that_has_no_room_in_its_turn_gets_none_out_of_turn() {
+        let scene = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5 queue=night");
+        assert_eq!(starts(&scene).0, 0);
+        let scene = cluster("1 x ncpus=8")
+            .queued(1, "array=1-100%2 expand=5 not_before=60")
+            .begun(1, 0, 2);
+        assert_eq!(starts(&scene).0, 0);
+    }
+
+    /// An extra that was put back into the queue is one still: it goes before nobody, unless so few
+    /// run that it is none any more.
+    #[test]
+    fn an_extra_that_is_put_back_waits_until_nobody_else_wants_the_room() {
+        let scene = |begun: u32, free: u32| {
+            let mut scene = cluster(&format!("1 x ncpus={}", begun + free));
+            for index in 1..=begun {
+                scene = scene.queued(90, "select=1:ncpus=1");
+                let shares = scene.plan().starts.remove(0).shares;
+                scene
+                    .state
+                    .occupy(JobId::element(1, index), &shares, false, Time(60_000));
+                scene.state.withdraw(JobId::job(90));
+            }
+            let mut scene = scene.queued(1, "array=1-100%2 expand=5").begun(1, 0, begun);
+            let mut put_back = scene
+                .job(1, "array=1-100%2 expand=5")
+                .unrecorded(begun + 1)
+                .unwrap();
+            put_back.life.run = Some(Run {
+                extra: true,
+                open: false,
+                ..Run::new(1, Vec::new(), Time(0))
+            });
+            scene.state.enqueue(&put_back);
+            scene.queued(2, "select=1:ncpus=1 rank=9")
+        };
+        assert_eq!(scene(4, 1).starts(), "2 on n1");
+        assert_eq!(scene(4, 2).starts(), "2 on n1; 1[5] on n1");
+        assert_eq!(
+            scene(4, 3).starts(),
+            "2 on n1; 1[5] on n1",
+            "five are as many as there may be"
+        );
+        assert_eq!(scene(1, 1).starts(), "1[2] on n1", "it is one of two");
+        let code = |scene: Scene| {
+            let plan = scene.plan();
+            scene
+                .state
+                .verdict(&plan, JobId::element(1, 5))
+                .map(|reason| reason.code().into_owned())
+        };
+        assert_eq!(code(scene(4, 1)).as_deref(), Some("array_limit"));
+    }
+
+    /// M36: no extra is looked at where no more jobs are behind the one that is blocked.
+    #[test]
+    fn an_extra_counts_among_those_that_are_looked_at_behind_a_blocked_job() {
+        let starts = |consider| {
+            let scene = cluster("1 x ncpus=4").queued(1, "array=1-9%1 expand=9 walltime=60");
+            let mut scene = scene
+                .queued(2, "select=1:ncpus=4")
+                .queued(3, "select=1:ncpus=4 walltime=60");
+            scene.policy.backfill.consider = consider;
+            starts(&scene).0
+        };
+        assert_eq!([1, 2, 3, 0].map(starts), [1, 2, 3, 4]);
+    }
+
+    /// What bars an extra may end though nothing happens.
+    #[test]
+    fn the_moment_is_known_at_which_an_extra_could_start() {
+        let mut scene = cluster("1 x ncpus=4")
+            .queued(1, "array=1-9%1 expand=3 walltime=60")
+            .begun(1, 0, 0);
+        let shares = reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap();
+        let access = Access {
+            users: vec!["bob".to_string()],
+            ..Access::default()
+        };
+        let (id, from, to) = ("R1".to_string(), Time(0), Time(90_000));
+        scene.state.set_window(Window {
+            id,
+            from,
+            to,
+            shares,
+            whole: true,
+            access,
+            by_name: false,
+            owner_preempts: false,
+        });
+        assert_eq!(
+            (starts(&scene).0, scene.plan().next),
+            (0, Some(Time(90_000)))
+        );
+    }
+
+    /// Who wants the room later is told which they are: those above the limit, the last first.
+    #[test]
+    fn extras_are_known_while_they_run_as_far_as_more_run_than_the_limit() {
+        let mut scene = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
+        let plan = scene.plan();
+        scene.apply(&plan);
+        let element = |index| JobId::element(1, index);
+        assert_eq!(scene.state.extras(), [5, 4, 3].map(element));
+        scene.state.vacate(element(1));
+        assert_eq!(scene.state.extras(), [5, 4].map(element));
+        scene.state.vacate(element(5));
+        assert_eq!(scene.state.extras(), [4].map(element));
+        scene.state.vacate(element(4));
+        assert!(
+            scene.state.extras().is_empty(),
+            "element 3 is one of two now"
+        );
+    }
+
+    /// What is asked for, and how many elements of an array run: none but an array has any.
+    type Asked = (u32, u64, Option<(u32, u32, u32)>);
+
+    fn asked() -> impl Strategy<Value = Asked> {
+        let array = (1u32..4, 0u32..9, 0u32..4);
+        (1u32..4, 1u64..9, prop::option::of(array))
+    }
+
+    /// The same cluster and queue, with arrays that expand or that do not.
+    fn queue(asked: &[Asked], taken: u32, expands: bool) -> Scene {
+        let mut scene =
+            cluster("2 x ncpus=6").running(99, &format!("select=1:ncpus={taken}"), "n1", 20);
+        scene.policy.backfill.depth = 2;
+        for (id, &(ncpus, walltime, array)) in (1..).zip(asked) {
+            let plain = format!("select=1:ncpus={ncpus} walltime={}", walltime * 5);
+            scene = match array {
+                None => scene.queued(id, &plain),
+                Some((limit, most, begun)) => {
+                    let expand = if expands { most } else { 0 };
+                    let scene =
+                        scene.queued(id, &format!("{plain} array=1-12%{limit} expand={expand}"));
+                    if begun > 0 {
+                        scene.begun(id, 0, begun - 1)
+                    } else {
+                        scene
+                    }
+                }
+            };
+        }
+        scene
+    }
+
+    proptest! {
+        /// Q15, G4: with extras or without, all else starts and is promised the same; and no array
+        /// has more than its maximum.
+        #[test]
+        fn extras_take_nothing_from_anybody(asked in prop::collection::vec(asked(), 1..7), taken in 1u32..7) {
+            let (with, without) = (queue(&asked, taken, true).plan(), queue(&asked, taken, false).plan());
+            let own = |plan: &Plan| {
+                let starts = plan.starts.iter().filter(|start| start.beyond.is_none());
+                // The class tells whether its array expands.
+                let promised = plan.bookings.iter().map(|booking| (booking.job, booking.at, booking.nodes.clone()));
+                (starts.cloned().collect::<Vec<_>>(), promised.collect::<Vec<_>>())
+            };
+            prop_assert_eq!(own(&with), own(&without));
+            for (id, (_, _, array)) in (1..).zip(asked) {
+                let started = with.starts.iter().filter(|start| start.job.number == id).count() as u32;
+                let Some((limit, most, begun)) = array else { continue };
+                prop_assert!(started == 0 || begun + started <= limit.max(most), "{id}: {started}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_forecast_has_them_too() {
+        let scene = cluster("1 x ncpus=4")
+            .queued(1, "array=1-6%1 expand=3 walltime=60")
+            .queued(2, "walltime=90");
+        let outlook = forecast::run(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Budget::default(),
+        );
+        let at = |start: &Foreseen| match &start.prospect {
+            Prospect::Starts { at, .. } => (start.job.to_string(), at.0 / 1000),
+            other => panic!("{other:?}"),
+        };
+        let starts: Vec<(String, i64)> = outlook.starts.iter().map(at).collect();
+        let expected = [
+            ("1[1]", 0),
+            ("2", 0),
+            ("1[2]", 0),
+            ("1[3]", 0),
+            ("1[4]", 60),
+            ("1[5]", 60),
+            ("1[6]", 60),
+        ];
+        assert_eq!(starts, expected.map(|(job, at)| (job.to_string(), at)));
+    }
+
+    #[test]
+    fn a_scheduler_that_is_started_anew_knows_them() {
+        let scene = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
+        let (array, mut anew) = (
+            scene.job(1, "array=1-100%2 expand=5"),
+            cluster("1 x ncpus=8"),
+        );
+        for start in scene.plan().starts {
+            let mut element = array.unrecorded(start.job.index().unwrap()).unwrap();
+            let run = Run {
+                extra: start.beyond.is_some(),
+                ..Run::new(1, start.shares, Time(0))
+            };
+            (element.life.state, element.life.run) = (Standing::Running, Some(run));
+            let change =
+                serde_json::to_string(&Change::of(element.id, Some(&element), &anew.policy))
+                    .unwrap();
+            anew.state.make(&serde_json::from_str(&change).unwrap());
+        }
+        assert_eq!(
+            anew.state.extras(),
+            [5, 4, 3].map(|index| JobId::element(1, index))
+        );
+    }
+
+    #[test]
+    fn a_plan_says_which_start_is_an_extra() {
+        let scene = cluster("1 x ncpus=8").queued(1, "array=1-3%2 expand=5 walltime=60");
+        let said = scene.plan().to_string();
+        assert!(
+            said.contains(
+                "start  1[2]  n1, for 00:01:00\nstart  1[3]  n1 as an extra, for 00:01:00\n"
+            ),
+            "{said}"
+        );
+    }
+}

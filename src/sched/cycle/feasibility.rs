@@ -1,0 +1,16 @@
+//! Could it ever run? Holds the request against all nodes as configured, with nobody there; nodes
+//! that are down count, for they may come back.
+
+use super::state::Ledger;
+use crate::model::reason::Reason;
+use crate::sched::placement::shortage;
+use crate::sched::view::shape::Shape;
+
+/// Refuses what no waiting can help.
+pub fn screen(shape: &Shape, ledger: &mut Ledger) -> Result<(), Reason> {
+    if ledger.is_possible(shape) {
+        Ok(())
+    } else {
+        Err(shortage::never(&ledger.vacant, shape))
+    }
+}

@@ -1,0 +1,102 @@
+//! An operator's order to start one job now (`qrun`): ahead of everybody, whatever its queue, its
+//! holds, its rank or a promise to another say. Only what is free is given.
+
+use super::state::Ledger;
+use super::{feasibility, launch};
+use crate::model::job::Job;
+use crate::model::policy::Policy;
+use crate::model::reason::Reason;
+use crate::model::time::Time;
+use crate::sched::placement::resolution::{Resolution, Resolved};
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::plan::Start;
+use crate::sched::view::shape::ClassKey;
+use crate::sched::view::snapshot::State;
+use std::collections::BTreeSet;
+
+/// Where the job starts, on some of the nodes named if any are; else why it cannot. Matched, laid
+/// out and launched as in a cycle, with throttling and backfill left out.
+pub fn start(
+    state: &State,
+    policy: &Policy,
+    job: &Job,
+    on: Option<&BTreeSet<String>>,
+    now: Time,
+) -> Result<Start, Reason> {
+    let cluster = &state.cluster;
+    let class = ClassKey::of(job, &cluster.catalog);
+    let resolved = Resolved::default();
+    let class = Resolution::needed(state, policy, now)
+        .map_or(class.clone(), |policy| policy.class(&class, true));
+    let mut ledger = Ledger::open(state, policy, &resolved, now);
+    feasibility::screen(&class.shape, &mut ledger)?;
+    if let Some(names) = on {
+        let others = cluster.present().filter(|node| !names.contains(&node.name));
+        others
+            .filter_map(|node| cluster.find(&node.name))
+            .for_each(|ix| ledger.space.close(ix));
+    }
+    let placement = ledger
+        .place_now(&class.shape)
+        .map_err(|reason| Reason::clone(&reason))?;
+    Ok(launch::start(Candidate::alone(job.id, &class), &placement, &mut ledger).0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sched::fixture::{Scene, cluster};
+
+    /// Job 1 holds half of each node; job 2, which waits, is promised the whole of both.
+    fn busy() -> Scene {
+        cluster("2 x ncpus=4")
+            .running(1, "select=2:ncpus=2", "n1,n2", 3600)
+            .queued(2, "select=2:ncpus=4 walltime=1:00:00")
+    }
+
+    #[test]
+    fn a_promise_a_stopped_queue_and_a_hold_bar_nothing() {
+        let scene = busy().queued(3, "select=1:ncpus=2");
+        assert_eq!(
+            (
+                scene.starts().as_str(),
+                scene.forced(3, "select=1:ncpus=2", &[])
+            ),
+            ("", Ok("n1".to_string()))
+        );
+        assert_eq!(
+            scene.forced(9, "select=1:ncpus=1 queue=night not_before=600", &[]),
+            Ok("n1".to_string())
+        );
+    }
+
+    #[test]
+    fn what_is_taken_is_not_given_twice() {
+        let why = "Not Running: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 8)";
+        assert_eq!(
+            busy().forced(2, "select=2:ncpus=4", &[]),
+            Err(why.to_string())
+        );
+        let never = "Can Never Run: Insufficient amount of resource: ncpus (R: 5 A: 4 T: 8)";
+        assert_eq!(
+            busy().forced(2, "select=1:ncpus=5", &[]),
+            Err(never.to_string())
+        );
+    }
+
+    #[test]
+    fn only_the_nodes_named_are_used() {
+        assert_eq!(
+            busy().forced(3, "select=1:ncpus=2", &["n2"]),
+            Ok("n2".to_string())
+        );
+        assert_eq!(
+            busy().forced(3, "select=2:ncpus=1", &["n2"]),
+            Ok("n2,n2".to_string())
+        );
+        let why = "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 2 T: 8)";
+        assert_eq!(
+            busy().forced(3, "select=2:ncpus=2", &["n2"]),
+            Err(why.to_string())
+        );
+    }
+}

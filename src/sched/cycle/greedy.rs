@@ -1,0 +1,214 @@
+//! The combination of fillers that is worth most (M30, `greedy`), within a bounded search.
+
+use super::backfill_order;
+use super::state::Ledger;
+use super::{feasibility, throttling};
+use crate::model::job::JobId;
+use crate::model::time::Time;
+use crate::sched::backfill::calendar::Calendar;
+use crate::sched::placement::allocation;
+use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::matching::{self, Placement};
+use crate::sched::priority::ranking::{Candidate, Ranking};
+use crate::sched::view::shape::{ClassId, ClassKey, Shape};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// More combinations than this are not looked at.
+const MOST_COMBINATIONS: u64 = 10_000;
+
+/// On large clusters fewer: a look costs about as much as there are kinds of rooms.
+const MOST_ROOMS_LOOKED_AT: u64 = 2_000_000;
+
+/// No more jobs of a class than this are looked at.
+const MOST_OF_A_CLASS: usize = 100;
+
+/// How many jobs of each class to start: the first combination found of those worth most.
+pub fn choose(ranking: &mut Ranking, ledger: &mut Ledger) -> BTreeMap<ClassId, usize> {
+    let mut options = Vec::new();
+    for (class, jobs) in ranking.rest(MOST_OF_A_CLASS) {
+        let candidate = Candidate::alone(jobs[0], class);
+        let may_pass = class.at_once.or(class.beyond).is_none() && !ledger.passes_nobody(class);
+        let may = may_pass && throttling::admit(candidate, ledger).is_ok();
+        let shape = class.shape.clone();
+        if may
+            && feasibility::screen(&shape, ledger).is_ok()
+            && matching::fits(&ledger.space, &shape)
+        {
+            let worth = backfill_order::worth(ledger.backfill().metric, class, ledger);
+            options.push(Choice {
+                class,
+                shape,
+                jobs,
+                worth,
+                until: ledger.end_of(class),
+            });
+        }
+    }
+    let rooms = ledger.space.buckets().len() as u64;
+    let looks = MOST_COMBINATIONS
+        .min(MOST_ROOMS_LOOKED_AT / (rooms + 1))
+        .max(1);
+    let mut search = Search {
+        taken: vec![0; options.len()],
+        options,
+        best: 0,
+        chosen: Vec::new(),
+        looks,
+    };
+    search.extend(
+        0,
+        &Books {
+            space: ledger.space.clone(),
+            calendar: ledger.calendar().clone(),
+        },
+        0,
+    );
+    let counts = search
+        .options
+        .iter()
+        .zip(&search.chosen)
+        .map(|(option, &count)| (option.class.id, count));
+    counts.filter(|&(_, count)| count > 0).collect()
+}
+
+/// Jobs alike.
+struct Choice<'s> {
+    class: &'s ClassKey,
+    shape: Arc<Shape>,
+    jobs: Vec<JobId>,
+    worth: i64,
+    until: Time,
+}
+
+/// What is free beside what was taken on trial.
+struct Books<'s> {
+    space: Space<'s>,
+    calendar: Calendar<'s>,
+}
+
+impl<'s> Books<'s> {
+    fn place(&mut self, choice: &Choice) -> Option<Placement> {
+        let shape = &choice.shape;
+        match self.calendar.lets_pass(choice.until) {
+            true => matching::fit(&self.space, shape).ok(),
+            false => self.calendar.beside(&self.space, shape, choice.until),
+        }
+    }
+
+    /// With one more job; None where it does not fit.
+    fn with(&self, choice: &Choice, job: JobId) -> Option<Books<'s>> {
+        let mut books = Books {
+            space: self.space.clone(),
+            calendar: self.calendar.clone(),
+        };
+        let placement = books.place(choice)?;
+        let claim = allocation::claim(books.space.cluster, &choice.shape, &placement);
+        books.space.claim(&claim);
+        books.calendar.start(job, claim, choice.until, &books.space);
+        Some(books)
+    }
+}
+
+struct Search<'s> {
+    options: Vec<Choice<'s>>,
+    /// How many of each are taken.
+    taken: Vec<usize>,
+    best: i64,
+    chosen: Vec<usize>,
+    looks: u64,
+}
+
+impl<'s> Search<'s> {
+    /// Adds jobs of the options from `from` on, each way in turn; those first in the order first.
+    fn extend(&mut self, from: usize, books: &Books<'s>, value: i64) {
+        if value > self.best {
+            (self.best, self.chosen) = (value, self.taken.clone());
+        }
+        for option in from..self.options.len() {
+            let Some(looks) = self.looks.checked_sub(1) else {
+                return;
+            };
+            self.looks = looks;
+            let choice = &self.options[option];
+            let Some(&job) = choice.jobs.get(self.taken[option]) else {
+                continue;
+            };
+            let worth = choice.worth;
+            let Some(further) = books.with(choice, job) else {
+                continue;
+            };
+            self.taken[option] += 1;
+            self.extend(option, &further, value.saturating_add(worth));
+            self.taken[option] -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::policy::Filling;
+    use crate::model::quality::{Flag, Quality};
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn greedy(fillers: &[&str]) -> Scene {
+        let mut scene = cluster("1 x ncpus=8").running(1, "select=1:ncpus=4", "n1", 3600);
+        scene.policy.backfill.policy = Filling::Greedy;
+        let scene = scene.queued(2, "select=1:ncpus=8 walltime=1:00:00");
+        fillers.iter().zip(3..).fold(scene, |scene, (text, id)| {
+            scene.queued(id, &format!("walltime=1:00:00 {text}"))
+        })
+    }
+
+    /// M30: of those worth the same, the first.
+    #[test]
+    fn m30_the_first_of_the_best_combinations_is_taken() {
+        assert_eq!(
+            greedy(&["select=1:ncpus=4", "select=1:ncpus=4 walltime=0:59:00"]).starts(),
+            "3 on n1"
+        );
+        assert_eq!(
+            greedy(&["select=1:ncpus=3", "select=2:ncpus=2"]).starts(),
+            "4 on n1,n1"
+        );
+    }
+
+    /// Jobs that may not run, or run anywhere, take no place in a combination.
+    #[test]
+    fn m30_who_may_not_run_stands_for_nothing() {
+        let fillers = [
+            "select=1:ncpus=4 queue=stopped",
+            "select=1:ncpus=4:color=red",
+            "select=1:ncpus=2",
+        ];
+        assert_eq!(greedy(&fillers).starts(), "5 on n1");
+    }
+
+    /// M27: what passes nobody is worth nothing to fill with, however much room it would take.
+    #[test]
+    fn m27_who_passes_nobody_takes_no_place_in_a_combination() {
+        let mut scene = greedy(&[
+            "select=1:ncpus=4 qos=still",
+            "select=1:ncpus=2",
+            "select=1:ncpus=3",
+        ]);
+        let still = Quality {
+            flags: vec![Flag::NoBackfill],
+            ..Quality::new("still", 1.0)
+        };
+        scene.policy.qualities.all.push(still);
+        assert_eq!(scene.starts(), "5 on n1");
+    }
+
+    /// M30: so many of a class as are worth it, not all that would fit.
+    #[test]
+    fn m30_no_more_of_a_class_start_than_were_chosen() {
+        let fillers = [
+            "select=1:ncpus=1",
+            "select=1:ncpus=1",
+            "select=1:ncpus=1",
+            "select=1:ncpus=3",
+        ];
+        assert_eq!(greedy(&fillers).starts(), "3 on n1; 6 on n1");
+    }
+}

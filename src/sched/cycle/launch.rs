@@ -1,0 +1,228 @@
+//! What the nodes are to be told: the shares, with the numbers of the processors and GPUs each may
+//! use. Sending it is schedd's, after the plan is on disk.
+
+use super::state::Ledger;
+use crate::model::job::Share;
+use crate::model::resource::Value;
+use crate::sched::placement::availability_map::Claim;
+use crate::sched::placement::matching::Placement;
+use crate::sched::placement::{allocation, task_distribution};
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::cluster::{Cluster, NodeIx};
+use crate::sched::view::plan::Start;
+use crate::sched::view::snapshot::Tenant;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The numbers still free on the nodes that got something in this cycle.
+#[derive(Clone, Debug, Default)]
+pub struct Numbers {
+    free: BTreeMap<NodeIx, Free>,
+}
+
+#[derive(Clone, Debug)]
+struct Free {
+    cpus: Vec<u16>,
+    gpus: Vec<u16>,
+}
+
+/// Takes what a job is given, spreads its chunks over it, and writes down its start.
+pub fn start(job: Candidate, placement: &Placement, ledger: &mut Ledger) -> (Start, Claim) {
+    let shape = &job.class.shape;
+    let cluster = &ledger.state.cluster;
+    let mut claim = allocation::claim(cluster, shape, placement);
+    let grown = allocation::grow(&ledger.space, shape, placement, &mut claim);
+    let distribution = ledger.space.guide().distribution;
+    let shares = task_distribution::lay_out(cluster, shape, placement, &grown, distribution);
+    ledger.space.share(shape, &mut claim);
+    let numbers = &mut ledger.numbers;
+    let shares = shares
+        .into_iter()
+        .map(|(node, share)| numbers.hand_out(cluster, node, share))
+        .collect();
+    let start = Start {
+        job: job.job,
+        shares,
+        exclusive: Tenant {
+            user: job.class.user,
+            ..shape.tenant()
+        },
+        until: ledger.end_of(job.class),
+        passed: None,
+        behind: 0,
+        preemptible: false,
+        beyond: None,
+    };
+    (start, claim)
+}
+
+impl Numbers {
+    /// The lowest free numbers, as many as the share has processors and GPUs; none where the node
+    /// has too few to bind each job to its own.
+    fn hand_out(&mut self, cluster: &Cluster, node: NodeIx, share: Share) -> Share {
+        let free = self
+            .free
+            .entry(node)
+            .or_insert_with(|| Free::on(cluster, node));
+        let (cpus, gpus) = (
+            take(&mut free.cpus, asked(&share, "ncpus")),
+            take(&mut free.gpus, asked(&share, "ngpus")),
+        );
+        Share {
+            cpus,
+            gpus,
+            ..share
+        }
+    }
+}
+
+impl Numbers {
+    /// The same for a share that gave up some of what it had, with the numbers of that: the others
+    /// it keeps.
+    pub fn hand_out_again(
+        &mut self,
+        cluster: &Cluster,
+        node: NodeIx,
+        whole: &Share,
+        needed: &Share,
+    ) -> Share {
+        let Share { cpus, gpus, .. } = self.hand_out(cluster, node, needed.clone());
+        let again =
+            |had: &[u16], gave_up: bool, got: Vec<u16>| if gave_up { got } else { had.to_vec() };
+        let gave_up = |name: &str| needed.taken.iter().any(|(taken, _)| taken == name);
+        let (cpus, gpus) = (
+            again(&whole.cpus, gave_up("ncpus"), cpus),
+            again(&whole.gpus, gave_up("ngpus"), gpus),
+        );
+        Share {
+            cpus,
+            gpus,
+            ..whole.clone()
+        }
+    }
+}
+
+impl Free {
+    fn on(cluster: &Cluster, node: NodeIx) -> Free {
+        let node = cluster.node(node);
+        let cpus: BTreeSet<u16> = node
+            .tenants
+            .values()
+            .flat_map(|hold| &hold.cpus)
+            .copied()
+            .collect();
+        let gpus: BTreeSet<u16> = node
+            .tenants
+            .values()
+            .flat_map(|hold| &hold.gpus)
+            .copied()
+            .collect();
+        let gpus = gpus
+            .into_iter()
+            .chain(node.gpus_outside.iter().copied())
+            .collect();
+        let left = |all: &[u16], used: BTreeSet<u16>| {
+            all.iter().copied().filter(|n| !used.contains(n)).collect()
+        };
+        Free {
+            cpus: left(&node.cpus, cpus),
+            gpus: left(&node.gpus, gpus),
+        }
+    }
+}
+
+fn asked(share: &Share, resource: &str) -> usize {
+    let value = share
+        .taken
+        .iter()
+        .find(|(name, _)| name == resource)
+        .and_then(|(_, value)| Value::amount(value));
+    usize::try_from(value.unwrap_or(0)).unwrap_or(usize::MAX)
+}
+
+fn take(free: &mut Vec<u16>, count: usize) -> Vec<u16> {
+    if count > free.len() {
+        Vec::new()
+    } else {
+        free.drain(..count).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sched::fixture::cluster;
+
+    #[test]
+    fn each_share_gets_the_lowest_free_numbers() {
+        let mut scene = cluster("1 x ncpus=8:ngpus=2")
+            .queued(1, "select=2:ncpus=2")
+            .queued(2, "select=1:ncpus=1:ngpus=1");
+        let plan = scene.plan();
+        let cpus: Vec<_> = plan
+            .starts
+            .iter()
+            .flat_map(|s| s.shares.iter().map(|share| share.cpus.clone()))
+            .collect();
+        assert_eq!(cpus, [vec![0, 1], vec![2, 3], vec![4]]);
+        assert_eq!(plan.starts[1].shares[0].gpus, [0]);
+        scene.apply(&plan);
+        scene.state.vacate(plan.starts[0].job);
+        let plan = scene.queued(3, "select=1:ncpus=6:ngpus=1").plan();
+        assert_eq!(plan.starts[0].shares[0].cpus, [0, 1, 2, 3, 5, 6]);
+        assert_eq!(plan.starts[0].shares[0].gpus, [1]);
+    }
+
+    #[test]
+    fn gpus_used_from_outside_are_passed_over() {
+        let scene = cluster("1 x ncpus=8:ngpus=3").used_outside("n1", "ncpus=8:ngpus=3", &[0]);
+        let plan = scene
+            .queued(1, "select=1:ngpus=2")
+            .queued(2, "select=1:ngpus=1")
+            .plan();
+        assert_eq!(plan.starts.len(), 1);
+        assert_eq!(plan.starts[0].shares[0].gpus, [1, 2]);
+    }
+
+    #[test]
+    fn a_node_without_enough_numbers_binds_nothing() {
+        let mut scene = cluster("1 x ncpus=1");
+        let mut facts = crate::model::node::NodeFacts {
+            name: "n1".into(),
+            host: "n1".into(),
+            available: [("ncpus".to_string(), crate::model::resource::Value::Long(8))].into(),
+            pcpus: 8,
+            cpus: vec![0, 1],
+            gpus: vec![],
+            ..Default::default()
+        };
+        scene.state.set_node(&facts, true);
+        let scene = scene
+            .queued(1, "select=1:ncpus=3")
+            .queued(2, "select=1:ncpus=1");
+        let plan = scene.plan();
+        assert_eq!(plan.starts[0].shares[0].cpus, [0u16; 0]);
+        assert_eq!(plan.starts[1].shares[0].cpus, [0]);
+        facts.cpus.clear();
+        let mut scene = scene;
+        scene.state.set_node(&facts, true);
+        assert!(
+            scene
+                .plan()
+                .starts
+                .iter()
+                .all(|start| start.shares[0].cpus.is_empty())
+        );
+    }
+
+    /// M46: whose a job is stands in its start, whether it mattered for its place or not.
+    #[test]
+    fn a_start_says_whose_it_is() {
+        let plan = cluster("1 x ncpus=8")
+            .owned("bob")
+            .queued(1, "select=1:ncpus=1")
+            .plan();
+        assert_eq!(
+            plan.starts[0].exclusive.user,
+            crate::sched::view::snapshot::User::of("bob")
+        );
+    }
+}

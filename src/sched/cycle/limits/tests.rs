@@ -1,0 +1,395 @@
+//! Limits in a cycle, each rule in the smallest cluster that shows it.
+
+use crate::config::Config;
+use crate::model::job::JobId;
+use crate::model::limit::Quantity;
+use crate::model::outlook::Prospect;
+use crate::model::policy::{Filling, Keep, Policy};
+use crate::model::reason::Reason;
+use crate::model::time::{Span, Time};
+use crate::sched::cycle;
+use crate::sched::explain::forecast::{self, Budget};
+use crate::sched::explain::limits_in_force;
+use crate::sched::explain::why::explain;
+use crate::sched::fixture::{Scene, cluster};
+use crate::sched::placement::cycle_cache::Memory;
+
+fn limited(nodes: &str, limits: &[&str]) -> Scene {
+    let mut scene = cluster(nodes);
+    let text: String = limits
+        .iter()
+        .map(|limit| format!("[[limit]]\n{limit}\n"))
+        .collect();
+    let policy = Config::parse(&text).unwrap().policy();
+    scene.policy = Policy {
+        limits: policy.limits,
+        ..scene.policy
+    };
+    scene
+}
+
+const TWO: &str = "user = \"*\"\nrunning = { jobs = 2 }";
+
+fn code(scene: &Scene, job: u64) -> String {
+    scene
+        .reason(job)
+        .map_or(String::new(), |reason| reason.code().into_owned())
+}
+
+/// M5: whoever asks for the same, and is within his own limits, starts.
+#[test]
+fn who_has_had_enough_keeps_nobody_waiting_who_asks_for_the_same() {
+    let scene = limited("1 x ncpus=9", &[TWO]).running(1, "select=1:ncpus=1", "n1", 60);
+    let scene = scene
+        .queued(2, "select=1:ncpus=1")
+        .queued(3, "select=1:ncpus=1")
+        .owned("bob");
+    let scene = scene
+        .queued(4, "select=1:ncpus=1")
+        .queued(5, "select=1:ncpus=1 walltime=60");
+    assert_eq!(scene.starts(), "2 on n1; 4 on n1; 5 on n1");
+    let Some(Reason::Limited(excess)) = scene.reason(3) else {
+        panic!("{:?}", scene.reason(3))
+    };
+    assert_eq!(
+        (
+            excess.asked.as_str(),
+            excess.used.as_str(),
+            excess.most.as_str()
+        ),
+        ("1", "2", "2")
+    );
+    assert_eq!(
+        (excess.by, excess.more),
+        (vec![JobId::job(1), JobId::job(2)], 0)
+    );
+    assert!(scene.plan().bookings.is_empty(), "it waits for no room");
+}
+
+/// G5: though all that ask for the same are refused at one stroke for want of room.
+#[test]
+fn who_is_over_a_limit_is_told_so_though_there_is_no_room_either() {
+    let scene = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
+    let scene = scene
+        .running(2, "select=1:ncpus=2", "n1", 60)
+        .owned("bob")
+        .queued(3, "select=1:ncpus=4");
+    let scene = scene
+        .queued(4, "select=1:ncpus=2 walltime=9")
+        .queued(5, "select=1:ncpus=2 walltime=8")
+        .owned("ann");
+    let scene = scene
+        .queued(6, "select=1:ncpus=2 walltime=9")
+        .queued(7, "select=1:ncpus=5");
+    let found = [3, 4, 5, 6, 7].map(|job| code(&scene, job));
+    assert_eq!(
+        found,
+        [
+            "amount.ncpus",
+            "amount.ncpus",
+            "amount.ncpus",
+            "active_limit.hard",
+            "unsatisfiable"
+        ]
+    );
+}
+
+#[test]
+fn a_job_that_adds_nothing_to_what_is_limited_is_not_limited() {
+    let limit = "running = { mem = \"1gb\" }";
+    let scene = limited("1 x ncpus=4:mem=8gb", &[limit]).running(1, "select=1:mem=2gb", "n1", 60);
+    let scene = scene
+        .queued(2, "select=1:ncpus=1")
+        .queued(3, "select=1:mem=1kb");
+    assert_eq!(
+        (scene.starts().as_str(), code(&scene, 3).as_str()),
+        ("2 on n1", "active_limit.hard")
+    );
+}
+
+/// An operator's word stands above limits, and what he starts counts.
+#[test]
+fn a_forced_start_asks_no_limit_and_counts() {
+    let scene = limited("1 x ncpus=9", &["running = { jobs = 1 }"]).running(
+        1,
+        "select=1:ncpus=1",
+        "n1",
+        60,
+    );
+    assert_eq!(
+        scene.forced(2, "select=1:ncpus=1", &[]),
+        Ok("n1".to_string())
+    );
+}
+
+/// What the whole system has, and what a chunk asks for of several.
+#[test]
+fn any_resource_may_be_limited() {
+    let mut scene = limited(
+        "1 x ncpus=9",
+        &[
+            "user = \"ann\"\nrunning = { mem = 3 }",
+            "running = { ncpus = 6 }",
+        ],
+    );
+    scene.policy.limits.all[0].quantity = Quantity::Resource("site_lic".to_string());
+    scene.state.set_pool(
+        "site_lic",
+        crate::sched::view::pools::Pool {
+            total: 9,
+            ..Default::default()
+        },
+    );
+    let scene = scene
+        .queued(1, "select=2:ncpus=2 site_lic=2")
+        .queued(2, "site_lic=2")
+        .queued(3, "select=3:ncpus=1");
+    let scene = scene
+        .queued(4, "select=1:ncpus=1 site_lic=1")
+        .queued(5, "select=1:ncpus=1");
+    assert_eq!(scene.starts(), "1 on n1,n1; 4 on n1; 5 on n1");
+    assert_eq!(
+        scene.why(2),
+        "Not Running: would exceed user ann's limit on resource site_lic in complex"
+    );
+    assert_eq!(
+        scene.why(3),
+        "Not Running: would exceed overall limit on resource ncpus in complex"
+    );
+}
+
+/// M21: what starts in the same cycle becomes less, too; what is too much for an empty system stays
+/// too much.
+#[test]
+fn what_has_just_started_will_leave_room_within_a_limit_in_time() {
+    let limit = "running = { procseconds = 1000 }";
+    let scene = limited("1 x ncpus=9", &[limit]).queued(1, "select=1:ncpus=3 walltime=300");
+    let late = scene.clone().queued(2, "select=1:ncpus=1 walltime=401");
+    assert_eq!(
+        (late.starts().as_str(), late.plan().next),
+        ("1 on n1", Some(Time(100_334)))
+    );
+    let never = scene.queued(2, "select=1:ncpus=2 walltime=501");
+    assert_eq!(
+        (never.starts().as_str(), never.plan().next),
+        ("1 on n1", None)
+    );
+    let counted = limited("1 x ncpus=9", &["running = { ncpus = 3 }"])
+        .queued(1, "select=1:ncpus=3 walltime=300");
+    let counted = counted.queued(2, "select=1:ncpus=1 walltime=60");
+    assert_eq!(
+        (counted.starts().as_str(), counted.plan().next),
+        ("1 on n1", None),
+        "it is there until it ends"
+    );
+}
+
+/// M21: nobody can tell when a job without a walltime has little left.
+#[test]
+fn where_walltimes_are_limited_a_job_without_end_is_too_much() {
+    let mut scene = limited("1 x ncpus=9", &["running = { seconds = 99999999 }"]);
+    scene.policy.default_walltime = Span(i64::MAX);
+    let scene = scene
+        .queued(1, "select=1:ncpus=1")
+        .queued(2, "select=1:ncpus=1 walltime=60");
+    assert_eq!(
+        (scene.starts().as_str(), code(&scene, 1).as_str()),
+        ("2 on n1", "active_limit.hard")
+    );
+    let scene = scene.running(9, "select=1:ncpus=1", "n1", i64::MAX);
+    assert_eq!((scene.starts().as_str(), scene.plan().next), ("", None));
+}
+
+/// M21: to the millisecond, and nothing is done in between.
+#[test]
+fn a_cycle_is_due_when_enough_of_what_runs_is_over() {
+    let mut scene = limited("1 x ncpus=9", &["running = { procseconds = 1000 }"])
+        .running(1, "select=1:ncpus=3", "n1", 300)
+        .queued(2, "select=1:ncpus=1 walltime=401");
+    let mut memory = Memory::default();
+    scene.state.prioritise(&scene.policy, scene.now);
+    let mut plan = |at: i64| cycle::run_again(&scene.state, &scene.policy, Time(at), &mut memory);
+    // 900 + 401 are 301 too many, of which 3 go each second.
+    let next = plan(0).next.unwrap();
+    assert_eq!(
+        (
+            next,
+            plan(next.0 - 1).starts.len(),
+            plan(next.0).starts.len()
+        ),
+        (Time(100_334), 0, 1)
+    );
+    assert!(!cycle::is_due(
+        &scene.state,
+        &scene.policy,
+        Time(50_000),
+        &{
+            let mut memory = Memory::default();
+            cycle::run_again(&scene.state, &scene.policy, Time(0), &mut memory);
+            memory
+        }
+    ));
+}
+
+/// Promises that are kept are for those who could start.
+#[test]
+fn who_has_had_enough_since_keeps_no_promise() {
+    let mut scene = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
+    scene.policy.backfill.keep = Keep::Highest;
+    let mut scene = scene.queued(2, "select=1:ncpus=4 walltime=60");
+    let plan = scene.plan();
+    assert_eq!(plan.bookings.len(), 1);
+    scene.apply(&plan);
+    let scene = scene
+        .running(3, "select=1:ncpus=1", "n1", 60)
+        .owned("bob")
+        .queued(4, "select=1:ncpus=1 walltime=900");
+    assert_eq!(
+        (scene.starts().as_str(), code(&scene, 2).as_str()),
+        ("4 on n1", "active_limit.hard")
+    );
+}
+
+/// The forecast goes by limits, too.
+#[test]
+fn who_is_over_a_limit_is_foreseen_to_start_when_it_allows() {
+    let scene = limited("1 x ncpus=9", &[TWO]);
+    let scene = (1..6).fold(scene, |scene, id| {
+        scene.queued(id, &format!("select=1:ncpus=1 walltime={}", id * 100))
+    });
+    let outlook = forecast::run(
+        scene.state.clone(),
+        &scene.policy,
+        scene.now,
+        Budget::default(),
+    );
+    let at = |job: u64| match outlook.of(JobId::job(job)).unwrap().prospect {
+        Prospect::Starts { at, .. } => at.0 / 1000,
+        ref other => panic!("{other:?}"),
+    };
+    assert_eq!([1, 2, 3, 4, 5].map(at), [0, 0, 100, 200, 400]);
+    let told = explain(
+        &scene.state,
+        &scene.policy,
+        scene.now,
+        JobId::job(5),
+        &outlook,
+    )
+    .unwrap();
+    let barrier = &told.barriers[0];
+    assert_eq!(
+        (barrier.limit.as_str(), barrier.used.as_str()),
+        ("limit on running jobs of user ann", "2")
+    );
+    assert_eq!(barrier.by, [1, 2].map(JobId::job));
+}
+
+const SOFT: &str = "user = \"*\"\nrunning_soft = { jobs = 1 }\nrunning = { jobs = 3 }";
+
+/// M23, G3: promises are given for the sake of who is over a soft limit only where there is room
+/// for him.
+#[test]
+fn promises_go_no_deeper_where_that_lets_nobody_start() {
+    let full = limited("1 x ncpus=4", &[SOFT])
+        .running(1, "select=1:ncpus=4", "n1", 60)
+        .owned("bob");
+    let full = full
+        .queued(2, "select=1:ncpus=4 walltime=60")
+        .owned("cid")
+        .queued(3, "select=1:ncpus=4 walltime=60");
+    let full = full.owned("ann").queued(4, "select=1:ncpus=1 walltime=60");
+    assert_eq!(
+        (full.booked().as_str(), full.starts().as_str()),
+        ("2 at 60 on n1", "")
+    );
+    let half = limited("1 x ncpus=4", &[SOFT])
+        .running(1, "select=1:ncpus=2", "n1", 60)
+        .owned("bob");
+    let half = half
+        .queued(2, "select=1:ncpus=4 walltime=60")
+        .owned("cid")
+        .queued(3, "select=1:ncpus=4 walltime=60");
+    let half = half.owned("ann").queued(4, "select=1:ncpus=1 walltime=60");
+    assert_eq!(
+        (half.booked().as_str(), half.starts().as_str()),
+        ("2 at 60 on n1; 3 at 120 on n1", "4 on n1")
+    );
+    let late = half.owned("ann").queued(5, "select=1:ncpus=1 walltime=61");
+    assert_eq!(code(&late, 5), "active_limit.soft");
+}
+
+/// Who waits for what nobody can foretell is promised nothing, and holds up nobody.
+#[test]
+fn who_waits_for_a_node_that_is_down_does_not_shut_out_who_is_over_a_soft_limit() {
+    let scene = limited("2 x ncpus=4", &[SOFT])
+        .node("n2", "ncpus=4", false)
+        .running(1, "select=1:ncpus=1", "n1", 60);
+    let scene = scene
+        .owned("bob")
+        .queued(2, "select=2:ncpus=4 place=scatter")
+        .owned("ann")
+        .queued(3, "select=1:ncpus=1");
+    assert_eq!(scene.starts(), "3 on n1");
+}
+
+#[test]
+fn who_is_over_a_soft_limit_waits_where_more_are_within_than_can_be_promised_anything() {
+    let scene = limited("1 x ncpus=4", &[SOFT])
+        .running(1, "select=1:ncpus=2", "n1", 60)
+        .queued(2, "select=1:ncpus=1 walltime=9");
+    let with = |count: u64| {
+        let scene = (10..10 + count).fold(scene.clone().owned("bob"), |scene, id| {
+            scene.queued(id, "select=1:ncpus=4 walltime=9")
+        });
+        scene.starts()
+    };
+    assert_eq!([with(900), with(1100)], ["2 on n1", ""]);
+}
+
+/// I18: nothing passes a blocked job, and who is over a soft limit neither.
+#[test]
+fn where_nothing_passes_who_is_over_a_soft_limit_does_not() {
+    let scene = limited("1 x ncpus=4", &[SOFT])
+        .strictly()
+        .running(1, "select=1:ncpus=2", "n1", 60);
+    let scene = scene.queued(2, "select=1:ncpus=1 walltime=9");
+    assert_eq!(scene.starts(), "2 on n1");
+    assert_eq!(
+        scene.owned("bob").queued(3, "select=1:ncpus=4").starts(),
+        ""
+    );
+}
+
+/// M30: whatever the way to fill gaps, who is over a limit is no filler.
+#[test]
+fn no_way_to_fill_gaps_starts_who_is_over_a_limit() {
+    for policy in [
+        Filling::FirstFit,
+        Filling::BestFit,
+        Filling::Greedy,
+        Filling::Preempt,
+        Filling::Skip,
+    ] {
+        let mut scene = limited("1 x ncpus=9", &[TWO]).running(1, "select=1:ncpus=1", "n1", 60);
+        scene.policy.backfill.policy = policy;
+        let scene = scene
+            .owned("bob")
+            .queued(2, "select=1:ncpus=9 walltime=60")
+            .owned("ann");
+        let scene = (3..7).fold(scene, |scene, id| {
+            scene.queued(id, "select=1:ncpus=1 walltime=30")
+        });
+        assert_eq!(scene.starts(), "3 on n1", "{policy:?}");
+    }
+}
+
+#[test]
+fn where_there_are_no_limits_none_is_in_force() {
+    let scene = cluster("1 x ncpus=9")
+        .running(1, "select=1:ncpus=1", "n1", 60)
+        .queued(2, "select=1:ncpus=1");
+    assert_eq!(
+        limits_in_force::limits_in_force(&scene.state, &scene.policy, scene.now),
+        []
+    );
+}

@@ -1,0 +1,298 @@
+//! Fillers on borrowed room make way when a promise is due (M34).
+
+use crate::model::job::JobId;
+use crate::model::preemption::{Action, Cause};
+use crate::sched::placement::allocation;
+use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::matching;
+use crate::sched::view::amounts::Amounts;
+use crate::sched::view::cluster::NodeIx;
+use crate::sched::view::node_access::Tenant;
+use crate::sched::view::plan::Preemption;
+use crate::sched::view::shape::Shape;
+use crate::sched::view::snapshot::State;
+use std::collections::BTreeSet;
+
+/// What is free once those have made way that are told to, in this cycle.
+pub struct Borrowed<'s> {
+    state: &'s State,
+    space: Space<'s>,
+    left: Vec<JobId>,
+    /// Those that are gone from the space.
+    gone: BTreeSet<JobId>,
+}
+
+impl<'s> Borrowed<'s> {
+    /// All fillers stay so far; the last to come is the first to go.
+    pub fn new(state: &'s State, space: &Space<'s>) -> Borrowed<'s> {
+        let is_there =
+            |job: &JobId| state.running.contains_key(job) && !state.standing.is_leaving(*job);
+        let left = state.standing.fillers().filter(is_there).collect();
+        let mut borrowed = Borrowed {
+            state,
+            space: space.clone(),
+            left,
+            gone: BTreeSet::new(),
+        };
+        let leaving = state.standing.leaving().map(|(job, _)| job);
+        let mut space = space.clone();
+        leaving.for_each(|job| borrowed.leaves(&mut space, job));
+        borrowed.space = space;
+        borrowed
+    }
+
+    /// Who has to make way so that a request fits now; nobody when it fits without, or does not
+    /// even if all go.
+    pub fn claim_back(&mut self, by: JobId, shape: &Shape) -> Vec<Preemption> {
+        let (mut trial, before) = (self.space.clone(), self.gone.clone());
+        let mut gone = Vec::new();
+        for job in self.left.clone().into_iter().rev() {
+            if matching::fits(&trial, shape) {
+                break;
+            }
+            self.leaves(&mut trial, job);
+            gone.push(job);
+        }
+        if !matching::fits(&trial, shape) {
+            self.gone = before;
+            return Vec::new();
+        }
+        gone.retain(|&job| {
+            self.stays(&mut trial, job);
+            let is_needed = !matching::fits(&trial, shape);
+            if is_needed {
+                self.leaves(&mut trial, job);
+            }
+            is_needed
+        });
+        self.left.retain(|job| !gone.contains(job));
+        // What this one gets is not there for the next.
+        if let Ok(placement) = matching::fit(&trial, shape) {
+            trial.claim(&allocation::claim(trial.cluster, shape, &placement));
+        }
+        self.space = trial;
+        let way = |job| Preemption {
+            job,
+            by: Some(by),
+            cause: Cause::Promise,
+            action: Action::Requeue,
+        };
+        gone.into_iter().map(way).collect()
+    }
+
+    fn leaves(&mut self, space: &mut Space<'s>, job: JobId) {
+        self.each_hold(job, |ix, given, tenant| space.dismiss(ix, given, tenant));
+        self.gone.insert(job);
+    }
+
+    fn stays(&mut self, space: &mut Space<'s>, job: JobId) {
+        self.gone.remove(&job);
+        self.each_hold(job, |ix, given, tenant| space.admit(ix, given, tenant));
+    }
+
+    /// What a job gives back of each of its nodes when it goes after those that are gone.
+    fn each_hold(&self, job: JobId, mut each: impl FnMut(NodeIx, &Amounts, Tenant)) {
+        for &ix in self
+            .state
+            .running
+            .get(&job)
+            .into_iter()
+            .flat_map(|running| &running.nodes)
+        {
+            if let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) {
+                each(
+                    ix,
+                    &self.state.gives_back((job, ix), hold, &self.gone),
+                    hold.tenant,
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::policy::{Backfill, Filling};
+    use crate::model::pool::Pool;
+    use crate::model::time::Time;
+    use crate::model::window::{Access, Window};
+    use crate::sched::backfill::reservation_window;
+    use crate::sched::fixture::{Scene, cluster};
+
+    /// Three fillers have what job 1 leaves of a node, until long after it ends.
+    fn lent(waiting: &[(u64, &str)]) -> Scene {
+        let mut scene = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
+        scene.policy.backfill.policy = Filling::Preempt;
+        scene.policy.backfill.depth = Backfill::ALL;
+        scene = scene.queued(2, "select=1:ncpus=7 walltime=100");
+        for filler in [3, 4, 5] {
+            scene = scene.queued(filler, "select=1:ncpus=2 walltime=1:00:00");
+        }
+        let plan = scene.plan();
+        assert!(plan.starts.len() == 3 && plan.starts.iter().all(|start| start.preemptible));
+        scene.apply(&plan);
+        scene.state.withdraw(crate::model::job::JobId::job(2));
+        waiting
+            .iter()
+            .fold(scene, |scene, &(id, text)| scene.queued(id, text))
+            .at(50)
+    }
+
+    #[test]
+    fn fillers_stay_until_hooks_have_let_the_start() {
+        let mut scene = lent(&[(2, "select=1:ncpus=4 walltime=100")]);
+        assert!(!preempted(&scene).is_empty());
+        scene.state.set_permits(Some(Default::default()));
+        let plan = scene.plan();
+        assert_eq!(
+            plan.asks,
+            [(crate::model::job::JobId::job(2), vec!["n1".to_string()])]
+        );
+        assert!(
+            plan.preempts.is_empty()
+                && plan
+                    .bookings
+                    .iter()
+                    .all(|booking| booking.earmark.is_none())
+        );
+    }
+
+    /// Who makes way for whom.
+    fn preempted(scene: &Scene) -> Vec<(u64, u64)> {
+        scene
+            .plan()
+            .preempts
+            .iter()
+            .map(|preemption| (preemption.job.number, preemption.by.unwrap().number))
+            .collect()
+    }
+
+    /// M34: what one of them gets is not there for the next.
+    #[test]
+    fn promises_that_are_due_together_claim_back_room_for_each() {
+        let small = "select=1:ncpus=2 walltime=100";
+        assert_eq!(
+            preempted(&lent(&[(12, small), (13, small), (14, small)])),
+            [(5, 12), (4, 13), (3, 14)]
+        );
+        let larger = lent(&[(12, small), (13, "select=1:ncpus=4 walltime=100")]);
+        assert_eq!(preempted(&larger), [(5, 12), (4, 13), (3, 13)]);
+    }
+
+    #[test]
+    fn a_promise_that_takes_what_nobody_has_leaves_the_next_one_less() {
+        let mut scene = lent(&[
+            (12, "select=1:ncpus=3 walltime=100"),
+            (13, "select=1:ncpus=2 walltime=100"),
+        ]);
+        scene.state.vacate(crate::model::job::JobId::job(1));
+        assert_eq!(preempted(&scene), [(5, 12), (4, 13)]);
+    }
+
+    /// G8, M34: nobody starts on loan on what somebody is about to have for whom others make way.
+    #[test]
+    fn what_is_claimed_back_is_not_lent_again_at_once() {
+        let mut scene = lent(&[
+            (12, "select=1:ncpus=7 walltime=100"),
+            (13, "select=1:ncpus=1 walltime=1000"),
+        ]);
+        scene.state.vacate(crate::model::job::JobId::job(1));
+        assert_eq!(
+            (preempted(&scene), scene.starts().as_str()),
+            (vec![(5, 12), (4, 12), (3, 12)], "")
+        );
+    }
+
+    /// M34, M37: what waits for a window to close waits for nobody to make way.
+    #[test]
+    fn fillers_stay_until_a_promise_is_due() {
+        let mut scene = lent(&[(12, "select=1:ncpus=6 walltime=100")]);
+        assert_eq!(preempted(&scene), [(5, 12), (4, 12), (3, 12)]);
+        scene.state.set_window(Window {
+            id: "R1".into(),
+            from: Time(0),
+            to: Time(90_000),
+            shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+            whole: true,
+            access: Access {
+                users: vec!["bob".to_string()],
+                ..Access::default()
+            },
+            by_name: false,
+            owner_preempts: false,
+        });
+        assert_eq!(
+            (scene.booked().as_str(), preempted(&scene)),
+            ("12 at 90 on n1", vec![])
+        );
+    }
+
+    /// Q21: fillers that have something together give it back together.
+    #[test]
+    fn elements_that_share_a_licence_make_way_together() {
+        let mut scene = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
+        scene.state.set_pool(
+            "site_lic",
+            Pool {
+                total: 1,
+                per_host: true,
+                ..Pool::default()
+            },
+        );
+        scene.policy.backfill.policy = Filling::Preempt;
+        scene.policy.backfill.depth = Backfill::ALL;
+        scene = scene.queued(2, "select=1:ncpus=7 walltime=100");
+        scene = scene.queued(3, "select=1:ncpus=2 site_lic=1 walltime=1:00:00 array=1-2");
+        let plan = scene.plan();
+        assert!(plan.starts.len() == 2 && plan.starts.iter().all(|start| start.preemptible));
+        scene.apply(&plan);
+        scene.state.withdraw(crate::model::job::JobId::job(2));
+        let scene = scene
+            .queued(12, "select=1:ncpus=1 site_lic=1 walltime=100")
+            .at(50);
+        assert_eq!(preempted(&scene), [(3, 12), (3, 12)]);
+    }
+
+    /// A filler of four processors and two small ones that have a licence together are on loan; on
+    /// another node a job should be over.
+    fn lent_with_a_licence(total: i64, waiting: &[(u64, &str)]) -> Vec<(u64, u64)> {
+        let mut scene =
+            cluster("1 x ncpus=7, 1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", 100);
+        scene = scene.running(8, "select=1:ncpus=1", "n2", 20);
+        scene.state.set_pool(
+            "site_lic",
+            Pool {
+                total,
+                per_host: true,
+                ..Pool::default()
+            },
+        );
+        scene.policy.backfill.policy = Filling::Preempt;
+        scene.policy.backfill.depth = Backfill::ALL;
+        scene = scene
+            .queued(2, "select=1:ncpus=7 walltime=100")
+            .queued(3, "select=1:ncpus=4 walltime=1:00:00");
+        scene = scene.queued(4, "select=1:ncpus=1 site_lic=1 walltime=1:00:00 array=1-2");
+        let plan = scene.plan();
+        assert!(plan.starts.len() == 3 && plan.starts.iter().all(|start| start.preemptible));
+        scene.apply(&plan);
+        scene.state.withdraw(crate::model::job::JobId::job(2));
+        preempted(
+            &waiting
+                .iter()
+                .fold(scene, |scene, &(id, text)| scene.queued(id, text))
+                .at(50),
+        )
+    }
+
+    /// Q21: whoever is tried and spared has it still, also where all are spared because they would
+    /// leave in vain.
+    #[test]
+    fn who_is_spared_keeps_a_licence_for_others() {
+        let large = "select=1:ncpus=4 site_lic=1 walltime=100";
+        assert_eq!(lent_with_a_licence(2, &[(12, large)]), [(3, 12)]);
+        let vain = (12, "select=1:ncpus=1 walltime=40 hosts=n2");
+        let small = (13, "select=1:ncpus=1 site_lic=1 walltime=40");
+        assert_eq!(lent_with_a_licence(1, &[vain, small]), [(4, 13), (4, 13)]);
+    }
+}

@@ -1,0 +1,173 @@
+//! Who makes way: once all have started that find room, running jobs may give theirs to those that
+//! wait.
+//!
+//! One engine with four slots (X12): what triggers it ([`Trigger`]), who may be asked to leave
+//! (`candidates`), in which order (`victims`), and how they leave ([`Actions`]). Nobody is asked in
+//! vain: the smallest set is sought with which the other fits (`eviction`), and what they leave is
+//! kept for it (G8): a promise that stands before all else (`Booking::earmark`), until it starts.
+//!
+//! Example: 4 processors, and jobs 1, 2 and 3 run on 2, 1 and 1 of them. Job 4 goes before them all
+//! and wants 2. The newest are asked first: without 3 and 2 it fits. So it does without 1 alone,
+//! but that has run for longest.
+//!
+//! [`Trigger`]: crate::model::policy::preemption::Trigger
+//! [`Actions`]: crate::model::policy::preemption::Actions
+
+mod candidates;
+
+mod eviction;
+
+mod levels;
+
+mod repair;
+
+mod starving;
+
+mod above_fair_share;
+
+mod victims;
+
+use super::state::Ledger;
+use crate::model::job::JobId;
+use crate::model::outlook::Way;
+use crate::model::policy::Preemption;
+use crate::model::policy::preemption::Trigger;
+use crate::model::reason::Reason;
+use crate::sched::fairshare::starvation::FairShares;
+use crate::sched::placement::resolution::Resolved;
+use crate::sched::priority::ranking::{self, Candidate};
+use crate::sched::view::snapshot::State;
+use candidates::Rivalry;
+use eviction::Stage;
+
+/// At most so many waiting jobs are tried in a cycle under one trigger: most that come after them
+/// want the same places.
+const MOST: usize = 100;
+
+/// Tells running jobs to make way, as far as the policy says.
+pub fn run<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
+    let rule = ledger.preemption();
+    let mut watched = rule
+        .has(Trigger::Starvation)
+        .then(|| starving::watch(ledger));
+    if !is_wanted(rule, ledger.state) {
+        return;
+    }
+    ledger.begin_again();
+    let mut stage = Stage::open(ledger);
+    if rule.repair {
+        repair::run(&mut stage, ledger);
+    }
+    for &trigger in &rule.triggers {
+        match trigger {
+            Trigger::Starvation => {
+                watched
+                    .take()
+                    .into_iter()
+                    .for_each(|shares| starving::run(shares, resolved, &mut stage, ledger));
+            }
+            _ => make_room(trigger, resolved, &mut stage, ledger),
+        }
+    }
+}
+
+/// Whether there is anything to be looked at.
+fn is_wanted(rule: &Preemption, state: &State) -> bool {
+    !state.running.is_empty() && (rule.repair || (!rule.triggers.is_empty() && !state.is_idle()))
+}
+
+/// What everybody is owed now, and has, as this cycle sees it.
+pub fn fair_shares(ledger: &Ledger) -> FairShares {
+    starving::shares(ledger)
+}
+
+/// Preempts running jobs for those that wait for room, the first in the order first. Where clusters
+/// count, the jobs nearest to a node come first, as they do for free room (`nearness`).
+fn make_room<'s>(
+    trigger: Trigger,
+    resolved: &'s Resolved,
+    stage: &mut Stage<'s>,
+    ledger: &mut Ledger<'s>,
+) {
+    let Some(mut rivalry) = Rivalry::open(trigger, ledger) else {
+        return;
+    };
+    for near in &resolved.passes {
+        make_room_in(Some(near), resolved, &mut rivalry, stage, ledger);
+    }
+    make_room_in(None, resolved, &mut rivalry, stage, ledger);
+}
+
+/// Does so on the nodes that a pass leaves to each job; without one, on all nodes. A job that has
+/// room on a node outside its pass preempts nothing.
+fn make_room_in<'s>(
+    pass: Option<&'s Resolved>,
+    whole: &'s Resolved,
+    rivalry: &mut Rivalry<'s>,
+    stage: &mut Stage<'s>,
+    ledger: &mut Ledger<'s>,
+) {
+    let (mut ranking, mut left) = (ranking::rank(ledger.state, pass.unwrap_or(whole)), MOST);
+    while left > 0
+        && let Some(job) = ranking.next()
+    {
+        if ledger.has_started(job.job) || stage.awaits_room(job.job) {
+            ranking.follow(job);
+            continue;
+        }
+        let class = ledger.state.class(job.class.id);
+        let anywhere = class.map_or(job, |class| job.asking(whole.of(class)));
+        if !waits_for_room(anywhere, ledger) || !rivalry.may_preempt(job, ledger) {
+            ranking.pass(job);
+            continue;
+        }
+        left -= 1;
+        let has_room = pass.is_some() && stage.has_room(anywhere, ledger);
+        if !has_room && stage.evict(job, rivalry, ledger) {
+            ranking.follow(job);
+        } else {
+            ranking.pass(job);
+        }
+    }
+}
+
+/// Whether others make way for a job, or who could; None where nobody does, or the job lacks
+/// something else than room.
+pub fn way_for<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Option<Way> {
+    let making: Vec<JobId> = ledger.makes_way_for(job.job);
+    if !making.is_empty() {
+        return Some(Way::Made(making));
+    }
+    if ledger.preemption().triggers.is_empty() || !waits_for_room(job, ledger) {
+        return None;
+    }
+    let (mut candidates, mut protected) = (0, 0);
+    for &trigger in &ledger.preemption().triggers {
+        let Some(mut rivalry) = Rivalry::open(trigger, ledger) else {
+            continue;
+        };
+        if rivalry.may_preempt(job, ledger) {
+            let (asked, barred) = rivalry.below(job);
+            (candidates, protected) = (candidates + asked, protected + barred);
+        }
+    }
+    Some(Way::Barred {
+        candidates,
+        protected,
+    })
+}
+
+/// Whether room alone is what a job lacks, and not a promise to another that is in its way.
+fn waits_for_room(job: Candidate, ledger: &Ledger) -> bool {
+    let is_for_room = |reason: &Reason| {
+        let is_kept = matches!(
+            reason,
+            Reason::WouldDelayBooking { .. } | Reason::Reserved { .. } | Reason::NoNodes
+        );
+        reason.is_blocked() && !is_kept
+    };
+    job.class.asks_for.is_none() && ledger.verdict(job.class).is_some_and(is_for_room)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,296 @@
+//! Who may have whose place: for each trigger, which waiting jobs may preempt at all, and whom.
+
+use super::levels::Levels;
+use super::victims::{self, Exposed};
+use crate::model::cluster_path::ClusterPath;
+use crate::model::job::JobId;
+use crate::model::policy::preemption::{Mode, NoAgenda, Trigger};
+use crate::model::policy::{Order, Policy};
+use crate::model::preemption::Target;
+use crate::model::preemption::{Action, Cause};
+use crate::model::quality::Flag;
+use crate::model::resource::Value;
+use crate::model::time::{Span, Time};
+use crate::sched::cycle::state::Ledger;
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::amounts::Catalog;
+use crate::sched::view::shape::ClassKey;
+use crate::sched::view::snapshot::State;
+
+/// The jobs that run and those that wait, under one trigger.
+pub struct Rivalry<'s> {
+    trigger: Trigger,
+    state: &'s State,
+    policy: &'s Policy,
+    now: Time,
+    levels: Option<Levels<'s>>,
+    /// Those that could be asked, in the order in which they are asked.
+    exposed: Vec<Exposed<'s>>,
+    /// Those that their owners want left alone (Q9).
+    protected: Vec<Exposed<'s>>,
+    /// Those whose places others have been given in this cycle.
+    given: Vec<Exposed<'s>>,
+}
+
+/// What counts of a waiting job beside those that run.
+struct Claim {
+    score: f64,
+    cluster: ClusterPath,
+    level: usize,
+    /// Whether its quality of service preempts those that make way, and those that can be run
+    /// again.
+    preempts: bool,
+    restarts: bool,
+}
+
+impl<'s> Rivalry<'s> {
+    /// As it stands; None where nobody can preempt anybody.
+    pub fn open(trigger: Trigger, ledger: &mut Ledger<'s>) -> Option<Rivalry<'s>> {
+        let (state, policy, now) = (ledger.state, ledger.policy(), ledger.now);
+        let has = |flag: &Flag| {
+            policy
+                .qualities
+                .all
+                .iter()
+                .any(|quality| quality.flags.contains(flag))
+        };
+        let levels = match trigger {
+            Trigger::Qube if policy.preemption.mode == Mode::Disabled => return None,
+            Trigger::Qos
+                if has(&Flag::RestartPreempt)
+                    || (has(&Flag::Preemptor) && has(&Flag::Preemptee)) =>
+            {
+                None
+            }
+            Trigger::Levels => Some(Levels::open(state, policy, ledger.books(), now)?),
+            // Decided node by node.
+            Trigger::Starvation | Trigger::Qos => return None,
+            Trigger::Qube => None,
+        };
+        let (protected, others): (Vec<_>, Vec<_>) = victims::exposed(state, policy, now)
+            .into_iter()
+            .partition(|one| one.tenure.protected);
+        let (given, exposed): (Vec<_>, Vec<_>) = others
+            .into_iter()
+            .partition(|one| ledger.is_preempted(one.job));
+        let next = victims::next_exposed(state, policy, now)
+            .filter(|_| policy.preemption.exempt > Span(0));
+        next.into_iter()
+            .for_each(|moment| ledger.look_again_at(moment));
+        let rivalry = Rivalry {
+            trigger,
+            state,
+            policy,
+            now,
+            levels,
+            exposed,
+            protected,
+            given,
+        };
+        let are_none =
+            rivalry.exposed.is_empty() && rivalry.protected.is_empty() && rivalry.given.is_empty();
+        (!are_none).then_some(rivalry)
+    }
+
+    /// Whether a waiting job may preempt anybody.
+    pub fn may_preempt(&mut self, job: Candidate, ledger: &Ledger) -> bool {
+        match self.trigger {
+            Trigger::Qos => {
+                let flags = ledger
+                    .policy()
+                    .qualities
+                    .flags(job.class.who.qos.as_deref());
+                flags.contains(&Flag::Preemptor) || flags.contains(&Flag::RestartPreempt)
+            }
+            Trigger::Levels => self.level(job.job, job.class) < self.policy.preemption.levels.len(),
+            Trigger::Qube | Trigger::Starvation => true,
+        }
+    }
+
+    /// Why those make way that do.
+    pub fn cause(&self) -> Cause {
+        match self.trigger {
+            Trigger::Qube => Cause::Rank,
+            Trigger::Qos => Cause::Quality,
+            Trigger::Levels => Cause::Level,
+            Trigger::Starvation => Cause::Starvation,
+        }
+    }
+
+    /// Whom a waiting job may have make way, in the order in which they are asked, each with how it
+    /// can; of several levels the lowest first.
+    pub fn yielding_to(&mut self, job: Candidate) -> Vec<(Exposed<'s>, Vec<Action>)> {
+        let claim = self.claim(job);
+        let exposed = std::mem::take(&mut self.exposed);
+        let targets = job.class.targets.as_deref();
+        let mut found = Vec::new();
+        let catalog = &self.state.cluster.catalog;
+        for one in exposed
+            .iter()
+            .filter(|one| targets.is_none_or(|targets| is_target(one, targets, catalog)))
+        {
+            if let Some(rank) = self.rank_below(one, &claim) {
+                let actions = self.actions(one, &claim);
+                found.extend((!actions.is_empty()).then_some((rank, *one, actions)));
+            }
+        }
+        self.exposed = exposed;
+        // The order within a level is kept.
+        found.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
+        found
+            .into_iter()
+            .map(|(_, one, actions)| (one, actions))
+            .collect()
+    }
+
+    /// How many could be asked, or could have been, and how many besides, did their owners not want
+    /// them left alone.
+    pub fn below(&mut self, job: Candidate<'s>) -> (u64, u64) {
+        let claim = self.claim(job);
+        let (given, protected) = (
+            std::mem::take(&mut self.given),
+            std::mem::take(&mut self.protected),
+        );
+        let mut count = |all: &[Exposed]| {
+            all.iter()
+                .filter(|one| self.rank_below(one, &claim).is_some())
+                .count() as u64
+        };
+        let (late, barred) = (count(&given), count(&protected));
+        (self.given, self.protected) = (given, protected);
+        (self.yielding_to(job).len() as u64 + late, barred)
+    }
+
+    fn claim(&mut self, job: Candidate) -> Claim {
+        let flags = self.policy.qualities.flags(job.class.who.qos.as_deref());
+        Claim {
+            preempts: flags.contains(&Flag::Preemptor),
+            restarts: flags.contains(&Flag::RestartPreempt),
+            score: self.state.score(self.policy, job.job).unwrap_or(0.0),
+            cluster: job.class.cluster(),
+            level: self.level(job.job, job.class),
+        }
+    }
+
+    /// A job was told to make way: nobody else has its place.
+    pub fn forget(&mut self, gone: &[JobId]) {
+        self.exposed.retain(|one| !gone.contains(&one.job));
+    }
+
+    /// How far below a waiting job a running one stands; None if it does not.
+    fn rank_below(&mut self, one: &Exposed, claim: &Claim) -> Option<usize> {
+        let who = || Some(&one.running.holder.as_ref()?.who);
+        match self.trigger {
+            Trigger::Qube => self.sorts_behind(one, claim).then_some(0),
+            Trigger::Qos => {
+                who()?;
+                let is_exposed =
+                    self.yields_by_flag(one, claim) || (claim.restarts && one.tenure.rerunnable);
+                (is_exposed && claim.score > one.tenure.score?).then_some(0)
+            }
+            Trigger::Levels => {
+                let level = self.levels.as_mut()?.of(who()?, one.tenure.waited);
+                (level > claim.level).then_some(level)
+            }
+            Trigger::Starvation => None,
+        }
+    }
+
+    /// M43: whether one's quality of service preempts, and the other's makes way.
+    fn yields_by_flag(&self, one: &Exposed, claim: &Claim) -> bool {
+        let qos = one
+            .running
+            .holder
+            .as_ref()
+            .and_then(|holder| holder.who.qos.as_deref());
+        claim.preempts && self.policy.qualities.flags(qos).contains(&Flag::Preemptee)
+    }
+
+    /// Q8: by how far they are from its nodes, where clusters count, then by what they are worth;
+    /// of equals nobody drives the other out.
+    fn sorts_behind(&self, one: &Exposed, claim: &Claim) -> bool {
+        let is_worth_less = one.tenure.score.is_some_and(|score| score < claim.score);
+        if self.policy.precedence.order != Order::Cluster {
+            return is_worth_less;
+        }
+        let mut distances = one.distances(self.state, &claim.cluster);
+        distances.all(|(own, others)| others < own || (others == own && is_worth_less))
+    }
+
+    /// How it can make way, what is tried first first (Q11 to Q13).
+    fn actions(&self, one: &Exposed, claim: &Claim) -> Vec<Action> {
+        let rule = &self.policy.preemption;
+        let at_once = || one.actions(self.policy, self.now).collect();
+        let is_element = one.job.index().is_some();
+        match rule.mode {
+            // Who only can be run again is: nothing else was agreed to.
+            _ if self.trigger == Trigger::Qos && !self.yields_by_flag(one, claim) => {
+                vec![Action::Requeue]
+            }
+            _ if self.trigger != Trigger::Qube => at_once(),
+            Mode::Disabled => Vec::new(),
+            Mode::Aggressive => at_once(),
+            Mode::Passive if is_element => vec![Action::Finish],
+            Mode::Mixed
+                if is_element && one.tenure.left(self.now).is_none_or(|left| left <= 50.0) =>
+            {
+                vec![Action::Finish]
+            }
+            Mode::Mixed if is_element => at_once(),
+            Mode::Passive | Mode::Mixed if rule.no_agenda == NoAgenda::Wait => vec![Action::Finish],
+            Mode::Passive | Mode::Mixed => at_once(),
+        }
+    }
+
+    fn level(&mut self, job: JobId, class: &ClassKey) -> usize {
+        let Some(levels) = &mut self.levels else {
+            return 0;
+        };
+        let waited = self
+            .state
+            .waiting(job)
+            .map_or(Span(0), |waiting| waiting.wait.eligibility.at(self.now));
+        levels.of(&class.who, waited)
+    }
+}
+
+/// Whether a job is among those that another says it may have the place of (`preempt_targets`): in
+/// any of the queues, or asking for as much of any of the resources; `None` names nobody.
+fn is_target(one: &Exposed, targets: &str, catalog: &Catalog) -> bool {
+    targets
+        .split(',')
+        .any(|target| match Target::parse(target) {
+            Some(Target::Queue(name)) => one
+                .running
+                .holder
+                .as_ref()
+                .is_some_and(|holder| holder.who.queue == name),
+            Some(Target::Resource(name, value)) => asks_for(one, name, value, catalog),
+            Some(Target::Nobody) | None => false,
+        })
+}
+
+/// Whether a running job asked for so much of a resource.
+fn asks_for(one: &Exposed, name: &str, value: &str, catalog: &Catalog) -> bool {
+    let is = |known: &Value| Value::parse(known.kind(), value).as_ref() == Some(known);
+    match catalog.index(name) {
+        Some(index) => {
+            let has = one
+                .running
+                .taken
+                .get(index)
+                .copied()
+                .filter(|amount| *amount > 0);
+            has.is_some_and(|amount| is(&catalog.value(index, amount)))
+        }
+        None if name == "walltime" => one
+            .tenure
+            .walltime
+            .is_some_and(|walltime| is(&Value::Time(walltime))),
+        None => one
+            .tenure
+            .asked
+            .iter()
+            .any(|(known, asked)| known == name && is(asked)),
+    }
+}

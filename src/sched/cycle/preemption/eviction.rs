@@ -1,0 +1,537 @@
+//! Who must leave so that a job fits: the fewest that will do, the first in the order first.
+//!
+//! The trial is a space in which those that leave already are gone, and those for which they leave
+//! have their places. From there as many of the candidates are taken out, in their order, as are
+//! needed until the job fits, and put back whoever is not needed after all (Y12). Nobody leaves if
+//! that helps nobody.
+
+use super::candidates::Rivalry;
+use super::victims::Exposed;
+use crate::model::job::JobId;
+use crate::model::preemption::{Action, Cause};
+use crate::sched::cycle::limits::Books;
+use crate::sched::cycle::state::Ledger;
+use crate::sched::placement::allocation;
+use crate::sched::placement::availability_map::{Claim, Space};
+use crate::sched::placement::matching::{self, Placement};
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::amounts::{Amounts, add};
+use crate::sched::view::cluster::{Hold, NodeIx};
+use crate::sched::view::plan::{Booking, Preemption};
+use crate::sched::view::shape::ChunkShape;
+use crate::sched::view::snapshot::State;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// In a cycle at most so many times somebody is taken out on trial: what is left is tried in the
+/// next.
+const MOST: usize = 50_000;
+
+/// More than so many are not each put back on trial.
+const MANY: usize = 100;
+
+/// What will be free once all have made way that were told to.
+pub struct Stage<'s> {
+    state: &'s State,
+    /// What suspended jobs give up.
+    releases: &'s [String],
+    trial: Space<'s>,
+    /// Those that are gone from it.
+    gone: BTreeSet<JobId>,
+    /// What limits leave to those for which others make way.
+    books: Option<Books<'s>>,
+    /// Those for which others make way.
+    awaiting: BTreeSet<JobId>,
+    left: usize,
+}
+
+/// What came of a search for a job's room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Others are preempted for it.
+    Made,
+    /// The site's hooks are asked about its start first. Nobody else gets that room in this cycle.
+    Asked,
+}
+
+/// Those that leave, and where that lets another start.
+struct Eviction {
+    gone: Vec<(JobId, Action)>,
+    placement: Placement,
+    claim: Claim,
+}
+
+impl<'s> Stage<'s> {
+    /// What earlier cycles have told them.
+    pub fn open(ledger: &Ledger<'s>) -> Stage<'s> {
+        let (state, trial) = (ledger.state, ledger.space.clone());
+        let releases = ledger.preemption().releases.as_slice();
+        let books = ledger.books().cloned();
+        let (gone, awaiting) = (BTreeSet::new(), BTreeSet::new());
+        let mut stage = Stage {
+            state,
+            releases,
+            trial,
+            gone,
+            books,
+            awaiting,
+            left: MOST,
+        };
+        state
+            .standing
+            .leaving()
+            .chain(ledger.preempted())
+            .for_each(|(job, action)| stage.leaves(job, action));
+        let due = ledger
+            .bookings()
+            .iter()
+            .filter(|booking| booking.earmark.is_some());
+        due.for_each(|booking| stage.keep_place(booking));
+        stage
+    }
+
+    fn view(&self) -> View<'s> {
+        (self.state, self.releases)
+    }
+
+    /// Whether others make way for a job already.
+    pub fn awaits_room(&self, job: JobId) -> bool {
+        self.awaiting.contains(&job)
+    }
+
+    /// Whether a job fits once all have left that were told to.
+    pub fn has_room(&self, job: Candidate<'s>, ledger: &Ledger<'s>) -> bool {
+        self.trial(job, &[], ledger).fits()
+    }
+
+    fn trial<'t>(
+        &self,
+        job: Candidate<'s>,
+        ways: &'t [(JobId, Action)],
+        ledger: &'t Ledger<'s>,
+    ) -> Trial<'t, 's> {
+        let (space, gone) = (self.trial.clone(), self.gone.clone());
+        Trial {
+            state: self.state,
+            releases: self.releases,
+            space,
+            gone,
+            out: 0,
+            ways,
+            job,
+            ledger,
+        }
+    }
+
+    /// Has those leave that must so that a job can start; false if none do.
+    pub fn evict(
+        &mut self,
+        job: Candidate<'s>,
+        rivalry: &mut Rivalry<'s>,
+        ledger: &mut Ledger<'s>,
+    ) -> bool {
+        if self
+            .books
+            .as_mut()
+            .is_some_and(|books| books.bar(job.class).is_some())
+        {
+            return false;
+        }
+        let candidates = rivalry.yielding_to(job);
+        let steps = candidates
+            .iter()
+            .map(|(_, actions)| actions.len())
+            .max()
+            .unwrap_or(0);
+        let found = (0..steps).find_map(|step| {
+            let way = |(one, actions): &(Exposed<'s>, Vec<Action>)| {
+                Some((one.job, *actions.get(step).or(actions.last())?))
+            };
+            let ways: Vec<(JobId, Action)> = candidates.iter().filter_map(way).collect();
+            self.search(job, &ways, ledger)
+        });
+        let Some(found) = found else { return false };
+        let victims: Vec<JobId> = found.gone.iter().map(|(victim, _)| *victim).collect();
+        self.carry_out(job, found, rivalry.cause(), ledger);
+        rivalry.forget(&victims);
+        true
+    }
+
+    /// The same of these alone, in their order.
+    pub fn evict_from(
+        &mut self,
+        job: Candidate<'s>,
+        ways: &[(JobId, Action)],
+        cause: Cause,
+        ledger: &mut Ledger<'s>,
+    ) -> Option<Room> {
+        let is_barred = self
+            .books
+            .as_mut()
+            .is_some_and(|books| books.bar(job.class).is_some());
+        let found = if is_barred {
+            None
+        } else {
+            self.search(job, ways, ledger)
+        };
+        found.map(|found| self.carry_out(job, found, cause, ledger))
+    }
+
+    /// Tells those that leave, and keeps their room for the other.
+    fn carry_out(
+        &mut self,
+        job: Candidate<'s>,
+        Eviction {
+            gone,
+            placement,
+            claim,
+        }: Eviction,
+        cause: Cause,
+        ledger: &mut Ledger<'s>,
+    ) -> Room {
+        gone.iter()
+            .for_each(|&(job, action)| self.leaves(job, action));
+        self.trial.claim(&claim);
+        self.awaiting.insert(job.job);
+        self.books
+            .iter_mut()
+            .for_each(|books| books.enter(job.class, job.job));
+        if !ledger.may_displace(job.job) {
+            ledger.ask(job.job, &placement);
+            return Room::Asked;
+        }
+        let by = Some(job.job);
+        ledger.earmark(job, &placement, &gone);
+        ledger.preempt(gone.into_iter().map(|(job, action)| Preemption {
+            job,
+            by,
+            cause,
+            action,
+        }));
+        Room::Made
+    }
+
+    /// Whether a node could have room for a chunk of a job if all these made way; a node that could
+    /// not is not worth a trial.
+    pub fn could_hold(&self, ix: NodeIx, ways: &[(JobId, Action)], job: Candidate) -> bool {
+        let mut free = self.trial.room(ix).free.clone();
+        let node = self.state.cluster.node(ix);
+        for hold in ways.iter().filter_map(|(job, _)| node.tenants.get(job)) {
+            add(&mut free, &hold.taken);
+        }
+        let fits = |chunk: &ChunkShape| {
+            chunk
+                .asked
+                .iter()
+                .all(|&(index, amount)| free.get(index).is_none_or(|free| *free >= amount))
+        };
+        job.class.shape.chunks.iter().any(fits)
+    }
+
+    /// The resources of which a node would have too little still.
+    pub fn missing(&self, ix: NodeIx) -> Option<Vec<usize>> {
+        let free = &self.trial.room(ix).free;
+        let missing: Vec<usize> = (0..free.len()).filter(|&index| free[index] < 0).collect();
+        (!missing.is_empty()).then_some(missing)
+    }
+
+    /// A job makes way.
+    pub fn leaves(&mut self, job: JobId, action: Action) {
+        take_out(self.view(), &mut self.trial, (job, action), &self.gone);
+        self.gone.insert(job);
+    }
+
+    /// What others make for a job is not there for the next: where it was promised that, else
+    /// wherever it fits.
+    fn keep_place(&mut self, booking: &Booking) {
+        self.awaiting.insert(booking.job);
+        let Some(class) = self.state.waiting_class(booking.job) else {
+            return;
+        };
+        let claim =
+            |placement: Placement| allocation::claim(self.trial.cluster, &class.shape, &placement);
+        let promised = Placement::on(&self.trial, &class.shape, &booking.nodes).map(claim);
+        let promised = promised.filter(|claim| self.trial.has_room_for(claim));
+        if let Some(claim) =
+            promised.or_else(|| matching::fit(&self.trial, &class.shape).ok().map(claim))
+        {
+            self.trial.claim(&claim);
+        }
+        self.books
+            .iter_mut()
+            .for_each(|books| books.enter(class, booking.job));
+    }
+
+    /// The fewest of these without which a job fits, so that nobody who was promised a start ahead
+    /// of it starts later; None if it fits as it is, or does not fit though all leave.
+    fn search(
+        &mut self,
+        job: Candidate<'s>,
+        ways: &[(JobId, Action)],
+        ledger: &Ledger<'s>,
+    ) -> Option<Eviction> {
+        let found = self.fewest(job, ways, &BTreeSet::new(), ledger)?;
+        let booked = self.booked_ahead(job, ledger);
+        if booked.is_empty() || self.is_covered(job, &found, ledger) {
+            return Some(found);
+        }
+        let is_apart = |found: &Eviction| !found.claim.holds.keys().any(|ix| booked.contains(ix));
+        if is_apart(&found) {
+            Some(found)
+        } else {
+            self.fewest(job, ways, &booked, ledger)
+        }
+    }
+
+    /// The fewest of these without which a job fits on other nodes than those closed.
+    fn fewest(
+        &mut self,
+        job: Candidate<'s>,
+        ways: &[(JobId, Action)],
+        closed: &BTreeSet<NodeIx>,
+        ledger: &Ledger<'s>,
+    ) -> Option<Eviction> {
+        let mut trial = self.trial(job, ways, ledger);
+        closed.iter().for_each(|&ix| trial.space.close(ix));
+        if self.left < ways.len() || trial.fits() {
+            return None;
+        }
+        self.left -= ways.len();
+        trial.take_out(ways.len());
+        if !trial.fits() {
+            return None;
+        }
+        let count = trial.shortest();
+        let gone = trial.pruned(count);
+        let placement = trial.place()?;
+        let claim = allocation::claim(trial.space.cluster, &job.class.shape, &placement);
+        Some(Eviction {
+            gone,
+            placement,
+            claim,
+        })
+    }
+
+    /// The nodes that those ahead of a job are promised before it would be over.
+    fn booked_ahead(&self, job: Candidate, ledger: &Ledger) -> BTreeSet<NodeIx> {
+        let until = ledger.end_of(job.class);
+        let ahead = ledger
+            .bookings()
+            .iter()
+            .take_while(|booking| booking.job != job.job);
+        let ahead = ahead.filter(|booking| booking.earmark.is_none() && booking.at < until);
+        ahead
+            .flat_map(|booking| &*booking.nodes)
+            .filter_map(|name| self.state.cluster.find(name))
+            .collect()
+    }
+
+    /// Whether a job takes nothing but what those had that leave, and for no longer than they would
+    /// have had it: then it is in nobody's way.
+    fn is_covered(&self, job: Candidate, found: &Eviction, ledger: &Ledger) -> bool {
+        let until = ledger.end_of(job.class);
+        let (mut given, mut gone): (BTreeMap<NodeIx, Amounts>, _) =
+            (BTreeMap::new(), self.gone.clone());
+        for &(victim, _) in &found.gone {
+            if self
+                .state
+                .running
+                .get(&victim)
+                .is_some_and(|running| running.until >= until)
+            {
+                each_hold(self.state, victim, |ix, hold| {
+                    let nothing = || self.state.cluster.catalog.nothing();
+                    let back = self.state.gives_back((victim, ix), hold, &gone);
+                    add(given.entry(ix).or_insert_with(nothing), &back);
+                });
+            }
+            gone.insert(victim);
+        }
+        let is_given = |(ix, taken): (&NodeIx, &Amounts)| {
+            given.get(ix).is_some_and(|given| {
+                taken
+                    .iter()
+                    .zip(&**given)
+                    .all(|(taken, given)| taken <= given)
+            })
+        };
+        found.claim.holds.iter().all(is_given)
+    }
+}
+
+/// Some of the candidates are out, the first of them.
+struct Trial<'t, 's> {
+    state: &'s State,
+    releases: &'s [String],
+    space: Space<'s>,
+    /// Those that are gone from it.
+    gone: BTreeSet<JobId>,
+    out: usize,
+    ways: &'t [(JobId, Action)],
+    job: Candidate<'s>,
+    ledger: &'t Ledger<'s>,
+}
+
+impl<'s> Trial<'_, 's> {
+    fn view(&self) -> View<'s> {
+        (self.state, self.releases)
+    }
+
+    fn fits(&self) -> bool {
+        self.place().is_some()
+    }
+
+    /// Where the job fits now.
+    fn place(&self) -> Option<Placement> {
+        let class = self.job.class;
+        if self.state.windows.is_empty() {
+            return matching::fit(&self.space, &class.shape).ok();
+        }
+        let mut left = self.space.clone();
+        self.ledger.narrow(&mut left, class, &self.gone);
+        matching::fit(&left, &class.shape).ok()
+    }
+
+    /// The first so many are out, and no others.
+    fn take_out(&mut self, count: usize) {
+        while self.out < count {
+            self.leaves(self.ways[self.out]);
+            self.out += 1;
+        }
+        while self.out > count {
+            self.out -= 1;
+            self.stays(self.ways[self.out]);
+        }
+    }
+
+    fn leaves(&mut self, way: (JobId, Action)) {
+        take_out(self.view(), &mut self.space, way, &self.gone);
+        self.gone.insert(way.0);
+    }
+
+    fn stays(&mut self, way: (JobId, Action)) {
+        self.gone.remove(&way.0);
+        put_back(self.view(), &mut self.space, way, &self.gone);
+    }
+
+    /// How many of the first must be out so that the job fits, which it does without them all.
+    fn shortest(&mut self) -> usize {
+        let (mut too_few, mut enough) = (0, self.ways.len());
+        while enough - too_few > 1 {
+            let middle = too_few.midpoint(enough);
+            self.take_out(middle);
+            match self.fits() {
+                true => enough = middle,
+                false => too_few = middle,
+            }
+        }
+        self.take_out(enough);
+        enough
+    }
+
+    /// Of the first so many those that are needed; the last of them is. Who is asked last is spared
+    /// first.
+    fn pruned(&mut self, count: usize) -> Vec<(JobId, Action)> {
+        let mut gone = if count > MANY {
+            self.of_use(count)
+        } else {
+            self.ways[..count].to_vec()
+        };
+        gone.reverse();
+        gone.retain(|way| {
+            self.stays(*way);
+            let is_needed = !self.fits();
+            if is_needed {
+                self.leaves(*way);
+            }
+            is_needed
+        });
+        gone.reverse();
+        gone
+    }
+
+    /// Of the first so many those that are where the job could go: the others are put back without
+    /// a trial.
+    fn of_use(&mut self, count: usize) -> Vec<(JobId, Action)> {
+        let used = self.place().map(|placement| {
+            placement
+                .picks
+                .iter()
+                .map(|&(ix, _)| ix)
+                .collect::<BTreeSet<_>>()
+        });
+        let is_used = |job: JobId| {
+            let nodes = self
+                .state
+                .running
+                .get(&job)
+                .map_or(&[][..], |running| &running.nodes);
+            used.as_ref()
+                .is_none_or(|used| nodes.iter().any(|ix| used.contains(ix)))
+        };
+        let (gone, others): (Vec<_>, Vec<_>) = self.ways[..count]
+            .iter()
+            .partition(|(job, _)| is_used(*job));
+        others.iter().for_each(|way| self.stays(*way));
+        if !self.fits() {
+            // What the whole system has is given by anybody.
+            others.iter().for_each(|way| self.leaves(*way));
+            return self.ways[..count].to_vec();
+        }
+        gone
+    }
+}
+
+/// The state, and what suspended jobs give up.
+type View<'v> = (&'v State, &'v [String]);
+
+/// A running job makes way like this: one that is only stopped gives back its processors alone, and
+/// nobody else's are nodes that it has to itself.
+fn take_out(view: View, space: &mut Space, (job, action): (JobId, Action), gone: &BTreeSet<JobId>) {
+    let (state, releases) = view;
+    each_hold(state, job, |ix, hold| {
+        let given = state.gives_back((job, ix), hold, gone);
+        space.dismiss(ix, &given, hold.tenant);
+        if action == Action::Suspend {
+            space.admit(ix, &suspended(state, releases, &given), hold.tenant);
+        }
+    });
+}
+
+/// It does not after all.
+fn put_back(view: View, space: &mut Space, (job, action): (JobId, Action), gone: &BTreeSet<JobId>) {
+    let (state, releases) = view;
+    each_hold(state, job, |ix, hold| {
+        let given = state.gives_back((job, ix), hold, gone);
+        if action == Action::Suspend {
+            space.dismiss(ix, &suspended(state, releases, &given), hold.tenant);
+        }
+        space.admit(ix, &given, hold.tenant);
+    });
+}
+
+fn each_hold(state: &State, job: JobId, mut each: impl FnMut(NodeIx, &Hold)) {
+    for &ix in state
+        .running
+        .get(&job)
+        .into_iter()
+        .flat_map(|running| &running.nodes)
+    {
+        state
+            .cluster
+            .node(ix)
+            .tenants
+            .get(&job)
+            .into_iter()
+            .for_each(|hold| each(ix, hold));
+    }
+}
+
+/// What a suspended job keeps of what it has (M45).
+fn suspended(state: &State, releases: &[String], taken: &Amounts) -> Amounts {
+    let mut kept = taken.clone();
+    let given_up = releases
+        .iter()
+        .filter_map(|name| state.cluster.catalog.index(name));
+    given_up.for_each(|index| kept[index] = 0);
+    kept
+}

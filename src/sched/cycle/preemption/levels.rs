@@ -1,0 +1,143 @@
+//! The levels of PBS (I20): who is of a higher one may have the place of who is of a lower one.
+
+use crate::model::credentials::Credentials;
+use crate::model::limit::Selector;
+use crate::model::member::Member;
+use crate::model::policy::Policy;
+use crate::model::policy::preemption::Condition;
+use crate::model::time::{Span, Time};
+use crate::sched::cycle::limits::Books;
+use crate::sched::fairshare::shares::Tree;
+use crate::sched::view::snapshot::State;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What puts jobs into levels.
+pub struct Levels<'s> {
+    state: &'s State,
+    policy: &'s Policy,
+    /// What counts against limits with all that runs, if any level asks.
+    books: Option<Books<'s>>,
+    /// What the levels name beside the normal one.
+    named: BTreeSet<Condition>,
+    /// The members that have used more than their share, if any level asks.
+    sated: BTreeSet<Member>,
+    tree: Tree,
+    /// Who is over a soft limit: of a queue, of the server.
+    over: BTreeMap<Arc<Credentials>, (bool, bool)>,
+}
+
+impl<'s> Levels<'s> {
+    /// As they are now; None where all jobs are of one level.
+    pub fn open(
+        state: &'s State,
+        policy: &'s Policy,
+        books: Option<&Books<'s>>,
+        now: Time,
+    ) -> Option<Levels<'s>> {
+        let levels = &policy.preemption.levels;
+        let asks = |condition: Condition| levels.iter().flatten().any(|asked| *asked == condition);
+        let is_express = |priority: i32| priority >= policy.preemption.express;
+        let has_express = asks(Condition::Express)
+            && state
+                .queues
+                .values()
+                .any(|queue| is_express(queue.priority));
+        let has_starving =
+            asks(Condition::Starving) && policy.precedence.tiers.max_starve.is_some();
+        let of_limits = [Condition::QueueSoftLimits, Condition::ServerSoftLimits];
+        let has_limits = books.is_some() && of_limits.into_iter().any(asks);
+        let has_shares = asks(Condition::FairShare);
+        (has_express || has_starving || has_limits || has_shares).then(|| Levels {
+            state,
+            policy,
+            books: books.filter(|_| has_limits).cloned(),
+            named: levels
+                .iter()
+                .flatten()
+                .copied()
+                .filter(|condition| *condition != Condition::Normal)
+                .collect(),
+            sated: if has_shares {
+                sated(state, policy, now)
+            } else {
+                BTreeSet::new()
+            },
+            tree: Tree::of(&policy.fair_share.accounts),
+            over: BTreeMap::new(),
+        })
+    }
+
+    /// The place of a job's level among all, the highest first; below all of them for one that is
+    /// of none.
+    pub fn of(&mut self, who: &Arc<Credentials>, waited: Span) -> usize {
+        let levels = &self.policy.preemption.levels;
+        let place = levels.iter().position(|level| {
+            level
+                .iter()
+                .all(|condition| self.holds(*condition, who, waited))
+        });
+        place.unwrap_or(levels.len())
+    }
+
+    fn holds(&mut self, condition: Condition, who: &Arc<Credentials>, waited: Span) -> bool {
+        match condition {
+            // Whom nothing else puts into a level.
+            Condition::Normal => {
+                let others: Vec<Condition> = self.named.iter().copied().collect();
+                !others
+                    .into_iter()
+                    .any(|other| self.holds(other, who, waited))
+            }
+            Condition::Express => {
+                let queue = self.state.queues.get(&who.queue);
+                queue.is_some_and(|queue| queue.priority >= self.policy.preemption.express)
+            }
+            Condition::Starving => self
+                .policy
+                .precedence
+                .tiers
+                .max_starve
+                .is_some_and(|most| waited > most),
+            Condition::FairShare => self
+                .sated
+                .contains(&self.tree.member(&who.user, who.account.as_deref())),
+            Condition::QueueSoftLimits => self.over_soft(who).0,
+            Condition::ServerSoftLimits => self.over_soft(who).1,
+        }
+    }
+
+    /// Whether somebody uses more than a soft limit of a queue allows, and of the server.
+    fn over_soft(&mut self, who: &Arc<Credentials>) -> (bool, bool) {
+        if let Some(known) = self.over.get(who) {
+            return *known;
+        }
+        let Some(books) = &mut self.books else {
+            return (false, false);
+        };
+        let mut over = (false, false);
+        for &account in &*books.accounts_of(who) {
+            let account = &books.accounts()[account];
+            let is_over = account.bounds.soft.is_some_and(|soft| account.used > soft);
+            let is_queues =
+                self.policy.limits.all[account.place].scope.queue != Selector::default();
+            (over.0, over.1) = (
+                over.0 || (is_over && is_queues),
+                over.1 || (is_over && !is_queues),
+            );
+        }
+        self.over.insert(who.clone(), over);
+        over
+    }
+}
+
+/// The members that have used more than what is theirs.
+fn sated(state: &State, policy: &Policy, now: Time) -> BTreeSet<Member> {
+    let users = state
+        .stakes(&policy.fair_share, now)
+        .into_iter()
+        .filter(|stake| stake.used > stake.normalised);
+    users
+        .filter_map(|stake| Some(Member::new(&stake.account, &stake.user?)))
+        .collect()
+}

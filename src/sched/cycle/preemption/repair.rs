@@ -1,0 +1,194 @@
+//! Preempts jobs, for no other job, until a node has as much as its jobs have, and a pool or an
+//! array runs no more than its limit allows (Y8, G1, X16).
+
+use super::eviction::Stage;
+use super::starving;
+use super::victims::{self, Exposed};
+use crate::model::job::JobId;
+use crate::model::limit::Quantity;
+use crate::model::policy::preemption::Trigger;
+use crate::model::preemption::{Action, Cause};
+use crate::sched::cycle::state::Ledger;
+use crate::sched::fairshare::starvation;
+use crate::sched::view::cluster::NodeIx;
+use crate::sched::view::plan::Preemption;
+use crate::sched::view::snapshot::{Running, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Has those leave that came last, of each node with too little.
+pub fn run<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
+    let state = ledger.state;
+    let next = victims::next_exposed(state, ledger.policy(), ledger.now);
+    next.into_iter()
+        .for_each(|moment| ledger.look_again_at(moment));
+    shrink_pools(stage, ledger);
+    shrink_arrays(stage, ledger);
+    let short = state
+        .cluster
+        .buckets()
+        .filter(|(key, _)| key.free.iter().any(|free| *free < 0));
+    let nodes: Vec<NodeIx> = short.flat_map(|(_, nodes)| nodes.iter().copied()).collect();
+    if nodes.is_empty() {
+        return;
+    }
+    let mut exposed = victims::exposed(state, ledger.policy(), ledger.now);
+    exposed.retain(|one| !one.tenure.protected);
+    if ledger.preemption().has(Trigger::Starvation) {
+        by_right(&mut exposed, ledger);
+    }
+    for ix in nodes {
+        relieve(ix, &exposed, stage, ledger);
+    }
+}
+
+/// Nobody is asked to leave who takes nothing of what there is too little of.
+fn relieve<'s>(
+    ix: NodeIx,
+    exposed: &[Exposed<'s>],
+    stage: &mut Stage<'s>,
+    ledger: &mut Ledger<'s>,
+) {
+    for one in exposed.iter().filter(|one| one.running.nodes.contains(&ix)) {
+        let Some(missing) = stage.missing(ix) else {
+            return;
+        };
+        let hold = ledger.state.cluster.node(ix).tenants.get(&one.job);
+        if !hold.is_some_and(|hold| missing.iter().any(|&index| hold.taken[index] > 0)) {
+            continue;
+        }
+        // Whoever is only stopped keeps most of what it has.
+        let action = one
+            .actions(ledger.policy(), ledger.now)
+            .find(|action| *action != Action::Suspend);
+        if let Some(action) = action.filter(|_| !ledger.is_preempted(one.job)) {
+            stage.leaves(one.job, action);
+            ledger.preempt([Preemption {
+                job: one.job,
+                by: None,
+                cause: Cause::Overcommit,
+                action,
+            }]);
+        }
+    }
+}
+
+/// Puts those first who are furthest beyond the fair shares of their operations.
+fn by_right(exposed: &mut [Exposed], ledger: &Ledger) {
+    let jobs: BTreeSet<JobId> = exposed.iter().map(|one| one.job).collect();
+    let order = starving::first_to_go(ledger, |job| jobs.contains(&job));
+    let places: BTreeMap<JobId, usize> = order
+        .into_iter()
+        .enumerate()
+        .map(|(place, job)| (job, place))
+        .collect();
+    exposed.sort_by_key(|one| places.get(&one.job).copied().unwrap_or(usize::MAX));
+}
+
+/// Has those leave, of each pool that runs more than its limit allows, that are furthest beyond the
+/// fair shares of their operations; where those do not count, the newest.
+fn shrink_pools<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
+    let limits = &ledger.policy().limits.all;
+    let accounts = ledger
+        .books()
+        .map(|books| books.accounts())
+        .unwrap_or_default();
+    let of_pools = accounts
+        .iter()
+        .filter(|account| starvation::is_of_pools(&limits[account.place].scope));
+    let over: Vec<(&Quantity, i64, BTreeSet<JobId>)> = of_pools
+        .filter_map(|account| Some((account, account.used - account.bounds.hard?)))
+        .filter(|(_, excess)| *excess > 0)
+        .map(|(account, excess)| {
+            (
+                &limits[account.place].quantity,
+                excess,
+                account.jobs().collect(),
+            )
+        })
+        .collect();
+    for (quantity, excess, jobs) in over {
+        shrink(quantity, excess, &jobs, stage, ledger);
+    }
+}
+
+/// Preempts the subjobs that an array runs beyond its own limit, in the same order. A suspended
+/// subjob does not run.
+fn shrink_arrays<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
+    let state = ledger.state;
+    for (&array, limit) in &state.subjob_limits {
+        let subjobs = state
+            .running
+            .range(JobId::element(array, 0)..=JobId::element(array, u32::MAX));
+        let running: BTreeSet<JobId> = subjobs
+            .map(|(&job, _)| job)
+            .filter(|job| !state.suspended.contains_key(job))
+            .collect();
+        let excess = running.len() as i64 - i64::from(limit.most);
+        if excess > 0 {
+            shrink(&Quantity::Jobs, excess, &running, stage, ledger);
+        }
+    }
+}
+
+fn shrink<'s>(
+    quantity: &Quantity,
+    mut excess: i64,
+    jobs: &BTreeSet<JobId>,
+    stage: &mut Stage<'s>,
+    ledger: &mut Ledger<'s>,
+) {
+    let (state, policy) = (ledger.state, ledger.policy());
+    let mut exposed = victims::exposed(state, policy, ledger.now);
+    exposed.retain(|one| !one.tenure.protected && jobs.contains(&one.job));
+    if ledger.preemption().has(Trigger::Starvation) {
+        by_right(&mut exposed, ledger);
+    }
+    // Whoever is only stopped counts all the same.
+    let told = state
+        .standing
+        .leaving()
+        .filter(|(_, action)| *action != Action::Suspend);
+    let leaving: BTreeSet<JobId> = told.chain(ledger.preempted()).map(|(job, _)| job).collect();
+    let leaving = jobs.iter().filter(|job| leaving.contains(job));
+    excess -= leaving
+        .filter_map(|job| counts(quantity, state.running.get(job)?, state))
+        .sum::<i64>();
+    for one in exposed
+        .iter()
+        .filter(|one| !ledger.is_preempted(one.job))
+        .cloned()
+        .collect::<Vec<_>>()
+    {
+        if excess <= 0 {
+            return;
+        }
+        let Some(counted) = counts(quantity, one.running, state).filter(|counted| *counted > 0)
+        else {
+            continue;
+        };
+        let action = one
+            .actions(policy, ledger.now)
+            .find(|action| *action != Action::Suspend);
+        if let Some(action) = action {
+            excess -= counted;
+            stage.leaves(one.job, action);
+            ledger.preempt([Preemption {
+                job: one.job,
+                by: None,
+                cause: Cause::Limit,
+                action,
+            }]);
+        }
+    }
+}
+
+/// What a running job counts for against a limit on this; None where that becomes less by itself.
+fn counts(quantity: &Quantity, running: &Running, state: &State) -> Option<i64> {
+    let holder = running.holder.as_ref()?;
+    match quantity {
+        Quantity::Jobs => Some(1),
+        Quantity::Nodes => i64::try_from(holder.chunks).ok(),
+        Quantity::Resource(name) => Some(holder.asked[state.cluster.catalog.index(name)?]),
+        Quantity::Equivalents | Quantity::ProcessorSeconds | Quantity::Seconds => None,
+    }
+}

@@ -1,0 +1,462 @@
+//! Those that starve have others make way (Y7 to Y11, Y27): once all have started that find room,
+//! first with what is preemptible, then, for who starves aggressively, with what is so only for
+//! them.
+//!
+//! Each time one job is made room for, on one node with what is free there, and then nobody else
+//! makes way on that node for a while. So others lose no more than is needed until the starving
+//! have enough.
+
+use super::above_fair_share::{Assessor, Spare, Surplus};
+use super::eviction::{Room, Stage};
+use super::waits_for_room;
+use crate::model::job::JobId;
+use crate::model::preemption::{Action, Cause};
+use crate::model::time::Time;
+use crate::sched::cycle::state::Ledger;
+use crate::sched::fairshare::starvation::groups::Group;
+use crate::sched::fairshare::starvation::{
+    Age, Ahead, Exposure, FairShares, Hunger, Party, Shield, Starving, Subject, operation_of,
+};
+use crate::sched::placement::resolution::Resolved;
+use crate::sched::priority::ranking::{self, Candidate};
+use crate::sched::view::cluster::NodeIx;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// In a cycle at most so many jobs are tried at each stage: most that come after them want the same
+/// places.
+const MOST: usize = 32;
+
+/// A stage of a node's turn (Y9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    /// For all that starve.
+    Preemptive,
+    /// For those that do so aggressively.
+    Aggressive,
+}
+
+impl Level {
+    fn needs(self) -> Hunger {
+        match self {
+            Level::Preemptive => Hunger::Starving,
+            Level::Aggressive => Hunger::Aggressive,
+        }
+    }
+
+    /// The last group that loses anything.
+    fn takes(self) -> Group {
+        match self {
+            Level::Preemptive => Group::Preemptible,
+            Level::Aggressive => Group::Aggressively,
+        }
+    }
+
+    fn cause(self) -> Cause {
+        match self {
+            Level::Preemptive => Cause::Starvation,
+            Level::Aggressive => Cause::AggressiveStarvation,
+        }
+    }
+}
+
+/// Who is below its fair share now, and since when.
+pub fn watch(ledger: &mut Ledger) -> FairShares {
+    let shares = shares(ledger);
+    let (before, now) = (&ledger.state.starvation, ledger.now);
+    let fasting = before.fasting.renewed(shares.below(), now);
+    let backoff: BTreeMap<String, Time> = before
+        .backoff
+        .iter()
+        .filter(|(_, until)| **until > now)
+        .map(|(node, until)| (node.clone(), *until))
+        .collect();
+    let next = fasting
+        .all()
+        .filter_map(|(subject, since)| Hunger::next(since, &shares.patience_of(subject), now));
+    next.min()
+        .into_iter()
+        .for_each(|moment| ledger.look_again_at(moment));
+    ledger.starve(Starving {
+        fasting,
+        held: Some(shares.held.clone()),
+        backoff,
+    });
+    shares
+}
+
+/// What everybody is owed, and has with what this cycle has decided.
+pub fn shares(ledger: &Ledger) -> FairShares {
+    let awaited = ledger
+        .bookings()
+        .iter()
+        .filter(|booking| booking.earmark.is_some())
+        .map(|booking| booking.job);
+    let coming = ledger
+        .starts()
+        .map(|start| start.job)
+        .chain(awaited)
+        .collect();
+    // Who starts has been awaited, perhaps.
+    let ahead = Ahead {
+        coming,
+        leaving: leaving(ledger),
+    };
+    FairShares::after(
+        ledger.starving().held.as_ref(),
+        ledger.state,
+        ledger.policy(),
+        &ahead,
+        ledger.now,
+    )
+}
+
+/// Has others make way for those that starve.
+pub fn run<'s>(
+    watched: FairShares,
+    resolved: &'s Resolved,
+    stage: &mut Stage<'s>,
+    ledger: &mut Ledger<'s>,
+) {
+    // Others may have been told to make way since.
+    let shares = if ledger.leaving().next().is_none() {
+        watched
+    } else {
+        shares(ledger)
+    };
+    let mut relief = Relief {
+        shares,
+        resolved,
+        visited: BTreeSet::new(),
+        later: None,
+    };
+    if !relief.is_anybody_starving(ledger) {
+        return;
+    }
+    for level in [Level::Preemptive, Level::Aggressive] {
+        relief.run(level, stage, ledger);
+    }
+    relief.wait(ledger);
+}
+
+/// A cycle's relief of those that starve.
+struct Relief<'s> {
+    shares: FairShares,
+    resolved: &'s Resolved,
+    /// The nodes on which somebody has made way in this cycle.
+    visited: BTreeSet<NodeIx>,
+    /// When somebody can be told to make way who has not run for long enough, or starves who does
+    /// not yet.
+    later: Option<Time>,
+}
+
+impl<'s> Relief<'s> {
+    fn is_anybody_starving(&self, ledger: &Ledger) -> bool {
+        let fasting = &ledger.starving().fasting;
+        let starves =
+            |subject: &Subject| self.shares.hunger(subject, fasting, ledger.now) != Hunger::None;
+        fasting
+            .all()
+            .any(|(subject, _)| matches!(subject, Subject::Party(_)) && starves(subject))
+    }
+
+    /// The neediest first, until nobody can be helped any more.
+    fn run(&mut self, level: Level, stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
+        let (mut hopeless, mut left) = (BTreeSet::new(), MOST);
+        while left > 0 {
+            let line = self.line(level, &hopeless, stage, ledger);
+            if line.is_empty() {
+                return;
+            }
+            let surplus = self.surplus(level, ledger);
+            if surplus.is_empty() {
+                return;
+            }
+            let mut is_helped = false;
+            for (job, party) in line.into_iter().take(left) {
+                left -= 1;
+                is_helped = self.make_room((job, party), level, &surplus, stage, ledger);
+                if is_helped {
+                    self.shares = shares(ledger);
+                    break;
+                }
+                hopeless.insert(party);
+            }
+            if !is_helped {
+                return;
+            }
+        }
+    }
+
+    /// The next job of each that starves, who has least of its fair share first.
+    fn line(
+        &mut self,
+        level: Level,
+        hopeless: &BTreeSet<Party>,
+        stage: &Stage<'s>,
+        ledger: &Ledger<'s>,
+    ) -> Vec<(Candidate<'s>, Party)> {
+        let mut ranking = ranking::rank(ledger.state, self.resolved);
+        let mut line: Vec<(f64, Candidate<'s>, Party)> = Vec::new();
+        while line.len() < MOST
+            && let Some(job) = ranking.next()
+        {
+            if ledger.has_started(job.job) || stage.awaits_room(job.job) {
+                ranking.follow(job);
+                continue;
+            }
+            let party = self
+                .shares
+                .party(job.job, Some(job.class.id))
+                .filter(|party| !hopeless.contains(party));
+            if let Some(party) = party
+                && self.starves(party, job, level, ledger)
+                && waits_for_room(job, ledger)
+            {
+                let satisfaction = self
+                    .shares
+                    .entitled(party)
+                    .map_or(0.0, |entitled| entitled.satisfaction());
+                line.push((satisfaction, job, party));
+            }
+            ranking.pass(job);
+        }
+        // Of equals who goes first in the order.
+        line.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
+        line.into_iter()
+            .map(|(_, job, party)| (job, party))
+            .collect()
+    }
+
+    /// Whether having less has made a waiting job starve; if not, it may do so in a while.
+    fn starves(&mut self, party: Party, job: Candidate, level: Level, ledger: &Ledger) -> bool {
+        let (since, patience) = (
+            self.hungry_since(party, job, ledger),
+            self.shares.patience(party),
+        );
+        let starves = Hunger::of(since, &patience, ledger.now) >= level.needs();
+        // Of jobs alike each has a moment of its own.
+        let next = since.filter(|_| !starves && is_alike(party));
+        let next = next.and_then(|since| Hunger::next(since, &patience, ledger.now));
+        self.later = self.later.into_iter().chain(next).min();
+        starves
+    }
+
+    /// Since when a waiting job has less than it should; of jobs alike each has waited since it
+    /// came.
+    fn hungry_since(&self, party: Party, job: Candidate, ledger: &Ledger) -> Option<Time> {
+        let since = ledger.starving().fasting.since(&Subject::Party(party));
+        let came = ledger
+            .state
+            .waiting(job.job)
+            .map(|waiting| waiting.wait.since)
+            .filter(|_| is_alike(party));
+        let since = since.map(|since| came.map_or(since, |came| since.max(came)));
+        // Who has enough by what this cycle has decided starves no more.
+        let tolerance = self.shares.patience(party).tolerance;
+        let is_below = self
+            .shares
+            .entitled(party)
+            .is_some_and(|entitled| entitled.is_below(tolerance));
+        since.filter(|_| is_below)
+    }
+
+    /// The running jobs that may be told to make way.
+    fn surplus(&mut self, level: Level, ledger: &Ledger) -> Surplus {
+        let (policy, starving, leaving) = (ledger.policy(), ledger.starving(), leaving(ledger));
+        let last = level.takes();
+        let shield = Shield {
+            shares: &self.shares,
+            fasting: &starving.fasting,
+            last,
+            now: ledger.now,
+        };
+        let assessor = Assessor::new((ledger.state, policy), &self.shares, &leaving, ledger.now);
+        let backing_off = starving
+            .backoff
+            .keys()
+            .filter_map(|name| ledger.state.cluster.find(name));
+        let closed: BTreeSet<NodeIx> = backing_off.chain(self.visited.iter().copied()).collect();
+        let is_open = |ix| ledger.state.cluster.node(ix).usable && !closed.contains(&ix);
+        let surplus = Surplus::of(&assessor, &shield, last, is_open);
+        self.later = self.later.into_iter().chain(surplus.later).min();
+        surplus
+    }
+
+    /// Has those leave that must so that a job can start, all of one node; false if there is no
+    /// such node.
+    fn make_room(
+        &mut self,
+        (job, party): (Candidate<'s>, Party),
+        level: Level,
+        surplus: &Surplus,
+        stage: &mut Stage<'s>,
+        ledger: &mut Ledger<'s>,
+    ) -> bool {
+        let line = self.shares.line(party);
+        let is_to: Vec<bool> = surplus
+            .to
+            .iter()
+            .map(|to: &Exposure| to.is_to(line))
+            .collect();
+        for (ix, spares) in surplus.by_node() {
+            let is_meant = |spare: &&Spare| spare.party != party && is_to[spare.line];
+            let ways: Vec<(JobId, Action)> = spares
+                .iter()
+                .filter(is_meant)
+                .map(|spare| (spare.job, spare.action))
+                .collect();
+            if ways.is_empty() || !stage.could_hold(ix, &ways, job) {
+                continue;
+            }
+            let Some(room) = stage.evict_from(job, &ways, level.cause(), ledger) else {
+                continue;
+            };
+            self.visited.insert(ix);
+            if room == Room::Made {
+                let until = ledger.now + ledger.policy().starvation.backoff;
+                ledger.back_off(ix, until);
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Looks again when somebody may make way on a node where nobody may now, if anybody needs
+    /// that.
+    fn wait(&self, ledger: &mut Ledger) {
+        let next = ledger
+            .starving()
+            .backoff
+            .values()
+            .copied()
+            .filter(|until| *until > ledger.now)
+            .min();
+        if self.is_anybody_starving(ledger) {
+            next.into_iter()
+                .chain(self.later)
+                .for_each(|moment| ledger.look_again_at(moment));
+        }
+    }
+}
+
+fn is_alike(party: Party) -> bool {
+    matches!(party, Party::Alike(_))
+}
+
+/// Those that have been told to make way.
+fn leaving(ledger: &Ledger) -> BTreeSet<JobId> {
+    let told = ledger.state.standing.leaving().map(|(job, _)| job);
+    told.chain(ledger.leaving()).collect()
+}
+
+/// Of some running jobs who loses what it has first: where a node or a pool has too much, those
+/// beyond the fair shares of their operations give it back before others, and of these the newest
+/// (Y8).
+pub fn first_to_go(ledger: &Ledger, is_meant: impl Fn(JobId) -> bool) -> Vec<JobId> {
+    let state = ledger.state;
+    let (shares, leaving) = (shares(ledger), leaving(ledger));
+    let assessor = Assessor::new((state, ledger.policy()), &shares, &leaving, ledger.now);
+    let meant = state.running.keys().copied().filter(|job| is_meant(*job));
+    let operations: BTreeSet<JobId> = meant.map(operation_of).collect();
+    let mut all: Vec<(Group, Age)> = Vec::new();
+    for id in operations {
+        let known = state
+            .operations
+            .get(id)
+            .zip(shares.row(Party::Operation(id)));
+        let lost = known
+            .map(|(operation, row)| assessor.lost(operation, row, Group::Kept))
+            .unwrap_or_default();
+        all.extend(
+            lost.into_iter()
+                .map(|(group, (age, _))| (group, age))
+                .filter(|(_, age)| is_meant(age.1)),
+        );
+    }
+    all.sort_by_key(|&(group, age)| (group, std::cmp::Reverse(age)));
+    all.into_iter().map(|(_, (_, job))| job).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::job::JobId;
+    use crate::model::policy::preemption::{Preemption, Trigger};
+    use crate::model::time::{Span, Time};
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::view::holdings::Claimant;
+    use std::collections::BTreeSet;
+
+    /// Six elements of array 1 run, each on one of ten processors, and job 9 on four, which is left
+    /// alone.
+    fn full() -> Scene {
+        let mut scene = cluster("1 x ncpus=10").running(9, "select=1:ncpus=4", "n1", 10_000);
+        scene = scene.tenured(JobId::job(9), 0, 0.0, |tenure| tenure.protected = true);
+        let (array, one) = (
+            scene.job(1, "array=1-6"),
+            cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").plan(),
+        );
+        for index in 1..=6 {
+            let element = JobId::element(1, index);
+            scene
+                .state
+                .occupy(element, &one.starts[0].shares, false, Time(10_000_000));
+            scene.state.belongs_to(element, &Claimant::of(&array));
+            scene = scene.tenured(element, i64::from(index), 0.0, |_| ());
+        }
+        scene.policy.preemption = Preemption::by(Trigger::Starvation);
+        scene.policy.starvation.patience.timeout = Span::seconds(30);
+        scene.policy.starvation.backoff = Span(0);
+        scene
+    }
+
+    /// Carries out what a cycle decides then, but that those who are told to make way have not done
+    /// so yet.
+    fn decide(scene: &mut Scene, seconds: i64) -> String {
+        scene.now = Time(seconds * 1000);
+        let plan = scene.plan();
+        scene.apply(&plan);
+        let told = plan
+            .preempts
+            .iter()
+            .map(|way| format!("{} for {}", way.job, way.by.unwrap()));
+        told.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Y17: of six processors the array gives back one, so it has five. It is owed three of them
+    /// where job 3 wants three, and 3.5 where that wants two: so it has two to give in either case,
+    /// and not once more what it has given.
+    #[test]
+    fn who_leaves_counts_as_gone_and_is_not_told_again() {
+        for (wants, expected) in [(3, ""), (2, "1[5] for 3; 1[4] for 3")] {
+            let scene = full().queued(2, "select=1:ncpus=1");
+            let mut scene = scene.queued(3, &format!("select=1:ncpus={wants}"));
+            assert_eq!(decide(&mut scene, 7), "");
+            assert_eq!(
+                decide(&mut scene, 37),
+                "1[6] for 2",
+                "one at a time on a node"
+            );
+            assert_eq!(decide(&mut scene, 38), expected, "{wants}");
+        }
+    }
+
+    /// Nobody is preempted yet, so the node does not pause.
+    #[test]
+    fn hooks_are_asked_before_a_job_is_preempted_for_one_that_starves() {
+        let mut scene = full().queued(2, "select=1:ncpus=1");
+        scene.policy.starvation.backoff = Span::seconds(5);
+        decide(&mut scene, 7);
+        scene.state.set_permits(Some(BTreeSet::new()));
+        scene.now = Time(37_000);
+        let plan = scene.plan();
+        assert_eq!(plan.asks, [(JobId::job(2), vec!["n1".to_string()])]);
+        assert!(
+            plan.preempts.is_empty()
+                && plan
+                    .starving
+                    .is_some_and(|starving| starving.backoff.is_empty())
+        );
+        scene.state.set_permits(Some([JobId::job(2)].into()));
+        assert_eq!(decide(&mut scene, 38), "1[6] for 2");
+    }
+}

@@ -1,0 +1,950 @@
+//! Who makes way for whom, on small scenes.
+
+use crate::model::job::JobId;
+use crate::model::outlook::Way;
+use crate::model::policy::preemption::{Mode, NoAgenda, Preemption, Trigger, Victims};
+use crate::model::policy::{Filling, Order, Precedence};
+use crate::model::pool::Pool;
+use crate::model::preemption::{Action, Cause};
+use crate::model::quality::{Flag, Qualities, Quality};
+use crate::model::resource::Value;
+use crate::model::time::{Span, Time};
+use crate::sched::fixture::{Scene, cluster, queue};
+use crate::sched::view::plan::{Booking, Plan};
+use crate::sched::view::preemption_candidate::Tenure;
+
+/// Highest `-p` first; who goes before others has their places.
+fn scene(nodes: &str, trigger: Trigger) -> Scene {
+    let mut scene = cluster(nodes);
+    scene.policy.precedence = Precedence {
+        order: Order::Priority,
+        ..Precedence::default()
+    };
+    scene.policy.backfill.policy = Filling::Skip;
+    scene.policy.preemption = Preemption {
+        mode: Mode::Aggressive,
+        ..Preemption::by(trigger)
+    };
+    scene
+}
+
+/// A job that runs since then, worth so much.
+fn runs(scene: Scene, id: u64, request: &str, node: &str, (since, score): (i64, f64)) -> Scene {
+    scene
+        .running(id, request, node, 10_000)
+        .tenured(JobId::job(id), since, score, |_| ())
+}
+
+fn also(scene: Scene, id: u64, change: impl FnOnce(&mut Tenure)) -> Scene {
+    let mut tenure = scene.state.running[&JobId::job(id)]
+        .tenure
+        .as_deref()
+        .unwrap()
+        .clone();
+    change(&mut tenure);
+    let mut scene = scene;
+    scene.state.set_tenure(JobId::job(id), tenure);
+    scene
+}
+
+/// `3 for 4; 2 for 4`.
+fn told(plan: &Plan) -> String {
+    let one = |way: &crate::sched::view::plan::Preemption| {
+        let by = way.by.map_or("nobody".to_string(), |by| by.to_string());
+        format!("{} for {by}", way.job)
+    };
+    plan.preempts.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+fn preempts(scene: &Scene) -> String {
+    told(&scene.plan())
+}
+
+/// Carries out a plan: those that make way are gone.
+fn make_way(scene: &mut Scene, plan: &Plan) {
+    scene.apply(plan);
+    plan.preempts
+        .iter()
+        .for_each(|way| scene.state.vacate(way.job));
+}
+
+#[test]
+fn the_fewest_make_way_the_newest_first() {
+    let scene = scene("1 x ncpus=4", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -9.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (1, -9.0));
+    let scene = runs(scene, 3, "select=1:ncpus=1", "n1", (2, -9.0)).at(100);
+    assert_eq!(
+        preempts(&scene.clone().queued(4, "select=1:ncpus=1")),
+        "3 for 4"
+    );
+    assert_eq!(
+        preempts(&scene.clone().queued(4, "select=1:ncpus=2")),
+        "3 for 4; 2 for 4"
+    );
+    assert_eq!(
+        preempts(&scene.clone().queued(4, "select=1:ncpus=4")),
+        "3 for 4; 2 for 4; 1 for 4"
+    );
+    assert_eq!(
+        preempts(&scene.queued(4, "select=1:ncpus=5")),
+        "",
+        "nobody leaves in vain (G8)"
+    );
+}
+
+/// Y12: whoever is not needed after all stays.
+#[test]
+fn of_the_newest_those_stay_that_do_not_help() {
+    let scene = scene("1 x ncpus=6", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=4", "n1", (0, -9.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (1, -9.0));
+    let scene = runs(scene, 3, "select=1:ncpus=1", "n1", (2, -9.0)).at(100);
+    assert_eq!(preempts(&scene.queued(4, "select=1:ncpus=4")), "1 for 4");
+}
+
+/// Q8, Q9.
+#[test]
+fn who_is_worth_as_much_or_wants_to_be_left_alone_stays() {
+    let scene = scene("1 x ncpus=1", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, 0.0))
+        .at(100)
+        .queued(2, "select=1:ncpus=1");
+    assert_eq!(preempts(&scene), "", "equal is not strict");
+    let less = also(scene, 1, |tenure| tenure.score = Some(-1.0));
+    assert_eq!(preempts(&less), "1 for 2");
+    assert_eq!(
+        preempts(&also(less, 1, |tenure| tenure.protected = true)),
+        ""
+    );
+}
+
+/// Q7: idle places first; Q10: only where the job can run.
+#[test]
+fn nobody_leaves_where_there_is_room_or_where_the_job_cannot_run() {
+    let scene = scene("1 x ncpus=1, 1 x ncpus=1:ngpus=1", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (5, -90.0));
+    let free = scene.clone().at(100).queued(3, "select=1:ncpus=1");
+    assert_eq!(
+        (free.starts().as_str(), preempts(&free).as_str()),
+        ("3 on n2", "")
+    );
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n2", (0, -50.0)).at(100);
+    assert_eq!(
+        preempts(&scene.queued(3, "select=1:ncpus=1:ngpus=1")),
+        "2 for 3",
+        "though 1 is worth less"
+    );
+}
+
+/// G8: what is freed for a job is kept for it, also from who goes before it; it starts when all are
+/// gone.
+#[test]
+fn what_is_freed_for_a_job_is_kept_for_it() {
+    for policy in [Filling::Skip, Filling::FirstFit, Filling::None] {
+        let mut scene = scene("1 x ncpus=2", Trigger::Qube);
+        scene.policy.backfill.policy = policy;
+        scene.policy.backfill.depth = 0;
+        let scene = runs(scene, 1, "select=1:ncpus=1 walltime=50", "n1", (0, -9.0));
+        let mut scene = runs(scene, 2, "select=1:ncpus=1 walltime=50", "n1", (1, -9.0)).at(100);
+        scene = scene.queued(4, "select=1:ncpus=2 walltime=100");
+        let plan = scene.plan();
+        assert_eq!(told(&plan), "2 for 4; 1 for 4", "{policy:?}");
+        assert_eq!(
+            (plan.bookings[0].at, plan.bookings[0].earmark),
+            (Time(100_001), Some(Time(160_000)))
+        );
+        scene.apply(&plan);
+        scene.state.vacate(JobId::job(2));
+        let waiting = scene
+            .clone()
+            .queued(3, "select=1:ncpus=1 walltime=60 rank=1")
+            .plan();
+        assert_eq!(
+            (waiting.starts.len(), told(&waiting).as_str()),
+            (0, ""),
+            "{policy:?}: half of it is free"
+        );
+        assert!(
+            waiting
+                .bookings
+                .iter()
+                .any(|booking| booking.job == JobId::job(4) && booking.earmark.is_some())
+        );
+        scene.apply(&waiting);
+        scene.state.vacate(JobId::job(1));
+        let scene = scene.queued(3, "select=1:ncpus=1 walltime=60 rank=1");
+        assert_eq!(scene.starts(), "4 on n1", "{policy:?}");
+    }
+}
+
+/// What is kept for somebody who does not come is free again.
+#[test]
+fn room_is_not_kept_for_ever() {
+    let scene = scene("1 x ncpus=1", Trigger::Qube);
+    let mut scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0))
+        .at(100)
+        .queued(2, "select=1:ncpus=1");
+    let plan = scene.plan();
+    make_way(&mut scene, &plan);
+    scene.state.set_queue(&queue("workq", false));
+    scene.state.set_queue(&queue("other", true));
+    let plan = scene.plan();
+    assert_eq!(
+        plan.next,
+        Some(Time(100_001)),
+        "it waits for its queue, and no more for room"
+    );
+    let mut forfeited = scene.clone().queued(3, "select=1:ncpus=1 queue=other");
+    forfeited.apply(&plan);
+    assert_eq!(forfeited.starts(), "3 on n1");
+    let later = |seconds: i64| {
+        scene
+            .clone()
+            .at(100 + seconds)
+            .queued(3, "select=1:ncpus=1 queue=other")
+    };
+    assert_eq!(later(10).starts(), "");
+    assert_eq!(later(61).starts(), "3 on n1");
+}
+
+/// One place is given once.
+#[test]
+fn who_makes_way_does_so_for_one() {
+    let scene = scene("1 x ncpus=2", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -9.0)).at(100);
+    let mut scene = scene
+        .queued(2, "select=1:ncpus=1")
+        .queued(3, "select=1:ncpus=1")
+        .queued(4, "select=1:ncpus=1");
+    let plan = scene.plan();
+    assert_eq!(told(&plan), "1 for 2");
+    scene.apply(&plan);
+    assert_eq!(preempts(&scene), "", "it leaves already");
+    scene.state.vacate(JobId::job(1));
+    assert_eq!(scene.starts(), "2 on n1; 3 on n1");
+}
+
+/// The first of those that could preempt is asked about, and nobody else gets its room meanwhile.
+#[test]
+fn no_job_is_preempted_before_hooks_have_let_the_start() {
+    let scene = scene("1 x ncpus=1", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0)).at(100);
+    let mut scene = scene
+        .queued(2, "select=1:ncpus=1")
+        .queued(3, "select=1:ncpus=1");
+    scene.state.set_permits(Some([JobId::job(3)].into()));
+    let plan = scene.plan();
+    assert_eq!(
+        (told(&plan).as_str(), plan.asks),
+        ("", vec![(JobId::job(2), vec!["n1".to_string()])])
+    );
+    assert!(
+        plan.bookings
+            .iter()
+            .all(|booking| booking.earmark.is_none())
+    );
+    scene.state.set_permits(Some([JobId::job(2)].into()));
+    assert_eq!(preempts(&scene), "1 for 2");
+}
+
+/// Q11 to Q13.
+#[test]
+fn elements_may_finish_where_preemption_is_passive() {
+    let element = JobId::element(1, 3);
+    let scene = |mode, left: i64| {
+        let mut scene = scene("1 x ncpus=1", Trigger::Qube);
+        scene.policy.preemption.mode = mode;
+        let scene = scene.running(9, "select=1:ncpus=1", "n1", 10_000);
+        let mut scene = scene;
+        scene.state.vacate(JobId::job(9));
+        let shares = cluster("1 x ncpus=1")
+            .queued(9, "select=1:ncpus=1")
+            .plan()
+            .starts[0]
+            .shares
+            .clone();
+        scene
+            .state
+            .occupy(element, &shares, false, Time(10_000_000));
+        let walltime = Some(Span::seconds(100));
+        let scene = scene.tenured(element, 100 - (100 - left), -9.0, |tenure| {
+            tenure.walltime = walltime
+        });
+        scene.at(100).queued(2, "select=1:ncpus=1 walltime=10")
+    };
+    let actions = |mode, left| {
+        scene(mode, left)
+            .plan()
+            .preempts
+            .iter()
+            .map(|way| way.action)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(actions(Mode::Passive, 90), [Action::Finish]);
+    assert_eq!(actions(Mode::Aggressive, 10), [Action::Requeue]);
+    assert_eq!(
+        actions(Mode::Mixed, 10),
+        [Action::Finish],
+        "most of it is done"
+    );
+    assert_eq!(actions(Mode::Mixed, 90), [Action::Requeue]);
+    assert_eq!(actions(Mode::Disabled, 90), []);
+    let mut passive = scene(Mode::Passive, 90);
+    let plan = passive.plan();
+    passive.apply(&plan);
+    assert_eq!(preempts(&passive), "", "once is enough");
+    passive.state.vacate(element);
+    assert_eq!(passive.starts(), "2 on n1");
+}
+
+/// Q13.
+#[test]
+fn a_job_that_is_not_an_array_leaves_at_once_or_at_its_end() {
+    let passive = |no_agenda| {
+        let mut scene = scene("1 x ncpus=1", Trigger::Qube);
+        (
+            scene.policy.preemption.mode,
+            scene.policy.preemption.no_agenda,
+        ) = (Mode::Passive, no_agenda);
+        let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
+        let plan = scene.at(100).queued(2, "select=1:ncpus=1").plan();
+        (told(&plan), plan.preempts[0].action)
+    };
+    assert_eq!(
+        passive(NoAgenda::Now),
+        ("1 for 2".to_string(), Action::Requeue)
+    );
+    assert_eq!(
+        passive(NoAgenda::Wait),
+        ("1 for 2".to_string(), Action::Finish)
+    );
+}
+
+/// A job that finishes first frees its resources at the end of its walltime: the promise says so,
+/// in each cycle.
+#[test]
+fn a_start_is_promised_for_the_end_of_a_job_that_may_finish() {
+    let mut scene = scene("1 x ncpus=1", Trigger::Qube);
+    (
+        scene.policy.preemption.mode,
+        scene.policy.preemption.no_agenda,
+    ) = (Mode::Passive, NoAgenda::Wait);
+    let mut scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0))
+        .at(100)
+        .queued(2, "select=1:ncpus=1");
+    for now in [100, 130] {
+        let plan = scene.plan();
+        assert_eq!(
+            (plan.bookings[0].at, &plan.bookings[0].cause),
+            (Time(10_000_000), &None),
+            "{now}"
+        );
+        scene.apply(&plan);
+        scene = scene.at(130);
+    }
+}
+
+fn quality(name: &str, flag: Flag) -> Quality {
+    Quality {
+        flags: vec![flag],
+        ..Quality::new(name, 0.5)
+    }
+}
+
+/// M43: all three are needed.
+#[test]
+fn qualities_of_service_preempt_whom_they_may() {
+    let mut scene = scene("1 x ncpus=2", Trigger::Qos);
+    scene.policy.qualities = Qualities::only(vec![
+        quality("hi", Flag::Preemptor),
+        quality("lo", Flag::Preemptee),
+    ]);
+    let lo = runs(
+        scene.clone(),
+        1,
+        "select=1:ncpus=2 qos=lo",
+        "n1",
+        (0, -20.0),
+    )
+    .at(100);
+    let plan = lo.clone().queued(2, "select=1:ncpus=1 qos=hi").plan();
+    assert_eq!(
+        (told(&plan).as_str(), plan.preempts[0].cause),
+        ("1 for 2", Cause::Quality)
+    );
+    assert_eq!(
+        preempts(&lo.clone().queued(2, "select=1:ncpus=1")),
+        "",
+        "no preemptor"
+    );
+    let worth_more = also(lo, 1, |tenure| tenure.score = Some(20.0));
+    assert_eq!(
+        preempts(&worth_more.queued(2, "select=1:ncpus=1 qos=hi")),
+        "",
+        "worth less"
+    );
+    let normal = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
+    assert_eq!(
+        preempts(&normal.queued(2, "select=1:ncpus=1 qos=hi")),
+        "",
+        "no preemptee"
+    );
+}
+
+/// RESTARTPREEMPT: whoever can be run again is put back, though its quality of service says
+/// nothing.
+#[test]
+fn a_quality_of_service_may_have_what_can_be_run_again() {
+    let mut scene = scene("1 x ncpus=2", Trigger::Qos);
+    scene.policy.qualities = Qualities::only(vec![quality("hi", Flag::RestartPreempt)]);
+    scene.policy.preemption.actions = "SD".parse().unwrap();
+    let plain = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
+    let asked = plain.clone().queued(2, "select=1:ncpus=1 qos=hi");
+    let actions: Vec<Action> = asked.plan().preempts.iter().map(|way| way.action).collect();
+    assert_eq!(
+        (preempts(&asked).as_str(), actions),
+        ("1 for 2", vec![Action::Requeue])
+    );
+    assert_eq!(
+        preempts(&plain.clone().queued(2, "select=1:ncpus=1")),
+        "",
+        "no preemptor"
+    );
+    assert_eq!(
+        preempts(&also(asked.clone(), 1, |tenure| tenure.score = Some(20.0))),
+        "",
+        "worth less"
+    );
+    assert_eq!(
+        preempts(&also(asked, 1, |tenure| tenure.rerunnable = false)),
+        "",
+        "it cannot be run again"
+    );
+}
+
+/// I20.
+#[test]
+fn express_queues_preempt_the_newest_of_others() {
+    let mut scene = scene("1 x ncpus=2", Trigger::Levels);
+    scene.state.set_queue(&crate::model::queue::Queue {
+        priority: 150,
+        ..queue("express", true)
+    });
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, 50.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (9, 50.0)).at(100);
+    let plan = scene
+        .clone()
+        .queued(3, "select=1:ncpus=1 queue=express")
+        .plan();
+    assert_eq!(
+        (told(&plan).as_str(), plan.preempts[0].cause),
+        ("2 for 3", Cause::Level)
+    );
+    assert_eq!(preempts(&scene.queued(3, "select=1:ncpus=1")), "");
+}
+
+/// M44, M20.
+#[test]
+fn who_makes_way_first_is_the_sites_to_say() {
+    let scene = |victims, need: u32| {
+        let mut scene = scene("1 x ncpus=5", Trigger::Qos);
+        scene.policy.preemption.victims = victims;
+        scene.policy.qualities = Qualities::only(vec![
+            quality("hi", Flag::Preemptor),
+            quality("lo", Flag::Preemptee),
+        ]);
+        let scene = runs(scene, 1, "select=1:ncpus=4 qos=lo", "n1", (0, -100.0));
+        let scene = also(scene, 1, |tenure| {
+            (tenure.processors, tenure.score) = (4, Some(-100.0))
+        });
+        let scene = runs(scene, 2, "select=1:ncpus=1 qos=lo", "n1", (9, -60.0)).at(100);
+        preempts(&scene.queued(3, &format!("select=1:ncpus={need} qos=hi")))
+    };
+    assert_eq!(scene(Victims::Newest, 1), "2 for 3");
+    assert_eq!(scene(Victims::Worst, 1), "1 for 3");
+    assert_eq!(
+        scene(Victims::Cheapest, 1),
+        "2 for 3",
+        "-60 for a processor is less than -25"
+    );
+    assert_eq!(scene(Victims::Cheapest, 4), "1 for 3");
+}
+
+/// G9: so who made way for a job, which has started since, does not drive it out at once either.
+#[test]
+fn who_has_just_started_is_left_alone_for_a_while() {
+    let mut scene = scene("1 x ncpus=1", Trigger::Qube);
+    scene.policy.preemption.exempt = Span::seconds(60);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (50, -9.0)).queued(2, "select=1:ncpus=1");
+    let young = scene.clone().at(100).plan();
+    assert_eq!(
+        (told(&young).as_str(), young.next),
+        ("", Some(Time(110_000)))
+    );
+    assert_eq!(preempts(&scene.at(110)), "1 for 2");
+}
+
+/// M45, X15: what is only stopped keeps its memory; where that is in the way, the next is tried.
+#[test]
+fn how_a_job_makes_way_is_tried_in_turn() {
+    let scene = |memory: &str| {
+        let mut scene = scene("1 x ncpus=2:mem=4gb", Trigger::Qube);
+        scene.policy.preemption.actions = "SR".parse().unwrap();
+        let scene = runs(scene, 1, "select=1:ncpus=2:mem=3gb", "n1", (0, -9.0)).at(100);
+        let plan = scene
+            .queued(2, &format!("select=1:ncpus=1:mem={memory}"))
+            .plan();
+        plan.preempts
+            .iter()
+            .map(|way| way.action)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(scene("1gb"), [Action::Suspend]);
+    assert_eq!(scene("2gb"), [Action::Requeue]);
+    let mut lasting = self::scene("1 x ncpus=2", Trigger::Qube);
+    lasting.policy.preemption.actions = vec![Action::Requeue].into();
+    let lasting = runs(lasting, 1, "select=1:ncpus=2", "n1", (0, -9.0))
+        .at(100)
+        .queued(2, "select=1:ncpus=1");
+    assert_eq!(
+        preempts(&also(lasting, 1, |tenure| tenure.rerunnable = false)),
+        "",
+        "it cannot be run again"
+    );
+}
+
+/// Nobody is delayed who was promised a start ahead.
+#[test]
+fn who_is_promised_a_start_ahead_is_not_delayed() {
+    let scene = |walltime: u32| {
+        let mut scene = scene("1 x ncpus=4", Trigger::Qos);
+        scene.policy.backfill.policy = Filling::FirstFit;
+        scene.policy.qualities = Qualities::only(vec![
+            quality("hi", Flag::Preemptor),
+            quality("lo", Flag::Preemptee),
+        ]);
+        let scene = scene.running(1, "select=1:ncpus=2 qos=lo walltime=400", "n1", 400);
+        let scene = scene
+            .tenured(JobId::job(1), 0, -9.0, |_| ())
+            .running(9, "select=1:ncpus=2", "n1", 400)
+            .at(10);
+        // Job 2 is promised 400.
+        let scene = scene.queued(2, "select=1:ncpus=4 walltime=50 rank=1");
+        let plan = scene
+            .queued(3, &format!("select=1:ncpus=1 qos=hi walltime={walltime}"))
+            .plan();
+        let promised =
+            |booking: &Booking| booking.job == JobId::job(2) && booking.at == Time(400_000);
+        (told(&plan), plan.bookings.iter().any(promised))
+    };
+    assert_eq!(scene(300), ("1 for 3".to_string(), true));
+    assert_eq!(scene(1000), (String::new(), true));
+}
+
+/// Y8: for nobody, until the node has enough again.
+#[test]
+fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
+    let mut scene = scene("1 x ncpus=6", Trigger::Qube);
+    scene.policy.preemption.triggers.clear();
+    for id in 1..=6 {
+        scene = runs(scene, id, "select=1:ncpus=1", "n1", (id as i64, 0.0));
+    }
+    let shrunk = scene.at(100).node("n1", "ncpus=4", true);
+    assert_eq!(preempts(&shrunk), "");
+    let mut repaired = shrunk;
+    repaired.policy.preemption.repair = true;
+    assert_eq!(preempts(&repaired), "6 for nobody; 5 for nobody");
+    assert_eq!(
+        preempts(&also(repaired, 6, |tenure| tenure.protected = true)),
+        "5 for nobody; 4 for nobody"
+    );
+}
+
+/// So many jobs of one processor run in a pool that may run no more than this.
+fn pool_with(jobs: u64, limit: &str) -> Scene {
+    let mut scene = scene("1 x ncpus=6", Trigger::Qube);
+    scene.policy.preemption = Preemption {
+        repair: true,
+        ..Preemption::default()
+    };
+    let text =
+        format!("[[account]]\nname = \"a\"\n[[limit]]\naccount = \"a\"\nrunning = {{ {limit} }}\n");
+    let policy = crate::config::Config::parse(&text).unwrap().policy();
+    (scene.policy.limits, scene.policy.fair_share) = (policy.limits, policy.fair_share);
+    for id in 1..=jobs {
+        let mut job = scene.job(id, "select=1:ncpus=1");
+        std::sync::Arc::make_mut(&mut job.spec).account = Some("a".to_string());
+        scene = runs(scene, id, "select=1:ncpus=1", "n1", (id as i64, 0.0));
+        scene
+            .state
+            .belongs_to(job.id, &crate::sched::view::holdings::Claimant::of(&job));
+    }
+    scene.at(100)
+}
+
+/// Y8, X16: above two limits nobody is told twice, and who leaves for the one counts for the other.
+#[test]
+fn a_pool_above_two_limits_gives_back_as_much_as_the_tighter_asks_for() {
+    assert_eq!(
+        preempts(&pool_with(3, "jobs = 2, ncpus = 1")),
+        "3 for nobody; 2 for nobody"
+    );
+    assert_eq!(
+        preempts(&pool_with(3, "jobs = 1, ncpus = 2")),
+        "3 for nobody; 2 for nobody"
+    );
+}
+
+/// Y8, X16, Q9: of a pool that runs more than its limit allows, whoever wants to be left alone
+/// stays.
+#[test]
+fn a_pool_above_its_limit_gives_back_what_may_be_asked_for() {
+    let scene = pool_with(2, "jobs = 1");
+    let (plan, mut told_already) = (scene.plan(), scene.clone());
+    assert_eq!(told(&plan), "2 for nobody");
+    told_already.apply(&plan);
+    assert_eq!(preempts(&told_already), "", "one that leaves is enough");
+    assert_eq!(
+        preempts(&also(scene, 2, |tenure| tenure.protected = true)),
+        "1 for nobody"
+    );
+}
+
+/// M45: who is to be suspended keeps its memory, and nobody counts on that.
+#[test]
+fn nobody_counts_on_what_a_job_that_is_being_suspended_keeps() {
+    let mut scene = scene("1 x ncpus=2:mem=4gb", Trigger::Qube);
+    scene.policy.preemption.actions = "S".parse().unwrap();
+    let scene = runs(scene, 5, "select=1:ncpus=1:mem=1mb", "n1", (0, -9.0));
+    let mut scene = runs(scene, 1, "select=1:ncpus=1:mem=3gb", "n1", (9, -9.0)).at(100);
+    scene = scene.queued(3, "select=1:ncpus=1:mem=1mb");
+    let plan = scene.plan();
+    assert_eq!(told(&plan), "1 for 3");
+    scene.apply(&plan);
+    assert_eq!(
+        preempts(&scene.clone().queued(4, "select=1:ncpus=1:mem=2gb")),
+        ""
+    );
+    assert_eq!(
+        preempts(&scene.queued(4, "select=1:ncpus=1:mem=1mb")),
+        "5 for 4"
+    );
+}
+
+/// `preempt_targets`.
+#[test]
+fn a_job_may_say_whose_place_it_wants() {
+    let mut scene = scene("1 x ncpus=2", Trigger::Qube);
+    scene.state.set_queue(&queue("other", true));
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1 queue=other", "n1", (9, -9.0)).at(100);
+    assert_eq!(
+        preempts(&scene.clone().queued(3, "select=1:ncpus=1")),
+        "2 for 3"
+    );
+    let wants = |targets: &str| {
+        preempts(
+            &scene
+                .clone()
+                .queued(3, &format!("select=1:ncpus=1 preempt_targets={targets}")),
+        )
+    };
+    assert_eq!(
+        (wants("Queue=workq").as_str(), wants("None").as_str()),
+        ("1 for 3", "")
+    );
+    assert_eq!(
+        (
+            wants("Resource_List.ncpus=1").as_str(),
+            wants("Resource_List.ncpus=2").as_str()
+        ),
+        ("2 for 3", "")
+    );
+    assert_eq!(
+        (
+            wants("Queue=workq,resource_list.ncpus=2").as_str(),
+            wants("Resource_List.mem=1gb").as_str()
+        ),
+        ("1 for 3", "")
+    );
+    let asked = |name: &str, value: Value| vec![(name.to_string(), value)];
+    let worded = also(scene.clone(), 1, |tenure| {
+        tenure.asked = asked("software", Value::String("vasp".into()))
+    });
+    let wants = |targets: &str| {
+        preempts(&worded.clone().queued(
+            3,
+            &format!("select=1:ncpus=1 preempt_targets=Resource_List.{targets}"),
+        ))
+    };
+    assert_eq!(
+        (
+            wants("software=vasp").as_str(),
+            wants("software=other").as_str()
+        ),
+        ("1 for 3", "")
+    );
+    let timed = also(scene.clone(), 1, |tenure| {
+        tenure.walltime = Some(Span::seconds(3600))
+    });
+    let wants = |targets: &str| {
+        preempts(&timed.clone().queued(
+            3,
+            &format!("select=1:ncpus=1 preempt_targets=Resource_List.{targets}"),
+        ))
+    };
+    assert_eq!(
+        (
+            wants("walltime=1:00:00").as_str(),
+            wants("walltime=2:00:00").as_str()
+        ),
+        ("1 for 3", "")
+    );
+}
+
+/// Q9: who asks is told whom it waits for, or why nobody makes way.
+#[test]
+fn why_nobody_makes_way_is_told() {
+    let why = |scene: &Scene, id: u64| {
+        let outlook = crate::sched::explain::forecast::run(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Default::default(),
+        );
+        crate::sched::explain::why::explain(
+            &scene.state,
+            &scene.policy,
+            scene.now,
+            JobId::job(id),
+            &outlook,
+        )
+        .unwrap()
+        .way
+    };
+    let scene = scene("1 x ncpus=1", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0))
+        .at(100)
+        .queued(2, "select=1:ncpus=1");
+    assert_eq!(why(&scene, 2), Some(Way::Made(vec![JobId::job(1)])));
+    let barred = |candidates, protected| {
+        Some(Way::Barred {
+            candidates,
+            protected,
+        })
+    };
+    let left_alone = also(scene.clone(), 1, |tenure| tenure.protected = true);
+    assert_eq!(why(&left_alone, 2), barred(0, 1));
+    assert_eq!(
+        why(&also(left_alone, 1, |tenure| tenure.score = Some(9.0)), 2),
+        barred(0, 0)
+    );
+    assert_eq!(
+        why(&scene.clone().queued(3, "select=1:ncpus=1"), 3),
+        barred(1, 0),
+        "its place is given already"
+    );
+    let mut off = also(scene.clone(), 1, |tenure| tenure.protected = true);
+    off.policy.preemption.mode = Mode::Disabled;
+    assert_eq!(why(&off, 2), barred(0, 0));
+    off.policy.preemption.triggers.clear();
+    assert_eq!(why(&off, 2), None);
+}
+
+/// An array waits for those that make way for its elements, and for no others.
+#[test]
+fn an_array_is_told_who_makes_way_for_its_elements() {
+    let scene = scene("1 x ncpus=2", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (1, -9.0)).at(100);
+    let mut scene = scene
+        .queued(3, "select=1:ncpus=1")
+        .queued(4, "select=1:ncpus=1 array=1-3");
+    let plan = scene.plan();
+    assert_eq!(told(&plan), "2 for 3; 1 for 4[1]");
+    scene.apply(&plan);
+    let way = |id| {
+        let outlook = crate::sched::explain::forecast::run(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Default::default(),
+        );
+        crate::sched::explain::why::explain(&scene.state, &scene.policy, scene.now, id, &outlook)
+            .unwrap()
+            .way
+    };
+    assert_eq!(way(JobId::array(4)), Some(Way::Made(vec![JobId::job(1)])));
+    assert_eq!(way(JobId::job(3)), Some(Way::Made(vec![JobId::job(2)])));
+}
+
+/// Y12: of very many, those that are elsewhere stay, though they came last.
+#[test]
+fn of_very_many_those_make_way_that_are_where_the_job_goes() {
+    let mut scene = scene("1 x ncpus=130, 1 x ncpus=20", Trigger::Qube);
+    for id in 1..=150 {
+        let node = if id <= 130 { "n1" } else { "n2" };
+        scene = runs(scene, id, "select=1:ncpus=1", node, (id as i64, -9.0));
+    }
+    let plan = scene.at(1000).queued(200, "select=1:ncpus=120").plan();
+    let gone: Vec<u64> = plan.preempts.iter().map(|way| way.job.number).collect();
+    assert_eq!(gone, (11..=130).rev().collect::<Vec<_>>());
+}
+
+/// What the whole system has is given back wherever it is.
+#[test]
+fn of_very_many_those_make_way_who_have_what_is_not_of_a_node() {
+    let mut scene = scene("1 x ncpus=130, 1 x ncpus=1", Trigger::Qube);
+    scene.state.set_pool(
+        "site_lic",
+        Pool {
+            total: 1,
+            ..Pool::default()
+        },
+    );
+    scene = runs(scene, 1, "select=1:ncpus=1 site_lic=1", "n2", (0, -9.0));
+    for id in 2..=131 {
+        scene = runs(scene, id, "select=1:ncpus=1", "n1", (id as i64, -9.0));
+    }
+    let plan = scene
+        .at(1000)
+        .queued(200, "select=1:ncpus=120 site_lic=1")
+        .plan();
+    let gone: Vec<u64> = plan.preempts.iter().map(|way| way.job.number).collect();
+    assert_eq!(gone, (12..=131).rev().chain([1]).collect::<Vec<_>>());
+}
+
+/// Y8: who is on two nodes that have become too small is told once, though that is enough for
+/// neither.
+#[test]
+fn who_is_too_much_on_two_nodes_makes_way_once() {
+    let scene = runs(
+        scene("2 x ncpus=4", Trigger::Qube),
+        1,
+        "select=1:ncpus=2",
+        "n1",
+        (0, 0.0),
+    );
+    let scene = runs(scene, 2, "select=1:ncpus=2", "n2", (0, 0.0));
+    let mut scene = runs(
+        scene,
+        3,
+        "select=2:ncpus=2 place=scatter",
+        "n1,n2",
+        (1, 0.0),
+    );
+    scene.policy.preemption.triggers.clear();
+    scene.policy.preemption.repair = true;
+    let shrunk = |what: &str| {
+        scene
+            .clone()
+            .at(100)
+            .node("n1", what, true)
+            .node("n2", what, true)
+    };
+    assert_eq!(preempts(&shrunk("ncpus=2")), "3 for nobody");
+    assert_eq!(
+        preempts(&shrunk("ncpus=1")),
+        "3 for nobody; 1 for nobody; 2 for nobody"
+    );
+}
+
+/// Y8, G8: who leaves because its node has too little leaves nothing to who would preempt it
+/// besides.
+#[test]
+fn what_a_repair_takes_back_is_given_to_nobody() {
+    let scene = runs(
+        scene("1 x ncpus=4", Trigger::Qube),
+        1,
+        "select=1:ncpus=2",
+        "n1",
+        (0, -9.0),
+    );
+    let mut scene = runs(scene, 2, "select=1:ncpus=2", "n1", (1, -9.0))
+        .at(100)
+        .queued(3, "select=1:ncpus=2");
+    scene.policy.preemption.repair = true;
+    assert_eq!(preempts(&scene), "2 for 3");
+    assert_eq!(
+        preempts(&scene.node("n1", "ncpus=3", true)),
+        "2 for nobody; 1 for 3"
+    );
+}
+
+/// Q15: extras of an array go first.
+#[test]
+fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
+    let mut scene = scene("1 x ncpus=3", Trigger::Qube);
+    scene = runs(scene, 1, "select=1:ncpus=1", "n1", (50, -9.0));
+    let shares = cluster("1 x ncpus=1")
+        .queued(9, "select=1:ncpus=1")
+        .plan()
+        .starts[0]
+        .shares
+        .clone();
+    for index in 1..=2 {
+        let element = JobId::element(2, index);
+        scene
+            .state
+            .occupy(element, &shares, false, Time(10_000_000));
+        scene.state.standing.note_extra(element, 1);
+        scene = scene.tenured(element, i64::from(index), -9.0, |_| ());
+    }
+    assert_eq!(
+        preempts(&scene.at(100).queued(3, "select=1:ncpus=1")),
+        "2[2] for 3"
+    );
+}
+
+/// G8: whoever starts first in what was freed for another, that one has what is freed for him,
+/// however late.
+#[test]
+fn what_is_freed_for_who_has_started_elsewhere_is_kept_for_whose_room_that_was() {
+    let scene = scene("2 x ncpus=1", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n2", (1, -9.0)).at(100);
+    let mut scene = scene
+        .queued(3, "select=1:ncpus=1")
+        .queued(4, "select=1:ncpus=1");
+    let plan = scene.plan();
+    assert_eq!(told(&plan), "2 for 3; 1 for 4");
+    scene.apply(&plan);
+    scene.state.vacate(JobId::job(1));
+    let mut scene = scene.at(110);
+    assert_eq!(scene.starts(), "3 on n1", "what was freed for 4");
+    assert!(
+        [3, 4]
+            .iter()
+            .all(|&id| scene.state.keeps_room_for(JobId::job(id)))
+    );
+    for moment in [110, 140, 170, 210, 250] {
+        scene = scene.at(moment);
+        let plan = scene.plan();
+        scene.apply(&plan);
+        let kept = [3, 4].map(|id| scene.state.keeps_room_for(JobId::job(id)));
+        assert_eq!(kept, [false, true], "at {moment}");
+    }
+    scene.state.vacate(JobId::job(2));
+    assert_eq!(
+        scene.queued(5, "select=1:ncpus=1 rank=0").at(260).starts(),
+        "4 on n2"
+    );
+}
+
+/// G8: a place that is kept for a job is the one that was made for it, and not one that was made
+/// for another.
+#[test]
+fn who_waits_for_its_own_place_takes_none_that_is_another_ones() {
+    let scene = scene("1 x ncpus=1:color=red, 2 x ncpus=1", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (1, -9.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n2", (2, -9.0));
+    let scene = runs(scene, 3, "select=1:ncpus=1", "n3", (0, -9.0)).at(100);
+    let mut scene = scene
+        .queued(4, "select=1:ncpus=1")
+        .queued(5, "select=1:ncpus=1:color=red");
+    let plan = scene.plan();
+    assert_eq!(told(&plan), "2 for 4; 1 for 5");
+    scene.apply(&plan);
+    assert_eq!(preempts(&scene.queued(6, "select=1:ncpus=1")), "3 for 6");
+}

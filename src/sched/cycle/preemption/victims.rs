@@ -1,0 +1,107 @@
+//! Those that could be asked to make way, in the order in which they are asked (X14).
+
+use crate::model::cluster_path::ClusterPath;
+use crate::model::cluster_path::distance;
+use crate::model::job::JobId;
+use crate::model::policy::Policy;
+use crate::model::policy::preemption::Victims;
+use crate::model::preemption::Action;
+use crate::model::time::Time;
+use crate::sched::view::preemption_candidate::Tenure;
+use crate::sched::view::snapshot::{Running, State};
+use crate::sched::view::sort_key::highest_first;
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// A running job that could be asked to make way.
+#[derive(Clone, Copy)]
+pub struct Exposed<'s> {
+    /// Which.
+    pub job: JobId,
+    /// What it has.
+    pub running: &'s Running,
+    /// Since when, and what it is worth.
+    pub tenure: &'s Tenure,
+}
+
+impl Exposed<'_> {
+    /// How it can make way, what is tried first first.
+    pub fn actions(&self, policy: &Policy, now: Time) -> impl Iterator<Item = Action> {
+        let actions = policy.preemption.actions.of(self.tenure.left(now));
+        actions
+            .iter()
+            .copied()
+            .filter(|action| self.tenure.can(*action, &policy.preemption))
+    }
+
+    /// How far it is from its nodes, and how far one of another cluster would be, on each of them.
+    pub fn distances(
+        &self,
+        state: &State,
+        other: &ClusterPath,
+    ) -> impl Iterator<Item = (usize, usize)> {
+        self.running
+            .nodes
+            .iter()
+            .map(|&ix| match state.cluster.label(ix) {
+                Some(label) => (
+                    distance(label, &self.tenure.cluster),
+                    distance(label, other),
+                ),
+                None => (0, 0),
+            })
+    }
+}
+
+/// The running jobs that could be asked at all, if their owners do not want them left alone: not
+/// those that leave already, have run for too short a time, or have what a reservation set aside.
+pub fn exposed<'s>(state: &'s State, policy: &Policy, now: Time) -> Vec<Exposed<'s>> {
+    let all = state.running.iter().filter_map(|(&job, running)| {
+        let tenure = running.tenure.as_deref()?;
+        // G9: whoever has made way for it, and so before it started, leaves it alone as long.
+        let has_settled = now >= tenure.started + policy.preemption.exempt;
+        let is_free = has_settled
+            && !tenure.suspended
+            && !state.insiders.contains_key(&job)
+            && !state.standing.is_leaving(job);
+        is_free.then_some(Exposed {
+            job,
+            running,
+            tenure,
+        })
+    });
+    let mut all: Vec<Exposed> = all.collect();
+    put_in_order(&mut all, policy, now);
+    // Who has more than its array limits itself to has what nobody else wanted (Q15).
+    let extras = state.extras();
+    all.sort_by_key(|one| !extras.contains(&one.job));
+    all
+}
+
+/// When the next one could be asked that has not run for long enough.
+pub fn next_exposed(state: &State, policy: &Policy, now: Time) -> Option<Time> {
+    let of = |running: &Arc<Running>| {
+        Some(running.tenure.as_deref()?.started + policy.preemption.exempt)
+    };
+    state
+        .running
+        .values()
+        .filter_map(of)
+        .filter(|moment| *moment > now)
+        .min()
+}
+
+fn put_in_order(all: &mut [Exposed], policy: &Policy, now: Time) {
+    let components = &policy.precedence.components;
+    let newest = |one: &Exposed| (Reverse(one.tenure.started), Reverse(one.job));
+    let worth = |one: &Exposed| one.tenure.worth(components, now);
+    match policy.preemption.victims {
+        Victims::Newest => all.sort_by_key(newest),
+        Victims::Worst => all.sort_by_key(|one| (Reverse(highest_first(worth(one))), newest(one))),
+        Victims::Cheapest => {
+            let cost =
+                |one: &Exposed| (worth(one) / f64::from(one.tenure.processors.max(1))).floor();
+            all.sort_by_key(|one| (Reverse(highest_first(cost(one))), newest(one)));
+        }
+    }
+}

@@ -1,0 +1,548 @@
+//! Lets suspended jobs go on (M45): each in its turn, on its own nodes, and with other processors
+//! if those it had are taken.
+//!
+//! Its turn comes before the first job that waits and is worth no more than it was when it started:
+//! a job that was preempted goes before its equals (I14, X25), but not before the one that it made
+//! way for. It delays no promise. As long as what it needs is not free on all its nodes, what is
+//! free of that is kept from those that come after it, and from the moment on at which the rest
+//! will be, the calendar has it for this job: so nobody starves it, and nobody is promised what it
+//! will have.
+
+use super::state::Ledger;
+use crate::model::job::{JobId, Share};
+use crate::model::policy::Policy;
+use crate::model::time::Time;
+use crate::sched::placement::availability_map::Claim;
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::amounts::Amounts;
+use crate::sched::view::class::Place;
+use crate::sched::view::cluster::NodeIx;
+use crate::sched::view::node_access::Tenant;
+use crate::sched::view::plan::Resume;
+use crate::sched::view::sort_key::Merit;
+use crate::sched::view::suspended::Suspended;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The jobs that wait to go on and had not their turn yet, the last of them first.
+pub struct Turns(Vec<(Turn, Arc<Suspended>)>);
+
+/// A turn: what it is worth, whether it comes after those worth the same, and its place among its
+/// equals.
+type Turn = (Merit, bool, Place);
+
+impl Turns {
+    /// All of them.
+    pub fn of(ledger: &Ledger, policy: &Policy) -> Turns {
+        let state = ledger.state;
+        if state.suspended.is_empty() {
+            return Turns(Vec::new());
+        }
+        let yardstick = state.rated_by(policy);
+        let turn = |job: &Arc<Suspended>| {
+            let own = (job.merit(&yardstick), false, job.place);
+            // As long as the job that it made way for waits, it does not take back what that is to
+            // have.
+            let other = job.made_way_for.and_then(|other| state.waiting(other));
+            other.map_or(own, |other| own.max((other.merit, true, job.place)))
+        };
+        let mut turns: Vec<_> = state
+            .suspended
+            .values()
+            .map(|job| (turn(job), job.clone()))
+            .collect();
+        turns.sort_by(|(one, _), (other, _)| other.cmp(one));
+        Turns(turns)
+    }
+
+    /// Has those go on whose turn comes before that of a job that waits.
+    pub fn before(&mut self, candidate: Candidate, ledger: &mut Ledger) {
+        if self.0.is_empty() || candidate.class.asks_for.is_some() {
+            return;
+        }
+        let merit = ledger
+            .state
+            .waiting(candidate.job)
+            .map(|waiting| waiting.merit);
+        let is_due = |(own, comes_after, _): &Turn| match merit {
+            Some(merit) if *comes_after => *own < merit,
+            merit => merit.is_none_or(|merit| *own <= merit),
+        };
+        while let Some((_, job)) = self.0.pop_if(|(turn, _)| is_due(turn)) {
+            ledger.resume(&job);
+        }
+    }
+
+    /// Has all the others go on.
+    pub fn rest(mut self, ledger: &mut Ledger) {
+        while let Some((_, job)) = self.0.pop() {
+            ledger.resume(&job);
+        }
+    }
+}
+
+impl Ledger<'_> {
+    /// A suspended job goes on, if it can; else what it needs is kept for it.
+    fn resume(&mut self, job: &Suspended) {
+        self.consider();
+        let (id, until) = (job.place.1, self.end_of_resumed(job));
+        let Some(need) = self.need_of(job) else {
+            return;
+        };
+        let nodes = job.nodes();
+        let is_open = need.holds.keys().all(|&ix| self.space.is_open(ix));
+        let site_time = &self.state.site_time;
+        if site_time
+            .admits(&job.key.who.queue, self.now, until)
+            .is_err()
+        {
+            return site_time
+                .next_change(self.now)
+                .into_iter()
+                .for_each(|change| self.look_then(change));
+        }
+        if !is_open
+            || self.windows().bar(
+                &job.key,
+                self.state.insiders.get(&id),
+                &nodes,
+                (self.now, until),
+            )
+        {
+            return;
+        }
+        if !self.has_free(&need) || !self.keeps_promises(&need, until) {
+            return self.keep_for(id, need, until);
+        }
+        self.take(&need);
+        let shares = job
+            .shares
+            .iter()
+            .zip(&job.needed)
+            .map(|(whole, needed)| self.bind_again(whole, needed))
+            .collect();
+        self.enter_resumed(
+            Resume {
+                job: id,
+                shares,
+                exclusive: need.tenant,
+                until,
+            },
+            need,
+        );
+    }
+
+    /// When it would end if it went on now.
+    fn end_of_resumed(&self, job: &Suspended) -> Time {
+        match self.now + self.span_of(&job.key) {
+            Time::NEVER => Time::NEVER,
+            end => (end - job.ran).max(self.now),
+        }
+    }
+
+    /// What it needs again, by node; None if one of its nodes is gone.
+    fn need_of(&self, job: &Suspended) -> Option<Claim> {
+        let cluster = &self.state.cluster;
+        let own = cluster.find(&job.shares.first()?.node)?;
+        let tenant: Tenant = cluster.node(own).tenants.get(&job.place.1)?.tenant;
+        let holds = cluster.holds(&job.needed, tenant).ok()?;
+        let holds = holds
+            .into_iter()
+            .map(|(ix, hold)| (ix, hold.taken))
+            .collect();
+        Some(Claim {
+            holds,
+            tenant,
+            joins: Vec::new(),
+        })
+    }
+
+    /// Whether that is free now.
+    fn has_free(&self, need: &Claim) -> bool {
+        self.free_of(need) == need.holds
+    }
+
+    /// What of a claim is free now: of each node, and of the whole system, which gives to one node
+    /// after the other.
+    fn free_of(&self, need: &Claim) -> BTreeMap<NodeIx, Amounts> {
+        let mut given = self.state.cluster.catalog.nothing();
+        let pooled = self.state.cluster.catalog.pooled();
+        let of_node = |(&ix, taken): (&NodeIx, &Amounts)| {
+            let mut kept = taken.clone();
+            for (index, amount) in kept.iter_mut().enumerate() {
+                let free = match pooled.contains(&index) {
+                    true => self.space.shared(index) - given[index],
+                    false => self.space.room(ix).free[index],
+                };
+                *amount = (*amount).min(free.max(0));
+                given[index] += *amount;
+            }
+            (ix, kept)
+        };
+        need.holds.iter().map(of_node).collect()
+    }
+
+    fn take(&mut self, claim: &Claim) {
+        claim
+            .holds
+            .iter()
+            .for_each(|(&ix, taken)| self.space.reduce(ix, taken));
+    }
+
+    /// Keeps what is free of that for it, and the rest from when it will be.
+    fn keep_for(&mut self, id: JobId, need: Claim, until: Time) {
+        let kept = Claim {
+            holds: self.free_of(&need),
+            ..need.clone()
+        };
+        let length = until.since(self.now);
+        let at = self.earliest_resumption(&need, length);
+        self.take(&kept);
+        self.enter_kept(id, kept, at, (need, length));
+    }
+
+    /// A share as it is held again: the numbers of what it gave up are handed out anew.
+    fn bind_again(&mut self, whole: &Share, needed: &Share) -> Share {
+        let cluster = &self.state.cluster;
+        match cluster.find(&whole.node) {
+            Some(ix) => self.numbers.hand_out_again(cluster, ix, whole, needed),
+            None => whole.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::job::JobId;
+    use crate::model::policy::Precedence;
+    use crate::model::site_time::SiteTime;
+    use crate::model::time::Time;
+    use crate::sched::cycle;
+    use crate::sched::explain::forecast::{self, Budget};
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::placement::cycle_cache::Memory;
+
+    /// By `job_priority`; a suspended job is worth what it is said to have been.
+    fn by_priority(nodes: &str) -> Scene {
+        let mut scene = cluster(nodes);
+        scene.policy.precedence = Precedence::by_formula("walltime");
+        scene
+    }
+
+    #[test]
+    fn it_goes_on_with_the_processors_that_are_free_for_the_time_that_is_left_to_it() {
+        let scene = cluster("1 x ncpus=4:mem=8gb");
+        let scene = scene
+            .suspended(1, "select=1:ncpus=2:mem=4gb walltime=100", "n1", 40, 0.0)
+            .at(70);
+        assert_eq!(scene.resumes(), "1 on n1 with 0,1 until 130");
+        assert!(
+            scene.state.waits_to_go_on(JobId::job(1)) && !scene.state.waits_to_go_on(JobId::job(2))
+        );
+        let mut scene = scene.queued(2, "select=1:ncpus=2 walltime=50");
+        let mut plan = scene.plan();
+        plan.resumes.clear();
+        plan.starts[0].shares[0].cpus = vec![0, 1];
+        scene.apply(&plan);
+        assert_eq!(scene.clone().resumes(), "1 on n1 with 2,3 until 130");
+        let plan = scene.plan();
+        scene.apply(&plan);
+        assert_eq!(
+            (
+                scene.resumes().as_str(),
+                scene.state.waits_to_go_on(JobId::job(1))
+            ),
+            ("", false)
+        );
+        assert_eq!(scene.state.assigned("n1").taken["ncpus"].amount(), Some(4));
+    }
+
+    #[test]
+    fn its_memory_stays_taken_and_only_its_processors_are_free() {
+        let scene = cluster("1 x ncpus=4:mem=8gb");
+        let scene = scene
+            .suspended(1, "select=1:ncpus=4:mem=6gb walltime=100", "n1", 40, 9.0)
+            .at(70);
+        let taken = scene.state.assigned("n1").taken;
+        assert_eq!(
+            (
+                taken.get("ncpus").and_then(|it| it.amount()).unwrap_or(0),
+                taken["mem"].amount()
+            ),
+            (0, Some(6 << 30))
+        );
+    }
+
+    /// I14, X25.
+    #[test]
+    fn its_turn_comes_before_its_equals_and_after_those_worth_more() {
+        let scene = by_priority("1 x ncpus=2")
+            .suspended(1, "select=1:ncpus=2 walltime=60", "n1", 10, 60.0)
+            .at(20);
+        let starts = |walltime: i64| {
+            let scene = scene
+                .clone()
+                .queued(2, &format!("select=1:ncpus=2 walltime={walltime}"));
+            (scene.starts(), scene.resumes())
+        };
+        let resumed = || "1 on n1 with 0,1 until 70".to_string();
+        assert_eq!(
+            [starts(60), starts(59)],
+            [(String::new(), resumed()), (String::new(), resumed())]
+        );
+        assert_eq!(starts(61), ("2 on n1".to_string(), String::new()));
+    }
+
+    /// G9: else the two would put each other aside for ever.
+    #[test]
+    fn it_does_not_take_back_what_the_job_it_made_way_for_is_to_have() {
+        let scene = by_priority("1 x ncpus=2")
+            .suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 60.0)
+            .at(20);
+        let scene = scene
+            .queued(99, "select=1:ncpus=2 walltime=30")
+            .queued(3, "select=1:ncpus=2 walltime=29");
+        assert_eq!(
+            (scene.starts().as_str(), scene.resumes().as_str()),
+            ("99 on n1", "")
+        );
+        let mut scene = scene;
+        scene.state.withdraw(JobId::job(99));
+        assert_eq!(
+            (scene.starts().as_str(), scene.resumes().as_str()),
+            ("", "1 on n1 with 0,1 until 510")
+        );
+    }
+
+    #[test]
+    fn it_does_not_go_on_into_dedicated_time() {
+        let mut scene = cluster("1 x ncpus=2")
+            .suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0)
+            .at(20);
+        let dedicated = |from: i64| Some(vec![(Time(from * 1000), Time(500_000))]);
+        scene.state.set_site_time(SiteTime {
+            dedicated: dedicated(109),
+            ..SiteTime::default()
+        });
+        assert_eq!(
+            (scene.resumes().as_str(), scene.plan().next),
+            ("", Some(Time(109_000)))
+        );
+        scene.state.set_site_time(SiteTime {
+            dedicated: dedicated(110),
+            ..SiteTime::default()
+        });
+        assert_eq!(scene.resumes(), "1 on n1 with 0,1 until 110");
+    }
+
+    #[test]
+    fn suspended_jobs_go_on_in_the_order_of_what_they_were_worth() {
+        let scene =
+            by_priority("1 x ncpus=4").suspended(1, "select=1:ncpus=3 walltime=70", "n1", 10, 70.0);
+        let scene = scene
+            .suspended(2, "select=1:ncpus=3 walltime=80", "n1", 10, 80.0)
+            .at(20);
+        assert_eq!(scene.resumes(), "2 on n1 with 0,1,2 until 90");
+    }
+
+    /// I13: what has become worth more while it stood still is not overtaken by who has waited for
+    /// less.
+    #[test]
+    fn what_it_has_become_worth_counts_too() {
+        let scene = by_priority("1 x ncpus=2")
+            .suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 60.0)
+            .at(20);
+        let scene = scene.queued(2, "select=1:ncpus=2 walltime=100");
+        assert_eq!(scene.resumes(), "1 on n1 with 0,1 until 510");
+    }
+
+    #[test]
+    fn what_is_free_of_what_it_needs_is_kept_from_those_that_come_after_it() {
+        let scene = cluster("2 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
+        let scene = scene
+            .suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 0.0)
+            .at(20);
+        let scene = scene
+            .queued(2, "select=1:ncpus=1 walltime=10")
+            .queued(3, "select=1:ncpus=1 walltime=10 hosts=n1");
+        assert_eq!(
+            (scene.starts().as_str(), scene.resumes().as_str()),
+            ("2 on n2", "")
+        );
+        let mut scene = scene;
+        scene.state.vacate(JobId::job(9));
+        assert_eq!(scene.resumes(), "1 on n1 with 0,1 until 510");
+    }
+
+    /// Nobody is promised what it will have, and who is, may rely on it.
+    #[test]
+    fn promises_go_round_what_it_will_have() {
+        let scene = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
+        let scene = scene
+            .suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0)
+            .at(20);
+        let scene = scene.queued(2, "select=1:ncpus=3 walltime=10");
+        assert_eq!(
+            scene.booked(),
+            "2 at 150 on n1",
+            "it goes on at 60, for 90 s"
+        );
+        let outlook = forecast::run(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Budget::default(),
+        );
+        let order: Vec<String> = outlook
+            .starts
+            .iter()
+            .map(|start| start.job.to_string())
+            .collect();
+        assert_eq!(
+            (order.join(" "), outlook.horizon.is_whole),
+            ("1 2".to_string(), true)
+        );
+    }
+
+    #[test]
+    fn it_delays_no_promise_of_one_that_is_worth_more() {
+        let scene = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
+        let scene = scene
+            .suspended(1, "select=1:ncpus=1 walltime=100", "n1", 10, 5.0)
+            .at(20);
+        assert_eq!(scene.resumes(), "1 on n1 with 0 until 110");
+        let scene = scene.queued(2, "select=1:ncpus=4 walltime=500");
+        assert_eq!(
+            (scene.booked().as_str(), scene.resumes().as_str()),
+            ("2 at 60 on n1", "")
+        );
+    }
+
+    /// Nobody who comes after the job that it made way for goes ahead of it: neither while that
+    /// waits for more room.
+    #[test]
+    fn it_goes_on_before_those_that_come_after_the_job_that_it_made_way_for() {
+        let scene = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", 60);
+        let scene = scene
+            .suspended(1, "select=1:ncpus=1 walltime=100", "n1", 10, 950.0)
+            .at(20);
+        let scene = scene.queued(99, "select=1:ncpus=3 walltime=900");
+        let scene = scene.queued(2, "select=1:ncpus=2 walltime=10");
+        assert_eq!(
+            (scene.starts().as_str(), scene.resumes().as_str()),
+            ("", "1 on n1 with 0 until 110")
+        );
+        assert_eq!(scene.booked(), "99 at 60 on n1");
+    }
+
+    #[test]
+    fn it_does_not_go_on_where_its_node_takes_no_jobs() {
+        let scene = cluster("2 x ncpus=2")
+            .suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0)
+            .at(20);
+        let scene = scene.node("n1", "ncpus=2", false);
+        assert_eq!(
+            scene.clone().queued(2, "select=1:ncpus=1").starts(),
+            "2 on n2"
+        );
+        assert_eq!(
+            (
+                scene.resumes().as_str(),
+                scene.node("n1", "ncpus=2", true).resumes().is_empty()
+            ),
+            ("", false)
+        );
+    }
+
+    /// Whatever comes and goes: a plan can be carried out, is the same with a memory as without,
+    /// and in the end every suspended job has gone on.
+    #[test]
+    fn among_jobs_that_come_and_go_all_go_on_in_the_end_and_nothing_is_given_twice() {
+        let mut dice = 7_u64;
+        let mut roll = |sides: u64| {
+            dice = dice
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (dice >> 33) % sides
+        };
+        let (mut scene, mut memory, mut resumed) =
+            (cluster("4 x ncpus=4:mem=16gb"), Memory::default(), 0);
+        for step in 1..400 {
+            let (ncpus, walltime, node) = (1 + roll(4), 5 + roll(60), 1 + roll(4));
+            let request = format!("ncpus={ncpus}:mem=1gb walltime={walltime}");
+            scene = match roll(8) {
+                0 if scene.state.suspended.len() < 6 => scene.suspended(
+                    step,
+                    &format!("select=1:{request}"),
+                    &format!("n{node}"),
+                    2,
+                    roll(40) as f64,
+                ),
+                1..4 => scene.queued(
+                    step,
+                    &format!("select={}:{request} place=scatter", 1 + roll(3)),
+                ),
+                _ => scene,
+            };
+            scene = scene.at(step as i64 * 3);
+            let over: Vec<JobId> = scene
+                .state
+                .ends
+                .iter()
+                .take_while(|(end, _)| *end <= scene.now)
+                .map(|it| it.1)
+                .collect();
+            over.into_iter().for_each(|job| scene.state.vacate(job));
+            scene.state.prioritise(&scene.policy, scene.now);
+            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+            assert_eq!(
+                (plan.audit(&scene.state), &plan),
+                (Ok(()), &cycle::run(&scene.state, &scene.policy, scene.now))
+            );
+            resumed += plan.resumes.len();
+            scene.apply(&plan);
+        }
+        let outlook = forecast::run(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Budget::default(),
+        );
+        let went_on = |job: &JobId| outlook.starts.iter().any(|start| start.job == *job);
+        assert!(resumed > 20 && outlook.horizon.is_whole, "{resumed}");
+        assert!(
+            scene.state.suspended.keys().all(went_on),
+            "{:?}",
+            scene.state.suspended.keys()
+        );
+    }
+
+    #[test]
+    fn the_audit_finds_faults_in_what_goes_on() {
+        let scene = cluster("2 x ncpus=4")
+            .suspended(1, "select=1:ncpus=4 walltime=100", "n1", 10, 0.0)
+            .at(20);
+        let plan = scene.plan();
+        let mut elsewhere = plan.clone();
+        elsewhere.resumes[0].shares[0].node = "n2".into();
+        assert_eq!(
+            elsewhere.audit(&scene.state),
+            Err("job 1: goes on elsewhere".to_string())
+        );
+        let full = scene.clone().running(2, "select=1:ncpus=1", "n1", 60);
+        assert_eq!(
+            plan.audit(&full.state),
+            Err("job 1: n1 is over-committed".to_string())
+        );
+        let mut gone = scene.clone();
+        gone.state.vacate(JobId::job(1));
+        assert_eq!(
+            plan.audit(&gone.state),
+            Err("job 1: does not wait to go on".to_string())
+        );
+        assert!(
+            plan.to_string().starts_with("resume 1  n1, for 00:01:30\n"),
+            "{plan}"
+        );
+    }
+}

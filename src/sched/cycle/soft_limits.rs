@@ -1,0 +1,143 @@
+//! Who is over a soft limit starts last: once all that are within theirs have started or are
+//! promised a start, what is left goes to those within their hard limits (M23, G3).
+//!
+//! Example: 5 processors, each user may have 2 jobs, and 8 if nobody else wants the room. Of a's
+//! six jobs two start and of b's three two; the processor that is left goes to a third one of a.
+//!
+//! So before that, everybody within soft limits who waits for room is promised a start, however
+//! deep the policy promises. Where that cannot be - the policy promises nothing, or there are too
+//! many - nobody over a soft limit starts while one of them waits. Who waits for what nobody can
+//! foretell, as a node that is down, holds nobody up. Where only some are looked at behind a
+//! blocked job (M36), those over a soft limit are the last of them.
+
+use super::state::Ledger;
+use crate::model::job::JobId;
+use crate::model::reason::{Reason, Stage};
+use crate::sched::cycle;
+use crate::sched::placement::resolution::Resolved;
+use crate::sched::priority::ranking;
+use crate::sched::view::shape::{ClassId, ClassKey, ShapeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// No more promises are given than this for the sake of who is over a soft limit.
+const MOST: usize = 1000;
+
+/// Starts those that a soft limit alone keeps waiting, as far as that delays nobody within the soft
+/// limits.
+pub fn start_over_soft<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
+    let over = ledger.over_soft();
+    if over.is_empty() || !ledger.looks_on() || !has_room(&over, resolved, ledger) {
+        return;
+    }
+    ledger.look_again(true);
+    let are_promised = promise_all(resolved, ledger);
+    ledger.look_again(false);
+    if !are_promised {
+        return;
+    }
+    ledger.heed_soft_limits(false);
+    let refused = start(&over, resolved, ledger);
+    ledger.heed_soft_limits(true);
+    ledger.tell_anew(&refused);
+}
+
+/// Whether any job of these classes would find room within its hard limits. Of those that ask for
+/// the same the shortest finds some if any does, where no reservation tells them apart.
+fn has_room<'s>(over: &BTreeSet<ClassId>, resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
+    let state = ledger.state;
+    let tells_apart = !state.windows.is_empty();
+    let mut shortest: BTreeMap<(ShapeId, Option<ClassId>), &ClassKey> = BTreeMap::new();
+    for class in over
+        .iter()
+        .filter_map(|class| state.class(*class))
+        .map(|class| resolved.of(class))
+    {
+        if ledger.is_within_hard_limits(class) {
+            let one = shortest
+                .entry((class.shape.id, tells_apart.then_some(class.id)))
+                .or_insert(class);
+            if ledger.span_of(class) < ledger.span_of(one) {
+                *one = class;
+            }
+        }
+    }
+    shortest
+        .into_values()
+        .any(|class| ledger.place_beside(class).is_ok())
+}
+
+/// Promises a start to all within soft limits that wait for room; false if some of them are left
+/// out.
+fn promise_all<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
+    ledger.begin_again();
+    let mut promised: BTreeSet<JobId> = ledger.promised().collect();
+    let mut ranking = ranking::rank(ledger.state, resolved);
+    let mut left = MOST;
+    while let Some(job) = ranking.next() {
+        if ledger.has_started(job.job) || promised.contains(&job.job) {
+            ranking.follow(job);
+            continue;
+        }
+        match cycle::place(job, ledger) {
+            Err(reason) if job.class.asks_for.is_some() || !is_for_room(&reason) => {
+                ranking.pass(job)
+            }
+            Err(_) if left == 0 || !ledger.may_promise() => return false,
+            Err(_) => match ledger.promise_beyond(job) {
+                Some(_) => {
+                    left -= 1;
+                    promised.insert(job.job);
+                    ranking.follow(job);
+                }
+                None => ranking.pass(job),
+            },
+            Ok((start, claim)) => {
+                ledger.start(job, start, claim);
+                ranking.follow(job);
+            }
+        }
+    }
+    true
+}
+
+/// Whether a job waits for room, or for its turn to be looked at.
+fn is_for_room(reason: &Reason) -> bool {
+    reason.is_blocked() || reason.stage() >= Stage::Backfill
+}
+
+/// Starts jobs of these classes; why the others still wait, where that is another limit.
+fn start<'s>(
+    over: &BTreeSet<ClassId>,
+    resolved: &'s Resolved,
+    ledger: &mut Ledger<'s>,
+) -> BTreeMap<ClassId, Arc<Reason>> {
+    ledger.begin_again();
+    let (mut ranking, mut refused) = (ranking::rank(ledger.state, resolved), BTreeMap::new());
+    while let Some(job) = ranking.next() {
+        if !over.contains(&job.class.id) {
+            ranking.pass(job);
+        } else if ledger.has_started(job.job) {
+            ranking.follow(job);
+        } else {
+            ledger.consider();
+            match cycle::place(job, ledger) {
+                Ok((start, claim)) => {
+                    ledger.start(job, start, claim);
+                    ranking.follow(job);
+                }
+                Err(reason) => {
+                    // What is too long for a promise, or has no room, is so for all that ask for
+                    // the same.
+                    if !ledger.is_for_all(job, &reason) {
+                        ranking.pass(job);
+                    }
+                    if matches!(*reason, Reason::Limited(_)) {
+                        refused.insert(job.class.id, reason);
+                    }
+                }
+            }
+        }
+    }
+    refused
+}

@@ -1,0 +1,93 @@
+//! What limits allow, as far as a cycle has come.
+
+use super::Ledger;
+use crate::model::job::JobId;
+use crate::model::reason::Reason;
+use crate::sched::cycle::eligibility::Eligible;
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::shape::{ClassId, ClassKey};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+impl<'s> Ledger<'s> {
+    /// Of some classes only these jobs are considered (M24).
+    pub fn consider_only(&mut self, eligible: Eligible) {
+        self.plan.eligible = eligible;
+    }
+
+    /// Why a job is not considered; None if it is.
+    pub fn unlisted(&self, job: Candidate) -> Option<Arc<Reason>> {
+        self.plan.eligible.refusal(job.class.id, job.job).cloned()
+    }
+
+    /// The limit that one more job of a class would exceed.
+    pub fn over_limit(&mut self, class: &ClassKey) -> Option<Arc<Reason>> {
+        let limits = self.limits.as_mut()?;
+        let bar = limits.bar(class)?;
+        Some(limits.reason(bar, class))
+    }
+
+    /// The classes that a soft limit alone has kept waiting so far (M23).
+    pub fn over_soft(&self) -> BTreeSet<ClassId> {
+        self.limits
+            .as_ref()
+            .map(|limits| limits.over_soft().clone())
+            .unwrap_or_default()
+    }
+
+    /// Whether soft limits count from now on.
+    pub fn heed_soft_limits(&mut self, heed: bool) {
+        self.limits
+            .iter_mut()
+            .for_each(|limits| limits.heed_soft(heed));
+    }
+
+    /// Whether one more job of a class would exceed no hard limit.
+    pub fn is_within_hard_limits(&mut self, class: &ClassKey) -> bool {
+        self.limits
+            .as_mut()
+            .and_then(|limits| limits.bar(class))
+            .is_none_or(|bar| bar.soft)
+    }
+
+    /// Who is promised a start.
+    pub fn promised(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.plan.bookings.iter().map(|booking| booking.job)
+    }
+
+    /// Whether one more may be.
+    pub fn may_promise(&self) -> bool {
+        self.backfill().promises() && !self.calendar.is_full()
+    }
+
+    /// Whether one more job would be looked at behind a blocked one (M36).
+    pub fn looks_on(&self) -> bool {
+        self.gaps.looks_on(self.backfill())
+    }
+
+    /// Whether arrays get more elements than they limit themselves to (Q15).
+    pub fn gives_extra(&self) -> bool {
+        self.gives_extra
+    }
+
+    /// From now on they do, or no longer.
+    pub fn give_extra(&mut self, gives: bool) {
+        self.gives_extra = gives;
+    }
+
+    /// Whether the jobs that come from now on have been looked at before.
+    pub fn look_again(&mut self, is_again: bool) {
+        self.gaps.note_again(is_again);
+    }
+
+    /// Says of these classes that they wait for this, and no longer for what was said of them
+    /// before.
+    pub fn tell_anew(&mut self, reasons: &BTreeMap<ClassId, Arc<Reason>>) {
+        for (class, reason) in &mut self.plan.verdicts {
+            reasons
+                .get(class)
+                .into_iter()
+                .for_each(|anew| *reason = anew.clone());
+        }
+    }
+}

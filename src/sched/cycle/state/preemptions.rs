@@ -1,0 +1,242 @@
+//! What a cycle decides of those that run: who makes way, and for whom the room is kept.
+
+use super::Ledger;
+use crate::model::job::JobId;
+use crate::model::policy::{self, Policy};
+use crate::model::preemption::Action;
+use crate::model::reason::Reason;
+use crate::model::time::{Span, Time};
+use crate::sched::backfill::timeline::OVERDUE;
+use crate::sched::cycle::limits::Books;
+use crate::sched::fairshare::starvation::Starving;
+use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::matching::Placement;
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::cluster::NodeIx;
+use crate::sched::view::current_bookings::KEPT;
+use crate::sched::view::plan::{Booking, Preemption, Start};
+use crate::sched::view::shape::ClassKey;
+use std::collections::BTreeSet;
+
+impl<'s> Ledger<'s> {
+    /// The policy of the cycle.
+    pub fn policy(&self) -> &'s Policy {
+        self.policy
+    }
+
+    /// Who makes way for whom.
+    pub fn preemption(&self) -> &'s policy::Preemption {
+        &self.policy.preemption
+    }
+
+    /// What limits on what runs leave, if there are any.
+    pub fn books(&self) -> Option<&Books<'s>> {
+        self.limits.as_ref()
+    }
+
+    /// Why the jobs of a class do not start, as far as that is told.
+    pub fn verdict(&self, class: &ClassKey) -> Option<&Reason> {
+        self.plan.verdict(class)
+    }
+
+    /// The promises given so far.
+    pub fn bookings(&self) -> &[Booking] {
+        &self.plan.bookings
+    }
+
+    /// Cuts down what would be free without some of those that run to what windows leave of it to a
+    /// job of a class that starts now.
+    pub fn narrow(&self, space: &mut Space<'s>, class: &ClassKey, gone: &BTreeSet<JobId>) {
+        self.windows
+            .narrow_without(gone, space, class, (self.now, self.end_of(class)));
+    }
+
+    /// Whether others may be preempted for a job: not before the site's hooks have let its start.
+    pub fn may_displace(&self, job: JobId) -> bool {
+        self.state
+            .permits
+            .as_ref()
+            .is_none_or(|permits| permits.contains(&job))
+    }
+
+    /// Enters that hooks are to be asked about a job's start before others are preempted for it.
+    pub fn ask(&mut self, job: JobId, placement: &Placement) {
+        let name = |ix| self.state.cluster.node(ix).name.clone();
+        let nodes: BTreeSet<String> = placement.picks.iter().map(|&(ix, _)| name(ix)).collect();
+        self.plan.asks.push((job, nodes.into_iter().collect()));
+    }
+
+    /// Enters that fillers give back what a promise is due, or that hooks are to be asked first.
+    pub(super) fn take_back(&mut self, job: JobId, ways: Vec<Preemption>) {
+        if ways.is_empty() {
+            return;
+        }
+        if self.may_displace(job) {
+            self.keep_what_fillers_give(job, &ways);
+            self.plan.preempts.extend(ways);
+        } else {
+            let booking = self
+                .plan
+                .bookings
+                .iter()
+                .rev()
+                .find(|booking| booking.job == job);
+            let nodes: BTreeSet<&String> = booking
+                .into_iter()
+                .flat_map(|booking| booking.nodes.iter())
+                .collect();
+            self.plan
+                .asks
+                .push((job, nodes.into_iter().cloned().collect()));
+        }
+    }
+
+    /// What fillers give back to a promise is kept for it, if any do.
+    fn keep_what_fillers_give(&mut self, job: JobId, ways: &[Preemption]) {
+        let booking = self
+            .plan
+            .bookings
+            .iter_mut()
+            .rev()
+            .find(|booking| booking.job == job);
+        for booking in booking.into_iter().filter(|_| !ways.is_empty()) {
+            booking.earmark = Some(self.now + KEPT);
+        }
+    }
+
+    /// Those that were told in this cycle to make way.
+    pub fn preempted(&self) -> impl Iterator<Item = (JobId, Action)> + '_ {
+        self.plan.preempts.iter().map(|way| (way.job, way.action))
+    }
+
+    /// Enters who makes way.
+    pub fn preempt(&mut self, ways: impl IntoIterator<Item = Preemption>) {
+        self.plan.preempts.extend(ways);
+    }
+
+    /// The job for which others make way starts as soon as they have: the room is promised to it,
+    /// before anybody else.
+    pub fn earmark(
+        &mut self,
+        candidate: Candidate<'s>,
+        placement: &Placement,
+        gone: &[(JobId, Action)],
+    ) {
+        let Candidate { job, class, .. } = candidate;
+        let name = |ix| self.state.cluster.node(ix).name.clone();
+        let booked = self
+            .plan
+            .bookings
+            .iter()
+            .find(|booking| booking.job == job)
+            .map(|booking| booking.at);
+        let freed = self.end_of_all(gone);
+        let at = booked
+            .map_or(freed, |booked| booked.min(freed))
+            .max(self.now + OVERDUE);
+        self.plan.bookings.retain(|booking| booking.job != job);
+        self.plan.bookings.push(Booking {
+            job,
+            class: class.id,
+            at,
+            until: at + self.span_of(class),
+            nodes: placement.picks.iter().map(|&(ix, _)| name(ix)).collect(),
+            was: None,
+            cause: None,
+            earmark: Some(self.now + KEPT),
+        });
+    }
+
+    /// When all of these have made way at the latest, as far as that is known. A job that is not to
+    /// finish makes way at once.
+    fn end_of_all(&self, gone: &[(JobId, Action)]) -> Time {
+        let finishing = gone.iter().filter(|(_, action)| *action == Action::Finish);
+        let ends = finishing
+            .filter_map(|(job, _)| self.state.running.get(job))
+            .map(|running| running.until);
+        ends.filter(|until| *until != Time::NEVER)
+            .max()
+            .unwrap_or(self.now)
+    }
+
+    /// Room that is kept for somebody who does not come is free when that is over; at once, if it
+    /// is not room any more that he waits for.
+    pub(super) fn look_again_when_room_is_free(&mut self) {
+        let is_told = |job: JobId| {
+            let mut starts = self.plan.starts.iter().map(|start| start.job);
+            self.plan.bookings.iter().any(|booking| booking.job == job)
+                || starts.any(|start| start == job)
+        };
+        let standing = &self.state.standing;
+        let had = standing
+            .promises()
+            .filter(|booking| booking.earmark.is_some() && !is_told(booking.job));
+        let forfeited = had.filter(|booking| self.state.earmark(booking.job, self.now).is_some());
+        let forfeited = forfeited.map(|_| self.now + Span(1));
+        let kept = self
+            .plan
+            .bookings
+            .iter()
+            .filter_map(|booking| booking.earmark);
+        let next = forfeited.chain(kept).min();
+        next.into_iter()
+            .for_each(|moment| self.plan.look_again(moment));
+    }
+
+    /// A further look could help then.
+    pub fn look_again_at(&mut self, moment: Time) {
+        self.plan.look_again(moment.max(self.now + Span(1)));
+    }
+
+    /// Those that make way for a job: those told before, and now.
+    pub fn makes_way_for(&self, job: JobId) -> Vec<JobId> {
+        let is_meant = |by: JobId| by == job || (job.is_array() && by.parent() == Some(job));
+        let now = self
+            .plan
+            .preempts
+            .iter()
+            .filter(|way| way.by.is_some_and(is_meant))
+            .map(|way| way.job);
+        self.state
+            .standing
+            .leaving_for(is_meant)
+            .chain(now)
+            .collect()
+    }
+
+    /// Whether a job was told in this cycle to make way.
+    pub fn is_preempted(&self, job: JobId) -> bool {
+        self.plan.preempts.iter().any(|way| way.job == job)
+    }
+
+    /// What has been started so far.
+    pub fn starts(&self) -> impl Iterator<Item = &Start> {
+        self.plan.starts.iter()
+    }
+
+    /// The jobs that were told in this cycle to make way.
+    pub fn leaving(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.plan.preempts.iter().map(|way| way.job)
+    }
+
+    /// Since when who has less than their fair shares, as far as that is known.
+    pub fn starving(&self) -> &Starving {
+        self.plan
+            .starving
+            .as_ref()
+            .unwrap_or(&self.state.starvation)
+    }
+
+    /// Enters since when who has less than their fair shares.
+    pub fn starve(&mut self, starving: Starving) {
+        self.plan.starving = Some(starving);
+    }
+
+    /// Others have made way on a node: until then nobody else does.
+    pub fn back_off(&mut self, ix: NodeIx, until: Time) {
+        let name = self.state.cluster.node(ix).name.clone();
+        if let Some(starving) = &mut self.plan.starving {
+            starving.backoff.insert(name, until);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! For whom a refusal stands: a job alone, its class, or all that ask for the same.
+//!
+//! Room only shrinks within a cycle. What does not fit will not; what delays a promise delays it
+//! however much longer it runs. So a refusal for want of room is one for the whole shape as soon as
+//! none of its jobs can be promised a start instead, and one for the sake of a promise as soon as
+//! even the shortest of them would be in its way.
+
+use super::Ledger;
+use crate::model::policy::Filling;
+use crate::model::reason::Reason;
+use crate::model::site_time::SiteTime;
+use crate::model::time::{Span, Time};
+use crate::sched::cycle::feasibility;
+use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::{matching, shortage};
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::request_groups::Members;
+use crate::sched::view::shape::{ClassId, ClassKey, Shape, ShapeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// For whom a refusal stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// For the job alone: the next of its class may fare better.
+    Job,
+    /// For its class: others that ask for the same may fare better.
+    Class,
+    /// For all that ask for the same.
+    Shape,
+}
+
+/// What a cycle has refused, as far as that holds for others too.
+pub struct Refusals {
+    /// Whether the policy tells classes apart that ask for the same.
+    tells_apart: bool,
+    /// Shapes that do not fit.
+    waiting: BTreeMap<ShapeId, Arc<Reason>>,
+    /// Shapes of which nobody can tell when they will fit.
+    hopeless: BTreeSet<ShapeId>,
+    /// Shapes that would delay a promise if they ran for so long.
+    fenced: BTreeMap<ShapeId, (Span, Arc<Reason>)>,
+    /// Classes of which it was said why they wait though jobs of them are still considered.
+    told: BTreeSet<ClassId>,
+}
+
+impl Refusals {
+    /// None yet.
+    pub fn new(tells_apart: bool) -> Refusals {
+        Refusals {
+            tells_apart,
+            waiting: BTreeMap::new(),
+            hopeless: BTreeSet::new(),
+            fenced: BTreeMap::new(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// Refuses a shape for the rest of the cycle.
+    pub fn refuse(&mut self, shape: &Shape, reason: Reason) -> Arc<Reason> {
+        let reason = Arc::new(reason);
+        self.waiting.insert(shape.id, reason.clone());
+        reason
+    }
+
+    /// Why a shape is refused, however long its jobs run.
+    pub fn of_shape(&self, shape: &Shape) -> Option<Arc<Reason>> {
+        self.waiting.get(&shape.id).cloned()
+    }
+
+    /// Why those of a shape are refused that run for so long.
+    pub fn of_span(&self, shape: &Shape, span: Span) -> Option<Arc<Reason>> {
+        let (from, reason) = self.fenced.get(&shape.id)?;
+        (*from <= span).then(|| reason.clone())
+    }
+
+    /// Nobody can tell when a shape will fit.
+    pub fn give_up(&mut self, shape: &Shape) {
+        self.hopeless.insert(shape.id);
+    }
+
+    /// It was said why a class waits of which jobs are still considered.
+    pub fn note_told(&mut self, class: &ClassKey) {
+        self.told.insert(class.id);
+    }
+
+    /// Whether it was.
+    pub fn is_told(&self, class: &ClassKey) -> bool {
+        self.told.contains(&class.id)
+    }
+}
+
+impl Ledger<'_> {
+    /// Whether all that ask for the same may be refused for want of room without a look at any of
+    /// them: nothing is promised any more, and nothing but room decides. (Those in stopped queues
+    /// are told so in the end: see [`crate::sched::cycle::throttling::tell_stopped`].)
+    pub fn may_refuse_together(&self) -> bool {
+        let backfill = self.backfill();
+        self.promises.are_given()
+            && !self.refusals.tells_apart
+            && self.state.windows.is_empty()
+            && self.state.site_time == SiteTime::default()
+            && self.state.awaits_nothing()
+            && backfill.consider == 0
+            && backfill.policy != Filling::Preempt
+    }
+
+    /// Refuses all that ask for the same if it is not there; false when some of them may start.
+    pub fn refuse_together(&mut self, members: &Members, memory: &mut Memory) -> bool {
+        let shape = &members.shape;
+        if !members.wait_for_room_alone() {
+            return false;
+        }
+        let remembered = memory.recall(&self.space, shape);
+        let Some(reason) = remembered.or_else(|| self.shortage(shape, memory)) else {
+            return false;
+        };
+        self.consider();
+        self.plan
+            .verdicts
+            .push((ClassId::of_shape(shape.id), reason));
+        true
+    }
+
+    /// Why a request does not fit, never or not now; None when it does.
+    fn shortage(&mut self, shape: &Shape, memory: &mut Memory) -> Option<Arc<Reason>> {
+        let misfit = matching::misfit(&self.space, shape)?;
+        let screened = feasibility::screen(shape, self);
+        let reason = Arc::new(
+            screened
+                .err()
+                .unwrap_or_else(|| shortage::now(&self.space, shape, misfit)),
+        );
+        memory.keep(&self.space, shape, &reason);
+        Some(reason)
+    }
+
+    /// Whether all that ask for the same are refused with this one.
+    pub fn is_for_all(&mut self, candidate: Candidate, reason: &Arc<Reason>) -> bool {
+        let shape = &candidate.class.shape;
+        // M10: while it may start on other hosts only, its shape is its own
+        // (`resolution::elsewhere`).
+        let is_kept_off = shape.failed_hosts.is_some();
+        match **reason {
+            _ if is_kept_off => false,
+            _ if candidate.class.asks_for.is_some() || self.refusals.tells_apart => false,
+            _ if reason.is_never() => true,
+            Reason::Limited(_) => false,
+            Reason::WouldDelayBooking { holder, .. } if holder != candidate.job => {
+                self.promises.are_given() && self.would_all_delay(candidate.class, reason)
+            }
+            _ => {
+                let is_hopeless =
+                    self.refusals.hopeless.contains(&shape.id) || self.promises.are_given();
+                is_hopeless && self.refusals.waiting.contains_key(&shape.id)
+            }
+        }
+    }
+
+    /// Whether even the shortest job of this shape would delay a promise.
+    fn would_all_delay(&mut self, class: &ClassKey, reason: &Arc<Reason>) -> bool {
+        if !self.state.windows.is_empty() || self.backfill().policy == Filling::Preempt {
+            return false;
+        }
+        let shortest = self
+            .state
+            .alike
+            .shortest(class, self.policy.default_walltime);
+        let mut refused = self.span_of(class);
+        if shortest < refused && !self.passes(&class.shape, self.now + shortest) {
+            refused = shortest;
+        }
+        self.refusals
+            .fenced
+            .insert(class.shape.id, (refused, reason.clone()));
+        refused <= shortest
+    }
+
+    /// Whether a job that ends then would delay no promise.
+    fn passes(&mut self, shape: &Shape, until: Time) -> bool {
+        let calendar = &mut self.calendar;
+        calendar.lets_pass(until)
+            || calendar.beside(&self.space, shape, until).is_some()
+            || calendar.in_the_way(shape, until).is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::job::JobId;
+    use crate::sched::fixture::{Scene, cluster};
+    use std::sync::Arc;
+
+    /// 8 processors, of which 2 are free; 2 more come back at 100, all at 200. Job 2 is promised
+    /// the former, job 3 all.
+    fn promised() -> Scene {
+        let mut scene = cluster("1 x ncpus=8").running(8, "select=1:ncpus=2", "n1", 100);
+        scene.policy.backfill.depth = 2;
+        let scene = scene.running(9, "select=1:ncpus=4", "n1", 200);
+        scene
+            .queued(2, "select=1:ncpus=3 walltime=50")
+            .queued(3, "select=1:ncpus=8 walltime=50")
+    }
+
+    /// G4: though it is not over when the first promise is due.
+    #[test]
+    fn what_is_too_long_for_a_promise_bars_nobody_who_fits_beside_all() {
+        assert_eq!(promised().booked(), "2 at 100 on n1; 3 at 200 on n1");
+        let filler = |id: u64, walltime: u64| (id, format!("select=1:ncpus=1 walltime={walltime}"));
+        let with = |fillers: &[(u64, String)]| {
+            fillers
+                .iter()
+                .fold(promised(), |scene, (id, text)| scene.queued(*id, text))
+        };
+        let scene = with(&[filler(4, 201), filler(5, 200), filler(6, 300)]);
+        assert_eq!(scene.starts(), "5 on n1");
+        assert_eq!(
+            [4, 6].map(|job| scene.reason(job).unwrap().code().to_string()),
+            ["would_delay_booking"; 2]
+        );
+        assert_eq!(with(&[filler(4, 300), filler(5, 201)]).starts(), "");
+    }
+    /// G5: those who lack room are refused together, but none for whom something else comes first.
+    #[test]
+    fn who_waits_for_something_else_is_not_told_that_there_is_no_room() {
+        let scene = cluster("1 x ncpus=8").running(1, "select=1:ncpus=8", "n1", 600);
+        let scene = scene
+            .queued(2, "select=1:ncpus=8")
+            .queued(3, "select=1:ncpus=2");
+        let scene = scene.queued(4, "select=1:ncpus=3 not_before=9000");
+        let mut scene = scene
+            .queued(5, "select=1:ncpus=4 array=1-5%2")
+            .begun(5, 0, 1);
+        let mut inside = scene.job(6, "select=1:ncpus=5");
+        Arc::make_mut(&mut inside.spec).reservation = Some("R1".to_string());
+        scene.state.enqueue(&inside);
+        let plan = scene.plan();
+        let code = |job| scene.state.verdict(&plan, job).unwrap().code();
+        assert_eq!(
+            [2, 3, 4].map(|job| code(JobId::job(job))),
+            ["amount.ncpus", "amount.ncpus", "deferred"]
+        );
+        assert_eq!(
+            [code(JobId::array(5)), code(JobId::job(6))],
+            ["array_limit", "not_open"]
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! Is it worth enough? Where the policy sets a bar, who does not get over it starts nothing (I15,
+//! X17).
+
+use super::state::Ledger;
+use crate::model::policy::Policy;
+use crate::model::reason::Reason;
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::class::Class;
+use crate::sched::view::plan::Plan;
+use crate::sched::view::shape::ClassId;
+use crate::sched::view::snapshot::State;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Refuses who is worth too little.
+pub fn admit(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
+    ledger
+        .threshold(job.job)
+        .map_or(Ok(()), |(least, value)| judge(value, least))
+}
+
+fn judge(value: f64, least: f64) -> Result<(), Reason> {
+    let refusal = || Reason::UnderThreshold {
+        value: value.to_string(),
+        threshold: least.to_string(),
+    };
+    (value > least).then_some(()).ok_or_else(refusal)
+}
+
+/// Says of the classes of which nobody gets over the bar that this is why they wait, where all that
+/// ask for the same were refused at one stroke for want of room: that would come only after (G5).
+pub fn tell_low(state: &State, policy: &Policy, plan: &mut Plan) {
+    let Some(least) = policy.precedence.threshold else {
+        return;
+    };
+    let told: BTreeMap<ClassId, bool> = plan
+        .verdicts
+        .iter()
+        .map(|(whom, reason)| (*whom, reason.is_never()))
+        .collect();
+    let is_shadowed = |class: &Class| {
+        let [own, shape] = class.key.verdict_names();
+        !told.contains_key(&own) && told.get(&shape) == Some(&false)
+    };
+    let shadowed = state.classes.values().filter(|class| is_shadowed(class));
+    let best = shadowed.filter_map(|class| Some((class.key.id, class.first()?)));
+    let worth = best.filter_map(|(class, (_, (_, job)))| Some((class, state.score(policy, job)?)));
+    plan.verdicts.extend(
+        worth.filter_map(|(class, value)| Some((class, Arc::new(judge(value, least).err()?)))),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::model::policy::Precedence;
+    use crate::sched::fixture::cluster;
+
+    /// I15, F14: the bar is held against what is told of a job.
+    #[test]
+    fn who_comes_first_is_worth_much() {
+        let mut scene = cluster("1 x ncpus=2")
+            .queued(1, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=1");
+        scene.policy.precedence.threshold = Some(f64::from(u32::MAX - 1));
+        assert_eq!(scene.starts(), "1 on n1");
+        assert_eq!(scene.reason(2).unwrap().code(), "under_threshold");
+    }
+
+    /// G5, X17: of who was not looked at, or was told why already, nothing is said.
+    #[test]
+    fn who_was_refused_with_all_that_ask_for_the_same_is_told_the_bar() {
+        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=1");
+        scene.policy.precedence = Precedence {
+            threshold: Some(5.0),
+            ..Precedence::by_formula("5")
+        };
+        scene.state.prioritise(&scene.policy, scene.now);
+        let [own, shape] = scene
+            .state
+            .waiting_class(JobId::job(1))
+            .unwrap()
+            .verdict_names();
+        let (room, never) = (
+            Reason::NotContiguous,
+            Reason::NeverNodes {
+                requested: 2,
+                total: 1,
+            },
+        );
+        let added = |policy: &Policy, told: &[(ClassId, &Reason)]| {
+            let mut plan = Plan::new(scene.now);
+            plan.verdicts = told
+                .iter()
+                .map(|(whom, reason)| (*whom, Arc::new(Reason::clone(reason))))
+                .collect();
+            tell_low(&scene.state, policy, &mut plan);
+            plan.verdicts.split_off(told.len())
+        };
+        let low = Reason::UnderThreshold {
+            value: "5".to_string(),
+            threshold: "5".to_string(),
+        };
+        assert_eq!(
+            added(&scene.policy, &[(shape, &room)]),
+            [(own, Arc::new(low))]
+        );
+        for told in [
+            &[][..],
+            &[(shape, &never)],
+            &[(own, &room)],
+            &[(own, &room), (shape, &room)],
+        ] {
+            assert_eq!(added(&scene.policy, told), [], "{told:?}");
+        }
+        let mut lower = scene.policy.clone();
+        lower.precedence.threshold = Some(4.9);
+        assert_eq!(added(&lower, &[(shape, &room)]), []);
+    }
+}

@@ -1,0 +1,220 @@
+//! May it run yet? A queue may be stopped, a job whose start failed waits a while, an array may
+//! limit how many of its elements run at once, and the site what runs or is considered on anybody's
+//! behalf (M5).
+
+use super::limits::Books;
+use super::state::Ledger;
+use crate::model::job::SubjobLimit;
+use crate::model::reason::Reason;
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::plan::Plan;
+use crate::sched::view::request_groups::Members;
+use crate::sched::view::shape::{ClassId, ClassKey};
+use crate::sched::view::snapshot::State;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What may bar a job for now whatever there is room for, the earliest stage first.
+const BARS: [fn(Candidate, &Ledger) -> Option<Reason>; 5] =
+    [deferred, queue_stopped, site_time, array_limit, awaited];
+
+/// Those that are no limits, and come before all limits.
+const OUT: usize = 3;
+
+/// Refuses what a failed start, its queue, its array or a limit bars for now.
+pub fn admit(job: Candidate, ledger: &mut Ledger) -> Result<(), Arc<Reason>> {
+    if let Some(reason) = ledger.unlisted(job) {
+        return Err(reason);
+    }
+    if let Some(reason) = BARS.iter().find_map(|bar| bar(job, ledger)) {
+        return Err(reason.into());
+    }
+    ledger.over_limit(job.class).map_or(Ok(()), Err)
+}
+
+/// All that bars a job for now, not only the first.
+pub fn objections(job: Candidate, ledger: &mut Ledger) -> Vec<Reason> {
+    let bars = BARS.iter().filter_map(|bar| bar(job, ledger));
+    let reasons: Vec<Reason> = bars
+        .chain(ledger.unlisted(job).map(Arc::unwrap_or_clone))
+        .collect();
+    reasons
+        .into_iter()
+        .chain(ledger.over_limit(job.class).map(Arc::unwrap_or_clone))
+        .collect()
+}
+
+/// Whether a job could not start whatever room and limits there are.
+pub fn is_out(job: Candidate, ledger: &Ledger) -> bool {
+    BARS[..OUT].iter().any(|bar| bar(job, ledger).is_some())
+}
+
+fn deferred(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+    job.class
+        .not_before
+        .filter(|&until| until > ledger.now)
+        .map(|until| Reason::Deferred { until })
+}
+
+fn queue_stopped(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+    stopped(ledger.state, &job.class.who.queue)
+}
+
+/// Why a queue starts nothing, if it does not.
+fn stopped(state: &State, queue: &str) -> Option<Reason> {
+    match state.queues.get(queue) {
+        Some(queue) if queue.runs_jobs() => None,
+        Some(queue) if queue.route.is_some() => Some(Reason::QueueRoutes),
+        Some(queue) if queue.nested && queue.started => Some(Reason::NestedQueue),
+        _ => Some(Reason::QueueStopped),
+    }
+}
+
+fn site_time(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+    ledger
+        .state
+        .site_time
+        .admits(&job.class.who.queue, ledger.now, ledger.end_of(job.class))
+        .err()
+}
+
+fn array_limit(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+    let SubjobLimit { limit, most } = ledger.subjob_limit(job)?;
+    let bound = if ledger.gives_extra() { most } else { limit };
+    let expand = Some(most).filter(|&most| most > limit);
+    (ledger.running_of(job) >= bound).then_some(Reason::ArrayLimit { limit, expand })
+}
+
+fn awaited(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+    ledger
+        .state
+        .is_awaited(job.class.id)
+        .then_some(Reason::AwaitsChoice)
+}
+
+/// Says of those in stopped queues that this is why they wait, where all that ask for the same were
+/// refused at one stroke for want of room: that would come only after (G5).
+pub fn tell_stopped(state: &State, plan: &mut Plan) {
+    let is_stopped = |queue: &str| stopped(state, queue).is_some();
+    let groups = state.alike.groups().map(|(_, members)| members);
+    let concerned: Vec<&Members> = groups
+        .filter(|members| members.queues().any(is_stopped))
+        .collect();
+    if concerned.is_empty() {
+        return;
+    }
+    let told: BTreeMap<ClassId, bool> = plan
+        .verdicts
+        .iter()
+        .map(|(whom, reason)| (*whom, reason.is_never()))
+        .collect();
+    let classes = concerned
+        .iter()
+        .flat_map(|members| &members.classes)
+        .filter_map(|(_, id)| state.classes.get(id));
+    let keys = classes.map(|class| &class.key);
+    let shadowed = keys.filter(|key| is_stopped(&key.who.queue)).filter(|key| {
+        let [own, shape] = key.verdict_names();
+        !told.contains_key(&own) && told.get(&shape) == Some(&false)
+    });
+    let why = |key: &ClassKey| stopped(state, &key.who.queue).map(|why| (key.id, Arc::new(why)));
+    plan.verdicts.extend(shadowed.filter_map(why));
+}
+
+/// Says of those over a limit likewise that this is why they wait (I13).
+pub fn tell_limited(state: &State, limits: &mut Books, plan: &mut Plan) {
+    let told: BTreeMap<ClassId, bool> = plan
+        .verdicts
+        .iter()
+        .map(|(whom, reason)| (*whom, reason.is_never()))
+        .collect();
+    let keys = state
+        .classes
+        .values()
+        .map(|class| &class.key)
+        .filter(|key| {
+            let [own, shape] = key.verdict_names();
+            !told.contains_key(&own) && told.get(&shape) == Some(&false)
+        });
+    let over = keys.filter_map(|key| {
+        let bar = limits.bar(key)?;
+        Some((key.id, limits.reason(bar, key)))
+    });
+    plan.verdicts.extend(over);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::time::Time;
+    use crate::sched::fixture::{cluster, queue};
+
+    #[test]
+    fn a_stopped_queue_starts_nothing_and_blocks_nobody() {
+        let mut scene = cluster("1 x ncpus=1")
+            .queued(1, "queue=night")
+            .queued(2, "queue=workq");
+        assert_eq!(scene.why(1), "Not Running: Queue not started.");
+        assert_eq!(scene.starts(), "2 on n1");
+        scene.state.set_queue(&queue("night", true));
+        assert_eq!(scene.starts(), "1 on n1");
+    }
+
+    /// G5.
+    #[test]
+    fn who_is_in_a_stopped_queue_is_told_so_though_others_that_ask_for_the_same_lack_room() {
+        let mut scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 600);
+        scene.state.set_queue(&queue("night", false));
+        let scene = scene
+            .queued(2, "select=1:ncpus=4 walltime=60")
+            .queued(3, "select=1:ncpus=4 walltime=70")
+            .queued(4, "select=1:ncpus=4 walltime=60 queue=night")
+            .queued(5, "select=1:ncpus=5 walltime=60")
+            .queued(6, "select=1:ncpus=5 walltime=60 queue=night")
+            .queued(7, "select=1:ncpus=4 walltime=60 queue=gone");
+        let code = |job| scene.reason(job).unwrap().code();
+        assert_eq!(
+            [code(2), code(3), code(4), code(7)],
+            [
+                "amount.ncpus",
+                "amount.ncpus",
+                "queue_stopped",
+                "queue_stopped"
+            ]
+        );
+        assert_eq!([code(5), code(6)], ["unsatisfiable", "unsatisfiable"]);
+    }
+
+    /// I26.
+    #[test]
+    fn an_array_runs_no_more_at_once_than_it_says_and_bars_nobody() {
+        let scene = cluster("1 x ncpus=8")
+            .queued(1, "array=1-5%2")
+            .queued(2, "array=1-2")
+            .queued(3, "select=1:ncpus=1");
+        assert_eq!(
+            scene.starts(),
+            "1[1] on n1; 1[2] on n1; 2[1] on n1; 2[2] on n1; 3 on n1"
+        );
+        assert_eq!(
+            scene.why(1),
+            "Not Running: Number of concurrent running subjobs limit reached (L: 2)"
+        );
+        assert_eq!(
+            scene.begun(1, 0, 1).starts(),
+            "2[1] on n1; 2[2] on n1; 3 on n1"
+        );
+    }
+
+    #[test]
+    fn a_failed_start_is_tried_again_in_time() {
+        let scene = cluster("1 x ncpus=1")
+            .queued(1, "not_before=60")
+            .queued(2, "select=1:ncpus=1");
+        assert_eq!(
+            (scene.starts().as_str(), scene.plan().next),
+            ("2 on n1", Some(Time(60_000)))
+        );
+        assert_eq!(scene.reason(1).unwrap().code(), "deferred");
+        assert_eq!(scene.at(60).starts(), "1 on n1");
+    }
+}

@@ -1,0 +1,340 @@
+//! What pools and operations are owed, what they have, and who starves: as the next cycle would see
+//! it.
+
+use crate::model::job::JobId;
+use crate::model::owed::{Claimant, Owed, Status};
+use crate::model::policy::Policy;
+use crate::model::policy::preemption::Trigger;
+use crate::model::time::Time;
+use crate::sched::cycle::state::Ledger;
+use crate::sched::cycle::{self, preemption};
+use crate::sched::fairshare::starvation::{Entitled, FairShares, Hunger, Party, Subject};
+use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::resolution::Resolved;
+use crate::sched::view::amounts::{Amounts, add};
+use crate::sched::view::snapshot::State;
+use std::collections::BTreeMap;
+
+/// All of them, each pool before what is in it; none where nobody is looked at for starvation.
+pub fn owed(state: &State, policy: &Policy, now: Time) -> Vec<Owed> {
+    if !policy.preemption.has(Trigger::Starvation) {
+        return Vec::new();
+    }
+    let state = &*state.prioritised(policy, now);
+    let resolved = Resolved::new(state, policy, now);
+    let ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
+    let look = Look::of(&ledger);
+    let mut all: Vec<Owed> = look.pools();
+    all.extend(
+        look.shares
+            .rows()
+            .map(|(party, number)| look.of_party(party, number)),
+    );
+    all.sort_by(|a, b| {
+        path(a)
+            .cmp(&path(b))
+            .then_with(|| rank(&a.who).cmp(&rank(&b.who)))
+    });
+    all
+}
+
+/// What the operation of a waiting job is owed, in the cycle that has just decided; None where
+/// nobody is looked at for starvation.
+pub(super) fn of_job(job: JobId, ledger: &Ledger) -> Option<Owed> {
+    if !ledger.preemption().has(Trigger::Starvation) {
+        return None;
+    }
+    let look = Look::of(ledger);
+    let party = look.shares.party(job, ledger.state.class_of(job))?;
+    let number = look
+        .shares
+        .rows()
+        .find(|(other, _)| *other == party)
+        .map_or(1, |(_, number)| number);
+    Some(look.of_party(party, number))
+}
+
+/// The pools from the top down; a pool's own name stands last.
+fn path(owed: &Owed) -> Vec<&str> {
+    let own = match &owed.who {
+        Claimant::Pool(name) => Some(name.as_str()),
+        Claimant::Operation(_) | Claimant::Alike(..) => None,
+    };
+    owed.pools
+        .iter()
+        .rev()
+        .map(String::as_str)
+        .chain(own)
+        .collect()
+}
+
+/// A pool, then what is in it.
+fn rank(who: &Claimant) -> Option<JobId> {
+    match who {
+        Claimant::Pool(_) => None,
+        Claimant::Operation(job) | Claimant::Alike(job, _) => Some(*job),
+    }
+}
+
+/// What a cycle has seen.
+struct Look<'l, 's> {
+    ledger: &'l Ledger<'s>,
+    shares: FairShares,
+}
+
+impl<'l, 's> Look<'l, 's> {
+    fn of(ledger: &'l Ledger<'s>) -> Look<'l, 's> {
+        Look {
+            ledger,
+            shares: preemption::fair_shares(ledger),
+        }
+    }
+
+    fn pools(&self) -> Vec<Owed> {
+        let mut above: BTreeMap<&str, &[String]> = BTreeMap::new();
+        let mut taken: BTreeMap<&str, Amounts> = BTreeMap::new();
+        for (party, _) in self.shares.rows() {
+            let line = self.shares.line(party);
+            for (place, pool) in line.iter().enumerate() {
+                above.insert(pool, &line[place + 1..]);
+                let all = taken
+                    .entry(pool)
+                    .or_insert_with(|| self.ledger.state.cluster.catalog.nothing());
+                add(all, self.has(party).unwrap_or(&[]));
+            }
+        }
+        let pool = |(name, entitled): (&str, Entitled)| {
+            let pools = above.get(name).map_or(Vec::new(), |above| above.to_vec());
+            let resource = taken.get(name).and_then(|taken| self.resource(taken));
+            let (status, since) = self.standing(&Subject::Pool(name.to_string()), entitled);
+            let who = Claimant::Pool(name.to_string());
+            Owed {
+                who,
+                pools,
+                fair: entitled.fair,
+                used: entitled.used,
+                resource,
+                status,
+                since,
+            }
+        };
+        self.shares.pools().map(pool).collect()
+    }
+
+    fn of_party(&self, party: Party, number: u64) -> Owed {
+        let state = self.ledger.state;
+        let first = |class| {
+            state
+                .classes
+                .get(&class)?
+                .jobs()
+                .map(|((_, id), _)| id)
+                .min()
+        };
+        let who = match party {
+            Party::Operation(job) => Claimant::Operation(job),
+            Party::Alike(class) => Claimant::Alike(first(class).unwrap_or(JobId::job(0)), number),
+        };
+        let entitled = self.shares.entitled(party).unwrap_or_default();
+        let (status, since) = self.standing(&Subject::Party(party), entitled);
+        let resource = self
+            .has(party)
+            .or_else(|| self.wants(party))
+            .and_then(|amounts| self.resource(amounts));
+        let pools = self.shares.line(party).to_vec();
+        Owed {
+            who,
+            pools,
+            fair: entitled.fair,
+            used: entitled.used,
+            resource,
+            status,
+            since,
+        }
+    }
+
+    /// What somebody has, if it has anything.
+    fn has(&self, party: Party) -> Option<&[i64]> {
+        match party {
+            Party::Operation(job) => Some(&self.ledger.state.operations.get(job)?.taken),
+            Party::Alike(_) => None,
+        }
+    }
+
+    /// What each of its jobs asks for.
+    fn wants(&self, party: Party) -> Option<&[i64]> {
+        match party {
+            Party::Operation(job) => Some(&self.ledger.state.waiting_class(job)?.shape.total),
+            Party::Alike(class) => Some(&self.ledger.state.classes.get(&class)?.key.shape.total),
+        }
+    }
+
+    fn resource(&self, amounts: &[i64]) -> Option<String> {
+        let index = self.shares.whole.dominant(amounts)?;
+        self.ledger
+            .state
+            .cluster
+            .catalog
+            .names()
+            .get(index)
+            .cloned()
+    }
+
+    fn standing(&self, subject: &Subject, entitled: Entitled) -> (Status, Option<Time>) {
+        let (fasting, now) = (&self.ledger.starving().fasting, self.ledger.now);
+        if !entitled.is_below(self.shares.patience_of(subject).tolerance) {
+            return (Status::Normal, None);
+        }
+        let status = match self.shares.hunger(subject, fasting, now) {
+            Hunger::None => Status::Below,
+            Hunger::Starving => Status::Starving,
+            Hunger::Aggressive => Status::Aggressive,
+        };
+        (status, Some(fasting.since(subject).unwrap_or(now)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::time::Span;
+    use crate::sched::fixture::{Scene, cluster, pool};
+    use std::sync::Arc;
+
+    fn told(scene: &Scene) -> Vec<(Claimant, i64, i64, Status, Option<Time>)> {
+        let percent = |part: f64| (part * 100.0).round() as i64;
+        let row = |owed: Owed| {
+            (
+                owed.who,
+                percent(owed.fair),
+                percent(owed.used),
+                owed.status,
+                owed.since,
+            )
+        };
+        owed(&scene.state, &scene.policy, scene.now)
+            .into_iter()
+            .map(row)
+            .collect()
+    }
+
+    /// Y1, Y2: job 1 has 8 of 10 processors and is owed 5; jobs 2 and 3 are alike and owed as much
+    /// together.
+    #[test]
+    fn who_has_less_is_told_since_when_and_what_that_makes_of_it() {
+        let mut scene = cluster("1 x ncpus=10").running(1, "select=1:ncpus=8", "n1", 1000);
+        let one = crate::sched::view::holdings::Claimant::of(&scene.job(1, "select=1:ncpus=8"));
+        scene.state.belongs_to(JobId::job(1), &one);
+        scene = scene
+            .tenured(JobId::job(1), 0, 0.0, |tenure| tenure.protected = true)
+            .queued(2, "select=1:ncpus=5")
+            .queued(3, "select=1:ncpus=5");
+        assert!(told(&scene).is_empty(), "nobody is looked at");
+        scene.policy.preemption.triggers = vec![Trigger::Starvation];
+        scene.policy.starvation.patience.timeout = Span::seconds(30);
+        let one = (
+            Claimant::Operation(JobId::job(1)),
+            33,
+            80,
+            Status::Normal,
+            None,
+        );
+        let alike = |status| {
+            (
+                Claimant::Alike(JobId::job(2), 2),
+                33,
+                0,
+                status,
+                Some(Time(0)),
+            )
+        };
+        assert_eq!(told(&scene), [one.clone(), alike(Status::Below)]);
+        let resolved = Resolved::new(&scene.state, &scene.policy, scene.now);
+        let ledger = cycle::decide(
+            &scene.state,
+            &scene.policy,
+            &resolved,
+            scene.now,
+            &mut Memory::default(),
+        );
+        let who = |id| of_job(JobId::job(id), &ledger).map(|owed| owed.who);
+        assert_eq!(
+            [1, 3].map(who),
+            [Some(one.0.clone()), Some(Claimant::Alike(JobId::job(2), 2))]
+        );
+        let plan = cycle::run(&scene.state, &scene.policy, scene.now);
+        scene.state.take_over(&plan);
+        let scene = scene.at(30);
+        assert_eq!(told(&scene)[1], alike(Status::Starving));
+        let all = owed(&scene.state, &scene.policy, scene.now);
+        assert_eq!(
+            (all[0].resource.as_deref(), all[1].resource.as_deref()),
+            (Some("ncpus"), Some("ncpus"))
+        );
+    }
+
+    /// A waiting job of this account.
+    fn of_account(mut scene: Scene, id: u64, account: &str, text: &str) -> Scene {
+        let mut job = scene.job(id, text);
+        Arc::make_mut(&mut job.spec).account = Some(account.to_string());
+        scene.state.enqueue(&job);
+        scene
+    }
+
+    /// Y24: each pool stands before what is in it, and operations in the order in which they came.
+    #[test]
+    fn pools_are_told_from_the_top_down_with_what_is_in_them() {
+        let mut scene = cluster("1 x ncpus=10");
+        scene.policy.fair_share.accounts = vec![
+            pool("b", None, 1.0),
+            pool("a", None, 1.0),
+            pool("x", Some("a"), 1.0),
+        ];
+        scene.policy.preemption.triggers = vec![Trigger::Starvation];
+        let scene = of_account(scene, 1, "b", "select=1:ncpus=1");
+        let scene = of_account(scene, 4, "x", "select=1:ncpus=1");
+        let scene = of_account(scene, 5, "x", "select=1:ncpus=1");
+        let scene = of_account(scene, 2, "x", "select=1:ncpus=11");
+        let scene = of_account(scene, 3, "x", "select=1:ncpus=2 array=1-2");
+        let scene = of_account(scene, 6, "x", "select=1:ncpus=3 array=1-2");
+        let spelt = |owed: Owed| {
+            let who = match owed.who {
+                Claimant::Pool(name) => name,
+                Claimant::Operation(job) => job.to_string(),
+                Claimant::Alike(job, number) => format!("{number} from {job} on"),
+            };
+            format!("{who} in {}", owed.pools.join(" "))
+        };
+        let all: Vec<String> = owed(&scene.state, &scene.policy, scene.now)
+            .into_iter()
+            .map(spelt)
+            .collect();
+        let in_x = [
+            "1 from 2 on in x a",
+            "3[] in x a",
+            "4 in x a",
+            "5 in x a",
+            "6[] in x a",
+        ];
+        assert_eq!(
+            all,
+            [&["a in ", "x in a"], &in_x[..], &["b in ", "1 in b"]].concat()
+        );
+        let resolved = Resolved::new(&scene.state, &scene.policy, scene.now);
+        let ledger = cycle::decide(
+            &scene.state,
+            &scene.policy,
+            &resolved,
+            scene.now,
+            &mut Memory::default(),
+        );
+        assert_eq!(
+            of_job(JobId::job(5), &ledger).map(spelt).as_deref(),
+            Some("5 in x a")
+        );
+        assert_eq!(
+            of_job(JobId::job(1), &ledger).map(spelt).as_deref(),
+            Some("1 in b")
+        );
+    }
+}

@@ -1,0 +1,505 @@
+//! What becomes of the queue if nobody does anything: the real cycle run forward on a copy of the
+//! state, from one end of a job to the next. Jobs end at their walltimes; one that is overdue ends
+//! at once.
+
+use crate::model::array::Standing;
+use crate::model::job::{JobId, Share};
+use crate::model::outlook::{Foreseen, Horizon, Prospect};
+use crate::model::policy::Policy;
+use crate::model::preemption::Action;
+use crate::model::reason::{self, Reason};
+use crate::model::time::{Span, Time};
+use crate::sched::cycle;
+use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::view::plan::{Plan, Start};
+use crate::sched::view::shape::{ClassId, ClassKey};
+use crate::sched::view::snapshot::State;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How much work a forecast may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// How many cycles.
+    pub cycles: u64,
+    /// How many starts, about.
+    pub starts: usize,
+    /// How many jobs may be looked at in all cycles together, about.
+    pub looks: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget {
+            cycles: 20_000,
+            starts: 50_000,
+            looks: 1_000_000,
+        }
+    }
+}
+
+/// What was foreseen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outlook {
+    /// The starts, in their order: their prospects are [`Prospect::Starts`].
+    pub starts: Vec<Foreseen>,
+    /// All jobs that are left waiting, by number; an array of which elements wait once.
+    pub rest: Vec<Foreseen>,
+    /// How far was looked.
+    pub horizon: Horizon,
+}
+
+impl Outlook {
+    /// What is foreseen of a job: of an array its first start, of an element that was not seen to
+    /// start what holds for its array. None if it is no candidate.
+    pub fn of(&self, id: JobId) -> Option<&Foreseen> {
+        let is_meant = |foreseen: &&Foreseen| {
+            foreseen.job == id || (id.is_array() && foreseen.job.parent() == Some(id))
+        };
+        let rest = |id| {
+            self.rest
+                .binary_search_by_key(&id, |foreseen| foreseen.job)
+                .ok()
+        };
+        self.starts
+            .iter()
+            .find(is_meant)
+            .or_else(|| self.rest.get(rest(id).or_else(|| rest(id.parent()?))?))
+    }
+}
+
+/// Runs the cycle forward until all jobs have started, nothing more can happen, or the budget is
+/// used up. Pure, like the cycle.
+pub fn run(state: State, policy: &Policy, now: Time, budget: Budget) -> Outlook {
+    foresee(state, policy, now, budget, |_| false)
+}
+
+/// The same, no further than to the start of one job, or of the first element of an array.
+pub fn run_until(state: State, policy: &Policy, now: Time, budget: Budget, job: JobId) -> Outlook {
+    foresee(state, policy, now, budget, |start| {
+        start.job == job || start.job.parent() == Some(job)
+    })
+}
+
+fn foresee(
+    state: State,
+    policy: &Policy,
+    now: Time,
+    budget: Budget,
+    is_last: impl Fn(&Start) -> bool,
+) -> Outlook {
+    let mut course = Course {
+        state,
+        starts: Vec::new(),
+        looks: 0,
+        fillers: BTreeMap::new(),
+        stopped: BTreeSet::new(),
+    };
+    let (mut at, mut cycles, mut memory) = (now, 0, Memory::default());
+    loop {
+        // The further ahead, the less it matters to the second who goes first.
+        course
+            .state
+            .prioritise_within(policy, at, Span(at.since(now).0 / 10));
+        let plan = cycle::run_again(&course.state, policy, at, &mut memory);
+        cycles += 1;
+        course.carry_out(policy, &plan);
+        let next = course.next_moment(&plan);
+        let is_seen = next.is_none() || course.state.is_idle() || plan.starts.iter().any(&is_last);
+        let is_spent = cycles >= budget.cycles
+            || course.starts.len() >= budget.starts
+            || course.looks >= budget.looks;
+        match next.filter(|_| !is_seen && !is_spent) {
+            Some(moment) => course.end_jobs(moment),
+            None => {
+                let horizon = Horizon {
+                    from: now,
+                    until: at,
+                    cycles,
+                    is_whole: is_seen,
+                };
+                return Outlook {
+                    rest: course.rest(&plan, is_seen),
+                    starts: course.starts,
+                    horizon,
+                };
+            }
+        }
+        at = next.unwrap_or(at);
+    }
+}
+
+/// A state on its way.
+struct Course {
+    state: State,
+    starts: Vec<Foreseen>,
+    looks: usize,
+    /// What started on borrowed room, with its rank and class, and since when it had waited.
+    fillers: BTreeMap<JobId, (u64, ClassKey, Time)>,
+    /// What ran at first and stands still since: it has started long ago.
+    stopped: BTreeSet<JobId>,
+}
+
+impl Course {
+    fn carry_out(&mut self, policy: &Policy, plan: &Plan) {
+        self.looks += plan.considered;
+        self.state.take_over(plan);
+        // Who may finish ends when it ends.
+        for way in plan
+            .preempts
+            .iter()
+            .filter(|way| way.action != Action::Finish)
+        {
+            match way.action {
+                Action::Suspend => {
+                    self.state
+                        .stand_still(way.job, &policy.preemption.releases, way.by, plan.now);
+                    self.stopped.insert(way.job);
+                }
+                _ => self.make_way(way.job),
+            }
+        }
+        for resume in &plan.resumes {
+            self.state
+                .occupy(resume.job, &resume.shares, resume.exclusive, resume.until);
+            self.state.note_still(resume.job, false);
+            let nodes = distinct(&resume.shares);
+            let prospect = Prospect::Starts {
+                at: plan.now,
+                end: resume.until,
+                nodes,
+            };
+            let foreseen = Foreseen {
+                job: resume.job,
+                prospect,
+            };
+            self.starts
+                .extend((!self.stopped.contains(&resume.job)).then_some(foreseen));
+        }
+        for start in &plan.starts {
+            if start.preemptible {
+                self.note_filler(start.job);
+            }
+            let tenure = self.state.tenure_to_be(policy, start, plan.now);
+            self.state
+                .occupy(start.job, &start.shares, start.exclusive, start.until);
+            tenure
+                .into_iter()
+                .for_each(|tenure| self.state.set_tenure(start.job, tenure));
+            self.state.element_stands(start.job, Standing::Begun);
+            let prospect = Prospect::Starts {
+                at: plan.now,
+                end: start.until,
+                nodes: nodes_of(start),
+            };
+            self.starts.push(Foreseen {
+                job: start.job,
+                prospect,
+            });
+        }
+    }
+
+    /// A job starts on borrowed room: it may be back in the queue later.
+    fn note_filler(&mut self, job: JobId) {
+        let rank = [Some(job), job.parent()]
+            .into_iter()
+            .flatten()
+            .find_map(|id| self.state.jobs.get(&id));
+        let class = self.state.waiting_class(job).cloned();
+        let since = self.state.waits_since(job);
+        self.fillers.extend(
+            rank.zip(class)
+                .zip(since)
+                .map(|((&(_, rank), class), since)| (job, (rank, class, since))),
+        );
+    }
+
+    /// A job goes back into the queue, if it was seen to come from there.
+    fn make_way(&mut self, job: JobId) {
+        self.state.vacate(job);
+        if let Some((rank, class, since)) = self.fillers.remove(&job) {
+            self.state.enqueue_as(job, rank, &class, since);
+        }
+    }
+
+    /// When something happens next; later than the plan.
+    fn next_moment(&self, plan: &Plan) -> Option<Time> {
+        let soonest = plan.now + Span(1);
+        let end = self.state.ends.first().map(|&(end, _)| end.max(soonest));
+        // Who has made way has left room behind.
+        let room = plan.preempts.first().map(|_| soonest);
+        [end, room, plan.next.filter(|&next| next >= soonest)]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn end_jobs(&mut self, moment: Time) {
+        while let Some(&(end, job)) = self.state.ends.first()
+            && end <= moment
+        {
+            self.state.vacate(job);
+            self.state.element_stands(job, Standing::Ended(0));
+        }
+    }
+
+    /// What is left: for what reason, as long as nothing can change that.
+    fn rest(&self, last: &Plan, is_seen: bool) -> Vec<Foreseen> {
+        let reasons: BTreeMap<_, &Reason> = last
+            .verdicts
+            .iter()
+            .map(|(class, reason)| (*class, &**reason))
+            .collect();
+        let said = |class: &ClassKey| {
+            class
+                .verdict_names()
+                .iter()
+                .find_map(|name| reasons.get(name))
+        };
+        let prospect = |reason: Option<&&Reason>| match reason {
+            Some(reason) if is_seen || reason.is_never() => Prospect::Waits((*reason).clone()),
+            _ => Prospect::Beyond,
+        };
+        let classes = self
+            .state
+            .classes
+            .iter()
+            .map(|(&id, class)| (id, prospect(said(&class.key))));
+        let own = |job| reasons.get(&ClassId(reason::own_name(job)));
+        let is_listed =
+            |class, job| last.eligible.lists(class) && last.eligible.refusal(class, job).is_none();
+        let jobs = classes.flat_map(|(class, of_class)| {
+            self.state
+                .jobs_in(class)
+                .map(move |job| match is_listed(class, job) {
+                    true => Foreseen {
+                        job,
+                        prospect: prospect(own(job)),
+                    },
+                    false => Foreseen {
+                        job,
+                        prospect: of_class.clone(),
+                    },
+                })
+        });
+        let mut rest: Vec<Foreseen> = jobs.collect();
+        rest.sort_by_key(|foreseen| foreseen.job);
+        rest
+    }
+}
+
+/// The nodes of a start, each once, in the order of its chunks.
+pub(super) fn nodes_of(start: &Start) -> Vec<String> {
+    distinct(&start.shares)
+}
+
+fn distinct(shares: &[Share]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let names = shares.iter().map(|share| share.node.as_str());
+    names
+        .filter(|name| seen.insert(*name))
+        .map(str::to_string)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::policy::preemption::{Mode, Preemption, Trigger};
+    use crate::model::policy::{Filling, Order, Precedence};
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn foreseen(scene: &Scene, budget: Budget) -> Outlook {
+        run(scene.state.clone(), &scene.policy, scene.now, budget)
+    }
+
+    /// `1 at 0 on n1; 2 at 60 on n1,n2; 3 unsatisfiable`.
+    fn told(outlook: &Outlook) -> String {
+        let told =
+            outlook
+                .starts
+                .iter()
+                .chain(&outlook.rest)
+                .map(|foreseen| match &foreseen.prospect {
+                    Prospect::Starts { at, nodes, .. } => {
+                        format!("{} at {} on {}", foreseen.job, at.0 / 1000, nodes.join(","))
+                    }
+                    Prospect::Waits(reason) => format!("{} {}", foreseen.job, reason.code()),
+                    Prospect::Beyond => format!("{} beyond", foreseen.job),
+                });
+        told.collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn every_job_is_told_its_start_also_behind_the_first_blocked_one() {
+        let scene = cluster("2 x ncpus=4")
+            .running(1, "select=1:ncpus=4", "n1", 100)
+            .queued(2, "select=2:ncpus=4 walltime=50")
+            .queued(3, "select=1:ncpus=2 walltime=60")
+            .queued(4, "select=1:ncpus=4 walltime=500")
+            .queued(5, "select=2:ncpus=4 walltime=10")
+            .queued(6, "select=1:ncpus=99")
+            .queued(7, "queue=night");
+        let outlook = foreseen(&scene, Budget::default());
+        let expected = "3 at 0 on n2; 2 at 100 on n1,n2; 4 at 150 on n1; 5 at 650 on n1,n2; 6 unsatisfiable; 7 queue_stopped";
+        assert_eq!(told(&outlook), expected);
+        assert!(outlook.horizon.is_whole);
+        assert_eq!(outlook.of(JobId::job(5)).unwrap().job, JobId::job(5));
+        assert_eq!(outlook.of(JobId::job(1)), None, "it runs");
+        let until = run_until(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Budget::default(),
+            JobId::job(2),
+        );
+        assert_eq!(
+            told(&until).split("; ").take(3).collect::<Vec<_>>(),
+            ["3 at 0 on n2", "2 at 100 on n1,n2", "4 amount.ncpus"]
+        );
+    }
+
+    #[test]
+    fn the_elements_of_an_array_follow_each_other_within_its_limit() {
+        let scene = cluster("1 x ncpus=8")
+            .queued(1, "array=1-5%2 walltime=10")
+            .queued(2, "walltime=5");
+        let outlook = foreseen(&scene, Budget::default());
+        let expected = "1[1] at 0 on n1; 1[2] at 0 on n1; 2 at 0 on n1; 1[3] at 10 on n1; 1[4] at 10 on n1; 1[5] at 20 on n1";
+        assert_eq!(told(&outlook), expected);
+        assert_eq!(
+            outlook.of(JobId::array(1)).unwrap().job,
+            JobId::element(1, 1)
+        );
+    }
+
+    #[test]
+    fn a_filler_that_makes_way_starts_again_later() {
+        let mut scene = cluster("1 x ncpus=4")
+            .running(1, "select=1:ncpus=2", "n1", 100)
+            .queued(2, "select=1:ncpus=4 walltime=50")
+            .queued(3, "select=1:ncpus=2 walltime=1000");
+        scene.policy.backfill.policy = Filling::Preempt;
+        let outlook = foreseen(&scene, Budget::default());
+        assert_eq!(
+            told(&outlook),
+            "3 at 0 on n1; 2 at 100 on n1; 3 at 150 on n1"
+        );
+    }
+
+    /// M45: it gives up its processors alone, goes on when the other is over, and keeps its memory
+    /// until it ends.
+    #[test]
+    fn who_stands_still_for_another_keeps_its_memory_and_goes_on() {
+        let mut scene =
+            cluster("1 x ncpus=4:mem=8gb").running(1, "select=1:ncpus=4:mem=6gb", "n1", 100);
+        scene.policy.precedence = Precedence {
+            order: Order::Priority,
+            ..Precedence::default()
+        };
+        scene.policy.preemption = Preemption {
+            mode: Mode::Aggressive,
+            ..Preemption::by(Trigger::Qube)
+        };
+        scene.policy.preemption.actions = vec![Action::Suspend].into();
+        let walltime = Some(Span::seconds(100));
+        let scene = scene
+            .tenured(JobId::job(1), 0, -9.0, |tenure| tenure.walltime = walltime)
+            .at(10);
+        let scene = scene.queued(2, "select=1:ncpus=4:mem=1gb walltime=50");
+        let scene = scene.queued(3, "select=1:ncpus=1:mem=4gb walltime=5");
+        assert_eq!(
+            told(&foreseen(&scene, Budget::default())),
+            "2 at 10 on n1; 3 at 150 on n1"
+        );
+    }
+
+    #[test]
+    fn a_job_put_off_starts_when_its_time_has_come() {
+        let scene = cluster("1 x ncpus=1")
+            .queued(1, "not_before=60 walltime=10")
+            .queued(2, "walltime=100");
+        assert_eq!(
+            told(&foreseen(&scene, Budget::default())),
+            "2 at 0 on n1; 1 at 100 on n1"
+        );
+        let scene = cluster("1 x ncpus=1").queued(1, "not_before=60 walltime=10");
+        assert_eq!(told(&foreseen(&scene, Budget::default())), "1 at 60 on n1");
+    }
+
+    #[test]
+    fn one_that_is_overdue_is_taken_to_end_at_once() {
+        let scene = cluster("1 x ncpus=1")
+            .running(1, "select=1:ncpus=1", "n1", 10)
+            .queued(2, "walltime=5")
+            .at(50);
+        let outlook = foreseen(&scene, Budget::default());
+        let expected = Prospect::Starts {
+            at: Time(50_001),
+            end: Time(55_001),
+            nodes: vec!["n1".into()],
+        };
+        assert_eq!(outlook.starts[0].prospect, expected);
+    }
+
+    #[test]
+    fn a_forecast_stops_where_its_budget_ends_and_says_so() {
+        let mut scene = cluster("1 x ncpus=1").queued(99, "select=1:ncpus=2");
+        for job in 1..=9 {
+            scene = scene.queued(job, "walltime=10");
+        }
+        for budget in [
+            Budget {
+                cycles: 3,
+                ..Budget::default()
+            },
+            Budget {
+                starts: 3,
+                ..Budget::default()
+            },
+            Budget {
+                looks: 7,
+                ..Budget::default()
+            },
+        ] {
+            let outlook = foreseen(&scene, budget);
+            let horizon = Horizon {
+                from: Time(0),
+                until: Time(20_000),
+                cycles: 3,
+                is_whole: false,
+            };
+            assert_eq!(outlook.horizon, horizon, "{budget:?}");
+            assert!(told(&outlook).ends_with(
+                "3 at 20 on n1; 4 beyond; 5 beyond; 6 beyond; 7 beyond; 8 beyond; 9 beyond; 99 unsatisfiable"
+            ));
+        }
+    }
+
+    #[test]
+    fn what_waits_for_a_job_without_end_waits_for_ever() {
+        let scene = cluster("1 x ncpus=1")
+            .running(1, "select=1:ncpus=1", "n1", i64::MAX)
+            .queued(2, "walltime=5");
+        let outlook = foreseen(&scene, Budget::default());
+        assert_eq!(
+            (told(&outlook).as_str(), outlook.horizon.is_whole),
+            ("2 amount.ncpus", true)
+        );
+    }
+
+    /// F9: the next cycle goes by what jobs were worth when they were rated last, and so does the
+    /// forecast.
+    #[test]
+    fn what_is_held_still_is_foreseen_as_it_is_held() {
+        let mut scene = cluster("1 x ncpus=1")
+            .queued(1, "walltime=60")
+            .queued(2, "walltime=600");
+        scene.policy.precedence = Precedence {
+            update_period: Span::seconds(60),
+            ..Precedence::by_formula("eligible_time < 30 ? walltime : -walltime")
+        };
+        scene.state.prioritise(&scene.policy, scene.now);
+        let first = |scene: Scene| foreseen(&scene, Budget::default()).starts[0].job.number;
+        assert_eq!([first(scene.clone().at(40)), first(scene.at(60))], [2, 1]);
+    }
+}

@@ -1,0 +1,245 @@
+//! What is free, and for how long: the windows a new job fits in, beside all promises, widest
+//! first.
+//!
+//! Nothing is reckoned apart from the cycle: once it has decided all, its books are asked where one
+//! more job would go, with more and more copies of a request and for longer and longer.
+
+use crate::model::job::Job;
+use crate::model::outlook::Window;
+use crate::model::policy::Policy;
+use crate::model::reason::Reason;
+use crate::sched::cycle;
+use crate::sched::cycle::state::Ledger;
+use crate::sched::cycle::{feasibility, throttling};
+use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::matching::Placement;
+use crate::sched::placement::resolution::{Resolution, Resolved};
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::shape::ClassKey;
+use crate::sched::view::snapshot::State;
+
+use crate::model::resource::Value;
+use crate::model::select::Request;
+use crate::model::time::{Span, Time};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Longer than anything that is planned.
+const EVER: Span = Span::seconds(1000 * 366 * 86_400);
+
+/// How many windows are told at most.
+const MOST: usize = 100;
+
+/// How many copies of a request are tried at most.
+const MOST_COPIES: u32 = 1 << 20;
+
+/// M29: the windows for a job like this one, its walltime aside: how many copies of its request fit
+/// now, and until when they may stay. Empty when nothing fits; a reason when no job like it may
+/// start at all.
+pub fn windows(
+    state: &State,
+    policy: &Policy,
+    now: Time,
+    job: &Job,
+) -> Result<Vec<Window>, Reason> {
+    let state = &*state.prioritised(policy, now);
+    let resolved = Resolved::new(state, policy, now);
+    let ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
+    let mut probe = Probe {
+        ledger,
+        policy,
+        job,
+    };
+    probe.admit()?;
+    let (mut windows, mut shortest) = (Vec::new(), Span::seconds(1));
+    while windows.len() < MOST
+        && let Some((copies, nodes)) = probe.widest(shortest)
+    {
+        let lasts = probe.longest(copies, shortest);
+        windows.push(Window {
+            copies: u64::from(copies),
+            nodes,
+            lasts,
+        });
+        match lasts {
+            Some(lasts) => shortest = lasts + Span::seconds(1),
+            None => break,
+        }
+    }
+    Ok(windows)
+}
+
+struct Probe<'a> {
+    ledger: Ledger<'a>,
+    policy: &'a Policy,
+    job: &'a Job,
+}
+
+impl Probe<'_> {
+    fn admit(&mut self) -> Result<(), Reason> {
+        let class = self.class(1, Span::seconds(1));
+        feasibility::screen(&class.shape, &mut self.ledger)?;
+        throttling::admit(Candidate::alone(self.job.id, &class), &mut self.ledger)
+            .map_err(Arc::unwrap_or_clone)
+    }
+
+    /// The class of so many copies for so long.
+    fn class(&self, copies: u32, walltime: Span) -> ClassKey {
+        let mut job = self.job.clone();
+        let spec = Arc::make_mut(&mut job.spec);
+        let mut request = Request::clone(&spec.request);
+        request
+            .select
+            .chunks
+            .iter_mut()
+            .for_each(|chunk| chunk.count = chunk.count.saturating_mul(copies));
+        request
+            .list
+            .insert("walltime".to_string(), Value::Time(walltime));
+        spec.request = Arc::new(request);
+        let class = ClassKey::of(&job, &self.ledger.state.cluster.catalog);
+        let resolution = Resolution::needed(self.ledger.state, self.policy, self.ledger.now);
+        resolution.map_or(class.clone(), |resolution| resolution.class(&class, false))
+    }
+
+    fn fit(&mut self, copies: u32, walltime: Span) -> Option<Placement> {
+        let class = self.class(copies, walltime);
+        self.ledger.place_beside(&class).ok()
+    }
+
+    /// The most copies that fit for so long, and on how many nodes.
+    fn widest(&mut self, walltime: Span) -> Option<(u32, u64)> {
+        let mut found = self.fit(1, walltime)?;
+        let (mut fits, mut too_many) = (1, 2);
+        while too_many <= MOST_COPIES
+            && let Some(more) = self.fit(too_many, walltime)
+        {
+            (found, fits, too_many) = (more, too_many, too_many * 2);
+        }
+        while too_many - fits > 1 && too_many <= MOST_COPIES {
+            let middle = fits + (too_many - fits) / 2;
+            match self.fit(middle, walltime) {
+                Some(more) => (found, fits) = (more, middle),
+                None => too_many = middle,
+            }
+        }
+        let nodes: BTreeSet<_> = found.picks.iter().map(|&(node, _)| node).collect();
+        Some((fits, nodes.len() as u64))
+    }
+
+    /// The longest that so many copies, which fit for `walltime`, fit for, in whole seconds; None
+    /// for ever.
+    fn longest(&mut self, copies: u32, walltime: Span) -> Option<Span> {
+        if self.fit(copies, EVER).is_some() {
+            return None;
+        }
+        let (mut fits, mut step) = (walltime.as_seconds(), 1);
+        while self.fit(copies, Span::seconds(fits + step)).is_some() {
+            (fits, step) = (fits + step, step * 2);
+        }
+        let mut too_long = fits + step;
+        while too_long - fits > 1 {
+            let middle = fits + (too_long - fits) / 2;
+            match self.fit(copies, Span::seconds(middle)) {
+                Some(_) => fits = middle,
+                None => too_long = middle,
+            }
+        }
+        Some(Span::seconds(fits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::fixture::{Scene, cluster};
+
+    /// `4 on 4 for 3600; 1 on 1 for ever`.
+    fn told(scene: &Scene, request: &str) -> String {
+        let windows = windows(
+            &scene.state,
+            &scene.policy,
+            scene.now,
+            &scene.job(999, request),
+        );
+        let told = windows.unwrap().into_iter().map(
+            |Window {
+                 copies,
+                 nodes,
+                 lasts,
+             }| {
+                let lasts =
+                    lasts.map_or("ever".to_string(), |lasts| lasts.as_seconds().to_string());
+                format!("{copies} on {nodes} for {lasts}")
+            },
+        );
+        told.collect::<Vec<_>>().join("; ")
+    }
+
+    /// M29: of 8 nodes 4 are idle, and 3 of these are promised in an hour.
+    #[test]
+    fn m29_windows_come_widest_first() {
+        let mut scene = cluster("8 x ncpus=1");
+        for job in 1..=4 {
+            scene = scene.running(job, "select=1:ncpus=1", &format!("n{}", job + 4), 3600);
+        }
+        let scene = scene.queued(5, "select=7:ncpus=1 walltime=100");
+        assert_eq!(
+            told(&scene, "select=1:ncpus=1"),
+            "4 on 4 for 3600; 1 on 1 for ever"
+        );
+    }
+
+    #[test]
+    fn a_window_is_for_the_request_that_was_asked_for() {
+        let scene = cluster("3 x ncpus=8:mem=8gb").running(1, "select=1:ncpus=6", "n1", 60);
+        assert_eq!(told(&scene, "select=1:ncpus=1"), "18 on 3 for ever");
+        assert_eq!(told(&scene, "select=1:ncpus=3"), "4 on 2 for ever");
+        assert_eq!(
+            told(&scene, "select=1:ncpus=1 place=scatter"),
+            "3 on 3 for ever"
+        );
+        assert_eq!(
+            told(&scene, "select=1:ncpus=4:mem=6gb+1:ncpus=1"),
+            "2 on 3 for ever"
+        );
+        assert_eq!(
+            told(
+                &scene.running(2, "select=2:ncpus=8", "n2,n3", 60),
+                "select=1:ncpus=3"
+            ),
+            ""
+        );
+    }
+
+    #[test]
+    fn what_can_never_run_or_may_not_start_has_no_windows_but_a_reason() {
+        let scene = cluster("1 x ncpus=1");
+        let windows =
+            |text: &str| windows(&scene.state, &scene.policy, scene.now, &scene.job(9, text));
+        assert_eq!(
+            windows("select=1:ncpus=2").unwrap_err().code(),
+            "unsatisfiable"
+        );
+        assert_eq!(windows("queue=night").unwrap_err().code(), "queue_stopped");
+    }
+
+    #[test]
+    fn a_job_starts_in_a_window_and_not_when_it_is_larger() {
+        let scene = cluster("1 x ncpus=16")
+            .running(1, "select=1:ncpus=8", "n1", 3600)
+            .queued(2, "select=1:ncpus=14 walltime=1:00:00");
+        assert_eq!(
+            told(&scene, "select=1:ncpus=1"),
+            "8 on 1 for 3600; 2 on 1 for ever"
+        );
+        for (request, starts) in [
+            ("ncpus=8 walltime=3600", true),
+            ("ncpus=8 walltime=3601", false),
+            ("ncpus=2", true),
+        ] {
+            let scene = scene.clone().queued(3, &format!("select=1:{request}"));
+            assert_eq!(!scene.starts().is_empty(), starts, "{request}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The limits in force, and what of them is used (P9): asked on demand, and by the same books as a
+//! cycle's.
+
+use crate::model::limit::{Key, Limit, Selector, Stage};
+use crate::model::limit_use::LimitUse;
+use crate::model::policy::Policy;
+use crate::model::time::Time;
+use crate::sched::cycle::eligibility::{self, Eligible};
+use crate::sched::cycle::limits::Books;
+use crate::sched::cycle::state::Ledger;
+use crate::sched::placement::resolution::Resolved;
+use crate::sched::view::class::Class;
+use crate::sched::view::snapshot::State;
+use std::collections::BTreeMap;
+
+/// Every limit as it stands for everybody whose jobs wait or run, in the order given; one that
+/// names all whom it is for also where there are no such jobs.
+///
+/// What waits is what may be considered, as far as the scheduler knows: jobs that are held, that
+/// depend on others or whose time has not come are not in it, though `queued` and `waiting` limits
+/// count them when jobs are submitted.
+pub fn limits_in_force(state: &State, policy: &Policy, now: Time) -> Vec<LimitUse> {
+    if policy.limits.all.is_empty() {
+        return Vec::new();
+    }
+    let state = &*state.prioritised(policy, now);
+    let resolved = Resolved::new(state, policy, now);
+    let of_stage = |(_, stage)| Some(InForce::new((state, policy, &resolved), stage, now)?.told());
+    let mut all: Vec<LimitUse> = Stage::ALL
+        .into_iter()
+        .filter_map(of_stage)
+        .flatten()
+        .collect();
+    all.sort_by(|a, b| (a.place, &a.whom).cmp(&(b.place, &b.whom)));
+    all
+}
+
+/// The limits on a stage.
+struct InForce<'s> {
+    state: &'s State,
+    policy: &'s Policy,
+    stage: Stage,
+    books: Books<'s>,
+    eligible: Eligible,
+}
+
+impl<'s> InForce<'s> {
+    /// With all that counts; None where no limit is on the stage.
+    fn new(
+        view: (&'s State, &'s Policy, &'s Resolved),
+        stage: Stage,
+        now: Time,
+    ) -> Option<InForce<'s>> {
+        let (state, policy, resolved) = view;
+        if stage == Stage::Idle {
+            let mut ledger = Ledger::open(state, policy, resolved, now);
+            let (eligible, books) = eligibility::list_with(policy, resolved, &mut ledger)?;
+            return Some(InForce {
+                state,
+                policy,
+                stage,
+                books,
+                eligible,
+            });
+        }
+        let mut books = Books::blank(state, policy, stage, now)?;
+        if stage != Stage::Waiting {
+            books = books.with_running();
+        }
+        if stage != Stage::Running {
+            state
+                .classes
+                .values()
+                .for_each(|class| enter(class, &mut books));
+        }
+        Some(InForce {
+            state,
+            policy,
+            stage,
+            books,
+            eligible: Eligible::default(),
+        })
+    }
+
+    fn told(mut self) -> Vec<LimitUse> {
+        for (place, limit) in self
+            .policy
+            .limits
+            .all
+            .iter()
+            .enumerate()
+            .filter(|(_, limit)| limit.stage == self.stage)
+        {
+            named(limit)
+                .into_iter()
+                .for_each(|whom| self.books.note(place, whom));
+        }
+        let counts = self.waits();
+        let used = (0..self.books.accounts().len())
+            .map(|account| told(&self.books, self.state, self.policy, account));
+        used.zip(counts)
+            .map(|(used, (waiting, barred))| LimitUse {
+                waiting,
+                barred,
+                ..used
+            })
+            .collect()
+    }
+
+    /// How many wait of those each account concerns, and how many of them it keeps waiting.
+    fn waits(&mut self) -> Vec<(u64, u64)> {
+        let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+        for class in self.state.classes.values() {
+            let jobs = waiting(class);
+            for &account in &*self.books.accounts_of(&class.key.who) {
+                let (all, barred) = counts.entry(account).or_default();
+                *all += jobs;
+                *barred += self.barred(account, class, jobs);
+            }
+        }
+        (0..self.books.accounts().len())
+            .map(|account| counts.remove(&account).unwrap_or_default())
+            .collect()
+    }
+
+    fn barred(&self, account: usize, class: &Class, jobs: u64) -> u64 {
+        let bounds = self.books.accounts()[account].bounds;
+        match self.stage {
+            Stage::Running if self.books.exceeds(account, &class.key, bounds.softly()) => jobs,
+            Stage::Idle => self
+                .eligible
+                .count(class.key.id)
+                .map_or(0, |listed| jobs.saturating_sub(listed)),
+            Stage::Running | Stage::Queued | Stage::Waiting => 0,
+        }
+    }
+}
+
+/// All jobs of a class count.
+fn enter(class: &Class, books: &mut Books) {
+    let jobs: Vec<_> = class
+        .jobs()
+        .map(|((_, job), _)| job)
+        .take(LimitUse::MOST)
+        .collect();
+    let more = class.jobs().count() - jobs.len();
+    books.enter_many(&class.key, waiting(class), (&jobs, more as u64));
+}
+
+/// Whom a limit is for that names everybody it means.
+fn named(limit: &Limit) -> Option<Key> {
+    let meant = limit
+        .scope
+        .selectors()
+        .into_iter()
+        .filter(|selector| **selector != Selector::All);
+    let name = |selector: &Selector| match selector {
+        Selector::Named(name) => Some(name.clone()),
+        Selector::All | Selector::Each => None,
+    };
+    meant.map(name).collect()
+}
+
+fn waiting(class: &Class) -> u64 {
+    class.jobs().map(|(_, waiting)| waiting.count()).sum()
+}
+
+fn told(books: &Books, state: &State, policy: &Policy, account: usize) -> LimitUse {
+    let account = &books.accounts()[account];
+    let (limit, count) = (
+        &policy.limits.all[account.place],
+        books.count(account.place),
+    );
+    let figure = |amount| count.figure(amount, &state.cluster.catalog);
+    let mut by: Vec<_> = account.jobs().take(LimitUse::MOST).collect();
+    by.sort_unstable();
+    LimitUse {
+        place: account.place,
+        limit: limit.clone(),
+        whom: account.whom.clone(),
+        used: figure(account.used),
+        soft: account.bounds.soft.map(|soft| figure(count.most(soft))),
+        hard: account.bounds.hard.map(|hard| figure(count.most(hard))),
+        more: account.size() - by.len() as u64,
+        by,
+        waiting: 0,
+        barred: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::sched::fixture::{Scene, cluster};
+
+    /// `running jobs ann: 2 of 1/2 by 1,2, 1 of 1 barred`, as far as it is so.
+    fn told(scene: &Scene) -> Vec<String> {
+        let all = limits_in_force(&scene.state, &scene.policy, scene.now);
+        let one = |one: &LimitUse| {
+            let (stage, quantity, whom) = (
+                one.limit.stage.name(),
+                one.limit.quantity.name(),
+                one.whom.join("/"),
+            );
+            let shown = |figure: &Option<crate::model::limit_use::Figure>| {
+                figure
+                    .as_ref()
+                    .map_or("-".to_string(), |figure| figure.shown.clone())
+            };
+            let by = one
+                .by
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(",");
+            let more = if one.more > 0 {
+                format!("+{}", one.more)
+            } else {
+                String::new()
+            };
+            let (used, soft, hard) = (&one.used.shown, shown(&one.soft), shown(&one.hard));
+            format!(
+                "{stage} {quantity} {whom}: {used} of {soft}/{hard} by {by}{more}, {}/{}",
+                one.barred, one.waiting
+            )
+        };
+        all.iter().map(one).collect()
+    }
+
+    fn limited(limits: &str) -> Scene {
+        let mut scene = cluster("1 x ncpus=40:mem=64gb");
+        scene.policy.limits = Config::parse(limits).unwrap().policy().limits;
+        scene
+    }
+
+    /// P9.
+    #[test]
+    fn every_limit_is_told_with_who_uses_it_and_whom_it_keeps_waiting() {
+        let limits = "[[limit]]\nuser = \"*\"\nrunning = { jobs = 3, mem = \"6gb\" }\nrunning_soft = { jobs = 2 }\n\
+                      queued = { jobs = 30 }\n[[limit]]\nqueue = \"night\"\nrunning = { nodes = 4 }\n";
+        let scene = limited(limits)
+            .running(1, "select=2:ncpus=1:mem=1gb", "n1,n1", 60)
+            .running(2, "select=1:ncpus=1:mem=3gb", "n1", 60)
+            .queued(3, "select=1:ncpus=1:mem=1gb")
+            .queued(4, "select=1:ncpus=1:mem=2gb")
+            .queued(5, "select=1:ncpus=1:mem=2gb array=1-7");
+        let expected = [
+            "running jobs ann: 2 of 2/3 by 1,2, 9/9",
+            "running mem ann: 5242880kb of -/6291456kb by 1,2, 8/9",
+            "queued jobs ann: 11 of -/30 by 1,2,3,4,5[], 0/9",
+            "running nodes night: 0 of -/4 by , 0/0",
+        ];
+        assert_eq!(told(&scene), expected);
+        let many = (10..60).fold(limited(limits), |scene, id| {
+            scene.queued(id, "select=1:ncpus=1")
+        });
+        assert!(
+            told(&many)[0].starts_with("running jobs ann: 0 of 2/3 by , 0/50"),
+            "{:?}",
+            told(&many)
+        );
+        assert!(
+            told(&many).iter().any(
+                |told| told.starts_with("queued jobs ann: 50 of") && told.contains("+30, 0/50")
+            )
+        );
+    }
+
+    /// M24: of what waits only those use it that are considered.
+    #[test]
+    fn a_limit_on_idle_jobs_is_used_by_those_that_are_considered() {
+        let scene = limited("[[limit]]\nuser = \"*\"\nidle = { jobs = 2 }\n")
+            .queued(1, "select=1:ncpus=99");
+        let scene = (2..6).fold(scene, |scene, id| scene.queued(id, "select=1:ncpus=1"));
+        assert_eq!(told(&scene), ["idle jobs ann: 2 of -/2 by 2,3, 2/5"]);
+        let scene =
+            limited("[[limit]]\nidle = { ncpus = 5 }\n").queued(1, "select=1:ncpus=2 array=1-9");
+        assert_eq!(told(&scene), ["idle ncpus : 4 of -/5 by 1[1],1[2], 7/9"]);
+    }
+
+    /// M21: what runs past its end has nothing left.
+    #[test]
+    fn what_is_left_of_running_jobs_becomes_less() {
+        let limits =
+            "[[limit]]\nuser = \"*\"\nrunning = { procseconds = 57600, seconds = 30000, pe = 7 }\n";
+        let scene = limited(limits)
+            .running(1, "select=1:ncpus=4", "n1", 3600)
+            .running(2, "select=1:ncpus=1:mem=4gb", "n1", 21600)
+            .queued(3, "select=1:ncpus=1 walltime=1:00:00");
+        let used = |at: i64| {
+            limits_in_force(&scene.state, &scene.policy, Time(at * 1000))
+                .into_iter()
+                .map(|one| one.used)
+        };
+        let shown = |at| used(at).map(|used| used.shown).collect::<Vec<_>>();
+        assert_eq!(
+            [shown(0), shown(600)],
+            [["6.500", "36000", "25200"], ["6.500", "33000", "24000"]]
+        );
+        assert_eq!(shown(7200), ["6.500", "14400", "14400"], "job 1 is overdue");
+    }
+}

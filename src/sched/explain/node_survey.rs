@@ -1,0 +1,594 @@
+//! What does every node say to a job? Asked for one job on demand, node by node; a cycle counts and
+//! asks none by name.
+
+use crate::model::outlook::{Rejection, Survey};
+use crate::model::reason::Bar;
+use crate::sched::cycle::state::Ledger;
+use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::candidates::Candidates;
+use crate::sched::placement::node_filter;
+use crate::sched::placement::tentative::Trial;
+use crate::sched::view::cluster::NodeIx;
+use crate::sched::view::shape::{ChunkShape, ClassKey, Shape};
+use std::collections::BTreeMap;
+
+/// Holds a chunk of a class against every node, as a cycle has left them. Of several kinds of
+/// chunks it is the first that finds too few places. `heeds_promises` where what others are
+/// promised is in the way.
+pub fn of(class: &ClassKey, ledger: &Ledger, heeds_promises: bool) -> Option<Survey> {
+    let (space, shape) = (&ledger.space, &*class.shape);
+    let number = (0..shape.chunks.len())
+        .find(|&chunk| {
+            Candidates::of(space, shape, chunk, None).supply() < shape.chunks[chunk].count
+        })
+        .unwrap_or(0);
+    let chunk = shape.chunks.get(number)?;
+    let until = ledger.end_of(class);
+    let windows = ledger.windows();
+    let left = windows.inside(space, class, until);
+    let beside = left
+        .as_ref()
+        .or_else(|| windows.left(class, until))
+        .unwrap_or(space);
+    let poll = Poll {
+        space,
+        beside,
+        shape,
+        chunk,
+        trial: Trial::new(space, shape),
+        number,
+    };
+    let mut tally = Tally {
+        survey: Survey {
+            chunk: poll.asked(),
+            ..Survey::default()
+        },
+        groups: BTreeMap::new(),
+    };
+    for ix in space
+        .cluster
+        .indices()
+        .filter(|&ix| space.cluster.node(ix).kind.is_some())
+    {
+        let name = &space.cluster.node(ix).name;
+        let is_promised = heeds_promises && space.next_promise(ix).is_some_and(|at| at < until);
+        let objection = match windows.encloses(class, name) {
+            true => poll
+                .objection(ix)
+                .or_else(|| is_promised.then(Objection::promised)),
+            false => Some(Objection::outside()),
+        };
+        tally.note(name, objection, &poll);
+    }
+    Some(tally.close(&poll))
+}
+
+/// Why one node cannot take the chunk.
+struct Objection {
+    code: &'static str,
+    /// The resource that it is about, by name, and how much the node has: None for what is only
+    /// compared.
+    resource: Option<(String, Option<i64>)>,
+    said: Option<String>,
+    never: bool,
+}
+
+impl Objection {
+    fn said(code: &'static str, said: impl Into<String>) -> Objection {
+        Objection {
+            code,
+            resource: None,
+            said: Some(said.into()),
+            never: false,
+        }
+    }
+
+    fn outside() -> Objection {
+        Objection::said("window_acl", "not a node of its reservation")
+    }
+
+    fn promised() -> Objection {
+        Objection::said(
+            "would_delay_booking",
+            "there is room, but another job is promised the node",
+        )
+    }
+
+    /// In the order in which nodes are asked, which is that of the codes.
+    fn place(&self) -> usize {
+        const ORDER: [&str; 14] = [
+            "attribute",
+            "requirement",
+            "restriction",
+            "hosts",
+            "vetoed",
+            "failed_start",
+            "access_policy",
+            "node_limit",
+            "node_state",
+            AMOUNT,
+            "used_outside",
+            "in_use",
+            "window_acl",
+            "would_delay_booking",
+        ];
+        ORDER
+            .iter()
+            .position(|code| *code == self.code)
+            .unwrap_or(ORDER.len())
+    }
+}
+
+const AMOUNT: &str = "amount";
+
+/// What nodes are asked.
+struct Poll<'a> {
+    /// What is free, and what reservations leave of that.
+    space: &'a Space<'a>,
+    beside: &'a Space<'a>,
+    shape: &'a Shape,
+    chunk: &'a ChunkShape,
+    number: usize,
+    trial: Trial<'a>,
+}
+
+impl Poll<'_> {
+    /// The chunk, as it was asked for.
+    fn asked(&self) -> String {
+        let catalog = &self.space.cluster.catalog;
+        let given = self
+            .chunk
+            .given
+            .iter()
+            .map(|(index, value)| format!("{}={value}", catalog.names()[*index]));
+        let needs = self
+            .chunk
+            .needs
+            .iter()
+            .map(|need| format!("{}={}", need.resource, need.value));
+        given.chain(needs).collect::<Vec<_>>().join(":")
+    }
+
+    /// Why a node does not take the chunk: first what it is, then how it is, then what it has.
+    fn objection(&self, ix: NodeIx) -> Option<Objection> {
+        self.attribute(ix)
+            .or_else(|| self.screened(ix))
+            .or_else(|| self.too_small(ix))
+            .or_else(|| {
+                (!self.space.is_open(ix))
+                    .then(|| Objection::said("node_state", "down, offline or silent"))
+            })
+            .or_else(|| self.access(ix))
+            .or_else(|| self.amount(ix))
+            .or_else(|| self.window(ix))
+    }
+
+    fn attribute(&self, ix: NodeIx) -> Option<Objection> {
+        let cluster = self.space.cluster;
+        let need = self
+            .chunk
+            .needs
+            .iter()
+            .find(|need| !cluster.node_meets(ix, std::slice::from_ref(need)))?;
+        let found = cluster
+            .value(cluster.node(ix), &need.resource)
+            .map_or("unset".to_string(), |v| v.to_string());
+        let said = Some(format!("{} is {found}, not {}", need.resource, need.value));
+        let resource = Some((need.resource.clone(), None));
+        Some(Objection {
+            code: "attribute",
+            resource,
+            said,
+            never: true,
+        })
+    }
+
+    fn screened(&self, ix: NodeIx) -> Option<Objection> {
+        let (bar, said) = node_filter::objection(self.space, self.shape, ix)?;
+        let never = matches!(bar, Bar::Restriction | Bar::Hosts);
+        Some(Objection {
+            never,
+            ..Objection::said(bar.name(), said)
+        })
+    }
+
+    fn too_small(&self, ix: NodeIx) -> Option<Objection> {
+        let kind = self.space.cluster.kind(self.space.cluster.node(ix).kind?);
+        self.lacking(&kind.empty.free).map(|objection| Objection {
+            never: true,
+            ..objection
+        })
+    }
+
+    fn access(&self, ix: NodeIx) -> Option<Objection> {
+        let room = self.space.room(ix);
+        if self
+            .space
+            .in_use()
+            .get(&ix)
+            .is_some_and(|in_use| in_use.is_closed)
+        {
+            return Some(Objection::said(
+                "in_use",
+                "its load average is as high as it may be",
+            ));
+        }
+        let is_taken = self.chunk.wants_idle() && room.tenants > 0;
+        if self.space.admits(ix, self.shape.tenant()) && !is_taken {
+            return None;
+        }
+        let is_full =
+            room.tenants >= room.bounds.jobs || room.barred().contains(&self.shape.tenant().user);
+        Some(match (is_full, room.alone > 0) {
+            (true, false) => Objection::said("node_limit", "as many jobs are there as it takes"),
+            (_, true) => Objection::said("access_policy", "one job has it for itself"),
+            (false, false) if self.shape.tenancy.is_exclusive() || is_taken => Objection::said(
+                "access_policy",
+                "the job wants it for itself, and others are there",
+            ),
+            (false, false) => Objection::said(
+                "access_policy",
+                "who is there does not share it with this job",
+            ),
+        })
+    }
+
+    fn amount(&self, ix: NodeIx) -> Option<Objection> {
+        let objection = self.lacking(&self.space.room(ix).free)?;
+        let unused = self
+            .space
+            .in_use()
+            .get(&ix)
+            .map(|in_use| in_use.given_back(self.space.room(ix)));
+        if unused.is_some_and(|room| self.lacking(&room.free).is_none()) {
+            return Some(Objection {
+                code: "in_use",
+                ..objection
+            });
+        }
+        let outside = self.space.cluster.outside(ix);
+        let is_gpus = objection
+            .resource
+            .as_ref()
+            .is_some_and(|(name, _)| name == "ngpus");
+        let would_do = objection
+            .resource
+            .as_ref()
+            .and_then(|(_, found)| *found)
+            .is_some_and(|free| {
+                let index = self.space.cluster.catalog.index("ngpus");
+                self.chunk
+                    .asked
+                    .iter()
+                    .any(|&(i, amount)| Some(i) == index && amount <= free + outside)
+            });
+        Some(match is_gpus && outside > 0 && would_do {
+            true => Objection {
+                code: "used_outside",
+                ..objection
+            },
+            false => objection,
+        })
+    }
+
+    /// The first resource of which these amounts have too little.
+    fn lacking(&self, free: &[i64]) -> Option<Objection> {
+        let &(index, _) = self
+            .chunk
+            .asked
+            .iter()
+            .find(|&&(index, amount)| amount > free[index])?;
+        let name = self.space.cluster.catalog.names()[index].clone();
+        Some(Objection {
+            code: AMOUNT,
+            resource: Some((name, Some(free[index].max(0)))),
+            said: None,
+            never: false,
+        })
+    }
+
+    /// What reservations leave of a node that has enough.
+    fn window(&self, ix: NodeIx) -> Option<Objection> {
+        let left = self.beside.room(ix);
+        let is_left = self.lacking(&left.free).is_none() && left.admits(self.shape.tenant());
+        (!is_left || self.trial.times(ix, self.number) == 0)
+            .then(|| Objection::said("window_acl", "set aside by a reservation"))
+    }
+
+    fn shown(&self, resource: &str, amount: i64) -> Option<String> {
+        let catalog = &self.space.cluster.catalog;
+        Some(
+            self.shape
+                .shown(catalog.index_on_node(resource)?, amount, catalog),
+        )
+    }
+
+    fn requested(&self, resource: &str) -> Option<String> {
+        let index = self.space.cluster.catalog.index_on_node(resource);
+        let given = self
+            .chunk
+            .given
+            .iter()
+            .find(|(i, _)| Some(*i) == index)
+            .map(|(_, value)| value.to_string());
+        let need = || {
+            self.chunk
+                .needs
+                .iter()
+                .find(|need| need.resource == resource)
+                .map(|need| need.value.to_string())
+        };
+        given.or_else(need)
+    }
+}
+
+/// In what objections are one: their place in the order, the resource, and whether they last.
+type Alike = (usize, Option<String>, bool);
+
+/// The answers so far.
+struct Tally {
+    survey: Survey,
+    groups: BTreeMap<Alike, (Rejection, Option<(i64, i64)>)>,
+}
+
+impl Tally {
+    fn note(&mut self, name: &str, objection: Option<Objection>, poll: &Poll) {
+        let Some(objection) = objection else {
+            self.survey.fitting += 1;
+            if self.survey.named.len() < Survey::MOST {
+                self.survey.named.push(name.to_string());
+            }
+            return;
+        };
+        let (resource, found) = objection
+            .resource
+            .clone()
+            .map_or((None, None), |(name, found)| (Some(name), found));
+        let alike = (objection.place(), resource, objection.never);
+        let (rejection, range) = self
+            .groups
+            .entry(alike)
+            .or_insert_with(|| (Rejection::first(objection, poll), None));
+        rejection.nodes += 1;
+        if rejection.named.len() < Survey::MOST {
+            rejection.named.push(name.to_string());
+        }
+        if let Some(found) = found {
+            let (least, most) = range.unwrap_or((found, found));
+            *range = Some((least.min(found), most.max(found)));
+        }
+    }
+
+    fn close(self, poll: &Poll) -> Survey {
+        let rejections = self.groups.into_values().map(|(rejection, range)| {
+            let resource = rejection.resource.as_deref();
+            let shown = |amount| poll.shown(resource?, amount);
+            let found = range.and_then(|(least, most)| shown(least).zip(shown(most)));
+            Rejection { found, ..rejection }
+        });
+        Survey {
+            rejections: rejections.collect(),
+            ..self.survey
+        }
+    }
+}
+
+impl Rejection {
+    /// Of no node yet.
+    fn first(objection: Objection, poll: &Poll) -> Rejection {
+        let resource = objection.resource.map(|(name, _)| name);
+        let code = match (&resource, objection.code) {
+            (Some(name), AMOUNT) => format!("{AMOUNT}.{name}"),
+            (_, code) => code.to_string(),
+        };
+        Rejection {
+            code,
+            requested: resource.as_deref().and_then(|name| poll.requested(name)),
+            resource,
+            found: None,
+            said: objection.said,
+            never: objection.never,
+            nodes: 0,
+            named: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::model::node::Terms;
+    use crate::model::time::Time;
+    use crate::model::window::{Access, Window};
+    use crate::sched::backfill::reservation_window;
+    use crate::sched::explain::forecast::{self, Budget};
+    use crate::sched::explain::why::explain;
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn survey(scene: &Scene, request: &str) -> Survey {
+        let scene = scene.clone().queued(99, request);
+        let outlook = forecast::run(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Budget::default(),
+        );
+        explain(
+            &scene.state,
+            &scene.policy,
+            scene.now,
+            JobId::job(99),
+            &outlook,
+        )
+        .unwrap()
+        .survey
+        .unwrap()
+    }
+
+    /// `amount.ncpus 2 n1,n2 asked 4 has 1..3; fits 1 n3`.
+    fn told(scene: &Scene, request: &str) -> String {
+        let survey = survey(scene, request);
+        let rejections = survey.rejections.iter().map(|rejection| {
+            let amounts = rejection.found.as_ref().zip(rejection.requested.as_ref());
+            let amounts =
+                amounts.map(|((least, most), asked)| format!(" asked {asked} has {least}..{most}"));
+            let never = if rejection.never { " ever" } else { "" };
+            let named = rejection.named.join(",");
+            format!(
+                "{} {} {named}{}{never}",
+                rejection.code,
+                rejection.nodes,
+                amounts.unwrap_or_default()
+            )
+        });
+        let fits = (survey.fitting > 0)
+            .then(|| format!("fits {} {}", survey.fitting, survey.named.join(",")));
+        rejections.chain(fits).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn nodes_are_counted_by_what_keeps_the_job_from_them() {
+        let scene =
+            cluster("4 x ncpus=8:mem=8gb:arch=linux, 1 x ncpus=8:mem=8gb:arch=aix, 2 x ncpus=2:mem=8gb:arch=linux")
+                .node("n8", "ncpus=8:mem=8gb:arch=linux", false)
+                .running(1, "select=1:ncpus=6", "n1", 600)
+                .running(2, "select=1:ncpus=7", "n2", 600)
+                .running(3, "select=1:ncpus=1 place=excl", "n3", 600)
+                .running(4, "select=1:ncpus=1:mem=6gb", "n4", 600);
+        let expected = "attribute 1 n5 ever; access_policy 1 n3; node_state 1 n8; amount.mem 1 n4 asked 4gb has 2gb..2gb; \
+                        amount.ncpus 2 n1,n2 asked 4 has 1..2; amount.ncpus 2 n6,n7 asked 4 has 2..2 ever";
+        assert_eq!(
+            told(&scene, "select=1:ncpus=4:mem=4gb:arch=linux"),
+            expected
+        );
+        assert_eq!(
+            survey(&scene, "select=1:ncpus=4:mem=4gb:arch=linux").chunk,
+            "ncpus=4:mem=4gb:arch=linux"
+        );
+    }
+
+    #[test]
+    fn who_wants_a_node_alone_is_told_where_others_are() {
+        let scene = cluster("3 x ncpus=8").running(1, "select=2:ncpus=1", "n1,n2", 600);
+        let survey = survey(&scene, "select=2:ncpus=1 place=scatter:excl");
+        let said = survey.rejections[0].said.as_deref();
+        assert_eq!(
+            said,
+            Some("the job wants it for itself, and others are there")
+        );
+        assert_eq!(
+            (survey.rejections[0].nodes, survey.fitting, survey.named),
+            (2, 1, vec!["n3".to_string()])
+        );
+    }
+
+    #[test]
+    fn a_node_with_as_many_jobs_as_it_takes_says_so() {
+        let terms = Terms {
+            max_jobs: Some(1),
+            ..Terms::default()
+        };
+        let scene = cluster("1 x ncpus=8")
+            .terms("n1", "ncpus=8", terms)
+            .running(1, "select=1:ncpus=1", "n1", 60);
+        assert_eq!(told(&scene, "select=1:ncpus=1"), "node_limit 1 n1");
+    }
+
+    #[test]
+    fn gpus_in_use_from_outside_are_told_apart() {
+        let scene = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
+        assert_eq!(
+            told(&scene, "select=1:ngpus=2"),
+            "used_outside 1 n1 asked 2 has 1..1"
+        );
+    }
+
+    /// Of several kinds of chunks, the one that finds too few places is asked about.
+    #[test]
+    fn the_chunk_that_lacks_places_is_asked_about() {
+        let scene = cluster("2 x ncpus=4")
+            .running(1, "select=1:ncpus=3", "n1", 60)
+            .running(2, "select=1:ncpus=3", "n2", 60);
+        let survey = survey(&scene, "select=1:ncpus=1+1:ncpus=3");
+        assert_eq!((survey.chunk.as_str(), survey.fitting), ("ncpus=3", 0));
+    }
+
+    #[test]
+    fn no_more_nodes_are_named_than_fit_in_a_line() {
+        let scene = cluster("20 x ncpus=1");
+        let survey = survey(&scene, "select=1:ncpus=2");
+        assert_eq!(
+            (survey.rejections[0].nodes, survey.rejections[0].named.len()),
+            (20, Survey::MOST)
+        );
+    }
+
+    #[test]
+    fn a_node_that_others_are_promised_says_so_only_where_that_is_in_the_way() {
+        let scene = cluster("1 x ncpus=8")
+            .running(1, "select=1:ncpus=4", "n1", 3600)
+            .queued(2, "select=1:ncpus=8 walltime=3600");
+        assert_eq!(
+            told(&scene, "select=1:ncpus=4 walltime=7200"),
+            "would_delay_booking 1 n1"
+        );
+        assert_eq!(
+            told(&scene, "select=1:ncpus=4 walltime=60 queue=night"),
+            "fits 1 n1"
+        );
+        // What it is promised itself is not in its way.
+        let half = cluster("2 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 60);
+        let expected = "amount.ncpus 1 n1 asked 4 has 0..0; fits 1 n2";
+        assert_eq!(told(&half, "select=2:ncpus=4 walltime=600"), expected);
+    }
+
+    /// M39: whom a reservation keeps out is told so of its nodes, and who asks for one of all
+    /// others.
+    #[test]
+    fn nodes_of_a_reservation_say_so_to_others_and_other_nodes_to_who_asks_for_it() {
+        let mut scene = cluster("3 x ncpus=4");
+        scene.state.set_window(Window {
+            id: "R1".into(),
+            from: Time(0),
+            to: Time(9_000_000),
+            shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+            whole: true,
+            access: Access {
+                users: vec!["ann".into()],
+                ..Access::default()
+            },
+            by_name: true,
+            owner_preempts: false,
+        });
+        assert_eq!(
+            told(&scene, "select=3:ncpus=4 walltime=60"),
+            "window_acl 1 n1; fits 2 n2,n3"
+        );
+        let mut job = scene.job(5, "select=1:ncpus=3 walltime=60");
+        std::sync::Arc::make_mut(&mut job.spec).reservation = Some("R1".into());
+        let mut inside = scene.running(1, "select=1:ncpus=2", "n1", 600);
+        inside.state.enqueue(&job);
+        let outlook = forecast::run(
+            inside.state.clone(),
+            &inside.policy,
+            inside.now,
+            Budget::default(),
+        );
+        let why = explain(&inside.state, &inside.policy, inside.now, job.id, &outlook).unwrap();
+        let codes: Vec<_> = why
+            .survey
+            .unwrap()
+            .rejections
+            .into_iter()
+            .map(|one| (one.code, one.nodes))
+            .collect();
+        assert_eq!(
+            codes,
+            [
+                ("amount.ncpus".to_string(), 1),
+                ("window_acl".to_string(), 2)
+            ]
+        );
+    }
+}

@@ -1,0 +1,250 @@
+//! What is in a job's way, each stage asked for itself once a cycle has decided: the cycle stops at
+//! the first that refuses, people want to know all.
+
+use crate::model::job::JobId;
+use crate::model::reason::{Reason, Stage};
+use crate::model::time::{Span, Time};
+use crate::sched::cycle::state::Ledger;
+use crate::sched::cycle::{feasibility, throttling};
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::shape::ClassKey;
+
+/// How often a still shorter walltime is tried.
+const ROUNDS: usize = 32;
+
+/// Longer than anything that is planned.
+const EVER: Span = Span::seconds(1000 * 366 * 86_400);
+
+/// All that keeps a job from starting beside what a cycle has decided, the earliest stage first. Of
+/// the stages that look for room, only the first can tell.
+pub fn of(job: Candidate, ledger: &mut Ledger) -> Vec<Reason> {
+    let mut objections: Vec<Reason> = feasibility::screen(&job.class.shape, ledger)
+        .err()
+        .into_iter()
+        .collect();
+    let could_run = objections.is_empty();
+    objections.extend(throttling::objections(job, ledger));
+    let room = could_run
+        .then(|| ledger.place_beside(job.class).err())
+        .flatten();
+    objections.extend(room.map(|reason| as_its_own(&reason, job.job)));
+    in_order(objections)
+}
+
+/// The same, where a cycle has said why the job waits: its word counts for the stage that it names.
+pub fn led_by(said: Option<&Reason>, job: JobId, found: Vec<Reason>) -> Vec<Reason> {
+    let Some(said) = said.map(|said| as_its_own(said, job)) else {
+        return found;
+    };
+    let is_of_room = |reason: &Reason| reason.stage() >= Stage::Match || reason.is_blocked();
+    let is_same =
+        |reason: &Reason| reason.code() == said.code() || (is_of_room(reason) && is_of_room(&said));
+    let others = found.iter().filter(|reason| !is_same(reason)).cloned();
+    in_order(std::iter::once(said.clone()).chain(others).collect())
+}
+
+fn in_order(mut objections: Vec<Reason>) -> Vec<Reason> {
+    objections.sort_by_key(Reason::stage);
+    objections
+}
+
+/// Who is in the way of his own promised start waits for it.
+fn as_its_own(reason: &Reason, job: JobId) -> Reason {
+    match *reason {
+        Reason::WouldDelayBooking { holder, at }
+            if holder == job || holder.parent() == Some(job) =>
+        {
+            Reason::Booked { at }
+        }
+        _ => reason.clone(),
+    }
+}
+
+/// The longest walltime with which a job would start now, if its own is all that keeps it from
+/// that. It is tried, not reckoned: with such a walltime nothing is in its way.
+pub fn shorter(job: Candidate, ledger: &mut Ledger, first: &Reason) -> Option<Span> {
+    let mut walltime = before(first, ledger.now)?;
+    for _ in 0..ROUNDS {
+        let class = ClassKey {
+            walltime: Some(walltime),
+            ..job.class.clone()
+        };
+        let mut shortened = Candidate::alone(job.job, &class);
+        shortened.begun = job.begun;
+        let objections = of(shortened, ledger);
+        let Some(objection) = objections.first() else {
+            return Some(walltime);
+        };
+        walltime = before(objection, ledger.now).filter(|next| *next < walltime)?;
+    }
+    None
+}
+
+/// How long a job may last so as not to meet what is in its way, in whole seconds.
+fn before(reason: &Reason, now: Time) -> Option<Span> {
+    let at = match *reason {
+        Reason::WouldDelayBooking { at, .. } | Reason::Reserved { from: at, .. } => at,
+        Reason::CrossesDedicated { at } | Reason::CrossesPrime { at, .. } => at,
+        Reason::NoWalltime => return Some(EVER),
+        _ => return None,
+    };
+    let seconds = at.since(now).0 / 1000;
+    (at != Time::NEVER && seconds > 0).then_some(Span::seconds(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::policy::{Backfill, Policy};
+    use crate::model::window::{Access, Window};
+    use crate::sched::backfill::reservation_window;
+    use crate::sched::cycle;
+    use crate::sched::explain::forecast::{self, Budget};
+    use crate::sched::explain::why::explain;
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn explained(scene: &Scene, job: u64) -> crate::model::outlook::Explanation {
+        let outlook = forecast::run(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Budget::default(),
+        );
+        explain(
+            &scene.state,
+            &scene.policy,
+            scene.now,
+            JobId::job(job),
+            &outlook,
+        )
+        .unwrap()
+    }
+
+    fn codes(scene: &Scene, job: u64) -> Vec<String> {
+        explained(scene, job)
+            .objections
+            .iter()
+            .map(|reason| reason.code().into_owned())
+            .collect()
+    }
+
+    /// 8 processors, 4 busy until 3600; job 2 wants all for an hour and is promised 3600.
+    fn promised() -> Scene {
+        cluster("1 x ncpus=8")
+            .running(1, "select=1:ncpus=4", "n1", 3600)
+            .queued(2, "select=1:ncpus=8 walltime=3600")
+    }
+
+    #[test]
+    fn all_that_is_in_the_way_is_told_the_earliest_stage_first() {
+        let scene = promised();
+        assert_eq!(codes(&scene, 2), ["amount.ncpus"]);
+        let more = scene
+            .queued(3, "select=1:ncpus=8 queue=night walltime=60 not_before=60")
+            .queued(4, "select=1:ncpus=9 queue=night walltime=60")
+            .queued(5, "select=1:ncpus=4 walltime=7200 not_before=60");
+        assert_eq!(
+            codes(&more, 3),
+            ["deferred", "queue_stopped", "amount.ncpus"]
+        );
+        assert_eq!(codes(&more, 4), ["unsatisfiable", "queue_stopped"]);
+        assert_eq!(codes(&more, 5), ["deferred", "would_delay_booking"]);
+    }
+
+    /// What the cycle has said of the job stands, numbers and all.
+    #[test]
+    fn the_word_of_the_cycle_counts() {
+        let scene = promised()
+            .queued(3, "select=1:ncpus=4 walltime=60")
+            .queued(4, "select=1:ncpus=2 walltime=60");
+        let said = scene.reason(4).unwrap();
+        assert_eq!(explained(&scene, 4).objections, [said]);
+        assert_eq!(codes(&scene, 3), [""; 0]);
+    }
+
+    #[test]
+    fn who_would_only_take_his_own_promised_room_waits_for_his_promise() {
+        let promise = Reason::WouldDelayBooking {
+            holder: JobId::job(2),
+            at: Time(5),
+        };
+        assert_eq!(
+            as_its_own(&promise, JobId::job(2)),
+            Reason::Booked { at: Time(5) }
+        );
+        assert_eq!(as_its_own(&promise, JobId::job(3)), promise);
+    }
+
+    /// With the walltime that is told the job starts, and with a second more it does not.
+    #[test]
+    fn a_shorter_walltime_that_is_told_lets_the_job_start() {
+        let scene = promised().queued(3, "select=1:ncpus=4 walltime=7200");
+        let shorter = explained(&scene, 3).shorter.unwrap();
+        assert_eq!(shorter, Span::seconds(3600));
+        let starts = |walltime: i64| {
+            let scene = promised().queued(3, &format!("select=1:ncpus=4 walltime={walltime}"));
+            cycle::run(&scene.state, &scene.policy, scene.now)
+                .starts
+                .len()
+        };
+        assert_eq!((starts(3600), starts(3601)), (1, 0));
+        assert_eq!(
+            explained(&scene, 2).shorter,
+            None,
+            "a shorter one would not make room"
+        );
+        let endless = promised().queued(3, "select=1:ncpus=4");
+        assert_eq!(codes(&endless, 3), ["would_delay_booking"]);
+        assert_eq!(explained(&endless, 3).shorter, Some(Span::seconds(3600)));
+        assert_eq!(
+            explained(
+                &promised()
+                    .strictly()
+                    .queued(3, "select=1:ncpus=4 walltime=7200"),
+                3
+            )
+            .shorter,
+            None
+        );
+    }
+
+    /// X4.
+    #[test]
+    fn a_job_without_walltime_is_told_with_which_it_would_start() {
+        let mut scene = promised();
+        scene.policy = Policy {
+            default_walltime: Span(i64::MAX),
+            ..scene.policy
+        };
+        let scene = scene.queued(3, "select=1:ncpus=4");
+        assert_eq!(codes(&scene, 3), ["no_walltime"]);
+        assert_eq!(explained(&scene, 3).shorter, Some(Span::seconds(3600)));
+    }
+
+    /// Two promises, and a reservation before both: the shortest of three counts.
+    #[test]
+    fn a_walltime_short_enough_for_one_thing_in_the_way_is_shortened_for_the_next() {
+        let mut scene = cluster("1 x ncpus=8")
+            .running(1, "select=1:ncpus=4", "n1", 3600)
+            .queued(2, "select=1:ncpus=8 walltime=3600")
+            .queued(3, "select=1:ncpus=4 walltime=7200");
+        scene.policy.backfill = Backfill {
+            depth: 2,
+            ..scene.policy.backfill
+        };
+        scene.state.set_window(Window {
+            id: "R1".into(),
+            from: Time(1_800_000),
+            to: Time(9_000_000),
+            shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+            whole: true,
+            access: Access {
+                users: vec!["zoe".into()],
+                ..Access::default()
+            },
+            by_name: false,
+            owner_preempts: false,
+        });
+        assert_eq!(explained(&scene, 3).shorter, Some(Span::seconds(1800)));
+    }
+}

@@ -1,0 +1,454 @@
+//! Why does this job wait? What the cycle says of it, and what the forecast makes of that: nothing
+//! is stored, all is found out again by the same functions that decide.
+
+use super::forecast::Outlook;
+use super::{fair_share_status, node_survey, obstacles};
+use crate::model::job::JobId;
+use crate::model::outlook::{
+    Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey, Way,
+};
+use crate::model::owed::Owed;
+use crate::model::policy::{Order, Policy};
+use crate::model::reason::Reason;
+use crate::model::time::{Span, Time};
+use crate::sched::cycle::{self, preemption};
+use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::resolution::Resolved;
+use crate::sched::priority::ranking::{self, Candidate};
+use crate::sched::view::class::{Array, Waiting};
+use crate::sched::view::snapshot::State;
+
+/// How many jobs that go before another are counted.
+const MOST_COUNTED: u64 = 500_000;
+
+/// Explains a job that waits; None for one that is no candidate. `outlook` is a forecast from the
+/// same state and moment. Who passed the job is not known here.
+pub fn explain(
+    state: &State,
+    policy: &Policy,
+    now: Time,
+    job: JobId,
+    outlook: &Outlook,
+) -> Option<Explanation> {
+    let state = &*state.prioritised(policy, now);
+    let found = examine(state, policy, now, job)?;
+    let prospect = outlook
+        .of(job)
+        .map_or(Prospect::Beyond, |foreseen| foreseen.prospect.clone());
+    let place = outlook
+        .starts
+        .iter()
+        .position(|foreseen| is_of(foreseen.job, job));
+    let mut occupants = occupants(state, &prospect);
+    let more = occupants.len().saturating_sub(Explanation::MOST) as u64;
+    occupants.truncate(Explanation::MOST);
+    Some(Explanation {
+        job,
+        reason: found.objections.first().cloned(),
+        barriers: found
+            .objections
+            .iter()
+            .filter_map(|reason| barrier(reason, found.begun))
+            .collect(),
+        objections: found.objections,
+        rank: Some(rank(state, policy, now, job)),
+        survey: found.survey,
+        shorter: found.shorter,
+        ahead: ahead(&outlook.starts, place),
+        prospect,
+        horizon: outlook.horizon,
+        occupants,
+        more,
+        overtakers: Vec::new(),
+        way: found.way,
+        owed: found.owed,
+    })
+}
+
+/// Whether a job is the one meant, or one of its elements.
+fn is_of(id: JobId, meant: JobId) -> bool {
+    id == meant || (meant.is_array() && id.parent() == Some(meant))
+}
+
+/// What is in a job's way.
+struct Found {
+    /// None for a job that the next cycle starts.
+    objections: Vec<Reason>,
+    survey: Option<Survey>,
+    shorter: Option<Span>,
+    /// How many elements run of an array that limits them.
+    begun: u32,
+    way: Option<Way>,
+    owed: Option<Owed>,
+}
+
+/// Has a cycle decide, and asks its books. The cycle's word comes first.
+fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Found> {
+    let class = state.classes.get(&state.class_of(job)?)?;
+    let resolved = Resolved::new(state, policy, now);
+    let mut ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
+    let key = resolved.of(&class.key);
+    let candidate = Candidate::element(job, key, class.begun());
+    let found = obstacles::of(candidate, &mut ledger);
+    let begun = ledger.running_of(candidate);
+    let heeds_promises = found
+        .iter()
+        .any(|reason| matches!(reason, Reason::WouldDelayBooking { .. }));
+    let mut survey = node_survey::of(key, &ledger, heeds_promises);
+    let mut shorter = found
+        .first()
+        .and_then(|first| obstacles::shorter(candidate, &mut ledger, first));
+    let way = preemption::way_for(candidate, &mut ledger);
+    let owed = fair_share_status::of_job(job, &ledger);
+    let plan = ledger.close();
+    let mut objections = obstacles::led_by(plan.verdict_on(&class.key, job), job, found);
+    if plan.starts.iter().any(|start| is_of(start.job, job)) {
+        objections.clear();
+        (shorter, survey) = (None, None);
+    }
+    let objections = objections
+        .into_iter()
+        .map(|reason| pointed(reason, survey.as_ref()))
+        .collect();
+    Some(Found {
+        objections,
+        survey,
+        shorter,
+        begun,
+        way,
+        owed,
+    })
+}
+
+/// That there are too few places is said of what all nodes say that come into question, if they
+/// agree: counting does not know why.
+fn pointed(reason: Reason, survey: Option<&Survey>) -> Reason {
+    let is_counted = matches!(reason, Reason::Scattered { .. });
+    let Some(survey) = survey.filter(|survey| is_counted && survey.fitting == 0) else {
+        return reason;
+    };
+    let mut possible = survey
+        .rejections
+        .iter()
+        .filter(|rejection| !rejection.never);
+    match (possible.next(), possible.next()) {
+        (
+            Some(Rejection {
+                code,
+                said: Some(said),
+                nodes,
+                ..
+            }),
+            None,
+        ) => Reason::Nowhere {
+            code: code.clone(),
+            said: said.clone(),
+            nodes: *nodes,
+        },
+        _ => reason,
+    }
+}
+
+/// The limit that a reason speaks of.
+fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
+    match reason {
+        Reason::ArrayLimit { limit, .. } => Some(bare(
+            "max_run_subjobs",
+            limit.to_string(),
+            begun.to_string(),
+        )),
+        Reason::Busy {
+            resource,
+            available,
+            total,
+            pooled: true,
+            ..
+        } => {
+            let used = || Some(total.parse::<i64>().ok()? - available.parse::<i64>().ok()?);
+            let used =
+                used().map_or_else(|| format!("all but {available}"), |used| used.to_string());
+            Some(bare(resource, total.clone(), used))
+        }
+        Reason::Limited(excess) => {
+            let soft = if excess.soft { "soft limit" } else { "limit" };
+            let limit = format!(
+                "{soft} on {} {} of {}",
+                excess.stage.name(),
+                excess.quantity.name(),
+                excess.whose()
+            );
+            let by = (excess.by.clone(), excess.more);
+            Some(Barrier {
+                by: by.0,
+                more: by.1,
+                ..bare(&limit, excess.most.clone(), excess.used.clone())
+            })
+        }
+        _ => None,
+    }
+}
+
+/// A limit of which it is not known who uses it.
+fn bare(limit: &str, value: String, used: String) -> Barrier {
+    Barrier {
+        limit: limit.to_string(),
+        value,
+        used,
+        by: Vec::new(),
+        more: 0,
+    }
+}
+
+/// How many jobs a cycle considers before this one, one after another.
+fn rank(state: &State, policy: &Policy, now: Time, job: JobId) -> Rank {
+    let elements = |array: &Array| u64::from(array.elements.waiting().len());
+    let each = |waiting: &Waiting| waiting.array.as_ref().map_or(1, elements);
+    let waiting = state
+        .classes
+        .values()
+        .flat_map(|class| class.jobs().map(|(_, waiting)| each(waiting)))
+        .sum();
+    let resolved = Resolved::new(state, policy, now);
+    let class = state
+        .waiting_class(job)
+        .filter(|_| policy.precedence.order == Order::Cluster);
+    let cluster = class.map(|class| class.cluster().to_string());
+    let mut ranking = ranking::rank(state, &resolved);
+    let mut before = 0;
+    while before < MOST_COUNTED
+        && let Some(candidate) = ranking.next()
+    {
+        if is_of(candidate.job, job) {
+            return Rank {
+                before: Some(before),
+                waiting,
+                cluster,
+            };
+        }
+        before += 1;
+        ranking.follow(candidate);
+    }
+    Rank {
+        before: None,
+        waiting,
+        cluster,
+    }
+}
+
+/// How many jobs start before the one at this place, or were seen to start at all.
+fn ahead(starts: &[Foreseen], place: Option<usize>) -> u64 {
+    place.unwrap_or(starts.len()) as u64
+}
+
+/// The running jobs that are over when the job starts, on the nodes that it gets; soonest end
+/// first.
+fn occupants(state: &State, prospect: &Prospect) -> Vec<Occupant> {
+    let Prospect::Starts { at, nodes, .. } = prospect else {
+        return Vec::new();
+    };
+    let occupant = |&(end, job): &(Time, JobId)| {
+        let held = state
+            .running
+            .get(&job)
+            .into_iter()
+            .flat_map(|running| &running.nodes);
+        let held = held.map(|&ix| state.cluster.node(ix).name.clone());
+        let shared: Vec<String> = held.filter(|name| nodes.contains(name)).collect();
+        (!shared.is_empty()).then_some(Occupant {
+            job,
+            end,
+            nodes: shared,
+        })
+    };
+    state
+        .ends
+        .iter()
+        .take_while(|(end, _)| end <= at)
+        .filter_map(occupant)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::outlook::Horizon;
+    use crate::sched::explain::forecast::{self, Budget};
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn explained(scene: &Scene, job: u64) -> Explanation {
+        let outlook = forecast::run(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Budget::default(),
+        );
+        explain(
+            &scene.state,
+            &scene.policy,
+            scene.now,
+            JobId::job(job),
+            &outlook,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_blocked_job_is_told_whose_ends_it_waits_for() {
+        let scene = cluster("3 x ncpus=4")
+            .running(1, "select=1:ncpus=4", "n1", 100)
+            .running(2, "select=1:ncpus=4", "n2", 50)
+            .running(3, "select=1:ncpus=4", "n3", 500)
+            .queued(4, "select=2:ncpus=4 walltime=60")
+            .queued(5, "select=1:ncpus=4 walltime=10");
+        let why = explained(&scene, 4);
+        assert_eq!(
+            (why.reason.unwrap().code().as_ref(), why.ahead, why.more),
+            ("amount.ncpus", 1, 0)
+        );
+        let occupant = |job, end, node: &str| Occupant {
+            job: JobId::job(job),
+            end: Time(end),
+            nodes: vec![node.into()],
+        };
+        assert_eq!(
+            why.occupants,
+            [occupant(2, 50_000, "n2"), occupant(1, 100_000, "n1")]
+        );
+        assert!(matches!(
+            why.prospect,
+            Prospect::Starts {
+                at: Time(100_000),
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn a_job_that_starts_now_has_no_reason_and_one_that_never_does_no_start() {
+        let scene = cluster("1 x ncpus=4")
+            .queued(1, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=9");
+        assert_eq!(explained(&scene, 1).reason, None);
+        let why = explained(&scene, 2);
+        assert_eq!(why.prospect, Prospect::Waits(why.reason.clone().unwrap()));
+        assert_eq!(
+            why.horizon,
+            Horizon {
+                from: Time(0),
+                until: why.horizon.until,
+                cycles: why.horizon.cycles,
+                is_whole: true
+            }
+        );
+        let outlook = forecast::run(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Budget::default(),
+        );
+        assert_eq!(
+            explain(
+                &scene.state,
+                &scene.policy,
+                scene.now,
+                JobId::job(9),
+                &outlook
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn where_all_nodes_that_could_do_agree_that_is_the_reason() {
+        let scene = cluster("2 x ncpus=2, 1 x ncpus=4")
+            .node("n3", "ncpus=4", false)
+            .queued(1, "select=1:ncpus=4");
+        let why = explained(&scene, 1);
+        assert_eq!(why.reason.unwrap().code(), "node_state");
+        let alone =
+            cluster("2 x ncpus=4").running(1, "select=2:ncpus=1 place=scatter", "n1,n2", 60);
+        let why = explained(&alone.clone().queued(2, "select=1:ncpus=1 place=excl"), 2);
+        assert_eq!(
+            why.reason.unwrap().code(),
+            "amount.ncpus",
+            "nothing is free for such a job"
+        );
+        let half = alone.running(3, "select=1:ncpus=2", "n1", 60);
+        assert_eq!(
+            explained(&half.queued(2, "select=1:ncpus=3"), 2).reason,
+            None
+        );
+        let apart =
+            cluster("2 x ncpus=4").running(1, "select=2:ncpus=2 place=scatter", "n1,n2", 60);
+        assert_eq!(
+            explained(&apart.queued(2, "select=1:ncpus=3"), 2)
+                .reason
+                .unwrap()
+                .code(),
+            "fragmented"
+        );
+    }
+
+    #[test]
+    fn no_more_jobs_are_named_than_fit_on_a_screen() {
+        let mut scene = cluster("1 x ncpus=30");
+        for job in 1..=30 {
+            scene = scene.running(job, "select=1:ncpus=1", "n1", 100);
+        }
+        let why = explained(&scene.queued(99, "select=1:ncpus=30"), 99);
+        assert_eq!((why.occupants.len(), why.more), (Explanation::MOST, 10));
+    }
+
+    #[test]
+    fn an_array_is_explained_by_the_first_of_its_elements() {
+        let scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=2 walltime=60");
+        let scene = scene.queued(2, "select=1:ncpus=2 walltime=60 array=1-2");
+        let outlook = forecast::run(
+            scene.state.clone(),
+            &scene.policy,
+            scene.now,
+            Budget::default(),
+        );
+        let of = |id| explain(&scene.state, &scene.policy, scene.now, id, &outlook).unwrap();
+        let array = of(JobId::array(2));
+        assert_eq!((array.reason, array.ahead), (None, 1));
+        assert!(matches!(
+            array.prospect,
+            Prospect::Starts { at: Time(0), .. }
+        ));
+        let last = of(JobId::element(2, 2));
+        assert_eq!(
+            (last.reason.unwrap().code().as_ref(), last.ahead),
+            ("amount.ncpus", 2)
+        );
+        let wide = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=60");
+        let wide = wide.queued(2, "select=1:ncpus=2 walltime=60 array=1-2");
+        let outlook = forecast::run(
+            wide.state.clone(),
+            &wide.policy,
+            wide.now,
+            Budget::default(),
+        );
+        let waits = explain(
+            &wide.state,
+            &wide.policy,
+            wide.now,
+            JobId::array(2),
+            &outlook,
+        )
+        .unwrap();
+        assert!(
+            matches!(
+                waits.prospect,
+                Prospect::Starts {
+                    at: Time(60_000),
+                    ..
+                }
+            ) && waits.ahead == 1
+        );
+        assert_eq!(
+            (explained(&scene, 1).reason, explained(&scene, 1).ahead),
+            (None, 0)
+        );
+    }
+}

@@ -1,0 +1,290 @@
+//! What each of those who wait has had of what is theirs, as a factor (F3, F11).
+
+use super::shares::{Due, Seat, Seating, Tree};
+use crate::model::credentials::Credentials;
+use crate::model::member::Member;
+use crate::model::policy::fair_share::Method;
+use crate::model::policy::{FairShare, Order, Policy};
+use crate::model::time::Time;
+use crate::sched::priority::components::fair_share::Percents;
+use crate::sched::view::shape::{ClassKey, User};
+use crate::sched::view::snapshot::State;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A user, with the account asked for.
+pub(in crate::sched) type Owner = (User, Option<String>);
+
+/// The owners of those who wait, each with the number of classes.
+pub(in crate::sched) type Owners = BTreeMap<Owner, (usize, Arc<Credentials>)>;
+
+/// What each of those who wait has had.
+#[derive(Clone, Debug, Default)]
+pub struct Shares {
+    /// By user, then by the account asked for.
+    dues: BTreeMap<User, Vec<(Option<String>, Due)>>,
+    /// Members with running jobs, by the account they asked for, and their factors.
+    running: Vec<(Member, f64)>,
+    seats: Option<Seats>,
+    /// How much of all usage is whose, where that counts.
+    pub percents: Percents,
+}
+
+/// Where they sit, and who makes them sit so.
+#[derive(Clone, Debug)]
+struct Seats {
+    seating: Seating,
+    /// Those of whom there is usage, as it names them, with their seats.
+    used: Vec<(Member, Seat)>,
+    /// Those who wait or have waited.
+    waiting: BTreeMap<Owner, Seat>,
+    /// Those of them who have used nothing: without them others have more.
+    new: Vec<Owner>,
+}
+
+impl Seats {
+    /// Those of before, if they do.
+    fn after(before: Option<Seats>, state: &State, policy: &FairShare) -> Seats {
+        let kept = before.filter(|seats| seats.do_for(state, policy));
+        kept.and_then(|seats| seats.joined(state))
+            .unwrap_or_else(|| Seats::new(state, policy))
+    }
+
+    fn new(state: &State, policy: &FairShare) -> Seats {
+        let usage = state.usage();
+        let seating = Seating::new(policy, |tree| {
+            let waiting = state
+                .owners
+                .values()
+                .map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
+            let used = usage.members().map(|member| tree.named(member));
+            waiting.chain(used).collect()
+        });
+        let seat = |member: &Member| Some((member.clone(), seating.seat_of(member)?));
+        let used: Vec<(Member, Seat)> = usage.members().filter_map(seat).collect();
+        let of = |who: &Credentials| seating.seat(&who.user, who.account.as_deref());
+        let waiting: BTreeMap<Owner, Seat> = state
+            .owners
+            .iter()
+            .filter_map(|(owner, (_, who))| Some((owner.clone(), of(who)?)))
+            .collect();
+        let taken: BTreeSet<Seat> = used.iter().map(|(_, seat)| *seat).collect();
+        let new = waiting
+            .iter()
+            .filter(|(_, seat)| !taken.contains(seat))
+            .map(|(owner, _)| owner.clone())
+            .collect();
+        Seats {
+            seating,
+            used,
+            waiting,
+            new,
+        }
+    }
+
+    /// Whether nobody who sits there has left.
+    fn do_for(&self, state: &State, policy: &FairShare) -> bool {
+        self.seating.is_of(policy)
+            && state
+                .usage()
+                .members()
+                .eq(self.used.iter().map(|(member, _)| member))
+            && self
+                .new
+                .iter()
+                .all(|owner| state.owners.contains_key(owner))
+    }
+
+    /// With those who wait now; None if somebody has no seat yet.
+    fn joined(mut self, state: &State) -> Option<Seats> {
+        for (owner, (_, who)) in &state.owners {
+            if !self.waiting.contains_key(owner) {
+                let seat = self.seating.seat(&who.user, who.account.as_deref())?;
+                self.waiting.insert(owner.clone(), seat);
+            }
+        }
+        Some(self)
+    }
+}
+
+impl Shares {
+    /// At a moment: by what they have used until then, running jobs included. What was known
+    /// `before` makes it quicker and nothing else.
+    pub fn of(state: &State, policy: &Policy, now: Time, before: &mut Arc<Shares>) -> Shares {
+        let mut seats = Seats::after(
+            Arc::make_mut(before).seats.take(),
+            state,
+            &policy.fair_share,
+        );
+        let seats_used = seats.used.iter().map(|(_, seat)| *seat);
+        let dues = seats
+            .seating
+            .weigh(seats_used.zip(state.usage().all_decayed(now)));
+        let mut shares = Shares {
+            percents: percents(state, policy, now),
+            ..Shares::default()
+        };
+        for (user, account) in state.owners.keys() {
+            let seat = seats.waiting.get(&(*user, account.clone()));
+            let due = seat.map(|seat| (account.clone(), dues.of(*seat)));
+            shares.dues.entry(*user).or_default().extend(due);
+        }
+        let runs = |member: &Member| state.usage().in_use(member) > 0.0;
+        let running = seats
+            .used
+            .iter()
+            .filter(|(member, _)| policy.fair_share.method == Method::Linear && runs(member));
+        shares.running = running
+            .map(|(member, seat)| (member.clone(), dues.of(*seat).factor))
+            .collect();
+        shares.seats = Some(seats);
+        shares
+    }
+
+    /// The same with who has come since; all others stand as they did before.
+    pub fn joined(state: &State, policy: &Policy, now: Time, before: &mut Arc<Shares>) -> Shares {
+        let mut shares = Shares::of(state, policy, now, before);
+        for (user, accounts) in &mut shares.dues {
+            let stood = before.dues.get(user).into_iter().flatten();
+            stood.for_each(|(account, stood)| {
+                accounts
+                    .iter_mut()
+                    .filter(|(own, _)| own == account)
+                    .for_each(|(_, due)| *due = *stood);
+            });
+        }
+        Shares {
+            percents: before.percents.clone(),
+            ..shares
+        }
+    }
+
+    /// That of the owner of a class's jobs; None for who had no jobs that waited.
+    pub fn due(&self, class: &ClassKey) -> Option<Due> {
+        let of_user = self.dues.get(&class.user)?;
+        of_user
+            .iter()
+            .find(|(account, _)| *account == class.who.account)
+            .map(|(_, due)| *due)
+    }
+
+    /// Members with running jobs and their factors, under the linear method.
+    pub fn running(&self) -> &[(Member, f64)] {
+        &self.running
+    }
+
+    /// All of them, with user and account.
+    pub fn all(&self) -> impl Iterator<Item = (User, Option<&str>, f64)> {
+        self.dues.iter().flat_map(|(user, accounts)| {
+            accounts
+                .iter()
+                .map(move |(account, due)| (*user, account.as_deref(), due.factor))
+        })
+    }
+
+    /// The factor of the owner of a class's jobs; 0 where shares do not count.
+    pub fn factor(&self, class: &ClassKey) -> f64 {
+        self.due(class).map_or(0.0, |due| due.factor)
+    }
+
+    /// Whether the owner of a class's jobs is among them.
+    pub fn knows(&self, class: &ClassKey) -> bool {
+        self.due(class).is_some()
+    }
+}
+
+/// The owner of the jobs of a class.
+pub(in crate::sched) fn owner_of(class: &ClassKey) -> Owner {
+    (class.user, class.who.account.clone())
+}
+
+/// Who has used how much of all, where the order heeds that.
+fn percents(state: &State, policy: &Policy, now: Time) -> Percents {
+    if policy.precedence.order != Order::Components {
+        return Percents::default();
+    }
+    let tree = Tree::of(&policy.fair_share.accounts);
+    Percents::of(&tree, &decayed(state, &tree, now))
+}
+
+/// What is left at a moment of what each has used, as the tree names them, with all who wait.
+pub(super) fn decayed(state: &State, tree: &Tree, now: Time) -> BTreeMap<Member, f64> {
+    let waiting = state
+        .owners
+        .values()
+        .map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
+    let mut used: BTreeMap<Member, f64> = waiting.map(|member| (member, 0.0)).collect();
+    for (member, left) in state.usage().members().zip(state.usage().all_decayed(now)) {
+        *used.entry(tree.named(member)).or_default() += left;
+    }
+    used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::charge::{Charge, Held};
+    use crate::model::policy::fair_share::Method;
+    use crate::sched::fixture::cluster;
+    use crate::sched::view::usage::Usage;
+
+    const NAMES: [&str; 4] = ["ann", "bob", "cid", "zoe"];
+
+    fn charge(user: &str) -> Charge {
+        let held = Held {
+            cores: 1,
+            ..Held::default()
+        };
+        Charge {
+            member: Member::new("", user),
+            from: Time(0),
+            to: Some(Time(9_000)),
+            held,
+            amounts: Default::default(),
+            factor: 1.0,
+        }
+    }
+
+    /// Who comes and goes, has used something, or is of another policy.
+    #[test]
+    fn seats_that_are_kept_are_as_good_as_new_ones() {
+        let mut dice = 7_u64;
+        let mut roll = |sides: u64| {
+            dice = dice
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (dice >> 33) % sides
+        };
+        let (mut scene, mut usage, mut before) =
+            (cluster("1 x ncpus=1"), Usage::default(), Arc::default());
+        // Somebody whose factor tells how many others there are.
+        usage.add(&charge("zoe"));
+        for step in 1..400 {
+            let name = NAMES[roll(4) as usize];
+            match roll(30) {
+                0 if roll(2) == 0 => {
+                    scene.policy.fair_share.method =
+                        [Method::Classic, Method::Linear][roll(2) as usize]
+                }
+                0 => usage.add(&charge(name)),
+                1..3 if name != "zoe" => usage.forget(&charge(name)),
+                3..16 => {
+                    let one = scene.state.jobs.keys().nth(roll(5) as usize).copied();
+                    one.into_iter().for_each(|job| scene.state.withdraw(job));
+                }
+                _ => scene = scene.owned(name).queued(step, "select=1:ncpus=1"),
+            }
+            scene.state.usage = Arc::new(usage.clone());
+            let shares = |before: &mut Arc<Shares>| {
+                Shares::of(&scene.state, &scene.policy, Time(9_000), before)
+            };
+            let (kept, fresh) = (shares(&mut before), shares(&mut Arc::default()));
+            assert_eq!(
+                kept.all().collect::<Vec<_>>(),
+                fresh.all().collect::<Vec<_>>(),
+                "step {step}"
+            );
+            before = Arc::new(kept);
+        }
+    }
+}

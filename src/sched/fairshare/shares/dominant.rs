@@ -1,0 +1,50 @@
+//! What amounts of many resources come to: the largest part of any that there is (Y21).
+
+use crate::sched::view::amounts::Amounts;
+
+/// All that there is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Whole(Amounts);
+
+impl Whole {
+    /// Of each resource so much.
+    pub fn new(capacity: &[i64]) -> Whole {
+        Whole(capacity.into())
+    }
+
+    /// The resource of which these are the largest part, the first of equals; None for nothing.
+    pub fn dominant(&self, amounts: &[i64]) -> Option<usize> {
+        let part = |index: usize| amounts[index] as f64 / self.0[index].max(1) as f64;
+        let all = (0..amounts.len().min(self.0.len())).filter(|&index| amounts[index] > 0);
+        all.reduce(|best, next| if part(next) > part(best) { next } else { best })
+    }
+
+    /// The largest part of any resource, from 0 on.
+    pub fn part(&self, amounts: &[i64]) -> f64 {
+        let part = |(amount, all): (&i64, &i64)| *amount as f64 / (*all).max(1) as f64;
+        let some = amounts
+            .iter()
+            .zip(&*self.0)
+            .filter(|(amount, _)| **amount > 0);
+        some.map(part).fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Y21: 1,000 of 50,000 processors and 2 of 180 TiB.
+    #[test]
+    fn the_largest_part_of_any_resource_counts() {
+        let whole = Whole::new(&[50_000, 180 << 40, 0]);
+        assert_eq!(whole.part(&[1_000, 2 << 40, 0]), 0.02);
+        assert_eq!(whole.part(&[100, 90 << 40, 0]), 0.5);
+        assert_eq!(whole.part(&[0, 0, 0]), 0.0);
+        assert_eq!(
+            [[1_000, 2 << 40, 0], [100, 90 << 40, 0], [0; 3]]
+                .map(|amounts| whole.dominant(&amounts)),
+            [Some(0), Some(1), None]
+        );
+    }
+}

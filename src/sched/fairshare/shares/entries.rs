@@ -1,0 +1,144 @@
+//! The tree row by row: what everybody owns, has had, and how that stands.
+
+use super::balance::Course;
+use super::charged::Charged;
+use super::table::{Standing, Standings, standings};
+use super::tree::{ROOT, Tree};
+use crate::model::charge::Used;
+use crate::model::member::Member;
+use crate::model::policy::FairShare;
+use crate::model::stake::{Balance, Stake};
+use crate::model::time::Time;
+use crate::sched::view::usage::Usage;
+use std::collections::BTreeMap;
+
+/// All accounts and users, each account before what is below it. `decayed` is what is left of what
+/// each has used, with all who have jobs that wait, as [`Tree::member`] names them.
+pub fn stakes(
+    tree: &Tree,
+    policy: &FairShare,
+    usage: &Usage,
+    decayed: &BTreeMap<Member, f64>,
+    now: Time,
+) -> Vec<Stake> {
+    let all = usage.all(now);
+    let charged = &Charged::new(tree, policy.subject, decayed);
+    let seat = |member: &Member| charged.seat(policy.subject, &tree.named(member));
+    let seats: Vec<Option<usize>> = usage.members().map(seat).collect();
+    let sum = |of: fn(&Used) -> f64| {
+        let mut sums = vec![0.0; charged.places().end];
+        seats
+            .iter()
+            .zip(&all)
+            .for_each(|(seat, used)| seat.iter().for_each(|&seat| sums[seat] += of(used)));
+        charged.tree.sum_up(&mut sums);
+        sums
+    };
+    let balances = Course {
+        charged,
+        policy,
+        usage,
+        seats: &seats,
+        now,
+    }
+    .balances();
+    let (raw, in_use) = (sum(|used| used.raw), sum(|used| used.now));
+    let mut rows = Rows {
+        charged,
+        standings: standings(tree, policy, decayed),
+        raw,
+        in_use,
+        balances,
+        below: vec![Vec::new(); charged.places().end],
+        out: Vec::new(),
+    };
+    rows.sort_in();
+    rows.add_below(ROOT, 0);
+    rows.out
+}
+
+/// The rows, as far as they are there.
+struct Rows<'a> {
+    charged: &'a Charged,
+    standings: Standings,
+    raw: Vec<f64>,
+    in_use: Vec<f64>,
+    balances: Vec<Balance>,
+    /// Who is right below each: accounts by name, then users.
+    below: Vec<Vec<(Name<'a>, usize)>>,
+    out: Vec<Stake>,
+}
+
+#[derive(Clone, Copy)]
+enum Name<'a> {
+    Account(&'a str),
+    User(&'a Member),
+}
+
+impl<'a> Rows<'a> {
+    fn sort_in(&mut self) {
+        let tree = &self.charged.tree;
+        let accounts = tree
+            .accounts
+            .iter()
+            .map(|(name, &place)| (Name::Account(name), place));
+        let members = tree
+            .members
+            .iter()
+            .map(|(member, &place)| (Name::User(member), place));
+        for (name, place) in accounts.chain(members) {
+            self.below[tree.nodes[place].parent].push((name, place));
+        }
+    }
+
+    fn add_below(&mut self, parent: usize, depth: u32) {
+        for (name, place) in std::mem::take(&mut self.below[parent]) {
+            self.add(name, place, depth);
+            self.add_below(place, depth + 1);
+        }
+    }
+
+    fn add(&mut self, name: Name<'a>, place: usize, depth: u32) {
+        let (account, user, standing) = match name {
+            Name::Account(name) => (name, None, self.standings.accounts.get(name)),
+            Name::User(member) => (
+                &*member.account,
+                Some(member.user.clone()),
+                self.standings.members.get(member),
+            ),
+        };
+        let Some(standing) = standing else { return };
+        let &Standing {
+            shares,
+            normalised,
+            usage,
+            used,
+            effective,
+            level,
+            rank,
+            factor,
+            is_capped,
+        } = standing;
+        self.out.push(Stake {
+            account: account.to_string(),
+            user,
+            depth,
+            shares,
+            target: self.charged.target(place),
+            normalised,
+            raw: self.raw[place],
+            decayed: usage,
+            in_use: self.in_use[place],
+            used,
+            effective,
+            level,
+            factor,
+            rank: rank as u64,
+            is_capped,
+            balance: self.balances[place],
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

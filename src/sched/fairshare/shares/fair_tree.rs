@@ -1,0 +1,155 @@
+//! A walk through the tree, the least served first: whoever is in a better served account goes
+//! later, however little they have used themselves (F12).
+//!
+//! At each level stand accounts and users by shares over usage, both as parts of what the siblings
+//! have; who has used nothing is infinitely far ahead, who has no shares is last. A user is ranked
+//! where the walk comes by, an account opened there; equal accounts are opened as one. The factor
+//! is the rank, counted from below, over the number of users. 0.5 does not mean served perfectly.
+
+use super::charged::{Charged, ratio};
+use super::table::Weighed;
+use super::tree::ROOT;
+use crate::model::policy::fair_share::Ties;
+
+/// How far apart levels may be to be equal but for rounding.
+const ROUNDING: f64 = 1e-9;
+
+pub(super) fn weigh(tree: &Charged, ties: Ties) -> Vec<Weighed> {
+    let mut weighed = vec![at_level(tree, ROOT, 1.0)];
+    for place in tree.places() {
+        let parents = weighed[tree.above(place)].normalised;
+        weighed.push(at_level(tree, place, parents));
+    }
+    let levels = weighed
+        .iter()
+        .map(|row| row.level.unwrap_or(f64::INFINITY))
+        .collect();
+    let factors = Walk::new(tree, ties, levels).factors();
+    weighed
+        .iter_mut()
+        .zip(factors)
+        .for_each(|(row, factor)| row.factor = factor);
+    weighed
+}
+
+/// How a place stands among its siblings, not yet ranked. Who stands where the parent stands has
+/// no level and goes first there.
+fn at_level(tree: &Charged, place: usize, parents: f64) -> Weighed {
+    let part = tree.part(place);
+    let effective = ratio(tree.usage(place), tree.usage(tree.above(place)));
+    let level = part.map(|part| {
+        if part > 0.0 && effective <= 0.0 {
+            f64::INFINITY
+        } else {
+            ratio(part, effective)
+        }
+    });
+    Weighed {
+        normalised: part.unwrap_or(parents),
+        effective,
+        level,
+        factor: 0.0,
+        is_capped: false,
+    }
+}
+
+/// The walk, under way.
+struct Walk<'a> {
+    tree: &'a Charged,
+    ties: Ties,
+    levels: Vec<f64>,
+    /// Who shares right below each.
+    below: Vec<Vec<usize>>,
+    /// How many there are to rank.
+    count: usize,
+    /// The rank, from below, of who was ranked last.
+    rank: usize,
+    /// That of the next one who is not equal to them.
+    next: usize,
+    factors: Vec<f64>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(tree: &'a Charged, ties: Ties, levels: Vec<f64>) -> Walk<'a> {
+        let mut below = vec![Vec::new(); levels.len()];
+        for place in tree
+            .places()
+            .filter(|&place| tree.is_leaf(place) || tree.part(place).is_some())
+        {
+            below[tree.above(place)].push(place);
+        }
+        let count = tree.places().filter(|&place| tree.is_leaf(place)).count();
+        let factors = vec![1.0; levels.len()];
+        Walk {
+            tree,
+            ties,
+            levels,
+            below,
+            count,
+            rank: count,
+            next: count,
+            factors,
+        }
+    }
+
+    fn factors(mut self) -> Vec<f64> {
+        let first = std::mem::take(&mut self.below[ROOT]);
+        self.visit(first, false);
+        // An account that stands where its parent stands was not opened by itself.
+        for place in self.tree.places() {
+            if self.tree.part(place).is_none() && !self.tree.is_leaf(place) {
+                self.factors[place] = self.factors[self.tree.above(place)];
+            }
+        }
+        self.factors
+    }
+
+    /// Ranks siblings and all below them; `tied` if the first of them are as good as who was ranked
+    /// last. As deep as the accounts, of which there are few below one another.
+    fn visit(&mut self, siblings: Vec<usize>, mut tied: bool) {
+        for equals in self.groups(siblings) {
+            let (leaves, accounts): (Vec<usize>, Vec<usize>) =
+                equals.iter().partition(|&&p| self.tree.is_leaf(p));
+            if !tied && !leaves.is_empty() {
+                self.rank = self.next;
+            }
+            for &leaf in &leaves {
+                self.factors[leaf] = self.rank as f64 / self.count as f64;
+                self.next -= 1;
+            }
+            self.open(
+                accounts,
+                self.ties == Ties::Slurm && (tied || !leaves.is_empty()),
+            );
+            tied = false;
+        }
+    }
+
+    /// Opens equal accounts as one. They stand where the first of their users will.
+    fn open(&mut self, accounts: Vec<usize>, tied: bool) {
+        let rank = if tied { self.rank } else { self.next };
+        let mut children = Vec::new();
+        for account in accounts {
+            self.factors[account] = ratio(rank as f64, self.count as f64);
+            children.append(&mut self.below[account]);
+        }
+        if !children.is_empty() {
+            self.visit(children, tied);
+        }
+    }
+
+    /// Siblings from the highest level to the lowest, equal ones together.
+    fn groups(&self, mut siblings: Vec<usize>) -> Vec<Vec<usize>> {
+        let levels = &self.levels;
+        siblings.sort_by(|&a, &b| levels[b].total_cmp(&levels[a]).then(a.cmp(&b)));
+        siblings
+            .chunk_by(|&a, &b| self.is_equal(levels[a], levels[b]))
+            .map(<[usize]>::to_vec)
+            .collect()
+    }
+
+    fn is_equal(&self, high: f64, low: f64) -> bool {
+        high == low
+            || (self.ties == Ties::Flux && high.is_finite() && high - low <= ROUNDING * high)
+    }
+}

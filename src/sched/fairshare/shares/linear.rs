@@ -1,0 +1,29 @@
+//! IT4I's rule: the less of all that was used somebody has used, the sooner they go. Shares do not
+//! count, and who is new has the whole value (I3).
+
+use super::charged::{Charged, ratio};
+use super::table::Weighed;
+
+/// The value of who has used nothing.
+pub const MAX_FAIRSHARE: f64 = 1e6;
+
+/// 1,000,000 x (1 - usage / total), with all of it where nothing was used at all (I3).
+pub fn priority(usage: f64, total: f64) -> f64 {
+    MAX_FAIRSHARE * (1.0 - ratio(usage, total))
+}
+
+pub(super) fn weigh(tree: &Charged) -> Vec<Weighed> {
+    let owed = tree.owed().into_iter().enumerate();
+    let weighed = |(place, normalised)| {
+        let level = priority(tree.used(place), 1.0);
+        let factor = level / MAX_FAIRSHARE;
+        Weighed {
+            normalised,
+            effective: tree.used(place),
+            level: Some(level),
+            factor,
+            is_capped: false,
+        }
+    };
+    owed.map(weighed).collect()
+}

@@ -1,0 +1,64 @@
+//! Maui's rule: how far somebody is from what they are to have, in percent (M12).
+
+use super::charged::Charged;
+use super::table::Weighed;
+use crate::model::account::{Bound, Target};
+use crate::model::policy::fair_share::Distance;
+
+/// The least a target counts for where it divides, in percent.
+const LEAST: f64 = 0.01;
+
+/// How far somebody with `percent` of all usage is below their target: in percent, or as a part of
+/// the target. Above it, it is negative; a cap is no matter of priority (M12).
+pub fn delta(target: Target, percent: f64, distance: Distance) -> f64 {
+    let delta = match distance {
+        Distance::Difference => target.value - percent,
+        Distance::Ratio => 1.0 - percent / target.value.max(LEAST),
+    };
+    match target.bound {
+        Bound::Target => delta,
+        Bound::Floor => delta.max(0.0),
+        Bound::Ceiling => delta.min(0.0),
+        Bound::Percent | Bound::Amount => 0.0,
+    }
+}
+
+/// Whether somebody with so much usage, which is `percent` of all, is above a cap (M12).
+pub fn is_capped(target: Target, usage: f64, percent: f64) -> bool {
+    match target.bound {
+        Bound::Percent => percent > target.value,
+        Bound::Amount => usage > target.value,
+        Bound::Target | Bound::Floor | Bound::Ceiling => false,
+    }
+}
+
+/// What a place is to have: without a target what its shares give it.
+pub(super) fn of(tree: &Charged, place: usize, normalised: f64) -> Target {
+    tree.target(place).unwrap_or(Target {
+        value: 100.0 * normalised,
+        bound: Bound::Target,
+    })
+}
+
+/// The factor is 0.5 on target, 1 all of it below and 0 all of it above.
+pub(super) fn weigh(tree: &Charged, distance: Distance) -> Vec<Weighed> {
+    let full = if distance == Distance::Difference {
+        100.0
+    } else {
+        1.0
+    };
+    let owed = tree.owed().into_iter().enumerate();
+    let weighed = |(place, normalised)| {
+        let percent = 100.0 * tree.used(place);
+        let target = of(tree, place, normalised);
+        let level = delta(target, percent, distance);
+        Weighed {
+            normalised,
+            effective: tree.used(place),
+            level: Some(level),
+            factor: (0.5 + level / full / 2.0).clamp(0.0, 1.0),
+            is_capped: is_capped(target, tree.usage(place), percent),
+        }
+    };
+    owed.map(weighed).collect()
+}

@@ -1,0 +1,371 @@
+//! Who shares the cluster, what they want of it, and what they have.
+
+use super::fair_share::Party;
+use super::operations::operation_of;
+use crate::model::credentials::Credentials;
+use crate::model::job::JobId;
+use crate::model::lineage::Lineages;
+use crate::model::policy::pool::{FifoKey, Mode};
+use crate::model::policy::{FairShare, PoolTerms};
+use crate::model::time::Time;
+use crate::sched::view::amounts::{Amounts, add, add_times, multiple, subtract};
+use crate::sched::view::class::{Class, Waiting};
+use crate::sched::view::snapshot::State;
+use std::borrow::Cow;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is as good as happened, though the state does not say so yet.
+#[derive(Clone, Debug, Default)]
+pub struct Ahead {
+    /// Waiting jobs that start, or for which others make way.
+    pub coming: BTreeSet<JobId>,
+    /// Running jobs that make way.
+    pub leaving: BTreeSet<JobId>,
+}
+
+/// An operation, or operations alike. What is nothing may be empty.
+#[derive(Clone, Debug)]
+pub struct Wish<'s> {
+    pub party: Party,
+    /// Its pool and those above it, by place in [`Wishes::lines`].
+    pub line: usize,
+    /// How many they are.
+    pub number: u64,
+    /// What each has.
+    pub has: Cow<'s, [i64]>,
+    /// What each wants, with what it has.
+    pub wants: Cow<'s, [i64]>,
+    /// Where it stands in line, if its pool is one.
+    pub place: Option<usize>,
+    // What gives it that place, if its pool is a line: else of no use.
+    priority: i32,
+    since: Time,
+    pending: u64,
+}
+
+/// All that share.
+pub struct Wishes<'s> {
+    /// By party, each once.
+    pub all: Vec<Wish<'s>>,
+    pub lines: Vec<Line<'s>>,
+}
+
+/// A pool.
+pub struct Line<'s> {
+    /// With those above it behind it; of no pool an empty line.
+    pub pools: Vec<String>,
+    /// By what its operations stand in line, if they do.
+    keys: Option<&'s [FifoKey]>,
+}
+
+/// The pool of a line; the empty name for none.
+pub fn pool_of(line: &[String]) -> &str {
+    line.first().map_or("", String::as_str)
+}
+
+impl<'s> Wishes<'s> {
+    /// Those of a state, in which these classes wait.
+    pub fn of(
+        state: &'s State,
+        classes: impl Iterator<Item = &'s Class>,
+        policy: &'s FairShare,
+        ahead: &Ahead,
+        now: Time,
+    ) -> Wishes<'s> {
+        let lineages = Lineages::new(&policy.accounts);
+        let terms = policy
+            .accounts
+            .iter()
+            .map(|account| (account.name.as_str(), &account.pool))
+            .collect();
+        let (known, last) = (BTreeMap::new(), None);
+        let mut finder = Finder {
+            lineages,
+            terms,
+            known,
+            last,
+            lines: Vec::new(),
+            found: Vec::new(),
+        };
+        finder.enter_running(state);
+        let waiting = classes.filter(|class| may_ever_start(state, class, now));
+        waiting.for_each(|class| finder.enter_waiting(class));
+        let mut wishes = Wishes {
+            all: united(finder.found),
+            lines: finder.lines,
+        };
+        wishes.look_ahead(state, ahead);
+        wishes.put_in_line();
+        wishes
+    }
+
+    /// By line what all in it have, or want, together.
+    pub fn by_line(
+        &self,
+        nothing: &Amounts,
+        of: impl for<'w> Fn(&'w Wish<'s>) -> &'w [i64],
+    ) -> Vec<Amounts> {
+        let mut sums = vec![nothing.clone(); self.lines.len()];
+        self.all
+            .iter()
+            .for_each(|wish| add_times(&mut sums[wish.line], of(wish), wish.number));
+        sums
+    }
+
+    fn find(&self, party: Party) -> Option<usize> {
+        self.all
+            .binary_search_by_key(&party, |wish| wish.party)
+            .ok()
+    }
+
+    fn look_ahead(&mut self, state: &'s State, ahead: &Ahead) {
+        ahead.leaving.iter().for_each(|job| self.leave(state, *job));
+        let new: Vec<Wish> = ahead
+            .coming
+            .iter()
+            .filter_map(|job| self.come(state, *job))
+            .collect();
+        if !new.is_empty() {
+            self.all.extend(new);
+            self.all = united(std::mem::take(&mut self.all));
+        }
+        self.all.retain(|wish| wish.number > 0);
+    }
+
+    /// What it has goes back; it wants as much as before.
+    fn leave(&mut self, state: &State, job: JobId) {
+        let Some(running) = state.running.get(&job) else {
+            return;
+        };
+        if let Some(at) = self.find(Party::Operation(operation_of(job))) {
+            subtract(self.all[at].has.to_mut(), &running.taken);
+        }
+    }
+
+    /// It has some of what it wants: one of some alike is an operation of its own from then on.
+    fn come(&mut self, state: &'s State, job: JobId) -> Option<Wish<'s>> {
+        let class = state.waiting_class(job)?;
+        let (party, total) = (
+            Party::Operation(operation_of(job)),
+            Cow::Borrowed(&*class.shape.total),
+        );
+        if let Some(at) = self.find(party) {
+            include(&mut self.all[at].has, total);
+            return None;
+        }
+        let at = self.find(Party::Alike(class.id))?;
+        let alike = &mut self.all[at];
+        alike.number = alike.number.checked_sub(1)?;
+        Some(Wish {
+            party,
+            number: 1,
+            has: total,
+            ..alike.clone()
+        })
+    }
+
+    /// Says of those in pools that are lines where they stand (Y23).
+    fn put_in_line(&mut self) {
+        if self.lines.iter().all(|line| line.keys.is_none()) {
+            return;
+        }
+        let (all, lines) = (&self.all, &self.lines);
+        let keys = |place: &usize| lines[all[*place].line].keys;
+        let mut in_line: Vec<usize> = (0..all.len())
+            .filter(|place| keys(place).is_some())
+            .collect();
+        in_line.sort_by(|a, b| in_order(keys(a).unwrap_or_default(), &all[*a], &all[*b]));
+        in_line
+            .into_iter()
+            .enumerate()
+            .for_each(|(place, wish)| self.all[wish].place = Some(place));
+    }
+}
+
+/// What somebody has or wants in several ways is one wish.
+fn united(mut found: Vec<Wish>) -> Vec<Wish> {
+    // What runs comes before what waits still.
+    found.sort_by_key(|wish| wish.party);
+    found.dedup_by(|more, wish| {
+        let is_same = more.party == wish.party;
+        if is_same {
+            wish.unite(more);
+        }
+        is_same
+    });
+    found
+}
+
+impl<'s> Wish<'s> {
+    fn unite(&mut self, more: &mut Wish<'s>) {
+        include(&mut self.has, std::mem::take(&mut more.has));
+        include(&mut self.wants, std::mem::take(&mut more.wants));
+        self.priority = more.priority;
+        self.pending += more.pending;
+    }
+}
+
+/// Adds to amounts, of which none may be there yet.
+fn include<'s>(sum: &mut Cow<'s, [i64]>, more: Cow<'s, [i64]>) {
+    match sum.is_empty() {
+        true => *sum = more,
+        false => add(sum.to_mut(), &more),
+    }
+}
+
+/// Whether the jobs of a class wait for room: what is put off, asks for a reservation, or waits in
+/// a stopped queue wants nothing of the cluster.
+fn may_ever_start(state: &State, class: &Class, now: Time) -> bool {
+    let is_put_off = class.key.not_before.is_some_and(|moment| moment > now);
+    let is_open = state
+        .queues
+        .get(&class.key.who.queue)
+        .is_some_and(|queue| queue.started);
+    is_open && !is_put_off && class.key.asks_for.is_none()
+}
+
+struct Finder<'s> {
+    lineages: Lineages<'s>,
+    terms: BTreeMap<&'s str, &'s PoolTerms>,
+    /// The lines found so far, by user and account.
+    known: BTreeMap<Asker<'s>, usize>,
+    /// The one found last: those next to each other are often of one.
+    last: Option<(Asker<'s>, usize)>,
+    lines: Vec<Line<'s>>,
+    found: Vec<Wish<'s>>,
+}
+
+/// A user, and the account asked for.
+type Asker<'s> = (&'s str, Option<&'s str>);
+
+impl<'s> Finder<'s> {
+    fn line(&mut self, who: &'s Credentials) -> usize {
+        let asker = (who.user.as_str(), who.account.as_deref());
+        if let Some((_, line)) = self.last.filter(|(last, _)| *last == asker) {
+            return line;
+        }
+        let line = match self.known.get(&asker) {
+            Some(&line) => line,
+            None => self.new_line(asker),
+        };
+        self.last = Some((asker, line));
+        line
+    }
+
+    fn new_line(&mut self, asker: Asker<'s>) -> usize {
+        let pools = self.lineages.of(asker.0, asker.1);
+        let line = self
+            .lines
+            .iter()
+            .position(|known| known.pools == pools)
+            .unwrap_or_else(|| {
+                let terms = self
+                    .terms
+                    .get(pool_of(&pools))
+                    .filter(|terms| terms.mode == Mode::Fifo);
+                self.lines.push(Line {
+                    pools,
+                    keys: terms.map(|terms| terms.line()),
+                });
+                self.lines.len() - 1
+            });
+        self.known.insert(asker, line);
+        line
+    }
+
+    fn enter_running(&mut self, state: &'s State) {
+        for (id, operation) in state.operations.all() {
+            let line = self.line(&operation.who);
+            let since = operation
+                .allocations
+                .first()
+                .map_or(Time(0), |(started, _)| *started);
+            let (has, wants) = (
+                Cow::Borrowed(&*operation.taken),
+                Cow::Borrowed(&*operation.taken),
+            );
+            let party = Party::Operation(id);
+            self.found.push(Wish {
+                party,
+                line,
+                number: 1,
+                has,
+                wants,
+                place: None,
+                priority: 0,
+                since,
+                pending: 0,
+            });
+        }
+    }
+
+    fn enter_waiting(&mut self, class: &'s Class) {
+        let line = self.line(&class.key.who);
+        let is_in_line = self.lines[line].keys.is_some();
+        let (mut alike, mut first) = (0, None);
+        for ((_, id), waiting) in class.jobs() {
+            match &waiting.array {
+                // What has run before belongs to its array still.
+                None if !is_in_line && id.parent().is_none() => {
+                    alike += 1;
+                    first.get_or_insert(waiting.wait.since);
+                }
+                _ => self.enter_one(class, line, operation_of(id), waiting),
+            }
+        }
+        if let Some(first) = first {
+            let wish = waiting_wish(Party::Alike(class.key.id), class, line, first);
+            let wants = Cow::Borrowed(&*class.key.shape.total);
+            self.found.push(Wish {
+                number: alike,
+                wants,
+                ..wish
+            });
+        }
+    }
+
+    fn enter_one(&mut self, class: &'s Class, line: usize, id: JobId, waiting: &Waiting) {
+        let slots = class.key.at_once.map_or(u64::MAX, |most| {
+            u64::from(most.saturating_sub(class.begun()))
+        });
+        let wants = multiple(&class.key.shape.total, waiting.count().min(slots));
+        let wish = waiting_wish(Party::Operation(id), class, line, waiting.wait.since);
+        self.found.push(Wish {
+            wants: Cow::Owned(wants.into()),
+            pending: waiting.count(),
+            ..wish
+        });
+    }
+}
+
+/// Of somebody who waits.
+fn waiting_wish<'s>(party: Party, class: &Class, line: usize, since: Time) -> Wish<'s> {
+    let (has, wants, priority) = (Cow::default(), Cow::default(), class.key.priority);
+    Wish {
+        party,
+        line,
+        number: 1,
+        has,
+        wants,
+        place: None,
+        priority,
+        since,
+        pending: 0,
+    }
+}
+
+/// Who of two comes first: those of one line by its keys.
+fn in_order(keys: &[FifoKey], a: &Wish, b: &Wish) -> Ordering {
+    let by = |key: &FifoKey| match key {
+        FifoKey::Weight => Reverse(a.priority).cmp(&Reverse(b.priority)),
+        FifoKey::StartTime => a.since.cmp(&b.since),
+        FifoKey::PendingJobCount => a.pending.cmp(&b.pending),
+    };
+    let in_line = keys
+        .iter()
+        .map(by)
+        .find(|order| order.is_ne())
+        .unwrap_or(a.party.cmp(&b.party));
+    a.line.cmp(&b.line).then(in_line)
+}

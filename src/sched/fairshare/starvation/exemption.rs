@@ -1,0 +1,72 @@
+//! Who is left alone (Y27): whoever starves, or has less than a threshold of what it is owed, loses
+//! nothing to others; nor does anybody in a pool of which this is true, but to those in the same
+//! pool.
+
+use super::fair_share::{Entitled, FairShares, Row};
+use super::groups::{Group, ROUNDING};
+use super::time_below::{Fasting, Hunger, Subject};
+use crate::model::time::Time;
+
+/// Protects operations and pools that starve, or whose satisfaction is below their threshold.
+pub struct Shield<'a> {
+    /// What everybody is owed, and has.
+    pub shares: &'a FairShares,
+    /// Since when who has less.
+    pub fasting: &'a Fasting,
+    /// The last group of allocations that is preempted: its threshold counts.
+    pub last: Group,
+    /// When that is.
+    pub now: Time,
+}
+
+/// Whether somebody may lose something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exposure {
+    /// To those in this pool.
+    Within(String),
+    /// To anybody.
+    Open,
+}
+
+impl Exposure {
+    /// Whether it is one to somebody with this pool and those above it.
+    pub fn is_to(&self, line: &[String]) -> bool {
+        match self {
+            Exposure::Within(pool) => line.contains(pool),
+            Exposure::Open => true,
+        }
+    }
+}
+
+impl Shield<'_> {
+    /// By line of the fair shares: to whom those in it may lose something that lose anything.
+    pub fn by_line(&self) -> Vec<Exposure> {
+        let is_blocked = |pool: &&String| {
+            self.is_blocked(&Subject::Pool(pool.to_string()), self.shares.of_pool(pool))
+        };
+        // Who is in the lowest such pool is in all above it.
+        let blocking = self
+            .shares
+            .lines
+            .iter()
+            .map(|line| line.pools.iter().find(is_blocked));
+        blocking
+            .map(|pool| pool.map_or(Exposure::Open, |pool| Exposure::Within(pool.clone())))
+            .collect()
+    }
+
+    /// Whether somebody loses nothing to anybody.
+    pub fn is_before(&self, victim: &Row) -> bool {
+        self.is_blocked(&Subject::Party(victim.party), Some(victim.entitled))
+    }
+
+    fn is_blocked(&self, subject: &Subject, entitled: Option<Entitled>) -> bool {
+        let threshold = self
+            .shares
+            .cutoffs_of(subject)
+            .map_or(0.0, |cutoffs| self.last.threshold(cutoffs));
+        let is_short =
+            entitled.is_some_and(|entitled| entitled.satisfaction() < threshold - ROUNDING);
+        is_short || self.shares.hunger(subject, self.fasting, self.now) != Hunger::None
+    }
+}

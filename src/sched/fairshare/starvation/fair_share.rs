@@ -1,0 +1,512 @@
+//! What everybody is owed, and has (Y1, Y20, Y21, Y26): the cluster is poured out down the tree of
+//! pools to the operations, by the resource of which each wants the largest part.
+
+use super::demand::{self, Ahead, Wish, Wishes, pool_of};
+use super::groups::ROUNDING;
+use super::operations::operation_of;
+use super::time_below::{Fasting, Hunger, Subject};
+use crate::model::job::JobId;
+use crate::model::limit::{Limits, Quantity, Scope, Selector, Stage};
+use crate::model::policy::pool::Mode;
+use crate::model::policy::starvation::{Cutoffs, Patience, Terms};
+use crate::model::policy::{FairShare, Policy};
+use crate::model::resource::ResourceList;
+use crate::model::time::Time;
+use crate::sched::fairshare::shares::water_filling::{Bounds, Claim, Drinker, UNBOUNDED, pour};
+use crate::sched::fairshare::shares::{Tree, Whole};
+use crate::sched::view::amounts::{Amounts, Catalog, add, counted};
+use crate::sched::view::class::Class;
+use crate::sched::view::shape::ClassId;
+use crate::sched::view::snapshot::State;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Who has a fair share of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Party {
+    /// An operation.
+    Operation(JobId),
+    /// Each of the jobs of a class that wait, none of them an array.
+    Alike(ClassId),
+}
+
+/// What somebody is owed, and has, as parts of the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Entitled {
+    /// The fair share.
+    pub fair: f64,
+    /// The usage share.
+    pub used: f64,
+}
+
+/// How satisfied somebody is at most: who is owed nothing.
+const MOST: f64 = 1e9;
+
+impl Entitled {
+    /// Whether it has less than it should, but for a tolerance (Y1).
+    pub fn is_below(&self, tolerance: f64) -> bool {
+        self.used < self.fair * tolerance - ROUNDING
+    }
+
+    /// What it has of what it is owed, as a part of that.
+    pub fn satisfaction(&self) -> f64 {
+        if self.fair > 0.0 {
+            (self.used / self.fair).min(MOST)
+        } else {
+            MOST
+        }
+    }
+}
+
+/// What follows from what everybody wants, and from the policy.
+#[derive(Clone, Debug, PartialEq)]
+struct Rule {
+    fair_share: FairShare,
+    limits: Limits,
+}
+
+/// Fair shares as they were poured out, to be held still for a while.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    at: Time,
+    rule: Arc<Rule>,
+    whole: Whole,
+    /// By party: how many alike there are, and what each is owed.
+    parties: Vec<(Party, u64, f64)>,
+    pools: BTreeMap<String, f64>,
+}
+
+impl Held {
+    /// Whether they still hold: nobody has come or gone, and nothing else has changed.
+    fn holds(&self, wishes: &Wishes, policy: &Policy, whole: &Whole, now: Time) -> bool {
+        let is_recent = now == self.at
+            || (now > self.at && now.since(self.at) < policy.starvation.update_period);
+        let is_same = self.whole == *whole
+            && self.rule.fair_share == policy.fair_share
+            && self.rule.limits == policy.limits;
+        let wishing = wishes.all.iter().map(|wish| (wish.party, wish.number));
+        is_recent
+            && is_same
+            && self
+                .parties
+                .iter()
+                .map(|(party, number, _)| (*party, *number))
+                .eq(wishing)
+    }
+}
+
+/// Of somebody with a fair share of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// Who.
+    pub party: Party,
+    /// What each of them is owed, and has.
+    pub entitled: Entitled,
+    /// Its pool, by place among [`FairShares::lines`].
+    pub line: usize,
+    /// Where it stands, if its pool is a line.
+    place: Option<usize>,
+}
+
+/// A pool of somebody with a fair share of its own.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// With those above it behind it; of no pool an empty line.
+    pub pools: Vec<String>,
+    /// What holds in it.
+    pub patience: Patience,
+    /// The thresholds of its operations.
+    pub cutoffs: Cutoffs,
+    /// By resource: an operation with less of each is not preempted; empty for no such threshold.
+    pub spared: Vec<(usize, i64)>,
+    /// What those in it have, not those in pools below it.
+    pub has: Amounts,
+}
+
+impl Line {
+    /// The pool; the empty name for none.
+    pub fn pool(&self) -> &str {
+        pool_of(&self.pools)
+    }
+}
+
+/// What everybody is owed, and has.
+#[derive(Clone, Debug)]
+pub struct FairShares {
+    /// By party.
+    rows: Vec<Row>,
+    pools: BTreeMap<String, (Entitled, Patience, Cutoffs)>,
+    /// The pools of all of them.
+    pub lines: Vec<Line>,
+    /// All that there is.
+    pub whole: Whole,
+    /// As they were poured out.
+    pub held: Arc<Held>,
+}
+
+impl FairShares {
+    /// Those of a state at a moment, of which some things are as good as happened.
+    pub fn of(state: &State, policy: &Policy, ahead: &Ahead, now: Time) -> FairShares {
+        FairShares::after(state.starvation.held.as_ref(), state, policy, ahead, now)
+    }
+
+    /// The same where they were poured out so before.
+    pub(in crate::sched) fn after(
+        before: Option<&Arc<Held>>,
+        state: &State,
+        policy: &Policy,
+        ahead: &Ahead,
+        now: Time,
+    ) -> FairShares {
+        FairShares::among(
+            before,
+            state,
+            state.classes.values().map(|class| &**class),
+            policy,
+            ahead,
+            now,
+        )
+    }
+
+    /// The same where these classes wait.
+    pub(in crate::sched) fn among<'s>(
+        before: Option<&Arc<Held>>,
+        state: &'s State,
+        classes: impl Iterator<Item = &'s Class>,
+        policy: &'s Policy,
+        ahead: &Ahead,
+        now: Time,
+    ) -> FairShares {
+        let wishes = Wishes::of(state, classes, &policy.fair_share, ahead, now);
+        let whole = Whole::new(state.cluster.capacity());
+        let held = before
+            .filter(|held| held.holds(&wishes, policy, &whole, now))
+            .cloned();
+        let held = held.unwrap_or_else(|| Arc::new(poured(&wishes, state, policy, &whole, now)));
+        let row = |(wish, owed): (&Wish, &(Party, u64, f64))| {
+            let entitled = Entitled {
+                fair: owed.2,
+                used: whole.part(&wish.has),
+            };
+            Row {
+                party: wish.party,
+                entitled,
+                line: wish.line,
+                place: wish.place,
+            }
+        };
+        debug_assert!(
+            wishes
+                .all
+                .is_sorted_by(|one, other| one.party < other.party)
+        );
+        // Both are by party, and of the same.
+        let rows = wishes.all.iter().zip(&held.parties).map(row).collect();
+        let accounts = &policy.fair_share.accounts;
+        let terms = |pool: &str| policy.starvation.terms_of(pool, accounts);
+        let had = wishes.by_line(&state.cluster.catalog.nothing(), |wish| &wish.has);
+        let of_pool = |(pool, used): (String, Amounts)| {
+            let fair = held.pools.get(&pool).copied().unwrap_or(0.0);
+            let Terms {
+                patience, cutoffs, ..
+            } = terms(&pool);
+            let of_it = (
+                Entitled {
+                    fair,
+                    used: whole.part(&used),
+                },
+                patience,
+                cutoffs,
+            );
+            (pool, of_it)
+        };
+        let pools = by_pool(&wishes, &had).into_iter().map(of_pool).collect();
+        let line = |(line, has): (demand::Line, Amounts)| {
+            let Terms {
+                patience,
+                cutoffs,
+                non_preemptible,
+            } = terms(pool_of(&line.pools));
+            let amounts = amounts_of(non_preemptible, &state.cluster.catalog);
+            let spared = amounts
+                .iter()
+                .copied()
+                .enumerate()
+                .filter(|(_, amount)| *amount > 0)
+                .collect();
+            Line {
+                pools: line.pools,
+                patience,
+                cutoffs,
+                spared,
+                has,
+            }
+        };
+        let lines = wishes.lines.into_iter().zip(had).map(line).collect();
+        FairShares {
+            rows,
+            pools,
+            lines,
+            whole,
+            held,
+        }
+    }
+
+    /// Under which a job has its fair share; None for one that wants nothing.
+    pub fn party(&self, job: JobId, class: Option<ClassId>) -> Option<Party> {
+        let parties = [
+            Some(Party::Operation(operation_of(job))),
+            class.map(Party::Alike),
+        ];
+        parties
+            .into_iter()
+            .flatten()
+            .find(|party| self.row(*party).is_some())
+    }
+
+    /// What is known of somebody.
+    pub fn row(&self, party: Party) -> Option<&Row> {
+        self.rows
+            .binary_search_by_key(&party, |row| row.party)
+            .ok()
+            .map(|place| &self.rows[place])
+    }
+
+    /// What somebody is owed, and has.
+    pub fn entitled(&self, party: Party) -> Option<Entitled> {
+        Some(self.row(party)?.entitled)
+    }
+
+    /// All that have a fair share of their own, with how many alike each are.
+    pub fn rows(&self) -> impl Iterator<Item = (Party, u64)> {
+        self.held
+            .parties
+            .iter()
+            .map(|(party, number, _)| (*party, *number))
+    }
+
+    /// Its place among the operations of its pool, the lowest first: its satisfaction (Y22), or
+    /// where it stands in line (Y23).
+    pub fn turn(&self, party: Party) -> f64 {
+        let of = |row: &Row| {
+            row.place
+                .map_or(row.entitled.satisfaction(), |place| place as f64)
+        };
+        self.row(party).map_or(MOST, of)
+    }
+
+    /// What a pool is owed; None for one of which nothing is known.
+    pub fn fair(&self, pool: &str) -> Option<f64> {
+        self.held.pools.get(pool).copied()
+    }
+
+    /// What a pool is owed, and has.
+    pub fn of_pool(&self, pool: &str) -> Option<Entitled> {
+        Some(self.pools.get(pool)?.0)
+    }
+
+    /// The pools, by name.
+    pub fn pools(&self) -> impl Iterator<Item = (&str, Entitled)> {
+        self.pools
+            .iter()
+            .map(|(name, (entitled, ..))| (name.as_str(), *entitled))
+    }
+
+    /// Its pool, and those above it.
+    pub fn line(&self, party: Party) -> &[String] {
+        self.row(party)
+            .map_or(&[], |row| &self.lines[row.line].pools)
+    }
+
+    /// What holds for somebody.
+    pub fn patience(&self, party: Party) -> Patience {
+        self.row(party)
+            .map_or(Patience::default(), |row| self.lines[row.line].patience)
+    }
+
+    /// What holds for whom.
+    pub fn patience_of(&self, subject: &Subject) -> Patience {
+        match subject {
+            Subject::Party(party) => self.patience(*party),
+            Subject::Pool(pool) => self
+                .pools
+                .get(pool)
+                .map_or(Patience::default(), |(_, patience, _)| *patience),
+        }
+    }
+
+    /// The thresholds of an operation or a pool; None for one of which nothing is known.
+    pub fn cutoffs_of(&self, subject: &Subject) -> Option<Cutoffs> {
+        match subject {
+            Subject::Party(party) => Some(self.lines[self.row(*party)?.line].cutoffs),
+            Subject::Pool(pool) => Some(self.pools.get(pool)?.2),
+        }
+    }
+
+    /// All that have less than they should, pools included (Y1).
+    pub fn below(&self) -> impl Iterator<Item = Subject> + '_ {
+        let rows = self.rows.iter().filter(|row| {
+            row.entitled
+                .is_below(self.lines[row.line].patience.tolerance)
+        });
+        let pools = self
+            .pools
+            .iter()
+            .filter(|(_, (entitled, patience, _))| entitled.is_below(patience.tolerance));
+        let parties = rows.map(|row| Subject::Party(row.party));
+        parties.chain(pools.map(|(name, _)| Subject::Pool(name.clone())))
+    }
+
+    /// What having less has made of somebody.
+    pub fn hunger(&self, subject: &Subject, fasting: &Fasting, now: Time) -> Hunger {
+        Hunger::of(fasting.since(subject), &self.patience_of(subject), now)
+    }
+}
+
+/// What those in each pool come to together, with all below it, of what those of each line do.
+fn by_pool(wishes: &Wishes, by_line: &[Amounts]) -> BTreeMap<String, Amounts> {
+    let mut sums: BTreeMap<String, Amounts> = BTreeMap::new();
+    for (line, amounts) in wishes.lines.iter().zip(by_line) {
+        for pool in &line.pools {
+            match sums.get_mut(pool) {
+                Some(sum) => add(sum, amounts),
+                None => drop(sums.insert(pool.clone(), amounts.clone())),
+            }
+        }
+    }
+    sums
+}
+
+/// Pours the cluster out.
+fn poured(wishes: &Wishes, state: &State, policy: &Policy, whole: &Whole, now: Time) -> Held {
+    let tree = Tree::of(&policy.fair_share.accounts);
+    let mut order: Vec<&Wish> = wishes.all.iter().collect();
+    order.sort_by_key(|wish| wish.place);
+    let drinker = |wish: &&Wish| Drinker {
+        pool: wish.line,
+        claim: Claim::wanting(whole.part(&wish.wants)).times(wish.number),
+    };
+    let drinkers: Vec<Drinker> = order.iter().map(drinker).collect();
+    let pools: Vec<&str> = wishes
+        .lines
+        .iter()
+        .map(|line| pool_of(&line.pools))
+        .collect();
+    let bounds = bounds(wishes, state, policy, whole);
+    let mode = |pool: &str| {
+        policy
+            .fair_share
+            .accounts
+            .iter()
+            .find(|account| account.name == pool)
+            .map(|it| it.pool.mode)
+    };
+    let bounds = |pool: &str| bounds.get(pool).copied().unwrap_or(UNBOUNDED);
+    let poured = pour(&tree, (&pools, &drinkers), bounds, |pool| {
+        mode(pool) == Some(Mode::Fifo)
+    });
+    let each = |(wish, part): (&Wish, f64)| (wish.party, wish.number, part / wish.number as f64);
+    let mut parties: Vec<(Party, u64, f64)> =
+        order.into_iter().zip(poured.drinkers).map(each).collect();
+    parties.sort_by_key(|(party, ..)| *party);
+    let rule = Rule {
+        fair_share: policy.fair_share.clone(),
+        limits: policy.limits.clone(),
+    };
+    let known = state
+        .starvation
+        .held
+        .as_ref()
+        .map(|held| held.rule.clone())
+        .filter(|known| **known == rule);
+    let rule = known.unwrap_or_else(|| Arc::new(rule));
+    Held {
+        at: now,
+        rule,
+        whole: whole.clone(),
+        parties,
+        pools: poured.pools,
+    }
+}
+
+/// What is guaranteed to pools, and how much they may have, where somebody said so.
+fn bounds(
+    wishes: &Wishes,
+    state: &State,
+    policy: &Policy,
+    whole: &Whole,
+) -> BTreeMap<String, Bounds> {
+    let catalog = &state.cluster.catalog;
+    let mut bounds: BTreeMap<String, Bounds> = BTreeMap::new();
+    for account in &policy.fair_share.accounts {
+        let least = whole.part(&amounts_of(&account.pool.guarantee, catalog));
+        let most = account.pool.max_share.unwrap_or(1.0);
+        bounds.insert(account.name.clone(), (least, most));
+    }
+    if policy
+        .limits
+        .all
+        .iter()
+        .any(|limit| limit.stage == Stage::Running && is_of_pools(&limit.scope))
+    {
+        for (pool, wanted) in by_pool(
+            wishes,
+            &wishes.by_line(&catalog.nothing(), |wish| &wish.wants),
+        ) {
+            let cap = cap(&pool, &wanted, &policy.limits, catalog) * whole.part(&wanted);
+            let (_, most) = bounds.entry(pool).or_insert(UNBOUNDED);
+            *most = most.min(cap);
+        }
+    }
+    bounds
+}
+
+/// Whether a limit is one on pools.
+pub fn is_of_pools(scope: &Scope) -> bool {
+    scope.account != Selector::All
+        && Scope {
+            account: Selector::All,
+            ..scope.clone()
+        } == Scope::default()
+}
+
+/// How much of all it wants a pool may have under the limits on what it runs: as much as the
+/// tightest of them allows of everything.
+fn cap(pool: &str, wanted: &[i64], limits: &Limits, catalog: &Catalog) -> f64 {
+    let own = limits
+        .all
+        .iter()
+        .filter(|limit| limit.stage == Stage::Running && is_of_pools(&limit.scope));
+    let is_named = |selector: &Selector| matches!(selector, Selector::Named(name) if name == pool);
+    let parts = own.clone().filter_map(|limit| {
+        let Quantity::Resource(name) = &limit.quantity else {
+            return None;
+        };
+        let replaced = |other: &crate::model::limit::Limit| {
+            is_named(&other.scope.account)
+                && other.quantity == limit.quantity
+                && other.hard.is_some()
+        };
+        let is_meant = match &limit.scope.account {
+            Selector::Named(name) => name == pool,
+            Selector::Each => !own.clone().any(replaced),
+            Selector::All => false,
+        };
+        let index = catalog
+            .index(name)
+            .filter(|index| is_meant && wanted[*index] > 0)?;
+        Some(limit.hard? as f64 / wanted[index] as f64)
+    });
+    parts.fold(1.0, f64::min)
+}
+
+/// Resources as they are counted.
+pub fn amounts_of(list: &ResourceList, catalog: &Catalog) -> Amounts {
+    let mut amounts = catalog.nothing();
+    for (name, value) in list {
+        if let Some((index, amount)) = catalog.index(name).zip(counted(value)) {
+            amounts[index] = amount;
+        }
+    }
+    amounts
+}

@@ -1,0 +1,378 @@
+//! Who is owed what, and has it: clusters and operations in a few words, with the numbers of the
+//! rules.
+
+use super::exemption::Shield;
+use super::groups::Group;
+use super::time_below::{Fasting, Hunger, Subject};
+use super::{Ahead, FairShares, Party};
+use crate::model::account::Account;
+use crate::model::job::{JobId, Share};
+use crate::model::limit::{Limit, Quantity, Scope, Selector, Stage};
+use crate::model::policy::pool::{FifoKey, Mode};
+use crate::model::policy::starvation::Overrides;
+use crate::model::resource::Value;
+use crate::model::time::{Span, Time};
+use crate::sched::fixture::{Scene, cluster, pool, share};
+use std::sync::Arc;
+
+/// So many elements of an array of this account run on a node, each with so many processors; so
+/// many more wait.
+fn array(mut scene: Scene, id: u64, account: &str, (runs, each): (u32, u32), waits: u32) -> Scene {
+    let text = format!("select=1:ncpus={each} array=1-{}", runs + waits);
+    let mut job = scene.job(id, &text);
+    Arc::make_mut(&mut job.spec).account =
+        Some(account.to_string()).filter(|account| !account.is_empty());
+    for index in 1..=runs {
+        let share = Share {
+            taken: vec![("ncpus".into(), Value::Long(each.into()))],
+            ..share("n1")
+        };
+        let element = JobId::element(id, index);
+        scene.state.occupy(element, &[share], true, Time(1_000_000));
+        scene
+            .state
+            .belongs_to(element, &crate::sched::view::holdings::Claimant::of(&job));
+        scene = scene.begun_at(element, i64::from(index));
+    }
+    let elements = job.elements.as_mut().map(Arc::make_mut).unwrap();
+    if runs > 0 {
+        elements.mark(0, runs - 1, crate::model::array::Standing::Begun);
+    }
+    scene.state.enqueue(&job);
+    scene
+}
+
+impl Scene {
+    /// A running job has run since so many seconds.
+    fn begun_at(self, id: JobId, started: i64) -> Scene {
+        self.tenured(id, started, 0.0, |_| ())
+    }
+}
+
+fn with(accounts: Vec<Account>) -> Scene {
+    let mut scene = cluster("1 x ncpus=10");
+    scene.policy.fair_share.accounts = accounts;
+    scene
+}
+
+fn shares(scene: &Scene) -> FairShares {
+    FairShares::of(&scene.state, &scene.policy, &Ahead::default(), scene.now)
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}
+
+/// What operations are owed, and have.
+fn told(scene: &Scene, operations: &[u64]) -> Vec<(f64, f64)> {
+    let shares = shares(scene);
+    let of = |&id: &u64| {
+        let party = shares.party(JobId::array(id), None).unwrap();
+        let entitled = shares.entitled(party).unwrap();
+        (rounded(entitled.fair), rounded(entitled.used))
+    };
+    operations.iter().map(of).collect()
+}
+
+/// Y20, Y10: two arrays that want all there is.
+#[test]
+fn operations_share_what_there_is_and_have_what_runs() {
+    let scene = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
+    assert_eq!(told(&scene, &[1, 2]), [(0.5, 0.7), (0.5, 0.1)]);
+    let scene = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 1);
+    assert_eq!(
+        told(&scene, &[1, 2]),
+        [(0.8, 0.7), (0.2, 0.1)],
+        "who wants less leaves it to the other"
+    );
+}
+
+/// Y26, Y20.
+#[test]
+fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
+    let mut accounts = vec![pool("a", None, 1.0), pool("b", None, 1.0)];
+    accounts[0].pool.guarantee = [("ncpus".to_string(), Value::Long(7))].into();
+    let scene = |accounts| {
+        array(
+            array(with(accounts), 1, "a", (0, 1), 20),
+            2,
+            "b",
+            (0, 1),
+            20,
+        )
+    };
+    assert_eq!(
+        told(&scene(accounts.clone()), &[1, 2]),
+        [(0.7, 0.0), (0.3, 0.0)]
+    );
+    accounts[0].pool.guarantee.clear();
+    accounts[1].pool.max_share = Some(0.3);
+    assert_eq!(
+        told(&scene(accounts.clone()), &[1, 2]),
+        [(0.7, 0.0), (0.3, 0.0)]
+    );
+    accounts[1].pool.max_share = None;
+    let limit = |account, most| Limit {
+        scope: Scope {
+            account,
+            ..Scope::default()
+        },
+        stage: Stage::Running,
+        quantity: Quantity::Resource("ncpus".to_string()),
+        soft: None,
+        hard: Some(most),
+        overrides: false,
+    };
+    let mut limited = scene(accounts.clone());
+    limited.policy.limits.all = vec![
+        limit(Selector::Each, 4),
+        limit(Selector::Named("a".into()), 2),
+    ];
+    assert_eq!(told(&limited, &[1, 2]), [(0.2, 0.0), (0.4, 0.0)]);
+    // Those on what waits, on one of its users and on something else bound no pool by this.
+    let waiting = Limit {
+        stage: Stage::Queued,
+        ..limit(Selector::Named("b".into()), 1)
+    };
+    let mut of_user = limit(Selector::Named("b".into()), 1);
+    of_user.scope.user = Selector::Named("ann".into());
+    let memory = Limit {
+        quantity: Quantity::Resource("mem".into()),
+        ..limit(Selector::Named("b".into()), 1)
+    };
+    limited.policy.limits.all.extend([waiting, of_user, memory]);
+    assert_eq!(told(&limited, &[1, 2]), [(0.2, 0.0), (0.4, 0.0)]);
+}
+
+/// Y23.
+#[test]
+fn in_a_pool_in_line_the_first_is_owed_all_it_wants() {
+    let mut accounts = vec![pool("a", None, 1.0)];
+    let scene = |accounts| array(array(with(accounts), 1, "a", (2, 1), 6), 2, "a", (2, 1), 1);
+    assert_eq!(
+        told(&scene(accounts.clone()), &[1, 2]),
+        [(0.7, 0.2), (0.3, 0.2)]
+    );
+    accounts[0].pool.mode = Mode::Fifo;
+    assert_eq!(
+        told(&scene(accounts.clone()), &[1, 2]),
+        [(0.8, 0.2), (0.2, 0.2)]
+    );
+    accounts[0].pool.fifo_sort = vec![FifoKey::PendingJobCount];
+    assert_eq!(
+        told(&scene(accounts.clone()), &[1, 2]),
+        [(0.7, 0.2), (0.3, 0.2)]
+    );
+}
+
+/// Y1.
+#[test]
+fn who_has_just_as_much_as_the_tolerance_asks_is_not_below() {
+    let below = |runs: u32| {
+        let mut scene = array(
+            array(with(vec![]), 1, "", (runs, 39), 9),
+            2,
+            "",
+            (0, 1),
+            1000,
+        );
+        scene = scene.node("n1", "ncpus=100", true);
+        shares(&scene)
+            .below()
+            .any(|it| it == Subject::Party(Party::Operation(JobId::array(1))))
+    };
+    assert!(below(1), "39 of 100, and 50 are owed");
+    let scene = array(array(with(vec![]), 1, "", (4, 1), 9), 2, "", (0, 1), 20);
+    let is_below = |id| {
+        shares(&scene)
+            .below()
+            .any(|it| it == Subject::Party(Party::Operation(JobId::array(id))))
+    };
+    assert_eq!(
+        [1, 2].map(is_below),
+        [false, true],
+        "4 of 10, and 5 are owed"
+    );
+}
+
+/// Jobs alike share one fair share each, and nobody is owed what is put off or waits in a stopped
+/// queue.
+#[test]
+fn jobs_that_cannot_start_want_nothing() {
+    let scene = array(with(vec![]), 1, "", (0, 1), 20);
+    let scene = (2..6).fold(scene, |scene, id| scene.queued(id, "select=1:ncpus=4"));
+    assert_eq!(told(&scene, &[1]), [(0.2, 0.0)]);
+    let alike = shares(&scene)
+        .party(JobId::job(3), scene.state.class_of(JobId::job(3)))
+        .unwrap();
+    assert_eq!(rounded(shares(&scene).entitled(alike).unwrap().fair), 0.2);
+    let scene = array(with(vec![]), 1, "", (0, 1), 20).queued(2, "select=1:ncpus=4 not_before=100");
+    let scene = scene.queued(3, "select=1:ncpus=4 queue=stopped");
+    assert_eq!(told(&scene, &[1]), [(1.0, 0.0)]);
+    assert_eq!(
+        told(&scene.at(100), &[1]),
+        [(0.6, 0.0)],
+        "job 2 can start from then on"
+    );
+}
+
+/// Y23: jobs alike stand in line one by one.
+#[test]
+fn in_a_pool_in_line_jobs_alike_are_owed_what_they_want_one_after_another() {
+    let mut accounts = vec![pool("a", None, 1.0)];
+    accounts[0].pool.mode = Mode::Fifo;
+    let mut scene = with(accounts);
+    for id in 1..=3 {
+        let mut job = scene.job(id, "select=1:ncpus=4");
+        Arc::make_mut(&mut job.spec).account = Some("a".to_string());
+        scene.state.enqueue(&job);
+    }
+    let shares = shares(&scene);
+    let fair = |id| {
+        let job = JobId::job(id);
+        shares
+            .party(job, scene.state.class_of(job))
+            .and_then(|party| shares.entitled(party))
+            .unwrap()
+            .fair
+    };
+    assert_eq!([1, 2, 3].map(fair).map(rounded), [0.4, 0.4, 0.2]);
+}
+
+/// An array that limits itself wants no more than that.
+#[test]
+fn an_array_wants_as_many_as_may_run_at_once() {
+    let scene = array(with(vec![]), 1, "", (0, 1), 20).queued(2, "select=1:ncpus=1 array=1-20%3");
+    assert_eq!(told(&scene, &[1, 2]), [(0.7, 0.0), (0.3, 0.0)]);
+}
+
+/// What starts, and what makes way, counts as if it had.
+#[test]
+fn what_is_as_good_as_happened_counts() {
+    let scene = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
+    let scene = (3..6).fold(scene, |scene, id| scene.queued(id, "select=1:ncpus=1"));
+    let ahead = Ahead {
+        coming: [JobId::element(2, 2), JobId::job(3)].into(),
+        leaving: [JobId::element(1, 7), JobId::element(1, 6)].into(),
+    };
+    let shares = FairShares::of(&scene.state, &scene.policy, &ahead, scene.now);
+    let used = |party| rounded(shares.entitled(party).unwrap().used);
+    let parties =
+        [JobId::array(1), JobId::array(2), JobId::job(3)].map(|id| shares.party(id, None).unwrap());
+    assert_eq!(parties.map(used), [0.5, 0.2, 0.1]);
+    let fair = |party| rounded(shares.entitled(party).unwrap().fair);
+    assert_eq!(
+        parties.map(fair),
+        [0.35, 0.35, 0.1],
+        "what is wanted is the same"
+    );
+    let alike = shares
+        .party(JobId::job(4), scene.state.class_of(JobId::job(4)))
+        .unwrap();
+    assert_eq!((used(alike), fair(alike)), (0.0, 0.1));
+}
+
+/// Fair shares are held still for a while, and poured out anew when somebody comes.
+#[test]
+fn fair_shares_are_held_still_for_a_while() {
+    let mut scene = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 1);
+    scene.policy.starvation.update_period = Span::seconds(10);
+    scene.state.starvation.held = Some(shares(&scene).held);
+    scene.state.vacate(JobId::element(2, 1));
+    assert_eq!(told(&scene, &[1, 2]), [(0.8, 0.7), (0.2, 0.0)]);
+    assert_eq!(
+        told(&scene.clone().at(9), &[1, 2]),
+        [(0.8, 0.7), (0.2, 0.0)]
+    );
+    let mut later = scene.clone().at(10);
+    assert_eq!(told(&later, &[1, 2]), [(0.9, 0.7), (0.1, 0.0)]);
+    later = scene.clone().queued(3, "select=1:ncpus=2");
+    assert_eq!(told(&later, &[1, 2]), [(0.7, 0.7), (0.1, 0.0)]);
+    let grown = scene.node("n1", "ncpus=20", true);
+    assert_eq!(told(&grown, &[1, 2]), [(0.8, 0.35), (0.05, 0.0)]);
+}
+
+fn lets(scene: &Scene, victim: u64, newcomer: u64, threshold: f64, starving: &[Subject]) -> bool {
+    let mut scene = scene.clone();
+    scene.policy.starvation.preemption_threshold = threshold;
+    let shares = shares(&scene);
+    let fasting = Fasting::default().renewed(starving.iter().cloned(), Time(-1_000_000));
+    let shield = Shield {
+        shares: &shares,
+        fasting: &fasting,
+        last: Group::Preemptible,
+        now: scene.now,
+    };
+    let row = |id| {
+        shares
+            .row(shares.party(JobId::array(id), None).unwrap())
+            .unwrap()
+    };
+    let to = &shield.by_line()[row(victim).line];
+    victim != newcomer
+        && !shield.is_before(row(victim))
+        && to.is_to(shares.line(row(newcomer).party))
+}
+
+/// Y27: operations 1 and 2 are in prod, 3 in dev.
+#[test]
+fn who_starves_loses_nothing_but_within_the_pool_that_does() {
+    let accounts = || vec![pool("prod", None, 1.0), pool("dev", None, 1.0)];
+    let scene = array(
+        array(with(accounts()), 1, "prod", (3, 1), 9),
+        2,
+        "prod",
+        (0, 1),
+        9,
+    );
+    let scene = array(scene, 3, "dev", (7, 1), 9);
+    let party = |id| Subject::Party(Party::Operation(JobId::array(id)));
+    let prod = || Subject::Pool("prod".to_string());
+    assert!(lets(&scene, 3, 2, 1.0, &[]) && lets(&scene, 1, 2, 1.0, &[]));
+    assert!(
+        !lets(&scene, 3, 2, 1.0, &[party(3)]),
+        "who starves itself is no victim"
+    );
+    assert!(!lets(&scene, 1, 1, 1.0, &[]));
+    assert!(!lets(&scene, 1, 3, 1.0, &[]), "prod has 3 of 5");
+    assert!(lets(&scene, 1, 3, 0.2, &[]));
+    assert!(!lets(&scene, 1, 3, 0.2, &[prod()]), "prod starves");
+    assert!(
+        lets(&scene, 1, 2, 0.2, &[prod()]),
+        "and 2 is in prod as well"
+    );
+}
+
+/// Y18, Y29: what holds in a pool holds for its operations and for itself.
+#[test]
+fn pools_say_what_makes_theirs_starve() {
+    let mut accounts = vec![
+        pool("prod", None, 1.0),
+        pool("x", Some("prod"), 1.0),
+        pool("dev", None, 1.0),
+    ];
+    accounts[0].pool.starvation = Overrides {
+        enable_aggressive: Some(true),
+        ..Overrides::default()
+    };
+    let scene = array(
+        array(with(accounts), 1, "x", (0, 1), 9),
+        2,
+        "dev",
+        (0, 1),
+        9,
+    )
+    .at(200);
+    let shares = shares(&scene);
+    let fasting = Fasting::default().renewed(shares.below(), Time(0));
+    let hunger = |subject: Subject| shares.hunger(&subject, &fasting, scene.now);
+    let party = |id| Subject::Party(Party::Operation(JobId::array(id)));
+    assert_eq!(
+        [1, 2].map(|id| hunger(party(id))),
+        [Hunger::Aggressive, Hunger::Starving]
+    );
+    assert_eq!(
+        ["prod", "x", "dev"].map(|name| hunger(Subject::Pool(name.to_string()))),
+        [Hunger::Aggressive, Hunger::Aggressive, Hunger::Starving]
+    );
+}

@@ -1,0 +1,152 @@
+//! Since when somebody has less than its fair share, and what that makes of it (Y1, Y2).
+
+use super::fair_share::Party;
+use crate::model::policy::starvation::Patience;
+use crate::model::time::Time;
+use std::collections::BTreeMap;
+
+/// Whom fair shares are compared for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// An operation, or operations alike.
+    Party(Party),
+    /// A pool.
+    Pool(String),
+}
+
+/// Those that are below their fair shares, and since when.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fasting(BTreeMap<Subject, Time>);
+
+impl Fasting {
+    /// Since when somebody is below; None for who is not.
+    pub fn since(&self, subject: &Subject) -> Option<Time> {
+        self.0.get(subject).copied()
+    }
+
+    /// Those that are below now: who was before has been since then, all others since now. Who is
+    /// no longer is forgotten at once (Y2).
+    pub fn renewed(&self, below: impl Iterator<Item = Subject>, now: Time) -> Fasting {
+        Fasting(
+            below
+                .map(|subject| (self.since(&subject).unwrap_or(now), subject))
+                .map(|(at, who)| (who, at))
+                .collect(),
+        )
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = (&Subject, Time)> {
+        self.0.iter().map(|(subject, since)| (subject, *since))
+    }
+}
+
+/// What having less for a while makes of somebody (Y2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hunger {
+    /// Nothing yet.
+    #[default]
+    None,
+    /// It starves.
+    Starving,
+    /// It starves aggressively.
+    Aggressive,
+}
+
+impl Hunger {
+    /// Of who has been below since then.
+    pub fn of(since: Option<Time>, patience: &Patience, now: Time) -> Hunger {
+        let Some(since) = since else {
+            return Hunger::None;
+        };
+        let has_been = now.since(since);
+        match () {
+            () if has_been < patience.timeout => Hunger::None,
+            () if patience.enable_aggressive && has_been >= patience.aggressive_timeout => {
+                Hunger::Aggressive
+            }
+            () => Hunger::Starving,
+        }
+    }
+
+    /// When something else will be made of who has been below since then, and goes on to be.
+    pub fn next(since: Time, patience: &Patience, now: Time) -> Option<Time> {
+        let aggressive = patience
+            .enable_aggressive
+            .then_some(since + patience.aggressive_timeout);
+        std::iter::once(since + patience.timeout)
+            .chain(aggressive)
+            .filter(|moment| *moment > now)
+            .min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+
+    fn seconds(seconds: i64) -> Time {
+        Time(seconds * 1000)
+    }
+
+    /// Y2: below since 0.
+    #[test]
+    fn who_is_below_for_long_enough_starves() {
+        let aggressive = Patience {
+            enable_aggressive: true,
+            ..Patience::default()
+        };
+        let at = |patience: Patience| {
+            [29, 30, 119, 120].map(|now| Hunger::of(Some(Time(0)), &patience, seconds(now)))
+        };
+        assert_eq!(
+            at(aggressive),
+            [
+                Hunger::None,
+                Hunger::Starving,
+                Hunger::Starving,
+                Hunger::Aggressive
+            ]
+        );
+        assert_eq!(
+            at(Patience::default()),
+            [
+                Hunger::None,
+                Hunger::Starving,
+                Hunger::Starving,
+                Hunger::Starving
+            ]
+        );
+        assert_eq!(Hunger::of(None, &aggressive, seconds(900)), Hunger::None);
+        let next = |patience: Patience| {
+            [0, 29, 30, 120].map(|now| Hunger::next(Time(0), &patience, seconds(now)))
+        };
+        assert_eq!(
+            next(aggressive),
+            [
+                Some(seconds(30)),
+                Some(seconds(30)),
+                Some(seconds(120)),
+                None
+            ]
+        );
+        assert_eq!(
+            next(Patience::default()),
+            [Some(seconds(30)), Some(seconds(30)), None, None]
+        );
+    }
+
+    /// Y2: at 60 it has enough; when it has less again, its time begins anew.
+    #[test]
+    fn who_is_no_longer_below_begins_anew() {
+        let subject = || Subject::Party(Party::Operation(JobId::array(1)));
+        let fasting = Fasting::default().renewed(std::iter::once(subject()), Time(0));
+        let still = fasting.renewed(std::iter::once(subject()), seconds(59));
+        assert_eq!(still.since(&subject()), Some(Time(0)));
+        let fed = still.renewed(std::iter::empty(), seconds(60));
+        assert_eq!(fed.since(&subject()), None);
+        let again = fed.renewed(std::iter::once(subject()), seconds(61));
+        assert_eq!(again.since(&subject()), Some(seconds(61)));
+    }
+}

@@ -1,0 +1,137 @@
+//! What everybody owns of the machine, has had of it, and how that stands at a moment.
+
+use super::factor::decayed;
+use super::shares::linear::MAX_FAIRSHARE;
+use super::shares::{self, Tree};
+use crate::model::member::Member;
+use crate::model::policy::FairShare;
+use crate::model::policy::fair_share::Method;
+use crate::model::stake::Stake;
+use crate::model::time::Time;
+use crate::sched::view::snapshot::{State, User};
+
+impl State {
+    /// The tree of shares, row by row, with all who have jobs that wait or have used anything.
+    pub fn stakes(&self, policy: &FairShare, now: Time) -> Vec<Stake> {
+        let tree = Tree::of(&policy.accounts);
+        shares::stakes(&tree, policy, self.usage(), &decayed(self, &tree, now), now)
+    }
+
+    /// The fair-share priorities by which those who wait were rated last, by the account they ask
+    /// for (I3); none where the policy does not go by such.
+    pub fn fair_share_priorities(&self, policy: &FairShare) -> Vec<(Member, f64)> {
+        if policy.method != Method::Linear {
+            return Vec::new();
+        }
+        let name = |user: User| {
+            self.cluster
+                .users
+                .get(&user)
+                .map(String::as_str)
+                .unwrap_or_default()
+        };
+        let standing = |(user, account, factor): (User, Option<&str>, f64)| {
+            (
+                Member::new(account.unwrap_or_default(), name(user)),
+                factor * MAX_FAIRSHARE,
+            )
+        };
+        let mut all: Vec<(Member, f64)> = self.shares().all().map(standing).collect();
+        all.extend(
+            self.shares()
+                .running()
+                .iter()
+                .map(|(member, factor)| (member.clone(), factor * MAX_FAIRSHARE)),
+        );
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all.dedup_by(|a, b| a.0 == b.0);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::charge::{Charge, Held, UsageRules};
+    use crate::model::decay::Decay;
+    use crate::model::policy::Order;
+    use crate::model::time::Span;
+    use crate::sched::fixture::cluster;
+    use crate::sched::view::usage::Usage;
+    use std::sync::Arc;
+
+    /// I2's P1, P2 and P3 have used 6000, 3000 and 1000.
+    #[test]
+    fn i7_the_fair_share_priorities_are_those_by_which_jobs_were_rated() {
+        let mut scene = cluster("1 x ncpus=1")
+            .owned("p2")
+            .queued(1, "select=1")
+            .owned("new")
+            .queued(2, "select=1");
+        let mut usage = Usage::new(UsageRules {
+            decay: Decay::None,
+            ..UsageRules::default()
+        });
+        for (user, cores) in [("p1", 6), ("p2", 3), ("p3", 1)] {
+            let held = Held {
+                cores,
+                ..Held::default()
+            };
+            let to = Some(Time(0) + Span::seconds(1000));
+            usage.add(&Charge {
+                member: Member::new("", user),
+                from: Time(0),
+                to,
+                held,
+                amounts: Default::default(),
+                factor: 1.0,
+            });
+        }
+        scene.state.usage = Arc::new(usage);
+        scene.policy.precedence.order = Order::Multifactor;
+        scene.policy.fair_share.method = Method::Linear;
+        let mut scene = scene.at(1000);
+        scene.state.prioritise(&scene.policy, scene.now);
+        let told = scene.state.fair_share_priorities(&scene.policy.fair_share);
+        let expected =
+            [("new", 1e6), ("p2", 7e5)].map(|(user, priority)| (Member::new("", user), priority));
+        assert_eq!(told, expected);
+        let stakes = scene.state.stakes(&scene.policy.fair_share, scene.now);
+        let told: Vec<_> = stakes
+            .iter()
+            .map(|stake| (stake.user.as_deref().unwrap_or_default(), stake.raw))
+            .collect();
+        assert_eq!(
+            told,
+            [("new", 0.0), ("p1", 6000.0), ("p2", 3000.0), ("p3", 1000.0)]
+        );
+        // The jobs of p3 have all started: what they have is still shown.
+        let held = Held {
+            cores: 1,
+            ..Held::default()
+        };
+        let member = Member::new("", "p3");
+        let charge = Charge {
+            member,
+            from: Time(0),
+            to: None,
+            held,
+            amounts: Default::default(),
+            factor: 1.0,
+        };
+        Arc::make_mut(&mut scene.state.usage).charge(crate::model::job::JobId::job(9), &charge);
+        let mut scene = scene.at(2000);
+        scene.state.prioritise(&scene.policy, scene.now);
+        let told = scene.state.fair_share_priorities(&scene.policy.fair_share);
+        let users: Vec<&str> = told
+            .iter()
+            .map(|(member, _)| member.user.as_str())
+            .collect();
+        assert_eq!(users, ["new", "p2", "p3"]);
+        scene.policy.fair_share.method = Method::Classic;
+        assert_eq!(
+            scene.state.fair_share_priorities(&scene.policy.fair_share),
+            []
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! Take it: adds up what a placement takes of each node. Nothing after this can fail.
+
+use super::availability_map::{Claim, Space};
+use super::matching::Placement;
+use crate::sched::view::cluster::{Cluster, NodeIx};
+use crate::sched::view::pools;
+use crate::sched::view::shape::{Shape, Tenancy, Tenant};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the job takes of each node; a job that wants whole hosts also holds their other nodes. What
+/// it takes of the whole system's resources is counted with its first node, or with the first on
+/// each host.
+pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> Claim {
+    let mut holds = BTreeMap::new();
+    for &(node, chunk) in &placement.picks {
+        let taken = holds
+            .entry(node)
+            .or_insert_with(|| cluster.catalog.nothing());
+        for &(index, amount) in &shape.chunks[chunk].asked {
+            taken[index] += amount;
+        }
+    }
+    for (ix, index, amount) in
+        pools::amounts(cluster, shape, placement.picks.iter().map(|&(ix, _)| ix))
+    {
+        let taken = holds.entry(ix).or_insert_with(|| cluster.catalog.nothing());
+        taken[index] += amount;
+    }
+    for neighbour in neighbours(cluster, shape.tenant(), holds.keys()) {
+        holds
+            .entry(neighbour)
+            .or_insert_with(|| cluster.catalog.nothing());
+    }
+    Claim {
+        holds,
+        tenant: shape.tenant(),
+        joins: Vec::new(),
+    }
+}
+
+/// All nodes of the hosts that a job on some nodes has as a whole.
+pub fn neighbours<'a>(
+    cluster: &Cluster,
+    tenant: Tenant,
+    nodes: impl Iterator<Item = &'a NodeIx>,
+) -> Vec<NodeIx> {
+    let has_host = |ix: &&NodeIx| {
+        let bounds = cluster
+            .node(**ix)
+            .kind
+            .map(|kind| cluster.kind(kind).empty.bounds);
+        tenant.on(bounds.unwrap_or_default()) == Tenancy::Hosts
+    };
+    let hosts: BTreeSet<&str> = nodes
+        .filter(has_host)
+        .map(|&ix| cluster.node(ix).host.as_str())
+        .collect();
+    hosts
+        .into_iter()
+        .flat_map(|host| cluster.nodes_of_host(host))
+        .collect()
+}
+
+/// What each pick gets beyond what was asked at least (Q22): chunk by chunk as much as it may have
+/// of what is left of its node. Adds it to the claim; for each pick, by resource.
+pub fn grow(
+    space: &Space,
+    shape: &Shape,
+    placement: &Placement,
+    claim: &mut Claim,
+) -> Vec<BTreeMap<usize, i64>> {
+    if shape.chunks.iter().all(|chunk| chunk.growing.is_empty()) {
+        return Vec::new();
+    }
+    let mut grown = Vec::with_capacity(placement.picks.len());
+    for &(ix, chunk) in &placement.picks {
+        let Some(taken) = claim.holds.get_mut(&ix) else {
+            continue;
+        };
+        let mut more = BTreeMap::new();
+        for &(index, amount) in &shape.chunks[chunk].growing {
+            let least = amount.least() as i64;
+            let open = least + (space.room(ix).free[index] - taken[index]).max(0);
+            let all = amount
+                .take(open.unsigned_abs(), true)
+                .map_or(least, |all| all as i64);
+            taken[index] += all - least;
+            more.insert(index, all - least);
+        }
+        grown.push(more);
+    }
+    grown
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sched::fixture::cluster;
+
+    /// Q22: 8 processors, of which 2 are taken.
+    #[test]
+    fn an_amount_grows_with_what_is_free() {
+        let scene = cluster("1 x ncpus=8").running(9, "select=1:ncpus=2", "n1", 600);
+        let taken = |amount: &str| {
+            let plan = scene
+                .clone()
+                .queued(1, &format!("select=1:ncpus={amount}"))
+                .plan();
+            plan.starts
+                .first()
+                .map(|start| start.shares[0].taken[0].1.to_string())
+        };
+        assert_eq!(taken("1+").as_deref(), Some("6"));
+        assert_eq!(taken("1*"), None);
+        assert_eq!(taken("all"), None);
+        assert_eq!(taken("4-8").as_deref(), Some("6"));
+        assert_eq!(taken("2-4").as_deref(), Some("4"));
+        assert_eq!(taken("7+"), None);
+        let plan = cluster("2 x ncpus=8")
+            .running(9, "select=1:ncpus=2", "n1", 600)
+            .queued(1, "select=1:ncpus=all")
+            .plan();
+        assert_eq!(
+            (
+                plan.starts[0].shares[0].node.as_str(),
+                plan.starts[0].shares[0].cpus.len()
+            ),
+            ("n2", 8)
+        );
+    }
+
+    /// Q22: what one has taken is not there for the next.
+    #[test]
+    fn what_has_grown_is_taken() {
+        let scene = cluster("1 x ncpus=8")
+            .queued(1, "select=2:ncpus=1+")
+            .queued(2, "select=1:ncpus=1");
+        assert_eq!(scene.starts(), "1 on n1,n1");
+        let taken: Vec<String> = scene.plan().starts[0]
+            .shares
+            .iter()
+            .map(|share| share.taken[0].1.to_string())
+            .collect();
+        assert_eq!(taken, ["7", "1"]);
+        let mut scene = scene;
+        let plan = scene.plan();
+        scene.apply(&plan);
+        assert_eq!(scene.state.assigned("n1").taken["ncpus"].to_string(), "8");
+    }
+
+    /// Q22: what is left grows the next, up to its most.
+    #[test]
+    fn each_grows_up_to_its_most() {
+        let plan = cluster("1 x ncpus=9")
+            .queued(1, "select=3:ncpus=2-4")
+            .plan();
+        let taken: Vec<String> = plan.starts[0]
+            .shares
+            .iter()
+            .map(|share| share.taken[0].1.to_string())
+            .collect();
+        assert_eq!(taken, ["4", "3", "2"]);
+    }
+
+    /// Q22: one chunk that grows and one that does not.
+    #[test]
+    fn only_what_may_grow_grows() {
+        let plan = cluster("2 x ncpus=8")
+            .queued(1, "select=1:ncpus=2+1:ncpus=3+ place=scatter")
+            .plan();
+        let taken = |at: usize| plan.starts[0].shares[at].taken[0].1.to_string();
+        assert_eq!((taken(0), taken(1)), ("2".to_string(), "8".to_string()));
+    }
+}

@@ -1,0 +1,216 @@
+//! What a program of the site says of the nodes that jobs should get (M8i): which classes it is to
+//! be asked about, what it may choose from, and what it has said.
+//!
+//! A class that it has been asked about waits for the answer, which always comes: at worst that
+//! there is none. Answers are kept until the nodes change, or nobody of the class waits any more.
+
+use super::availability_map::Space;
+use super::candidates::Candidates;
+use crate::model::policy::{Allocation, Policy};
+use crate::sched::view::shape::{ClassId, ClassKey, Shape};
+use crate::sched::view::snapshot::State;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Places by the names of nodes, the best first.
+pub type Places = Arc<BTreeMap<String, usize>>;
+
+/// How it stands with what the program says of a class.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// It was asked.
+    Awaited,
+    /// It has said nothing that helps.
+    Nothing,
+    /// The nodes in its order.
+    Order(Places),
+}
+
+impl State {
+    /// The classes whose jobs go where a program says, of which it has not been asked.
+    pub fn unasked(&self, policy: &Policy) -> Vec<ClassId> {
+        let goes_by_it = |shape: &Shape| {
+            shape.allocation.unwrap_or(policy.placement.allocation) == Allocation::Site
+        };
+        let waiting = self
+            .classes
+            .iter()
+            .filter(|(id, class)| goes_by_it(&class.key.shape) && !self.answers.contains_key(id));
+        waiting.map(|(&id, _)| id).collect()
+    }
+
+    /// The usable nodes that would take a chunk of a class's request if nobody were there, in
+    /// order.
+    pub fn candidates(&self, class: ClassId) -> Vec<&str> {
+        let Some(class) = self.classes.get(&class) else {
+            return Vec::new();
+        };
+        let vacant = Space::vacant(&self.cluster);
+        let chunks = 0..class.key.shape.chunks.len();
+        let of_chunk = |chunk| {
+            let candidates = Candidates::of(&vacant, &class.key.shape, chunk, None);
+            candidates
+                .nodes(&vacant, &class.key.shape)
+                .map(|(ix, _)| ix)
+                .collect::<Vec<_>>()
+        };
+        let nodes: BTreeSet<_> = chunks.flat_map(of_chunk).collect();
+        let usable = nodes
+            .into_iter()
+            .map(|ix| self.cluster.node(ix))
+            .filter(|node| node.usable);
+        usable.map(|node| node.name.as_str()).collect()
+    }
+
+    /// What the jobs of a class have in common; None if none waits.
+    pub fn class(&self, class: ClassId) -> Option<&ClassKey> {
+        self.classes.get(&class).map(|class| &class.key)
+    }
+
+    /// The program was asked about a class: its jobs wait for what it says.
+    pub fn await_answer(&mut self, class: ClassId) {
+        self.edition += 1;
+        if self.classes.contains_key(&class) {
+            self.answers.insert(class, Answer::Awaited);
+        }
+    }
+
+    /// Whether the program has been asked about a class and has not answered.
+    pub fn is_awaited(&self, class: ClassId) -> bool {
+        matches!(self.answers.get(&class), Some(Answer::Awaited))
+    }
+
+    /// Whether the program has answered all that it was asked.
+    pub(in crate::sched) fn awaits_nothing(&self) -> bool {
+        !self
+            .answers
+            .values()
+            .any(|answer| matches!(answer, Answer::Awaited))
+    }
+
+    /// What the program says of the nodes that jobs of a class should get, the best first; None
+    /// when it does not say. False if it names what is no node: then it has said nothing. Of a
+    /// class of which no job waits nothing is kept.
+    pub fn set_answer(&mut self, class: ClassId, nodes: Option<&[String]>) -> bool {
+        self.edition += 1;
+        let is_known =
+            nodes.is_none_or(|nodes| nodes.iter().all(|name| self.cluster.find(name).is_some()));
+        if self.classes.contains_key(&class) {
+            let order = |nodes: &[String]| {
+                let mut places = BTreeMap::new();
+                for (place, name) in nodes.iter().enumerate() {
+                    places.entry(name.clone()).or_insert(place);
+                }
+                Answer::Order(Arc::new(places))
+            };
+            self.answers.insert(
+                class,
+                nodes.filter(|_| is_known).map_or(Answer::Nothing, order),
+            );
+        }
+        is_known
+    }
+
+    /// What was said of other nodes holds no more; what is awaited still comes.
+    pub(in crate::sched) fn forget_answers(&mut self) {
+        self.edition += 1;
+        self.answers
+            .retain(|_, answer| matches!(answer, Answer::Awaited));
+    }
+
+    /// For a look ahead: nobody waits for the program.
+    pub fn expect_no_answers(&mut self) {
+        self.edition += 1;
+        self.answers
+            .retain(|_, answer| !matches!(answer, Answer::Awaited));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::job::JobId;
+    use crate::model::policy::Allocation;
+    use crate::sched::fixture::cluster;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn m8i_who_is_asked_about_waits_for_the_answer() {
+        let mut scene =
+            cluster("2 x ncpus=1, 1 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
+        scene = scene.queued(2, "select=1:ncpus=1");
+        let class = scene.state.class_of(JobId::job(1)).unwrap();
+        assert_eq!(scene.state.unasked(&scene.policy), [class]);
+        assert_eq!(scene.state.candidates(class), ["n3"]);
+        scene.state.await_answer(class);
+        assert_eq!(
+            [scene.starts(), scene.reason(1).unwrap().code().into()],
+            ["2 on n1", "awaits_choice"]
+        );
+        scene.state.set_answer(class, None);
+        assert_eq!(scene.starts(), "1 on n3; 2 on n1");
+        assert!(scene.state.unasked(&scene.policy).is_empty());
+    }
+
+    #[test]
+    fn m8i_an_answer_holds_until_nodes_change_or_nobody_waits() {
+        let mut scene = cluster("3 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
+        scene.policy.placement.allocation = Allocation::FirstAvailable;
+        let class = scene.state.class_of(JobId::job(1)).unwrap();
+        scene
+            .state
+            .set_answer(class, Some(&names(&["n3", "n2", "n3"])));
+        assert_eq!(scene.starts(), "1 on n3");
+        let again = scene.clone().node("n3", "ncpus=4", true);
+        assert_eq!(again.starts(), "1 on n3", "the node is as it was");
+        let changed = scene.clone().node("n1", "ncpus=8", true);
+        assert_eq!(
+            (
+                changed.starts().as_str(),
+                changed.state.unasked(&changed.policy)
+            ),
+            ("1 on n2", vec![class])
+        );
+        scene.state.withdraw(JobId::job(1));
+        scene.state.await_answer(class);
+        assert!(scene.state.set_answer(class, Some(&names(&["n2"]))));
+        assert_eq!(
+            scene.queued(1, "select=1:ncpus=2 nalloc=local").starts(),
+            "1 on n1"
+        );
+    }
+
+    #[test]
+    fn m8i_who_looks_ahead_waits_for_no_answer() {
+        let mut scene = cluster("2 x ncpus=4")
+            .queued(1, "select=1:ncpus=2 nalloc=local")
+            .queued(2, "select=1:ncpus=3 nalloc=local");
+        let [one, two] = [1, 2].map(|job| scene.state.class_of(JobId::job(job)).unwrap());
+        assert_eq!(scene.state.class(one).map(|class| class.id), Some(one));
+        scene.state.await_answer(one);
+        scene.state.set_answer(two, Some(&names(&["n2"])));
+        assert_eq!(scene.starts(), "2 on n2");
+        scene.state.expect_no_answers();
+        assert!(!scene.state.is_awaited(one));
+        assert_eq!(
+            scene.starts(),
+            "1 on n1; 2 on n2",
+            "what was said still holds"
+        );
+    }
+
+    #[test]
+    fn m8i_who_names_what_is_no_node_has_said_nothing() {
+        let mut scene = cluster("2 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
+        let class = scene.state.class_of(JobId::job(1)).unwrap();
+        assert!(
+            !scene
+                .state
+                .set_answer(class, Some(&names(&["n2", "nosuch"])))
+        );
+        assert_eq!(scene.starts(), "1 on n1");
+        assert!(scene.state.set_answer(class, Some(&[])) && scene.state.set_answer(class, None));
+    }
+}

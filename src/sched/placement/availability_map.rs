@@ -1,0 +1,654 @@
+//! The nodes' rooms at one moment, as buckets: now, at a later time, or with nobody there.
+//!
+//! A space is an overlay: it borrows the cluster's buckets and keeps only what differs, so opening
+//! one costs the number of buckets, and a claim costs the nodes it touches.
+
+use super::columns::Columns;
+use super::cycle_cache::Rooms;
+use super::node_class::{Bucket, Head, Merged};
+use super::rank::{Guide, Rank};
+use super::rank_order::Preferred;
+use super::shared_hosts::{Place, SharedHosts};
+use crate::model::time::Time;
+use crate::sched::view::amounts::{Amounts, subtract};
+use crate::sched::view::cluster::{Cluster, Condition, Key, KindIx, NodeIx, Room};
+use crate::sched::view::free_resources::InUse;
+use crate::sched::view::node_access::{Tenancy, Tenant};
+use crate::sched::view::shape::Need;
+use std::cell::OnceCell;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// What one job takes: amounts by node. Nodes it only bars others from are there with nothing.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Node, and what is taken of it.
+    pub holds: BTreeMap<NodeIx, Amounts>,
+    /// Whose they are, and whom it bears there.
+    pub tenant: Tenant,
+    /// What is counted by host it has together with others of its array, and with which node.
+    pub joins: Vec<(Place, NodeIx)>,
+}
+
+/// A room that differs from the cluster's, and its bucket, if it is in one.
+#[derive(Clone, Debug)]
+struct Filed {
+    room: Room,
+    place: Option<usize>,
+}
+
+/// Rooms at one moment.
+#[derive(Clone, Debug)]
+pub struct Space<'s> {
+    /// The nodes they are rooms of.
+    pub cluster: &'s Cluster,
+    buckets: Vec<Bucket<'s>>,
+    /// What a node of each bucket has free.
+    columns: Columns,
+    /// The rest of what a request looks at, likewise.
+    heads: Vec<Head>,
+    /// Added buckets that lost their last node, to be used again.
+    vacated: Vec<usize>,
+    /// The first so many buckets are the cluster's own, in the order of their keys.
+    borrowed: usize,
+    added: BTreeMap<Arc<Key>, usize>,
+    rooms: BTreeMap<NodeIx, Filed>,
+    /// The nodes in their order of preference, laid out when they are first asked for.
+    preferred: OnceCell<Arc<Preferred>>,
+    /// Whether rooms that are not in `rooms` are those of nodes with nobody there.
+    is_vacant: bool,
+    /// Whether it is one of a later moment: jobs that run now are gone.
+    is_later: bool,
+    /// By what nodes are preferred.
+    guide: Arc<Guide>,
+    /// When somebody is promised a node next.
+    promises: Arc<BTreeMap<NodeIx, Time>>,
+    /// What is held back of the whole system's resources.
+    held_back: Amounts,
+    /// What arrays have by host of what this cycle has given.
+    joined: Arc<SharedHosts>,
+    /// What is measured to be in use beyond what jobs were given.
+    in_use: Arc<BTreeMap<NodeIx, InUse>>,
+    free: Amounts,
+    idle: Amounts,
+}
+
+impl<'s> Space<'s> {
+    /// What is free now.
+    pub fn now(cluster: &'s Cluster) -> Space<'s> {
+        let buckets = cluster.buckets().map(|(key, nodes)| (key.clone(), nodes));
+        Space::open(cluster, buckets.collect(), false)
+    }
+
+    /// What would be free with every node up and nobody there.
+    pub fn vacant(cluster: &'s Cluster) -> Space<'s> {
+        let mut buckets: Vec<_> = cluster.configured().collect();
+        buckets.sort_by(|a, b| a.0.cmp(&b.0));
+        Space::open(cluster, buckets, true)
+    }
+
+    /// These rooms alone: no other node takes jobs.
+    pub fn of_rooms(cluster: &'s Cluster, rooms: BTreeMap<NodeIx, Room>) -> Space<'s> {
+        let mut space = Space::open(cluster, Vec::new(), false);
+        rooms
+            .into_iter()
+            .for_each(|(ix, room)| space.enter(ix, room));
+        space
+    }
+
+    /// The same, nodes being preferred as in `other`, with what the whole system has there.
+    pub fn like(mut self, other: &Space<'s>) -> Space<'s> {
+        (self.guide, self.promises) = (other.guide.clone(), other.promises.clone());
+        self.preferred = OnceCell::new();
+        self.held_back.clone_from(&other.held_back);
+        self.joined = other.joined.clone();
+        for index in self.cluster.catalog.pooled() {
+            (self.free[index], self.idle[index]) = (other.free[index], other.idle[index]);
+        }
+        self
+    }
+
+    fn open(
+        cluster: &'s Cluster,
+        buckets: Vec<(Arc<Key>, &'s BTreeSet<NodeIx>)>,
+        is_vacant: bool,
+    ) -> Space<'s> {
+        let nothing = cluster.catalog.nothing();
+        let columns = Columns::closed(cluster.catalog.pooled().start, buckets.len());
+        let mut space = Space {
+            cluster,
+            borrowed: buckets.len(),
+            buckets: Vec::with_capacity(buckets.len()),
+            columns,
+            heads: Vec::with_capacity(buckets.len()),
+            vacated: Vec::new(),
+            added: BTreeMap::new(),
+            rooms: BTreeMap::new(),
+            preferred: OnceCell::new(),
+            is_vacant,
+            is_later: false,
+            guide: Arc::default(),
+            promises: Arc::default(),
+            held_back: nothing.clone(),
+            joined: Arc::default(),
+            in_use: Arc::default(),
+            free: nothing.clone(),
+            idle: nothing,
+        };
+        for index in cluster.catalog.pooled() {
+            let total = cluster.pools.get(index).map_or(0, |pool| pool.total);
+            let free = if is_vacant {
+                total
+            } else {
+                cluster.pools.free(index)
+            };
+            (space.free[index], space.idle[index]) = (free, free);
+        }
+        for (key, nodes) in buckets {
+            space.count(&key, nodes.len() as i64);
+            space.enlist(Bucket::new(key, Some(nodes)));
+        }
+        let open = space
+            .buckets
+            .iter()
+            .enumerate()
+            .filter(|(_, bucket)| bucket.is_open());
+        space
+            .columns
+            .fill(open.map(|(place, bucket)| (place, &*bucket.key.free)));
+        space
+    }
+
+    /// The same, nodes being preferred by this guide.
+    pub fn guided(self, guide: Arc<Guide>) -> Space<'s> {
+        Space {
+            guide,
+            preferred: OnceCell::new(),
+            ..self
+        }
+    }
+
+    /// By what nodes are preferred.
+    pub fn guide(&self) -> &Guide {
+        &self.guide
+    }
+
+    /// Whether it is not the space of this moment.
+    pub fn is_imagined(&self) -> bool {
+        self.is_vacant || self.is_later
+    }
+
+    /// Whether nobody is there.
+    pub fn is_vacant(&self) -> bool {
+        self.is_vacant
+    }
+
+    /// Notes that somebody is promised a node from then on; the soonest such moment counts (M8b).
+    pub fn promise(&mut self, ix: NodeIx, at: Time) {
+        let promises = Arc::make_mut(&mut self.promises);
+        promises
+            .entry(ix)
+            .and_modify(|known| *known = at.min(*known))
+            .or_insert(at);
+    }
+
+    /// When somebody is promised a node next.
+    pub fn next_promise(&self, ix: NodeIx) -> Option<Time> {
+        self.promises.get(&ix).copied()
+    }
+
+    /// The buckets; some may be empty.
+    pub fn buckets(&self) -> &[Bucket<'s>] {
+        &self.buckets
+    }
+
+    /// What a request looks at of a bucket.
+    pub fn head(&self, place: usize) -> Head {
+        self.heads[place]
+    }
+
+    /// The first node of a bucket.
+    pub fn first_of(&self, place: usize) -> Option<NodeIx> {
+        self.buckets[place].first(Bound::Unbounded)
+    }
+
+    /// How many times these amounts (resource, amount above zero) go on each node of a bucket;
+    /// None when nothing is asked.
+    pub fn times(&self, place: usize, asked: &[(usize, i64)]) -> Option<u64> {
+        asked
+            .iter()
+            .map(|&(index, amount)| (self.columns.get(index, place).max(0) / amount).unsigned_abs())
+            .min()
+    }
+
+    /// Whether there is no node that takes jobs.
+    pub fn is_void(&self) -> bool {
+        self.heads.iter().all(|head| head.nodes == 0)
+    }
+
+    /// What a job of this tenancy could have in all, were it in small pieces.
+    pub fn free(&self, tenancy: Tenancy) -> &[i64] {
+        if tenancy.is_exclusive() {
+            &self.idle
+        } else {
+            &self.free
+        }
+    }
+
+    /// A node's room.
+    pub fn room(&self, ix: NodeIx) -> &Room {
+        let node = self.cluster.node(ix);
+        match (self.rooms.get(&ix), node.kind) {
+            (Some(filed), _) => &filed.room,
+            (None, Some(kind)) if self.is_vacant => &self.cluster.kind(kind).empty,
+            _ => &node.room,
+        }
+    }
+
+    /// Whether jobs can be given this node at all.
+    pub fn is_open(&self, ix: NodeIx) -> bool {
+        let node = self.cluster.node(ix);
+        node.kind.is_some() && (self.is_vacant || node.usable)
+    }
+
+    /// Whether a job may join a node, its neighbours on the host considered.
+    pub fn admits(&self, ix: NodeIx, tenant: Tenant) -> bool {
+        let room = self.room(ix);
+        let wants_host = tenant.on(room.bounds) == Tenancy::Hosts;
+        let host_is_idle = || {
+            let mut neighbours = self.cluster.nodes_of_host(&self.cluster.node(ix).host);
+            neighbours.all(|neighbour| self.room(neighbour).condition() == Condition::Idle)
+        };
+        room.admits(tenant) && (!wants_host || host_is_idle())
+    }
+
+    /// Whether nodes of a kind have these values, host and node names left aside.
+    pub fn meets(&self, kind: KindIx, needs: &[Need]) -> bool {
+        needs
+            .iter()
+            .all(|need| need.is_pinned() || self.cluster.meets(kind, need))
+    }
+
+    /// Whether a claim can have what it takes.
+    pub fn has_room_for(&self, claim: &Claim) -> bool {
+        let of_nodes = self.cluster.catalog.pooled().start;
+        let is_there = |(&ix, taken): (&NodeIx, &Amounts)| {
+            let room = self.room(ix);
+            let mut amounts = taken[..of_nodes].iter().zip(&room.free);
+            self.is_open(ix)
+                && room.admits(claim.tenant)
+                && amounts.all(|(taken, free)| *taken == 0 || taken <= free)
+        };
+        let is_shared = |index| {
+            let taken: i64 = claim.holds.values().map(|taken| taken[index]).sum();
+            taken == 0 || taken <= self.free[index]
+        };
+        claim.holds.iter().all(is_there) && self.cluster.catalog.pooled().all(is_shared)
+    }
+
+    /// Takes what a claim takes.
+    pub fn claim(&mut self, claim: &Claim) {
+        claim
+            .holds
+            .iter()
+            .for_each(|(&ix, taken)| self.admit(ix, taken, claim.tenant));
+    }
+
+    /// One job more on a node.
+    pub fn admit(&mut self, ix: NodeIx, taken: &[i64], tenant: impl Into<Tenant>) {
+        let mut room = self.room(ix).clone();
+        room.admit(taken, tenant.into());
+        self.refile(ix, room);
+        self.change_pools(taken, -1);
+    }
+
+    /// A job that is on a node takes more of it.
+    pub fn reduce(&mut self, ix: NodeIx, taken: &[i64]) {
+        let mut room = self.room(ix).clone();
+        subtract(&mut room.free, taken);
+        self.refile(ix, room);
+        self.change_pools(taken, -1);
+    }
+
+    /// What is free of a resource of the whole system.
+    pub fn shared(&self, index: usize) -> i64 {
+        self.free[index]
+    }
+
+    /// One job less on a node. From then on it is the space of a later moment.
+    pub fn dismiss(&mut self, ix: NodeIx, taken: &[i64], tenant: impl Into<Tenant>) {
+        let mut room = self.room(ix).clone();
+        room.dismiss(taken, tenant.into());
+        self.refile(ix, room);
+        self.change_pools(taken, 1);
+        self.is_later = true;
+    }
+
+    /// Holds back so much of the whole system's resources, instead of what was held back before.
+    pub fn hold_back(&mut self, amounts: Amounts) {
+        let before = std::mem::replace(&mut self.held_back, amounts.clone());
+        self.change_pools(&before, 1);
+        self.change_pools(&amounts, -1);
+    }
+
+    /// Whether nothing of a resource is held back.
+    pub fn is_unpromised(&self, index: usize) -> bool {
+        self.held_back[index] == 0
+    }
+
+    /// Notes where arrays have what is counted by host.
+    pub fn join(&mut self, hosts: SharedHosts) {
+        if !hosts.is_empty() {
+            Arc::make_mut(&mut self.joined).extend(hosts);
+        }
+    }
+
+    /// Where arrays have what this cycle has given of what is counted by host.
+    pub fn joined(&self) -> &SharedHosts {
+        &self.joined
+    }
+
+    /// Takes of the whole system's resources alone.
+    pub fn take_pools(&mut self, taken: &[i64]) {
+        self.change_pools(taken, -1);
+    }
+
+    fn change_pools(&mut self, taken: &[i64], sign: i64) {
+        for index in self.cluster.catalog.pooled() {
+            let change = sign * taken.get(index).copied().unwrap_or(0);
+            self.free[index] += change;
+            self.idle[index] += change;
+        }
+    }
+
+    /// Lets nobody join a node.
+    pub fn close(&mut self, ix: NodeIx) {
+        let mut room = self.room(ix).clone();
+        room.close();
+        self.refile(ix, room);
+    }
+
+    /// Gives a node another room.
+    pub fn refile(&mut self, ix: NodeIx, room: Room) {
+        let before = match self.rooms.get(&ix) {
+            Some(filed) => filed.place,
+            None => self
+                .cluster
+                .key_of(ix, self.room(ix))
+                .map(|key| self.place_of(key)),
+        };
+        if let Some(place) = before {
+            self.count(&self.buckets[place].key.clone(), -1);
+            let bucket = &mut self.buckets[place];
+            if !bucket.come.remove(&ix) {
+                bucket.gone.insert(ix);
+            }
+            self.note(place);
+        }
+        self.enter(ix, room);
+    }
+
+    /// Notes what the room of a node lacks because it is in use without a job having it.
+    pub fn withhold(&mut self, ix: NodeIx, in_use: InUse) {
+        Arc::make_mut(&mut self.in_use).insert(ix, in_use);
+    }
+
+    /// What is measured to be in use beyond what jobs were given, by node.
+    pub fn in_use(&self) -> &BTreeMap<NodeIx, InUse> {
+        &self.in_use
+    }
+
+    /// A node that is in no bucket goes into one.
+    fn enter(&mut self, ix: NodeIx, room: Room) {
+        let after = self.cluster.key_of(ix, &room);
+        if let Some(preferred) = self.preferred.get_mut() {
+            let is_open = after
+                .as_ref()
+                .is_some_and(|key| key.condition != Condition::Alone);
+            Arc::make_mut(preferred).set(ix, is_open.then_some(&room.free));
+        }
+        let place = after.map(|key| self.place_of(key));
+        if let Some(place) = place {
+            self.count(&self.buckets[place].key.clone(), 1);
+            let bucket = &mut self.buckets[place];
+            if !bucket.gone.remove(&ix) {
+                bucket.come.insert(ix);
+            }
+            self.note(place);
+        }
+        self.rooms.insert(ix, Filed { room, place });
+    }
+
+    /// The bucket of this key, made when there is none.
+    fn place_of(&mut self, key: Key) -> usize {
+        let borrowed =
+            self.buckets[..self.borrowed].binary_search_by(|bucket| (*bucket.key).cmp(&key));
+        if let Some(place) = borrowed.ok().or_else(|| self.added.get(&key).copied()) {
+            return place;
+        }
+        let key = Arc::new(key);
+        let bucket = Bucket::new(key.clone(), None);
+        let place = match self.vacated.pop() {
+            Some(place) => {
+                self.buckets[place] = bucket;
+                place
+            }
+            None => {
+                self.columns.push();
+                self.enlist(bucket)
+            }
+        };
+        self.added.insert(key, place);
+        place
+    }
+
+    /// One bucket more, for which there is a place in the columns.
+    fn enlist(&mut self, bucket: Bucket<'s>) -> usize {
+        let place = self.buckets.len();
+        self.heads.push(Head::of(&bucket));
+        self.buckets.push(bucket);
+        place
+    }
+
+    /// Brings columns and head in line with a bucket; one that was added and is empty again
+    /// is given up.
+    fn note(&mut self, place: usize) {
+        let bucket = &self.buckets[place];
+        let head = Head::of(bucket);
+        self.columns
+            .set(place, bucket.is_open().then_some(&bucket.key.free));
+        self.heads[place] = head;
+        if head.nodes == 0 && place >= self.borrowed {
+            self.added.remove(&bucket.key);
+            self.vacated.push(place);
+        }
+    }
+
+    /// The buckets whose nodes have at least these amounts free (resource, amount above zero),
+    /// those that nobody can join left out.
+    pub fn with_free(&self, asked: &[(usize, i64)]) -> impl Iterator<Item = usize> + use<'_, 's> {
+        self.columns
+            .at_least(self.scarcest_first(asked))
+            .filter(|&place| self.heads[place].nodes > 0)
+    }
+
+    /// The same node by node, in the order in which the guide prefers them where jobs do not say
+    /// otherwise; for policies that rank kinds of nodes.
+    pub fn nodes_with_free(
+        &self,
+        asked: &[(usize, i64)],
+    ) -> impl Iterator<Item = NodeIx> + use<'_, 's> {
+        self.preferred
+            .get_or_init(|| Arc::new(self.lay_out_nodes()))
+            .at_least(self.scarcest_first(asked))
+    }
+
+    /// Most rooms are passed over at one look at what there is least of.
+    fn scarcest_first(&self, asked: &[(usize, i64)]) -> Vec<(usize, i64)> {
+        let mut asked = asked.to_vec();
+        let plenty =
+            |&(index, amount): &(usize, i64)| self.free[index].max(1) as f64 / amount as f64;
+        asked.sort_by(|a, b| plenty(a).total_cmp(&plenty(b)));
+        asked
+    }
+
+    /// What each node has left.
+    pub(super) fn rooms(&self) -> Rooms {
+        let mut buckets = vec![Rooms::NOWHERE; self.cluster.slots()];
+        for (place, bucket) in self.buckets.iter().enumerate() {
+            bucket
+                .nodes()
+                .for_each(|ix| buckets[ix.0 as usize] = place as u32);
+        }
+        Rooms {
+            keys: self
+                .buckets
+                .iter()
+                .map(|bucket| bucket.key.clone())
+                .collect(),
+            buckets,
+        }
+    }
+
+    fn lay_out_nodes(&self) -> Preferred {
+        let policy = self.guide.usual(self);
+        let rank = |ix| {
+            self.cluster
+                .node(ix)
+                .kind
+                .and_then(|kind| self.guide.of_kind(policy, kind))
+                .unwrap_or_default()
+        };
+        let ranks = self.cluster.indices().map(|ix| (rank(ix), ix));
+        let mut preferred = Preferred::closed(ranks, self.cluster.catalog.pooled().start);
+        let open = self
+            .buckets
+            .iter()
+            .filter(|bucket| bucket.key.condition != Condition::Alone);
+        preferred.fill(open.flat_map(|bucket| bucket.nodes().map(|ix| (ix, &*bucket.key.free))));
+        preferred
+    }
+
+    /// Counts `nodes` nodes of a bucket in, or out.
+    fn count(&mut self, key: &Key, nodes: i64) {
+        if key.condition == Condition::Alone {
+            return;
+        }
+        let is_idle = key.condition == Condition::Idle;
+        for (index, free) in key.free.iter().enumerate() {
+            let change = free.max(&0) * nodes;
+            self.free[index] += change;
+            self.idle[index] += if is_idle { change } else { 0 };
+        }
+    }
+
+    /// The nodes of some buckets, the lowest ranks first and then in the order of the nodes, found
+    /// one by one, each with the mark that came with its bucket: (rank, bucket, mark).
+    pub fn merged(&self, buckets: impl Iterator<Item = (Rank, usize, usize)>) -> Merged<'_> {
+        let head = |(rank, place, mark): (Rank, usize, usize)| {
+            Some(Reverse((rank, self.first_of(place)?, place, mark)))
+        };
+        Merged {
+            buckets: &self.buckets,
+            heads: buckets.filter_map(head).collect::<Vec<_>>().into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::sched::fixture::{Scene, cluster};
+
+    /// The nodes with so many processors free, as the buckets have it.
+    fn with_ncpus(space: &Space, ncpus: i64) -> Vec<String> {
+        let index = space.cluster.catalog.index("ncpus").unwrap();
+        let asked = [(index, ncpus)];
+        space
+            .merged(
+                space
+                    .with_free(&asked)
+                    .map(|place| (Rank::default(), place, 0)),
+            )
+            .map(|(ix, _)| space.cluster.node(ix).name.clone())
+            .collect()
+    }
+
+    fn claim(scene: &Scene, node: &str, ncpus: i64) -> Claim {
+        let cluster = &scene.state.cluster;
+        let mut taken = cluster.catalog.nothing();
+        taken[cluster.catalog.index("ncpus").unwrap()] = ncpus;
+        Claim {
+            holds: [(cluster.find(node).unwrap(), taken)].into(),
+            tenant: Tenant::default(),
+            joins: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_overlay_shows_what_a_changed_state_would() {
+        let mut scene = cluster("5 x ncpus=9, 5 x ncpus=6");
+        let before = scene.clone();
+        let mut overlay = Space::now(&before.state.cluster);
+        let mut claims = Vec::new();
+        for step in 0..200_u64 {
+            let (node, ncpus) = (format!("n{}", 1 + step * 7 % 10), (step * 5 % 3) as i64);
+            if claims.len() > 12 {
+                let (old, released): (u64, Claim) = claims.remove(step as usize % claims.len());
+                for (&ix, taken) in &released.holds {
+                    overlay.dismiss(ix, taken, released.tenant);
+                }
+                scene.state.vacate(JobId::job(old));
+            } else {
+                let new = claim(&scene, &node, ncpus);
+                overlay.claim(&new);
+                scene = scene.running(step, &format!("select=1:ncpus={ncpus}"), &node, 60);
+                claims.push((step, new));
+            }
+            let changed = Space::now(&scene.state.cluster);
+            assert_eq!(overlay.free, changed.free);
+            assert_eq!(overlay.idle, changed.idle);
+            for least in 1..10 {
+                assert_eq!(
+                    with_ncpus(&overlay, least),
+                    with_ncpus(&changed, least),
+                    "step {step}, {least} free"
+                );
+            }
+        }
+        assert!(
+            overlay.buckets.len() < 60,
+            "buckets given up are used again"
+        );
+    }
+
+    #[test]
+    fn a_request_goes_as_often_as_its_scarcest_resource_allows() {
+        let scene = cluster("1 x ncpus=8:mem=2gb");
+        let space = Space::now(&scene.state.cluster);
+        let [ncpus, mem] =
+            ["ncpus", "mem"].map(|name| scene.state.cluster.catalog.index(name).unwrap());
+        assert_eq!(space.times(0, &[(ncpus, 1), (mem, 1 << 30)]), Some(2));
+        assert_eq!(
+            (space.times(0, &[(ncpus, 3)]), space.times(0, &[])),
+            (Some(2), None)
+        );
+    }
+
+    /// M8b.
+    #[test]
+    fn of_several_promises_on_a_node_the_soonest_counts() {
+        let scene = cluster("2 x ncpus=8");
+        let mut space = Space::now(&scene.state.cluster);
+        [20, 10, 30]
+            .iter()
+            .for_each(|&at| space.promise(NodeIx(0), Time(at)));
+        assert_eq!(
+            [0, 1].map(|ix| space.next_promise(NodeIx(ix))),
+            [Some(Time(10)), None]
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! What of a node counts as taken (M6, M7): what jobs were given, what is measured to be in use, or
+//! the larger of both, for each resource; and what its load leaves of it (M48).
+//!
+//! A start takes from what is left as always: so a node's load is raised by what a cycle starts
+//! there, until it is measured again.
+
+use super::availability_map::Space;
+use crate::model::node::{Adjust, NodeFacts};
+use crate::model::policy::{Availability, Placement};
+use crate::model::resource::Value;
+use crate::sched::view::amounts::counted;
+use crate::sched::view::cluster::{Cluster, Kind, Node, NodeIx, Room};
+use crate::sched::view::free_resources::InUse;
+
+impl Cluster {
+    /// Takes note of what is measured on a node.
+    pub fn measure(&mut self, ix: NodeIx, facts: &NodeFacts) {
+        let amount = |(name, value): (&String, &Value)| {
+            Some((self.catalog.index_on_node(name)?, counted(value)?))
+        };
+        let utilized: Vec<(usize, i64)> = facts.utilized.iter().filter_map(amount).collect();
+        match utilized.is_empty() && facts.terms.max_load.is_none() {
+            true => self.measured.remove(&ix),
+            false => self.measured.insert(ix),
+        };
+        let node = self.node_mut(ix);
+        (node.utilized, node.load) = (utilized, facts.load);
+    }
+}
+
+/// Which resources nodes may be given more of than they have, because only what is in use counts.
+pub fn by_use(cluster: &Cluster, placement: &Placement) -> Vec<usize> {
+    let of_nodes = 0..cluster.catalog.pooled().start;
+    of_nodes
+        .filter(|&index| of(cluster, placement, index) == Availability::Utilized)
+        .collect()
+}
+
+fn of(cluster: &Cluster, placement: &Placement, index: usize) -> Availability {
+    let own = placement
+        .availabilities
+        .get(&cluster.catalog.names()[index]);
+    own.copied().unwrap_or(placement.availability)
+}
+
+/// Brings the rooms in line with what is measured.
+pub fn observe(space: &mut Space, placement: &Placement) {
+    let cluster = space.cluster;
+    for &ix in &cluster.measured {
+        let node = cluster.node(ix);
+        let Some(kind) = node.kind.map(|kind| cluster.kind(kind)) else {
+            continue;
+        };
+        let mut room = space.room(ix).clone();
+        for &(index, used) in &node.utilized {
+            let unused = kind.empty.free[index] - used;
+            room.free[index] = match of(cluster, placement, index) {
+                Availability::Dedicated => room.free[index],
+                Availability::Utilized => unused,
+                Availability::Combined => room.free[index].min(unused),
+            };
+        }
+        heed_load(&mut room, node, kind, cluster.catalog.index("ncpus"));
+        if room != *space.room(ix) {
+            let given = space.room(ix);
+            let amounts = given
+                .free
+                .iter()
+                .zip(&room.free)
+                .map(|(given, left)| (given - left).max(0))
+                .collect();
+            let in_use = InUse {
+                amounts,
+                is_closed: room.alone > given.alone,
+            };
+            space.withhold(ix, in_use);
+            space.refile(ix, room);
+        }
+    }
+}
+
+fn heed_load(room: &mut Room, node: &Node, kind: &Kind, ncpus: Option<usize>) {
+    let Some(most) = kind.terms.max_load else {
+        return;
+    };
+    match (kind.terms.adjust, ncpus) {
+        (Adjust::Procs, Some(ncpus)) => {
+            room.free[ncpus] =
+                room.free[ncpus].min(i64::from(most.saturating_sub(node.load) / 1000));
+        }
+        _ if node.load >= most => room.close(),
+        _ => (),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::node::{Adjust, Terms};
+    use crate::model::policy::Availability::{self, Combined, Dedicated, Utilized};
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn under(scene: &Scene, all: Availability, each: &[(&str, Availability)]) -> Scene {
+        let mut scene = scene.clone();
+        scene.policy.placement.availability = all;
+        scene.policy.placement.availabilities = each
+            .iter()
+            .map(|(name, how)| (name.to_string(), *how))
+            .collect();
+        scene
+    }
+
+    /// M6: 8 processors, 2 given and 5 in use; 16000 MB, 8000 given and 3000 in use.
+    #[test]
+    fn what_is_free_goes_by_what_is_given_and_what_is_in_use() {
+        let scene = cluster("1 x ncpus=8:mem=16000mb")
+            .running(9, "select=1:ncpus=2:mem=8000mb", "n1", 600)
+            .measured("n1", "ncpus=8:mem=16000mb", "ncpus=5:mem=3000mb", 5000);
+        let starts = |all, each: &[_], request: &str| {
+            !under(&scene, all, each)
+                .queued(1, request)
+                .starts()
+                .is_empty()
+        };
+        assert_eq!(
+            [3, 4].map(|n| starts(Combined, &[], &format!("select=1:ncpus={n}"))),
+            [true, false]
+        );
+        assert_eq!(
+            [6, 7].map(|n| starts(Dedicated, &[], &format!("select=1:ncpus={n}"))),
+            [true, false]
+        );
+        assert_eq!(
+            [3, 4].map(|n| starts(Utilized, &[], &format!("select=1:ncpus={n}"))),
+            [true, false]
+        );
+        assert!(starts(Combined, &[], "select=1:ncpus=1:mem=8000mb"));
+        assert!(!starts(Combined, &[], "select=1:ncpus=1:mem=8001mb"));
+        assert!(starts(
+            Combined,
+            &[("ncpus", Dedicated)],
+            "select=1:ncpus=4:mem=8000mb"
+        ));
+    }
+
+    /// M7: jobs of one processor that really use 0.4.
+    #[test]
+    fn what_is_not_used_is_given_again() {
+        let running_after_cycles = |how| {
+            let mut scene = under(&cluster("1 x ncpus=4"), how, &[]);
+            for job in 1..=8 {
+                scene = scene.queued(job, "select=1:ncpus=1");
+            }
+            let mut counts = Vec::new();
+            for _ in 0..4 {
+                let plan = scene.plan();
+                scene.apply(&plan);
+                counts.push(scene.state.assigned("n1").jobs.len());
+                let load = 400 * counts[counts.len() - 1];
+                let used = format!("ncpus={}", load.div_ceil(1000));
+                scene = scene.measured("n1", "ncpus=4", &used, load as u32);
+            }
+            counts
+        };
+        assert_eq!(running_after_cycles(Utilized), [4, 6, 7, 8]);
+        assert_eq!(running_after_cycles(Combined), [4, 4, 4, 4]);
+    }
+
+    /// M48.
+    #[test]
+    fn a_loaded_node_takes_no_more() {
+        let scene = |load, adjust| {
+            let terms = Terms {
+                max_load: Some(4000),
+                adjust,
+                ..Terms::default()
+            };
+            cluster("")
+                .terms("n1", "ncpus=8", terms.clone())
+                .loaded("n1", "ncpus=8", terms, load)
+        };
+        let starts = |load, adjust| {
+            scene(load, adjust)
+                .queued(1, "select=1")
+                .queued(2, "select=1:ncpus=3")
+                .starts()
+        };
+        assert_eq!(starts(3900, Adjust::State), "1 on n1; 2 on n1");
+        assert_eq!(starts(4000, Adjust::State), "");
+        assert_eq!(starts(1900, Adjust::Procs), "1 on n1");
+    }
+}

@@ -1,0 +1,515 @@
+//! What one cycle found out that still holds in the next.
+//!
+//! Between two cycles little changes: most of what did not fit has as few places as before. What is
+//! remembered is what a count would find again, but for the nodes that have changed, which are
+//! counted anew: a plan is the same with a memory and without.
+
+use super::availability_map::Space;
+use super::candidates::times_on;
+use super::matching;
+use crate::model::policy::{Placement, Policy};
+use crate::model::reason::Reason;
+use crate::model::time::Time;
+use crate::sched::view::cluster::{Cluster, Key};
+use crate::sched::view::plan::Plan;
+use crate::sched::view::shape::{Shape, ShapeId};
+use crate::sched::view::snapshot::State;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// After more changes than this all is counted anew.
+const MOST_CHANGES: usize = 64;
+
+/// The memory of the cycles of one state as it changes.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    placement: Placement,
+    /// Which of all that nodes ever were is meant.
+    edition: u64,
+    rooms: Rooms,
+    /// Why shapes wait that found too few places.
+    scattered: BTreeMap<ShapeId, Arc<Reason>>,
+    /// The nodes that have changed since: what they had left, and have.
+    changes: Vec<[Option<Arc<Key>>; 2]>,
+    /// What is to be remembered of the cycle under way.
+    found: Vec<(ShapeId, Arc<Reason>)>,
+    /// What the last cycle came to, if it left all as it was.
+    conclusion: Option<Conclusion>,
+}
+
+/// Nothing is to be done.
+#[derive(Clone, Debug)]
+struct Conclusion {
+    edition: u64,
+    policy: Arc<Policy>,
+    /// When to look again though nothing has happened.
+    next: Option<Time>,
+}
+
+/// What each node has left.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rooms {
+    /// By bucket.
+    pub keys: Vec<Arc<Key>>,
+    /// By node: its bucket, if it is in one.
+    pub buckets: Vec<u32>,
+}
+
+impl Rooms {
+    /// For a node that is in no bucket.
+    pub const NOWHERE: u32 = u32::MAX;
+
+    fn of(&self, node: usize) -> Option<&Arc<Key>> {
+        self.keys.get(self.buckets[node] as usize)
+    }
+}
+
+impl Memory {
+    /// Compares what is free with what was, before anything is asked.
+    pub fn wake(&mut self, space: &Space, placement: &Placement) {
+        let rooms = space.rooms();
+        let is_same_place = self.edition == space.cluster.edition()
+            && self.rooms.buckets.len() == rooms.buckets.len()
+            && is_plain(space.cluster)
+            && self.placement == *placement;
+        self.changes.clear();
+        if is_same_place {
+            self.note_changes(&rooms);
+        } else {
+            self.scattered.clear();
+            self.placement.clone_from(placement);
+            self.edition = space.cluster.edition();
+        }
+        self.rooms = rooms;
+        self.found.reserve(self.scattered.len());
+    }
+
+    fn note_changes(&mut self, rooms: &Rooms) {
+        for node in 0..rooms.buckets.len() {
+            let (before, now) = (self.rooms.of(node), rooms.of(node));
+            let is_same = match (before, now) {
+                (Some(before), Some(now)) => Arc::ptr_eq(before, now) || before == now,
+                (before, now) => before.is_none() && now.is_none(),
+            };
+            if !is_same {
+                self.changes.push([before.cloned(), now.cloned()]);
+            }
+            if self.changes.len() > MOST_CHANGES {
+                return self.scattered.clear();
+            }
+        }
+    }
+
+    /// Why a shape still waits: as many chunks have a place as had one, more or fewer those on the
+    /// nodes that have changed. None when it was not known, or when it may fit now.
+    pub fn recall(&mut self, space: &Space, shape: &Shape) -> Option<Arc<Reason>> {
+        let known = self.scattered.get(&shape.id)?;
+        let (Reason::Scattered { fitting, needed }, [chunk]) = (&**known, &shape.chunks[..]) else {
+            return None;
+        };
+        if !matching::is_enough_free(space, shape) {
+            return None;
+        }
+        let times = |key: &Option<Arc<Key>>| {
+            key.as_ref()
+                .map_or(0, |key| times_on(space, shape, chunk, key))
+        };
+        let change =
+            |[before, now]: &[Option<Arc<Key>>; 2]| times(now) as i64 - times(before) as i64;
+        let change: i64 = self.changes.iter().map(change).sum();
+        let now_fitting = fitting.saturating_add_signed(change);
+        if now_fitting >= *needed {
+            return None;
+        }
+        let reason = match change {
+            0 => known.clone(),
+            _ => Arc::new(Reason::Scattered {
+                fitting: now_fitting,
+                needed: *needed,
+            }),
+        };
+        self.found.push((shape.id, reason.clone()));
+        Some(reason)
+    }
+
+    /// Remembers why a shape waits, if that is for want of places and counting alone said so.
+    pub fn keep(&mut self, space: &Space, shape: &Shape, reason: &Arc<Reason>) {
+        // Where what the whole system has may be used can change, and no node would tell.
+        let is_lasting = matches!(**reason, Reason::Scattered { .. })
+            && shape.is_common()
+            && shape.pooled.is_empty();
+        if is_lasting && matching::is_counted(space, shape) {
+            self.found.push((shape.id, reason.clone()));
+        }
+    }
+
+    /// Takes note of what a cycle has come to.
+    pub(in crate::sched) fn conclude(&mut self, state: &State, policy: &Policy, plan: &Plan) {
+        let before = self.conclusion.take();
+        if !plan.starts.is_empty() || !plan.preempts.is_empty() || !plan.resumes.is_empty() {
+            return;
+        }
+        let known = before
+            .map(|before| before.policy)
+            .filter(|known| **known == *policy);
+        let policy = known.unwrap_or_else(|| Arc::new(policy.clone()));
+        self.conclusion = Some(Conclusion {
+            edition: state.edition,
+            policy,
+            next: plan.next,
+        });
+    }
+
+    /// Whether what the last cycle came to still holds. While a job runs past its walltime it does
+    /// not: what that gives back lies a little later each moment, and promises with it.
+    pub(in crate::sched) fn concludes(&self, state: &State, policy: &Policy, now: Time) -> bool {
+        let is_overdue = state.ends.first().is_some_and(|(end, _)| *end <= now);
+        let holds = |last: &Conclusion| {
+            last.edition == state.edition
+                && last.next.is_none_or(|next| now < next)
+                && *last.policy == *policy
+        };
+        !is_overdue && self.conclusion.as_ref().is_some_and(holds)
+    }
+
+    /// Forgets what the last cycle has come to.
+    pub fn doubt(&mut self) {
+        self.conclusion = None;
+    }
+
+    /// Forgets what this cycle has not found again.
+    pub fn settle(&mut self) {
+        self.scattered = std::mem::take(&mut self.found).into_iter().collect();
+    }
+}
+
+/// Whether places alone decide: no node takes some jobs only, and none is used from outside.
+fn is_plain(cluster: &Cluster) -> bool {
+    cluster.used_outside().next().is_none()
+        && cluster
+            .kinds()
+            .all(|(_, kind)| kind.terms.restrictions.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::model::node::Terms;
+    use crate::model::policy::{Backfill, Chunk, Filling, Keep};
+    use crate::model::time::Span;
+    use crate::sched::cycle;
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::view::pools::Pool;
+    use std::num::Wrapping;
+
+    /// Numbers that look random and are the same in every run.
+    struct Dice(Wrapping<u64>);
+
+    impl Dice {
+        fn roll(&mut self, sides: u64) -> u64 {
+            self.0 =
+                self.0 * Wrapping(6_364_136_223_846_793_005) + Wrapping(1_442_695_040_888_963_407);
+            (self.0.0 >> 33) % sides
+        }
+    }
+
+    /// A job comes, ends, or is taken back; a node goes, comes back, or changes.
+    fn happen(mut scene: Scene, dice: &mut Dice, step: u64) -> Scene {
+        let node = 1 + dice.roll(12);
+        match dice.roll(20) {
+            0..12 => {
+                let place =
+                    ["free", "scatter", "pack", "scatter:excl", "vscatter"][dice.roll(5) as usize];
+                let (count, ncpus, mem) = (1 + dice.roll(9), 2 + dice.roll(7), 1 + dice.roll(12));
+                let kind = if dice.roll(8) == 0 { ":big=True" } else { "" };
+                let walltime = 10 + dice.roll(200);
+                let request =
+                    format!("select={count}:ncpus={ncpus}:mem={mem}gb{kind} place={place}");
+                scene.queued(step, &format!("{request} walltime={walltime}"))
+            }
+            12..17 => {
+                let running: Vec<JobId> = scene.state.holders().collect();
+                if !running.is_empty() {
+                    scene
+                        .state
+                        .vacate(running[dice.roll(running.len() as u64) as usize]);
+                }
+                scene
+            }
+            17 => scene.node(
+                &format!("n{node}"),
+                &format!("ncpus={}:mem=16gb", 4 + dice.roll(2) * 4),
+                dice.roll(4) > 0,
+            ),
+            18 => scene.node(&format!("n{node}"), "ncpus=8:mem=16gb:big=True", true),
+            _ => {
+                scene.state.withdraw(JobId::job(dice.roll(step + 1)));
+                scene
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_is_the_same_with_a_memory_and_without() {
+        let (mut dice, mut memory, mut believed, mut idle) =
+            (Dice(Wrapping(7)), Memory::default(), 0, 0);
+        let mut scene = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
+        for step in 1..900 {
+            scene = happen(scene, &mut dice, step).at(step as i64);
+            scene.state.prioritise(&scene.policy, scene.now);
+            let knew = memory.scattered.len();
+            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+            assert_eq!(
+                plan,
+                cycle::run(&scene.state, &scene.policy, scene.now),
+                "step {step}"
+            );
+            let later = scene.now + Span(999);
+            if !cycle::is_due(&scene.state, &scene.policy, later, &memory) {
+                idle += 1;
+                assert!(
+                    cycle::run(&scene.state, &scene.policy, later)
+                        .starts
+                        .is_empty(),
+                    "step {step}"
+                );
+            }
+            believed += usize::from(
+                knew > 2 && (1..4).contains(&memory.changes.len()) && memory.scattered.len() > 2,
+            );
+            scene.apply(&plan);
+        }
+        assert!(believed > 100, "it had something to go by {believed} times");
+        assert!(idle > 100, "there was nothing to be decided {idle} times");
+    }
+
+    /// Under every way to fill and to promise, and whatever a look decides besides starts.
+    #[test]
+    fn where_no_cycle_is_due_none_would_decide_anything() {
+        let chunk = Chunk {
+            size: 12,
+            duration: Span::seconds(3),
+        };
+        let rules = [
+            Backfill {
+                depth: Backfill::ALL,
+                ..Backfill::default()
+            },
+            Backfill {
+                keep: Keep::Highest,
+                depth: 3,
+                ..Backfill::default()
+            },
+            Backfill {
+                keep: Keep::Never,
+                ..Backfill::default()
+            },
+            Backfill {
+                policy: Filling::Preempt,
+                depth: 2,
+                ..Backfill::default()
+            },
+            Backfill {
+                policy: Filling::Greedy,
+                ..Backfill::default()
+            },
+            Backfill {
+                policy: Filling::Skip,
+                depth: 0,
+                ..Backfill::default()
+            },
+            Backfill {
+                policy: Filling::None,
+                ..Backfill::default()
+            },
+            Backfill {
+                chunk: Some(chunk),
+                ..Backfill::default()
+            },
+            Backfill {
+                keep: Keep::Highest,
+                depth: 2,
+                consider: 2,
+                ..Backfill::default()
+            },
+        ];
+        for backfill in rules {
+            let (mut dice, mut memory, mut idle) = (Dice(Wrapping(7)), Memory::default(), 0);
+            let mut scene = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
+            scene.policy.backfill = backfill;
+            for step in 1..120 {
+                scene = happen(scene, &mut dice, step).at(step as i64 * 5);
+                scene.state.prioritise(&scene.policy, scene.now);
+                let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+                scene.apply(&plan);
+                plan.preempts
+                    .iter()
+                    .for_each(|preemption| scene.state.vacate(preemption.job));
+                for later in [1, 4999] {
+                    let later = scene.now + Span(later);
+                    if !cycle::is_due(&scene.state, &scene.policy, later, &memory) {
+                        idle += 1;
+                        let plan = cycle::run(&scene.state, &scene.policy, later);
+                        let decided = (plan.starts.len(), plan.preempts.len());
+                        assert_eq!(decided, (0, 0), "step {step}, {:?}", scene.policy.backfill);
+                    }
+                }
+            }
+            assert!(idle > 20, "there was nothing to be decided {idle} times");
+        }
+    }
+
+    #[test]
+    fn a_cycle_is_due_when_something_has_happened_or_its_moment_has_come() {
+        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=600");
+        let mut memory = Memory::default();
+        let mut due = |scene: &Scene, at: i64| {
+            let due = cycle::is_due(&scene.state, &scene.policy, Time(at * 1000), &memory);
+            let plan = cycle::run_again(&scene.state, &scene.policy, Time(at * 1000), &mut memory);
+            (due, plan)
+        };
+        scene.state.prioritise(&scene.policy, Time(0));
+        let (is_due, plan) = due(&scene, 0);
+        assert!(
+            is_due && due(&scene, 0).0,
+            "what it wants to start has not begun"
+        );
+        scene.apply(&plan);
+        let mut scene = scene.queued(2, "select=1:ncpus=1 walltime=60");
+        scene.state.prioritise(&scene.policy, Time(0));
+        assert_eq!(
+            [due(&scene, 1).0, due(&scene, 2).0, due(&scene, 599).0],
+            [true, false, false]
+        );
+        assert!(due(&scene, 600).0, "its promise has come");
+        scene.policy.backfill.depth = 7;
+        assert_eq!(
+            [due(&scene, 2).0, due(&scene, 3).0],
+            [true, false],
+            "another policy"
+        );
+        scene.state.withdraw(JobId::job(2));
+        assert!(due(&scene, 4).0);
+    }
+
+    #[test]
+    fn where_nothing_waits_no_cycle_is_due_until_something_happens() {
+        let (mut scene, mut memory) = (cluster("1 x ncpus=4"), Memory::default());
+        scene.state.prioritise(&scene.policy, Time(0));
+        assert!(cycle::is_due(&scene.state, &scene.policy, Time(0), &memory));
+        cycle::run_again(&scene.state, &scene.policy, Time(0), &mut memory);
+        assert!(!cycle::is_due(
+            &scene.state,
+            &scene.policy,
+            Time(900_000_000),
+            &memory
+        ));
+        memory.doubt();
+        assert!(cycle::is_due(&scene.state, &scene.policy, Time(0), &memory));
+    }
+
+    /// A cycle before a job ends and one after it, which says the same with a memory as without.
+    fn again(mut scene: Scene, ends: u64) -> [String; 2] {
+        let mut memory = Memory::default();
+        [true, false].map(|is_first| {
+            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+            assert_eq!(plan, cycle::run(&scene.state, &scene.policy, scene.now));
+            let code = scene
+                .state
+                .verdict(&plan, JobId::job(3))
+                .unwrap()
+                .code()
+                .into_owned();
+            if is_first {
+                scene.apply(&plan);
+                scene.state.vacate(JobId::job(ends));
+            }
+            code
+        })
+    }
+
+    #[test]
+    fn what_is_to_blame_besides_want_of_places_is_found_each_time() {
+        let terms = Terms {
+            restrictions: Some("/post/+".parse().unwrap()),
+            ..Terms::default()
+        };
+        let scene = cluster("2 x ncpus=4")
+            .terms("n1", "ncpus=4", terms)
+            .queued(2, "select=1:ncpus=4 rank=0");
+        let scene = scene.running(8, "select=1:ncpus=2", "n1", 600).running(
+            9,
+            "select=1:ncpus=2",
+            "n2",
+            600,
+        );
+        assert_eq!(
+            again(scene.queued(3, "select=1:ncpus=3 walltime=9:00:00"), 8),
+            ["fragmented", "restriction"]
+        );
+        let scene = cluster("1 x ncpus=4:ngpus=4, 1 x ncpus=4:ngpus=3").used_outside(
+            "n1",
+            "ncpus=4:ngpus=4",
+            &[3],
+        );
+        let scene = scene.running(7, "select=1:ngpus=1", "n1", 600).running(
+            8,
+            "select=1:ngpus=1",
+            "n1",
+            600,
+        );
+        let scene = scene
+            .running(6, "select=1:ncpus=4", "n2", 600)
+            .queued(2, "select=2:ncpus=4 rank=0");
+        let scene = scene.running(9, "select=1:ngpus=1", "n2", 600);
+        assert_eq!(
+            again(scene.queued(3, "select=1:ngpus=3 walltime=9:00:00"), 8),
+            ["fragmented", "used_outside"]
+        );
+    }
+
+    /// Q21: which hosts may have a licence is no matter of any node's room.
+    #[test]
+    fn what_hangs_on_licences_is_found_anew() {
+        let mut scene = cluster("3 x ncpus=4").running(9, "select=2:ncpus=2", "n2,n3", 600);
+        scene.state.set_pool(
+            "site_lic",
+            Pool {
+                total: 5,
+                ..Pool::default()
+            },
+        );
+        let mut scene = scene
+            .queued(1, "select=2:ncpus=4")
+            .queued(2, "select=2:ncpus=3 site_lic=1");
+        let mut memory = Memory::default();
+        let mut fitting = |scene: &Scene| {
+            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+            scene.state.verdict(&plan, JobId::job(2)).cloned()
+        };
+        assert_eq!(
+            fitting(&scene),
+            Some(Reason::Scattered {
+                fitting: 1,
+                needed: 2
+            })
+        );
+        let scope = "hosts=n2".parse().unwrap();
+        scene.state.set_pool(
+            "site_lic",
+            Pool {
+                total: 5,
+                scope,
+                ..Pool::default()
+            },
+        );
+        assert_eq!(
+            fitting(&scene),
+            Some(Reason::NeverNodes {
+                requested: 2,
+                total: 1
+            })
+        );
+    }
+}

@@ -1,0 +1,321 @@
+//! What can never run, and what of it could: the nearest request that would fit on the nodes as
+//! configured (P24).
+
+use super::availability_map::Space;
+use super::matching;
+use super::rank::Guide;
+use super::resolution::Resolution;
+use super::shortage;
+use crate::model::job::{Job, Spec};
+use crate::model::policy::Policy;
+use crate::model::reason::Reason;
+use crate::model::request;
+use crate::model::resource::{Resources, Value};
+use crate::model::select::{Chunk, Request};
+use crate::model::time::Time;
+use crate::sched::view::shape::{ClassId, ClassKey, Shape};
+use crate::sched::view::snapshot::State;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a job can never run, and what could instead.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Never {
+    /// Why it cannot.
+    pub reason: Reason,
+    /// The select that fits and is nearest to what it asks for, if asking for less would help.
+    pub nearest: Option<String>,
+}
+
+impl fmt::Display for Never {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let said = self.reason.to_string();
+        write!(
+            f,
+            "it can never run: {}",
+            said.strip_prefix("Can Never Run: ").unwrap_or(&said)
+        )?;
+        match &self.nearest {
+            Some(select) => write!(f, "; the nearest that fits is -l select={select}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// So many requests are remembered at most.
+const MOST: usize = 10_000;
+
+/// Of requests in more parts than this the nearest is not looked for: that nobody keeps others
+/// waiting with.
+const MOST_PARTS: usize = 16;
+
+/// What is known of requests of users on the nodes there are: most submissions ask for what others
+/// have asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Possible {
+    /// As of this edition of the cluster.
+    edition: u64,
+    known: BTreeMap<(ClassId, u32), Option<Never>>,
+}
+
+impl Possible {
+    /// [`never`], remembered until nodes change.
+    pub fn never(
+        &mut self,
+        (state, policy, resources): (&State, &Policy, &Resources),
+        job: &Job,
+        now: Time,
+    ) -> Option<Never> {
+        let (request, edition) = (
+            (ClassId::of_request(job), job.owner.uid),
+            state.cluster.edition(),
+        );
+        if self.edition != edition || self.known.len() >= MOST {
+            *self = Possible {
+                edition,
+                known: BTreeMap::new(),
+            };
+        }
+        let never = || never(state, policy, resources, job, now);
+        self.known.entry(request).or_insert_with(never).clone()
+    }
+}
+
+/// Why a job could not run though every node were up and nobody there; None if it could, or if no
+/// node is known.
+pub fn never(
+    state: &State,
+    policy: &Policy,
+    resources: &Resources,
+    job: &Job,
+    now: Time,
+) -> Option<Never> {
+    let cluster = &state.cluster;
+    let guide = Arc::new(Guide::new(&policy.placement, cluster));
+    let vacant = Space::vacant(cluster).guided(guide);
+    let resolution = Resolution::needed(state, policy, now);
+    let shape = |job: &Job| {
+        let class = ClassKey::of(job, &cluster.catalog);
+        resolution
+            .as_ref()
+            .map_or(class.clone(), |policy| policy.class(&class, true))
+            .shape
+    };
+    let fits = |request: &Request| {
+        let spec = Arc::new(Spec {
+            request: Arc::new(request.clone()),
+            ..Spec::clone(&job.spec)
+        });
+        matching::fits(
+            &vacant,
+            &shape(&Job {
+                spec,
+                ..job.clone()
+            }),
+        )
+    };
+    let own = shape(job);
+    if vacant.is_void() || matching::fits(&vacant, &own) {
+        return None;
+    }
+    let nearest = lesser(&vacant, &own, &job.spec.request, resources, fits);
+    Some(Never {
+        reason: shortage::never(&vacant, &own),
+        nearest,
+    })
+}
+
+/// The request with chunks that a node could take, and as many of them as there could be.
+fn lesser(
+    vacant: &Space,
+    shape: &Shape,
+    request: &Request,
+    resources: &Resources,
+    fits: impl Fn(&Request) -> bool,
+) -> Option<String> {
+    let asked = &request.select.chunks;
+    if asked.len() > MOST_PARTS {
+        return None;
+    }
+    let cut = |(place, chunk)| cut(vacant, shape, place, chunk);
+    let chunks: Vec<Chunk> = asked.iter().enumerate().map(cut).collect::<Option<_>>()?;
+    let most = chunks.iter().map(|chunk| chunk.count).max()?;
+    let with = |part: u32| {
+        let count = |of: u32| (u64::from(of) * u64::from(part) / u64::from(most)).max(1) as u32;
+        let fewer = |chunk: &Chunk| Chunk {
+            count: count(chunk.count),
+            ..chunk.clone()
+        };
+        let text = request::spelled(&chunks.iter().map(fewer).collect::<Vec<_>>());
+        let altered = request
+            .alter(&[("select".to_string(), text.clone())], resources)
+            .ok()?;
+        fits(&altered).then_some(text)
+    };
+    let (mut least, mut beyond) = (1, most + 1);
+    let mut found = with(1)?;
+    while beyond - least > 1 {
+        let middle = least + (beyond - least) / 2;
+        match with(middle) {
+            Some(text) => (found, least) = (text, middle),
+            None => beyond = middle,
+        }
+    }
+    Some(found)
+}
+
+/// A chunk with no more of anything than the node has that comes nearest to it; None if none has
+/// some of all.
+fn cut(vacant: &Space, shape: &Shape, place: usize, chunk: &Chunk) -> Option<Chunk> {
+    let (cluster, asked) = (vacant.cluster, shape.chunks.get(place)?);
+    let suits = |ix: &_| vacant.is_open(*ix) && cluster.node_meets(*ix, &asked.needs);
+    let part = |free: &[i64]| {
+        asked
+            .asked
+            .iter()
+            .map(|&(index, amount)| (free[index] as f64 / amount as f64).min(1.0))
+            .product()
+    };
+    let mut best: Option<(f64, &[i64])> = None;
+    for ix in cluster.indices().filter(suits) {
+        let free: &[i64] = &vacant.room(ix).free;
+        let part: f64 = part(free);
+        if part > best.map_or(0.0, |(best, _)| best) {
+            best = Some((part, free));
+        }
+    }
+    let (_, free) = best?;
+    let mut chunk = Chunk {
+        growing: Vec::new(),
+        ..chunk.clone()
+    };
+    for &(index, amount) in asked
+        .asked
+        .iter()
+        .filter(|&&(index, amount)| amount > free[index])
+    {
+        let name = &cluster.catalog.names()[index];
+        let text = shape.shown(index, free[index].min(amount), &cluster.catalog);
+        let kind = chunk.get(name)?.kind();
+        chunk
+            .resources
+            .iter_mut()
+            .filter(|(known, _)| known == name)
+            .for_each(|(_, value)| {
+                *value = Value::parse(kind, &text).unwrap_or_else(|| value.clone());
+            });
+    }
+    Some(chunk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::fixture::{Scene, cluster, resources};
+
+    fn said(scene: &Scene, asked: &[(&str, &str)]) -> Option<String> {
+        let mut job = scene.job(1, "select=1:ncpus=1");
+        let asked: Vec<_> = asked
+            .iter()
+            .map(|(name, text)| (name.to_string(), text.to_string()))
+            .collect();
+        Arc::make_mut(&mut job.spec).request =
+            Arc::new(Request::parse(&asked, &resources()).unwrap());
+        never(&scene.state, &scene.policy, &resources(), &job, Time(0))
+            .map(|never| never.to_string())
+    }
+
+    /// P24.
+    #[test]
+    fn the_nearest_request_that_fits_is_told() {
+        let scene = cluster("2 x ncpus=8:mem=16gb, 1 x ncpus=4:mem=64gb");
+        let nearest = |select: &str| {
+            let said = said(&scene, &[("select", select)])?;
+            Some(
+                said.split("the nearest that fits is ")
+                    .nth(1)
+                    .unwrap_or(&said)
+                    .to_string(),
+            )
+        };
+        assert_eq!(nearest("2:ncpus=8+1:mem=60gb"), None, "this fits");
+        assert_eq!(nearest("1:ncpus=9").as_deref(), Some("-l select=1:ncpus=8"));
+        assert_eq!(
+            nearest("1:ncpus=8:mem=32gb").as_deref(),
+            Some("-l select=1:ncpus=8:mem=16gb")
+        );
+        assert_eq!(nearest("9:ncpus=4").as_deref(), Some("-l select=5:ncpus=4"));
+        assert_eq!(nearest("7:ncpus=9").as_deref(), Some("-l select=2:ncpus=8"));
+        assert_eq!(
+            nearest("2:ncpus=9").as_deref(),
+            Some("-l select=2:ncpus=8"),
+            "all of them, only smaller"
+        );
+        assert_eq!(
+            nearest("1:ncpus=9+9:ncpus=4").as_deref(),
+            Some("-l select=1:ncpus=8+3:ncpus=4")
+        );
+        assert_eq!(
+            said(&scene, &[("ncpus", "9")]).unwrap(),
+            "it can never run: Insufficient amount of resource: ncpus (R: 9 A: 8 T: 20); the nearest that fits is -l \
+             select=1:ncpus=8"
+        );
+    }
+
+    /// P24: neither the first node nor the largest, but the one that comes nearest of those that
+    /// suit.
+    #[test]
+    fn the_nearest_is_of_the_node_that_comes_nearest() {
+        let nearest = |nodes: &str, select: &str| {
+            let said = said(&cluster(nodes), &[("select", select)]).unwrap();
+            said.split("the nearest that fits is -l select=")
+                .nth(1)
+                .unwrap_or("none")
+                .to_string()
+        };
+        assert_eq!(
+            nearest("1 x ncpus=4, 1 x ncpus=8, 1 x ncpus=6", "1:ncpus=9"),
+            "1:ncpus=8"
+        );
+        let both = "1 x ncpus=2:mem=8gb, 1 x ncpus=4:mem=6gb, 1 x ncpus=8:mem=1gb";
+        assert_eq!(
+            nearest(both, "1:ncpus=8:mem=8gb"),
+            "1:ncpus=4:mem=6gb",
+            "as to both together"
+        );
+        let red = "1 x ncpus=4:color=red, 1 x ncpus=8:color=blue";
+        assert_eq!(nearest(red, "1:ncpus=9:color=red"), "1:ncpus=4:color=red");
+    }
+
+    #[test]
+    fn what_is_remembered_of_a_request_is_what_was_found_and_goes_with_the_nodes() {
+        let (small, large) = (cluster("1 x ncpus=2"), cluster("1 x ncpus=2, 1 x ncpus=8"));
+        let mut possible = Possible::default();
+        let mut says = |scene: &Scene| {
+            let job = scene.job(1, "select=1:ncpus=4");
+            possible
+                .never((&scene.state, &scene.policy, &resources()), &job, Time(0))
+                .is_some()
+        };
+        assert!(says(&small) && says(&small));
+        assert!(!says(&large), "there is a node of another kind now");
+    }
+
+    #[test]
+    fn where_asking_for_less_is_no_help_the_reason_alone_is_told() {
+        let scene = cluster("2 x ncpus=8");
+        let said = said(&scene, &[("select", "1:ncpus=1:arch=aix")]).unwrap();
+        assert!(
+            said.starts_with("it can never run: ")
+                && said.contains("aix")
+                && !said.contains("nearest"),
+            "{said}"
+        );
+        assert_eq!(
+            self::said(&cluster(""), &[("ncpus", "1000")]),
+            None,
+            "of no node nothing can be said"
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! Nodes that are alike, as a space lays them over the cluster's own.
+
+use super::rank::Rank;
+use crate::sched::view::cluster::{Condition, Key, KindIx, NodeIx};
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Nodes alike.
+#[derive(Clone, Debug)]
+pub struct Bucket<'s> {
+    /// In what they are alike.
+    pub key: Arc<Key>,
+    pub(super) base: Option<&'s BTreeSet<NodeIx>>,
+    pub(super) gone: BTreeSet<NodeIx>,
+    pub(super) come: BTreeSet<NodeIx>,
+}
+
+impl<'s> Bucket<'s> {
+    /// The cluster's bucket of this key, or an empty one.
+    pub(super) fn new(key: Arc<Key>, base: Option<&'s BTreeSet<NodeIx>>) -> Bucket<'s> {
+        Bucket {
+            key,
+            base,
+            gone: BTreeSet::new(),
+            come: BTreeSet::new(),
+        }
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> u64 {
+        (self.base.map_or(0, BTreeSet::len) - self.gone.len() + self.come.len()) as u64
+    }
+
+    /// Whether somebody may join one of them.
+    pub(super) fn is_open(&self) -> bool {
+        self.len() > 0 && self.key.condition != Condition::Alone
+    }
+
+    /// The nodes, in no order.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeIx> {
+        let stayed = self
+            .base
+            .into_iter()
+            .flatten()
+            .filter(|ix| !self.gone.contains(ix));
+        stayed.chain(&self.come).copied()
+    }
+
+    /// The first of them from `bound` on.
+    pub(super) fn first(&self, bound: Bound<NodeIx>) -> Option<NodeIx> {
+        let range = (bound, Bound::Unbounded);
+        let base = self
+            .base
+            .and_then(|base| base.range(range).find(|ix| !self.gone.contains(ix)));
+        let come = self.come.range(range).next();
+        base.into_iter().chain(come).min().copied()
+    }
+}
+
+/// What a request looks at of a bucket, besides the amounts.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// How many nodes.
+    pub nodes: u64,
+    /// What they are.
+    pub kind: KindIx,
+    /// Who may join.
+    pub condition: Condition,
+    /// Whether each is the only node of its host.
+    pub solo: bool,
+}
+
+impl Head {
+    /// That of a bucket.
+    pub(super) fn of(bucket: &Bucket) -> Head {
+        let Key {
+            kind,
+            solo,
+            condition,
+            ..
+        } = *bucket.key;
+        Head {
+            nodes: bucket.len(),
+            kind,
+            condition,
+            solo,
+        }
+    }
+}
+
+/// Nodes of several buckets, in their order.
+pub struct Merged<'a> {
+    pub(super) buckets: &'a [Bucket<'a>],
+    /// The next node of each bucket.
+    pub(super) heads: BinaryHeap<Reverse<(Rank, NodeIx, usize, usize)>>,
+}
+
+impl Iterator for Merged<'_> {
+    type Item = (NodeIx, usize);
+
+    fn next(&mut self) -> Option<(NodeIx, usize)> {
+        let mut head = self.heads.peek_mut()?;
+        let Reverse((rank, node, place, mark)) = *head;
+        match self.buckets[place].first(Bound::Excluded(node)) {
+            Some(following) => *head = Reverse((rank, following, place, mark)),
+            None => drop(PeekMut::pop(head)),
+        }
+        Some((node, mark))
+    }
+}

@@ -1,0 +1,372 @@
+//! Which nodes a job takes at all, and which take it, whatever they have: requirements (Q3), host
+//! lists (Q24), restrictions both ways (Q19), scopes of system-wide resources (Q21), the site's
+//! veto (Q26).
+//!
+//! What hangs on the kind of a node is asked of kinds; only what needs a name, or what goes on
+//! there, is asked node by node.
+
+use super::availability_map::Space;
+use crate::model::cluster_path::{ClusterPath, Restriction};
+use crate::model::expression::Expression;
+use crate::model::host_list::HostList;
+use crate::model::reason::Bar;
+use crate::sched::view::cluster::{Kind, KindIx, NodeIx};
+use crate::sched::view::expression_context::{JobFacts, NodeView, is_changing, is_of_kind};
+use crate::sched::view::shape::Shape;
+use std::collections::BTreeSet;
+
+/// What a job says of nodes, and the site of both.
+#[derive(Clone, Debug, Default)]
+pub struct Screen {
+    /// Where the job stands in the tree of clusters.
+    pub cluster: ClusterPath,
+    /// The clusters whose nodes it takes.
+    pub restriction: Option<Restriction>,
+    /// The hosts it takes.
+    pub hosts: HostList,
+    /// The hosts on which starts of the job failed, as long as it is to start elsewhere.
+    pub failed_hosts: BTreeSet<String>,
+    /// What must be true of a node.
+    pub requirement: Option<Expression>,
+    /// What must not be true of a node and the job.
+    pub veto: Option<Expression>,
+    /// What an expression can ask of the job.
+    pub job: JobFacts,
+}
+
+/// Whether all that an expression asks of nodes is the same for all of a kind.
+fn is_of_kinds(expression: Option<&Expression>) -> bool {
+    expression.is_none_or(|expression| expression.names().into_iter().all(is_of_kind))
+}
+
+fn is_passing(expression: Option<&Expression>) -> bool {
+    expression.is_some_and(|expression| expression.names().into_iter().any(is_changing))
+}
+
+impl Screen {
+    fn asks_nodes(&self) -> bool {
+        !is_of_kinds(self.requirement.as_ref())
+            || !is_of_kinds(self.veto.as_ref())
+            || self.hosts.names_hosts()
+            || !self.failed_hosts.is_empty()
+    }
+
+    /// Why a node does not suit, as far as its kind tells.
+    fn objection_to_kind(&self, kind: &Kind) -> Option<(Bar, String)> {
+        if self
+            .restriction
+            .as_ref()
+            .is_some_and(|own| !own.accepts(&kind.terms.cluster))
+        {
+            return Some((
+                Bar::Restriction,
+                format!("the job takes no nodes of {}", kind.terms.cluster),
+            ));
+        }
+        if !self.hosts.names_hosts() && !self.hosts.accepts("", &kind.terms.groups) {
+            return Some((Bar::Hosts, self.hosts.to_string()));
+        }
+        None
+    }
+
+    /// Why a node does not suit by what is asked of it.
+    fn objection(&self, view: &NodeView, name: &str) -> Option<(Bar, String)> {
+        let refusal = self
+            .requirement
+            .as_ref()
+            .and_then(|requirement| requirement.verdict(view).refusal());
+        if let Some(refusal) = refusal {
+            return Some((Bar::Requirement, refusal.on(name).to_string()));
+        }
+        let vetoed = self.veto.as_ref().filter(|veto| veto.holds(view));
+        vetoed.map(|veto| (Bar::Veto, format!("{veto} on {name}")))
+    }
+}
+
+/// Whether nodes must be looked at one by one for a job of this shape.
+pub fn asks_nodes(space: &Space, shape: &Shape) -> bool {
+    let is_scoped = |&(index, _): &(usize, i64)| {
+        space
+            .cluster
+            .pools
+            .get(index)
+            .is_some_and(|pool| !pool.scope.is_empty())
+    };
+    shape.pooled.iter().any(is_scoped)
+        || shape
+            .screen
+            .as_ref()
+            .is_some_and(|screen| screen.asks_nodes())
+}
+
+/// Whether nodes of a kind suit, as far as that tells.
+pub fn suits_kind(space: &Space, shape: &Shape, kind: KindIx) -> bool {
+    if shape
+        .kinds
+        .as_ref()
+        .is_some_and(|kinds| !kinds.contains(&kind))
+    {
+        return false;
+    }
+    objection_to_kind(space, shape, kind).is_none()
+        && shape.screen.as_ref().is_none_or(|screen| {
+            let view = NodeView::of_kind(space, kind).for_job(&screen.job);
+            let is_met =
+                |expression: &Expression| !is_of_kinds(Some(expression)) || expression.holds(&view);
+            let is_vetoed = |veto: &Expression| is_of_kinds(Some(veto)) && veto.holds(&view);
+            screen.requirement.as_ref().is_none_or(is_met)
+                && !screen.veto.as_ref().is_some_and(is_vetoed)
+        })
+}
+
+fn objection_to_kind(space: &Space, shape: &Shape, kind: KindIx) -> Option<(Bar, String)> {
+    let kind = space.cluster.kind(kind);
+    if shape.is_welcome_anywhere {
+        return None;
+    }
+    if let Some(own) = &kind.terms.restrictions {
+        let cluster = shape
+            .screen
+            .as_ref()
+            .map_or_else(ClusterPath::root, |screen| screen.cluster.clone());
+        if !own.accepts(&cluster) {
+            return Some((
+                Bar::Restriction,
+                format!("the node takes no jobs of {cluster}"),
+            ));
+        }
+    }
+    shape
+        .screen
+        .as_ref()
+        .and_then(|screen| screen.objection_to_kind(kind))
+}
+
+/// Whether a node suits.
+pub fn suits(space: &Space, shape: &Shape, ix: NodeIx) -> bool {
+    let by_kind = space
+        .cluster
+        .node(ix)
+        .kind
+        .is_some_and(|kind| suits_kind(space, shape, kind));
+    by_kind && objection(space, shape, ix).is_none()
+}
+
+/// Why a node does not suit; None for one that does. Of nodes with nobody there, what may change is
+/// not asked.
+pub fn objection(space: &Space, shape: &Shape, ix: NodeIx) -> Option<(Bar, String)> {
+    let node = space.cluster.node(ix);
+    let by_kind = node
+        .kind
+        .and_then(|kind| objection_to_kind(space, shape, kind));
+    by_kind
+        .or_else(|| out_of_scope(space, shape, &node.host))
+        .or_else(|| {
+            let screen = shape.screen.as_ref()?;
+            let groups = node
+                .kind
+                .map_or(&[][..], |kind| &space.cluster.kind(kind).terms.groups);
+            if screen.hosts.names_hosts() && !screen.hosts.accepts(&node.host, groups) {
+                return Some((Bar::Hosts, screen.hosts.to_string()));
+            }
+            if screen.failed_hosts.contains(&node.host) {
+                return Some((
+                    Bar::FailedStart,
+                    format!("the last start failed on {}", node.name),
+                ));
+            }
+            let may_change =
+                is_passing(screen.requirement.as_ref()) || is_passing(screen.veto.as_ref());
+            if space.is_vacant() && may_change {
+                return None;
+            }
+            screen.objection(&NodeView::new(space, ix).for_job(&screen.job), &node.name)
+        })
+}
+
+fn out_of_scope(space: &Space, shape: &Shape, host: &str) -> Option<(Bar, String)> {
+    let cluster = space.cluster;
+    let missing = shape.pooled.iter().find(|&&(index, _)| {
+        let scope = cluster.pools.get(index).map(|pool| &pool.scope);
+        scope.is_some_and(|scope| !scope.accepts(host, &[] as &[String]))
+    });
+    missing.map(|&(index, _)| {
+        (
+            Bar::Hosts,
+            format!(
+                "{} is not to be had on {host}",
+                cluster.catalog.names()[index]
+            ),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::expression::Expression;
+    use crate::model::node::Terms;
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn two() -> Scene {
+        cluster("1 x ncpus=1:mem=16000mb:arch=linux, 1 x ncpus=1:mem=64000mb:arch=linux")
+    }
+
+    /// Q3.
+    #[test]
+    fn a_node_must_meet_the_requirement() {
+        let asked = "select=1:ncpus=1 requirements=host.memory.total>=32000&&host.os==linux";
+        let scene = two()
+            .running(9, "select=1:ncpus=1", "n2", 600)
+            .queued(1, asked)
+            .queued(2, "select=1:ncpus=1");
+        assert_eq!(scene.starts(), "2 on n1");
+        let why = "Not Running: requirement: host.memory.total>=32000 false on n1 (16000)";
+        assert_eq!(
+            two()
+                .running(9, "select=1:ncpus=1", "n2", 600)
+                .queued(1, asked)
+                .why(1),
+            why
+        );
+        assert_eq!(scene.reason(1).unwrap().code(), "requirement");
+        assert_eq!(two().queued(1, asked).starts(), "1 on n2");
+    }
+
+    /// Q3: false, or undefined, everywhere.
+    #[test]
+    fn what_no_node_can_meet_is_told_at_once() {
+        let why = |requirement: &str| {
+            two()
+                .queued(1, &format!("requirements={requirement}"))
+                .why(1)
+        };
+        assert_eq!(
+            why("host.memory.total>99000"),
+            "Can Never Run: requirement: host.memory.total>99000 false on n1 (16000)"
+        );
+        assert_eq!(
+            why("host.nosuch>1"),
+            "Can Never Run: requirement: host.nosuch>1 undefined on n1"
+        );
+        assert!(
+            !two()
+                .queued(1, "requirements=host.processors.used>0")
+                .reason(1)
+                .unwrap()
+                .is_never()
+        );
+    }
+
+    /// Q20.
+    #[test]
+    fn a_requirement_may_ask_what_goes_on_on_a_node() {
+        let gpu = Terms {
+            groups: vec!["gpu".to_string()],
+            ..Terms::default()
+        };
+        let scene = cluster("1 x ncpus=8:mem=4000mb").terms("n2", "ncpus=8:mem=4000mb", gpu);
+        let starts = |scene: &Scene, text: &str| {
+            scene
+                .clone()
+                .queued(1, &format!("requirements={text}"))
+                .starts()
+        };
+        assert_eq!(starts(&scene, "\"gpu\"in(host.groups)"), "1 on n2");
+        assert_eq!(starts(&scene, "host.memory.avail/2>1000"), "1 on n1");
+        let scene = scene
+            .owned("bob")
+            .running(9, "select=1:ncpus=1:mem=2000mb", "n1", 600)
+            .owned("ann");
+        assert_eq!(starts(&scene, "host.memory.avail/2>1000"), "1 on n2");
+        assert_eq!(starts(&scene, "host.jobs>0"), "1 on n1");
+        assert_eq!(starts(&scene, "host.name==\"n2\""), "1 on n2");
+        assert_eq!(starts(&scene, "job.user==\"ann\""), "1 on n1");
+        assert_eq!(starts(&scene, "job.user==\"bob\""), "");
+        let scene = scene.running(8, "select=1:ncpus=1", "n2", 600);
+        assert_eq!(starts(&scene, "host.duty.user==\"ann\""), "1 on n2");
+    }
+
+    /// Q19.
+    #[test]
+    fn nodes_and_jobs_restrict_each_other_by_cluster() {
+        let terms = Terms {
+            restrictions: Some("/post/+ || /promo".parse().unwrap()),
+            ..Terms::default()
+        };
+        let scene = cluster("").terms("n1", "ncpus=9", terms);
+        let starts = |cluster: &str| {
+            scene
+                .clone()
+                .queued(1, &format!("cluster={cluster}"))
+                .starts()
+        };
+        assert_eq!(
+            ["/post", "/post/x", "/promo", "/promo/y"].map(|c| !starts(c).is_empty()),
+            [true, true, true, false]
+        );
+        assert!(
+            scene
+                .clone()
+                .queued(1, "select=1:ncpus=1")
+                .why(1)
+                .contains("restriction: the node takes no jobs of /")
+        );
+        let post = Terms {
+            cluster: "/post".parse().unwrap(),
+            ..Terms::default()
+        };
+        let scene = cluster("1 x ncpus=9").terms("n2", "ncpus=9", post);
+        assert_eq!(
+            scene.clone().queued(1, "restrictions=/post/+").starts(),
+            "1 on n2"
+        );
+        assert_eq!(
+            scene.queued(1, "cluster=/post").starts(),
+            "1 on n1",
+            "a cluster alone excludes nobody"
+        );
+    }
+
+    /// Q24.
+    #[test]
+    fn only_the_hosts_named_are_used() {
+        let gpu = Terms {
+            groups: vec!["gpu".to_string()],
+            ..Terms::default()
+        };
+        let scene = cluster("2 x ncpus=4").terms("n3", "ncpus=4", gpu);
+        let starts = |text: &str| scene.clone().queued(1, text).starts();
+        assert_eq!(starts("hosts=n1,n2 omit_hosts=n2"), "1 on n1");
+        assert_eq!(starts("hosts=n2,n3"), "1 on n2");
+        assert_eq!(starts("groups=gpu"), "1 on n3");
+        assert_eq!(starts("omit_hosts=n1,n2"), "1 on n3");
+        assert_eq!(
+            scene.clone().queued(1, "hosts=nosuch").why(1),
+            "Can Never Run: hosts: hosts=nosuch"
+        );
+    }
+
+    /// Q26.
+    #[test]
+    fn the_site_may_veto() {
+        let mut scene = cluster("2 x ncpus=1");
+        scene.policy.placement.veto =
+            Expression::parse("job.user==\"guest\" && host.name==\"n1\"").ok();
+        let guest = scene.clone().owned("guest").queued(1, "select=1:ncpus=1");
+        assert_eq!(guest.starts(), "1 on n2");
+        assert_eq!(
+            scene.clone().queued(1, "select=1:ncpus=1").starts(),
+            "1 on n1"
+        );
+        let full = scene
+            .running(9, "select=1:ncpus=1", "n2", 600)
+            .owned("guest")
+            .queued(1, "select=1:ncpus=1");
+        assert!(
+            full.why(1).starts_with("Not Running: vetoed: "),
+            "{}",
+            full.why(1)
+        );
+        assert!(full.why(1).ends_with(" on n1"));
+    }
+}

@@ -1,0 +1,209 @@
+//! Nodes that a job's nodes should have in common (M47): those of one switch, of one speed.
+
+use super::availability_map::Space;
+use super::candidates::welcomes;
+use super::matching::{Placement, arrange};
+use crate::model::policy::{NodeSets, SetChoice};
+use crate::model::resource::Value;
+use crate::sched::view::cluster::KindIx;
+use crate::sched::view::shape::Shape;
+use std::collections::BTreeSet;
+
+/// The sets a job is bound to.
+#[derive(Clone, Debug)]
+pub struct Sets {
+    /// Which there are, and how many a job may span.
+    pub sets: NodeSets,
+    /// The job has waited long enough for one, or need not wait.
+    pub may_span: bool,
+}
+
+/// Places within a set.
+pub fn place(space: &Space, shape: &Shape, sets: &Sets) -> Option<Placement> {
+    let free = Shape {
+        sets: None,
+        ..shape.clone()
+    };
+    let within = |kinds: BTreeSet<KindIx>| arrange(space, &free.clone().on(kinds));
+    let all = members(space, &sets.sets);
+    let found = match sets.sets.choice {
+        SetChoice::AnyOf => within(all.into_iter().flatten().collect()),
+        SetChoice::FirstOf => all.into_iter().find_map(within),
+        SetChoice::OneOf => {
+            let mut sets: Vec<(u64, BTreeSet<KindIx>)> = all
+                .into_iter()
+                .map(|kinds| (nodes_to_spare(space, &free, &kinds), kinds))
+                .collect();
+            sets.sort_by_key(|(nodes, _)| *nodes);
+            sets.into_iter().find_map(|(_, kinds)| within(kinds))
+        }
+    };
+    found.or_else(|| {
+        if sets.may_span {
+            arrange(space, &free)
+        } else {
+            None
+        }
+    })
+}
+
+/// The kinds of nodes of each set, in order of preference.
+fn members(space: &Space, sets: &NodeSets) -> Vec<BTreeSet<KindIx>> {
+    let value = |kind: KindIx| {
+        space
+            .cluster
+            .kind(kind)
+            .attributes
+            .get(&sets.by)
+            .map(ToString::to_string)
+    };
+    let has_feature = |kind: KindIx, name: &str| {
+        space.cluster.kind(kind).attributes.get(name) == Some(&Value::Boolean(true))
+    };
+    let names: Vec<String> = match &sets.values[..] {
+        [] => {
+            let all: BTreeSet<String> = space
+                .cluster
+                .kinds()
+                .filter_map(|(kind, _)| value(kind))
+                .collect();
+            all.into_iter().collect()
+        }
+        named => named.to_vec(),
+    };
+    let is_in = |kind: KindIx, name: &String| match sets.by.as_str() {
+        "feature" => has_feature(kind, name),
+        _ => value(kind).as_ref() == Some(name),
+    };
+    let set = |name: &String| {
+        space
+            .cluster
+            .kinds()
+            .map(|(kind, _)| kind)
+            .filter(|&kind| is_in(kind, name))
+            .collect()
+    };
+    names.iter().map(set).collect()
+}
+
+/// How many nodes of some kinds the job may join.
+fn nodes_to_spare(space: &Space, shape: &Shape, kinds: &BTreeSet<KindIx>) -> u64 {
+    let places = 0..space.buckets().len();
+    let joined = places.filter(|&place| {
+        let head = space.head(place);
+        kinds.contains(&head.kind)
+            && head.nodes > 0
+            && welcomes(space, &space.buckets()[place].key, shape.tenant())
+    });
+    joined.map(|place| space.head(place).nodes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::policy::{NodeSets, SetChoice};
+    use crate::model::time::Span;
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn scene(choice: SetChoice, delay: Option<i64>) -> Scene {
+        let mut scene = cluster("3 x ncpus=1:color=a, 4 x ncpus=1:color=b").running(
+            9,
+            "select=1:ncpus=1",
+            "n7",
+            3600,
+        );
+        let delay = delay.map(Span::seconds);
+        let values = vec!["a".to_string(), "b".to_string()];
+        scene.policy.placement.sets = Some(NodeSets {
+            choice,
+            by: "color".to_string(),
+            values,
+            delay,
+        });
+        scene
+    }
+
+    /// M47: three free in each set.
+    #[test]
+    fn a_job_waits_for_a_set_that_holds_it_or_spans_several() {
+        let four = |delay| scene(SetChoice::OneOf, delay).queued(1, "select=4:ncpus=1");
+        assert_eq!(four(Some(0)).starts(), "1 on n1,n2,n3,n4");
+        assert_eq!(four(Some(600)).starts(), "");
+        assert_eq!(
+            four(Some(600)).plan().next,
+            Some(crate::model::time::Time(600_000))
+        );
+        assert_eq!(four(Some(600)).at(600).starts(), "1 on n1,n2,n3,n4");
+        assert_eq!(four(None).at(600).starts(), "");
+        assert_eq!(four(None).booked(), "1 at 3600 on n4,n5,n6,n7");
+    }
+
+    #[test]
+    fn one_set_is_filled_first_of_takes_them_in_order_and_any_of_spans() {
+        let starts = |choice, request: &str| scene(choice, None).queued(1, request).starts();
+        assert_eq!(
+            starts(SetChoice::OneOf, "select=3:ncpus=1"),
+            "1 on n1,n2,n3"
+        );
+        assert_eq!(
+            starts(SetChoice::FirstOf, "select=3:ncpus=1"),
+            "1 on n1,n2,n3"
+        );
+        assert_eq!(
+            starts(SetChoice::AnyOf, "select=5:ncpus=1"),
+            "1 on n1,n2,n3,n4,n5"
+        );
+        let first = scene(SetChoice::FirstOf, None).running(8, "select=1:ncpus=1", "n1", 60);
+        assert_eq!(
+            first.queued(1, "select=3:ncpus=1").starts(),
+            "1 on n4,n5,n6"
+        );
+    }
+
+    /// M47: the set with the fewest nodes for the job, so that large sets stay for large jobs.
+    #[test]
+    fn one_set_is_the_smallest_that_has_room() {
+        let mut scene = cluster("4 x ncpus=1:color=a, 2 x ncpus=1:color=b");
+        let (sets, delay) = (vec!["a".to_string(), "b".to_string()], Some(Span(0)));
+        let choice = SetChoice::OneOf;
+        scene.policy.placement.sets = Some(NodeSets {
+            choice,
+            by: "color".to_string(),
+            values: sets,
+            delay,
+        });
+        let one = scene.clone().queued(1, "select=1:ncpus=1");
+        assert_eq!(one.starts(), "1 on n5");
+        let busy = scene
+            .clone()
+            .running(8, "select=3:ncpus=0 place=excl", "n1,n2,n3", 60);
+        assert_eq!(
+            busy.queued(1, "select=1:ncpus=1").starts(),
+            "1 on n4",
+            "nodes that it may not join do not count"
+        );
+        let owned = scene
+            .owned("bob")
+            .running(8, "select=3:ncpus=0 naccess=singleuser", "n1,n2,n3", 60)
+            .owned("ann");
+        assert_eq!(owned.queued(1, "select=1:ncpus=1").starts(), "1 on n4");
+    }
+
+    /// M47: by a feature that nodes have or have not.
+    #[test]
+    fn a_set_may_be_the_nodes_with_a_feature() {
+        let mut scene = cluster("1 x ncpus=1:big=false, 1 x ncpus=1, 2 x ncpus=1:big=true");
+        let values = vec!["big".to_string()];
+        let sets = NodeSets {
+            choice: SetChoice::FirstOf,
+            by: "feature".to_string(),
+            values,
+            delay: None,
+        };
+        scene.policy.placement.sets = Some(sets);
+        assert_eq!(
+            scene.clone().queued(1, "select=2:ncpus=1").starts(),
+            "1 on n3,n4"
+        );
+        assert_eq!(scene.queued(1, "select=3:ncpus=1").starts(), "");
+    }
+}

@@ -1,0 +1,399 @@
+//! Which of the nodes that would do (M8): by rank, the lowest first; ties go by the order of the
+//! nodes.
+//!
+//! A rank that hangs on what a node *is* counts for a whole bucket at once. One that hangs on what
+//! goes on there is asked of each node that would do.
+
+use super::availability_map::Space;
+use crate::model::expression::Expression;
+use crate::model::node::Terms;
+use crate::model::policy::{Access, Allocation, Availability, Distribution, Placement};
+use crate::model::resource::Value;
+use crate::sched::view::amounts::{MOST_OF_A_NODE, counted};
+use crate::sched::view::cluster::{Cluster, Kind, KindIx, NodeIx};
+use crate::sched::view::expression_context::NodeView;
+use crate::sched::view::shape::Shape;
+use crate::sched::view::sort_key::highest_first;
+
+/// Where a node stands, the lowest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank(i64);
+
+impl Rank {
+    /// In the order of these places; what has none comes last.
+    pub fn at(place: Option<usize>) -> Rank {
+        Rank(place.map_or(i64::MAX, |place| place as i64))
+    }
+
+    /// Highest first.
+    fn highest(score: f64) -> Rank {
+        Rank(highest_first(score))
+    }
+}
+
+/// What the policy says of where jobs go that do not say it themselves.
+#[derive(Clone, Debug, Default)]
+pub struct Guide {
+    /// Which of the nodes that would do.
+    pub allocation: Allocation,
+    /// How tasks are dealt to the nodes.
+    pub distribution: Distribution,
+    expression: Option<Expression>,
+    /// How much a kind of node has, by kind.
+    wealth: Vec<Rank>,
+    /// Its speed, in thousandths.
+    speed: Vec<i64>,
+    is_indifferent: bool,
+}
+
+impl Guide {
+    /// The guide of a policy on these nodes.
+    pub fn new(placement: &Placement, cluster: &Cluster) -> Guide {
+        let mut guide = Guide {
+            allocation: placement.allocation,
+            distribution: placement.distribution,
+            expression: placement.rank.clone(),
+            is_indifferent: is_indifferent(placement, cluster),
+            ..Guide::default()
+        };
+        let most = most_of_each(cluster);
+        for (ix, kind) in cluster.kinds() {
+            let place = ix.0 as usize;
+            guide
+                .wealth
+                .resize(guide.wealth.len().max(place + 1), Rank(0));
+            guide.speed.resize(guide.wealth.len(), 1000);
+            guide.wealth[place] = wealth(kind, &most);
+            guide.speed[place] = speed(kind);
+        }
+        guide
+    }
+
+    /// Whether it matters which places a request gets together, beyond what its chunks say.
+    pub fn is_choosy(&self, shape: &Shape) -> bool {
+        let policy = shape.allocation.unwrap_or(self.allocation);
+        shape.sets.is_some() || matches!(policy, Allocation::Contiguous | Allocation::MaxBalance)
+    }
+
+    /// Whether any place on a node is as good as any other, as far as nodes and the policy say.
+    pub fn is_indifferent(&self) -> bool {
+        self.is_indifferent
+    }
+
+    /// The speed of a kind of node, in thousandths: its resource `speed`, else 1.
+    pub fn speed(&self, kind: KindIx) -> i64 {
+        self.speed.get(kind.0 as usize).copied().unwrap_or(1000)
+    }
+
+    /// The policy by which nodes are chosen for a job in this space.
+    pub fn policy(&self, space: &Space, shape: &Shape) -> Allocation {
+        shape
+            .allocation
+            .map_or_else(|| self.usual(space), |allocation| then(allocation, space))
+    }
+
+    /// The same for a job that does not say.
+    pub fn usual(&self, space: &Space) -> Allocation {
+        then(self.allocation, space)
+    }
+
+    /// The rank of a kind of node; None where it hangs on each node.
+    pub fn of_kind(&self, policy: Allocation, kind: KindIx) -> Option<Rank> {
+        match policy {
+            Allocation::FirstAvailable | Allocation::Contiguous | Allocation::MaxBalance => {
+                Some(Rank(0))
+            }
+            Allocation::MinResource | Allocation::Site => self.wealth.get(kind.0 as usize).copied(),
+            Allocation::Fastest => Some(Rank(-self.speed(kind))),
+            Allocation::LastAvailable | Allocation::CpuLoad | Allocation::Priority => None,
+        }
+    }
+
+    /// The rank of a node.
+    pub fn of_node(&self, policy: Allocation, space: &Space, shape: &Shape, ix: NodeIx) -> Rank {
+        match policy {
+            Allocation::LastAvailable => gap(space, shape, ix),
+            Allocation::CpuLoad => idle_processors(space, ix),
+            Allocation::Priority => self.worth(space, ix),
+            _ => space
+                .cluster
+                .node(ix)
+                .kind
+                .and_then(|kind| self.of_kind(policy, kind))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// M8f. What is undefined or makes no sense counts as 0.
+    fn worth(&self, space: &Space, ix: NodeIx) -> Rank {
+        let view = NodeView::new(space, ix);
+        let score = self
+            .expression
+            .as_ref()
+            .and_then(|e| e.number(&view).ok().flatten());
+        Rank::highest(score.unwrap_or(0.0))
+    }
+}
+
+/// M8d: a load says nothing of a later time.
+fn then(allocation: Allocation, space: &Space) -> Allocation {
+    match allocation {
+        Allocation::CpuLoad if space.is_imagined() => Allocation::MinResource,
+        other => other,
+    }
+}
+
+fn is_indifferent(placement: &Placement, cluster: &Cluster) -> bool {
+    let is_choosy = matches!(
+        placement.allocation,
+        Allocation::Contiguous | Allocation::MaxBalance | Allocation::Site
+    );
+    let is_dedicated = |how: &Availability| *how == Availability::Dedicated;
+    !is_choosy
+        && placement.access == Access::Shared
+        && placement.sets.is_none()
+        && placement.veto.is_none()
+        && is_dedicated(&placement.availability)
+        && placement.availabilities.values().all(is_dedicated)
+        && cluster
+            .kinds()
+            .all(|(_, kind)| kind.terms == Terms::default())
+}
+
+/// M8b: how long a node would lie idle between the job's end and the next promise.
+fn gap(space: &Space, shape: &Shape, ix: NodeIx) -> Rank {
+    match (space.next_promise(ix), shape.end) {
+        (Some(at), Some(end)) => Rank(at.since(end).0.max(0)),
+        _ => Rank(i64::MAX),
+    }
+}
+
+/// M8d: processors less the larger of load and what is given away.
+fn idle_processors(space: &Space, ix: NodeIx) -> Rank {
+    let node = space.cluster.node(ix);
+    let (Some(index), Some(kind)) = (space.cluster.catalog.index("ncpus"), node.kind) else {
+        return Rank(0);
+    };
+    let all = space.cluster.kind(kind).empty.free[index].saturating_mul(1000);
+    let given = all - space.room(ix).free[index].saturating_mul(1000);
+    Rank(-(all - given.max(i64::from(node.load))))
+}
+
+/// The most that any node has of each resource.
+fn most_of_each(cluster: &Cluster) -> Vec<i64> {
+    let mut most = cluster.catalog.no_room().to_vec();
+    for (_, kind) in cluster.kinds() {
+        most.iter_mut()
+            .zip(&kind.empty.free)
+            .for_each(|(most, has)| *most = (*most).max(*has));
+    }
+    most
+}
+
+/// M8c: the sum of its shares of the most there is, in millionths. What has no bound counts
+/// nothing.
+fn wealth(kind: &Kind, most: &[i64]) -> Rank {
+    let share = |(has, most): (&i64, &i64)| match most {
+        1..MOST_OF_A_NODE => {
+            i64::try_from(i128::from(*has) * 1_000_000 / i128::from(*most)).unwrap_or(0)
+        }
+        _ => 0,
+    };
+    Rank(kind.empty.free.iter().zip(most).map(share).sum())
+}
+
+fn speed(kind: &Kind) -> i64 {
+    match kind.attributes.get("speed") {
+        Some(Value::Float(speed)) => (speed * 1000.0) as i64,
+        Some(value) => counted(value).map_or(1000, |speed| speed.saturating_mul(1000)),
+        None => 1000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rank;
+    use crate::model::expression::Expression;
+    use crate::model::policy::Allocation;
+    use crate::model::time::Time;
+    use crate::sched::fixture::{Scene, cluster};
+
+    /// M8's four nodes, each with its load.
+    fn four(policy: Allocation) -> Scene {
+        let nodes = [
+            ("n1", "ncpus=4:mem=8192mb:speed=1", 500),
+            ("n2", "ncpus=8:mem=16384mb:speed=1", 5000),
+            ("n3", "ncpus=4:mem=32768mb:speed=2", 1000),
+            ("n4", "ncpus=4:mem=8192mb:speed=2", 0),
+        ];
+        let mut scene = cluster("");
+        for (name, what, load) in nodes {
+            scene = scene.measured(name, what, "", load);
+        }
+        scene.policy.placement.allocation = policy;
+        scene
+    }
+
+    const JOB: &str = "select=1:ncpus=4:mem=4gb";
+
+    /// The nodes one job after another gets.
+    fn order(scene: &Scene) -> String {
+        let scene = (1..=4).fold(scene.clone(), |scene, job| {
+            scene.queued(job, "select=1:ncpus=4:mem=4gb place=excl")
+        });
+        let nodes: Vec<String> = scene
+            .plan()
+            .starts
+            .iter()
+            .map(|start| start.shares[0].node.clone())
+            .collect();
+        nodes.join(",")
+    }
+
+    #[test]
+    fn m8a_firstavailable_takes_the_first() {
+        assert_eq!(
+            four(Allocation::FirstAvailable).queued(1, JOB).starts(),
+            "1 on n1"
+        );
+    }
+
+    #[test]
+    fn m8b_lastavailable_leaves_the_smallest_gap() {
+        use crate::sched::placement::availability_map::Space;
+        use crate::sched::placement::rank::Guide;
+        use crate::sched::view::shape::Shape;
+        let scene = four(Allocation::LastAvailable);
+        let cluster = &scene.state.cluster;
+        let guide = Guide::new(&scene.policy.placement, cluster);
+        let mut space = Space::now(cluster).guided(guide.into());
+        for (node, hours) in [("n1", 2), ("n2", 5)] {
+            space.promise(cluster.find(node).unwrap(), Time(hours * 3_600_000));
+        }
+        let job = scene.job(1, JOB);
+        let shape = Shape {
+            end: Some(Time(7_200_000)),
+            ..Shape::new(&job, &cluster.catalog)
+        };
+        let mut got = Vec::new();
+        for _ in 0..3 {
+            let pick = super::super::matching::fit(&space, &shape).unwrap().picks[0].0;
+            got.push(cluster.node(pick).name.clone());
+            space.close(pick);
+        }
+        assert_eq!(got, ["n1", "n2", "n3"]);
+    }
+
+    #[test]
+    fn m8c_minresource_keeps_the_large_nodes() {
+        assert_eq!(
+            four(Allocation::MinResource).queued(1, JOB).starts(),
+            "1 on n1"
+        );
+        let mut scene = cluster("1 x ncpus=1:mem=256mb, 1 x ncpus=1:mem=1gb");
+        scene.policy.placement.allocation = Allocation::MinResource;
+        let (x, y) = ("select=1:ncpus=1:mem=512mb", "select=1:ncpus=1:mem=128mb");
+        assert_eq!(
+            scene.clone().queued(1, x).queued(2, y).starts(),
+            "1 on n2; 2 on n1"
+        );
+        assert_eq!(scene.queued(1, y).queued(2, x).starts(), "1 on n1; 2 on n2");
+    }
+
+    #[test]
+    fn m8c_each_resource_counts_as_a_share_of_the_most_there_is() {
+        let mut scene = cluster("1 x ncpus=4:mem=32gb, 1 x ncpus=8:mem=2gb");
+        scene.policy.placement.allocation = Allocation::MinResource;
+        assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
+    }
+
+    #[test]
+    fn m8d_cpuload_takes_the_idlest() {
+        assert_eq!(order(&four(Allocation::CpuLoad)), "n4,n1,n2,n3");
+    }
+
+    #[test]
+    fn m8d_what_is_given_away_is_not_idle_whatever_the_load() {
+        let mut scene =
+            cluster("1 x ncpus=8, 1 x ncpus=4").running(9, "select=1:ncpus=6", "n1", 60);
+        scene.policy.placement.allocation = Allocation::CpuLoad;
+        assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
+    }
+
+    #[test]
+    fn m8e_fastest_takes_the_fastest() {
+        assert_eq!(four(Allocation::Fastest).queued(1, JOB).starts(), "1 on n3");
+    }
+
+    #[test]
+    fn m8f_priority_goes_by_an_expression() {
+        let mut scene = four(Allocation::Priority);
+        scene.policy.placement.rank = Expression::parse("SPEED + .01*AMEM - 10*JOBCOUNT").ok();
+        let idle = "select=1:ncpus=0";
+        let scene = scene
+            .running(91, idle, "n2", 600)
+            .running(92, idle, "n3", 600)
+            .running(93, idle, "n3", 600);
+        let starts = (1..=4)
+            .fold(scene.clone(), |s, job| s.queued(job, "select=1:ncpus=4"))
+            .starts();
+        assert_eq!(starts, "1 on n3; 2 on n2; 3 on n2; 4 on n4");
+        let mut packing = scene;
+        packing.policy.placement.rank = Expression::parse("JOBCOUNT").ok();
+        assert_eq!(
+            packing
+                .queued(1, "select=1:ncpus=1")
+                .queued(2, "select=1:ncpus=1")
+                .starts(),
+            "1 on n3; 2 on n3"
+        );
+    }
+
+    #[test]
+    fn m8_a_job_may_choose_another_policy() {
+        let mut scene =
+            four(Allocation::FirstAvailable).queued(1, &format!("{JOB} nalloc=fastest"));
+        assert_eq!(scene.starts(), "1 on n3");
+        scene = four(Allocation::Fastest).queued(1, &format!("{JOB} nalloc=firstavailable"));
+        assert_eq!(scene.starts(), "1 on n1");
+    }
+
+    #[test]
+    fn m8i_a_program_of_the_site_decides() {
+        let mut scene = four(Allocation::Site).queued(1, JOB);
+        assert_eq!(
+            scene.starts(),
+            "1 on n1",
+            "until it has answered, by what nodes have"
+        );
+        let class = scene
+            .state
+            .class_of(crate::model::job::JobId::job(1))
+            .unwrap();
+        assert!(scene.state.set_answer(class, Some(&["n2".to_string()])));
+        assert_eq!(scene.starts(), "1 on n2");
+        assert!(!scene.state.set_answer(class, Some(&["nX".to_string()])));
+        assert_eq!(scene.starts(), "1 on n1");
+    }
+
+    #[test]
+    fn the_highest_score_has_the_lowest_rank() {
+        let scores = [1e9, 2.5, 2.0, 0.0, -0.0, -1.0, -1e9];
+        assert!(
+            scores
+                .windows(2)
+                .all(|pair| Rank::highest(pair[0]) <= Rank::highest(pair[1]))
+        );
+        assert!(
+            Rank::highest(2.5) < Rank::highest(2.0) && Rank::highest(0.0) == Rank::highest(-0.0)
+        );
+    }
+
+    #[test]
+    fn m8e_fractions_of_speed_count() {
+        let mut scene =
+            cluster("1 x ncpus=4:speed=1.2, 1 x ncpus=4:speed=1.5, 1 x ncpus=4:speed=0.9");
+        scene.policy.placement.allocation = Allocation::Fastest;
+        assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
+    }
+}

@@ -1,0 +1,381 @@
+//! What the policy adds to jobs' requests before nodes are looked for: who may share their nodes,
+//! sets of nodes, the site's veto. Most requests stay as they are. A job whose start failed by the
+//! fault of a node is kept off that host for a while.
+
+use super::allocation_script::Answer;
+use super::availability_map::Space;
+use super::matching;
+use super::node_filter::Screen;
+use super::node_sets::Sets;
+use super::rank::Guide;
+use crate::model::expression::Expression;
+use crate::model::policy::{Access, Allocation, Policy};
+use crate::model::resource::{ResourceList, Value};
+use crate::model::time::Time;
+use crate::sched::cycle::cluster_distance;
+use crate::sched::view::cluster::{Cluster, Condition};
+use crate::sched::view::shape::{ClassId, ClassKey, Shape, Tenancy, facts};
+use crate::sched::view::snapshot::State;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The classes whose requests the policy adds something to, with that.
+#[derive(Default)]
+pub struct Resolved {
+    classes: BTreeMap<ClassId, ClassKey>,
+    /// Whether the policy adds something to every class.
+    by_policy: bool,
+    /// When a job need not wait any longer for a set of nodes that holds it, or may start again
+    /// where a start failed.
+    pub next: Option<Time>,
+    /// What is made of requests in passes that come before.
+    pub passes: Vec<Resolved>,
+}
+
+impl Resolved {
+    /// The classes of the jobs that wait.
+    pub fn new(state: &State, policy: &Policy, now: Time) -> Resolved {
+        let mut whole = Resolved::whole(state, policy, now);
+        whole.keep_off_failed_hosts(state, policy, now);
+        Resolved {
+            passes: cluster_distance::passes(state, policy, &whole),
+            ..whole
+        }
+    }
+
+    fn whole(state: &State, policy: &Policy, now: Time) -> Resolved {
+        let mut resolved = Resolved::default();
+        let Some(resolution) = Resolution::needed(state, policy, now) else {
+            return resolved;
+        };
+        resolved.by_policy = true;
+        for (&id, class) in &state.classes {
+            // Jobs of a class start in their order: the first has waited longest, or stands before
+            // those.
+            let first = class.jobs().next().map(|(_, waiting)| waiting.wait.since);
+            let from = first.and_then(|since| resolution.spans_from(since));
+            resolved.next = resolved
+                .next
+                .into_iter()
+                .chain(from.filter(|from| *from > now))
+                .min();
+            let may_span = from.is_some_and(|from| from <= now);
+            let mut class = resolution.class(&class.key, may_span);
+            if let Some(Answer::Order(answer)) = state.answers.get(&id) {
+                let shape = Shape {
+                    answer: Some(answer.clone()),
+                    ..Shape::clone(&class.shape)
+                };
+                class.shape = Arc::new(shape.renamed(answer));
+            }
+            resolved.classes.insert(id, class);
+        }
+        resolved
+    }
+
+    /// The same with all classes changed further.
+    pub fn narrowed(
+        &self,
+        state: &State,
+        mut narrow: impl FnMut(&ClassKey) -> ClassKey,
+    ) -> Resolved {
+        let classes = state
+            .classes
+            .iter()
+            .map(|(&id, class)| (id, narrow(self.of(&class.key))));
+        Resolved {
+            classes: classes.collect(),
+            by_policy: true,
+            ..Resolved::default()
+        }
+    }
+
+    /// Lets the jobs that are put off start on other hosts than those on which they failed to start
+    /// (M10), where there are other hosts that could take them.
+    fn keep_off_failed_hosts(&mut self, state: &State, policy: &Policy, now: Time) {
+        let mut failed = failed_classes(state, now).peekable();
+        if failed.peek().is_none() {
+            return;
+        }
+        let cluster = &state.cluster;
+        let vacant =
+            Space::vacant(cluster).guided(Arc::new(Guide::new(&policy.placement, cluster)));
+        for class in failed {
+            let elsewhere = elsewhere(self.of(class));
+            if matching::fits(&vacant, &elsewhere.shape) {
+                self.next = self.next.into_iter().chain(class.not_before).min();
+                self.classes.insert(class.id, elsewhere);
+            }
+        }
+    }
+
+    /// Whether classes that ask for the same may differ in what the policy makes of it.
+    pub fn tells_apart(&self) -> bool {
+        self.by_policy
+    }
+
+    /// A class as the policy has it.
+    pub fn of<'s>(&'s self, class: &'s ClassKey) -> &'s ClassKey {
+        self.classes.get(&class.id).unwrap_or(class)
+    }
+}
+
+/// The classes of the jobs that are put off because starts failed on some hosts.
+fn failed_classes(state: &State, now: Time) -> impl Iterator<Item = &ClassKey> {
+    let failed = state
+        .alike
+        .groups()
+        .filter(|(_, members)| members.shape.failed_hosts.is_some());
+    let ids = failed.flat_map(|(_, members)| members.classes.iter().map(|(_, id)| id));
+    let classes = ids
+        .filter_map(|id| state.classes.get(id))
+        .map(|class| &class.key);
+    classes.filter(move |class| class.not_before.is_some_and(|until| until > now))
+}
+
+/// A class that is put off, as one that may start now on hosts where no start failed.
+fn elsewhere(class: &ClassKey) -> ClassKey {
+    let failed_hosts = class
+        .shape
+        .failed_hosts
+        .as_deref()
+        .cloned()
+        .unwrap_or_default();
+    let known = class.shape.screen.as_deref().cloned();
+    let shape = Shape::clone(&class.shape).renamed(&("elsewhere", &failed_hosts));
+    let screen = Screen {
+        failed_hosts,
+        ..known.unwrap_or_default()
+    };
+    ClassKey {
+        not_before: None,
+        shape: Arc::new(Shape {
+            screen: Some(Arc::new(screen)),
+            ..shape
+        }),
+        ..class.clone()
+    }
+}
+
+/// What the policy adds.
+pub struct Resolution<'a> {
+    policy: &'a Policy,
+    now: Time,
+    veto: Option<Expression>,
+    /// Whether it matters whose a job is.
+    is_personal: bool,
+}
+
+impl<'a> Resolution<'a> {
+    /// None where nothing is added to any request, and it does not matter whose they are.
+    pub fn needed(state: &State, policy: &'a Policy, now: Time) -> Option<Resolution<'a>> {
+        let placement = &policy.placement;
+        let shapes = || state.shapes();
+        let is_personal = is_personal(&state.cluster)
+            || placement.access == Access::SingleUser
+            || shapes().any(|shape| shape.tenancy == Tenancy::User);
+        let asks_gap = |shape: &Shape| shape.allocation == Some(Allocation::LastAvailable);
+        let is_needed = is_personal
+            || placement.veto.is_some()
+            || placement.access != Access::Shared
+            || placement.allocation == Allocation::LastAvailable
+            || placement.sets.is_some()
+            || !state.answers.is_empty()
+            || shapes().any(asks_gap);
+        let veto = placement.veto.clone();
+        is_needed.then_some(Resolution {
+            policy,
+            now,
+            veto,
+            is_personal,
+        })
+    }
+
+    /// When a job that waits since then need not wait for a set of nodes any longer.
+    fn spans_from(&self, since: Time) -> Option<Time> {
+        Some(since + self.policy.placement.sets.as_ref()?.delay?)
+    }
+
+    /// A class with what is added to its request.
+    pub fn class(&self, class: &ClassKey, may_span: bool) -> ClassKey {
+        let placement = &self.policy.placement;
+        let mut shape = Shape::clone(&class.shape);
+        if shape.tenancy == Tenancy::Unsaid {
+            shape.tenancy = shape.tenant().by_default(placement.access).tenancy;
+            shape.is_single_task |= placement.access == Access::SingleTask;
+        }
+        if shape.allocation.unwrap_or(placement.allocation) == Allocation::LastAvailable {
+            shape.end = Some(self.now + class.walltime.unwrap_or(self.policy.default_walltime));
+        }
+        shape.sets = placement
+            .sets
+            .clone()
+            .map(|sets| Arc::new(Sets { sets, may_span }));
+        if let Some(veto) = &self.veto {
+            let walltime = class
+                .walltime
+                .map(|walltime| ("walltime".to_string(), Value::Time(walltime)));
+            let list: ResourceList = walltime.into_iter().collect();
+            let known = shape.screen.as_deref().cloned();
+            let screen = known.unwrap_or_else(|| Screen {
+                job: facts(&class.who, &list, None),
+                ..Screen::default()
+            });
+            shape.screen = Some(Arc::new(Screen {
+                veto: Some(veto.clone()),
+                ..screen
+            }));
+        }
+        let user = self.is_personal.then_some(class.user);
+        shape.user = user.unwrap_or_default();
+        let own = self.veto.as_ref().map(|_| class.id);
+        let besides = (user, shape.end, may_span, own);
+        ClassKey {
+            shape: Arc::new(shape.renamed(&besides)),
+            ..class.clone()
+        }
+    }
+}
+
+/// Whether nodes are closed to some users only.
+fn is_personal(cluster: &Cluster) -> bool {
+    let is_owned = |condition: Condition| matches!(condition, Condition::Of(_));
+    let by_terms = cluster.kinds().any(|(_, kind)| {
+        kind.terms.max_user_jobs.is_some() || kind.terms.access == Access::SingleUser
+    });
+    by_terms || cluster.buckets().any(|(key, _)| is_owned(key.condition))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::node::Terms;
+    use crate::model::policy::{Access, NodeSets, SetChoice};
+    use crate::model::time::{Span, Time};
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn with(access: Access) -> Scene {
+        let mut scene = cluster("3 x ncpus=4");
+        scene.policy.placement.access = access;
+        scene
+            .queued(1, "select=2:ncpus=1 place=free")
+            .queued(2, "select=1:ncpus=1")
+            .queued(3, "select=1:ncpus=1 place=shared")
+    }
+
+    /// M46: the site's access is that of jobs that say nothing of it.
+    #[test]
+    fn m46_jobs_that_say_nothing_get_the_sites_access() {
+        assert_eq!(
+            with(Access::Shared).starts(),
+            "1 on n1,n1; 2 on n1; 3 on n1"
+        );
+        assert_eq!(
+            with(Access::SingleJob).starts(),
+            "1 on n1,n1; 2 on n2; 3 on n3"
+        );
+        assert_eq!(with(Access::SingleTask).starts(), "1 on n1,n2; 2 on n3");
+        let bob = with(Access::SingleUser)
+            .owned("bob")
+            .queued(4, "select=1:ncpus=1");
+        assert_eq!(bob.starts(), "1 on n1,n1; 2 on n1; 3 on n1; 4 on n2");
+    }
+
+    /// M46, M48: whose a job is matters as soon as it does on one node, or for one job.
+    #[test]
+    fn users_are_told_apart_where_one_node_does() {
+        let once = Terms {
+            max_user_jobs: Some(1),
+            ..Terms::default()
+        };
+        let scene = cluster("1 x ncpus=4").terms("n2", "ncpus=8", once);
+        let starts = |scene: Scene| scene.queued(2, "select=1:ncpus=8").starts();
+        assert_eq!(
+            starts(
+                scene
+                    .clone()
+                    .owned("ann")
+                    .running(9, "select=1:ncpus=0", "n2", 60)
+            ),
+            ""
+        );
+        assert_eq!(
+            starts(
+                scene
+                    .owned("bob")
+                    .running(9, "select=1:ncpus=0", "n2", 60)
+                    .owned("ann")
+            ),
+            "2 on n2"
+        );
+        let owned = cluster("2 x ncpus=4").owned("bob").running(
+            9,
+            "select=1:ncpus=1 naccess=singleuser",
+            "n1",
+            60,
+        );
+        let scene = owned
+            .queued(1, "select=1:ncpus=1")
+            .owned("ann")
+            .queued(2, "select=1:ncpus=1");
+        assert_eq!(scene.starts(), "1 on n1; 2 on n2");
+        let mixed = cluster("2 x ncpus=4")
+            .queued(1, "select=1:ncpus=1 naccess=singleuser")
+            .queued(2, "select=1:ncpus=4");
+        assert_eq!(
+            mixed.owned("bob").queued(3, "select=1:ncpus=1").starts(),
+            "1 on n1; 2 on n2"
+        );
+    }
+
+    /// M10: a job whose start failed on a node is not put off on other hosts.
+    #[test]
+    fn m10_a_job_starts_elsewhere_at_once_where_its_start_failed_on_a_node() {
+        let failed =
+            |nodes: &str| cluster(nodes).queued(1, "select=1:ncpus=2 not_before=60 failed_on=n1");
+        assert_eq!(failed("2 x ncpus=2").starts(), "1 on n2");
+        assert_eq!(failed("1 x ncpus=2").starts(), "", "there is no other host");
+        assert_eq!(
+            failed("1 x ncpus=2, 1 x ncpus=1").starts(),
+            "",
+            "no other host can take it"
+        );
+        assert_eq!(failed("1 x ncpus=2").at(61).starts(), "1 on n1");
+        let busy = failed("2 x ncpus=2").running(9, "select=1:ncpus=1", "n2", 600);
+        assert_eq!(
+            (busy.starts().as_str(), busy.plan().next),
+            ("", Some(Time(60_000)))
+        );
+        assert_ne!(busy.why(1), "", "it has a reason");
+        assert_eq!(busy.at(61).starts(), "1 on n1");
+        let both = cluster("3 x ncpus=2").queued(
+            1,
+            "select=2:ncpus=2 place=scatter not_before=60 failed_on=n1",
+        );
+        assert_eq!(
+            both.queued(2, "select=1:ncpus=2").starts(),
+            "1 on n2,n3; 2 on n1"
+        );
+    }
+
+    /// M47: the cycle is repeated when the first of those that wait for a set need not any longer.
+    #[test]
+    fn the_first_who_may_span_sets_is_looked_at_then() {
+        let mut scene = cluster("1 x ncpus=1:color=a, 1 x ncpus=1:color=b");
+        let values = vec!["a".to_string(), "b".to_string()];
+        let delay = Some(Span::seconds(600));
+        scene.policy.placement.sets = Some(NodeSets {
+            choice: SetChoice::OneOf,
+            by: "color".to_string(),
+            values,
+            delay,
+        });
+        for (id, since) in [(1, 200), (2, 100), (3, 300)] {
+            let mut job = scene.job(id, &format!("select=2:ncpus=1 walltime={}", id * 60));
+            job.life.etime = Some(Time(since * 1000));
+            scene.state.enqueue(&job);
+        }
+        assert_eq!(scene.clone().at(300).plan().next, Some(Time(700_000)));
+        assert_eq!(scene.clone().at(750).plan().next, Some(Time(800_000)));
+        assert_eq!((scene.at(700).starts().as_str()), "2 on n1,n2");
+    }
+}

@@ -1,0 +1,173 @@
+//! The last resort of matching: a search over placements, for requests of several kinds of chunks
+//! that first fit does not place.
+//!
+//! Packing several sizes is hard in general, so the search is bounded: small requests are decided
+//! exactly, larger ones may be told to wait though a clever placement exists.
+
+use super::availability_map::Space;
+use super::candidates::{Candidates, FittingBucket};
+use super::matching::Placement;
+use super::rank::Rank;
+use super::tentative::Trial;
+use crate::sched::view::cluster::NodeIx;
+use crate::sched::view::shape::Shape;
+
+/// More chunks than this are not searched for.
+const MOST_CHUNKS: u64 = 16;
+
+/// More (chunk, node) pairs than this are not looked at.
+const MOST_VISITS: usize = 20_000;
+
+/// Looks for nodes for the chunks, those of the kinds first in `order` first.
+pub fn place(
+    space: &Space,
+    shape: &Shape,
+    within: Option<&[NodeIx]>,
+    order: &[usize],
+) -> Option<Placement> {
+    if shape.instances > MOST_CHUNKS {
+        return None;
+    }
+    let chunks = order
+        .iter()
+        .flat_map(|&chunk| (0..shape.chunks[chunk].count).map(move |_| chunk))
+        .collect();
+    let candidates: Vec<Candidates> = (0..shape.chunks.len())
+        .map(|chunk| Candidates::of(space, shape, chunk, within))
+        .collect();
+    let hopeless =
+        |(chunk, candidates): (usize, &Candidates)| candidates.supply() < shape.chunks[chunk].count;
+    if candidates.iter().enumerate().any(hopeless) {
+        return None;
+    }
+    let mut search = Search {
+        space,
+        candidates,
+        chunks,
+        visits: MOST_VISITS,
+    };
+    search
+        .extend(Trial::new(space, shape), 0)
+        .map(Trial::placement)
+}
+
+struct Search<'a> {
+    space: &'a Space<'a>,
+    candidates: Vec<Candidates>,
+    /// The kind of each chunk, in the order in which they are put.
+    chunks: Vec<usize>,
+    visits: usize,
+}
+
+impl<'a> Search<'a> {
+    /// Puts the chunks from `next` on, each way in turn.
+    fn extend(&mut self, trial: Trial<'a>, next: usize) -> Option<Trial<'a>> {
+        let Some(&chunk) = self.chunks.get(next) else {
+            return Some(trial);
+        };
+        for node in self.options(&trial, chunk) {
+            self.visits = self.visits.checked_sub(1)?;
+            if trial.times(node, chunk) == 0 {
+                continue;
+            }
+            let mut further = trial.clone();
+            further.put(node, chunk, 1);
+            if let Some(found) = self.extend(further, next + 1) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// The nodes already in use, and one fresh node of each bucket: the others are like it.
+    fn options(&self, trial: &Trial<'a>, chunk: usize) -> Vec<NodeIx> {
+        let candidates = &self.candidates[chunk];
+        match candidates {
+            Candidates::Listed(nodes) => nodes.iter().map(|&(node, _)| node).collect(),
+            Candidates::Buckets(fitting) => {
+                let fresh = |bucket: &FittingBucket| {
+                    let mut nodes = self
+                        .space
+                        .merged(std::iter::once((Rank::default(), bucket.place, 0)))
+                        .map(|(node, _)| node);
+                    nodes.find(|&node| !trial.is_touched(node) && trial.times(node, chunk) > 0)
+                };
+                let in_use = trial
+                    .touched()
+                    .into_iter()
+                    .filter(|&node| self.suits(node, fitting));
+                let mut options: Vec<NodeIx> =
+                    in_use.chain(fitting.iter().filter_map(fresh)).collect();
+                // Not the order of the buckets: equal rooms must give equal answers.
+                options.sort_unstable();
+                options
+            }
+        }
+    }
+
+    /// Whether a node in use is of a bucket that suits; its amounts are looked at later.
+    fn suits(&self, node: NodeIx, fitting: &[FittingBucket]) -> bool {
+        let kind = self.space.cluster.node(node).kind;
+        fitting
+            .iter()
+            .any(|bucket| Some(self.space.head(bucket.place).kind) == kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::policy::Allocation;
+    use crate::sched::fixture::cluster;
+
+    /// Neither order of first fit places these: they put the large ones together.
+    #[test]
+    fn what_first_fit_does_not_place_is_found_by_search() {
+        let starts = |allocation, nodes: &str, select: &str| {
+            let mut scene = cluster(nodes).queued(1, &format!("select={select}"));
+            scene.policy.placement.allocation = allocation;
+            scene.starts()
+        };
+        for allocation in [
+            Allocation::FirstAvailable,
+            Allocation::MinResource,
+            Allocation::CpuLoad,
+        ] {
+            let halves = starts(allocation, "2 x ncpus=10", "2:ncpus=4+4:ncpus=3");
+            assert_eq!(halves, "1 on n1,n2,n1,n1,n2,n2", "{allocation:?}");
+            let others = starts(
+                allocation,
+                "1 x ncpus=2, 1 x ncpus=10, 1 x ncpus=10:big=true",
+                "2:ncpus=4+4:ncpus=3",
+            );
+            assert_eq!(others, "1 on n2,n3,n2,n2,n3,n3", "{allocation:?}");
+            assert_eq!(
+                starts(allocation, "2 x ncpus=10", "2:ncpus=4+5:ncpus=3"),
+                "",
+                "{allocation:?}"
+            );
+        }
+    }
+
+    /// Sixteen chunks are searched for, seventeen are not.
+    #[test]
+    fn only_small_requests_are_searched_for() {
+        let starts = |ones: u32| {
+            let select = format!("select=2:ncpus=4+4:ncpus=3+{ones}:ncpus=1");
+            cluster("2 x ncpus=10, 20 x ncpus=1")
+                .queued(1, &select)
+                .starts()
+        };
+        assert!(!starts(10).is_empty());
+        assert_eq!(starts(11), "");
+    }
+
+    #[test]
+    fn a_request_with_a_hopeless_chunk_is_not_searched_for() {
+        assert_eq!(
+            cluster("2 x ncpus=6")
+                .queued(1, "select=2:ncpus=3+3:ncpus=3")
+                .starts(),
+            ""
+        );
+    }
+}

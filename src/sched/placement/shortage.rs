@@ -1,0 +1,619 @@
+//! For want of what? Puts into numbers why a request does not fit: never, or not now.
+//!
+//! Never is explained by the first thing that no node has: a value, then enough of a resource for
+//! one chunk, then enough for all. Now is explained by sums, and by counts where the sums suffice.
+
+use super::availability_map::Space;
+use super::candidates::Candidates;
+use super::matching::{self, Misfit};
+use super::node_filter;
+use super::tentative::Trial;
+use crate::model::policy::Allocation;
+use crate::model::reason::{OutsideUse, Reason};
+use crate::model::resource::Value;
+use crate::model::select::Arrangement;
+use crate::sched::view::cluster::{Key, Kind, NodeIx};
+use crate::sched::view::shape::{ChunkShape, Need, Shape};
+
+/// Why a request does not fit though every node were up and nobody there.
+pub fn never(vacant: &Space, shape: &Shape) -> Reason {
+    if let Some(reason) = suits_nobody(vacant, shape) {
+        return reason;
+    }
+    let chunk = shape
+        .chunks
+        .iter()
+        .find_map(|chunk| wrong_value(vacant, chunk));
+    chunk
+        .or_else(|| {
+            shape
+                .chunks
+                .iter()
+                .find_map(|chunk| too_big_for_a_node(vacant, shape, chunk))
+        })
+        .or_else(|| too_much_for_all(vacant, shape))
+        .or_else(|| too_big_for_a_host(vacant, shape))
+        .unwrap_or_else(|| {
+            let (total, requested) = places(vacant, shape);
+            Reason::NeverNodes { requested, total }
+        })
+}
+
+/// Why a request that could fit does not fit now.
+pub fn now(space: &Space, shape: &Shape, misfit: Misfit) -> Reason {
+    if space.is_void() {
+        return Reason::NoNodes;
+    }
+    let outside = || used_outside(space, shape).or_else(|| in_use(space, shape));
+    if let Some(reason) = unsuitable(space, shape).or_else(outside) {
+        return reason;
+    }
+    let catalog = &space.cluster.catalog;
+    let free = space.free(shape.tenancy);
+    if let Misfit::Places { fitting, needed } = misfit {
+        return Reason::Scattered { fitting, needed };
+    }
+    let mut resources = shape.resources();
+    // What the whole system shares is counted before any node is looked at.
+    resources.sort_by_key(|index| !catalog.pooled().contains(index));
+    match resources
+        .into_iter()
+        .find(|&index| shape.total[index] > free[index])
+    {
+        Some(index) => Reason::Busy {
+            resource: catalog.names()[index].clone(),
+            requested: shape.shown_total(index, catalog),
+            available: shape.shown(index, free[index], catalog),
+            total: shape.shown(index, space.cluster.capacity()[index], catalog),
+            until: None,
+            pooled: catalog.pooled().contains(&index),
+        },
+        None => apart(space, shape).unwrap_or_else(|| {
+            let (fitting, needed) = places(space, shape);
+            Reason::Scattered { fitting, needed }
+        }),
+    }
+}
+
+/// What the nodes that would do must have in common and have not (M8h, M47).
+fn apart(space: &Space, shape: &Shape) -> Option<Reason> {
+    let by = shape
+        .sets
+        .as_ref()
+        .map(|sets| sets.sets.by.clone())
+        .or_else(|| shape.group.clone());
+    let fits = |shape: &Shape| matching::fit(space, shape).is_ok();
+    if let Some(by) = by.filter(|_| {
+        fits(&Shape {
+            sets: None,
+            group: None,
+            ..shape.clone()
+        })
+    }) {
+        return Some(Reason::NoSet { by });
+    }
+    let is_contiguous = space.guide().policy(space, shape) == Allocation::Contiguous;
+    let elsewhere = || Shape {
+        allocation: Some(Allocation::FirstAvailable),
+        ..shape.clone()
+    };
+    (is_contiguous && fits(&elsewhere())).then_some(Reason::NotContiguous)
+}
+
+/// Why no node at all suits, as said of the first.
+fn suits_nobody(vacant: &Space, shape: &Shape) -> Option<Reason> {
+    let mut first = None;
+    for ix in vacant.cluster.indices().filter(|&ix| vacant.is_open(ix)) {
+        let objection = node_filter::objection(vacant, shape, ix)?;
+        first.get_or_insert(objection);
+    }
+    first.map(|(bar, said)| Reason::Unsuitable {
+        bar,
+        said,
+        never: true,
+    })
+}
+
+/// Why nodes that have enough do not suit, as said of the first of them.
+fn unsuitable(space: &Space, shape: &Shape) -> Option<Reason> {
+    let restricts = |kind: &Kind| kind.terms.restrictions.is_some();
+    if shape.screen.is_none() && !space.cluster.kinds().any(|(_, kind)| restricts(kind)) {
+        return None;
+    }
+    let anywhere = Shape {
+        screen: None,
+        is_welcome_anywhere: true,
+        ..shape.clone()
+    };
+    let placement = matching::fit(space, &anywhere).ok()?;
+    let (bar, said) = placement
+        .picks
+        .iter()
+        .find_map(|&(ix, _)| node_filter::objection(space, shape, ix))?;
+    Some(Reason::Unsuitable {
+        bar,
+        said,
+        never: false,
+    })
+}
+
+/// Whether it would fit but for GPUs that processes outside the queue use.
+fn used_outside(space: &Space, shape: &Shape) -> Option<Reason> {
+    let catalog = &space.cluster.catalog;
+    let index = catalog
+        .index("ngpus")
+        .filter(|&index| shape.total[index] > 0)?;
+    let mut freed = space.clone();
+    let mut outside = 0;
+    for ix in space.cluster.used_outside() {
+        let mut room = space.room(ix).clone();
+        room.free[index] += space.cluster.outside(ix);
+        outside += space.cluster.outside(ix);
+        freed.refile(ix, room);
+    }
+    let is_to_blame = outside > 0 && matching::fits(&freed, shape);
+    is_to_blame.then(|| Reason::UsedOutside {
+        requested: shape.shown_total(index, catalog),
+        available: shape.shown(index, space.free(shape.tenancy)[index], catalog),
+        total: shape.shown(index, space.cluster.capacity()[index], catalog),
+        outside,
+    })
+}
+
+/// Whether it would fit but for what is in use beyond what jobs were given (M6, M48).
+fn in_use(space: &Space, shape: &Shape) -> Option<Reason> {
+    if space.in_use().is_empty() {
+        return None;
+    }
+    let mut freed = space.clone();
+    for (&ix, in_use) in space.in_use() {
+        freed.refile(ix, in_use.given_back(space.room(ix)));
+    }
+    if !matching::fits(&freed, shape) {
+        return None;
+    }
+    let (cluster, free) = (space.cluster, space.free(shape.tenancy));
+    let catalog = &cluster.catalog;
+    let used = |index: usize| {
+        space
+            .in_use()
+            .values()
+            .map(|in_use| in_use.amounts[index])
+            .sum::<i64>()
+    };
+    let short = shape
+        .resources()
+        .into_iter()
+        .filter(|&index| used(index) > 0 || shape.total[index] > free[index]);
+    let index = short.max_by_key(|&index| (shape.total[index] > free[index], used(index) > 0))?;
+    let most = space
+        .in_use()
+        .keys()
+        .map(|&ix| cluster.node(ix))
+        .max_by_key(|node| node.load)?;
+    Some(Reason::InUse(Box::new(OutsideUse {
+        resource: catalog.names()[index].clone(),
+        requested: shape.shown_total(index, catalog),
+        available: shape.shown(index, free[index].max(0), catalog),
+        total: shape.shown(index, cluster.capacity()[index], catalog),
+        in_use: shape.shown(index, used(index), catalog),
+        node: most.name.clone(),
+        load: format!("{:.1}", f64::from(most.load) / 1000.0),
+    })))
+}
+
+/// A value that no node has, among those that have the values before it.
+fn wrong_value(space: &Space, chunk: &ChunkShape) -> Option<Reason> {
+    let mut keys = keys(space);
+    for (place, need) in chunk.needs.iter().enumerate() {
+        let found = match need.is_pinned() {
+            true => found_name(space, &chunk.needs[..=place]),
+            false => found_value(space, &mut keys, need),
+        };
+        if let Some(found) = found {
+            let (resource, requested) = (need.resource.clone(), need.value.to_string());
+            return Some(Reason::NeverMatches {
+                resource,
+                requested,
+                found,
+            });
+        }
+    }
+    None
+}
+
+fn keys<'a>(space: &'a Space) -> Vec<&'a Key> {
+    space
+        .buckets()
+        .iter()
+        .filter(|bucket| bucket.len() > 0)
+        .map(|bucket| &*bucket.key)
+        .collect()
+}
+
+/// Keeps the nodes that have the value; when there is none, what the first has instead.
+fn found_value(space: &Space, keys: &mut Vec<&Key>, need: &Need) -> Option<String> {
+    let first = keys.first().copied();
+    keys.retain(|key| space.cluster.meets(key.kind, need));
+    if !keys.is_empty() {
+        return None;
+    }
+    let value = first.and_then(|key| space.cluster.kind(key.kind).attributes.get(&need.resource));
+    Some(match (value, &need.value) {
+        (Some(value), _) => value.to_string(),
+        (None, Value::Boolean(_)) => Value::Boolean(false).to_string(),
+        (None, _) => "unset".to_string(),
+    })
+}
+
+/// What the first node is called, when none is called as asked.
+fn found_name(space: &Space, needs: &[Need]) -> Option<String> {
+    let cluster = space.cluster;
+    let names: Vec<Need> = needs
+        .iter()
+        .filter(|need| need.is_pinned())
+        .cloned()
+        .collect();
+    let asked = needs.last().map_or("", |need| need.resource.as_str());
+    let mut nodes = cluster.present();
+    let first = cluster
+        .present()
+        .next()
+        .and_then(|node| cluster.value(node, asked));
+    let is_named = nodes.any(|node| {
+        cluster
+            .find(&node.name)
+            .is_some_and(|ix| cluster.node_meets(ix, &names))
+    });
+    if is_named {
+        None
+    } else {
+        Some(first.map_or("unset".to_string(), |value| value.to_string()))
+    }
+}
+
+/// A resource of which no node has enough for one chunk, among those that have enough of those
+/// before it and the values asked for.
+fn too_big_for_a_node(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Option<Reason> {
+    let mut keys: Vec<&Key> = match Candidates::named(space, chunk) {
+        Some(nodes) => nodes.iter().filter_map(|&ix| key_of(space, ix)).collect(),
+        None => keys(space)
+            .into_iter()
+            .filter(|key| space.meets(key.kind, &chunk.needs))
+            .collect(),
+    };
+    for &(index, amount) in &chunk.asked {
+        let most = keys.iter().map(|key| key.free[index]).max().unwrap_or(0);
+        keys.retain(|key| key.free[index] >= amount);
+        if keys.is_empty() {
+            let requested = chunk
+                .given
+                .iter()
+                .find(|(i, _)| *i == index)
+                .map(|(_, value)| value.to_string());
+            return Some(never_enough(
+                space,
+                shape,
+                index,
+                requested.unwrap_or_default(),
+                most,
+            ));
+        }
+    }
+    None
+}
+
+fn key_of<'a>(space: &'a Space, ix: NodeIx) -> Option<&'a Key> {
+    let kind = space.cluster.node(ix).kind?;
+    space
+        .buckets()
+        .iter()
+        .map(|bucket| &*bucket.key)
+        .find(|key| key.kind == kind)
+}
+
+/// A resource of which all nodes together have too little.
+fn too_much_for_all(space: &Space, shape: &Shape) -> Option<Reason> {
+    let all = space.free(shape.tenancy);
+    let index = shape
+        .resources()
+        .into_iter()
+        .find(|&index| shape.total[index] > all[index])?;
+    let requested = shape.shown_total(index, &space.cluster.catalog);
+    Some(never_enough(space, shape, index, requested, all[index]))
+}
+
+/// A resource of which no host has enough for all chunks.
+fn too_big_for_a_host(space: &Space, shape: &Shape) -> Option<Reason> {
+    if shape.arrangement != Arrangement::Pack {
+        return None;
+    }
+    let cluster = space.cluster;
+    let mut of_hosts = shape
+        .resources()
+        .into_iter()
+        .filter(|index| !cluster.catalog.pooled().contains(index));
+    of_hosts.find_map(|index| {
+        let solo = keys(space)
+            .into_iter()
+            .filter(|key| key.solo)
+            .map(|key| key.free[index])
+            .max();
+        let composite = cluster
+            .composite_hosts()
+            .map(|nodes| nodes.iter().map(|&ix| space.room(ix).free[index]).sum());
+        let most: i64 = composite.chain(solo).max().unwrap_or(0);
+        let requested = shape.shown_total(index, &cluster.catalog);
+        (shape.total[index] > most).then(|| never_enough(space, shape, index, requested, most))
+    })
+}
+
+fn never_enough(
+    space: &Space,
+    shape: &Shape,
+    index: usize,
+    requested: String,
+    most: i64,
+) -> Reason {
+    let catalog = &space.cluster.catalog;
+    Reason::NeverEnough {
+        resource: catalog.names()[index].clone(),
+        requested,
+        available: shape.shown(index, most, catalog),
+        total: shape.shown(index, space.cluster.capacity()[index], catalog),
+    }
+}
+
+/// How many chunks find a place, of how many: of the first kind that lacks places, else of all.
+fn places(space: &Space, shape: &Shape) -> (u64, u64) {
+    for chunk in 0..shape.chunks.len() {
+        let supply = Candidates::of(space, shape, chunk, None).supply();
+        if supply < shape.chunks[chunk].count {
+            return (supply, shape.chunks[chunk].count);
+        }
+    }
+    let mut trial = Trial::new(space, shape);
+    let placed: u64 = (0..shape.chunks.len())
+        .map(|chunk| trial.place(chunk, None))
+        .sum();
+    (
+        placed.min(shape.instances.saturating_sub(1)),
+        shape.instances,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::node::Terms;
+    use crate::model::policy::Availability;
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn why(scene: &Scene, request: &str) -> String {
+        scene.clone().queued(99, request).why(99)
+    }
+
+    #[test]
+    fn never_names_what_no_node_has() {
+        let node =
+            cluster("1 x ncpus=4:mem=8gb:arch=linux").running(1, "select=1:ncpus=2", "n1", 60);
+        let never = "Can Never Run: Insufficient amount of resource: ";
+        assert_eq!(
+            why(&node, "select=1:ncpus=8"),
+            format!("{never}ncpus (R: 8 A: 4 T: 4)")
+        );
+        assert_eq!(
+            why(&node, "select=2:ncpus=4"),
+            format!("{never}ncpus (R: 8 A: 4 T: 4)")
+        );
+        assert_eq!(
+            why(&node, "select=1:ncpus=1:mem=100gb"),
+            format!("{never}mem (R: 100gb A: 8gb T: 8gb)")
+        );
+        assert_eq!(
+            why(&node, "select=1:host=nosuch"),
+            format!("{never}host (nosuch != n1)")
+        );
+        assert_eq!(
+            why(&node, "select=1:vnode=nosuch"),
+            format!("{never}vnode (nosuch != n1)")
+        );
+        assert_eq!(
+            why(&node, "select=1:arch=aix"),
+            format!("{never}arch (aix != linux)")
+        );
+        assert_eq!(
+            why(&node, "select=1:big=true"),
+            format!("{never}big (True != False)")
+        );
+        assert_eq!(
+            why(&node, "select=1:color=red"),
+            format!("{never}color (red != unset)")
+        );
+        assert_eq!(
+            why(&node, "select=1:ngpus=1"),
+            format!("{never}ngpus (R: 1 A: 0 T: 0)")
+        );
+        let scatter = "Can Never Run: Not enough total nodes available (R: 2 T: 1)";
+        assert_eq!(why(&node, "select=2:ncpus=1 place=scatter"), scatter);
+    }
+
+    #[test]
+    fn never_tells_the_most_one_node_has() {
+        let nodes = cluster("2 x ncpus=8:mem=8gb, 1 x ncpus=4:mem=64gb");
+        let never = "Can Never Run: Insufficient amount of resource: ";
+        assert_eq!(
+            why(&nodes, "select=1:ncpus=10"),
+            format!("{never}ncpus (R: 10 A: 8 T: 20)")
+        );
+        assert_eq!(
+            why(&nodes, "select=1:ncpus=8:mem=16gb"),
+            format!("{never}mem (R: 16gb A: 8gb T: 80gb)")
+        );
+        assert_eq!(
+            why(&nodes, "select=2:ncpus=5 place=pack"),
+            format!("{never}ncpus (R: 10 A: 8 T: 20)")
+        );
+        assert_eq!(
+            why(&nodes, "select=3:ncpus=5"),
+            "Can Never Run: Not enough total nodes available (R: 3 T: 2)"
+        );
+    }
+
+    #[test]
+    fn busy_tells_what_is_free_in_the_unit_asked() {
+        let node =
+            cluster("1 x ncpus=4:mem=8gb").running(1, "select=1:ncpus=2:mem=1536mb", "n1", 60);
+        let busy = "Not Running: Insufficient amount of resource: ";
+        assert_eq!(
+            why(&node, "select=1:ncpus=3"),
+            format!("{busy}ncpus (R: 3 A: 2 T: 4)")
+        );
+        assert_eq!(
+            why(&node, "select=1:ncpus=1:mem=7000mb"),
+            format!("{busy}mem (R: 7000mb A: 6656mb T: 8192mb)")
+        );
+        assert_eq!(
+            why(&node, "select=2:mem=4gb"),
+            format!("{busy}mem (R: 8gb A: 6815744kb T: 8gb)")
+        );
+        assert_eq!(
+            why(&node, "select=1:ncpus=1 place=excl"),
+            format!("{busy}ncpus (R: 1 A: 0 T: 4)")
+        );
+    }
+
+    #[test]
+    fn enough_in_all_may_be_scattered() {
+        let nodes = cluster("2 x ncpus=4").running(1, "select=2:ncpus=2", "n1,n2", 60);
+        assert_eq!(
+            why(&nodes, "select=1:ncpus=3"),
+            "Not Running: Not enough free nodes available (R: 1 A: 0)"
+        );
+    }
+
+    #[test]
+    fn gpus_used_from_outside_are_to_blame_only_where_they_would_do() {
+        let scene = cluster("1 x ncpus=4:ngpus=2, 1 x ncpus=4:ngpus=1").used_outside(
+            "n1",
+            "ncpus=4:ngpus=2",
+            &[1],
+        );
+        let busy = |r, a| {
+            format!("Not Running: Insufficient amount of resource: ngpus (R: {r} A: {a} T: 3")
+        };
+        let outside = ", 1 in use by processes outside the queue)";
+        assert_eq!(
+            why(&scene, "select=1:ngpus=2"),
+            format!("{}{outside}", busy(2, 2))
+        );
+        assert_eq!(
+            why(&scene, "select=3:ngpus=1"),
+            format!("{}{outside}", busy(3, 2))
+        );
+        let full = scene.clone().running(1, "select=1:ngpus=1", "n1", 60);
+        assert_eq!(why(&full, "select=3:ngpus=1"), format!("{})", busy(3, 1)));
+        assert_eq!(
+            why(&full, "select=2:ngpus=1"),
+            format!("{}{outside}", busy(2, 1))
+        );
+        assert_eq!(
+            full.queued(5, "select=1:ngpus=1")
+                .queued(6, "select=1:ncpus=1")
+                .starts(),
+            "5 on n2; 6 on n2"
+        );
+    }
+
+    #[test]
+    fn what_is_in_use_beyond_jobs_is_the_reason_where_it_would_do() {
+        let scene = cluster("").measured("n1", "ncpus=2", "ncpus=17", 17_040);
+        let mut scene = scene.node("n2", "ncpus=1", true);
+        scene.policy.placement.availability = Availability::Utilized;
+        let said = |scene: &Scene, request: &str| why(scene, request);
+        let busy = "Not Running: Insufficient amount of resource: ncpus (R: 2 A: 1 T: 3";
+        let outside = ", 17 in use beyond what jobs were given; load average 17.0 on n1)";
+        assert_eq!(said(&scene, "select=1:ncpus=2"), format!("{busy}{outside}"));
+        assert_eq!(
+            scene
+                .clone()
+                .queued(5, "select=1:ncpus=2")
+                .reason(5)
+                .unwrap()
+                .code(),
+            "in_use"
+        );
+        let full = scene.running(1, "select=1:ncpus=1", "n1", 60);
+        assert_eq!(
+            said(&full, "select=1:ncpus=2"),
+            format!("{busy})"),
+            "the job on n1 is in the way as well"
+        );
+    }
+
+    #[test]
+    fn a_node_at_its_highest_load_is_the_reason() {
+        let terms = Terms {
+            max_load: Some(4000),
+            ..Terms::default()
+        };
+        let scene = cluster("")
+            .terms("n1", "ncpus=8", terms.clone())
+            .loaded("n1", "ncpus=8", terms, 4200);
+        let said = "Not Running: Insufficient amount of resource: ncpus (R: 1 A: 0 T: 8; load average 4.2 on n1)";
+        assert_eq!(why(&scene, "select=1:ncpus=1"), said);
+    }
+
+    #[test]
+    fn without_nodes_nothing_is_told_to_be_impossible() {
+        let none = "Not Running: No nodes available: none answers, or all are offline";
+        assert_eq!(why(&cluster(""), "select=1:ncpus=1000"), none);
+        assert_eq!(
+            why(
+                &cluster("").node("n1", "ncpus=4", false),
+                "select=1:ncpus=4"
+            ),
+            none
+        );
+    }
+
+    #[test]
+    fn never_tells_what_the_node_named_has() {
+        let nodes = cluster("1 x ncpus=8, 1 x ncpus=4, 1 x ncpus=2").node("n3", "ncpus=2", true);
+        let never = "Can Never Run: Insufficient amount of resource: ";
+        assert_eq!(
+            why(&nodes, "select=1:ncpus=5:vnode=n2"),
+            format!("{never}ncpus (R: 5 A: 4 T: 14)")
+        );
+        assert_eq!(
+            why(&nodes, "select=1:ncpus=1:host=n1:vnode=n2"),
+            format!("{never}vnode (n2 != n1)")
+        );
+        assert_eq!(
+            why(&nodes, "select=2:ncpus=9:host=n3"),
+            format!("{never}ncpus (R: 9 A: 2 T: 14)")
+        );
+    }
+
+    #[test]
+    fn a_host_of_several_nodes_has_what_these_have_together() {
+        let hosts = cluster("1 x ncpus=4").on_host("h", "2 x ncpus=4");
+        let never = "Can Never Run: Insufficient amount of resource: ";
+        assert_eq!(
+            why(&hosts, "select=3:ncpus=3 place=pack"),
+            format!("{never}ncpus (R: 9 A: 8 T: 12)")
+        );
+    }
+
+    #[test]
+    fn fewer_places_are_told_than_are_asked_for() {
+        let nodes = cluster("2 x ncpus=4").running(1, "select=1:ncpus=2", "n2", 60);
+        let scattered =
+            |fitting| format!("Not Running: Not enough free nodes available (R: 2 A: {fitting})");
+        assert_eq!(why(&nodes, "select=1:ncpus=3+1:ncpus=3"), scattered(1));
+        let halves = cluster("2 x ncpus=5").running(1, "select=2:ncpus=2", "n1,n2", 60);
+        assert_eq!(
+            why(&halves.node("n3", "ncpus=2", true), "select=2:ncpus=4"),
+            scattered(0)
+        );
+    }
+}

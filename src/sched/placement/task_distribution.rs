@@ -1,0 +1,252 @@
+//! Which chunk goes on which node, and which task on which chunk (M9). The first share's node runs
+//! the script; the node file has a line for each task, in the order of their numbers.
+
+use super::matching::Placement;
+use crate::model::job::Share;
+use crate::model::policy::Distribution;
+use crate::model::resource::Value;
+use crate::sched::view::amounts::counted;
+use crate::sched::view::cluster::{Cluster, NodeIx};
+use crate::sched::view::pools;
+use crate::sched::view::shape::{ChunkShape, Shape};
+use std::collections::BTreeMap;
+
+/// More tasks than this are not dealt one by one.
+const MOST_TASKS: u64 = 1 << 20;
+
+/// One share for each chunk, with its node; `grown` is what each has beyond what was asked. Numbers
+/// of processors and GPUs are given at launch.
+pub fn lay_out(
+    cluster: &Cluster,
+    shape: &Shape,
+    placement: &Placement,
+    grown: &[BTreeMap<usize, i64>],
+    distribution: Distribution,
+) -> Vec<(NodeIx, Share)> {
+    let none = BTreeMap::new();
+    let picks = placement.picks.iter().enumerate();
+    let share = |(at, &(node, chunk)): (usize, &(NodeIx, usize))| {
+        let chunk = &shape.chunks[chunk];
+        (
+            node,
+            share(cluster, node, chunk, grown.get(at).unwrap_or(&none)),
+        )
+    };
+    let mut shares: Vec<(NodeIx, Share)> = picks.map(share).collect();
+    let named = |index: usize, amount| {
+        (
+            cluster.catalog.names()[index].clone(),
+            cluster.catalog.value(index, amount),
+        )
+    };
+    let mut pooled: BTreeMap<NodeIx, Vec<(String, Value)>> = BTreeMap::new();
+    for (ix, index, amount) in
+        pools::amounts(cluster, shape, placement.picks.iter().map(|&(ix, _)| ix))
+    {
+        pooled.entry(ix).or_default().push(named(index, amount));
+    }
+    for (ix, share) in &mut shares {
+        share.pooled = pooled.remove(ix).unwrap_or_default();
+    }
+    number_tasks(
+        &mut shares,
+        shape,
+        shape.distribution.unwrap_or(distribution),
+    );
+    shares
+}
+
+/// Gives the tasks their numbers where these do not simply go from share to share.
+fn number_tasks(shares: &mut [(NodeIx, Share)], shape: &Shape, distribution: Distribution) {
+    if let Some(geometry) = &shape.geometry {
+        let groups = shares.iter_mut().zip(geometry.groups());
+        groups
+            .filter(|((_, share), group)| share.mpiprocs as usize == group.len())
+            .for_each(|((_, share), group)| {
+                share.ranks.clone_from(group);
+            });
+        return;
+    }
+    let tasks: u64 = shares
+        .iter()
+        .map(|(_, share)| u64::from(share.mpiprocs))
+        .sum();
+    let is_plain = shares.iter().all(|(_, share)| share.mpiprocs == 1);
+    if distribution != Distribution::RoundRobin || is_plain || tasks > MOST_TASKS {
+        return;
+    }
+    let mut next = 0;
+    for round in 0.. {
+        let open = shares
+            .iter_mut()
+            .filter(|(_, share)| share.mpiprocs > round);
+        let before = next;
+        for (_, share) in open {
+            share.ranks.push(next);
+            next += 1;
+        }
+        if next == before {
+            break;
+        }
+    }
+}
+
+fn share(
+    cluster: &Cluster,
+    node: NodeIx,
+    chunk: &ChunkShape,
+    grown: &BTreeMap<usize, i64>,
+) -> Share {
+    let catalog = &cluster.catalog;
+    let taken = chunk.given.iter().map(|(index, value)| {
+        let amount = counted(value).unwrap_or(0) + grown.get(index).copied().unwrap_or(0);
+        (
+            catalog.names()[*index].clone(),
+            catalog.value(*index, amount),
+        )
+    });
+    let node = cluster.node(node);
+    Share {
+        node: node.name.clone(),
+        host: node.host.clone(),
+        taken: taken.collect(),
+        cpus: Vec::new(),
+        gpus: Vec::new(),
+        mpiprocs: chunk.mpiprocs,
+        pooled: Vec::new(),
+        ranks: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::policy::Distribution;
+    use crate::sched::fixture::cluster;
+
+    #[test]
+    fn a_chunk_has_one_mpi_process_unless_it_says_how_many_or_has_no_processors() {
+        let request =
+            "select=1:ncpus=1+1:ncpus=0:mem=1gb+1:ncpus=1:mpiprocs=0+1:ncpus=0:mpiprocs=2:mem=1gb";
+        let plan = cluster("1 x ncpus=3:mem=4gb").queued(1, request).plan();
+        let lines: Vec<u32> = plan.starts[0]
+            .shares
+            .iter()
+            .map(|share| share.mpiprocs)
+            .collect();
+        assert_eq!(lines, [1, 0, 0, 2]);
+    }
+
+    #[test]
+    fn shares_follow_the_request() {
+        let request = "select=1:mem=1gb:ncpus=2:mpiprocs=2+2:ncpus=1:big=false";
+        let plan = cluster("2 x ncpus=3:mem=4gb").queued(1, request).plan();
+        let shown = |share: &crate::model::job::Share| {
+            let taken = share
+                .taken
+                .iter()
+                .map(|(name, value)| format!(":{name}={value}"))
+                .collect::<String>();
+            format!("{}{taken} {}", share.node, share.mpiprocs)
+        };
+        let shares: Vec<String> = plan.starts[0].shares.iter().map(shown).collect();
+        assert_eq!(
+            shares,
+            ["n1:mem=1048576kb:ncpus=2 2", "n1:ncpus=1 1", "n2:ncpus=1 1"]
+        );
+    }
+
+    /// The nodes of the node file's lines, without the `n`.
+    fn lines(scene: &crate::sched::fixture::Scene, request: &str) -> String {
+        let plan = scene.clone().queued(1, request).plan();
+        let file = crate::model::task::node_file(&plan.starts[0].shares);
+        file.lines()
+            .map(|line| &line[1..])
+            .collect::<Vec<_>>()
+            .join(",")
+    }
+
+    /// M9.
+    #[test]
+    fn tasks_are_dealt_by_the_policy() {
+        let scene = |distribution| {
+            let mut scene = cluster("3 x ncpus=4");
+            scene.policy.placement.distribution = distribution;
+            scene
+        };
+        let six = "select=6:ncpus=1";
+        assert_eq!(lines(&scene(Distribution::RoundRobin), six), "1,2,3,1,2,3");
+        assert_eq!(lines(&scene(Distribution::Pack), six), "1,1,1,1,2,2");
+        assert_eq!(lines(&scene(Distribution::Balanced), six), "1,1,1,2,2,2");
+        assert_eq!(
+            lines(
+                &scene(Distribution::Pack),
+                "select=6:ncpus=1 distribution=roundrobin"
+            ),
+            "1,2,3,1,2,3"
+        );
+        let two_each = "select=3:ncpus=2:mpiprocs=2 place=scatter";
+        assert_eq!(lines(&scene(Distribution::Pack), two_each), "1,1,2,2,3,3");
+        assert_eq!(
+            lines(&scene(Distribution::Balanced), two_each),
+            "1,1,2,2,3,3"
+        );
+        assert_eq!(
+            lines(&scene(Distribution::RoundRobin), two_each),
+            "1,2,3,1,2,3"
+        );
+    }
+
+    /// M9: ten tasks on four nodes that hold three each.
+    #[test]
+    fn balanced_tasks_differ_by_one_at_most() {
+        let scene = cluster("4 x ncpus=3");
+        assert_eq!(
+            lines(&scene, "select=10:ncpus=1 distribution=balanced"),
+            "1,1,1,2,2,2,3,3,4,4"
+        );
+        assert_eq!(
+            lines(
+                &cluster("3 x ncpus=2"),
+                "select=6:ncpus=1 distribution=balanced"
+            ),
+            "1,1,2,2,3,3"
+        );
+        let uneven = cluster("1 x ncpus=1, 2 x ncpus=4");
+        assert_eq!(
+            lines(&uneven, "select=7:ncpus=1 distribution=balanced"),
+            "1,2,2,2,3,3,3"
+        );
+    }
+
+    /// M9.
+    #[test]
+    fn a_geometry_says_which_tasks_are_together() {
+        let scene = cluster("2 x ncpus=4");
+        assert_eq!(
+            lines(&scene, "select=4:ncpus=1 geometry={(0,3)(1,2)}"),
+            "1,2,2,1"
+        );
+        let plan = scene
+            .queued(1, "select=4:ncpus=2 geometry={(0,3)(1,2)}")
+            .plan();
+        let taken: Vec<String> = plan.starts[0]
+            .shares
+            .iter()
+            .map(|share| share.taken[0].1.to_string())
+            .collect();
+        assert_eq!(taken, ["4", "4"]);
+        assert_eq!(
+            cluster("1 x ncpus=8")
+                .queued(1, "select=4:ncpus=1 geometry={(0,3)(1,2)}")
+                .starts(),
+            ""
+        );
+    }
+
+    /// M9: as long as a share has tasks left it has its turn.
+    #[test]
+    fn tasks_go_round_where_shares_hold_different_numbers() {
+        let uneven = "select=1:ncpus=3:mpiprocs=3+1:ncpus=1:mpiprocs=1 place=scatter distribution=roundrobin";
+        assert_eq!(lines(&cluster("2 x ncpus=4"), uneven), "1,2,1,1");
+    }
+}

@@ -1,0 +1,691 @@
+//! What those who wait are worth, kept in the view of the cycle: a job is rated when it comes, and
+//! all are rated anew at the start of a pass, or as seldom as the policy says (F9). So a cycle in
+//! between finds the queue in order.
+
+use super::calculator::Yardstick;
+use super::round_robin;
+use crate::model::expression::Fault;
+use crate::model::job::JobId;
+use crate::model::policy::{FairShare, Policy, Precedence};
+use crate::model::time::{Span, Time};
+use crate::sched::fairshare::factor::Shares;
+use crate::sched::view::class::{Class, Head};
+use crate::sched::view::request_groups::Group;
+use crate::sched::view::shape::ClassId;
+use crate::sched::view::snapshot::State;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// How the queue was put in order.
+#[derive(Clone, Debug, Default)]
+pub(in crate::sched) struct Ranks {
+    rule: Option<Arc<Rule>>,
+    /// When all were rated last.
+    at: Time,
+    /// Something has changed since that makes all worth something else.
+    is_stale: bool,
+    /// Somebody has used something since, which matters where what jobs are worth moves at all.
+    has_used: bool,
+    /// Who has come since, and was not rated yet.
+    new: BTreeSet<JobId>,
+    /// How everybody stood.
+    shares: Arc<Shares>,
+    /// In what the order's formula made no sense for somebody who was rated.
+    fault: Option<Fault>,
+}
+
+/// What of a policy says who goes first.
+#[derive(Clone, Debug, PartialEq)]
+struct Rule {
+    precedence: Precedence,
+    fair_share: FairShare,
+    default_walltime: Span,
+}
+
+impl Rule {
+    fn of(policy: &Policy) -> Rule {
+        let Policy {
+            precedence,
+            fair_share,
+            default_walltime,
+            ..
+        } = policy.clone();
+        Rule {
+            precedence,
+            fair_share,
+            default_walltime,
+        }
+    }
+
+    fn is_of(&self, policy: &Policy) -> bool {
+        if self.precedence.is_by_rank() && policy.precedence.is_by_rank() {
+            return true;
+        }
+        let Policy {
+            precedence,
+            fair_share,
+            default_walltime,
+            ..
+        } = policy;
+        (&self.precedence, &self.fair_share, &self.default_walltime)
+            == (precedence, fair_share, default_walltime)
+    }
+}
+
+/// Who is to be rated.
+#[derive(Debug, PartialEq)]
+enum Due {
+    Nobody,
+    New,
+    All,
+}
+
+impl Ranks {
+    /// A job has come that was not rated yet.
+    pub fn note_new(&mut self, id: JobId) {
+        self.new.insert(id);
+    }
+
+    /// A job is no candidate any more.
+    pub fn forget(&mut self, id: JobId) {
+        self.new.remove(&id);
+    }
+
+    /// Something has changed that may make anybody worth more or less.
+    pub fn note_change(&mut self) {
+        self.is_stale = true;
+    }
+
+    /// Somebody has used something.
+    pub fn note_use(&mut self) {
+        self.has_used = true;
+    }
+
+    fn due(&self, policy: &Policy, now: Time, hold: Span) -> Due {
+        let Some(rule) = self.rule.as_deref().filter(|rule| rule.is_of(policy)) else {
+            return Due::All;
+        };
+        let is_held = now >= self.at && now.since(self.at) < hold;
+        let is_over = match rule.precedence.moves() {
+            true => !is_held && (now != self.at || self.is_stale || self.has_used),
+            false => self.is_stale,
+        };
+        // Whose turn it is hangs on all others.
+        let is_one_of_many = !self.new.is_empty() && rule.precedence.takes_turns();
+        match is_over || is_one_of_many {
+            true => Due::All,
+            false if self.new.is_empty() => Due::Nobody,
+            false => Due::New,
+        }
+    }
+}
+
+/// For how long all are held still: as long as the policy says, and so long that to rate them,
+/// about a twentieth of a second for 100,000, takes no more than a twentieth of the time.
+fn hold(policy: &Policy, waiting: usize) -> Span {
+    policy
+        .precedence
+        .update_period
+        .max(Span(waiting as i64 / 100))
+}
+
+impl State {
+    /// Puts the queue in order for a cycle at this moment, if it is not.
+    pub fn prioritise(&mut self, policy: &Policy, now: Time) {
+        self.prioritise_within(policy, now, Span(0));
+    }
+
+    /// The same where it does not matter if all were rated so long ago.
+    pub(in crate::sched) fn prioritise_within(&mut self, policy: &Policy, now: Time, ago: Span) {
+        match self
+            .ranks
+            .due(policy, now, hold(policy, self.jobs.len()).max(ago))
+        {
+            Due::Nobody => (),
+            Due::New => self.rate_new(policy, now),
+            Due::All => self.rate_all(policy, now),
+        }
+    }
+
+    /// Whether everybody is rated as the policy has it at this moment.
+    pub(in crate::sched) fn is_in_order(&self, policy: &Policy, now: Time) -> bool {
+        self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Due::Nobody
+    }
+
+    /// In what the order's formula made no sense for a job, whose value counts as 0 (I15).
+    pub fn formula_fault(&self) -> Option<&Fault> {
+        self.ranks.fault.as_ref()
+    }
+
+    /// The same with the queue in order: itself, or a copy.
+    pub(in crate::sched) fn prioritised(&self, policy: &Policy, now: Time) -> Cow<'_, State> {
+        if self.is_in_order(policy, now) {
+            return Cow::Borrowed(self);
+        }
+        let mut copy = self.clone();
+        copy.prioritise(policy, now);
+        Cow::Owned(copy)
+    }
+
+    /// What all were rated by last.
+    pub(in crate::sched) fn rated_by<'s>(&'s self, policy: &'s Policy) -> Yardstick<'s> {
+        Yardstick::new(self, policy, self.ranks.at, self.ranks.shares.clone())
+    }
+
+    /// How everybody stood who waited when all were rated last.
+    pub(in crate::sched) fn shares(&self) -> &Shares {
+        &self.ranks.shares
+    }
+
+    /// Rates who has come since, by what all were rated by: so a job that is read anew is worth
+    /// what it was worth (F9).
+    fn rate_new(&mut self, policy: &Policy, now: Time) {
+        let new = std::mem::take(&mut self.ranks.new);
+        let is_ordered = |id: &JobId| {
+            self.waiting_class(*id)
+                .is_some_and(|class| class.system_priority.is_some())
+        };
+        if policy.precedence.is_by_rank() && !new.iter().any(is_ordered) {
+            return;
+        }
+        let is_known = |id: &JobId| {
+            self.waiting_class(*id)
+                .is_none_or(|class| self.ranks.shares.knows(class))
+        };
+        if policy.precedence.heeds_shares() && !new.iter().all(is_known) {
+            let mut before = std::mem::take(&mut self.ranks.shares);
+            self.ranks.shares = Arc::new(Shares::joined(self, policy, now, &mut before));
+        }
+        let mut classes = std::mem::take(&mut self.classes);
+        let mut alike = std::mem::take(&mut self.alike);
+        let yardstick = self.rated_by(policy);
+        for id in new {
+            let Some(&(class, rank)) = self.jobs.get(&id) else {
+                continue;
+            };
+            let Some(class) = classes.get_mut(&class).map(Arc::make_mut) else {
+                continue;
+            };
+            let first = class.first();
+            class.rate_one((rank, id), &yardstick);
+            alike.refile(class, first);
+        }
+        for (id, first) in self.hold_back(&mut classes, &policy.precedence) {
+            classes
+                .get(&id)
+                .into_iter()
+                .for_each(|class| alike.refile(class, first));
+        }
+        let fault = yardstick.fault().cloned();
+        self.ranks.fault = self.ranks.fault.take().or(fault);
+        (self.classes, self.alike) = (classes, alike);
+    }
+
+    /// Rates everybody.
+    fn rate_all(&mut self, policy: &Policy, now: Time) {
+        let before = self.ranks.rule.take();
+        let was_by_rank = before
+            .as_ref()
+            .is_none_or(|rule| rule.precedence.is_by_rank());
+        let rule = before
+            .filter(|rule| rule.is_of(policy))
+            .unwrap_or_else(|| Arc::new(Rule::of(policy)));
+        let mut before = std::mem::take(&mut self.ranks.shares);
+        let shares = match policy.precedence.heeds_shares() {
+            true => Shares::of(self, policy, now, &mut before),
+            false => Shares::default(),
+        };
+        let is_ordered = || {
+            self.classes
+                .values()
+                .any(|class| class.key.system_priority.is_some())
+        };
+        let is_unchanged = was_by_rank && rule.precedence.is_by_rank() && !is_ordered();
+        self.ranks = Ranks {
+            rule: Some(rule),
+            at: now,
+            shares: Arc::new(shares),
+            ..Ranks::default()
+        };
+        if is_unchanged {
+            return;
+        }
+        let mut classes = std::mem::take(&mut self.classes);
+        let yardstick = Yardstick::new(self, policy, now, self.ranks.shares.clone());
+        let head = |class: &Class| Some((Group::of(&class.key), class.first()?, class.key.id));
+        // One walk for both: with as many classes as jobs it is the way to them that takes the
+        // time.
+        let rated = classes.values_mut().filter_map(|class| {
+            let class = Arc::make_mut(class);
+            class.rate(&yardstick);
+            head(class)
+        });
+        let mut heads: Vec<(Group, Head, ClassId)> = rated.collect();
+        let are_held_back = !self.hold_back(&mut classes, &policy.precedence).is_empty();
+        if policy.precedence.takes_turns() {
+            round_robin::deal(&mut classes, &yardstick);
+        }
+        if are_held_back || policy.precedence.takes_turns() {
+            heads = classes.values().filter_map(|class| head(class)).collect();
+        }
+        self.ranks.fault = yardstick.fault().cloned();
+        self.classes = classes;
+        self.alike.file(heads);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::accrual::{Accrues, Eligibility};
+    use crate::model::charge::{Charge, Held};
+    use crate::model::expression::Expression;
+    use crate::model::job::Job;
+    use crate::model::member::Member;
+    use crate::model::policy::{Factors, Order, Tiers, Turns};
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::view::change::Change;
+    use crate::sched::view::usage::Usage;
+
+    const HELD: &[(i64, &str)] = &[
+        (1, "walltime=600"),
+        (2, "walltime=60"),
+        (3, "walltime=600"),
+        (4, "walltime=6000"),
+    ];
+
+    /// Jobs that have all come at once, told apart by walltime; in which order they would start.
+    fn order(scene: &Scene) -> Vec<u64> {
+        let resolved = crate::sched::placement::resolution::Resolved::new(
+            &scene.state,
+            &scene.policy,
+            scene.now,
+        );
+        let mut ranking = crate::sched::priority::ranking::rank(&scene.state, &resolved);
+        let mut order = Vec::new();
+        while let Some(job) = ranking.next() {
+            order.push(job.job.number);
+            ranking.follow(job);
+        }
+        order
+    }
+
+    fn by(formula: &str) -> Scene {
+        let mut scene = cluster("1 x ncpus=1");
+        scene.policy.precedence = Precedence::by_formula(formula);
+        HELD.iter().fold(scene, |scene, (id, text)| {
+            scene.queued(*id as u64, &format!("select=1:ncpus=1 {text}"))
+        })
+    }
+
+    fn put_in_order(scene: &mut Scene) -> Vec<u64> {
+        let (policy, now) = (scene.policy.clone(), scene.now);
+        scene.state.prioritise(&policy, now);
+        order(scene)
+    }
+
+    /// F9: worth what it is worth when it comes, and then held still; who comes in between is rated
+    /// alone.
+    #[test]
+    fn what_a_job_is_worth_is_held_still_for_a_period() {
+        let mut scene = by("eligible_time < 59.5 ? walltime : -walltime");
+        scene.policy.precedence.update_period = Span::seconds(60);
+        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 2]);
+        let mut scene = scene.at(59).queued(5, "select=1:ncpus=1 walltime=100");
+        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 5, 2]);
+        let mut scene = scene.at(60);
+        assert_eq!(put_in_order(&mut scene), [2, 5, 1, 3, 4]);
+        scene.policy.precedence.formula = Expression::parse("walltime").ok();
+        assert_eq!(
+            put_in_order(&mut scene),
+            [4, 1, 3, 5, 2],
+            "another rule holds at once"
+        );
+    }
+
+    /// F9: whoever touches his job in between gains nothing by it.
+    #[test]
+    fn a_job_that_is_read_anew_is_worth_what_it_was_worth() {
+        let mut scene = by("eligible_time");
+        scene.policy.precedence.update_period = Span::seconds(60);
+        assert_eq!(put_in_order(&mut scene), [1, 2, 3, 4]);
+        let altered = scene.clone().queued(4, "select=1:ncpus=1 walltime=60");
+        let mut scene = altered.at(59);
+        assert_eq!(put_in_order(&mut scene), [1, 2, 3, 4]);
+        assert_eq!(scene.state.score(&scene.policy, JobId::job(4)), Some(0.0));
+        let mut back = scene.job(5, "select=1:ncpus=1");
+        back.life.eligibility = Eligibility {
+            accrues: Accrues::Eligible,
+            since: scene.now,
+            had: Span::seconds(7),
+            limit: None,
+        };
+        scene.state.enqueue(&back);
+        assert_eq!(
+            put_in_order(&mut scene),
+            [5, 1, 2, 3, 4],
+            "it has waited before it ran"
+        );
+    }
+
+    /// Ann has used all that was used, and her factor stays what it was when bob comes, with whom
+    /// she shares.
+    #[test]
+    fn who_comes_in_between_changes_nothing_for_those_who_were_there() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        let mut usage = Usage::default();
+        usage.add(&Charge {
+            to: Some(Time(1000)),
+            ..charge()
+        });
+        scene.state.make(&Change::Usage(Cow::Owned(usage)));
+        scene.policy.precedence = Precedence {
+            update_period: Span::seconds(60),
+            ..Precedence::default()
+        };
+        let factor = |scene: &mut Scene, job| {
+            put_in_order(scene);
+            let worth = scene
+                .state
+                .worth(&scene.policy, scene.now, JobId::job(job))
+                .unwrap();
+            let sum: f64 = worth.parts.iter().filter_map(|part| part.product()).sum();
+            assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");
+            worth
+                .parts
+                .iter()
+                .find(|part| part.name == "fair_share")
+                .unwrap()
+                .factor
+        };
+        assert_eq!(factor(&mut scene, 1), 0.5);
+        let mut scene = scene.at(59).owned("bob").queued(2, "select=1:ncpus=1");
+        assert_eq!([1, 2].map(|job| factor(&mut scene, job)), [0.5, 1.0]);
+        let mut scene = scene.at(60);
+        assert_eq!([1, 2].map(|job| factor(&mut scene, job)), [0.25, 1.0]);
+    }
+
+    /// Of ann, of a processor, from the beginning on.
+    fn charge() -> Charge {
+        let held = Held {
+            nodes: 1,
+            cores: 1,
+            ..Held::default()
+        };
+        Charge {
+            member: Member::new("", "ann"),
+            from: Time(0),
+            to: None,
+            held,
+            amounts: Default::default(),
+            factor: 1.0,
+        }
+    }
+
+    #[test]
+    fn another_policy_holds_though_it_goes_by_who_came_first() {
+        let mut scene = by("walltime");
+        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 2]);
+        scene.policy.precedence = Precedence::fcfs();
+        assert_eq!(put_in_order(&mut scene), [1, 2, 3, 4]);
+    }
+
+    /// Q16: what has been used is no matter of an order by priority, and rates nobody anew.
+    #[test]
+    fn what_is_used_makes_nobody_be_rated_where_it_does_not_count() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        let charged = Change::Charged(JobId::job(9), Cow::Owned(charge()));
+        for (order, due) in [
+            (Order::Priority, Due::Nobody),
+            (Order::Multifactor, Due::All),
+        ] {
+            scene.policy.precedence.order = order;
+            put_in_order(&mut scene);
+            scene
+                .state
+                .make(&Change::Usage(Cow::Owned(Usage::default())));
+            scene.state.make(&charged);
+            assert_eq!(
+                scene.state.ranks.due(&scene.policy, scene.now, Span(0)),
+                due
+            );
+        }
+    }
+
+    #[test]
+    fn a_rule_without_time_rates_nobody_twice_but_heeds_what_has_changed() {
+        let mut scene = cluster("1 x ncpus=1")
+            .queued(1, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=1 queue=night");
+        scene.policy.precedence = Precedence {
+            lexicographic: true,
+            order: Order::Fcfs,
+            ..Precedence::default()
+        };
+        assert_eq!(put_in_order(&mut scene), [1, 2]);
+        assert_eq!(
+            scene
+                .state
+                .ranks
+                .due(&scene.policy, Time(9_000_000), Span(0)),
+            Due::Nobody
+        );
+        let mut night = crate::model::queue::Queue::named("night");
+        night.priority = 5;
+        scene.state.set_queue(&night);
+        assert_eq!(
+            put_in_order(&mut scene),
+            [2, 1],
+            "X18: the tier of the higher queue"
+        );
+    }
+
+    /// M11.
+    #[test]
+    fn who_an_operator_puts_first_is_first_though_nothing_else_is_rated() {
+        let mut scene = cluster("1 x ncpus=1")
+            .queued(1, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=1");
+        assert_eq!(put_in_order(&mut scene), [1, 2]);
+        let mut first = scene.job(3, "select=1:ncpus=1");
+        Arc::make_mut(&mut first.spec).system_priority = Some(5);
+        scene.state.enqueue(&first);
+        assert_eq!(put_in_order(&mut scene), [3, 1, 2]);
+        scene
+            .state
+            .set_node(&crate::model::node::NodeFacts::default(), true);
+        assert_eq!(
+            put_in_order(&mut scene),
+            [3, 1, 2],
+            "also when all are rated anew"
+        );
+        Arc::make_mut(&mut first.spec).system_priority = None;
+        scene.state.enqueue(&first);
+        assert_eq!(put_in_order(&mut scene), [1, 2, 3]);
+    }
+
+    /// Q6: a queue that is kept in order is in the same order as one that is put in order from
+    /// nothing.
+    #[test]
+    fn an_order_that_is_kept_is_that_of_a_look_at_everybody() {
+        let mut dice = 7_u64;
+        let mut roll = |sides: u64| {
+            dice = dice
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (dice >> 33) % sides
+        };
+        let formula = "(eligible_time + 1) * (job_priority + 3) * (walltime - 100)";
+        let mut scene = cluster("1 x ncpus=1");
+        scene.policy.precedence = Precedence::by_formula(formula);
+        for step in 1..600 {
+            scene = scene.at(step as i64);
+            match roll(4) {
+                0 => scene.state.withdraw(JobId::job(roll(step))),
+                _ => {
+                    let (ncpus, walltime) = (1 + roll(3), 40 + roll(3) * 60);
+                    let text = format!(
+                        "select=1:ncpus={ncpus} walltime={walltime} rank={}",
+                        roll(step + 2)
+                    );
+                    scene = scene.queued(step, &text);
+                }
+            }
+            let kept = put_in_order(&mut scene);
+            scene.state.ranks.rule = None;
+            assert_eq!(kept, put_in_order(&mut scene), "step {step}");
+            let heads = scene
+                .state
+                .classes
+                .values()
+                .flat_map(|class| class.in_order())
+                .map(|(head, _)| head);
+            let mut heads: Vec<Head> = heads.collect();
+            heads.sort_unstable();
+            let all: Vec<u64> = heads.iter().map(|(_, (_, job))| job.number).collect();
+            assert_eq!(kept, all, "step {step}");
+        }
+    }
+
+    #[test]
+    fn a_thousand_jobs_are_rated_anew_every_hundredth_of_a_second_at_most() {
+        assert_eq!(
+            (
+                hold(&Policy::default(), 1_000),
+                hold(&Policy::default(), 100_000)
+            ),
+            (Span(10), Span::seconds(1))
+        );
+    }
+
+    fn ordered(scene: &Scene, id: u64, number: i32) -> Job {
+        let mut job = scene.job(id, "select=1:ncpus=1");
+        Arc::make_mut(&mut job.spec).system_priority = Some(number);
+        job
+    }
+
+    /// M11.
+    #[test]
+    fn who_an_operator_puts_first_is_first_whoever_else_comes_or_does_not() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        scene.state.enqueue(&ordered(&scene, 2, 5));
+        assert_eq!(put_in_order(&mut scene), [2, 1]);
+        let mut scene = scene.queued(3, "select=1:ncpus=1");
+        scene.state.enqueue(&ordered(&scene, 4, 7));
+        assert_eq!(put_in_order(&mut scene), [4, 2, 1, 3]);
+        let mut scene = cluster("1 x ncpus=1");
+        for (id, number) in [(1, 3), (2, 5)] {
+            scene.state.enqueue(&ordered(&scene, id, number));
+        }
+        assert_eq!(put_in_order(&mut scene), [2, 1], "where nobody else waits");
+    }
+
+    /// F9: how everybody stands is held still too, but for who was not there.
+    #[test]
+    fn who_comes_in_between_has_the_share_that_is_theirs() {
+        let one = "select=1:ncpus=1";
+        let mut scene = cluster("1 x ncpus=1").queued(1, one);
+        let mut usage = Usage::default();
+        let held = Held {
+            cores: 1,
+            ..Held::default()
+        };
+        usage.add(&Charge {
+            member: Member::new("", "ann"),
+            from: Time(-9_000),
+            to: Some(Time(0)),
+            held,
+            amounts: Default::default(),
+            factor: 1.0,
+        });
+        scene.state.usage = Arc::new(usage);
+        let nothing = Factors {
+            fair_share: 2000.0,
+            ..Factors::NONE
+        };
+        scene.policy.precedence = Precedence {
+            weights: nothing,
+            update_period: Span::seconds(60),
+            ..Precedence::default()
+        };
+        assert_eq!(put_in_order(&mut scene), [1]);
+        let before = scene.state.ranks.shares.clone();
+        let mut scene = scene.at(20).queued(2, one);
+        assert_eq!(put_in_order(&mut scene), [1, 2]);
+        assert!(
+            Arc::ptr_eq(&before, &scene.state.ranks.shares),
+            "who is known stands as before"
+        );
+        let mut scene = scene.at(40).queued(3, one).owned("bob").queued(4, one);
+        assert_eq!(put_in_order(&mut scene), [4, 1, 2, 3]);
+    }
+
+    /// I22: a turn hangs on those of all others, whoever comes in between.
+    #[test]
+    fn turns_are_dealt_anew_for_who_comes() {
+        let text = |queue| format!("select=1:ncpus=1 queue={queue}");
+        let mut scene = cluster("1 x ncpus=1");
+        let tiers = Tiers {
+            turns: Turns::RoundRobin,
+            ..Tiers::default()
+        };
+        scene.policy.precedence = Precedence {
+            tiers,
+            update_period: Span::seconds(60),
+            ..Precedence::fcfs()
+        };
+        let mut scene = [1, 2, 3]
+            .into_iter()
+            .fold(scene, |scene, id| scene.queued(id, &text("workq")));
+        assert_eq!(put_in_order(&mut scene), [1, 2, 3]);
+        let mut scene = scene
+            .at(1)
+            .queued(4, &text("night"))
+            .queued(5, &text("night"));
+        assert_eq!(put_in_order(&mut scene), [1, 4, 2, 5, 3]);
+    }
+
+    #[test]
+    fn all_are_rated_anew_when_the_clock_is_set_back() {
+        let mut scene = by("eligible_time").at(100);
+        put_in_order(&mut scene);
+        let due = |at: i64| {
+            scene
+                .state
+                .ranks
+                .due(&scene.policy, Time(at * 1000), Span::seconds(60))
+        };
+        assert_eq!(
+            [50, 100, 159, 160].map(due),
+            [Due::All, Due::Nobody, Due::Nobody, Due::All]
+        );
+        let mut scene = scene.queued(5, "select=1:ncpus=1");
+        scene.state.withdraw(JobId::job(5));
+        let (policy, now) = (&scene.policy, scene.now);
+        assert_eq!(
+            scene.state.ranks.due(policy, now, Span::seconds(60)),
+            Due::Nobody,
+            "who came has gone again"
+        );
+    }
+
+    /// I15.
+    #[test]
+    fn a_value_that_makes_no_sense_is_told_and_counts_as_nothing() {
+        let mut scene = by("1 / (walltime - 600)");
+        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 2]);
+        assert!(scene.state.formula_fault().is_some());
+        let mut scene = by("1 / (walltime - 77)");
+        put_in_order(&mut scene);
+        assert_eq!(scene.state.formula_fault(), None);
+        scene.policy.precedence.update_period = Span::seconds(60);
+        put_in_order(&mut scene);
+        let mut scene = scene.queued(5, "select=1:ncpus=1 walltime=77");
+        assert_eq!(put_in_order(&mut scene), [1, 3, 4, 5, 2]);
+        assert!(
+            scene.state.formula_fault().is_some(),
+            "also of who comes in between"
+        );
+    }
+}

@@ -1,0 +1,308 @@
+//! What jobs are worth at a moment, under the order of the policy: first what all jobs of a class
+//! have in common, then what each has of its own.
+
+use super::components::Common;
+use super::factors;
+use super::formula::Subject;
+use super::pool_satisfaction::PoolTurns;
+use super::tiers;
+use super::user_priority;
+use crate::model::expression::{Expression, Fault};
+use crate::model::job::JobId;
+use crate::model::policy::{Components, Factors, Order, Policy};
+use crate::model::queue::Queue;
+use crate::model::time::{Span, Time};
+use crate::model::worth::{Part, Worth};
+use crate::sched::fairshare::factor::Shares;
+use crate::sched::view::node_count::fewest_nodes;
+use crate::sched::view::shape::ClassKey;
+use crate::sched::view::snapshot::State;
+use crate::sched::view::sort_key::Merit;
+use crate::sched::view::wait::Wait;
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+/// What jobs are measured by at a moment.
+pub struct Yardstick<'s> {
+    pub(super) state: &'s State,
+    pub(super) policy: &'s Policy,
+    pub(super) now: Time,
+    pub(super) shares: Arc<Shares>,
+    /// How many nodes there are.
+    nodes: usize,
+    /// The first thing in which the formula made no sense.
+    fault: OnceCell<Fault>,
+    /// How well pools and operations are served, once somebody asks.
+    pools: OnceCell<PoolTurns>,
+}
+
+/// What the jobs of a class are worth.
+pub struct Rating<'y> {
+    yardstick: &'y Yardstick<'y>,
+    class: &'y ClassKey,
+    tier: i64,
+    basis: Basis<'y>,
+}
+
+/// What all jobs of a class have in common of their score.
+enum Basis<'y> {
+    /// All of it.
+    Whole(f64),
+    Formula(&'y Expression),
+    /// The factors of one that has not waited yet.
+    Factors(Factors),
+    Components(Common<'y>),
+    /// An operator says so, with this number.
+    Ordered(i32),
+}
+
+impl<'s> Yardstick<'s> {
+    /// The yardstick of the policy, where everybody stands so. Of the state it uses all but the
+    /// jobs that wait.
+    pub(super) fn new(
+        state: &'s State,
+        policy: &'s Policy,
+        now: Time,
+        shares: Arc<Shares>,
+    ) -> Yardstick<'s> {
+        let nodes = state.cluster.present().count();
+        Yardstick {
+            state,
+            policy,
+            now,
+            shares,
+            nodes,
+            fault: OnceCell::new(),
+            pools: OnceCell::new(),
+        }
+    }
+
+    /// What the jobs of a class are worth.
+    pub fn rate<'y>(&'y self, class: &'y ClassKey) -> Rating<'y> {
+        let precedence = &self.policy.precedence;
+        let basis = match precedence.order {
+            Order::Fcfs | Order::Pool => Basis::Whole(0.0),
+            Order::Cluster | Order::Priority => {
+                Basis::Whole(precedence.own_say.score(class.priority))
+            }
+            Order::Formula => precedence
+                .formula
+                .as_ref()
+                .map_or(Basis::Whole(0.0), Basis::Formula),
+            Order::Multifactor => Basis::Factors(self.factors(class)),
+            Order::Components => Basis::Components(Common::of(self, class)),
+        };
+        // M11: what an operator says stands above whatever the order says.
+        let basis = class.system_priority.map_or(basis, Basis::Ordered);
+        Rating {
+            yardstick: self,
+            class,
+            tier: tiers::of_class(self, class),
+            basis,
+        }
+    }
+
+    /// The factors of a job of a class that has not waited yet.
+    fn factors(&self, class: &ClassKey) -> Factors {
+        let precedence = &self.policy.precedence;
+        let size = factors::size(
+            fewest_nodes(&class.shape, &self.state.cluster),
+            self.nodes,
+            precedence.favor,
+        );
+        factors::of(
+            precedence,
+            class,
+            size,
+            (self.shares.factor(class), self.queue_factor(class)),
+        )
+    }
+
+    /// What a job of a class is planned with.
+    pub(super) fn walltime(&self, class: &ClassKey) -> Span {
+        class.walltime.unwrap_or(self.policy.default_walltime)
+    }
+
+    /// The priority of its queue.
+    pub(super) fn queue_priority(&self, class: &ClassKey) -> i64 {
+        self.state
+            .queues
+            .get(&class.who.queue)
+            .map_or(0, |queue| i64::from(queue.priority))
+    }
+
+    /// The factor of its queue (F5): what the configuration says, else the priority of the queue as
+    /// a part of the highest there is, from -1 to 1.
+    fn queue_factor(&self, class: &ClassKey) -> f64 {
+        let factor = self.policy.precedence.queues.get(&class.who.queue).copied();
+        factor.unwrap_or_else(|| self.queue_priority(class) as f64 / Queue::PRIORITY_SCALE)
+    }
+
+    /// How long a job has been waiting, as far as that counts.
+    pub(super) fn waited(&self, wait: &Wait) -> Span {
+        wait.eligibility.at(self.now).max(Span(0))
+    }
+
+    /// In what the formula made no sense for one of the jobs measured so far, whose score is 0 for
+    /// that.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.get()
+    }
+
+    /// Why a job has this score where pools take turns: how well its pool will be served when its
+    /// turn comes, which is the score, negated, and how well its operation is served within the
+    /// pool.
+    fn pool_parts(&self, job: JobId, class: &ClassKey, score: f64) -> Vec<Part> {
+        let classes = self.state.classes.values().map(|class| &**class);
+        let pools = self
+            .pools
+            .get_or_init(|| PoolTurns::new(self.state, self.policy, classes, self.now));
+        let (pool, operation) = (pools.pool_of(class), pools.place(job, class));
+        vec![
+            Part {
+                input: pool,
+                ..Part::named("pool_satisfaction", -score)
+            },
+            Part::named("operation_satisfaction", operation),
+        ]
+    }
+
+    /// What a class asks for in all of a resource: bytes, seconds, plain numbers.
+    pub(super) fn amount(&self, class: &ClassKey, resource: &str) -> Option<f64> {
+        let catalog = &self.state.cluster.catalog;
+        let index = catalog.index(resource)?;
+        Some(catalog.number(index, class.shape.total[index]))
+    }
+}
+
+impl Rating<'_> {
+    /// What a job of the class is worth that has waited like this.
+    pub(in crate::sched) fn merit(&self, wait: &Wait) -> Merit {
+        tiers::of_job(self.yardstick, self.tier, wait, self.score(wait))
+    }
+
+    fn score(&self, wait: &Wait) -> f64 {
+        match &self.basis {
+            Basis::Whole(score) => *score,
+            Basis::Formula(formula) => self
+                .subject(wait)
+                .value(formula)
+                .unwrap_or_else(|fault| self.fail(fault)),
+            Basis::Factors(factors) => self
+                .after(factors, wait)
+                .weighed(&self.yardstick.policy.precedence.weights),
+            Basis::Components(common) => common.score(self.waited(wait), wait),
+            Basis::Ordered(number) => Components::MOST + f64::from(*number),
+        }
+    }
+
+    /// What the score is made of.
+    pub(super) fn parts(&self, wait: &Wait) -> Vec<Part> {
+        let waited = self.waited(wait);
+        let rule = &self.yardstick.policy.precedence;
+        match &self.basis {
+            Basis::Whole(_) if matches!(rule.order, Order::Fcfs | Order::Pool) => Vec::new(),
+            Basis::Whole(score) => {
+                vec![Part {
+                    input: self.class.priority.to_string(),
+                    ..Part::named("job_priority", *score)
+                }]
+            }
+            Basis::Formula(formula) => self.subject(wait).parts(formula),
+            Basis::Factors(factors) => {
+                let factors = self.after(factors, wait);
+                let nodes = fewest_nodes(&self.class.shape, &self.yardstick.state.cluster);
+                factors::parts(
+                    &factors,
+                    rule,
+                    self.class,
+                    nodes,
+                    waited,
+                    self.yardstick.walltime(self.class),
+                )
+            }
+            Basis::Components(common) => common.parts(waited, wait),
+            Basis::Ordered(number) => vec![Part::named(Worth::SYSTEM_PRIORITY, f64::from(*number))],
+        }
+    }
+
+    /// The factors of a job that has waited like this.
+    fn after(&self, factors: &Factors, wait: &Wait) -> Factors {
+        let (rule, walltime) = (
+            &self.yardstick.policy.precedence,
+            self.yardstick.walltime(self.class),
+        );
+        factors::after(*factors, self.waited(wait), walltime, rule)
+    }
+
+    /// As a formula asks about it.
+    fn subject<'a>(&'a self, wait: &'a Wait) -> Subject<'a> {
+        Subject {
+            yardstick: self.yardstick,
+            class: self.class,
+            wait,
+        }
+    }
+
+    /// What makes no sense counts as nothing.
+    fn fail(&self, fault: Fault) -> f64 {
+        self.yardstick.fault.get_or_init(|| fault);
+        0.0
+    }
+
+    fn waited(&self, wait: &Wait) -> Span {
+        self.yardstick.waited(wait)
+    }
+}
+
+impl State {
+    /// What a candidate is worth at a moment, and why: as it was rated last, if that still holds
+    /// then (F9); an element as much as its array. None for who is no candidate.
+    pub fn worth(&self, policy: &Policy, now: Time, job: JobId) -> Option<Worth> {
+        let state = self.prioritised(policy, now);
+        state.worth_by(&state.rated_by(policy), job)
+    }
+
+    /// The same by what all were rated by last.
+    pub(super) fn worth_by(&self, yardstick: &Yardstick, job: JobId) -> Option<Worth> {
+        let (class, waiting) = (self.waiting_class(job)?, self.waiting(job)?);
+        let (score, parts) = match yardstick.policy.precedence.order {
+            Order::Fcfs if class.system_priority.is_none() => {
+                let (rank, score) = self.first_come(job)?;
+                (
+                    score,
+                    vec![Part {
+                        input: rank.to_string(),
+                        ..Part::named("rank", score)
+                    }],
+                )
+            }
+            Order::Pool if class.system_priority.is_none() => {
+                let score = waiting.merit.score();
+                (score, yardstick.pool_parts(job, class, score))
+            }
+            _ => (
+                waiting.merit.score(),
+                yardstick.rate(class).parts(&waiting.wait),
+            ),
+        };
+        let own = user_priority::part(&yardstick.policy.precedence, class, score, &parts);
+        let parts = parts.into_iter().chain(own).collect();
+        Some(Worth {
+            job,
+            tier: waiting.merit.tier(),
+            score,
+            parts,
+        })
+    }
+
+    /// A job's rank and what it is worth for that (F8, F14): who came first has the highest score,
+    /// each next one less, and it never changes.
+    pub(super) fn first_come(&self, job: JobId) -> Option<(u64, f64)> {
+        let (_, rank) = self.class_and_rank(job)?;
+        Some((rank, FIRST - rank.saturating_sub(1) as f64))
+    }
+}
+
+/// The score of the first job of all under [`Order::Fcfs`]: Flux's highest priority.
+const FIRST: f64 = u32::MAX as f64;

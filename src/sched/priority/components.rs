@@ -1,0 +1,136 @@
+//! What a job is worth as a sum of components (M11): whose it is, how far its owner is from what
+//! they are to have, what it asks for, how it has been served, and how near that is to a target.
+//!
+//! All but the last two are the same for all jobs of a class.
+
+mod credential;
+
+pub mod fair_share;
+
+mod resource;
+
+mod service;
+
+pub mod usage;
+
+use super::calculator::Yardstick;
+use crate::model::policy::Components;
+use crate::model::policy::components::{Count, Goal, Kind};
+use crate::model::time::Span;
+use crate::model::worth::Part;
+use crate::sched::view::shape::ClassKey;
+use crate::sched::view::wait::Wait;
+
+/// What the jobs of a class have in common: of each part of a component, in the order of
+/// [`Kind::parts`].
+pub struct Common<'y> {
+    rule: &'y Components,
+    credential: [f64; 5],
+    fair_share: [f64; 2],
+    resource: [f64; 8],
+    walltime: Span,
+    goal: Goal,
+    /// What these components come to.
+    sum: f64,
+}
+
+impl<'y> Common<'y> {
+    /// That of a class.
+    pub fn of(yardstick: &'y Yardstick, class: &ClassKey) -> Common<'y> {
+        let rule = &yardstick.policy.precedence.components;
+        let credential = credential::values(rule, class, yardstick.queue_priority(class));
+        let fair_share =
+            yardstick
+                .shares
+                .percents
+                .distances(rule, &yardstick.policy.fair_share, class);
+        let resource = resource::values(yardstick, class);
+        let qos = class.who.qos.as_deref();
+        let sum = rule.value(Kind::Credential, &credential)
+            + rule.value(Kind::FairShare, &fair_share)
+            + rule.value(Kind::Resource, &resource);
+        Common {
+            rule,
+            credential,
+            fair_share,
+            resource,
+            walltime: yardstick.walltime(class),
+            goal: qos
+                .and_then(|qos| rule.goals.get(qos))
+                .copied()
+                .unwrap_or_default(),
+            sum,
+        }
+    }
+
+    /// What a job is worth that has waited so long, as far as that counts.
+    pub(super) fn score(&self, waited: Span, wait: &Wait) -> f64 {
+        let (service, target) = self.service(waited, wait);
+        let served =
+            self.rule.value(Kind::Service, &service) + self.rule.value(Kind::Target, &target);
+        self.rule.bounded(self.sum + served)
+    }
+
+    fn service(&self, waited: Span, wait: &Wait) -> ([f64; 3], [f64; 2]) {
+        let service = service::values(waited, self.walltime, self.rule.min_walltime, wait.bypassed);
+        (service, service::nearness(&self.goal, &service))
+    }
+
+    /// Each part that counts, what the caps take away, and what the bounds do: their products are
+    /// the score.
+    pub(super) fn parts(&self, waited: Span, wait: &Wait) -> Vec<Part> {
+        let (service, target) = self.service(waited, wait);
+        let values: [(Kind, &[f64]); 5] = [
+            (Kind::Credential, &self.credential),
+            (Kind::FairShare, &self.fair_share),
+            (Kind::Resource, &self.resource),
+            (Kind::Service, &service),
+            (Kind::Target, &target),
+        ];
+        let mut parts: Vec<Part> = values
+            .iter()
+            .flat_map(|(kind, values)| of_component(self.rule, *kind, values))
+            .collect();
+        let sum: f64 = values
+            .iter()
+            .map(|(kind, values)| self.rule.value(*kind, values))
+            .sum();
+        parts.extend(correction("bounds", sum, self.rule.bounded(sum), 1.0));
+        parts
+    }
+}
+
+/// The parts of a component that count, and what its cap takes away from them.
+fn of_component(rule: &Components, kind: Kind, values: &[f64]) -> Vec<Part> {
+    let (component, name) = (rule.component(kind), kind.name());
+    let whole = component.whole;
+    let counting = kind.parts().iter().zip(&component.parts).zip(values);
+    let counting = counting.filter(|((_, count), _)| whole.weight != 0.0 && count.weight != 0.0);
+    let part = |((part, count), value): ((&&str, &Count), &f64)| {
+        let weight = whole.weight * count.weight;
+        Part::weighed(
+            &format!("{name}.{part}"),
+            format!("{value}"),
+            count.capped(*value),
+            weight,
+        )
+    };
+    let mut parts: Vec<Part> = counting.map(part).collect();
+    let sum = component.sum(values);
+    parts.extend(correction(
+        &format!("{name}.cap"),
+        sum,
+        whole.capped(sum),
+        whole.weight,
+    ));
+    parts
+}
+
+/// What is to be added so that a sum comes to what counts of it.
+fn correction(name: &str, sum: f64, counts: f64, weight: f64) -> Option<Part> {
+    (counts != sum && weight != 0.0)
+        .then(|| Part::weighed(name, format!("{counts}"), counts - sum, weight))
+}
+
+#[cfg(test)]
+mod tests;

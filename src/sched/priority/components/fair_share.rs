@@ -1,0 +1,79 @@
+//! How far those who wait are from what they are to have, in percent of all that is used (M12).
+
+use crate::model::member::Member;
+use crate::model::policy::components::Priorities;
+use crate::model::policy::fair_share::{Method, Subject};
+use crate::model::policy::{Components, FairShare};
+use crate::sched::fairshare::shares::{Standings, Tree, standings, target};
+use crate::sched::view::shape::ClassKey;
+use std::collections::BTreeMap;
+
+/// Who has used how much of all that was used.
+#[derive(Clone, Debug, Default)]
+pub struct Percents {
+    /// Nothing where fair-share does not count.
+    known: Option<Known>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    tree: Tree,
+    users: Standings,
+    /// With all accounts below them.
+    accounts: Standings,
+}
+
+impl Percents {
+    /// Of what members of a tree have used.
+    pub fn of(tree: &Tree, used: &BTreeMap<Member, f64>) -> Percents {
+        let by = |subject| {
+            let policy = FairShare {
+                method: Method::Off,
+                subject,
+                ..FairShare::default()
+            };
+            standings(tree, &policy, used)
+        };
+        Percents {
+            known: Some(Known {
+                tree: tree.clone(),
+                users: by(Subject::User),
+                accounts: by(Subject::Account),
+            }),
+        }
+    }
+
+    /// How far user and account of the jobs of a class are below their targets; nothing for who has
+    /// none.
+    pub fn distances(&self, rule: &Components, policy: &FairShare, class: &ClassKey) -> [f64; 2] {
+        let Some(known) = &self.known else {
+            return [0.0; 2];
+        };
+        let member = known
+            .tree
+            .member(&class.who.user, class.who.account.as_deref());
+        let user = rule
+            .users
+            .get(&member.user)
+            .or_else(|| rule.users.get(Priorities::OTHERS))
+            .copied();
+        let account = policy
+            .accounts
+            .iter()
+            .find(|account| account.name == member.account);
+        let delta = |target, percent| target::delta(target, percent, policy.distance);
+        [
+            user.map_or(0.0, |user| delta(user, percent(&known.users, &member))),
+            account
+                .and_then(|account| account.target)
+                .map_or(0.0, |own| delta(own, percent(&known.accounts, &member))),
+        ]
+    }
+}
+
+/// Whom nobody knows has used nothing.
+fn percent(standings: &Standings, member: &Member) -> f64 {
+    standings
+        .of(member)
+        .map_or(0.0, |standing| 100.0 * standing.used)
+}

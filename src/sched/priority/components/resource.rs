@@ -1,0 +1,28 @@
+//! What a job asks for (M15).
+
+use crate::sched::priority::calculator::Yardstick;
+use crate::sched::view::processor_equivalents::equivalents;
+use crate::sched::view::shape::ClassKey;
+
+/// Sizes count in these.
+const MEGABYTE: f64 = 1_048_576.0;
+
+/// Nodes (chunks), processors, megabytes of memory, swap and disk, processor-seconds, processor
+/// equivalents, and seconds of walltime of a job of a class.
+pub fn values(yardstick: &Yardstick, class: &ClassKey) -> [f64; 8] {
+    let amount = |resource| yardstick.amount(class, resource).unwrap_or(0.0);
+    let (processors, walltime) = (
+        amount("ncpus"),
+        yardstick.walltime(class).as_seconds() as f64,
+    );
+    [
+        class.shape.instances as f64,
+        processors,
+        amount("mem") / MEGABYTE,
+        amount("swap") / MEGABYTE,
+        amount("disk") / MEGABYTE,
+        processors * walltime,
+        equivalents(&class.shape, &yardstick.state.cluster),
+        walltime,
+    ]
+}

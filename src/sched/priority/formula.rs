@@ -1,0 +1,65 @@
+//! What a formula can ask of a job (I15): PBS's names, and what is asked for in all of each
+//! resource.
+
+use super::calculator::Yardstick;
+use crate::model::expression::{Expression, Fault, Scope, Value};
+use crate::model::worth::Part;
+use crate::sched::fairshare::shares::linear::MAX_FAIRSHARE;
+use crate::sched::view::shape::ClassKey;
+use crate::sched::view::wait::Wait;
+
+/// A job whose priority is a formula's value.
+pub struct Subject<'a> {
+    /// By what it is measured.
+    pub yardstick: &'a Yardstick<'a>,
+    /// What it asks for.
+    pub class: &'a ClassKey,
+    /// How it has waited.
+    pub wait: &'a Wait,
+}
+
+impl Subject<'_> {
+    /// The value of a formula: 0 for what cannot be told. The error is what makes no sense.
+    pub fn value(&self, formula: &Expression) -> Result<f64, Fault> {
+        formula.number(self).map(Option::unwrap_or_default)
+    }
+
+    /// What it asks for, each with its value.
+    pub fn parts(&self, formula: &Expression) -> Vec<Part> {
+        let names = formula.names().into_iter().chain(formula.words());
+        names
+            .filter_map(|name| Some(Part::named(name, self.number(name)?)))
+            .collect()
+    }
+
+    fn number(&self, name: &str) -> Option<f64> {
+        let Subject {
+            yardstick,
+            class,
+            wait,
+        } = self;
+        let due = || yardstick.shares.due(class);
+        Some(match name {
+            "eligible_time" => yardstick.waited(wait).as_seconds() as f64,
+            "accrue_type" => wait.eligibility.accrues.number() as f64,
+            "job_priority" => f64::from(class.priority),
+            "queue_priority" => yardstick.queue_priority(class) as f64,
+            "walltime" => yardstick.walltime(class).as_seconds() as f64,
+            "nodect" => class.shape.instances as f64,
+            // I3, and the same scale for every other method.
+            "fairshare" => MAX_FAIRSHARE * due()?.factor,
+            // I16: the factor is 2 to the power of minus the usage over the percentage, by
+            // `classic`.
+            "fairshare_factor" => due()?.factor,
+            "fairshare_perc" | "fair_share_perc" => due()?.owed,
+            "fairshare_tree_usage" => due()?.used,
+            resource => yardstick.amount(class, resource)?,
+        })
+    }
+}
+
+impl Scope for Subject<'_> {
+    fn value(&self, name: &str) -> Option<Value<'_>> {
+        self.number(name).map(Value::Number)
+    }
+}

@@ -1,0 +1,100 @@
+//! How well pools are served (YTsaurus): each is satisfied by what its jobs have of its fair share,
+//! and in each so is every operation (Y22).
+
+use crate::model::job::JobId;
+use crate::model::policy::Policy;
+use crate::model::time::Time;
+use crate::sched::fairshare::shares::Tree;
+use crate::sched::fairshare::starvation::{Ahead, FairShares};
+use crate::sched::view::amounts::{Amounts, add, multiple};
+use crate::sched::view::class::{Class, Waiting};
+use crate::sched::view::shape::ClassKey;
+use crate::sched::view::snapshot::State;
+use std::collections::BTreeMap;
+
+/// How satisfied a pool can be: that of one that is owed nothing.
+const MOST: f64 = 1e9;
+
+/// The pools, as jobs are dealt their turns.
+pub struct PoolTurns {
+    tree: Tree,
+    /// By pool: what it has and was dealt so far.
+    served: BTreeMap<String, Amounts>,
+    shares: FairShares,
+}
+
+impl PoolTurns {
+    /// As they stand, with what runs and what waits.
+    pub fn new<'c>(
+        state: &'c State,
+        policy: &'c Policy,
+        classes: impl Iterator<Item = &'c Class> + Clone,
+        now: Time,
+    ) -> PoolTurns {
+        let shares = FairShares::among(
+            state.starvation.held.as_ref(),
+            state,
+            classes.clone(),
+            policy,
+            &Ahead::default(),
+            now,
+        );
+        let tree = Tree::of(&policy.fair_share.accounts);
+        let mut pools = PoolTurns {
+            tree,
+            served: BTreeMap::new(),
+            shares,
+        };
+        let nothing = || state.cluster.catalog.nothing();
+        for line in &pools.shares.lines {
+            add(
+                pools
+                    .served
+                    .entry(line.pool().to_string())
+                    .or_insert_with(nothing),
+                &line.has,
+            );
+        }
+        for class in classes {
+            pools
+                .served
+                .entry(pools.pool_of(&class.key))
+                .or_insert_with(nothing);
+        }
+        pools
+    }
+
+    /// The place of a waiting job's operation among those of its pool, the lowest first: how far it
+    /// has come to its fair share (Y22), or where it stands in line (Y23).
+    pub fn place(&self, job: JobId, class: &ClassKey) -> f64 {
+        self.shares
+            .party(job, Some(class.id))
+            .map_or(MOST, |party| self.shares.turn(party))
+    }
+
+    /// The pool of a class's jobs.
+    pub fn pool_of(&self, class: &ClassKey) -> String {
+        self.tree
+            .member(&class.who.user, class.who.account.as_deref())
+            .account
+    }
+
+    /// How far a pool has come to its fair share before a job of a class is served too, an array
+    /// with all its elements.
+    pub fn serve(&mut self, pool: &str, class: &ClassKey, job: &Waiting) -> f64 {
+        let Some(served) = self.served.get(pool) else {
+            return MOST;
+        };
+        let satisfaction = match self.shares.fair(pool) {
+            Some(fair) if fair > 0.0 => (self.shares.whole.part(served) / fair).min(MOST),
+            // Who is owed nothing has had enough as it is (F10).
+            _ => MOST,
+        };
+        let taken = multiple(&class.shape.total, job.count());
+        self.served
+            .get_mut(pool)
+            .into_iter()
+            .for_each(|served| add(served, &taken));
+        satisfaction
+    }
+}

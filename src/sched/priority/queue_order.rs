@@ -1,0 +1,422 @@
+//! The queue as a cycle looks at it: every waiting job with its place and what it is worth (I12).
+
+use super::calculator::Yardstick;
+use super::tiers;
+use crate::model::job::JobId;
+use crate::model::policy::{Order, Policy};
+use crate::model::time::Time;
+use crate::model::turn::{Neighbours, Turn};
+use crate::sched::view::snapshot::{ClassId, Place, State};
+use crate::sched::view::sort_key::Merit;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// All waiting jobs in the order in which they are looked at, an array once.
+pub struct QueueOrder<'s> {
+    state: Cow<'s, State>,
+    policy: &'s Policy,
+    /// First who asks for a reservation (M1), then who is worth most, then who came first.
+    seats: Vec<Seat>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Seat {
+    is_unreserved: bool,
+    merit: Merit,
+    place: Place,
+    class: ClassId,
+}
+
+impl<'s> QueueOrder<'s> {
+    /// The order in which a cycle at this moment would look at them: by what they were worth when
+    /// they were rated last, if that still holds then (F9).
+    pub fn of(state: &'s State, policy: &'s Policy, now: Time) -> QueueOrder<'s> {
+        let state = state.prioritised(policy, now);
+        let seats = state.classes.values().flat_map(|class| {
+            let (is_unreserved, id) = (class.key.asks_for.is_none(), class.key.id);
+            class.jobs().map(move |(place, waiting)| Seat {
+                is_unreserved,
+                merit: waiting.merit,
+                place,
+                class: id,
+            })
+        });
+        let mut seats: Vec<Seat> = seats.collect();
+        seats.sort_unstable();
+        QueueOrder {
+            state,
+            policy,
+            seats,
+        }
+    }
+
+    /// How many places there are.
+    pub fn len(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.seats.is_empty()
+    }
+
+    /// The places, first to last.
+    pub fn turns(&self) -> impl Iterator<Item = Turn> {
+        let yardstick = self.yardstick();
+        (0..self.len()).filter_map(move |at| self.turn(at, &yardstick))
+    }
+
+    /// The places of these jobs, each with those next to it, in the order of the queue; an element
+    /// has that of its array. Who does not wait is left out.
+    pub fn places_of(&self, jobs: &[JobId]) -> Vec<Neighbours> {
+        let mut wanted: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
+        for &job in jobs
+            .iter()
+            .filter(|job| self.state.class_of(**job).is_some())
+        {
+            let seated = if self.state.jobs.contains_key(&job) {
+                Some(job)
+            } else {
+                job.parent()
+            };
+            seated
+                .into_iter()
+                .for_each(|seated| wanted.entry(seated).or_default().push(job));
+        }
+        let yardstick = &self.yardstick();
+        let seats = self.seats.iter().enumerate();
+        let found = seats.filter_map(|(at, seat)| Some((at, wanted.get(&seat.place.1)?)));
+        found
+            .flat_map(|(at, jobs)| {
+                jobs.iter()
+                    .filter_map(move |&job| self.neighbours(at, job, yardstick))
+            })
+            .collect()
+    }
+
+    fn neighbours(&self, at: usize, job: JobId, yardstick: &Yardstick) -> Option<Neighbours> {
+        let mut own = self.turn(at, yardstick)?;
+        own.worth.job = job;
+        let above = at
+            .checked_sub(1)
+            .and_then(|above| self.turn(above, yardstick));
+        Some(Neighbours {
+            own,
+            above,
+            below: self.turn(at + 1, yardstick),
+        })
+    }
+
+    fn turn(&self, at: usize, yardstick: &Yardstick) -> Option<Turn> {
+        let seat = self.seats.get(at)?;
+        let worth = self.state.worth_by(yardstick, seat.place.1)?;
+        let key = &self.state.classes.get(&seat.class)?.key;
+        let (who, is_by_cluster) = (&key.who, self.policy.precedence.order == Order::Cluster);
+        Some(Turn {
+            rank: at as u64 + 1,
+            user: who.user.clone(),
+            account: who.account.clone(),
+            queue: who.queue.clone(),
+            is_reserved: !seat.is_unreserved,
+            cluster: is_by_cluster.then(|| key.cluster().to_string()),
+            precedence: tiers::told(worth.tier),
+            worth,
+        })
+    }
+
+    fn yardstick(&self) -> Yardstick<'_> {
+        self.state.rated_by(self.policy)
+    }
+}
+
+impl State {
+    /// What a candidate was worth when it was rated last: what stays with it when it starts (F9).
+    /// An element is worth as much as its array.
+    pub fn score(&self, policy: &Policy, job: JobId) -> Option<f64> {
+        match policy.precedence.order {
+            Order::Fcfs if self.waiting_class(job)?.system_priority.is_none() => {
+                self.first_come(job).map(|(_, score)| score)
+            }
+            _ => self.waiting(job).map(|waiting| waiting.merit.score()),
+        }
+    }
+
+    /// The scores of these candidates at a moment, or of all if none are named; nothing under
+    /// [`Order::Fcfs`], which computes none.
+    pub fn scores(&self, policy: &Policy, now: Time, jobs: &[JobId]) -> Vec<(JobId, f64)> {
+        if policy.precedence.order == Order::Fcfs {
+            return Vec::new();
+        }
+        let state = self.prioritised(policy, now);
+        let score = |job: JobId| Some((job, state.score(policy, job)?));
+        if !jobs.is_empty() {
+            return jobs.iter().filter_map(|job| score(*job)).collect();
+        }
+        let waiting = state.classes.values().flat_map(|class| class.jobs());
+        waiting.filter_map(|((_, job), _)| score(job)).collect()
+    }
+
+    /// Of two candidates the one that goes first for what it is worth, whatever their places are.
+    /// None where places decide, or turns that hang on them.
+    pub fn worth_more(&self, policy: &Policy, one: JobId, other: JobId) -> Option<JobId> {
+        let (own, theirs) = (self.waiting(one)?.merit, self.waiting(other)?.merit);
+        let decides = own != theirs && !policy.precedence.takes_turns();
+        decides.then_some(if own < theirs { one } else { other })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::policy::{Components, Precedence, Turns};
+    use crate::model::turn::Difference;
+    use crate::model::worth::Worth;
+    use crate::sched::fixture::{Scene, cluster};
+    use std::sync::Arc;
+
+    /// Jobs that differ in all that may count.
+    fn scene(order: Order) -> Scene {
+        let mut scene = cluster("99 x ncpus=4").queued(1, "select=2:ncpus=1 walltime=60");
+        scene = scene
+            .owned("bob")
+            .queued(2, "select=1:ncpus=4 walltime=600 qos=expedite");
+        scene = scene
+            .queued(3, "select=1:ncpus=1 walltime=9 rank=0")
+            .queued(4, "select=7:ncpus=1 walltime=9 qos=standby");
+        scene = scene
+            .owned("eve")
+            .queued(5, "array=0-3 select=1:ncpus=2 walltime=60")
+            .at(1000);
+        scene.policy.precedence = Precedence {
+            order,
+            ..Precedence::by_formula("nodect * 10 + walltime")
+        };
+        scene
+    }
+
+    fn order(scene: &Scene) -> Vec<u64> {
+        let order = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        order.turns().map(|turn| turn.worth.job.number).collect()
+    }
+
+    /// I12.
+    #[test]
+    fn the_queue_is_told_in_the_order_in_which_a_cycle_starts_jobs() {
+        for by in [
+            Order::Fcfs,
+            Order::Cluster,
+            Order::Priority,
+            Order::Formula,
+            Order::Multifactor,
+            Order::Pool,
+        ] {
+            let scene = scene(by);
+            let mut started: Vec<u64> = scene
+                .plan()
+                .starts
+                .iter()
+                .map(|start| start.job.number)
+                .collect();
+            started.dedup();
+            assert_eq!((order(&scene), started.len()), (started, 5), "{by:?}");
+        }
+        assert_eq!(order(&scene(Order::Formula)), [2, 1, 4, 5, 3]);
+    }
+
+    #[test]
+    fn ranks_and_worths_are_those_of_the_jobs() {
+        let scene = scene(Order::Multifactor);
+        for (at, turn) in QueueOrder::of(&scene.state, &scene.policy, scene.now)
+            .turns()
+            .enumerate()
+        {
+            assert_eq!((turn.rank, turn.precedence.as_str()), (at as u64 + 1, ""));
+            assert_eq!(
+                scene.state.worth(&scene.policy, scene.now, turn.worth.job),
+                Some(turn.worth)
+            );
+        }
+    }
+
+    #[test]
+    fn a_job_is_told_with_who_is_next_to_it_and_what_differs() {
+        let scene = scene(Order::Formula);
+        let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        let jobs = [
+            JobId::job(3),
+            JobId::element(5, 2),
+            JobId::job(2),
+            JobId::job(77),
+        ];
+        let told: Vec<_> = queue.places_of(&jobs);
+        let ids =
+            |turn: &Option<Turn>| turn.as_ref().map(|turn| (turn.rank, turn.worth.job.number));
+        let shown: Vec<_> = told
+            .iter()
+            .map(|told| {
+                (
+                    ids(&told.above),
+                    told.own.worth.job,
+                    told.own.rank,
+                    ids(&told.below),
+                )
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (None, JobId::job(2), 1, Some((2, 1))),
+                (Some((3, 4)), JobId::element(5, 2), 4, Some((5, 3))),
+                (Some((4, 5)), JobId::job(3), 5, None),
+            ]
+        );
+        let differences = told[2].own.differences(told[2].above.as_ref().unwrap());
+        assert!(
+            matches!(&differences[..], [Difference::Part(own, other)]
+            if (own.name.as_str(), own.factor, other.factor) == ("walltime", 9.0, 60.0)),
+            "{differences:?}"
+        );
+    }
+
+    #[test]
+    fn who_starts_keeps_what_it_was_worth() {
+        let mut scene = scene(Order::Formula);
+        scene.state.prioritise(&scene.policy, scene.now);
+        let jobs = [JobId::job(2), JobId::element(5, 1), JobId::job(77)];
+        assert_eq!(
+            jobs.map(|job| scene.state.score(&scene.policy, job)),
+            [Some(610.0), Some(70.0), None]
+        );
+    }
+
+    /// X18.
+    #[test]
+    fn places_decide_only_between_jobs_worth_the_same() {
+        let more = |by: Order, one: u64, other: u64| {
+            let mut scene = scene(by);
+            scene.state.prioritise(&scene.policy, scene.now);
+            scene
+                .state
+                .worth_more(&scene.policy, JobId::job(one), JobId::job(other))
+                .map(|job| job.number)
+        };
+        assert_eq!(
+            (more(Order::Formula, 1, 2), more(Order::Formula, 2, 1)),
+            (Some(2), Some(2))
+        );
+        assert_eq!(
+            [Order::Fcfs, Order::Priority, Order::Pool].map(|by| more(by, 1, 2)),
+            [None; 3]
+        );
+        assert_eq!(more(Order::Formula, 1, 77), None);
+    }
+
+    /// F14, M11: who came first is worth most, but for whom an operator puts first.
+    #[test]
+    fn first_come_is_worth_a_rank_and_who_is_put_first_a_number() {
+        let mut scene = scene(Order::Fcfs);
+        let mut job = scene.job(9, "select=1:ncpus=1");
+        Arc::make_mut(&mut job.spec).system_priority = Some(5);
+        scene.state.enqueue(&job);
+        scene.state.prioritise(&scene.policy, scene.now);
+        let score = |job| scene.state.score(&scene.policy, JobId::job(job));
+        let highest = f64::from(u32::MAX);
+        assert_eq!(
+            [1, 2, 9].map(score),
+            [
+                Some(highest),
+                Some(highest - 1.0),
+                Some(Components::MOST + 5.0)
+            ]
+        );
+        for (job, part) in [(1, "rank"), (9, "system_priority")] {
+            let worth = scene
+                .state
+                .worth(&scene.policy, scene.now, JobId::job(job))
+                .unwrap();
+            assert_eq!(
+                (Some(worth.score), &*worth.parts[0].name, worth.parts.len()),
+                (score(job), part, 1)
+            );
+        }
+    }
+
+    #[test]
+    fn what_counts_is_told_and_nothing_where_nothing_does() {
+        let parts = |order| {
+            let scene = scene(order);
+            let worth = scene
+                .state
+                .worth(&scene.policy, scene.now, JobId::job(2))
+                .unwrap();
+            worth
+                .parts
+                .into_iter()
+                .map(|part| part.name)
+                .collect::<Vec<String>>()
+        };
+        assert_eq!(
+            [Order::Priority, Order::Cluster].map(parts),
+            [["job_priority"]; 2]
+        );
+        assert_eq!(
+            parts(Order::Pool),
+            ["pool_satisfaction", "operation_satisfaction"]
+        );
+    }
+
+    /// I22.
+    #[test]
+    fn whose_turn_comes_later_is_told_how_many_are_before_it() {
+        let mut scene = cluster("1 x ncpus=1")
+            .queued(1, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=1");
+        scene.policy.precedence.tiers.turns = Turns::RoundRobin;
+        let scene = scene.queued(3, "select=1:ncpus=1 queue=night");
+        let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        let told: Vec<String> = queue.turns().map(|turn| turn.precedence).collect();
+        assert_eq!(told, ["", "", "2 turns before it"]);
+    }
+
+    /// M1.
+    #[test]
+    fn who_asks_for_a_reservation_is_told_first() {
+        let mut scene = scene(Order::Fcfs);
+        let mut job = scene.job(9, "select=1:ncpus=1");
+        Arc::make_mut(&mut job.spec).reservation = Some("R1".to_string());
+        scene.state.enqueue(&job);
+        assert_eq!(order(&scene)[0], 9);
+        let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        let told: Vec<(bool, String)> = queue
+            .turns()
+            .map(|turn| (turn.is_reserved, turn.precedence))
+            .collect();
+        assert_eq!(
+            (told[0].0, told.iter().filter(|told| told.0).count()),
+            (true, 1)
+        );
+        assert!(told.iter().all(|told| told.1.is_empty()) && queue.len() == 6 && !queue.is_empty());
+        let empty = cluster("1 x ncpus=1");
+        assert!(QueueOrder::of(&empty.state, &empty.policy, empty.now).is_empty());
+    }
+
+    /// F9: what is told is what the last cycle went by.
+    #[test]
+    fn what_is_held_still_is_told_as_it_is_held() {
+        let mut scene = scene(Order::Multifactor);
+        scene.policy.precedence.update_period = crate::model::time::Span::seconds(3600);
+        scene.state.prioritise(&scene.policy, scene.now);
+        let told = |scene: &Scene| {
+            let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+            queue.turns().map(|turn| turn.worth).collect::<Vec<Worth>>()
+        };
+        let first = told(&scene);
+        let scene = scene.at(4000);
+        assert_eq!(told(&scene), first);
+        for worth in &first {
+            let sum: f64 = worth.parts.iter().filter_map(|part| part.product()).sum();
+            assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");
+        }
+        assert_ne!(told(&scene.at(4600)), first);
+    }
+}

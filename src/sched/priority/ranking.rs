@@ -1,0 +1,455 @@
+//! Who goes first? Walks the waiting jobs by rank without sorting them: a heap over the first job
+//! of each shape, of its classes those that are needed, and of these their jobs one after another.
+//! Jobs of one class differ in nothing but their place in the queue, and classes of one shape share
+//! their refusals for want of room.
+
+use crate::model::job::JobId;
+use crate::sched::placement::resolution::Resolved;
+use crate::sched::view::class::{InOrder, Waiting};
+use crate::sched::view::request_groups::{Group, Members};
+use crate::sched::view::shape::{ClassId, ClassKey};
+use crate::sched::view::snapshot::{Array, Class, Head, Place, State};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, btree_set};
+use std::iter::Peekable;
+
+/// A job that is considered.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'s> {
+    /// Its number.
+    pub job: JobId,
+    /// What it is alike in with others.
+    pub class: &'s ClassKey,
+    /// How many elements of it have begun, if the class is an array that limits them.
+    pub begun: u32,
+    line: usize,
+}
+
+/// The waiting jobs, best first.
+pub struct Ranking<'s> {
+    state: &'s State,
+    resolved: &'s Resolved,
+    lines: Vec<Line<'s>>,
+    rows: Vec<Row<'s>>,
+    /// The best job of each row that is still of interest.
+    heads: BinaryHeap<Reverse<(Turn, usize)>>,
+}
+
+/// A job's place among others: what goes before its merit (negated), then the rest.
+type Turn = (i64, Head);
+
+/// The classes of a shape.
+struct Row<'s> {
+    members: &'s Members,
+    /// Those of which no job was drawn yet, by their best jobs.
+    fresh: Peekable<btree_set::Iter<'s, (Head, ClassId)>>,
+    /// What goes before their merits.
+    ahead: i64,
+    /// The next jobs of the others, with their lines.
+    begun: BinaryHeap<Reverse<(Turn, usize)>>,
+}
+
+/// The queue as it was put in order.
+pub fn rank<'s>(state: &'s State, resolved: &'s Resolved) -> Ranking<'s> {
+    let rows = state
+        .alike
+        .groups()
+        .map(|(group, members)| Row::new(group, members))
+        .collect();
+    let mut ranking = Ranking {
+        state,
+        resolved,
+        lines: Vec::new(),
+        rows,
+        heads: BinaryHeap::new(),
+    };
+    ranking.heads = (0..ranking.rows.len())
+        .filter_map(|row| ranking.head(row))
+        .collect::<Vec<_>>()
+        .into();
+    ranking
+}
+
+/// Jobs that ask for a reservation come before all others (M1): they take nothing from these.
+fn ahead_of(asks_for_window: bool, ahead: i64) -> i64 {
+    if asks_for_window { i64::MAX } else { ahead }
+}
+
+impl<'s> Candidate<'s> {
+    /// A job considered by itself, outside of any order.
+    pub fn alone(job: JobId, class: &'s ClassKey) -> Candidate<'s> {
+        Candidate {
+            job,
+            class,
+            begun: 0,
+            line: usize::MAX,
+        }
+    }
+
+    /// An element of an array that limits itself, of which so many have begun.
+    pub fn element(job: JobId, class: &'s ClassKey, begun: u32) -> Candidate<'s> {
+        Candidate {
+            begun,
+            ..Candidate::alone(job, class)
+        }
+    }
+
+    /// The same, asking for this.
+    pub fn asking(self, class: &'s ClassKey) -> Candidate<'s> {
+        Candidate { class, ..self }
+    }
+}
+
+impl<'s> Ranking<'s> {
+    /// The best job left. Others of its shape come only after [`Ranking::follow`] or
+    /// [`Ranking::pass`].
+    pub fn next(&mut self) -> Option<Candidate<'s>> {
+        let (place, line) = loop {
+            let Reverse((_, row)) = self.heads.pop()?;
+            if let Some(drawn) = self.draw(row) {
+                break drawn;
+            }
+        };
+        let Line { class, key, .. } = self.lines[line];
+        Some(Candidate {
+            job: place.1,
+            class: key,
+            begun: class.begun(),
+            line,
+        })
+    }
+
+    /// Goes on with the next job of the class, and with all that ask for the same.
+    pub fn follow(&mut self, candidate: Candidate) {
+        self.advance(candidate.line);
+        self.pass(candidate);
+    }
+
+    /// Goes on with the other classes that ask for the same: this one was refused for a reason of
+    /// its own.
+    pub fn pass(&mut self, candidate: Candidate) {
+        let head = self.head(self.lines[candidate.line].row);
+        self.heads.extend(head);
+    }
+
+    /// Goes on without those that ask for the same as some of which this is true; asked in the
+    /// order of what is asked for.
+    pub fn dismiss(&mut self, mut is_over: impl FnMut(&'s Members) -> bool) {
+        let mut goes_on = vec![false; self.rows.len()];
+        self.heads
+            .iter()
+            .for_each(|&Reverse((_, row))| goes_on[row] = true);
+        for (row, goes_on) in goes_on
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, goes_on)| **goes_on)
+        {
+            *goes_on = !is_over(self.rows[row].members);
+        }
+        self.heads.retain(|&Reverse((_, row))| goes_on[row]);
+    }
+
+    /// From here on the jobs of the classes worth most come first; between equals it stays as it
+    /// was.
+    pub fn prefer(&mut self, worth: impl Fn(&ClassKey) -> i64) {
+        self.reorder(|line| {
+            let key = &line.class.key;
+            line.ahead = ahead_of(key.asks_for.is_some(), worth(key));
+        });
+    }
+
+    /// From here on so many jobs of these classes come first, and the others after them.
+    pub fn choose(&mut self, counts: &BTreeMap<ClassId, usize>) {
+        self.reorder(|line| line.chosen = counts.get(&line.class.key.id).copied().unwrap_or(0));
+    }
+
+    /// The classes that are left, in the order of their next jobs, with so many of these at most.
+    pub fn rest(&mut self, most: usize) -> Vec<(&'s ClassKey, Vec<JobId>)> {
+        let rows: Vec<usize> = self.heads.iter().map(|Reverse((_, row))| *row).collect();
+        rows.iter().for_each(|&row| self.open_all(row));
+        let begun = rows.iter().flat_map(|&row| &self.rows[row].begun);
+        let mut heads: Vec<_> = begun
+            .map(|&Reverse(((_, head), line))| (head, line))
+            .collect();
+        heads.sort_unstable();
+        let of = |((_, (_, first)), line): (Head, usize)| {
+            let later = self.lines[line].clone().map(|(_, (_, job))| job);
+            (
+                self.lines[line].key,
+                std::iter::once(first).chain(later).take(most).collect(),
+            )
+        };
+        heads.into_iter().map(of).collect()
+    }
+
+    /// Puts all that is left in the order that follows from a change of each line.
+    fn reorder(&mut self, change: impl Fn(&mut Line)) {
+        for Reverse((_, row)) in std::mem::take(&mut self.heads).into_vec() {
+            self.open_all(row);
+            for Reverse(((_, head), line)) in std::mem::take(&mut self.rows[row].begun).into_vec() {
+                change(&mut self.lines[line]);
+                let turn = (self.lines[line].spend(), head);
+                self.rows[row].begun.push(Reverse((turn, line)));
+            }
+            let head = self.head(row);
+            self.heads.extend(head);
+        }
+    }
+
+    /// Takes the best job of a row, with its line.
+    fn draw(&mut self, row: usize) -> Option<(Place, usize)> {
+        let begun = self.rows[row].begun.peek().map(|&Reverse((turn, _))| turn);
+        if self.rows[row]
+            .first_fresh()
+            .is_some_and(|fresh| begun.is_none_or(|begun| fresh < begun))
+        {
+            self.open(row);
+        }
+        let Reverse(((_, (_, place)), line)) = self.rows[row].begun.pop()?;
+        Some((place, line))
+    }
+
+    /// Begins with the first class of a row of which no job was drawn yet.
+    fn open(&mut self, row: usize) {
+        let class = self.rows[row]
+            .fresh
+            .next()
+            .and_then(|(_, class)| self.state.classes.get(class));
+        let Some(class) = class else { return };
+        let ahead = self.rows[row].ahead;
+        let key = self.resolved.of(&class.key);
+        self.lines.push(Line {
+            row,
+            class,
+            key,
+            jobs: class.in_order(),
+            array: None,
+            ahead,
+            chosen: 0,
+        });
+        self.advance(self.lines.len() - 1);
+    }
+
+    fn open_all(&mut self, row: usize) {
+        while self.rows[row].fresh.peek().is_some() {
+            self.open(row);
+        }
+    }
+
+    fn advance(&mut self, line: usize) {
+        if let Some(head) = self.lines[line].next() {
+            let turn = (self.lines[line].spend(), head);
+            self.rows[self.lines[line].row]
+                .begun
+                .push(Reverse((turn, line)));
+        }
+    }
+
+    /// A row's place among the rows.
+    fn head(&mut self, row: usize) -> Option<Reverse<(Turn, usize)>> {
+        let begun = self.rows[row].begun.peek().map(|&Reverse((turn, _))| turn);
+        let best = self.rows[row]
+            .first_fresh()
+            .into_iter()
+            .chain(begun)
+            .min()?;
+        Some(Reverse((best, row)))
+    }
+}
+
+impl<'s> Row<'s> {
+    fn new(group: &Group, members: &'s Members) -> Row<'s> {
+        let ahead = ahead_of(group.asks_for_window, 0);
+        Row {
+            members,
+            fresh: members.classes.iter().peekable(),
+            ahead,
+            begun: BinaryHeap::new(),
+        }
+    }
+
+    /// The turn of the best job of the classes that have not begun.
+    fn first_fresh(&mut self) -> Option<Turn> {
+        self.fresh
+            .peek()
+            .map(|&&(head, _)| (self.ahead.saturating_neg(), head))
+    }
+}
+
+/// The jobs of a class, one after another; of an array, those of its elements that wait.
+#[derive(Clone)]
+struct Line<'s> {
+    row: usize,
+    class: &'s Class,
+    /// As the policy has it.
+    key: &'s ClassKey,
+    jobs: InOrder<'s>,
+    /// The array whose elements come next with its merit and rank, and the position to go on from.
+    array: Option<(Head, &'s Array, u32)>,
+    /// What goes before the merit.
+    ahead: i64,
+    /// How many of its jobs were chosen to come before all others.
+    chosen: usize,
+}
+
+impl Line<'_> {
+    /// What goes before the merit of its next job, lowest first.
+    fn spend(&mut self) -> i64 {
+        let is_chosen = self.chosen > 0;
+        self.chosen -= usize::from(is_chosen);
+        if is_chosen {
+            i64::MIN
+        } else {
+            self.ahead.saturating_neg()
+        }
+    }
+}
+
+impl Iterator for Line<'_> {
+    type Item = Head;
+
+    fn next(&mut self) -> Option<Head> {
+        loop {
+            if let Some(((merit, (rank, id)), array, from)) = self.array.take()
+                && let Some(position) = array.elements.waiting().next(from)
+            {
+                self.array = Some(((merit, (rank, id)), array, position + 1));
+                return Some((
+                    merit,
+                    (rank, JobId::element(id.number, array.indices.at(position))),
+                ));
+            }
+            match self.jobs.next()? {
+                (head, Waiting { array: None, .. }) => return Some(head),
+                (
+                    head,
+                    Waiting {
+                        array: Some(array), ..
+                    },
+                ) => self.array = Some((head, array, 0)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::job::JobId;
+    use crate::sched::fixture::cluster;
+
+    #[test]
+    fn jobs_start_by_number_whatever_their_class() {
+        let scene = cluster("1 x ncpus=3")
+            .queued(3, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=1 walltime=5")
+            .queued(1, "select=1:ncpus=1")
+            .queued(4, "select=1:ncpus=1 walltime=5");
+        assert_eq!(scene.starts(), "1 on n1; 2 on n1; 3 on n1");
+    }
+
+    #[test]
+    fn the_elements_of_an_array_come_in_its_place_by_index() {
+        let scene = cluster("1 x ncpus=4")
+            .queued(1, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=1 array=1-5:2")
+            .queued(3, "select=1:ncpus=1");
+        assert_eq!(
+            scene.starts(),
+            "1 on n1; 2[1] on n1; 2[3] on n1; 2[5] on n1"
+        );
+    }
+
+    #[test]
+    fn an_array_of_which_all_elements_have_begun_hides_nobody() {
+        let scene = cluster("1 x ncpus=4")
+            .queued(1, "select=1:ncpus=1 array=1-2")
+            .queued(2, "select=1:ncpus=3");
+        assert_eq!(scene.begun(1, 0, 1).starts(), "2 on n1");
+    }
+
+    #[test]
+    fn a_million_elements_are_not_looked_at_one_by_one() {
+        let scene = cluster("1 x ncpus=2")
+            .queued(1, "select=1:ncpus=1 array=0-999999")
+            .queued(2, "select=1:ncpus=1");
+        assert_eq!(
+            (scene.starts().as_str(), scene.plan().considered),
+            ("1[0] on n1; 1[1] on n1", 3)
+        );
+    }
+
+    #[test]
+    fn a_rank_stands_above_the_number_within_a_class_and_between_classes() {
+        let scene = |rank: &str| {
+            cluster("1 x ncpus=1")
+                .queued(1, "select=1:ncpus=1")
+                .queued(2, "select=1:ncpus=1 walltime=5")
+                .queued(3, format!("select=1:ncpus=1 {rank}").trim())
+        };
+        assert_eq!(scene("").starts(), "1 on n1");
+        assert_eq!(scene("rank=0").starts(), "3 on n1");
+        assert_eq!(scene("rank=1").starts(), "1 on n1", "ties go by the number");
+        let mut scene = scene("rank=0");
+        scene.state.withdraw(JobId::job(3));
+        assert_eq!(
+            scene.starts(),
+            "1 on n1",
+            "a job with a rank of its own is withdrawn like any other"
+        );
+    }
+
+    #[test]
+    fn a_class_shares_its_refusal() {
+        let mut scene = cluster("1 x ncpus=1").running(9000, "select=1:ncpus=1", "n1", 60);
+        for job in 1..=100 {
+            scene = scene.queued(
+                job,
+                if job % 2 == 0 {
+                    "select=1:ncpus=1"
+                } else {
+                    "select=1:ncpus=2"
+                },
+            );
+        }
+        let plan = scene.plan();
+        assert_eq!((plan.considered, plan.verdicts.len()), (2, 2));
+    }
+
+    #[test]
+    fn classes_that_ask_for_the_same_share_a_refusal_for_want_of_room() {
+        let mut scene = cluster("1 x ncpus=1").running(9000, "select=1:ncpus=1", "n1", 60);
+        for job in 1..=100 {
+            scene = scene.queued(job, &format!("select=1:ncpus=1 walltime={}", 60 + job));
+        }
+        let plan = scene.plan();
+        assert_eq!(
+            (plan.considered, plan.verdicts.len()),
+            (1, 1),
+            "the one that is promised a start speaks for all"
+        );
+        assert_eq!(scene.reason(100).unwrap().code(), "amount.ncpus");
+    }
+
+    #[test]
+    fn those_that_ask_for_the_same_are_told_why_also_behind_one_that_was_told_before() {
+        let mut scene = cluster("1 x ncpus=1")
+            .running(9000, "select=1:ncpus=1", "n1", 60)
+            .queued(1, "select=1:ncpus=1 walltime=60")
+            .queued(2, "select=1:ncpus=1 walltime=60")
+            .queued(3, "select=1:ncpus=1 walltime=61");
+        scene.policy.backfill.depth = 2;
+        assert_eq!(scene.plan().bookings.len(), 2);
+        assert_eq!(scene.reason(3).unwrap().code(), "amount.ncpus");
+    }
+
+    #[test]
+    fn a_class_refused_for_itself_lets_others_pass_that_ask_for_the_same() {
+        let scene = cluster("1 x ncpus=2")
+            .running(9000, "select=1:ncpus=1", "n1", 60)
+            .queued(1, "select=1:ncpus=2")
+            .queued(2, "select=1:ncpus=1 walltime=61")
+            .queued(3, "select=1:ncpus=1 queue=night")
+            .queued(4, "select=1:ncpus=1 walltime=60");
+        assert_eq!(scene.starts(), "4 on n1");
+    }
+}

@@ -1,0 +1,213 @@
+//! Orders in which jobs take turns: queues one after the other (I22), and pools by how well they
+//! have been served (X10). A job's turn hangs on the jobs before it in its own queue or pool, so
+//! turns are dealt once all are rated. An array takes one turn with all its elements.
+
+use super::calculator::Yardstick;
+use super::pool_satisfaction::PoolTurns;
+use crate::model::policy::{Order, Precedence, Turns};
+use crate::sched::view::class::{Class, Place, Waiting};
+use crate::sched::view::shape::{ClassId, ClassKey};
+use crate::sched::view::sort_key::Merit;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Precedence {
+    /// Whether a job's turn hangs on those before it.
+    pub fn takes_turns(&self) -> bool {
+        self.order == Order::Pool || self.tiers.turns == Turns::RoundRobin
+    }
+}
+
+/// A job in the line of its queue or pool.
+struct InLine<'a> {
+    merit: Merit,
+    place: Place,
+    waiting: &'a Waiting,
+    class: &'a ClassKey,
+}
+
+impl InLine<'_> {
+    /// Its turn, worth so much. For whom an operator puts first it is always its turn (M11).
+    fn dealt(&self, merit: Merit) -> ((ClassId, Place), Merit) {
+        let is_ordered = self.class.system_priority.is_some();
+        (
+            (self.class.id, self.place),
+            if is_ordered { self.merit } else { merit },
+        )
+    }
+}
+
+/// Deals the turns.
+pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, yardstick: &Yardstick) {
+    let turns = match yardstick.policy.precedence.order {
+        Order::Pool => by_pool(classes, yardstick),
+        _ => by_queue(classes, &yardstick.state.served),
+    };
+    for (id, class) in classes.iter_mut() {
+        let merit = |place: Place, waiting: &Waiting| {
+            turns.get(&(*id, place)).copied().unwrap_or(waiting.merit)
+        };
+        Arc::make_mut(class).rate_by(merit);
+    }
+}
+
+type Dealt = BTreeMap<(ClassId, Place), Merit>;
+
+/// The lines by name, each in its order.
+fn in_lines<'a>(
+    classes: &'a BTreeMap<ClassId, Arc<Class>>,
+    line: impl Fn(&ClassKey) -> String,
+) -> BTreeMap<String, Vec<InLine<'a>>> {
+    let mut lines: BTreeMap<String, Vec<InLine>> = BTreeMap::new();
+    for class in classes.values() {
+        let jobs = class.jobs().map(|(place, waiting)| InLine {
+            merit: waiting.merit,
+            place,
+            waiting,
+            class: &class.key,
+        });
+        lines.entry(line(&class.key)).or_default().extend(jobs);
+    }
+    lines
+        .values_mut()
+        .for_each(|line| line.sort_unstable_by_key(|job| (job.merit, job.place)));
+    lines
+}
+
+/// When each queue had its last turn: the later, the higher. Never for those that are not there.
+#[derive(Clone, Debug, Default)]
+pub struct Served(BTreeMap<String, u64>);
+
+impl Served {
+    /// A job of a queue has started.
+    pub fn note(&mut self, queue: &str) {
+        let turn = 1 + self.0.values().max().copied().unwrap_or(0);
+        match self.0.get_mut(queue) {
+            Some(last) => *last = turn,
+            None => drop(self.0.insert(queue.to_string(), turn)),
+        }
+    }
+
+    /// How many of these queues had their last turn before.
+    fn before<'q>(&self, queue: &str, all: impl Iterator<Item = &'q str>) -> i64 {
+        let last = self.0.get(queue);
+        all.filter(|other| self.0.get(*other) < last).count() as i64
+    }
+}
+
+/// The first of each queue, then the second of each; of the queues that one first whose last turn
+/// is longest ago.
+fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &Served) -> Dealt {
+    let lines = in_lines(classes, |class| class.who.queue.clone());
+    let of_queue = |(queue, line): (&String, &Vec<InLine>)| -> Vec<((ClassId, Place), Merit)> {
+        let before = served.before(queue, lines.keys().map(String::as_str));
+        let turn = |(turn, job): (usize, &InLine)| {
+            let behind = (turn * lines.len()) as i64 + before;
+            job.dealt(Merit::of(job.merit.tier() - behind, job.merit.score()))
+        };
+        line.iter().enumerate().map(turn).collect()
+    };
+    lines.iter().flat_map(of_queue).collect()
+}
+
+/// Who comes behind another of its pool comes later by no less than this.
+const STEP: f64 = 1e-9;
+
+/// Who is of the pool that has been served worst, were all before it served; in each pool the
+/// operation that has been (Y22), or who stands first in line (Y23).
+fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, yardstick: &Yardstick) -> Dealt {
+    let all = classes.values().map(|class| &**class);
+    let mut pools = PoolTurns::new(yardstick.state, yardstick.policy, all, yardstick.now);
+    let lines = in_lines(classes, |class| pools.pool_of(class));
+    let mut dealt = Dealt::new();
+    for (pool, line) in lines {
+        let mut line: Vec<(f64, InLine)> = line
+            .into_iter()
+            .map(|job| (pools.place(job.place.1, job.class), job))
+            .collect();
+        // Of equals who came first stays first.
+        line.sort_by(|(a, one), (b, other)| one.merit.cmp(&other.merit).then(a.total_cmp(b)));
+        // Who is behind in the line comes later, however satisfied the pool was before.
+        let mut least = f64::NEG_INFINITY;
+        dealt.extend(line.iter().map(|(_, job)| {
+            let satisfaction = pools.serve(&pool, job.class, job.waiting);
+            least = f64::max(least + STEP, satisfaction);
+            job.dealt(Merit::of(job.merit.tier(), -least))
+        }));
+    }
+    dealt
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::account::Account;
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::priority::queue_order::QueueOrder;
+
+    fn by_pool(accounts: &[&str]) -> Scene {
+        let mut scene = cluster("1 x ncpus=100");
+        scene.policy.precedence.order = Order::Pool;
+        let account = |name: &&str| Account {
+            name: name.to_string(),
+            ..Account::default()
+        };
+        scene.policy.fair_share.accounts = accounts.iter().map(account).collect();
+        scene
+    }
+
+    /// A job that waits, charged to an account; put first by an operator with a number.
+    fn queued(scene: Scene, id: u64, text: &str, account: &str, first: Option<i32>) -> Scene {
+        let mut scene = scene;
+        let mut job = scene.job(id, text);
+        let spec = Arc::make_mut(&mut job.spec);
+        (spec.account, spec.system_priority) = (Some(account.to_string()), first);
+        scene.state.enqueue(&job);
+        scene
+    }
+
+    fn order(scene: &Scene) -> Vec<u64> {
+        let order = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        order.turns().map(|turn| turn.worth.job.number).collect()
+    }
+
+    /// X10: a is owed what its hundred elements want, and has it once they have had their turn.
+    #[test]
+    fn an_array_wants_and_takes_as_much_as_its_elements() {
+        let scene = queued(
+            by_pool(&["a", "b"]),
+            1,
+            "select=1:ncpus=1 array=1-100",
+            "a",
+            None,
+        );
+        let scene = queued(scene, 2, "select=1:ncpus=1", "a", None);
+        let scene = (3..=5).fold(scene, |scene, id| {
+            queued(scene, id, "select=1:ncpus=20", "b", None)
+        });
+        assert_eq!(order(&scene), [1, 3, 4, 5, 2]);
+    }
+
+    /// X10: jobs of nobody's account run last (F10).
+    #[test]
+    fn a_pool_that_is_owed_nothing_is_served_last() {
+        let scene = queued(by_pool(&["a"]), 1, "select=1:ncpus=1", "b", None);
+        let scene = queued(scene, 2, "select=1:ncpus=100", "a", None);
+        let scene = queued(scene, 3, "select=1:ncpus=100", "a", None);
+        assert_eq!(order(&scene), [2, 3, 1]);
+    }
+
+    /// M11.
+    #[test]
+    fn whom_an_operator_puts_first_waits_for_no_turn() {
+        let scene = queued(by_pool(&["a", "b"]), 1, "select=1:ncpus=1", "a", None);
+        let scene = queued(scene, 2, "select=1:ncpus=1", "b", None);
+        let scene = queued(scene, 3, "select=1:ncpus=1", "b", Some(5));
+        let mut scene = queued(scene, 4, "select=1:ncpus=1 queue=late", "b", Some(6));
+        assert_eq!(order(&scene), [4, 3, 1, 2]);
+        scene.policy.precedence = Precedence::fcfs();
+        scene.policy.precedence.tiers.turns = Turns::RoundRobin;
+        scene.state.served.note("late");
+        assert_eq!(order(&scene), [4, 3, 1, 2]);
+    }
+}

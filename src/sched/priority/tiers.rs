@@ -1,0 +1,79 @@
+//! What goes before the score of a job (X18).
+
+use super::calculator::Yardstick;
+use crate::model::policy::Turns;
+use crate::sched::view::shape::ClassKey;
+use crate::sched::view::sort_key::Merit;
+use crate::sched::view::wait::Wait;
+
+/// Steps far enough apart that nothing below reaches across: queues, then who starves.
+const QUEUE: i64 = 1 << 36;
+const STARVING: i64 = 1 << 52;
+
+/// The tier of all jobs of a class: jobs of a higher one come first, whatever they are worth.
+pub fn of_class(yardstick: &Yardstick, class: &ClassKey) -> i64 {
+    let rule = &yardstick.policy.precedence;
+    let by_queue = rule.lexicographic || rule.tiers.turns != Turns::Together;
+    let tier = if by_queue {
+        yardstick.queue_priority(class) * QUEUE
+    } else {
+        0
+    };
+    match rule.tiers.turns {
+        // One queue after the other, those of the same priority by name.
+        Turns::ByQueue => {
+            tier - yardstick
+                .state
+                .queues
+                .range(..class.who.queue.clone())
+                .count() as i64
+        }
+        Turns::Together | Turns::RoundRobin => tier,
+    }
+}
+
+/// The tier of one of them, and what it is worth there.
+pub fn of_job(yardstick: &Yardstick, tier: i64, wait: &Wait, score: f64) -> Merit {
+    let rule = &yardstick.policy.precedence.tiers;
+    let starves = rule
+        .max_starve
+        .is_some_and(|most| yardstick.waited(wait) > most);
+    Merit::of(tier + if starves { STARVING } else { 0 }, score)
+}
+
+/// A tier in words; nothing for that of all who are alike.
+pub fn told(tier: i64) -> String {
+    let starves = (tier + STARVING / 2).div_euclid(STARVING);
+    let rest = tier - starves * STARVING;
+    let queue = (rest + QUEUE / 2).div_euclid(QUEUE);
+    let turn = queue * QUEUE - rest;
+    let words = [
+        (starves != 0).then(|| "has waited too long".to_string()),
+        (queue != 0).then(|| format!("queue priority {queue}")),
+        (turn != 0).then(|| format!("{turn} turns before it")),
+    ];
+    words
+        .into_iter()
+        .flatten()
+        .collect::<Vec<String>>()
+        .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_says_what_it_is_made_of() {
+        assert_eq!(told(0), "");
+        assert_eq!(told(150 * QUEUE), "queue priority 150");
+        assert_eq!(
+            told(-1024 * QUEUE - 3),
+            "queue priority -1024, 3 turns before it"
+        );
+        assert_eq!(
+            told(STARVING + QUEUE),
+            "has waited too long, queue priority 1"
+        );
+    }
+}

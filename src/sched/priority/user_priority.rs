@@ -1,0 +1,271 @@
+//! `-p` under an order by factors: it orders the waiting jobs of one owner in one queue, and
+//! nothing else.
+//!
+//! A job is held back behind the owner's jobs with a higher priority. No score is ever raised, so
+//! that nobody gains over other users, and where all priorities are equal no score changes.
+
+use crate::model::policy::{Order, OwnSay, Precedence};
+use crate::model::worth::Part;
+use crate::sched::view::class::{Class, Head};
+use crate::sched::view::shape::{ClassId, ClassKey};
+use crate::sched::view::snapshot::State;
+use crate::sched::view::sort_key::{Merit, highest_first};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The name of the part of a score that holds a job back.
+const PART: &str = "job_priority";
+
+type Classes = BTreeMap<ClassId, Arc<Class>>;
+
+/// The classes of an owner in a queue by priority, the highest first.
+type Levels = BTreeMap<i64, Vec<ClassId>>;
+
+impl Precedence {
+    /// Whether `-p` orders the jobs of one owner only.
+    pub(super) fn orders_own_jobs(&self) -> bool {
+        self.order == Order::Multifactor
+    }
+}
+
+impl State {
+    /// Holds back the jobs whose owners have given others of their jobs a higher priority. Returns
+    /// the classes that have changed, each with its first job before.
+    pub(super) fn hold_back(
+        &self,
+        classes: &mut Classes,
+        rule: &Precedence,
+    ) -> Vec<(ClassId, Option<Head>)> {
+        if !rule.orders_own_jobs() || self.prioritized.is_empty() {
+            return Vec::new();
+        }
+        let mut changed = Vec::new();
+        for levels in levels(classes, &self.prioritized, &rule.own_say) {
+            hold_back_levels(classes, levels, &mut changed);
+        }
+        changed
+    }
+}
+
+/// The levels of each owner and queue that has more than one. `prioritized` are the classes with a
+/// priority.
+fn levels(classes: &Classes, prioritized: &BTreeSet<ClassId>, own_say: &OwnSay) -> Vec<Levels> {
+    let line = |key: &ClassKey| (key.who.user.clone(), key.who.queue.clone());
+    let concerned = prioritized
+        .iter()
+        .filter_map(|id| classes.get(id))
+        .map(|class| line(&class.key));
+    let mut lines: BTreeMap<(String, String), Levels> =
+        concerned.map(|line| (line, Levels::new())).collect();
+    // What an operator puts first stays there (M11).
+    for (id, class) in classes
+        .iter()
+        .filter(|(_, class)| class.key.system_priority.is_none())
+    {
+        if let Some(levels) = lines.get_mut(&line(&class.key)) {
+            levels
+                .entry(highest_first(own_say.score(class.key.priority)))
+                .or_default()
+                .push(*id);
+        }
+    }
+    lines
+        .into_values()
+        .filter(|levels| levels.len() > 1)
+        .collect()
+}
+
+fn hold_back_levels(
+    classes: &mut Classes,
+    levels: Levels,
+    changed: &mut Vec<(ClassId, Option<Head>)>,
+) {
+    // The last job of the higher levels, by tier: a job that starves or is in a queue served first
+    // stays there.
+    let mut last: BTreeMap<i64, Merit> = BTreeMap::new();
+    let behind = |merit: Merit, last: &BTreeMap<i64, Merit>| {
+        last.get(&merit.tier())
+            .map_or(merit, |last| merit.max(last.next_below()))
+    };
+    for level in levels.into_values() {
+        for id in &level {
+            let Some(class) = classes.get_mut(id) else {
+                continue;
+            };
+            if class
+                .jobs()
+                .all(|(_, waiting)| behind(waiting.merit, &last) == waiting.merit)
+            {
+                continue;
+            }
+            let class = Arc::make_mut(class);
+            changed.push((*id, class.first()));
+            class.rate_by(|_, waiting| behind(waiting.merit, &last));
+        }
+        for (_, waiting) in level
+            .iter()
+            .filter_map(|id| classes.get(id))
+            .flat_map(|class| class.jobs())
+        {
+            let worst = last.entry(waiting.merit.tier()).or_insert(waiting.merit);
+            *worst = waiting.merit.max(*worst);
+        }
+    }
+}
+
+/// What `-p` does to a score: the difference between the score and the sum of its other parts. None
+/// where nothing is said of the job and nothing holds it back.
+pub(super) fn part(
+    rule: &Precedence,
+    class: &ClassKey,
+    score: f64,
+    parts: &[Part],
+) -> Option<Part> {
+    if !rule.orders_own_jobs() || class.system_priority.is_some() {
+        return None;
+    }
+    let difference = score - parts.iter().filter_map(Part::product).sum::<f64>();
+    let is_said = class.priority != rule.own_say.unsaid();
+    (is_said || difference != 0.0)
+        .then(|| Part::weighed(PART, class.priority.to_string(), difference, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::priority::queue_order::QueueOrder;
+
+    /// Adds a job of the scene's user with a priority; the longer its walltime, the lower its
+    /// score.
+    fn with(mut scene: Scene, id: u64, text: &str, priority: i32) -> Scene {
+        let mut job = scene.job(id, &format!("select=1:ncpus=1 {text}"));
+        Arc::make_mut(&mut job.spec).priority = priority;
+        scene.state.enqueue(&job);
+        scene
+    }
+
+    fn order(scene: &mut Scene) -> Vec<u64> {
+        let (policy, now) = (scene.policy.clone(), scene.now);
+        scene.state.prioritise(&policy, now);
+        QueueOrder::of(&scene.state, &policy, now)
+            .turns()
+            .map(|turn| turn.worth.job.number)
+            .collect()
+    }
+
+    fn scores(scene: &Scene) -> BTreeMap<u64, f64> {
+        let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        queue
+            .turns()
+            .map(|turn| (turn.worth.job.number, turn.worth.score))
+            .collect()
+    }
+
+    /// Ann's jobs 1 to 3 and bob's 4 and 5, with these priorities.
+    fn scene(priorities: [i32; 5]) -> Scene {
+        let [one, two, three, four, five] = priorities;
+        let mut scene = cluster("1 x ncpus=1").owned("ann");
+        scene.policy.precedence = Precedence::default();
+        let scene = with(with(scene, 1, "walltime=600", one), 2, "walltime=6000", two);
+        let scene = with(scene, 3, "walltime=60000", three).owned("bob");
+        with(
+            with(scene, 4, "walltime=1000", four),
+            5,
+            "walltime=10000",
+            five,
+        )
+        .at(300)
+    }
+
+    #[test]
+    fn equal_priorities_change_no_score() {
+        let (mut plain, mut equal) = (scene([0; 5]), scene([7, 7, 7, -3, -3]));
+        assert_eq!(order(&mut plain), [1, 4, 2, 5, 3]);
+        assert_eq!(order(&mut equal), [1, 4, 2, 5, 3]);
+        assert_eq!(scores(&plain), scores(&equal));
+    }
+
+    #[test]
+    fn a_job_goes_behind_its_owners_jobs_with_a_higher_priority() {
+        assert_eq!(
+            order(&mut scene([0, 0, 5, 0, 0])),
+            [4, 5, 3, 1, 2],
+            "the first one has the highest priority"
+        );
+        assert_eq!(
+            order(&mut scene([-5, 0, 0, 0, 0])),
+            [4, 2, 5, 3, 1],
+            "the last one has the lowest"
+        );
+        assert_eq!(order(&mut scene([1, 2, 3, 0, 0])), [4, 5, 3, 2, 1]);
+    }
+
+    #[test]
+    fn no_score_is_raised_and_nobody_elses_changes() {
+        let mut plain = scene([0; 5]);
+        order(&mut plain);
+        let before = scores(&plain);
+        for priorities in [[1, 2, 3, 0, 0], [1023, -5, 0, 0, 0], [0, 1023, -1024, 0, 0]] {
+            let mut scene = scene(priorities);
+            order(&mut scene);
+            let after = scores(&scene);
+            assert!(
+                after.iter().all(|(job, score)| *score <= before[job]),
+                "{priorities:?}: {after:?}"
+            );
+            assert!(
+                [4, 5].iter().all(|job| after[job] == before[job]),
+                "{priorities:?}: {after:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_jobs_of_one_queue_are_ordered_and_what_an_operator_says_stands() {
+        let scene = with(
+            scene([0, 0, 0, 0, 0]).owned("ann"),
+            6,
+            "walltime=90000 queue=night",
+            9,
+        )
+        .at(300);
+        assert_eq!(order(&mut scene.clone())[..5], [1, 4, 2, 5, 3]);
+        let mut job = scene.job(7, "select=1:ncpus=1 walltime=90000");
+        Arc::make_mut(&mut job.spec).system_priority = Some(1);
+        let mut scene = with(scene, 8, "walltime=9", 9);
+        scene.state.enqueue(&job);
+        assert_eq!(order(&mut scene)[0], 7);
+    }
+
+    #[test]
+    fn a_newcomer_takes_its_place_at_once() {
+        let mut first = scene([0; 5]);
+        order(&mut first);
+        let mut second = with(first.clone().owned("ann"), 6, "walltime=90000", 9);
+        assert_eq!(
+            order(&mut second),
+            [4, 5, 6, 1, 2, 3],
+            "with a higher priority"
+        );
+        let mut second = with(first.owned("ann"), 6, "walltime=9", -9);
+        assert_eq!(order(&mut second), [1, 4, 2, 5, 3, 6], "with a lower one");
+    }
+
+    #[test]
+    fn the_parts_of_a_score_come_to_it() {
+        let mut scene = scene([0, 0, 5, 0, 0]);
+        order(&mut scene);
+        for job in 1..=5 {
+            let worth = scene
+                .state
+                .worth(&scene.policy, scene.now, JobId::job(job))
+                .unwrap();
+            let sum: f64 = worth.parts.iter().filter_map(Part::product).sum();
+            assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");
+            let own = worth.parts.iter().find(|part| part.name == PART);
+            assert_eq!(own.is_some(), job <= 3, "{worth:?}");
+        }
+    }
+}

@@ -1,0 +1,517 @@
+//! Changes of the scheduler's view, one noun for all of them: what schedd makes of its ledger, what
+//! a simulated world makes of its own, and what a recorder writes down to be made once more.
+
+use super::holdings::Claimant;
+use super::preemption_candidate::Tenure;
+use super::snapshot::{ClassId, State, Tenant};
+use super::usage::Usage;
+use crate::model::accrual::Eligibility;
+use crate::model::charge::Charge;
+use crate::model::credentials::Credentials;
+use crate::model::job::{Job, JobId, Run, Share, SubjobLimit};
+use crate::model::node::NodeFacts;
+use crate::model::policy::Policy;
+use crate::model::pool::Pool;
+use crate::model::promise::Promise;
+use crate::model::queue::Queue;
+use crate::model::resource::Resources;
+use crate::model::site_time::SiteTime;
+use crate::model::state::State as Standing;
+use crate::model::time::{Span, Time};
+use crate::model::trigger::Triggers;
+use crate::model::window::{Admission, Window};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A change of a [`State`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change<'a> {
+    /// A node is there, or is another than before.
+    Node {
+        /// What it offers.
+        facts: Cow<'a, NodeFacts>,
+        /// Whether it is up and not offline.
+        usable: bool,
+    },
+    /// A node was never there.
+    NoNode(Cow<'a, str>),
+    /// These nodes come first in the order of nodes, whether they are there or not.
+    Order(Vec<String>),
+    /// The whole system has this much of a resource.
+    Pool(Cow<'a, str>, Cow<'a, Pool>),
+    /// A queue is there, or is another than before.
+    Queue(Cow<'a, Queue>),
+    /// A queue is there no more.
+    NoQueue(Cow<'a, str>),
+    /// A reservation sets something aside, or something else than before.
+    Window(Cow<'a, Window>),
+    /// It is over, or given up.
+    NoWindow(Cow<'a, str>),
+    /// What of dedicated and prime time lies ahead.
+    SiteTime(Cow<'a, SiteTime>),
+    /// A job is a candidate and holds nothing.
+    Waits(Box<Cow<'a, Job>>),
+    /// A candidate accrues something else than before.
+    Accrues(JobId, Eligibility),
+    /// A job holds its allocation.
+    Holds {
+        /// Which.
+        job: JobId,
+        /// What it holds.
+        shares: Vec<Share>,
+        /// Whose it is.
+        user: Cow<'a, str>,
+        /// Who else may be there.
+        tenant: Tenant,
+        /// When its walltime is over.
+        until: Time,
+        /// The reservation it is inside of: what it has is the reservation's.
+        inside: Option<String>,
+        /// Whose it is, and what it asked for, where limits count it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        claimant: Option<Box<Claimant>>,
+        /// What counts where another could have its place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tenure: Option<Box<Tenure>>,
+        /// Of an element beyond what its array limits itself to (Q15): that limit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        beyond: Option<u32>,
+        /// The job itself, where it has given something up and waits to go on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waits: Option<Box<Cow<'a, Job>>>,
+    },
+    /// The site's program was asked which nodes jobs of a class should get (M8i).
+    Asked(ClassId),
+    /// It has said so, the best first, or nothing.
+    Answered(ClassId, Option<Vec<String>>),
+    /// A candidate was promised this start by an earlier schedd.
+    Promised {
+        /// Which.
+        job: JobId,
+        /// When and where.
+        promise: Cow<'a, Promise>,
+        /// For how long.
+        span: Span,
+    },
+    /// A job holds nothing, and is no candidate.
+    Gone(JobId),
+    /// An array limits its running subjobs. None: it is no more.
+    Bounds(JobId, Option<SubjobLimit>),
+    /// The site's hooks have let these jobs start. None: no hooks are asked about starts.
+    Permits(Option<BTreeSet<JobId>>),
+    /// All that has been used, and by whom, is this.
+    Usage(Cow<'a, Usage>),
+    /// A job's latest attempt is charged: that goes on, or is over.
+    Charged(JobId, Cow<'a, Charge>),
+    /// These charges are so old that they are kept no longer.
+    Forgotten(Cow<'a, [Charge]>),
+}
+
+impl<'a> Change<'a> {
+    /// What the scheduler is to see of a job as it stands; None for one that is no more.
+    /// The policy is asked for what
+    /// the job does not say.
+    pub fn of(id: JobId, job: Option<&'a Job>, policy: &Policy) -> Change<'a> {
+        let open = job.and_then(|job| Some((job, job.life.open_run()?)));
+        match (open, job) {
+            (Some((job, run)), _) => Change::Holds {
+                job: id,
+                shares: job.held().iter().map(|share| run.kept(share)).collect(),
+                user: Cow::Borrowed(&job.owner.user),
+                tenant: Tenant::of(job, policy.placement.access),
+                until: end_of(job, run, policy),
+                inside: None,
+                claimant: Some(Box::new(Claimant::of(job))),
+                tenure: Tenure::of(job).map(Box::new),
+                beyond: job.spec.max_run_subjobs.filter(|_| run.extra),
+                waits: (job.waits_to_go_on() && run.is_still())
+                    .then(|| Box::new(Cow::Borrowed(job))),
+            },
+            (None, Some(job)) if is_candidate(job) => Change::Waits(Box::new(Cow::Borrowed(job))),
+            (None, _) => Change::Gone(id),
+        }
+    }
+
+    /// The limit of an array's running subjobs, where the state does not know it yet. An array
+    /// without a limit is not told of.
+    pub fn of_limit(id: JobId, job: Option<&Job>, state: &State) -> Option<Change<'a>> {
+        let known = state.subjob_limit(id.number);
+        let array = job.filter(|job| id.is_array() && job.life.state != Standing::Finished);
+        let limit = array.and_then(|array| {
+            array
+                .spec
+                .subjob_limit()
+                .or(known.and(Some(SubjobLimit::NONE)))
+        });
+        (id.is_array() && limit != known).then_some(Change::Bounds(id, limit))
+    }
+
+    /// The same for a job inside of a reservation, which takes it along when it closes.
+    pub fn inside(mut self, reservation: Option<String>, closes: Option<Time>) -> Change<'a> {
+        if let Change::Holds { inside, until, .. } = &mut self {
+            *inside = reservation;
+            *until = closes.map_or(*until, |closes| closes.min(*until));
+        }
+        self
+    }
+}
+
+/// When a job's walltime is over. Of one that stands still nobody can tell.
+fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
+    match run.is_still() {
+        true => Time::NEVER,
+        false => {
+            run.started
+                + job.spec.walltime().unwrap_or(policy.default_walltime)
+                + run.pauses().total
+        }
+    }
+}
+
+/// Whether a cycle could start a job, or elements of it.
+pub fn is_candidate(job: &Job) -> bool {
+    match (job.life.state, &job.elements) {
+        (Standing::Queued, None) => true,
+        (Standing::Queued | Standing::Begun, Some(elements)) => !elements.waiting().is_empty(),
+        _ => false,
+    }
+}
+
+impl State {
+    /// Makes a change.
+    pub fn make(&mut self, change: &Change) {
+        match change {
+            Change::Node { facts, usable } => self.set_node(facts, *usable),
+            Change::NoNode(name) => self.remove_node(name),
+            Change::Queue(queue) => self.set_queue(queue),
+            Change::Waits(job) => {
+                self.vacate(job.id);
+                self.enqueue(job);
+            }
+            Change::Accrues(job, eligibility) => self.set_eligibility(*job, *eligibility),
+            Change::NoQueue(name) => self.remove_queue(name),
+            Change::Window(window) => self.set_window(Window::clone(window)),
+            Change::NoWindow(id) => self.remove_window(id),
+            Change::SiteTime(site_time) => self.set_site_time(SiteTime::clone(site_time)),
+            Change::Order(names) => self.list_nodes(names),
+            Change::Pool(resource, pool) => self.set_pool(resource, Pool::clone(pool)),
+            Change::Holds {
+                job,
+                user,
+                shares,
+                tenant,
+                until,
+                inside,
+                claimant,
+                tenure,
+                beyond,
+                waits,
+            } => {
+                self.user(user);
+                self.occupy(*job, shares, *tenant, *until);
+                beyond
+                    .iter()
+                    .for_each(|limit| self.standing.note_extra(*job, *limit));
+                claimant
+                    .iter()
+                    .for_each(|claimant| self.belongs_to(*job, claimant));
+                tenure
+                    .iter()
+                    .for_each(|tenure| self.set_tenure(*job, Tenure::clone(tenure)));
+                inside
+                    .iter()
+                    .for_each(|reservation| self.enclose(*job, reservation));
+                waits.iter().for_each(|waiting| self.stand_by(waiting));
+            }
+            Change::Asked(class) => self.await_answer(*class),
+            Change::Answered(class, nodes) => {
+                self.set_answer(*class, nodes.as_deref());
+            }
+            Change::Promised { job, promise, span } => self.recall(*job, promise, *span),
+            Change::Gone(job) => {
+                self.withdraw(*job);
+                self.vacate(*job);
+            }
+            Change::Bounds(array, limit) => self.set_subjob_limit(array.number, *limit),
+            Change::Permits(permits) => self.set_permits(permits.clone()),
+            Change::Usage(usage) => self.use_up(|used| *used = Usage::clone(usage)),
+            Change::Charged(job, charge) => self.use_up(|used| used.charge(*job, charge)),
+            Change::Forgotten(charges) => {
+                self.use_up(|used| charges.iter().for_each(|charge| used.forget(charge)))
+            }
+        }
+    }
+
+    fn use_up(&mut self, change: impl FnOnce(&mut Usage)) {
+        change(Arc::make_mut(&mut self.usage));
+        self.edition += 1;
+        self.ranks.note_use();
+    }
+}
+
+impl State {
+    /// The reservation that a running job is inside of: the one it asks for, else one that is open
+    /// where it runs and admits it whole.
+    pub fn reservation_of(&self, job: &Job, default_walltime: Span, now: Time) -> Option<String> {
+        let who = Credentials::of(job);
+        let walltime = job.spec.walltime().unwrap_or(default_walltime);
+        let run = job.life.run.as_ref()?;
+        let covers = |window: &&Window| run.shares.iter().any(|share| window.covers(&share.node));
+        let admits = |window: &&Window| window.admits(&who, None, walltime) == Admission::Inside;
+        let found = || {
+            self.windows()
+                .filter(covers)
+                .find(|window| window.is_open(now) && admits(window))
+        };
+        job.spec
+            .reservation
+            .clone()
+            .or_else(|| found().map(|window| window.name().to_string()))
+    }
+}
+
+/// A line of a recording: all that its cycles went by, and what came of each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Entry<'a> {
+    /// A schedd has begun: with an empty view, and this policy.
+    Begin {
+        /// What its resources are.
+        resources: Cow<'a, Resources>,
+        /// What its cycles go by.
+        policy: Cow<'a, Policy>,
+    },
+    /// From now on its cycles go by this policy.
+    Policy(Cow<'a, Policy>),
+    /// Its view has changed.
+    Change(Change<'a>),
+    /// It has decided.
+    Cycle {
+        /// At this moment.
+        now: Time,
+        /// Because of this.
+        #[serde(default, skip_serializing_if = "is_unknown")]
+        triggers: Cow<'a, Triggers>,
+        /// The plan in words.
+        plan: Cow<'a, str>,
+    },
+    /// The recording was as long as it may be, and ends here.
+    Full,
+}
+
+fn is_unknown(triggers: &Triggers) -> bool {
+    triggers.are_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::Event;
+    use crate::model::suspension::Manner;
+    use crate::model::window::Access;
+    use crate::sched::backfill::reservation_window;
+    use crate::sched::fixture::{Scene, cluster, moment, resources};
+
+    #[test]
+    fn a_view_follows_a_job_from_the_queue_to_its_nodes_and_out() {
+        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3 walltime=60");
+        let mut job = scene.job(1, "select=1:ncpus=3 walltime=60");
+        let start = scene.plan().starts.remove(0);
+        job.apply(
+            &Event::Started {
+                attempt: 1,
+                shares: start.shares,
+                score: None,
+                extra: false,
+            },
+            moment(5),
+        );
+        let change = Change::of(job.id, Some(&job), &Policy::default());
+        assert!(
+            matches!(
+                &change,
+                Change::Holds {
+                    until: Time(65_000),
+                    ..
+                }
+            ),
+            "{change:?}"
+        );
+        scene.state.make(&change);
+        assert_eq!(
+            (scene.starts().as_str(), scene.state.assigned("n1").jobs),
+            ("", vec![job.id])
+        );
+        scene
+            .state
+            .make(&Change::of(job.id, None, &Policy::default()));
+        assert_eq!(scene.state.holders().count(), 0);
+    }
+
+    fn window(scene: &Scene, id: &str, users: &[&str], node: &str, hours: (i64, i64)) -> Window {
+        Window {
+            id: id.into(),
+            from: Time(0) + Span::seconds(hours.0 * 3600),
+            to: Time(0) + Span::seconds(hours.1 * 3600),
+            shares: reservation_window::whole(&scene.state, &[node.to_string()]).unwrap(),
+            whole: true,
+            access: Access {
+                users: users.iter().map(ToString::to_string).collect(),
+                ..Access::default()
+            },
+            by_name: false,
+            owner_preempts: false,
+        }
+    }
+
+    #[test]
+    fn a_running_job_is_inside_of_the_open_reservation_that_admits_it_where_it_runs() {
+        let mut scene = cluster("3 x ncpus=4");
+        for (id, users, node, hours) in [
+            ("a.1", "bob", "n2", (0, 9)),
+            ("b", "ann", "n2", (0, 1)),
+            ("c.2", "ann", "n2", (1, 9)),
+        ] {
+            let window = window(&scene, id, &[users], node, hours);
+            scene.state.set_window(window);
+        }
+        let inside = |nodes: &str, hour: i64| {
+            let text = format!(
+                "select={}:ncpus=1 walltime=60 place=scatter",
+                nodes.split(',').count()
+            );
+            let (mut job, other) = (scene.job(1, &text), cluster("3 x ncpus=4").queued(1, &text));
+            let elsewhere = [(7, "n1"), (8, "n2"), (9, "n3")]
+                .into_iter()
+                .filter(|(_, node)| !nodes.contains(node));
+            let other = elsewhere.fold(other, |other, (id, node)| {
+                other.running(id, "select=1:ncpus=4", node, 60)
+            });
+            let shares = other.plan().starts.remove(0).shares;
+            job.apply(
+                &Event::Started {
+                    attempt: 1,
+                    shares,
+                    score: None,
+                    extra: false,
+                },
+                moment(5),
+            );
+            scene.state.reservation_of(
+                &job,
+                Span::seconds(60),
+                Time(0) + Span::seconds(hour * 3600),
+            )
+        };
+        assert_eq!(inside("n2", 0).as_deref(), Some("b"));
+        assert_eq!(
+            inside("n1,n2", 2).as_deref(),
+            Some("c"),
+            "one of its nodes is enough"
+        );
+        assert_eq!((inside("n1,n3", 2), inside("n2", 10)), (None, None));
+        scene.state.remove_window("b");
+        assert_eq!(
+            scene.state.windows().map(Window::name).collect::<Vec<_>>(),
+            ["a", "c"]
+        );
+    }
+
+    /// M37: what is in a reservation is over when that closes, at the latest.
+    #[test]
+    fn a_job_inside_of_a_reservation_ends_with_it_or_before() {
+        let until = |closes: Option<i64>| {
+            let held = Change::Holds {
+                job: JobId::job(1),
+                shares: Vec::new(),
+                user: "ann".into(),
+                tenant: Tenant::default(),
+                until: Time(60),
+                inside: None,
+                tenure: None,
+                claimant: None,
+                beyond: None,
+                waits: None,
+            };
+            match held.inside(Some("R1".to_string()), closes.map(Time)) {
+                Change::Holds { until, inside, .. } => (until.0, inside),
+                other => panic!("{other:?}"),
+            }
+        };
+        let inside = Some("R1".to_string());
+        assert_eq!(
+            [None, Some(50), Some(70)].map(until),
+            [(60, inside.clone()), (50, inside.clone()), (60, inside)]
+        );
+    }
+
+    /// A job that waits to go on.
+    fn suspended(scene: &Scene) -> Job {
+        let mut job = scene.job(8, "select=1:ncpus=1");
+        let manner = Manner::For {
+            job: JobId::job(9),
+            releases: vec!["ncpus".into()],
+        };
+        for event in [
+            Event::Started {
+                attempt: 1,
+                shares: vec![],
+                score: Some(0.5),
+                extra: false,
+            },
+            Event::Launched {
+                attempt: 1,
+                session: 1,
+                boot: "b".into(),
+            },
+            Event::SuspendWanted {
+                by: "s".into(),
+                attempt: 1,
+                manner,
+            },
+            Event::Suspended { attempt: 1 },
+        ] {
+            job.apply(&event, moment(0));
+        }
+        job
+    }
+
+    #[test]
+    fn a_change_is_the_same_after_it_was_written_down() {
+        let scene = cluster("");
+        let job = scene.job(7, "select=2:ncpus=1 array=0-9:3%2");
+        let promise = Promise {
+            at: Time(9),
+            first: Time(7),
+            nodes: vec!["n1".into()],
+            earmark: None,
+        };
+        for change in [
+            Change::of(job.id, Some(&job), &Policy::default()),
+            Change::NoNode("n1".into()),
+            Change::Accrues(job.id, job.life.eligibility),
+            Change::Promised {
+                job: job.id,
+                promise: Cow::Owned(promise),
+                span: Span(60),
+            },
+            Change::of(job.id, Some(&suspended(&scene)), &Policy::default()),
+            Change::Gone(job.id),
+            Change::Permits(Some([JobId::job(7)].into())),
+            Change::Bounds(JobId::array(7), Some(SubjobLimit { limit: 2, most: 5 })),
+        ] {
+            let text = serde_json::to_string(&Entry::Change(change)).unwrap();
+            let again: Entry = serde_json::from_str(&text).unwrap();
+            assert_eq!(serde_json::to_string(&again).unwrap(), text);
+        }
+        let begin = Entry::Begin {
+            resources: Cow::Owned(resources()),
+            policy: Cow::Owned(Policy::default()),
+        };
+        let text = serde_json::to_string(&begin).unwrap();
+        assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), begin);
+    }
+}

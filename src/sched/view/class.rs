@@ -1,0 +1,313 @@
+//! Jobs alike, waiting, in the order in which they start.
+
+use super::shape::ClassKey;
+use super::sort_key::Merit;
+use super::wait::Wait;
+use crate::model::array::{Elements, Indices};
+use crate::model::job::JobId;
+use crate::sched::priority::calculator::Yardstick;
+use std::collections::{BTreeMap, BTreeSet, btree_map, btree_set};
+use std::sync::Arc;
+
+/// A job's place in the queue: by rank, then by id.
+pub type Place = (u64, JobId);
+
+/// A job's place among all: by what it is worth, then by its place in the queue.
+pub type Head = (Merit, Place);
+
+/// Jobs alike, waiting.
+#[derive(Clone, Debug)]
+pub(in crate::sched) struct Class {
+    /// What they are alike in.
+    pub key: ClassKey,
+    /// An array stands here once, with its elements.
+    jobs: BTreeMap<Place, Waiting>,
+    /// The order in which they start, where it is not that in which they stand in the queue.
+    sequence: Option<BTreeSet<Head>>,
+}
+
+/// A job that waits.
+#[derive(Clone, Debug)]
+pub(in crate::sched) struct Waiting {
+    /// What it is worth, as it counts now.
+    pub merit: Merit,
+    /// How long it waits.
+    pub wait: Wait,
+    /// Its elements, if it is an array.
+    pub array: Option<Array>,
+}
+
+impl Waiting {
+    /// How many jobs that are: of an array those elements that wait.
+    pub fn count(&self) -> u64 {
+        self.array
+            .as_ref()
+            .map_or(1, |array| u64::from(array.elements.waiting().len()))
+    }
+}
+
+/// An array of which elements wait.
+#[derive(Clone, Debug)]
+pub(in crate::sched) struct Array {
+    /// Which there are.
+    pub indices: Indices,
+    /// How they stand.
+    pub elements: Arc<Elements>,
+}
+
+impl Class {
+    /// Nobody yet.
+    pub fn new(key: ClassKey) -> Class {
+        Class {
+            key,
+            jobs: BTreeMap::new(),
+            sequence: None,
+        }
+    }
+
+    /// Where the job stands that starts first.
+    pub fn first(&self) -> Option<Head> {
+        match &self.sequence {
+            Some(sequence) => sequence.first().copied(),
+            None => self
+                .jobs
+                .first_key_value()
+                .map(|(place, waiting)| (waiting.merit, *place)),
+        }
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// A job that waits.
+    pub fn get(&self, place: Place) -> Option<&Waiting> {
+        self.jobs.get(&place)
+    }
+
+    /// The same, to be changed in what does not concern its place.
+    pub fn get_mut(&mut self, place: Place) -> Option<&mut Waiting> {
+        self.jobs.get_mut(&place)
+    }
+
+    /// The jobs, as they stand in the queue.
+    pub fn jobs(&self) -> impl Iterator<Item = (Place, &Waiting)> {
+        self.jobs.iter().map(|(place, waiting)| (*place, waiting))
+    }
+
+    /// The jobs, as they start.
+    pub fn in_order(&self) -> InOrder<'_> {
+        match &self.sequence {
+            None => InOrder::Queue(self.jobs.iter()),
+            Some(sequence) => InOrder::Own(sequence.iter(), &self.jobs),
+        }
+    }
+
+    /// A job joins them.
+    pub fn insert(&mut self, place: Place, waiting: Waiting) {
+        let head = (waiting.merit, place);
+        self.jobs.insert(place, waiting);
+        if self.sequence.is_none() && !self.fits_in(head) {
+            self.sequence = Some(self.heads().collect());
+        }
+        self.sequence.iter_mut().for_each(|sequence| {
+            sequence.insert(head);
+        });
+    }
+
+    /// Whether a job of them starts in its turn, as it stands in the queue.
+    fn fits_in(&self, (merit, place): Head) -> bool {
+        let before = self
+            .jobs
+            .range(..place)
+            .next_back()
+            .is_none_or(|(_, waiting)| waiting.merit <= merit);
+        before
+            && self
+                .jobs
+                .range(place..)
+                .nth(1)
+                .is_none_or(|(_, waiting)| merit <= waiting.merit)
+    }
+
+    fn heads(&self) -> impl Iterator<Item = Head> {
+        self.jobs
+            .iter()
+            .map(|(place, waiting)| (waiting.merit, *place))
+    }
+
+    /// A job leaves them.
+    pub fn remove(&mut self, place: Place) -> Option<Waiting> {
+        let waiting = self.jobs.remove(&place)?;
+        self.sequence.iter_mut().for_each(|sequence| {
+            sequence.remove(&(waiting.merit, place));
+        });
+        Some(waiting)
+    }
+
+    /// One of them is worth what a yardstick says now.
+    pub fn rate_one(&mut self, place: Place, yardstick: &Yardstick) {
+        let Some(waiting) = self.remove(place) else {
+            return;
+        };
+        let merit = yardstick.rate(&self.key).merit(&waiting.wait);
+        self.insert(place, Waiting { merit, ..waiting });
+    }
+
+    /// All of them are worth what a yardstick says now.
+    pub fn rate(&mut self, yardstick: &Yardstick) {
+        let rating = yardstick.rate(&self.key);
+        self.jobs
+            .values_mut()
+            .for_each(|waiting| waiting.merit = rating.merit(&waiting.wait));
+        self.put_in_turn();
+    }
+
+    /// Each of them is worth what is said of it.
+    pub fn rate_by(&mut self, merit: impl Fn(Place, &Waiting) -> Merit) {
+        self.jobs
+            .iter_mut()
+            .for_each(|(&place, waiting)| waiting.merit = merit(place, waiting));
+        self.put_in_turn();
+    }
+
+    fn put_in_turn(&mut self) {
+        let is_in_turn = self.jobs.values().map(|waiting| waiting.merit).is_sorted();
+        self.sequence = (!is_in_turn).then(|| self.heads().collect());
+    }
+
+    /// How many elements have begun and are not over, if the class is an array that limits them.
+    pub fn begun(&self) -> u32 {
+        self.limited()
+            .map_or(0, |(_, array)| array.elements.begun().len())
+    }
+
+    /// The array that this class is, if it limits how many of its elements run at once.
+    pub fn limited(&self) -> Option<(JobId, &Array)> {
+        // Such an array is a class alone; any other class may hold as many jobs as there are.
+        self.key.at_once?;
+        self.jobs
+            .iter()
+            .find_map(|((_, id), waiting)| Some((*id, waiting.array.as_ref()?)))
+    }
+}
+
+/// The jobs of a class, as they start.
+#[derive(Clone)]
+pub(in crate::sched) enum InOrder<'s> {
+    /// As they stand in the queue.
+    Queue(btree_map::Iter<'s, Place, Waiting>),
+    /// In another order.
+    Own(btree_set::Iter<'s, Head>, &'s BTreeMap<Place, Waiting>),
+}
+
+impl<'s> Iterator for InOrder<'s> {
+    type Item = (Head, &'s Waiting);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            InOrder::Queue(jobs) => jobs
+                .next()
+                .map(|(place, waiting)| ((waiting.merit, *place), waiting)),
+            InOrder::Own(heads, jobs) => heads.next().map(|head| (*head, &jobs[&head.1])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::accrual::Eligibility;
+    use crate::model::time::Time;
+    use crate::sched::fixture::cluster;
+
+    fn nobody() -> Class {
+        let scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        Class::new(scene.state.waiting_class(JobId::job(1)).unwrap().clone())
+    }
+
+    fn worth(score: f64) -> Waiting {
+        let wait = Wait {
+            since: Time(0),
+            eligibility: Eligibility::default(),
+            bypassed: 0,
+        };
+        Waiting {
+            merit: Merit::of(0, score),
+            wait,
+            array: None,
+        }
+    }
+
+    fn started(class: &Class) -> Vec<u64> {
+        class
+            .in_order()
+            .map(|((_, (_, job)), _)| job.number)
+            .collect()
+    }
+
+    /// Places are ranks, and these are the jobs' numbers.
+    fn with(scores: &[(u64, f64)]) -> Class {
+        let mut class = nobody();
+        scores
+            .iter()
+            .for_each(|&(rank, score)| class.insert((rank, JobId::job(rank)), worth(score)));
+        class
+    }
+
+    /// X18: who is worth most starts first, wherever in the queue a job comes in.
+    #[test]
+    fn a_newcomer_starts_by_what_it_is_worth() {
+        assert_eq!(
+            started(&with(&[(1, 5.0), (2, 7.0)])),
+            [2, 1],
+            "last in the queue"
+        );
+        assert_eq!(
+            started(&with(&[(2, 7.0), (1, 5.0)])),
+            [2, 1],
+            "first in the queue"
+        );
+        assert_eq!(
+            started(&with(&[(1, 7.0), (3, 5.0), (2, 4.0)])),
+            [1, 3, 2],
+            "between those worth more"
+        );
+        assert_eq!(
+            started(&with(&[(1, 7.0), (3, 5.0), (2, 8.0)])),
+            [2, 1, 3],
+            "between those worth less"
+        );
+        let mut class = with(&[(1, 5.0), (2, 7.0), (3, 7.0), (4, 5.0)]);
+        assert_eq!(started(&class), [2, 3, 1, 4]);
+        assert_eq!(
+            class
+                .remove((2, JobId::job(2)))
+                .map(|waiting| waiting.merit.score()),
+            Some(7.0)
+        );
+        assert_eq!(
+            (started(&class), class.first().map(|(_, place)| place.0)),
+            (vec![3, 1, 4], Some(3))
+        );
+        class.rate_by(|place, _| Merit::of(0, -(place.0 as f64)));
+        assert_eq!(started(&class), [1, 3, 4]);
+    }
+
+    #[test]
+    fn no_order_of_its_own_is_kept_where_that_of_the_queue_will_do() {
+        let keeps_one = |scores: &[(u64, f64)]| with(scores).sequence.is_some();
+        assert!(!keeps_one(&[
+            (1, 7.0),
+            (2, 7.0),
+            (4, 5.0),
+            (3, 6.0),
+            (5, 5.0)
+        ]));
+        assert!(keeps_one(&[(1, 7.0), (2, 7.5)]));
+        let mut class = with(&[(1, 7.0), (2, 7.5)]);
+        class.rate_by(|_, _| Merit::default());
+        assert!(class.sequence.is_none());
+    }
+}

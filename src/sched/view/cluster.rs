@@ -1,0 +1,533 @@
+//! The nodes, filed by what makes them interchangeable.
+//!
+//! A *kind* is what a node is: its capacity and its attributes. A *room* is what a node has left.
+//! Nodes of one kind with equal rooms share a *bucket*, and a request is held against buckets.
+//! Host and node names are not part of a kind: no two nodes would be alike.
+
+use super::amounts::{Amounts, Catalog, MOST_OF_A_NODE, counted};
+pub use super::free_resources::{Condition, Room};
+use super::node_access::{Bounds, Tenancy, Tenant, User};
+use super::node_order::Order;
+use super::pools::Pools;
+use super::shape::Need;
+use crate::model::cluster_path::ClusterPath;
+use crate::model::job::{JobId, Share};
+use crate::model::node::{NodeFacts, Terms};
+use crate::model::resource::{ResourceList, Value};
+use crate::sched::placement::shared_hosts;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A node's place in the order of the nodes (see [`super::node_order`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeIx(pub(in crate::sched) u32);
+
+/// A kind's place in the table of kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KindIx(pub(in crate::sched) u32);
+
+/// What a node is.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// Its room when nobody is there: its capacity.
+    pub empty: Room,
+    /// What is only compared, without `host` and `vnode`.
+    pub attributes: ResourceList,
+    /// On what terms jobs get it.
+    pub terms: Terms,
+    pub(super) key: Vec<u8>,
+    /// How many nodes are of this kind.
+    pub nodes: usize,
+}
+
+/// What makes nodes interchangeable now.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// What they are.
+    pub kind: KindIx,
+    /// Whether each is the only node of its host.
+    pub solo: bool,
+    /// Who may join.
+    pub condition: Condition,
+    /// The users that have as many jobs there as one may.
+    pub barred: Vec<User>,
+    /// What they have left.
+    pub free: Amounts,
+}
+
+/// What one job has on one node.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    /// Consumables, what it has of the whole system's among them.
+    pub taken: Amounts,
+    /// Whose it is, and whom it bears.
+    pub tenant: Tenant,
+    /// Numbers of processors.
+    pub cpus: Vec<u16>,
+    /// Numbers of GPUs.
+    pub gpus: Vec<u16>,
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Unique.
+    pub name: String,
+    /// The host it is part of.
+    pub host: String,
+    /// What it is; None once it is removed, or before it is set.
+    pub kind: Option<KindIx>,
+    /// Whether it may be given jobs: up and not offline.
+    pub usable: bool,
+    /// What it has left.
+    pub room: Room,
+    /// The jobs on it.
+    pub tenants: BTreeMap<JobId, Hold>,
+    /// The numbers of its processors, ascending.
+    pub cpus: Vec<u16>,
+    /// The numbers of its GPUs, in the order in which jobs get them.
+    pub gpus: Vec<u16>,
+    /// Those of them that processes outside the queue use.
+    pub gpus_outside: Vec<u16>,
+    /// What is measured to be in use, by resource.
+    pub utilized: Vec<(usize, i64)>,
+    /// Its load, in thousandths.
+    pub load: u32,
+}
+
+/// The nodes of a cluster. A name keeps its slot for ever, so that what runs on a node that went
+/// away is still there when it comes back.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// The interned resources.
+    pub catalog: Catalog,
+    /// What the whole system has.
+    pub pools: Pools,
+    /// Where arrays have what is counted by host, and which of their elements.
+    pub(in crate::sched) shared: BTreeMap<shared_hosts::Place, shared_hosts::There>,
+    /// The names of users.
+    pub users: BTreeMap<User, String>,
+    pub(super) order: Order,
+    pub(super) nodes: Vec<Arc<Node>>,
+    pub(super) names: BTreeMap<String, NodeIx>,
+    pub(super) hosts: BTreeMap<String, BTreeSet<NodeIx>>,
+    /// The hosts of more than one node.
+    pub(super) composite: BTreeSet<String>,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) kind_index: BTreeMap<Vec<u8>, KindIx>,
+    pub(super) unused_kinds: Vec<KindIx>,
+    pub(super) buckets: BTreeMap<Arc<Key>, BTreeSet<NodeIx>>,
+    pub(super) configured: BTreeMap<(KindIx, bool), BTreeSet<NodeIx>>,
+    pub(super) capacity: Amounts,
+    /// Grows with each change of what nodes are.
+    pub(super) edition: u64,
+    /// The nodes of which GPUs are used from outside.
+    pub(super) with_outside: BTreeSet<NodeIx>,
+    /// The nodes of which it is measured what is in use.
+    pub(in crate::sched) measured: BTreeSet<NodeIx>,
+}
+
+impl Cluster {
+    /// No nodes.
+    pub fn new(catalog: Catalog) -> Cluster {
+        Cluster {
+            capacity: catalog.nothing(),
+            pools: Pools::new(&catalog),
+            shared: BTreeMap::new(),
+            users: BTreeMap::new(),
+            order: Order::default(),
+            catalog,
+            nodes: Vec::new(),
+            names: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            composite: BTreeSet::new(),
+            kinds: Vec::new(),
+            kind_index: BTreeMap::new(),
+            unused_kinds: Vec::new(),
+            buckets: BTreeMap::new(),
+            configured: BTreeMap::new(),
+            edition: 0,
+            with_outside: BTreeSet::new(),
+            measured: BTreeSet::new(),
+        }
+    }
+
+    /// The node with this index.
+    pub fn node(&self, ix: NodeIx) -> &Node {
+        &self.nodes[ix.0 as usize]
+    }
+
+    pub(in crate::sched) fn node_mut(&mut self, ix: NodeIx) -> &mut Node {
+        Arc::make_mut(&mut self.nodes[ix.0 as usize])
+    }
+
+    /// The index of a name.
+    pub fn find(&self, name: &str) -> Option<NodeIx> {
+        self.names.get(name).copied()
+    }
+
+    /// The kind with this index.
+    pub fn kind(&self, ix: KindIx) -> &Kind {
+        &self.kinds[ix.0 as usize]
+    }
+
+    /// Where a node stands in the tree of clusters; at the root if it is not set.
+    pub fn label(&self, ix: NodeIx) -> Option<&ClusterPath> {
+        self.node(ix)
+            .kind
+            .map(|kind| &self.kind(kind).terms.cluster)
+    }
+
+    /// How many nodes have ever been named.
+    pub fn slots(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Nodes that are set, usable or not.
+    pub fn present(&self) -> impl Iterator<Item = &Node> {
+        self.nodes
+            .iter()
+            .map(Arc::as_ref)
+            .filter(|node| node.kind.is_some())
+    }
+
+    /// The kinds that nodes are of.
+    pub fn kinds(&self) -> impl Iterator<Item = (KindIx, &Kind)> {
+        let all = self
+            .kinds
+            .iter()
+            .enumerate()
+            .filter(|(_, kind)| kind.nodes > 0);
+        all.map(|(place, kind)| (KindIx(place as u32), kind))
+    }
+
+    /// The nodes in order, those that are not set included.
+    pub fn indices(&self) -> impl Iterator<Item = NodeIx> + use<> {
+        (0..self.nodes.len() as u32).map(NodeIx)
+    }
+
+    /// What all nodes have in all, those that are down included, and the whole system's resources.
+    pub fn capacity(&self) -> &[i64] {
+        &self.capacity
+    }
+
+    /// Which of all that its nodes ever were is meant: what kinds there are, and which nodes are of
+    /// them.
+    pub fn edition(&self) -> u64 {
+        self.edition
+    }
+
+    /// How many hosts its nodes have.
+    pub fn host_count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// The nodes of a host that are set.
+    pub fn nodes_of_host(&self, host: &str) -> impl Iterator<Item = NodeIx> + '_ {
+        self.hosts.get(host).into_iter().flatten().copied()
+    }
+
+    /// The hosts of more than one node, with their nodes.
+    pub fn composite_hosts(&self) -> impl Iterator<Item = &BTreeSet<NodeIx>> {
+        self.composite
+            .iter()
+            .filter_map(|host| self.hosts.get(host))
+    }
+
+    /// Whether a job of this tenant may get whole hosts on some node.
+    pub fn gives_whole_hosts(&self, tenant: Tenant) -> bool {
+        tenant.tenancy == Tenancy::Hosts
+            || self
+                .kinds()
+                .any(|(_, kind)| tenant.on(kind.empty.bounds) == Tenancy::Hosts)
+    }
+
+    /// Whether the node is the only one of its host.
+    pub fn is_solo(&self, ix: NodeIx) -> bool {
+        self.hosts
+            .get(&self.node(ix).host)
+            .is_none_or(|nodes| nodes.len() < 2)
+    }
+
+    /// The usable nodes by bucket.
+    pub fn buckets(&self) -> impl Iterator<Item = (&Arc<Key>, &BTreeSet<NodeIx>)> {
+        self.buckets.iter()
+    }
+
+    /// All nodes that are set, as they would be with nobody there.
+    pub fn configured(&self) -> impl Iterator<Item = (Arc<Key>, &BTreeSet<NodeIx>)> {
+        self.configured.iter().map(|(&(kind, solo), nodes)| {
+            (
+                Arc::new(self.key(kind, solo, &self.kind(kind).empty)),
+                nodes,
+            )
+        })
+    }
+
+    fn key(&self, kind: KindIx, solo: bool, room: &Room) -> Key {
+        Key {
+            kind,
+            solo,
+            condition: room.condition(),
+            barred: room.barred(),
+            free: room.free.clone(),
+        }
+    }
+
+    /// The bucket a node belongs in with this room; None for a node that takes no jobs.
+    pub fn key_of(&self, ix: NodeIx, room: &Room) -> Option<Key> {
+        let node = self.node(ix);
+        node.kind
+            .filter(|_| node.usable)
+            .map(|kind| self.key(kind, self.is_solo(ix), room))
+    }
+
+    /// What a kind of node has of a resource.
+    pub fn meets(&self, kind: KindIx, need: &Need) -> bool {
+        need.is_met_by(self.kind(kind).attributes.get(&need.resource))
+    }
+
+    /// Whether a node has all these values, its names included.
+    pub fn node_meets(&self, ix: NodeIx, needs: &[Need]) -> bool {
+        let node = self.node(ix);
+        needs
+            .iter()
+            .all(|need| need.is_met_by(self.value(node, &need.resource).as_ref()))
+    }
+
+    /// A node's value of a resource that is only compared.
+    pub fn value(&self, node: &Node, resource: &str) -> Option<Value> {
+        match resource {
+            "host" => Some(Value::String(node.host.clone())),
+            "vnode" => Some(Value::String(node.name.clone())),
+            other => node
+                .kind
+                .and_then(|kind| self.kind(kind).attributes.get(other).cloned()),
+        }
+    }
+
+    /// Adds or changes a node; the jobs on it stay.
+    pub fn set(&mut self, facts: &NodeFacts, usable: bool) -> bool {
+        let ix = self.slot(&facts.name, &facts.host);
+        self.measure(ix, facts);
+        if self.is_as_told(ix, facts, usable) {
+            return false;
+        }
+        self.unfile(ix);
+        self.leave_host(ix);
+        let kind = self.intern(facts);
+        let node = self.node_mut(ix);
+        node.host = facts.host.clone();
+        node.kind = Some(kind);
+        node.usable = usable;
+        node.cpus = sorted(&facts.cpus);
+        node.gpus = once_each(&facts.gpus);
+        node.gpus_outside = facts.gpus_outside.clone();
+        self.note_outside(ix);
+        self.settle(ix);
+        self.join_host(ix);
+        self.file(ix);
+        true
+    }
+
+    /// Whether nothing is new: most reports of a node change nothing.
+    fn is_as_told(&self, ix: NodeIx, facts: &NodeFacts, usable: bool) -> bool {
+        let node = self.node(ix);
+        let same_parts = node.cpus == sorted(&facts.cpus) && node.gpus == once_each(&facts.gpus);
+        let same_parts = same_parts && node.gpus_outside == facts.gpus_outside;
+        let same = node.usable == usable && node.host == facts.host && same_parts;
+        same && node
+            .kind
+            .is_some_and(|kind| self.kind(kind).key == self.kind_key(facts))
+    }
+
+    /// Takes a node out of the cluster; the jobs on it stay known.
+    pub fn remove(&mut self, name: &str) {
+        if let Some(ix) = self.find(name) {
+            self.unfile(ix);
+            self.leave_host(ix);
+            self.node_mut(ix).usable = false;
+        }
+    }
+
+    /// Gives a job what it holds on a node, known or not.
+    pub fn occupy(&mut self, ix: NodeIx, job: JobId, hold: Hold) {
+        self.unfile_bucket(ix);
+        self.yield_outside(ix);
+        self.pools.take(&hold.taken);
+        let node = Arc::make_mut(&mut self.nodes[ix.0 as usize]);
+        node.room.admit(&hold.taken, hold.tenant);
+        if let Some(before) = node.tenants.insert(job, hold) {
+            node.room.dismiss(&before.taken, before.tenant);
+            self.pools.give(&before.taken);
+        }
+        self.withhold_outside(ix);
+        self.file_bucket(ix);
+    }
+
+    /// Takes it back.
+    pub fn vacate(&mut self, ix: NodeIx, job: JobId) {
+        self.unfile_bucket(ix);
+        self.yield_outside(ix);
+        let node = Arc::make_mut(&mut self.nodes[ix.0 as usize]);
+        if let Some(hold) = node.tenants.remove(&job) {
+            node.room.dismiss(&hold.taken, hold.tenant);
+            self.pools.give(&hold.taken);
+        }
+        self.withhold_outside(ix);
+        self.file_bucket(ix);
+    }
+
+    /// Makes sure that every share's node has a slot.
+    pub fn reserve_slots(&mut self, shares: &[Share]) {
+        for share in shares {
+            self.slot(&share.node, &share.host);
+        }
+    }
+
+    /// What shares take, node by node; the error names a node without a slot.
+    pub fn holds(
+        &self,
+        shares: &[Share],
+        tenant: Tenant,
+    ) -> Result<BTreeMap<NodeIx, Hold>, String> {
+        let mut holds = BTreeMap::new();
+        for share in shares {
+            let ix = self
+                .find(&share.node)
+                .ok_or_else(|| format!("no node {}", share.node))?;
+            let hold: &mut Hold = holds.entry(ix).or_insert_with(|| self.bare_hold(tenant));
+            for (name, value) in share.taken.iter().chain(&share.pooled) {
+                if let (Some(index), Some(amount)) = (self.catalog.index(name), counted(value)) {
+                    hold.taken[index] = hold.taken[index].saturating_add(amount);
+                }
+            }
+            hold.cpus.extend(&share.cpus);
+            hold.gpus.extend(&share.gpus);
+        }
+        Ok(holds)
+    }
+
+    /// A hold on nothing.
+    pub fn bare_hold(&self, tenant: Tenant) -> Hold {
+        Hold {
+            taken: self.catalog.nothing(),
+            tenant,
+            cpus: Vec::new(),
+            gpus: Vec::new(),
+        }
+    }
+
+    /// The slot of a name, made when it is new.
+    fn slot(&mut self, name: &str, host: &str) -> NodeIx {
+        if let Some(ix) = self.find(name) {
+            return ix;
+        }
+        let ix = NodeIx(u32::try_from(self.nodes.len()).expect("fewer than 2^32 nodes"));
+        self.names.insert(name.to_string(), ix);
+        self.nodes.push(Arc::new(Node {
+            name: name.to_string(),
+            host: host.to_string(),
+            kind: None,
+            usable: false,
+            room: Room::empty(self.catalog.no_room(), Bounds::default()),
+            tenants: BTreeMap::new(),
+            cpus: Vec::new(),
+            gpus: Vec::new(),
+            gpus_outside: Vec::new(),
+            utilized: Vec::new(),
+            load: 0,
+        }));
+        ix
+    }
+
+    /// The kind of a node with these facts, made when it is new.
+    fn intern(&mut self, facts: &NodeFacts) -> KindIx {
+        let key = self.kind_key(facts);
+        if let Some(&known) = self.kind_index.get(&key) {
+            return known;
+        }
+        let (free, attributes) = self.sort_out(&facts.available);
+        let (empty, terms) = (
+            Room::empty(free, Bounds::from(&facts.terms)),
+            facts.terms.clone(),
+        );
+        let kind = Kind {
+            empty,
+            attributes,
+            terms,
+            key: key.clone(),
+            nodes: 0,
+        };
+        let ix = match self.unused_kinds.pop() {
+            Some(ix) => ix,
+            None => KindIx(u32::try_from(self.kinds.len()).expect("fewer kinds than nodes")),
+        };
+        match self.kinds.get_mut(ix.0 as usize) {
+            Some(place) => *place = kind,
+            None => self.kinds.push(kind),
+        }
+        self.kind_index.insert(key, ix);
+        ix
+    }
+
+    /// Equal for equal kinds, and in some order: values have none of their own.
+    fn kind_key(&self, facts: &NodeFacts) -> Vec<u8> {
+        // Writing plain data into a vector cannot fail.
+        postcard::to_stdvec(&(self.sort_out(&facts.available), &facts.terms)).unwrap_or_default()
+    }
+
+    /// What is counted and what is compared.
+    fn sort_out(&self, available: &ResourceList) -> (Amounts, ResourceList) {
+        let mut capacity = self.catalog.no_room();
+        // Address space is no hardware: a node that sets no bound has none.
+        if let Some(index) = self
+            .catalog
+            .index("vmem")
+            .filter(|_| !available.contains_key("vmem"))
+        {
+            capacity[index] = MOST_OF_A_NODE;
+        }
+        let mut attributes = ResourceList::new();
+        for (name, value) in available {
+            match (self.catalog.index_on_node(name), counted(value)) {
+                (Some(index), Some(amount)) => capacity[index] = amount.min(MOST_OF_A_NODE),
+                _ if name == "host" || name == "vnode" => (),
+                _ => drop(attributes.insert(name.clone(), value.clone())),
+            }
+        }
+        (capacity, attributes)
+    }
+
+    /// Counts again what a node has left.
+    fn settle(&mut self, ix: NodeIx) {
+        let Some(kind) = self.node(ix).kind else {
+            return;
+        };
+        let mut room = self.kind(kind).empty.clone();
+        for hold in self.node(ix).tenants.values() {
+            room.admit(&hold.taken, hold.tenant);
+        }
+        self.node_mut(ix).room = room;
+        self.withhold_outside(ix);
+    }
+}
+
+fn once_each(numbers: &[u16]) -> Vec<u16> {
+    let mut seen = BTreeSet::new();
+    numbers
+        .iter()
+        .copied()
+        .filter(|number| seen.insert(*number))
+        .collect()
+}
+
+fn sorted(numbers: &[u16]) -> Vec<u16> {
+    let mut numbers = numbers.to_vec();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! The files of the nodes stay in line with the nodes.
+
+use super::*;
+use crate::model::resource::Value;
+use crate::model::time::Time;
+use crate::sched::fixture::{cluster, resources};
+use crate::sched::view::snapshot::State;
+
+/// Says nodes as somebody might report them, by turns: on which host, with what, and whether
+/// usable.
+fn told(step: usize) -> (NodeFacts, bool) {
+    let node = step * 5 % 7;
+    let (name, host) = (
+        format!("n{node}"),
+        [format!("n{node}"), "h".to_string(), "g".to_string()][step * 11 % 13 % 3].clone(),
+    );
+    let ncpus = ("ncpus".to_string(), Value::Long(4 + (step % 2) as i64));
+    let mut facts = NodeFacts {
+        name,
+        host,
+        available: [ncpus].into(),
+        ..NodeFacts::default()
+    };
+    if step % 5 < 3 {
+        facts.available.insert("ngpus".to_string(), Value::Long(2));
+        (facts.gpus, facts.gpus_outside) = (
+            vec![0, 1],
+            [vec![], vec![0], vec![1, 7]][step * 7 % 11 % 3].clone(),
+        );
+    }
+    (facts, !step.is_multiple_of(4))
+}
+
+fn share(node: &str, gpu: u16) -> Share {
+    Share {
+        node: node.to_string(),
+        host: node.to_string(),
+        taken: vec![
+            ("ncpus".to_string(), Value::Long(1)),
+            ("ngpus".to_string(), Value::Long(1)),
+        ],
+        cpus: Vec::new(),
+        gpus: vec![gpu],
+        mpiprocs: 1,
+        pooled: Vec::new(),
+        ranks: Vec::new(),
+    }
+}
+
+/// All that is filed, by the names of the nodes: they may have been numbered in another order.
+fn filed(cluster: &Cluster) -> Vec<String> {
+    let names = |nodes: &BTreeSet<NodeIx>| {
+        let mut names: Vec<&str> = nodes
+            .iter()
+            .map(|&ix| cluster.node(ix).name.as_str())
+            .collect();
+        names.sort_unstable();
+        names.join(",")
+    };
+    let kind = |ix: KindIx| format!("{:?}", cluster.kind(ix).key);
+    let hosts = cluster
+        .hosts
+        .iter()
+        .map(|(host, nodes)| format!("host {host}: {}", names(nodes)));
+    let composite = cluster
+        .composite_hosts()
+        .map(|nodes| format!("parts of one: {}", names(nodes)));
+    let kinds = cluster
+        .kinds()
+        .map(|(ix, of)| format!("{} of kind {}", of.nodes, kind(ix)));
+    let all = cluster.configured();
+    let configured =
+        all.map(|(key, nodes)| format!("there: {} {} {}", kind(key.kind), key.solo, names(nodes)));
+    let usable = cluster.buckets();
+    let buckets = usable.map(|(key, nodes)| {
+        format!(
+            "usable: {} {} {:?} {:?} {}",
+            kind(key.kind),
+            key.solo,
+            key.condition,
+            key.free,
+            names(nodes)
+        )
+    });
+    let outside = cluster.used_outside().map(|ix| {
+        format!(
+            "{} of {} from outside",
+            cluster.outside(ix),
+            cluster.node(ix).name
+        )
+    });
+    let mut filed: Vec<String> = hosts
+        .chain(composite)
+        .chain(kinds)
+        .chain(configured)
+        .chain(buckets)
+        .chain(outside)
+        .collect();
+    filed.sort_unstable();
+    filed.push(format!("{:?} in all", cluster.capacity()));
+    filed
+}
+
+/// A cluster in which nodes came, changed, moved to other hosts and went is filed as one that was
+/// told the last of all that at once.
+#[test]
+fn what_was_changed_step_by_step_is_filed_as_if_built_at_once() {
+    let mut state = State::new(&resources());
+    let (mut last, mut jobs) = (BTreeMap::new(), BTreeMap::new());
+    for step in 0..400 {
+        let (facts, usable) = told(step);
+        let (name, job) = (facts.name.clone(), JobId::job(step as u64 % 9));
+        match step * 3 % 8 {
+            0 => {
+                state.remove_node(&name);
+                last.remove(&name);
+            }
+            1 => {
+                jobs.insert(job, share(&name, step as u16 % 2));
+                state.occupy(job, &[jobs[&job].clone()], false, Time(9));
+            }
+            2 => {
+                jobs.remove(&job);
+                state.vacate(job);
+            }
+            _ => {
+                state.set_node(&facts, usable);
+                last.insert(name, (facts, usable));
+            }
+        }
+        let mut afresh = State::new(&resources());
+        jobs.iter().for_each(|(job, share)| {
+            afresh.occupy(*job, std::slice::from_ref(share), false, Time(9))
+        });
+        last.values()
+            .for_each(|(facts, usable)| afresh.set_node(facts, *usable));
+        assert_eq!(filed(&state.cluster), filed(&afresh.cluster), "step {step}");
+    }
+}
+
+#[test]
+fn a_node_that_bounds_no_address_space_has_any_amount_of_it() {
+    let starts = |what: &str| {
+        cluster(what)
+            .queued(1, "select=1:ncpus=1:vmem=4tb")
+            .starts()
+    };
+    assert_eq!(starts("1 x ncpus=1"), "1 on n1");
+    assert_eq!(starts("1 x ncpus=1:vmem=1tb"), "");
+}
+
+/// Else no two nodes would be alike.
+#[test]
+fn nodes_that_say_their_names_are_still_of_one_kind() {
+    let mut state = State::new(&resources());
+    for name in ["n1", "n2"] {
+        let mut facts = NodeFacts {
+            name: name.to_string(),
+            host: name.to_string(),
+            ..NodeFacts::default()
+        };
+        for names in ["host", "vnode"] {
+            facts
+                .available
+                .insert(names.to_string(), Value::String(name.to_string()));
+        }
+        state.set_node(&facts, true);
+    }
+    assert_eq!(state.cluster.kinds().count(), 1);
+}
+
+/// A GPU that is not the node's, or that a job holds, is nobody's from outside.
+#[test]
+fn only_gpus_of_the_node_that_no_job_holds_are_used_from_outside() {
+    let mut scene = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1, 7]);
+    scene
+        .state
+        .occupy(JobId::job(1), &[share("n1", 0)], false, Time(9));
+    assert_eq!(scene.state.cluster.outside(NodeIx(0)), 1);
+    scene
+        .state
+        .occupy(JobId::job(1), &[share("n1", 1)], false, Time(9));
+    assert_eq!(
+        (
+            scene.state.cluster.outside(NodeIx(0)),
+            scene.state.cluster.used_outside().count()
+        ),
+        (0, 0)
+    );
+}
+
+/// Else a job would be told that GPUs are in use of a node that nobody gets.
+#[test]
+fn of_nodes_that_are_down_or_gone_nothing_counts_as_used_from_outside() {
+    let mut scene = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
+    let used = |scene: &crate::sched::fixture::Scene| scene.state.cluster.used_outside().count();
+    assert_eq!(used(&scene), 1);
+    scene.state.remove_node("n1");
+    assert_eq!(used(&scene), 0);
+}

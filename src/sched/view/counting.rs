@@ -1,0 +1,135 @@
+//! How what limits limit is counted: in whole numbers, of fractions and times in thousandths.
+
+use super::amounts::Catalog;
+use super::cluster::Cluster;
+use super::holdings::{Holding, Pledge};
+use super::processor_equivalents;
+use super::shape::ClassKey;
+use super::snapshot::State;
+use crate::model::limit::Quantity;
+use crate::model::limit_use::Figure;
+use crate::model::time::Span;
+
+/// How a quantity is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sched) enum Count {
+    Jobs,
+    /// Chunks.
+    Nodes,
+    /// In thousandths.
+    Equivalents,
+    /// Processors times milliseconds that are left.
+    ProcessorTime,
+    /// Milliseconds that are left.
+    Time,
+    /// Of the resource with this index.
+    Amount(usize),
+    /// Of something of which there is none.
+    Nothing,
+}
+
+impl Count {
+    /// That of a quantity.
+    pub fn of(quantity: &Quantity, catalog: &Catalog) -> Count {
+        match quantity {
+            Quantity::Jobs => Count::Jobs,
+            Quantity::Nodes => Count::Nodes,
+            Quantity::Equivalents => Count::Equivalents,
+            Quantity::ProcessorSeconds => Count::ProcessorTime,
+            Quantity::Seconds => Count::Time,
+            Quantity::Resource(name) => catalog.index(name).map_or(Count::Nothing, Count::Amount),
+        }
+    }
+
+    /// How many make one of what a limit says.
+    fn scale(self) -> i64 {
+        match self {
+            Count::Equivalents | Count::ProcessorTime | Count::Time => 1000,
+            Count::Jobs | Count::Nodes | Count::Amount(_) | Count::Nothing => 1,
+        }
+    }
+
+    /// What a limit says, as counted here.
+    pub fn most(self, limit: i64) -> i64 {
+        limit.saturating_mul(self.scale())
+    }
+
+    /// What a job of a class adds that may run for so long.
+    pub fn asked(self, class: &ClassKey, span: Span, cluster: &Cluster) -> i64 {
+        match self {
+            Count::Jobs => 1,
+            Count::Nodes => i64::try_from(class.shape.instances).unwrap_or(i64::MAX),
+            Count::Equivalents => processor_equivalents::thousandths(&class.shape.total, cluster),
+            Count::ProcessorTime | Count::Time => {
+                self.weight(class, cluster).saturating_mul(span.0)
+            }
+            Count::Amount(index) => class.shape.total[index],
+            Count::Nothing => 0,
+        }
+    }
+
+    /// What of that a running job gives back every millisecond.
+    pub fn weight(self, class: &ClassKey, cluster: &Cluster) -> i64 {
+        match self {
+            Count::ProcessorTime => cluster
+                .catalog
+                .index("ncpus")
+                .map_or(0, |index| class.shape.total[index]),
+            Count::Time => 1,
+            _ => 0,
+        }
+    }
+
+    /// The same of one with so many processors.
+    pub fn weight_of(self, processors: i64) -> i64 {
+        match self {
+            Count::ProcessorTime => processors,
+            Count::Time => 1,
+            _ => 0,
+        }
+    }
+
+    /// What is held together, as far as that does not become less by itself.
+    pub fn held(self, holding: &Holding, state: &State) -> i64 {
+        match self {
+            Count::Jobs => holding.jobs.len() as i64,
+            Count::Nodes => i64::try_from(holding.chunks).unwrap_or(i64::MAX),
+            // What is all there is changes with the nodes, so no sum is kept.
+            Count::Equivalents => {
+                let holders = holding
+                    .jobs
+                    .iter()
+                    .filter_map(|job| state.running.get(job)?.holder.as_ref());
+                holders
+                    .map(|holder| processor_equivalents::thousandths(&holder.asked, &state.cluster))
+                    .sum()
+            }
+            Count::Amount(index) => holding.asked[index],
+            Count::ProcessorTime | Count::Time | Count::Nothing => 0,
+        }
+    }
+
+    /// What is held together that becomes less.
+    pub fn pledged(self, holding: &Holding) -> Pledge {
+        match self {
+            Count::ProcessorTime => holding.processors,
+            Count::Time => holding.times,
+            _ => Pledge::default(),
+        }
+    }
+
+    /// An amount for people.
+    pub fn figure(self, amount: i64, catalog: &Catalog) -> Figure {
+        let whole = amount / self.scale() + i64::from(amount % self.scale() > 0);
+        let shown = match self {
+            _ if amount == i64::MAX => "without end".to_string(),
+            Count::Amount(index) => catalog.value(index, amount).to_string(),
+            Count::Equivalents if amount % 1000 != 0 => format!("{:.3}", amount as f64 / 1000.0),
+            _ => whole.to_string(),
+        };
+        Figure {
+            amount: whole,
+            shown,
+        }
+    }
+}

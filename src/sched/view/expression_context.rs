@@ -1,0 +1,459 @@
+//! What an expression can ask of a node: Qube's `host.*` and `job.*` (Q20), and Maui's names for
+//! the ranking of nodes (M8f). Amounts of memory and disk are megabytes, times seconds.
+
+use super::cluster::{Kind, KindIx, NodeIx};
+use crate::model::expression::{Scope, Value};
+use crate::model::resource;
+use crate::sched::placement::availability_map::Space;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// What is known of a job by name, without `job.`.
+pub type JobFacts = BTreeMap<String, Value<'static>>;
+
+/// A node, or all nodes of a kind, in a space.
+pub struct NodeView<'a> {
+    space: &'a Space<'a>,
+    kind: Option<&'a Kind>,
+    node: Option<NodeIx>,
+    job: Option<&'a JobFacts>,
+}
+
+/// How a resource is asked for.
+#[derive(Clone, Copy, PartialEq)]
+enum Aspect {
+    Total,
+    Avail,
+    Used,
+}
+
+/// Whether a name means the same for all nodes of a kind.
+pub fn is_of_kind(name: &str) -> bool {
+    name != "host.name" && !is_changing(name)
+}
+
+/// Whether a name's value may change while a job waits.
+pub fn is_changing(name: &str) -> bool {
+    let Some(name) = name.strip_prefix("host.") else {
+        return false;
+    };
+    let is_amount = name.ends_with(".used") || name.ends_with(".avail");
+    is_amount || name.starts_with("duty.") || ["jobs", "load", "state"].contains(&name)
+}
+
+impl<'a> NodeView<'a> {
+    /// One node.
+    pub fn new(space: &'a Space<'a>, ix: NodeIx) -> NodeView<'a> {
+        let kind = space
+            .cluster
+            .node(ix)
+            .kind
+            .map(|kind| space.cluster.kind(kind));
+        NodeView {
+            space,
+            kind,
+            node: Some(ix),
+            job: None,
+        }
+    }
+
+    /// What nodes of a kind have in common.
+    pub fn of_kind(space: &'a Space<'a>, kind: KindIx) -> NodeView<'a> {
+        NodeView {
+            space,
+            kind: Some(space.cluster.kind(kind)),
+            node: None,
+            job: None,
+        }
+    }
+
+    /// The same for a job.
+    pub fn for_job(self, job: &'a JobFacts) -> NodeView<'a> {
+        NodeView {
+            job: Some(job),
+            ..self
+        }
+    }
+
+    /// The amount of a consumable, memory in megabytes.
+    fn amount(&self, resource: &str, aspect: Aspect) -> Option<f64> {
+        let catalog = &self.space.cluster.catalog;
+        let index = catalog.index_on_node(resource)?;
+        let total = self.kind?.empty.free[index];
+        let free = || Some(self.space.room(self.node?).free[index]);
+        let amount = match aspect {
+            Aspect::Total => total,
+            Aspect::Avail => free()?.max(0),
+            Aspect::Used => total - free()?,
+        };
+        let unit = match catalog.value(index, 0) {
+            resource::Value::Size(_) => 1_048_576.0,
+            resource::Value::Float(_) => 1000.0,
+            _ => 1.0,
+        };
+        Some(amount as f64 / unit)
+    }
+
+    fn attribute(&self, name: &str) -> Option<Value<'_>> {
+        Some(match self.kind?.attributes.get(name)? {
+            resource::Value::String(text) => Value::from(text.as_str()),
+            resource::Value::Boolean(flag) => Value::Boolean(*flag),
+            resource::Value::Float(number) => Value::Number(*number),
+            other => Value::Number(other.amount()? as f64),
+        })
+    }
+
+    fn jobs(&self) -> Option<f64> {
+        Some(f64::from(self.space.room(self.node?).tenants))
+    }
+
+    fn load(&self) -> Option<f64> {
+        Some(f64::from(self.space.cluster.node(self.node?).load) / 1000.0)
+    }
+
+    fn speed(&self) -> Option<Value<'_>> {
+        self.kind?;
+        Some(self.attribute("speed").unwrap_or(Value::Number(1.0)))
+    }
+
+    /// `host.NAME`.
+    fn host(&self, name: &str) -> Option<Value<'_>> {
+        let terms = &self.kind?.terms;
+        let node = || Some(self.space.cluster.node(self.node?));
+        Some(match name {
+            "name" => Value::from(node()?.host.as_str()),
+            "os" => return self.attribute("os").or_else(|| self.attribute("arch")),
+            "groups" => Value::from(terms.groups.as_slice()),
+            "cluster" => Value::Text(Cow::Owned(terms.cluster.to_string())),
+            "processor_speed" | "speed" => {
+                return self.attribute("processor_speed").or_else(|| self.speed());
+            }
+            "jobs" => Value::Number(self.jobs()?),
+            "load" => Value::Number(self.load()?),
+            "state" => Value::from(if node()?.usable { "active" } else { "down" }),
+            _ => return self.part(name),
+        })
+    }
+
+    /// `flag.F`, `duty.PROP`, `RESOURCE.used`, `.avail`, `.total`, or a value that nodes have.
+    fn part(&self, name: &str) -> Option<Value<'_>> {
+        if let Some(flag) = name.strip_prefix("flag.") {
+            return Some(self.attribute(flag).unwrap_or(Value::Boolean(false)));
+        }
+        if let Some(property) = name.strip_prefix("duty.") {
+            return self.duty(property);
+        }
+        let Some((resource, aspect)) = name.rsplit_once('.') else {
+            return self.attribute(name);
+        };
+        let resource = match resource {
+            "processors" => "ncpus",
+            "memory" => "mem",
+            other => other,
+        };
+        let aspect = match aspect {
+            "total" => Aspect::Total,
+            "avail" => Aspect::Avail,
+            "used" => Aspect::Used,
+            _ => return None,
+        };
+        self.amount(resource, aspect).map(Value::Number)
+    }
+
+    /// What the jobs on the node have of a property.
+    fn duty(&self, property: &str) -> Option<Value<'_>> {
+        let cluster = self.space.cluster;
+        let tenants = &cluster.node(self.node?).tenants;
+        let list: Vec<String> = match property {
+            "id" => tenants.keys().map(ToString::to_string).collect(),
+            "user" => tenants
+                .values()
+                .filter_map(|hold| cluster.users.get(&hold.tenant.user).cloned())
+                .collect(),
+            _ => return None,
+        };
+        Some(Value::List(Cow::Owned(list)))
+    }
+
+    /// Maui's names.
+    fn maui(&self, name: &str) -> Option<Value<'_>> {
+        let ncpus = |aspect| self.amount("ncpus", aspect);
+        let number = match name {
+            "APROCS" => ncpus(Aspect::Avail)?,
+            "CPROCS" => ncpus(Aspect::Total)?,
+            "AMEM" => self.amount("mem", Aspect::Avail)?,
+            "CMEM" => self.amount("mem", Aspect::Total)?,
+            "ASWAP" => self.amount("swap", Aspect::Avail)?,
+            "CSWAP" => self.amount("swap", Aspect::Total)?,
+            "ADISK" => self.amount("disk", Aspect::Avail)?,
+            "CDISK" => self.amount("disk", Aspect::Total)?,
+            "JOBCOUNT" => self.jobs()?,
+            "LOAD" => self.load()?,
+            "PRIORITY" => f64::from(self.kind?.terms.priority),
+            "USAGE" => 100.0 * ncpus(Aspect::Used)? / ncpus(Aspect::Total)?.max(1.0),
+            "SPEED" => return self.speed(),
+            "PREF" | "RESAFFINITY" => 0.0,
+            _ => return None,
+        };
+        Some(Value::Number(number))
+    }
+}
+
+impl Scope for NodeView<'_> {
+    fn value(&self, name: &str) -> Option<Value<'_>> {
+        if let Some(name) = name.strip_prefix("job.") {
+            return self.job?.get(name).map(Value::borrowed);
+        }
+        match name.strip_prefix("host.") {
+            Some(name) => self.host(name),
+            None => self.maui(name),
+        }
+    }
+}
+
+/// An amount as expressions count it.
+pub fn shown(value: &resource::Value) -> Option<Value<'static>> {
+    Some(match value {
+        resource::Value::String(text) => Value::Text(Cow::Owned(text.clone())),
+        resource::Value::Boolean(flag) => Value::Boolean(*flag),
+        resource::Value::Float(number) => Value::Number(*number),
+        resource::Value::Size(size) => Value::Number(size.bytes() as f64 / 1_048_576.0),
+        resource::Value::Time(span) => Value::Number(span.0 as f64 / 1000.0),
+        resource::Value::Long(number) => Value::Number(*number as f64),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::node::{NodeFacts, Terms};
+    use crate::model::resource::{Definition, Kind as Type, ResourceList};
+    use crate::sched::fixture::{Scene, cluster, resources};
+    use crate::sched::view::snapshot::State;
+
+    const WHAT: &str = "ncpus=8:mem=16gb:swap=32gb:disk=1024gb:heat=6.5:speed=2:arch=linux:processor_speed=3:big=true";
+
+    /// A node of which half is taken by bob's job 7, under a load of 1.5; and one that nobody uses.
+    fn scene() -> Scene {
+        let mut known = resources();
+        let custom = [
+            ("swap", Type::Size, true),
+            ("disk", Type::Size, true),
+            ("heat", Type::Float, true),
+        ];
+        for (name, kind, consumable) in
+            custom
+                .into_iter()
+                .chain([("processor_speed", Type::Long, false)])
+        {
+            known.define(
+                name,
+                Definition {
+                    kind,
+                    host_level: true,
+                    consumable,
+                    requestable: true,
+                },
+            );
+        }
+        let value = |word: &str| {
+            let (name, text) = word.split_once('=').unwrap();
+            (
+                name.to_string(),
+                resource::Value::parse(known.get(name).unwrap().kind, text).unwrap(),
+            )
+        };
+        let available: ResourceList = WHAT.split(':').map(value).collect();
+        let terms = Terms {
+            priority: 7,
+            cluster: "/post/x".parse().unwrap(),
+            groups: vec!["gpu".to_string()],
+            ..Terms::default()
+        };
+        let facts = |name: &str| NodeFacts {
+            name: name.to_string(),
+            host: format!("{name}.site"),
+            ..Default::default()
+        };
+        let mut scene = cluster("").owned("bob");
+        scene.state = State::new(&known);
+        scene.state.set_node(
+            &NodeFacts {
+                available,
+                terms,
+                load: 1500,
+                ..facts("n1")
+            },
+            true,
+        );
+        let plain: ResourceList = ["ncpus=0"].map(value).into();
+        scene.state.set_node(
+            &NodeFacts {
+                available: plain,
+                ..facts("n2")
+            },
+            false,
+        );
+        scene.running(7, "select=1:ncpus=2:mem=4gb", "n1", 600)
+    }
+
+    /// What a name says of a node, as text.
+    fn says(scene: &Scene, node: &str, name: &str) -> String {
+        let space = Space::now(&scene.state.cluster);
+        let view = NodeView::new(&space, scene.state.cluster.find(node).unwrap());
+        match view.value(name) {
+            Some(Value::Number(number)) => format!("{number}"),
+            Some(Value::Boolean(flag)) => format!("{flag}"),
+            Some(Value::Text(text)) => text.to_string(),
+            Some(Value::List(list)) => list.join(","),
+            Some(Value::Undefined) | None => "undefined".to_string(),
+        }
+    }
+
+    fn all_say(node: &str, expected: &[(&str, &str)]) {
+        let scene = scene();
+        let found: Vec<(&str, String)> = expected
+            .iter()
+            .map(|(name, _)| (*name, says(&scene, node, name)))
+            .collect();
+        let found: Vec<(&str, &str)> = found
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    /// M8f.
+    #[test]
+    fn mauis_names_say_what_a_node_has_and_how_busy_it_is() {
+        let sizes = [
+            ("AMEM", "12288"),
+            ("CMEM", "16384"),
+            ("ASWAP", "32768"),
+            ("CSWAP", "32768"),
+        ];
+        let counts = [
+            ("APROCS", "6"),
+            ("CPROCS", "8"),
+            ("JOBCOUNT", "1"),
+            ("LOAD", "1.5"),
+            ("USAGE", "25"),
+        ];
+        let others = [
+            ("PRIORITY", "7"),
+            ("SPEED", "2"),
+            ("PREF", "0"),
+            ("RESAFFINITY", "0"),
+            ("NOSUCH", "undefined"),
+        ];
+        all_say(
+            "n1",
+            &[
+                &sizes[..],
+                &[("ADISK", "1048576"), ("CDISK", "1048576")],
+                &counts,
+                &others,
+            ]
+            .concat(),
+        );
+        all_say(
+            "n2",
+            &[
+                ("USAGE", "0"),
+                ("SPEED", "1"),
+                ("ADISK", "0"),
+                ("PRIORITY", "0"),
+                ("LOAD", "0"),
+            ],
+        );
+    }
+
+    /// Q20.
+    #[test]
+    fn qubes_names_say_what_a_host_is() {
+        let names = [
+            ("host.name", "n1.site"),
+            ("host.os", "linux"),
+            ("host.groups", "gpu"),
+            ("host.cluster", "/post/x"),
+        ];
+        let speeds = [
+            ("host.speed", "3"),
+            ("host.processor_speed", "3"),
+            ("host.load", "1.5"),
+            ("host.jobs", "1"),
+        ];
+        let flags = [
+            ("host.state", "active"),
+            ("host.flag.big", "true"),
+            ("host.flag.small", "false"),
+        ];
+        all_say("n1", &[&names[..], &speeds, &flags].concat());
+        all_say(
+            "n2",
+            &[
+                ("host.state", "down"),
+                ("host.speed", "1"),
+                ("host.os", "undefined"),
+                ("host.nosuch", "undefined"),
+            ],
+        );
+    }
+
+    /// Q20.
+    #[test]
+    fn qubes_names_say_how_much_is_used_and_by_whom() {
+        let processors = [
+            ("host.processors.total", "8"),
+            ("host.processors.used", "2"),
+            ("host.processors.avail", "6"),
+        ];
+        let memory = [
+            ("host.memory.total", "16384"),
+            ("host.memory.used", "4096"),
+            ("host.memory.avail", "12288"),
+        ];
+        let heat = [("host.heat.total", "6.5"), ("host.heat.most", "undefined")];
+        let duty = [
+            ("host.duty.id", "7"),
+            ("host.duty.user", "bob"),
+            ("host.duty.shoes", "undefined"),
+        ];
+        all_say("n1", &[&processors[..], &memory, &heat, &duty].concat());
+    }
+
+    /// Names that change are asked of each node again and again, those of a kind once.
+    #[test]
+    fn a_name_is_of_a_node_or_of_a_kind_and_may_change() {
+        for changing in [
+            "host.memory.avail",
+            "host.processors.used",
+            "host.duty.user",
+            "host.jobs",
+            "host.load",
+        ] {
+            assert!(is_changing(changing) && !is_of_kind(changing), "{changing}");
+        }
+        for lasting in [
+            "host.memory.total",
+            "host.os",
+            "host.flag.big",
+            "job.user",
+            "job.used",
+        ] {
+            assert!(!is_changing(lasting) && is_of_kind(lasting), "{lasting}");
+        }
+        assert!(!is_of_kind("host.name") && !is_changing("host.name"));
+    }
+
+    #[test]
+    fn amounts_count_in_megabytes_and_seconds() {
+        let number = |kind, text| shown(&resource::Value::parse(kind, text).unwrap());
+        assert_eq!(number(Type::Size, "2gb"), Some(Value::Number(2048.0)));
+        assert_eq!(number(Type::Time, "1:00:00"), Some(Value::Number(3600.0)));
+        assert_eq!(number(Type::Float, "0.5"), Some(Value::Number(0.5)));
+        assert_eq!(number(Type::Long, "3"), Some(Value::Number(3.0)));
+        assert_eq!(number(Type::Boolean, "true"), Some(Value::Boolean(true)));
+        assert_eq!(number(Type::String, "linux"), Some(Value::from("linux")));
+    }
+}

@@ -1,0 +1,297 @@
+//! What a node has left, and who may join it.
+
+use super::amounts::{Amounts, add, subtract};
+use super::node_access::{Bounds, Tenancy, Tenant, User};
+use std::collections::BTreeMap;
+
+/// Who may still join a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Condition {
+    /// Anybody: nobody is there.
+    Idle,
+    /// Those that share.
+    Shared,
+    /// Those of one user that share.
+    Of(User),
+    /// Nobody: one job has it alone, or as many jobs are there as it bears.
+    Alone,
+}
+
+impl Condition {
+    /// Whether a job of this user may join that there bears whom `tenancy` says.
+    pub fn admits(self, tenancy: Tenancy, user: User) -> bool {
+        match self {
+            Condition::Idle => true,
+            Condition::Shared => tenancy <= Tenancy::Shared,
+            Condition::Of(owner) => tenancy <= Tenancy::User && owner == user,
+            Condition::Alone => false,
+        }
+    }
+}
+
+/// What a node has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Below zero where a node has shrunk under its jobs.
+    pub free: Amounts,
+    /// Jobs that are there.
+    pub tenants: u32,
+    /// How many of these have it alone.
+    pub alone: u32,
+    /// How many of these bear only jobs of their own user.
+    personal: u32,
+    /// That user.
+    owner: Option<User>,
+    /// How many jobs of each user are there, where that is bounded.
+    users: BTreeMap<User, u32>,
+    /// What it bears.
+    pub bounds: Bounds,
+}
+
+impl Room {
+    /// With nobody there.
+    pub fn empty(free: Amounts, bounds: Bounds) -> Room {
+        Room {
+            free,
+            tenants: 0,
+            alone: 0,
+            personal: 0,
+            owner: None,
+            users: BTreeMap::new(),
+            bounds,
+        }
+    }
+
+    /// Who may join.
+    pub fn condition(&self) -> Condition {
+        match (self.tenants, self.alone, self.owner) {
+            (_, 1.., _) => Condition::Alone,
+            (tenants, _, _) if tenants >= self.bounds.jobs => Condition::Alone,
+            (0, 0, _) => Condition::Idle,
+            (_, 0, Some(owner)) => Condition::Of(owner),
+            _ => Condition::Shared,
+        }
+    }
+
+    /// The users that have as many jobs there as one may (M48).
+    pub fn barred(&self) -> Vec<User> {
+        self.users
+            .iter()
+            .filter(|&(_, &jobs)| jobs >= self.bounds.user_jobs)
+            .map(|(&user, _)| user)
+            .collect()
+    }
+
+    /// Whether a job may join, its amounts left aside.
+    pub fn admits(&self, tenant: Tenant) -> bool {
+        let has_had_enough = self
+            .users
+            .get(&tenant.user)
+            .is_some_and(|&jobs| jobs >= self.bounds.user_jobs);
+        !has_had_enough && self.condition().admits(tenant.on(self.bounds), tenant.user)
+    }
+
+    /// One job more, with these amounts.
+    pub fn admit(&mut self, taken: &[i64], tenant: Tenant) {
+        subtract(&mut self.free, taken);
+        self.join(tenant);
+    }
+
+    /// One job more, its amounts left aside.
+    pub fn join(&mut self, tenant: Tenant) {
+        self.tenants += 1;
+        match tenant.on(self.bounds) {
+            Tenancy::Nodes | Tenancy::Hosts => self.alone += 1,
+            Tenancy::User => {
+                self.personal += 1;
+                self.owner = Some(tenant.user);
+            }
+            Tenancy::Unsaid | Tenancy::Shared => (),
+        }
+        if self.bounds.user_jobs < u32::MAX {
+            *self.users.entry(tenant.user).or_default() += 1;
+        }
+    }
+
+    /// One job less.
+    pub fn dismiss(&mut self, taken: &[i64], tenant: Tenant) {
+        add(&mut self.free, taken);
+        self.tenants = self.tenants.saturating_sub(1);
+        match tenant.on(self.bounds) {
+            Tenancy::Nodes | Tenancy::Hosts => self.alone = self.alone.saturating_sub(1),
+            Tenancy::User => {
+                self.personal = self.personal.saturating_sub(1);
+                self.owner = self.owner.filter(|_| self.personal > 0);
+            }
+            Tenancy::Unsaid | Tenancy::Shared => (),
+        }
+        if let Some(jobs) = self.users.get_mut(&tenant.user) {
+            *jobs = jobs.saturating_sub(1);
+            self.users.retain(|_, jobs| *jobs > 0);
+        }
+    }
+
+    /// Lets nobody join.
+    pub fn close(&mut self) {
+        self.alone += 1;
+    }
+
+    /// The tighter of both, in each respect.
+    pub fn narrow(&mut self, other: &Room) {
+        self.free
+            .iter_mut()
+            .zip(&other.free)
+            .for_each(|(free, other)| *free = (*free).min(*other));
+        self.tenants = self.tenants.max(other.tenants);
+        self.alone = self.alone.max(other.alone);
+        self.personal = self.personal.max(other.personal);
+        self.owner = self.owner.or(other.owner);
+        for (&user, &jobs) in &other.users {
+            let own = self.users.entry(user).or_default();
+            *own = jobs.max(*own);
+        }
+    }
+}
+
+/// What a node's room lacks because it is measured to be in use, beyond what its jobs were given
+/// (M6).
+#[derive(Clone, Debug)]
+pub struct InUse {
+    /// Amounts by resource, none below zero.
+    pub amounts: Amounts,
+    /// Whether its load lets no further job join (M48).
+    pub is_closed: bool,
+}
+
+impl InUse {
+    /// The room as it would be without that.
+    pub fn given_back(&self, room: &Room) -> Room {
+        let mut room = room.clone();
+        add(&mut room.free, &self.amounts);
+        room.alone -= u32::from(self.is_closed);
+        room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(user: &str, tenancy: Tenancy) -> Tenant {
+        Tenant {
+            tenancy,
+            user: User::of(user),
+        }
+    }
+
+    /// M46.
+    #[test]
+    fn a_node_of_one_user_takes_that_users_jobs_and_is_shared_again_at_the_end() {
+        let mut room = Room::empty([8].into(), Bounds::default());
+        let (single, ann, bob) = (
+            of("ann", Tenancy::User),
+            of("ann", Tenancy::Unsaid),
+            of("bob", Tenancy::Unsaid),
+        );
+        assert!(room.admits(single) && room.admits(bob));
+        room.admit(&[1], single);
+        assert_eq!(
+            (room.admits(ann), room.admits(single), room.admits(bob)),
+            (true, true, false)
+        );
+        room.dismiss(&[1], single);
+        assert_eq!(room, Room::empty([8].into(), Bounds::default()));
+        room.admit(&[1], bob);
+        assert_eq!((room.admits(single), room.admits(ann)), (false, true));
+    }
+
+    /// M48.
+    #[test]
+    fn a_node_bears_so_many_jobs_and_so_many_of_one_user() {
+        let mut room = Room::empty(
+            [8].into(),
+            Bounds {
+                jobs: 3,
+                user_jobs: 2,
+                ..Bounds::default()
+            },
+        );
+        let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::Unsaid));
+        room.admit(&[1], ann);
+        room.admit(&[1], ann);
+        assert_eq!(
+            (room.admits(ann), room.admits(bob), room.barred()),
+            (false, true, vec![ann.user])
+        );
+        room.admit(&[1], bob);
+        assert!(!room.admits(bob));
+        room.dismiss(&[1], ann);
+        assert!(room.admits(ann) && room.barred().is_empty());
+    }
+
+    /// M46.
+    #[test]
+    fn a_node_is_a_users_until_the_last_of_the_jobs_that_want_it_so_ends() {
+        let mut room = Room::empty([8].into(), Bounds::default());
+        let (single, bob) = (of("ann", Tenancy::User), of("bob", Tenancy::Unsaid));
+        room.admit(&[1], single);
+        room.admit(&[1], single);
+        room.dismiss(&[1], single);
+        assert!(!room.admits(bob));
+        room.dismiss(&[1], single);
+        assert!(room.admits(bob));
+    }
+
+    /// M48.
+    #[test]
+    fn the_end_of_one_users_job_bars_and_admits_no_other_user() {
+        let mut room = Room::empty(
+            [8].into(),
+            Bounds {
+                user_jobs: 2,
+                ..Bounds::default()
+            },
+        );
+        let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::Unsaid));
+        [ann, ann, bob, bob]
+            .iter()
+            .for_each(|&tenant| room.admit(&[1], tenant));
+        room.dismiss(&[1], ann);
+        assert_eq!((room.barred(), room.admits(bob)), (vec![bob.user], false));
+        room.admit(&[1], ann);
+        assert!(!room.admits(ann));
+    }
+
+    #[test]
+    fn the_tighter_of_two_rooms_is_the_tighter_in_each_respect() {
+        let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::User));
+        let empty = Room::empty(
+            [8, 8].into(),
+            Bounds {
+                user_jobs: 1,
+                ..Bounds::default()
+            },
+        );
+        let with = |taken: [i64; 2], tenants: &[Tenant]| {
+            let mut room = empty.clone();
+            room.admit(&taken, tenants[0]);
+            tenants[1..]
+                .iter()
+                .for_each(|&tenant| room.admit(&[0, 0], tenant));
+            room
+        };
+        let alone = of("carl", Tenancy::Nodes);
+        for [one, other] in [[ann, bob], [ann, alone], [bob, alone]] {
+            let (mut first, second) = (with([6, 1], &[one]), with([2, 3], &[other]));
+            let mut again = second.clone();
+            again.narrow(&first);
+            first.narrow(&second);
+            assert_eq!(first, again);
+            assert_eq!(
+                (&*first.free, first.condition()),
+                (&[2, 5][..], with([0, 0], &[one, other]).condition())
+            );
+            assert!(first.barred().contains(&one.user) && first.barred().contains(&other.user));
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! What runs, by whose it is: what limits count. Kept as jobs start and end, so that a cycle begins
+//! with as many steps as there are people, not jobs.
+
+use super::amounts::{Amounts, Catalog, add, counted, subtract};
+use super::shape::ClassKey;
+use super::snapshot::State;
+use crate::model::credentials::Credentials;
+use crate::model::job::{Job, JobId};
+use crate::model::resource::Value;
+use crate::model::time::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Whose a job is that holds its allocation, and what it asked for: what the view of a scheduler
+/// that has not seen it wait must be told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claimant {
+    who: Credentials,
+    chunks: u64,
+    /// What its chunks ask for together, by resource.
+    asked: BTreeMap<String, i64>,
+    /// What it asks for besides, which may be the whole system's.
+    besides: BTreeMap<String, i64>,
+}
+
+impl Claimant {
+    /// That of a job.
+    pub fn of(job: &Job) -> Claimant {
+        let request = &job.spec.request;
+        let mut asked: BTreeMap<String, i64> = BTreeMap::new();
+        for chunk in &request.select.chunks {
+            for (name, amount) in chunk
+                .resources
+                .iter()
+                .filter_map(|(name, value)| Some((name, counted(value)?)))
+            {
+                let all = amount.saturating_mul(i64::from(chunk.count));
+                let sum = asked.entry(name.clone()).or_default();
+                *sum = sum.saturating_add(all);
+            }
+        }
+        let listed = request
+            .list
+            .iter()
+            .filter(|(name, _)| *name != "nodect" && !asked.contains_key(*name));
+        let is_amount = |value: &Value| matches!(value, Value::Long(_) | Value::Size(_));
+        let besides = listed.filter(|(_, value)| is_amount(value));
+        let besides = besides
+            .filter_map(|(name, value)| Some((name.clone(), counted(value)?)))
+            .collect();
+        let released = job.life.open_run().map_or(&[][..], |run| &run.released);
+        released
+            .iter()
+            .for_each(|released| give_back(&mut asked, &released.share.taken));
+        let groups = job
+            .spec
+            .wishes
+            .geometry
+            .as_ref()
+            .map(|geometry| geometry.groups().len() as u64);
+        let chunks = request
+            .select
+            .chunks
+            .iter()
+            .map(|chunk| u64::from(chunk.count))
+            .sum();
+        let chunks = groups
+            .unwrap_or(chunks)
+            .saturating_sub(released.len() as u64);
+        Claimant {
+            who: Credentials::of(job),
+            chunks,
+            asked,
+            besides,
+        }
+    }
+
+    fn holder(&self, catalog: &Catalog) -> Holder {
+        let mut asked = catalog.nothing();
+        let of_nodes = self
+            .asked
+            .iter()
+            .filter_map(|(name, amount)| Some((catalog.index_on_node(name)?, *amount)));
+        let besides = self
+            .besides
+            .iter()
+            .filter_map(|(name, amount)| Some((catalog.index(name)?, *amount)));
+        let shared = besides.filter(|(index, _)| catalog.pooled().contains(index));
+        of_nodes
+            .chain(shared)
+            .for_each(|(index, amount)| asked[index] = amount);
+        Holder {
+            who: Arc::new(self.who.clone()),
+            chunks: self.chunks,
+            asked,
+        }
+    }
+}
+
+/// What was given back is asked for no more.
+fn give_back(asked: &mut BTreeMap<String, i64>, taken: &[(String, Value)]) {
+    for (name, value) in taken {
+        if let Some((sum, amount)) = asked.get_mut(name).zip(counted(value)) {
+            *sum = (*sum - amount).max(0);
+        }
+    }
+}
+
+/// Whose a running job is, and what it asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::sched) struct Holder {
+    /// Whose it is.
+    pub who: Arc<Credentials>,
+    /// How many chunks it has.
+    pub chunks: u64,
+    /// What it asked for in all.
+    pub asked: Amounts,
+}
+
+impl Holder {
+    /// That of a job of a class.
+    pub fn of(class: &ClassKey) -> Holder {
+        Holder {
+            who: class.who.clone(),
+            chunks: class.shape.instances,
+            asked: class.shape.total.clone(),
+        }
+    }
+
+    fn processors(&self, catalog: &Catalog) -> i64 {
+        catalog.index("ncpus").map_or(0, |index| self.asked[index])
+    }
+}
+
+/// What is left of running jobs at a moment follows from two sums: each of them gives back its
+/// weight every millisecond until it ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::sched) struct Pledge {
+    /// The weights of those that end.
+    pub rate: i64,
+    /// Each weight times the end.
+    due: i128,
+    /// The weights of those of which nobody can tell when they end.
+    pub endless: i64,
+}
+
+impl Pledge {
+    /// One more of this weight, until then.
+    pub fn enter(&mut self, weight: i64, until: Time) {
+        match until {
+            Time::NEVER => self.endless += weight,
+            Time(end) => {
+                (self.rate, self.due) = (
+                    self.rate + weight,
+                    self.due + i128::from(weight) * i128::from(end),
+                )
+            }
+        }
+    }
+
+    /// One of this weight less.
+    pub fn leave(&mut self, weight: i64, until: Time) {
+        self.enter(-weight, until);
+    }
+
+    /// The weights of two.
+    pub fn plus(self, other: Pledge) -> Pledge {
+        Pledge {
+            rate: self.rate + other.rate,
+            due: self.due + other.due,
+            endless: self.endless + other.endless,
+        }
+    }
+
+    /// What is left of them: weights times milliseconds, if none of them is over. Of jobs without
+    /// an end there is always more left than any limit allows.
+    pub fn left(&self, now: Time) -> i64 {
+        let left = self.due - i128::from(self.rate) * i128::from(now.0);
+        if self.endless > 0 {
+            i64::MAX
+        } else {
+            i64::try_from(left.max(0)).unwrap_or(i64::MAX)
+        }
+    }
+}
+
+/// What some hold together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::sched) struct Holding {
+    /// Which jobs.
+    pub jobs: BTreeSet<JobId>,
+    /// How many chunks they have.
+    pub chunks: u64,
+    /// What they asked for.
+    pub asked: Amounts,
+    /// Their processors until they end.
+    pub processors: Pledge,
+    /// Themselves until they end.
+    pub times: Pledge,
+}
+
+/// What is held, by whose it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::sched) struct Holdings(BTreeMap<Arc<Credentials>, Holding>);
+
+impl Holdings {
+    /// All there are.
+    pub fn all(&self) -> impl Iterator<Item = (&Arc<Credentials>, &Holding)> {
+        self.0.iter()
+    }
+
+    /// A job has its allocation until then.
+    pub fn enter(&mut self, id: JobId, holder: &Holder, until: Time, catalog: &Catalog) {
+        let new = || Holding {
+            asked: catalog.nothing(),
+            ..Holding::default()
+        };
+        let holding = self.0.entry(holder.who.clone()).or_insert_with(new);
+        holding.jobs.insert(id);
+        holding.chunks += holder.chunks;
+        add(&mut holding.asked, &holder.asked);
+        holding.processors.enter(holder.processors(catalog), until);
+        holding.times.enter(1, until);
+    }
+
+    /// It no longer has.
+    pub fn leave(&mut self, id: JobId, holder: &Holder, until: Time, catalog: &Catalog) {
+        let Some(holding) = self.0.get_mut(&holder.who) else {
+            return;
+        };
+        holding.jobs.remove(&id);
+        if holding.jobs.is_empty() {
+            self.0.remove(&holder.who);
+            return;
+        }
+        holding.chunks -= holder.chunks;
+        subtract(&mut holding.asked, &holder.asked);
+        holding.processors.leave(holder.processors(catalog), until);
+        holding.times.leave(1, until);
+    }
+}
+
+impl State {
+    /// Says whose a running job is, where that was not seen when it waited.
+    pub fn belongs_to(&mut self, id: JobId, claimant: &Claimant) {
+        let holder = claimant.holder(&self.cluster.catalog);
+        if self
+            .running
+            .get(&id)
+            .is_none_or(|running| running.holder.as_ref() == Some(&holder))
+        {
+            return;
+        }
+        self.strike(id);
+        let Some(running) = self.running.get_mut(&id).map(Arc::make_mut) else {
+            return;
+        };
+        let (until, before) = (running.until, running.holder.replace(holder.clone()));
+        before.into_iter().for_each(|before| {
+            self.holdings
+                .leave(id, &before, until, &self.cluster.catalog)
+        });
+        self.holdings
+            .enter(id, &holder, until, &self.cluster.catalog);
+        self.enroll(id);
+        self.edition += 1;
+    }
+
+    /// What the running jobs that are past their ends would have left, which is nothing: to be
+    /// taken from what [`Pledge::left`] says. Each with whose it is, its processors and its end.
+    pub(in crate::sched) fn overdue(
+        &self,
+        now: Time,
+    ) -> impl Iterator<Item = (&Arc<Credentials>, i64, Time)> {
+        let over = self.ends.iter().take_while(move |(end, _)| *end <= now);
+        let holders =
+            over.filter_map(|(end, job)| Some((*end, self.running.get(job)?.holder.as_ref()?)));
+        holders.map(|(end, holder)| (&holder.who, holder.processors(&self.cluster.catalog), end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::policy::Policy;
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::view::change::Change;
+
+    fn told(scene: &Scene) -> Vec<String> {
+        let ncpus = scene.state.cluster.catalog.index("ncpus").unwrap();
+        let of = |(who, holding): (&Arc<Credentials>, &Holding)| {
+            let jobs: Vec<String> = holding.jobs.iter().map(ToString::to_string).collect();
+            let left = holding.processors.left(scene.now) / 1000;
+            format!(
+                "{} {}: {} {} {left}",
+                who.user,
+                jobs.join(","),
+                holding.chunks,
+                holding.asked[ncpus]
+            )
+        };
+        scene.state.holdings.all().map(of).collect()
+    }
+
+    /// M21.
+    #[test]
+    fn what_runs_is_counted_by_whose_it_is_as_it_comes_and_goes() {
+        let mut scene = cluster("1 x ncpus=20").queued(1, "select=2:ncpus=2 walltime=100");
+        scene = scene
+            .queued(2, "select=3:ncpus=1 walltime=50")
+            .owned("bob")
+            .queued(3, "select=1 walltime=10");
+        let plan = scene.plan();
+        scene.apply(&plan);
+        assert_eq!(told(&scene), ["ann 1,2: 5 7 550", "bob 3: 1 0 0"]);
+        scene.state.vacate(JobId::job(3));
+        let mut scene = scene.at(20);
+        assert_eq!(told(&scene), ["ann 1,2: 5 7 410"]);
+        scene.state.vacate(JobId::job(1));
+        assert_eq!(told(&scene), ["ann 2: 3 3 90"]);
+    }
+
+    /// What a scheduler that is started anew is told comes to the same.
+    #[test]
+    fn a_job_that_was_never_seen_to_wait_counts_as_it_would_else() {
+        for request in [
+            "select=2:ncpus=2:mem=1gb+1:ncpus=1 site_lic=3 walltime=60",
+            "select=1 walltime=60",
+        ] {
+            let mut seen = cluster("1 x ncpus=8:mem=8gb");
+            seen.state.set_pool(
+                "site_lic",
+                crate::sched::view::pools::Pool {
+                    total: 5,
+                    ..Default::default()
+                },
+            );
+            let mut anew = seen.clone();
+            seen = seen.queued(1, request);
+            let plan = seen.plan();
+            let job = seen.job(1, request);
+            seen.apply(&plan);
+            anew.apply(&plan);
+            assert_eq!(anew.state.holdings.all().count(), 0);
+            anew.state.belongs_to(job.id, &Claimant::of(&job));
+            assert_eq!(anew.state.holdings, seen.state.holdings);
+            anew.state
+                .make(&Change::of(job.id, None, &Policy::default()));
+            assert_eq!(anew.state.holdings, Holdings::default());
+        }
+    }
+
+    #[test]
+    fn of_jobs_without_an_end_there_is_always_something_left() {
+        let mut pledge = Pledge::default();
+        pledge.enter(4, Time(3_600_000));
+        pledge.enter(2, Time(21_600_000));
+        assert_eq!(
+            [pledge.left(Time(0)), pledge.left(Time(600_000))].map(|left| left / 1000),
+            [57_600, 54_000]
+        );
+        pledge.enter(1, Time::NEVER);
+        assert_eq!(pledge.left(Time(0)), i64::MAX);
+        pledge.leave(1, Time::NEVER);
+        assert_eq!(pledge.left(Time(0)) / 1000, 57_600);
+    }
+}

@@ -1,0 +1,618 @@
+//! What comes out of a cycle: starts, promises, and one verdict for every class that waits.
+
+use super::amounts::subtract;
+use super::cluster::{Hold, NodeIx, Room};
+use super::pools::Pools;
+use super::shape::{ClassId, ClassKey, Shape, Tenant};
+use super::snapshot::State;
+use crate::model::job::{JobId, Share};
+use crate::model::preemption::{self, Action};
+pub use crate::model::promise::Cause;
+use crate::model::reason::{self, Reason};
+use crate::model::select::Arrangement;
+use crate::model::time::Time;
+use crate::sched::cycle::eligibility::Eligible;
+use crate::sched::fairshare::starvation::Starving;
+use crate::sched::placement::shared_hosts::SharedHosts;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// A job to be started now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Start {
+    /// Which.
+    pub job: JobId,
+    /// What it gets, chunk by chunk; the first share's node runs the script.
+    pub shares: Vec<Share>,
+    /// Whose it is and who else may be there. To be handed to `State::occupy` as it is.
+    pub exclusive: Tenant,
+    /// When its walltime is over.
+    pub until: Time,
+    /// The first job in the order that waits while this one starts.
+    pub passed: Option<JobId>,
+    /// So many promises had been given before: it passes those that were given them.
+    pub behind: usize,
+    /// It has room that others are promised, and must make way when they are due (M34).
+    pub preemptible: bool,
+    /// It is an element beyond so many that its array limits itself to, in room that nobody else
+    /// wanted (Q15).
+    pub beyond: Option<u32>,
+}
+
+/// A suspended job that goes on now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resume {
+    /// Which.
+    pub job: JobId,
+    /// What it has again, with the numbers that are its own from now on. To be handed to
+    /// `State::occupy`, as the rest is.
+    pub shares: Vec<Share>,
+    /// Whose it is and who else may be there.
+    pub exclusive: Tenant,
+    /// When its walltime is over.
+    pub until: Time,
+}
+
+/// A running job that is to make way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preemption {
+    /// Which.
+    pub job: JobId,
+    /// For which; None where nobody gets what it has.
+    pub by: Option<JobId>,
+    /// Why.
+    pub cause: preemption::Cause,
+    /// How.
+    pub action: Action,
+}
+
+/// The promise of a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Booking {
+    /// To which job.
+    pub job: JobId,
+    /// Its class.
+    pub class: ClassId,
+    /// When, at the latest, if all jobs end by their walltime.
+    pub at: Time,
+    /// When it would be over at the latest.
+    pub until: Time,
+    /// Where, chunk by chunk, as far as can be told now.
+    pub nodes: Arc<[String]>,
+    /// What was promised before, where that was another moment.
+    pub was: Option<Time>,
+    /// Why it is later than that.
+    pub cause: Option<Cause>,
+    /// Others make way for it: until then at least the room is kept for it, whoever else wants it
+    /// (G8).
+    pub earmark: Option<Time>,
+}
+
+impl Booking {
+    /// The nodes, each once.
+    pub fn distinct_nodes(&self) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        self.nodes
+            .iter()
+            .filter(|node| seen.insert(*node))
+            .cloned()
+            .collect()
+    }
+}
+
+/// The decisions of a cycle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// When it was made.
+    pub now: Time,
+    /// In the order decided.
+    pub starts: Vec<Start>,
+    /// Suspended jobs that go on, in the order decided.
+    pub resumes: Vec<Resume>,
+    /// Jobs that are to make way; once they have, another cycle starts those they make way for.
+    pub preempts: Vec<Preemption>,
+    /// Jobs for which others are preempted once the site's hooks have let them start, each with its
+    /// nodes.
+    pub asks: Vec<(JobId, Vec<String>)>,
+    /// The promises in force.
+    pub bookings: Vec<Booking>,
+    /// Why a class does not start, or does not any further; or all classes of a shape.
+    pub verdicts: Vec<(ClassId, Arc<Reason>)>,
+    /// Of which classes only some jobs are considered (M24).
+    pub eligible: Eligible,
+    /// When a further look could help though nothing happens before.
+    pub next: Option<Time>,
+    /// How many jobs were looked at; the others shared a refusal.
+    pub considered: usize,
+    /// Since when who has less than their fair shares, where the policy heeds that.
+    pub starving: Option<Starving>,
+    /// Resources of which nodes may be given more than they have, because only what is in use
+    /// counts (M7).
+    pub by_use: Vec<usize>,
+}
+
+impl Plan {
+    /// Nothing decided.
+    pub fn new(now: Time) -> Plan {
+        Plan {
+            now,
+            starts: Vec::new(),
+            resumes: Vec::new(),
+            preempts: Vec::new(),
+            asks: Vec::new(),
+            bookings: Vec::new(),
+            verdicts: Vec::new(),
+            eligible: Eligible::default(),
+            next: None,
+            considered: 0,
+            starving: None,
+            by_use: Vec::new(),
+        }
+    }
+
+    /// Why the jobs of a class wait.
+    pub fn verdict(&self, class: &ClassKey) -> Option<&Reason> {
+        let of = |id: ClassId| {
+            self.verdicts
+                .iter()
+                .find(|(whom, _)| *whom == id)
+                .map(|(_, reason)| &**reason)
+        };
+        class.verdict_names().into_iter().find_map(of)
+    }
+
+    /// Why a job of a class waits, which may be another reason than that of others of its class.
+    pub fn verdict_on(&self, class: &ClassKey, job: JobId) -> Option<&Reason> {
+        let of_class = self.verdict(class)?;
+        if !of_class.is_of_list() || self.eligible.refusal(class.id, job).is_some() {
+            return Some(of_class);
+        }
+        let own = ClassId(reason::own_name(job));
+        self.verdicts
+            .iter()
+            .find(|(whom, _)| *whom == own)
+            .map(|(_, reason)| &**reason)
+    }
+
+    /// For whom others make way, an array for its elements, and who they are.
+    pub fn rooms_made(&self) -> BTreeMap<JobId, Vec<JobId>> {
+        let mut rooms: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
+        for (way, by) in self.preempts.iter().filter_map(|way| Some((way, way.by?))) {
+            rooms
+                .entry(by.parent().unwrap_or(by))
+                .or_default()
+                .push(way.job);
+        }
+        rooms
+    }
+
+    /// A further look at this moment could help.
+    pub fn look_again(&mut self, at: Time) {
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+    }
+
+    /// Whether the starts can all happen in this state: each job waits there, gets all its chunks
+    /// as arranged, and no node is given away twice. Likewise whether jobs that stand still can go
+    /// on. The error names the job and the fault.
+    pub fn audit(&self, state: &State) -> Result<(), String> {
+        let pools = state.cluster.pools.clone();
+        let (rooms, numbers, shared) = Default::default();
+        let mut audit = Audit {
+            state,
+            by_use: &self.by_use,
+            pools,
+            rooms,
+            numbers,
+            shared,
+        };
+        let mut seen = BTreeSet::new();
+        for start in &self.starts {
+            let once = if seen.insert(start.job) {
+                Ok(())
+            } else {
+                Err("started twice".to_string())
+            };
+            once.and_then(|()| audit.start(start))
+                .map_err(|fault| format!("job {}: {fault}", start.job))?;
+        }
+        for resume in &self.resumes {
+            audit
+                .resume(resume)
+                .map_err(|fault| format!("job {}: {fault}", resume.job))?;
+        }
+        Ok(())
+    }
+}
+
+/// The rooms while the starts are carried out one by one.
+struct Audit<'a> {
+    state: &'a State,
+    by_use: &'a [usize],
+    pools: Pools,
+    rooms: BTreeMap<NodeIx, Room>,
+    numbers: BTreeSet<(NodeIx, bool, u16)>,
+    shared: SharedHosts,
+}
+
+impl Audit<'_> {
+    fn start(&mut self, start: &Start) -> Result<(), String> {
+        let class = self
+            .state
+            .class_of(start.job)
+            .and_then(|id| self.state.classes.get(&id));
+        let shape = &class.ok_or("is no candidate")?.key.shape;
+        self.arrangement(start, shape)?;
+        let mut holds = self.state.holds_of(&start.shares, start.exclusive)?;
+        self.share(shape, &mut holds);
+        for (ix, hold) in holds {
+            self.node(ix, &hold, start.exclusive)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves out what others of its array have on its hosts (G2).
+    fn share(&mut self, shape: &Shape, holds: &mut BTreeMap<NodeIx, Hold>) {
+        let (Some(number), cluster) = (shape.array, &self.state.cluster) else {
+            return;
+        };
+        for (&ix, hold) in holds {
+            for index in cluster.pools.by_host() {
+                let key = (number, cluster.node(ix).host.clone(), index);
+                if hold.taken[index] > 0
+                    && (cluster.shared.contains_key(&key) || !self.shared.insert(key))
+                {
+                    hold.taken[index] = 0;
+                }
+            }
+        }
+    }
+
+    /// What it needs beyond what it has.
+    fn resume(&mut self, resume: &Resume) -> Result<(), String> {
+        let suspended = self
+            .state
+            .suspended
+            .get(&resume.job)
+            .ok_or("does not wait to go on")?;
+        let places = |shares: &[Share]| {
+            shares
+                .iter()
+                .map(|share| share.node.clone())
+                .collect::<Vec<_>>()
+        };
+        if places(&resume.shares) != places(&suspended.shares) {
+            return Err("goes on elsewhere".to_string());
+        }
+        let again = suspended
+            .needed
+            .iter()
+            .zip(&resume.shares)
+            .map(|(needed, whole)| {
+                let of = |name: &str, numbers: &[u16]| match needed
+                    .taken
+                    .iter()
+                    .any(|(taken, _)| taken == name)
+                {
+                    true => numbers.to_vec(),
+                    false => Vec::new(),
+                };
+                Share {
+                    cpus: of("ncpus", &whole.cpus),
+                    gpus: of("ngpus", &whole.gpus),
+                    ..needed.clone()
+                }
+            });
+        for (ix, hold) in self
+            .state
+            .cluster
+            .holds(&again.collect::<Vec<_>>(), resume.exclusive)?
+        {
+            self.amounts(ix, &hold)?;
+        }
+        Ok(())
+    }
+
+    fn arrangement(&self, start: &Start, shape: &Shape) -> Result<(), String> {
+        if start.shares.len() as u64 != shape.instances {
+            return Err(format!(
+                "{} shares for {} chunks",
+                start.shares.len(),
+                shape.instances
+            ));
+        }
+        let hosts: BTreeSet<&str> = start
+            .shares
+            .iter()
+            .map(|share| share.host.as_str())
+            .collect();
+        let nodes: BTreeSet<&str> = start
+            .shares
+            .iter()
+            .map(|share| share.node.as_str())
+            .collect();
+        let is_arranged = match shape.arrangement {
+            Arrangement::Free => true,
+            Arrangement::Pack => hosts.len() < 2,
+            Arrangement::Scatter => hosts.len() == start.shares.len(),
+            Arrangement::Vscatter => nodes.len() == start.shares.len(),
+        };
+        if is_arranged {
+            Ok(())
+        } else {
+            Err(format!("not arranged as {:?}", shape.arrangement))
+        }
+    }
+
+    fn node(&mut self, ix: NodeIx, hold: &Hold, tenant: Tenant) -> Result<(), String> {
+        let node = self.state.cluster.node(ix);
+        let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
+        let is_barred_only = hold.taken.iter().all(|taken| *taken == 0);
+        if node.kind.is_none() || (!node.usable && !is_barred_only) {
+            return Err(format!("{} takes no jobs", node.name));
+        }
+        if !room.admits(tenant) {
+            return Err(format!("{} is not free to join", node.name));
+        }
+        self.amounts(ix, hold)?;
+        let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
+        room.join(tenant);
+        Ok(())
+    }
+
+    /// What is taken of a node, and of the whole system.
+    fn amounts(&mut self, ix: NodeIx, hold: &Hold) -> Result<(), String> {
+        let node = self.state.cluster.node(ix);
+        let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
+        let mut amounts = hold.taken.iter().zip(&room.free).enumerate();
+        if amounts.any(|(index, (taken, free))| {
+            *taken > 0 && taken > free && !self.by_use.contains(&index)
+        }) {
+            return Err(format!("{} is over-committed", node.name));
+        }
+        self.pools.take(&hold.taken);
+        let pooled = self.state.cluster.catalog.pooled();
+        if pooled
+            .into_iter()
+            .any(|index| hold.taken[index] > 0 && self.pools.free(index) < 0)
+        {
+            return Err("takes more than the system has".to_string());
+        }
+        subtract(&mut room.free, &hold.taken);
+        let cpus = hold.cpus.iter().map(|&number| (ix, false, number));
+        let gpus = hold.gpus.iter().map(|&number| (ix, true, number));
+        let is_taken = |&(_, is_gpu, number): &(NodeIx, bool, u16)| {
+            node.tenants
+                .values()
+                .any(|other| if is_gpu { &other.gpus } else { &other.cpus }.contains(&number))
+        };
+        match cpus
+            .chain(gpus)
+            .find(|number| is_taken(number) || !self.numbers.insert(*number))
+        {
+            Some((_, _, number)) => Err(format!("number {number} of {} is given twice", node.name)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One line for each decision; times are spans from the moment of the plan.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        for start in &self.starts {
+            let nodes: Vec<&str> = start
+                .shares
+                .iter()
+                .map(|share| share.node.as_str())
+                .collect();
+            write!(f, "start  {}  {}", start.job, runs(&nodes))?;
+            if start.exclusive.tenancy.is_exclusive() {
+                f.write_str(" alone")?;
+            }
+            if start.beyond.is_some() {
+                f.write_str(" as an extra")?;
+            }
+            writeln!(f, ", for {}", self.ahead(start.until))?;
+        }
+        for Resume {
+            job, shares, until, ..
+        } in &self.resumes
+        {
+            let nodes: Vec<&str> = shares.iter().map(|share| share.node.as_str()).collect();
+            writeln!(
+                f,
+                "resume {job}  {}, for {}",
+                runs(&nodes),
+                self.ahead(*until)
+            )?;
+        }
+        for Preemption {
+            job, by, action, ..
+        } in &self.preempts
+        {
+            let whom = by.map_or("nobody".to_string(), |by| by.to_string());
+            writeln!(f, "{}  {job}  for {whom}", action.name())?;
+        }
+        for (job, nodes) in &self.asks {
+            writeln!(f, "ask    {job}  {}", nodes.join(","))?;
+        }
+        for booking in &self.bookings {
+            let nodes: Vec<&str> = booking.nodes.iter().map(String::as_str).collect();
+            write!(
+                f,
+                "book   {}  {}, in {}",
+                booking.job,
+                runs(&nodes),
+                self.ahead(booking.at)
+            )?;
+            match (booking.was, &booking.cause) {
+                (Some(was), Some(cause)) => writeln!(f, ", not in {}: {cause}", self.ahead(was))?,
+                _ => writeln!(f)?,
+            }
+        }
+        for (class, reason) in &self.verdicts {
+            writeln!(f, "wait   {class}  {reason}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    fn ahead(&self, time: Time) -> String {
+        if time == Time::NEVER {
+            "ever".to_string()
+        } else {
+            time.since(self.now).to_string()
+        }
+    }
+}
+
+/// `n1,n2*3,n4`: names in a row that are equal are counted.
+fn runs(names: &[&str]) -> String {
+    let runs = names.chunk_by(|a, b| a == b).map(|run| match run.len() {
+        1 => run[0].to_string(),
+        count => format!("{}*{count}", run[0]),
+    });
+    runs.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sched::fixture::cluster;
+
+    #[test]
+    fn a_plan_reads_line_by_line() {
+        let scene = cluster("2 x ncpus=4")
+            .queued(1, "select=3:ncpus=2 walltime=1:00:00")
+            .queued(2, "select=2:ncpus=4 walltime=1:00:00");
+        let all = super::ClassId::of_request(&scene.job(2, "select=2:ncpus=4 walltime=1:00:00"));
+        let wanted = format!(
+            "start  1  n1*2,n2, for 01:00:00\nbook   2  n1,n2, in 01:00:00\n\
+             wait   {all}  Not Running: Insufficient amount of resource: ncpus (R: 8 A: 2 T: 8)\n"
+        );
+        assert_eq!(scene.plan().to_string(), wanted);
+    }
+
+    #[test]
+    fn the_audit_finds_faults() {
+        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4");
+        let plan = scene.plan();
+        let mut twice = plan.clone();
+        twice.starts.extend(plan.starts.clone());
+        assert_eq!(
+            twice.audit(&scene.state),
+            Err("job 1: started twice".to_string())
+        );
+        let mut short = plan.clone();
+        short.starts[0].shares.clear();
+        assert_eq!(
+            short.audit(&scene.state),
+            Err("job 1: 0 shares for 1 chunks".to_string())
+        );
+        let full = scene.clone().running(2, "select=1:ncpus=1", "n1", 60);
+        assert_eq!(
+            plan.audit(&full.state),
+            Err("job 1: n1 is over-committed".to_string())
+        );
+        let barred = scene
+            .clone()
+            .running(2, "select=1:ncpus=0 place=excl", "n1", 60);
+        assert_eq!(
+            plan.audit(&barred.state),
+            Err("job 1: n1 is not free to join".to_string())
+        );
+        scene.apply(&plan);
+        assert_eq!(
+            plan.audit(&scene.state),
+            Err("job 1: is no candidate".to_string())
+        );
+    }
+
+    #[test]
+    fn the_audit_finds_faults_in_where_a_job_was_put() {
+        let scene = cluster("2 x ncpus=4")
+            .queued(1, "select=2:ncpus=1 place=pack")
+            .queued(2, "select=1:ncpus=1");
+        let plan = scene.plan();
+        let audited = |change: &dyn Fn(&mut super::Plan)| {
+            let mut plan = plan.clone();
+            change(&mut plan);
+            plan.audit(&scene.state).unwrap_err()
+        };
+        let elsewhere = |plan: &mut super::Plan| {
+            (plan.starts[0].shares[1].node, plan.starts[0].shares[1].host) =
+                ("n2".into(), "n2".into())
+        };
+        assert_eq!(audited(&elsewhere), "job 1: not arranged as Pack");
+        let twice = |plan: &mut super::Plan| {
+            plan.starts[1].shares[0].cpus = plan.starts[0].shares[0].cpus.clone()
+        };
+        assert_eq!(audited(&twice), "job 2: number 0 of n1 is given twice");
+        let down = scene.node("n1", "ncpus=4", false);
+        assert_eq!(
+            plan.audit(&down.state),
+            Err("job 1: n1 takes no jobs".to_string())
+        );
+    }
+
+    /// A job that wants a host alone bars others from its nodes that are down.
+    #[test]
+    fn the_audit_lets_a_job_have_nothing_of_a_node_that_is_down() {
+        let mut scene = cluster("")
+            .on_host("h", "2 x ncpus=4")
+            .queued(1, "select=1:ncpus=1 place=exclhost");
+        let facts = crate::model::node::NodeFacts {
+            name: "n2".into(),
+            host: "h".into(),
+            ..Default::default()
+        };
+        scene.state.set_node(&facts, false);
+        assert_eq!(scene.starts(), "1 on n1");
+    }
+
+    #[test]
+    fn the_audit_finds_who_takes_more_than_the_system_has() {
+        let pool = |total| crate::model::pool::Pool {
+            total,
+            ..Default::default()
+        };
+        let mut scene = cluster("1 x ncpus=4")
+            .queued(1, "site_lic=2")
+            .queued(2, "select=1");
+        scene.state.set_pool("site_lic", pool(2));
+        let plan = scene.plan();
+        scene.state.set_pool("site_lic", pool(1));
+        assert_eq!(
+            plan.audit(&scene.state),
+            Err("job 1: takes more than the system has".to_string())
+        );
+        let scene = scene.running(9, "select=1:ncpus=1 site_lic=2", "n1", 60);
+        assert_eq!(
+            scene.starts(),
+            "2 on n1",
+            "who takes nothing of it may start"
+        );
+    }
+
+    #[test]
+    fn a_promise_that_slips_is_shown_with_its_cause() {
+        let mut scene = cluster("1 x ncpus=4")
+            .running(1, "select=1:ncpus=4", "n1", 60)
+            .queued(2, "select=1:ncpus=4");
+        let plan = scene.plan();
+        scene.apply(&plan);
+        let shown = scene.at(70).plan().to_string();
+        assert!(shown.starts_with("book   2  n1, in 00:00:0"), "{shown}");
+        let line = shown.lines().next().unwrap();
+        assert!(
+            line.contains(", not in ")
+                && line.ends_with(
+                    &super::Cause::Overdue {
+                        job: crate::model::job::JobId::job(1)
+                    }
+                    .to_string()
+                ),
+            "{line}"
+        );
+    }
+}

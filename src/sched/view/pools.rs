@@ -1,0 +1,237 @@
+//! What the whole system has, and no node in particular: licenses and the like (Q21). Jobs take of
+//! it while they run, and what is used elsewhere is told by whoever knows.
+
+use super::amounts::{Amounts, Catalog, add, subtract};
+use super::cluster::{Cluster, NodeIx};
+use super::shape::Shape;
+pub use crate::model::pool::Pool;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub struct Pools {
+    pools: BTreeMap<usize, Pool>,
+    /// What jobs have; zero for what nodes have.
+    used: Amounts,
+    first: usize,
+}
+
+impl Pools {
+    /// Nothing of anything.
+    pub fn new(catalog: &Catalog) -> Pools {
+        Pools {
+            pools: BTreeMap::new(),
+            used: catalog.nothing(),
+            first: catalog.pooled().start,
+        }
+    }
+
+    /// Says what there is of a resource.
+    pub fn set(&mut self, index: usize, pool: Pool) {
+        self.pools.insert(index, pool);
+    }
+
+    /// What is said of a resource.
+    pub fn get(&self, index: usize) -> Option<&Pool> {
+        self.pools.get(&index)
+    }
+
+    /// Those that are counted once for each host.
+    pub fn by_host(&self) -> impl Iterator<Item = usize> + use<'_> {
+        self.pools
+            .iter()
+            .filter(|(_, pool)| pool.per_host)
+            .map(|(&index, _)| index)
+    }
+
+    /// What is free of a resource; below zero when there is less than jobs have.
+    pub fn free(&self, index: usize) -> i64 {
+        self.pools.get(&index).map_or(0, |pool| pool.total) - self.used(index)
+    }
+
+    /// What is in use of a resource as far as is known, or is not there: by jobs and elsewhere.
+    pub fn used(&self, index: usize) -> i64 {
+        self.used[index]
+            + self
+                .pools
+                .get(&index)
+                .map_or(0, |pool| pool.missing + pool.elsewhere)
+    }
+
+    /// Enters what a job takes, that of nodes left aside.
+    pub fn take(&mut self, taken: &[i64]) {
+        add(&mut self.used[self.first..], &taken[self.first..]);
+    }
+
+    /// Enters what a job gives back.
+    pub fn give(&mut self, taken: &[i64]) {
+        subtract(&mut self.used[self.first..], &taken[self.first..]);
+    }
+}
+
+impl Cluster {
+    /// Says what there is of a resource that the whole system has.
+    pub fn set_pool(&mut self, index: usize, pool: Pool) {
+        self.capacity[index] = pool.total;
+        self.pools.set(index, pool);
+    }
+}
+
+/// What a job of this shape takes of the whole system's resources when it is on these nodes, and
+/// with which of them: with the first, or with the first on each host.
+pub fn amounts(
+    cluster: &Cluster,
+    shape: &Shape,
+    nodes: impl Iterator<Item = NodeIx>,
+) -> Vec<(NodeIx, usize, i64)> {
+    if shape.pooled.is_empty() {
+        return Vec::new();
+    }
+    let mut hosts = BTreeSet::new();
+    let firsts: Vec<NodeIx> = nodes
+        .filter(|&ix| hosts.insert(cluster.node(ix).host.as_str()))
+        .collect();
+    let by_host = |index| cluster.pools.get(index).is_some_and(|pool| pool.per_host);
+    let of_node = |(at, &ix): (usize, &NodeIx)| {
+        let taken = shape
+            .pooled
+            .iter()
+            .filter(move |&&(index, _)| at == 0 || by_host(index));
+        taken
+            .map(move |&(index, amount)| (ix, index, amount))
+            .collect::<Vec<_>>()
+    };
+    firsts.iter().enumerate().flat_map(of_node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::job::JobId;
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::view::pools::Pool;
+
+    fn scene(total: i64, per_host: bool) -> Scene {
+        let mut scene = cluster("3 x ncpus=4");
+        scene.state.set_pool(
+            "site_lic",
+            Pool {
+                total,
+                per_host,
+                ..Pool::default()
+            },
+        );
+        scene
+    }
+
+    /// Q21, G2: what the system has runs out, and comes back.
+    #[test]
+    fn a_system_wide_resource_is_given_once() {
+        let mut scene = scene(3, false)
+            .queued(1, "site_lic=2")
+            .queued(2, "site_lic=2")
+            .queued(3, "site_lic=1")
+            .queued(4, "select=1");
+        assert_eq!(scene.starts(), "1 on n1; 3 on n1; 4 on n1");
+        let why = "Not Running: Insufficient amount of resource: site_lic (R: 2 A: 1 T: 3)";
+        assert_eq!(scene.why(2), why);
+        let plan = scene.plan();
+        scene.apply(&plan);
+        assert_eq!(scene.state.pool("site_lic"), Some((3, 3)));
+        scene.state.vacate(JobId::job(1));
+        assert_eq!(scene.starts(), "2 on n1");
+    }
+
+    /// Q21: `license.X`, of which others use some.
+    #[test]
+    fn what_is_used_elsewhere_is_not_free() {
+        let mut scene = scene(50, false);
+        let shown = |scene: &Scene| scene.state.pool("site_lic").unwrap();
+        scene.state.set_total("site_lic", 50, 10);
+        assert_eq!(shown(&scene), (10, 50));
+        scene.state.set_total("site_lic", 40, 10);
+        assert_eq!(shown(&scene), (20, 50));
+        assert_eq!(scene.clone().queued(1, "site_lic=31").starts(), "");
+        let mut scene = scene.queued(1, "site_lic=30");
+        assert_eq!(scene.starts(), "1 on n1");
+        let plan = scene.plan();
+        scene.apply(&plan);
+        scene.state.set_total("site_lic", 10, 0);
+        assert_eq!(
+            scene.queued(2, "site_lic=1").starts(),
+            "",
+            "what is over-committed never goes further"
+        );
+    }
+
+    /// Q21: `global_host.X`.
+    #[test]
+    fn what_is_counted_by_host_is_taken_once_on_each() {
+        let scene = scene(2, true);
+        let mut one = scene.clone().queued(1, "select=4:ncpus=1 site_lic=1");
+        assert_eq!(one.starts(), "1 on n1,n1,n1,n1");
+        let plan = one.plan();
+        one.apply(&plan);
+        assert_eq!(one.state.pool("site_lic"), Some((1, 2)));
+        assert_eq!(
+            scene
+                .clone()
+                .queued(1, "select=2:ncpus=1 place=scatter site_lic=1")
+                .starts(),
+            "1 on n1,n2"
+        );
+        assert_eq!(
+            scene
+                .queued(1, "select=3:ncpus=1 place=scatter site_lic=1")
+                .starts(),
+            ""
+        );
+    }
+
+    /// Q21: unless it is counted by host.
+    #[test]
+    fn a_job_takes_what_it_asks_for_once_however_many_its_hosts_are() {
+        let mut scene = scene(2, false).queued(1, "select=3:ncpus=1 place=scatter site_lic=1");
+        let plan = scene.plan();
+        scene.apply(&plan);
+        assert_eq!(scene.state.pool("site_lic"), Some((1, 2)));
+    }
+
+    /// Q21: a resource of some hosts only.
+    #[test]
+    fn what_is_bound_to_hosts_draws_its_jobs_there() {
+        let mut scene = cluster("3 x ncpus=4")
+            .queued(1, "select=1:ncpus=1 site_lic=1")
+            .queued(2, "select=1:ncpus=1");
+        let scope = "hosts=n3".parse().unwrap();
+        scene.state.set_pool(
+            "site_lic",
+            Pool {
+                total: 5,
+                scope,
+                ..Pool::default()
+            },
+        );
+        assert_eq!(scene.starts(), "1 on n3; 2 on n1");
+    }
+
+    /// Q21: with all chunks on one host, too.
+    #[test]
+    fn who_asks_for_one_host_and_a_licence_gets_both() {
+        let scene = scene(2, false).queued(1, "select=2:ncpus=2 place=pack site_lic=1");
+        assert_eq!(scene.starts(), "1 on n1,n1");
+        let scene = scene.queued(2, "select=3:ncpus=3 place=pack site_lic=1");
+        let why = "Can Never Run: Insufficient amount of resource: ncpus (R: 9 A: 4 T: 12)";
+        assert_eq!(scene.why(2), why);
+    }
+
+    #[test]
+    fn a_promise_counts_what_comes_back() {
+        let scene = scene(2, false)
+            .running(9, "select=1:ncpus=1 site_lic=2", "n1", 600)
+            .queued(1, "site_lic=1");
+        assert_eq!(
+            (scene.starts().as_str(), scene.booked().as_str()),
+            ("", "1 at 600 on n1")
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! Running jobs that stand still for others and go on, where only a forecast sees it: from what the
+//! view knows of them follows what they keep, what they need again, and what they are worth.
+
+use super::cluster::NodeIx;
+use super::preemption_candidate::Tenure;
+use super::shape::{ClassId, ClassKey, Shape, Tenant};
+use super::snapshot::{Running, State};
+use super::suspended::Suspended;
+use super::wait::Wait;
+use crate::model::accrual::Eligibility;
+use crate::model::job::{JobId, Share};
+use crate::model::resource::Value;
+use crate::model::select::{Chunk, Request, Select};
+use crate::model::time::{Span, Time};
+use std::sync::Arc;
+
+impl State {
+    /// A running job stands still for another: it gives up what it has of these resources, keeps
+    /// the rest, and waits to go on (M45). One of which too little is known is gone.
+    pub(in crate::sched) fn stand_still(
+        &mut self,
+        id: JobId,
+        releases: &[String],
+        to: Option<JobId>,
+        now: Time,
+    ) {
+        let running = self.running.get(&id).cloned();
+        let still = running.and_then(|running| self.still(id, &running, releases, now));
+        let Some((suspended, tenant)) = still else {
+            return self.vacate(id);
+        };
+        let kept: Vec<Share> = suspended
+            .shares
+            .iter()
+            .map(|share| share.part(|name| !is_in(releases, name)))
+            .collect();
+        self.occupy(id, &kept, tenant, Time::NEVER);
+        self.suspended.insert(
+            id,
+            Arc::new(Suspended {
+                made_way_for: to,
+                ..suspended
+            }),
+        );
+        self.note_still(id, true);
+    }
+
+    /// A running job stands still, or no longer does: while it does it is not asked to make way.
+    pub(in crate::sched) fn note_still(&mut self, id: JobId, is_still: bool) {
+        let tenure = self
+            .running
+            .get(&id)
+            .and_then(|running| running.tenure.as_deref().cloned());
+        tenure.into_iter().for_each(|tenure| {
+            self.set_tenure(
+                id,
+                Tenure {
+                    told: None,
+                    suspended: is_still,
+                    ..tenure
+                },
+            )
+        });
+    }
+
+    /// A running job as it waits to go on, and whom it bears beside it.
+    fn still(
+        &self,
+        id: JobId,
+        running: &Running,
+        releases: &[String],
+        now: Time,
+    ) -> Option<(Suspended, Tenant)> {
+        let (holder, tenure) = (running.holder.as_ref()?, running.tenure.as_deref()?);
+        let shares: Vec<Share> = running
+            .nodes
+            .iter()
+            .filter_map(|&ix| self.share_on(ix, id))
+            .collect();
+        let tenant = self
+            .cluster
+            .node(*running.nodes.first()?)
+            .tenants
+            .get(&id)?
+            .tenant;
+        let key = ClassKey {
+            id: ClassId(0),
+            shape: Arc::new(Shape::of_request(&request(&shares), &self.cluster.catalog)),
+            walltime: tenure.walltime,
+            who: holder.who.clone(),
+            user: tenant.user,
+            priority: 0,
+            user_factor: 1.0,
+            system_priority: None,
+            asks_for: None,
+            not_before: None,
+            unpromised: false,
+            protected: tenure.protected,
+            rerunnable: tenure.rerunnable,
+            checkpoints: tenure.checkpoints,
+            may_be_checkpointed: tenure.may_be_checkpointed,
+            targets: None,
+            at_once: None,
+            expands_to: None,
+            beyond: None,
+        };
+        let suspended = Suspended {
+            key,
+            place: (id.number, id),
+            score: tenure.score,
+            needed: shares
+                .iter()
+                .map(|share| share.part(|name| is_in(releases, name)))
+                .collect(),
+            shares,
+            made_way_for: None,
+            ran: ran(tenure, running.until, now),
+            wait: Wait {
+                since: tenure.started - tenure.waited,
+                eligibility: Eligibility::default(),
+                bypassed: 0,
+            },
+        };
+        Some((suspended, tenant))
+    }
+
+    /// What a job has of a node.
+    fn share_on(&self, ix: NodeIx, id: JobId) -> Option<Share> {
+        let node = self.cluster.node(ix);
+        let hold = node.tenants.get(&id)?;
+        let catalog = &self.cluster.catalog;
+        let amounts = |indices: std::ops::Range<usize>| -> Vec<(String, Value)> {
+            let some = indices.filter(|&index| hold.taken[index] != 0);
+            some.map(|index| {
+                (
+                    catalog.names()[index].clone(),
+                    catalog.value(index, hold.taken[index]),
+                )
+            })
+            .collect()
+        };
+        Some(Share {
+            node: node.name.clone(),
+            host: node.host.clone(),
+            taken: amounts(0..catalog.pooled().start),
+            cpus: hold.cpus.clone(),
+            gpus: hold.gpus.clone(),
+            mpiprocs: 0,
+            pooled: amounts(catalog.pooled()),
+            ranks: Vec::new(),
+        })
+    }
+}
+
+fn is_in(names: &[String], name: &str) -> bool {
+    names.iter().any(|one| one == name)
+}
+
+/// The request that comes to these shares.
+fn request(shares: &[Share]) -> Request {
+    let chunk = |share: &Share| Chunk {
+        count: 1,
+        resources: share.taken.clone(),
+        growing: Vec::new(),
+    };
+    let select = Select {
+        chunks: shares.iter().map(chunk).collect(),
+        text: String::new(),
+    };
+    Request {
+        select,
+        ..Request::default()
+    }
+}
+
+/// How long a job has run that would have ended then, its pauses left aside.
+fn ran(tenure: &Tenure, until: Time, now: Time) -> Span {
+    let left = until.since(now).0.max(0);
+    Span(
+        tenure
+            .walltime
+            .map_or(now.since(tenure.started).0, |walltime| walltime.0 - left)
+            .max(0),
+    )
+}

@@ -1,0 +1,280 @@
+//! What of a running job others ask who could have its place: since when it runs, what it was
+//! worth, how it could make way, and whether it has been told to.
+
+use super::plan::Start;
+use super::snapshot::State;
+use crate::model::charge::Held;
+use crate::model::checkpoint::Progress;
+use crate::model::cluster_path::ClusterPath;
+use crate::model::job::{Job, JobId, Run};
+use crate::model::policy::{Components, Policy, Preemption};
+use crate::model::preemption::{Action, Yielding};
+use crate::model::resource::Value;
+use crate::model::time::{Span, Time};
+use crate::sched::priority::components::usage::Course;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Of a running job, what counts where another could have its place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tenure {
+    /// Since when it runs.
+    pub started: Time,
+    /// What it was worth then (F9); None for one that was started out of turn.
+    pub score: Option<f64>,
+    /// Where it stands in the tree of clusters.
+    pub cluster: ClusterPath,
+    /// Whether its owner wants it left alone (Q9).
+    pub protected: bool,
+    /// Whether it may be run again from the beginning.
+    pub rerunnable: bool,
+    /// Whether it can write down how far it has come, when told to.
+    pub checkpoints: bool,
+    /// Whether others may write that down.
+    #[serde(default)]
+    pub may_be_checkpointed: bool,
+    /// Its eligible time.
+    pub waited: Span,
+    /// How long it may run.
+    pub walltime: Option<Span>,
+    /// What it asked for that is not counted.
+    #[serde(default)]
+    pub asked: Vec<(String, Value)>,
+    /// How many processors it has.
+    pub processors: u32,
+    /// How often it has made way before.
+    #[serde(default)]
+    pub preempted: u32,
+    /// What it was told in this attempt and has not done yet.
+    pub told: Option<Yielding>,
+    /// Whether it is suspended, or to be.
+    pub suspended: bool,
+    /// Whether it can be.
+    pub can_stop: bool,
+}
+
+impl Tenure {
+    /// That of a job's attempt that runs; None for a job of which none does.
+    pub fn of(job: &Job) -> Option<Tenure> {
+        let run = job.life.open_run()?;
+        Some(Tenure {
+            started: run.started,
+            score: run.score,
+            cluster: job.spec.wishes.cluster.clone().unwrap_or_default(),
+            protected: job.is_protected(),
+            rerunnable: job.spec.rerunnable,
+            checkpoints: job.can_checkpoint(),
+            may_be_checkpointed: job.allows_checkpoints() && run.checkpoint != Progress::Failed,
+            waited: job.life.eligibility.at(run.started),
+            walltime: job.spec.walltime(),
+            asked: uncounted(job),
+            processors: Held::of(&run.shares).cores,
+            preempted: job.life.preempted,
+            told: job
+                .life
+                .yielding
+                .as_deref()
+                .cloned()
+                .filter(|told| told.concerns(run) && is_awaited(told, run)),
+            suspended: run.suspension.is_some(),
+            can_stop: job.can_be_suspended(),
+        })
+    }
+
+    /// How far it has come.
+    pub fn course(&self, now: Time) -> Course {
+        Course {
+            ran: Span(now.since(self.started).0.max(0)),
+            walltime: self.walltime,
+            processors: self.processors,
+        }
+    }
+
+    /// What it is worth beside others that run: what it was worth when it started, and what it has
+    /// used since (M20).
+    pub fn worth(&self, rule: &Components, now: Time) -> f64 {
+        self.score.unwrap_or(f64::MAX) + self.course(now).score(rule)
+    }
+
+    /// How many percent of its walltime it has left; None for one without an end.
+    pub fn left(&self, now: Time) -> Option<f64> {
+        let walltime = self.walltime.filter(|walltime| walltime.0 > 0)?;
+        let ran = now.since(self.started).0.clamp(0, walltime.0);
+        Some(100.0 * (walltime.0 - ran) as f64 / walltime.0 as f64)
+    }
+
+    /// Whether it can make way like this under a rule.
+    pub fn can(&self, action: Action, rule: &Preemption) -> bool {
+        match action {
+            Action::Delete | Action::Finish => true,
+            Action::Suspend => self.can_stop,
+            Action::Checkpoint => {
+                self.checkpoints || (self.may_be_checkpointed && rule.checkpoints)
+            }
+            Action::Requeue => self.rerunnable,
+        }
+    }
+}
+
+/// Words and truths, of which nobody has more or less.
+fn uncounted(job: &Job) -> Vec<(String, Value)> {
+    let list = job
+        .spec
+        .request
+        .list
+        .iter()
+        .filter(|(name, _)| *name != "preempt_targets");
+    let words = list.filter(|(_, value)| matches!(value, Value::String(_) | Value::Boolean(_)));
+    words
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+/// Whether it has still to be done what a job was told: one that was to be suspended stands still
+/// at last, and goes on later.
+fn is_awaited(told: &Yielding, run: &Run) -> bool {
+    told.action != Action::Suspend || (run.suspension.is_some() && !run.is_still())
+}
+
+impl State {
+    /// What others will ask of a candidate that starts now, once it runs.
+    pub fn tenure_to_be(&self, policy: &Policy, start: &Start, now: Time) -> Option<Tenure> {
+        let (class, waiting) = (self.waiting_class(start.job)?, self.waiting(start.job)?);
+        Some(Tenure {
+            started: now,
+            score: self.score(policy, start.job),
+            cluster: class.cluster(),
+            protected: class.protected,
+            rerunnable: class.rerunnable,
+            checkpoints: class.checkpoints,
+            may_be_checkpointed: class.may_be_checkpointed,
+            waited: waiting.wait.eligibility.at(now),
+            walltime: class.walltime,
+            // Known once it has started, too.
+            asked: Vec::new(),
+            processors: Held::of(&start.shares).cores,
+            // Known once it has started.
+            preempted: 0,
+            told: None,
+            suspended: false,
+            can_stop: false,
+        })
+    }
+
+    /// Says what of a running job others ask who could have its place.
+    pub fn set_tenure(&mut self, id: JobId, tenure: Tenure) {
+        if self
+            .running
+            .get(&id)
+            .is_none_or(|running| running.tenure.as_deref() == Some(&tenure))
+        {
+            return;
+        }
+        self.strike(id);
+        self.standing.note_told(id, tenure.told.as_ref());
+        self.running
+            .entry(id)
+            .and_modify(|running| Arc::make_mut(running).tenure = Some(Box::new(tenure)));
+        self.enroll(id);
+        self.edition += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::Event;
+    use crate::model::preemption::Cause;
+    use crate::model::suspension::Manner;
+    use crate::sched::fixture::{cluster, moment};
+
+    /// What a forecast takes for a job's tenure is what that is once the job runs.
+    #[test]
+    fn of_a_candidate_is_known_what_others_ask_of_it_once_it_runs() {
+        let mut scene = cluster("1 x ncpus=4").at(30);
+        let mut job = scene.job(1, "select=1:ncpus=2 walltime=90");
+        Arc::make_mut(&mut job.spec).rerunnable = true;
+        scene.state.enqueue(&job);
+        let plan = scene.plan();
+        let to_be = scene
+            .state
+            .tenure_to_be(&scene.policy, &plan.starts[0], scene.now)
+            .unwrap();
+        let score = scene.state.score(&scene.policy, job.id);
+        job.apply(
+            &Event::Started {
+                attempt: 1,
+                shares: plan.starts[0].shares.clone(),
+                score,
+                extra: false,
+            },
+            moment(30),
+        );
+        let once_it_runs = Tenure::of(&job).unwrap();
+        // What is known only then.
+        let known = Tenure {
+            asked: Vec::new(),
+            preempted: 0,
+            told: None,
+            suspended: false,
+            can_stop: false,
+            ..once_it_runs
+        };
+        assert_eq!(to_be, known);
+        assert_eq!(
+            (to_be.processors, to_be.walltime, to_be.rerunnable),
+            (2, Some(Span::seconds(90)), true)
+        );
+    }
+
+    #[test]
+    fn a_job_that_is_told_to_stand_still_has_done_so_once_it_does() {
+        let mut job = cluster("").job(1, "select=1:ncpus=1");
+        let manner = Manner::For {
+            job: JobId::job(2),
+            releases: vec!["ncpus".into()],
+        };
+        let told = |job: &Job| Tenure::of(job).unwrap().told.map(|told| told.action);
+        let (to, by) = (Some(JobId::job(2)), "s@h".to_string());
+        job.apply(
+            &Event::Started {
+                attempt: 1,
+                shares: vec![],
+                score: None,
+                extra: false,
+            },
+            moment(0),
+        );
+        job.apply(
+            &Event::Launched {
+                attempt: 1,
+                session: 4,
+                boot: "b".into(),
+            },
+            moment(0),
+        );
+        assert_eq!(told(&job), None);
+        let action = Action::Suspend;
+        job.apply(
+            &Event::Preempted {
+                attempt: 1,
+                to,
+                cause: Cause::Level,
+                action,
+                by: by.clone(),
+            },
+            moment(5),
+        );
+        job.apply(
+            &Event::SuspendWanted {
+                by,
+                attempt: 1,
+                manner,
+            },
+            moment(5),
+        );
+        assert_eq!(told(&job), Some(Action::Suspend));
+        job.apply(&Event::Suspended { attempt: 1 }, moment(6));
+        assert_eq!(told(&job), None);
+    }
+}

@@ -1,0 +1,604 @@
+//! Requests made ready for counting: jobs of one shape fit in the same places.
+//!
+//! Names of shapes, and of the classes of jobs that are alike in all else too ([`ClassKey`]), are
+//! hashes of the content alone, so they are the same in every process.
+
+mod class_key;
+
+use super::amounts::{Amounts, Catalog, add, counted};
+use super::cluster::{Kind, KindIx};
+use super::expression_context::{self, JobFacts};
+pub use super::node_access::{Tenancy, Tenant, User};
+use crate::model::amount::Amount;
+use crate::model::credentials::Credentials;
+use crate::model::expression::Value as Operand;
+use crate::model::geometry::Geometry;
+use crate::model::job::Job;
+use crate::model::policy::{Access, Allocation, Distribution};
+use crate::model::resource::{ResourceList, Size, Value};
+use crate::model::select::{Arrangement, Chunk, Request};
+use crate::model::time::Time;
+use crate::model::wishes::Wishes;
+use crate::sched::placement::node_filter::Screen;
+use crate::sched::placement::node_sets::Sets;
+pub use class_key::{ClassId, ClassKey};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Names a shape. Stable: the first eight bytes of a SHA-256 of what decides where a job fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct ShapeId(u64);
+
+impl ShapeId {
+    /// The shape of a job.
+    pub fn of(job: &Job) -> ShapeId {
+        let id = match array(job) {
+            None => stable_hash(&shape_key(job)),
+            Some(number) => stable_hash(&(shape_key(job), number)),
+        };
+        let avoided = job.life.avoided_hosts();
+        avoided.map_or(ShapeId(id), |hosts| {
+            ShapeId(stable_hash(&(id, "failed_hosts", hosts)))
+        })
+    }
+}
+
+/// A value that a node must have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Need {
+    /// Of which resource.
+    pub resource: String,
+    /// The value asked for.
+    pub value: Value,
+}
+
+impl Need {
+    /// Whether a node with this value will do. Numbers are a minimum, a boolean that is not set is
+    /// false, text must be equal.
+    pub fn is_met_by(&self, found: Option<&Value>) -> bool {
+        match (&self.value, found) {
+            (Value::Boolean(asked), None) => !asked,
+            (Value::String(_) | Value::Boolean(_), Some(found)) => self.value == *found,
+            (asked, Some(found)) => {
+                matches!((counted(asked), counted(found)), (Some(a), Some(f)) if a <= f)
+            }
+            (_, None) => false,
+        }
+    }
+
+    /// Whether it names one host or one node, which no other node is alike in.
+    pub fn is_pinned(&self) -> bool {
+        matches!(self.resource.as_str(), "host" | "vnode")
+    }
+}
+
+/// A kind of chunk.
+#[derive(Clone, Debug)]
+pub struct ChunkShape {
+    /// How many.
+    pub count: u64,
+    /// What each takes: (resource index, amount above zero).
+    pub asked: Vec<(usize, i64)>,
+    /// What its node must have.
+    pub needs: Vec<Need>,
+    /// The consumables as asked for, in the order given: (resource index, value).
+    pub given: Vec<(usize, Value)>,
+    /// Lines in the node file.
+    pub mpiprocs: u32,
+    /// What grows with what is free where it runs (Q22): (resource index, how).
+    pub growing: Vec<(usize, Amount)>,
+}
+
+impl ChunkShape {
+    /// More chunks that ask for nothing at all do not go on one node, so that no request makes a
+    /// plan without bound.
+    pub const MOST_EMPTY_ON_A_NODE: u64 = 1024;
+
+    fn new(chunk: &Chunk, catalog: &Catalog) -> ChunkShape {
+        let (mut asked, mut needs, mut given) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, value) in &chunk.resources {
+            match (catalog.index_on_node(name), counted(value)) {
+                (Some(index), Some(amount)) => {
+                    given.push((index, value.clone()));
+                    asked.push((index, amount));
+                }
+                _ if matches!(name.as_str(), "mpiprocs" | "ompthreads") => (),
+                _ => needs.push(Need {
+                    resource: name.clone(),
+                    value: value.clone(),
+                }),
+            }
+        }
+        asked.retain(|&(_, amount)| amount > 0);
+        let mpiprocs = match chunk.get("mpiprocs") {
+            Some(_) => chunk.long("mpiprocs").clamp(0, i64::from(u32::MAX)) as u32,
+            // Nothing computes in a chunk of no processors.
+            None => u32::from(chunk.get("ncpus").is_none() || chunk.long("ncpus") > 0),
+        };
+        let growing = chunk
+            .growing
+            .iter()
+            .filter_map(|(name, amount)| Some((catalog.index_on_node(name)?, *amount)));
+        ChunkShape {
+            count: u64::from(chunk.count),
+            asked,
+            needs,
+            given,
+            mpiprocs,
+            growing: growing.collect(),
+        }
+    }
+
+    /// Whether it takes only hosts on which nothing runs.
+    pub fn wants_idle(&self) -> bool {
+        self.growing
+            .iter()
+            .any(|(_, amount)| amount.needs_idle_host())
+    }
+
+    /// So many of it together as one.
+    fn joined(&self, count: u64) -> ChunkShape {
+        let times = |value: &Value| match value {
+            Value::Long(number) => Value::Long(number.saturating_mul(count as i64)),
+            Value::Size(size) => size.times(count).map_or(Value::Size(*size), Value::Size),
+            Value::Float(number) => Value::Float(number * count as f64),
+            other => other.clone(),
+        };
+        ChunkShape {
+            count: 1,
+            asked: self
+                .asked
+                .iter()
+                .map(|&(index, amount)| (index, amount.saturating_mul(count as i64)))
+                .collect(),
+            given: self
+                .given
+                .iter()
+                .map(|(index, value)| (*index, times(value)))
+                .collect(),
+            mpiprocs: self.mpiprocs.saturating_mul(count as u32),
+            ..self.clone()
+        }
+    }
+
+    /// How many of it these free amounts take.
+    pub fn times_in(&self, free: &[i64]) -> u64 {
+        if !self
+            .asked
+            .iter()
+            .all(|&(index, amount)| amount <= free[index])
+        {
+            return 0;
+        }
+        let times = self
+            .asked
+            .iter()
+            .map(|&(index, amount)| (free[index] / amount).unsigned_abs())
+            .min();
+        times.unwrap_or(ChunkShape::MOST_EMPTY_ON_A_NODE)
+    }
+
+    /// What `count` of it take.
+    pub fn amounts(&self, count: u64, catalog: &Catalog) -> Amounts {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let mut amounts = catalog.nothing();
+        for &(index, amount) in &self.asked {
+            amounts[index] = amount.saturating_mul(count);
+        }
+        amounts
+    }
+}
+
+/// All that decides where a job fits.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Its name.
+    pub id: ShapeId,
+    /// In the order given.
+    pub chunks: Vec<ChunkShape>,
+    /// How the chunks lie; `Free` where there is but one.
+    pub arrangement: Arrangement,
+    /// Who else may be on the nodes.
+    pub tenancy: Tenancy,
+    /// Whose it is, where that matters for where it fits; else nobody's, so that one shape serves
+    /// all.
+    pub user: User,
+    /// At most one chunk goes on a node (M46, `singletask`).
+    pub is_single_task: bool,
+    /// All nodes must have the same value of this resource.
+    pub group: Option<String>,
+    /// Nodes of these sets, if the site has some (M47).
+    pub sets: Option<Arc<Sets>>,
+    /// Only nodes of these kinds, if any are named.
+    pub kinds: Option<Arc<BTreeSet<KindIx>>>,
+    /// What it says of nodes besides.
+    pub screen: Option<Arc<Screen>>,
+    /// The hosts on which starts failed; None where none did.
+    pub failed_hosts: Option<Arc<BTreeSet<String>>>,
+    /// Nodes do not restrict it: to find out what they would have for it.
+    pub is_welcome_anywhere: bool,
+    /// Which of the nodes that would do, if it says so itself.
+    pub allocation: Option<Allocation>,
+    /// What a program of the site has said to that: places by name (M8i).
+    pub answer: Option<Arc<BTreeMap<String, usize>>>,
+    /// How its tasks are dealt to its nodes, if it says so itself.
+    pub distribution: Option<Distribution>,
+    /// Which tasks are together, one group for each chunk.
+    pub geometry: Option<Arc<Geometry>>,
+    /// When it would end, started now; known where a policy asks for it.
+    pub end: Option<Time>,
+    /// The array it is of, where others of it may have the same of the whole system's resources.
+    pub array: Option<u64>,
+    /// What it takes of the whole system's resources, once or once for each host: (index, amount).
+    pub pooled: Vec<(usize, i64)>,
+    /// What all chunks take together, and of the whole system's resources at least.
+    pub total: Amounts,
+    /// How many chunks there are in all.
+    pub instances: u64,
+}
+
+impl Shape {
+    /// The shape of a job.
+    pub fn new(job: &Job, catalog: &Catalog) -> Shape {
+        Shape {
+            id: ShapeId::of(job),
+            screen: screen(job).map(Arc::new),
+            array: array(job),
+            failed_hosts: job.life.avoided_hosts().cloned().map(Arc::new),
+            ..Shape::asked(&job.spec.request, &job.spec.wishes, catalog)
+        }
+    }
+
+    /// The shape of a request that is nobody's.
+    pub fn of_request(request: &Request, catalog: &Catalog) -> Shape {
+        let place = &request.place;
+        let key = (
+            &request.select.chunks,
+            place.arrangement,
+            place.sharing,
+            &place.group,
+        );
+        Shape {
+            id: ShapeId(stable_hash(&key)),
+            ..Shape::asked(request, &Wishes::default(), catalog)
+        }
+    }
+
+    fn asked(request: &Request, wishes: &Wishes, catalog: &Catalog) -> Shape {
+        let mut chunks: Vec<ChunkShape> = request
+            .select
+            .chunks
+            .iter()
+            .map(|chunk| ChunkShape::new(chunk, catalog))
+            .filter(|c| c.count > 0)
+            .collect();
+        let gone = gone(request, catalog);
+        chunks
+            .iter_mut()
+            .for_each(|chunk| chunk.needs.extend(gone.iter().cloned()));
+        let mut arrangement = request.place.arrangement;
+        if let (Some(geometry), [chunk]) = (&wishes.geometry, &chunks[..]) {
+            chunks = geometry
+                .groups()
+                .iter()
+                .map(|group| chunk.joined(group.len() as u64))
+                .collect();
+            arrangement = Arrangement::Vscatter;
+        }
+        let pooled = pooled(&request.list, catalog);
+        let mut total = catalog.nothing();
+        for chunk in &chunks {
+            add(&mut total, &chunk.amounts(chunk.count, catalog));
+        }
+        pooled
+            .iter()
+            .for_each(|&(index, amount)| total[index] = amount);
+        let instances = chunks
+            .iter()
+            .map(|chunk| chunk.count)
+            .fold(0, u64::saturating_add);
+        Shape {
+            id: ShapeId(0),
+            chunks,
+            arrangement: if instances == 1 {
+                Arrangement::Free
+            } else {
+                arrangement
+            },
+            tenancy: Tenancy::asked(&request.place, wishes),
+            user: User::default(),
+            is_single_task: wishes.access == Some(Access::SingleTask),
+            group: request.place.group.clone(),
+            sets: None,
+            kinds: None,
+            screen: None,
+            failed_hosts: None,
+            is_welcome_anywhere: false,
+            allocation: wishes.allocation,
+            answer: None,
+            distribution: wishes.distribution,
+            geometry: wishes.geometry.clone().map(Arc::new),
+            end: None,
+            array: None,
+            pooled,
+            total,
+            instances,
+        }
+    }
+
+    /// What its nodes' other jobs need to know of it.
+    pub fn tenant(&self) -> Tenant {
+        Tenant {
+            tenancy: self.tenancy,
+            user: self.user,
+        }
+    }
+
+    /// Whether it holds nothing of one job alone.
+    pub fn is_common(&self) -> bool {
+        self.screen.is_none() && self.failed_hosts.is_none()
+    }
+
+    /// Whether it says nothing of nodes beyond its chunks and its place.
+    pub fn is_unbound(&self) -> bool {
+        let is_fixed = self.chunks.iter().all(|chunk| chunk.growing.is_empty());
+        is_fixed
+            && self.is_common()
+            && self.pooled.is_empty()
+            && self.geometry.is_none()
+            && !self.is_single_task
+    }
+
+    /// Whether at most one chunk goes on a node of this kind.
+    pub fn is_one_to_a_node(&self, kind: &Kind) -> bool {
+        self.is_spread() || self.is_single_task || kind.terms.access == Access::SingleTask
+    }
+
+    /// The same under another name, that says what else decides where it fits.
+    pub fn renamed(self, besides: &impl Serialize) -> Shape {
+        Shape {
+            id: ShapeId(stable_hash(&(self.id.0, besides))),
+            ..self
+        }
+    }
+
+    /// The same, on nodes of these kinds alone.
+    pub fn on(self, kinds: BTreeSet<KindIx>) -> Shape {
+        let both = |own: &Arc<BTreeSet<KindIx>>| own.intersection(&kinds).copied().collect();
+        let kinds = self.kinds.as_ref().map(both).unwrap_or(kinds);
+        Shape {
+            kinds: Some(Arc::new(kinds)),
+            ..self
+        }
+    }
+
+    /// The same, on nodes with this value of the resource it groups by.
+    pub fn narrowed(&self, resource: &str, value: &Value) -> Shape {
+        let mut shape = Shape {
+            group: None,
+            ..self.clone()
+        };
+        for chunk in &mut shape.chunks {
+            chunk.needs.push(Need {
+                resource: resource.to_string(),
+                value: value.clone(),
+            });
+        }
+        shape
+    }
+
+    /// The consumables asked for, in the order first named.
+    pub fn resources(&self) -> Vec<usize> {
+        let mut named = Vec::new();
+        for &(index, _) in self.chunks.iter().flat_map(|chunk| &chunk.asked) {
+            if !named.contains(&index) {
+                named.push(index);
+            }
+        }
+        named.extend(self.pooled.iter().map(|&(index, _)| index));
+        named
+    }
+
+    /// Whether each chunk needs a node, or a host, of its own.
+    pub fn is_spread(&self) -> bool {
+        matches!(
+            self.arrangement,
+            Arrangement::Scatter | Arrangement::Vscatter
+        )
+    }
+
+    /// All of a resource that is asked for, as shown: in the unit of the request.
+    pub fn shown_total(&self, index: usize, catalog: &Catalog) -> String {
+        let sizes = self
+            .chunks
+            .iter()
+            .flat_map(|c| c.given.iter().map(move |(i, value)| (c.count, *i, value)));
+        if self.pooled.iter().any(|&(pooled, _)| pooled == index) {
+            return catalog.value(index, self.total[index]).to_string();
+        }
+        let mut sum = Size::kilobytes(0);
+        for (count, _, value) in sizes.filter(|&(_, i, _)| i == index) {
+            let Value::Size(size) = value else {
+                return catalog.value(index, self.total[index]).to_string();
+            };
+            let more = size.times(count).and_then(|more| {
+                if sum.bytes() == 0 {
+                    Some(more)
+                } else {
+                    sum.plus(more)
+                }
+            });
+            match more {
+                Some(more) => sum = more,
+                None => return format!("{count} x {size}"),
+            }
+        }
+        sum.to_string()
+    }
+
+    /// An amount of a resource in the unit the request has for it, where that is exact.
+    pub fn shown(&self, index: usize, amount: i64, catalog: &Catalog) -> String {
+        let asked = self
+            .chunks
+            .iter()
+            .flat_map(|c| &c.given)
+            .find(|(i, _)| *i == index);
+        match asked {
+            Some((_, Value::Size(size))) => in_unit_of(*size, amount),
+            _ => catalog.value(index, amount).to_string(),
+        }
+    }
+}
+
+/// `bytes` in the unit of `size` when it is a multiple of that, else in kilobytes, rounded down.
+fn in_unit_of(size: Size, bytes: i64) -> String {
+    let bytes = bytes.max(0).unsigned_abs();
+    let shown = size.to_string();
+    let unit = shown.trim_start_matches(|c: char| c.is_ascii_digit());
+    match Size::parse(&format!("1{unit}")).map(Size::bytes) {
+        Some(one) if bytes.is_multiple_of(one) => format!("{}{unit}", bytes / one),
+        _ => Size::kilobytes(bytes / 1024).to_string(),
+    }
+}
+
+/// What of a job decides where it fits; not the spelling.
+fn shape_key(job: &Job) -> impl Serialize + '_ {
+    let (request, wishes) = (&job.spec.request, &job.spec.wishes);
+    let place = &request.place;
+    let pooled: Vec<(&str, &Value)> = request
+        .list
+        .iter()
+        .filter(|(name, value)| is_job_wide(name, value, request))
+        .map(|(name, value)| (name.as_str(), value))
+        .collect();
+    let asks_job = wishes
+        .requirements
+        .as_ref()
+        .is_some_and(|text| text.names().iter().any(|name| name.starts_with("job.")));
+    let job = asks_job.then(|| (Credentials::of(job), job.spec.walltime(), &job.spec.name));
+    (
+        (
+            &request.select.chunks,
+            place.arrangement,
+            place.sharing,
+            &place.group,
+        ),
+        pooled,
+        wishes,
+        job,
+    )
+}
+
+/// The array that a job is or is of, if it asks for anything that may be the whole system's.
+fn array(job: &Job) -> Option<u64> {
+    let request = &job.spec.request;
+    let is_array = job.elements.is_some() || job.id.index().is_some();
+    let asks = || {
+        request
+            .list
+            .iter()
+            .any(|(name, value)| is_job_wide(name, value, request))
+    };
+    (is_array && asks()).then_some(job.id.number)
+}
+
+/// Whether a value of the list may be one of a resource that the whole system has.
+fn is_job_wide(name: &str, value: &Value, request: &Request) -> bool {
+    let is_amount = matches!(value, Value::Long(_) | Value::Size(_));
+    is_amount
+        && name != "nodect"
+        && !request
+            .select
+            .chunks
+            .iter()
+            .any(|chunk| chunk.get(name).is_some())
+}
+
+/// What is asked for that is no resource any more: no node has it, so that the job waits and says
+/// for what.
+fn gone(request: &Request, catalog: &Catalog) -> Vec<Need> {
+    let gone = request
+        .list
+        .iter()
+        .filter(|(name, value)| is_job_wide(name, value, request) && !catalog.is_known(name));
+    gone.map(|(resource, value)| Need {
+        resource: resource.clone(),
+        value: value.clone(),
+    })
+    .collect()
+}
+
+/// What a job takes of the whole system's resources.
+fn pooled(list: &ResourceList, catalog: &Catalog) -> Vec<(usize, i64)> {
+    let pooled = list
+        .iter()
+        .filter_map(|(name, value)| Some((catalog.index(name)?, counted(value)?)));
+    pooled
+        .filter(|&(index, amount)| catalog.pooled().contains(&index) && amount > 0)
+        .collect()
+}
+
+/// What a job says of nodes besides its chunks; None where it says nothing.
+fn screen(job: &Job) -> Option<Screen> {
+    let wishes = &job.spec.wishes;
+    let is_silent =
+        wishes.hosts.is_empty() && wishes.requirements.is_none() && wishes.restrictions.is_none();
+    if is_silent && wishes.cluster.is_none() {
+        return None;
+    }
+    Some(Screen {
+        cluster: wishes.cluster.clone().unwrap_or_default(),
+        restriction: wishes.restrictions.clone(),
+        hosts: wishes.hosts.clone(),
+        failed_hosts: BTreeSet::new(),
+        requirement: wishes.requirements.clone(),
+        veto: None,
+        job: facts(
+            &Credentials::of(job),
+            &job.spec.request.list,
+            wishes.cluster.as_ref().map(ToString::to_string),
+        ),
+    })
+}
+
+/// What an expression can ask of a job.
+pub fn facts(who: &Credentials, list: &ResourceList, cluster: Option<String>) -> JobFacts {
+    let text = |text: &str| Operand::Text(text.to_string().into());
+    let mut facts: JobFacts = list
+        .iter()
+        .filter_map(|(name, value)| Some((name.clone(), expression_context::shown(value)?)))
+        .collect();
+    let named = [
+        ("user", &who.user),
+        ("project", &who.project),
+        ("queue", &who.queue),
+    ];
+    facts.extend(named.map(|(name, value)| (name.to_string(), text(value))));
+    let optional = [("account", &who.account), ("qos", &who.qos)];
+    facts.extend(
+        optional
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_string(), text(value.as_ref()?)))),
+    );
+    facts.insert("group".to_string(), Operand::Number(f64::from(who.gid)));
+    facts.insert(
+        "cluster".to_string(),
+        text(cluster.as_deref().unwrap_or("/")),
+    );
+    facts
+}
+
+pub(super) fn stable_hash(key: &impl Serialize) -> u64 {
+    // Writing plain data into a vector cannot fail; were it to, all such jobs would be one class.
+    let bytes = postcard::to_stdvec(key).unwrap_or_default();
+    let digest = Sha256::digest(&bytes);
+    digest
+        .iter()
+        .take(8)
+        .fold(0, |hash, byte| hash << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests;

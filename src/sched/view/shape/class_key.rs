@@ -1,0 +1,227 @@
+//! Jobs that are alike: two of one class get the same verdict at the same moment.
+
+use super::{Shape, ShapeId, User, array, shape_key, stable_hash};
+use crate::model::cluster_path::ClusterPath;
+use crate::model::credentials::Credentials;
+use crate::model::job::Job;
+use crate::model::resource::Value;
+use crate::model::time::{Span, Time};
+use crate::sched::view::amounts::Catalog;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// Names a class of jobs alike in chunks, place, walltime, credentials and deferral. Stable: the
+/// first eight bytes of a SHA-256 of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClassId(pub u64);
+
+impl ClassId {
+    /// The class of a job; of an array, that of its elements.
+    pub fn of(job: &Job) -> ClassId {
+        ClassKey::id_of(job)
+    }
+
+    /// All that ask for the same as a job, together.
+    pub fn of_request(job: &Job) -> ClassId {
+        ClassId::of_shape(ShapeId::of(job))
+    }
+
+    /// All classes of a shape together: what a verdict of all of them goes by.
+    pub fn of_shape(shape: ShapeId) -> ClassId {
+        ClassId(shape.0)
+    }
+}
+
+impl fmt::Display for ClassId {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Jobs that get the same verdict.
+#[derive(Clone, Debug)]
+pub struct ClassKey {
+    /// Its name.
+    pub id: ClassId,
+    /// Where they fit.
+    pub shape: Arc<Shape>,
+    /// How long they may run; None when they did not say.
+    pub walltime: Option<Span>,
+    /// Whose they are.
+    pub who: Arc<Credentials>,
+    /// Their user, by number.
+    pub user: User,
+    /// Their `-p`.
+    pub priority: i32,
+    /// What their owner makes of their priority, from 0 to 1.
+    pub user_factor: f64,
+    /// What an operator says that they are worth, above what others can be.
+    pub system_priority: Option<i32>,
+    /// The reservation they ask for, and run nowhere else.
+    pub asks_for: Option<String>,
+    /// Not to be started before.
+    pub not_before: Option<Time>,
+    /// Never promised a start, by an operator's word: others pass it, and it starts when there is
+    /// room.
+    pub unpromised: bool,
+    /// Whether their owner wants them left alone by those who could have their place (Q9).
+    pub protected: bool,
+    /// Whether they may be run again from the beginning.
+    pub rerunnable: bool,
+    /// Whether they can write down how far they have come, when told to.
+    pub checkpoints: bool,
+    /// Whether others may write that down.
+    pub may_be_checkpointed: bool,
+    /// Whose place alone they may have (`preempt_targets`).
+    pub targets: Option<Arc<str>>,
+    /// How many at most may run at once, for an array that limits itself: it is a class alone.
+    pub at_once: Option<u32>,
+    /// How many such an array has at most where there is room that nobody else wants, if it takes
+    /// that (Q15).
+    pub expands_to: Option<u32>,
+    /// The limit of their array, for subjobs that are to start again: they are a class of their own
+    /// array, and those beyond the limit take nothing that other jobs want (Q15).
+    pub beyond: Option<u32>,
+}
+
+impl ClassKey {
+    /// By what a verdict on its jobs may go: the class itself, then all that ask for the same.
+    pub fn verdict_names(&self) -> [ClassId; 2] {
+        [self.id, ClassId::of_shape(self.shape.id)]
+    }
+
+    /// Where they stand in the tree of clusters.
+    pub fn cluster(&self) -> ClusterPath {
+        self.shape
+            .screen
+            .as_ref()
+            .map_or_else(ClusterPath::root, |screen| screen.cluster.clone())
+    }
+
+    /// The class of a job.
+    pub fn id_of(job: &Job) -> ClassId {
+        let spec = &job.spec;
+        let alike = (
+            shape_key(job),
+            spec.walltime(),
+            Credentials::of(job),
+            job.life.not_before,
+        );
+        let id = match (at_once(job), &spec.reservation) {
+            (None, None) => ClassId(stable_hash(&alike)),
+            (None, Some(reservation)) => ClassId(stable_hash(&(alike, reservation))),
+            (Some(_), _) => ClassId(stable_hash(&(alike, job.id))),
+        };
+        // Who alters it wants to be told of the array as it is.
+        let own = spec.expands_to().filter(|_| job.id.is_array());
+        let id = own.map_or(id, |most| {
+            ClassId(stable_hash(&(id, "expand", spec.max_run_subjobs, most)))
+        });
+        // What cannot be run again is given nothing on loan.
+        let id = if spec.rerunnable {
+            id
+        } else {
+            ClassId(stable_hash(&(id, spec.rerunnable)))
+        };
+        let id = if spec.priority == 0 {
+            id
+        } else {
+            ClassId(stable_hash(&(id, "priority", spec.priority)))
+        };
+        let id = if spec.user_factor == 1.0 {
+            id
+        } else {
+            ClassId(stable_hash(&(id, "user_factor", spec.user_factor)))
+        };
+        let (targets, checkpoints) = (targets(job), job.can_checkpoint());
+        let id = match (job.is_protected(), checkpoints, targets) {
+            (false, false, None) => id,
+            making_way => ClassId(stable_hash(&(id, "preemption", making_way))),
+        };
+        let refuses = spec.rerunnable && !job.allows_checkpoints();
+        let id = if refuses {
+            ClassId(stable_hash(&(id, "checkpoint", "n")))
+        } else {
+            id
+        };
+        let id = beyond(job).map_or(id, |limit| {
+            ClassId(stable_hash(&(id, "beyond", limit, job.id.number)))
+        });
+        let id = array(job).map_or(id, |number| ClassId(stable_hash(&(id, "array", number))));
+        let avoided = job.life.avoided_hosts();
+        let id = avoided.map_or(id, |hosts| {
+            ClassId(stable_hash(&(id, "failed_hosts", hosts)))
+        });
+        let id = if is_unpromised(job) {
+            ClassId(stable_hash(&(id, "topjob_ineligible")))
+        } else {
+            id
+        };
+        spec.system_priority.map_or(id, |number| {
+            ClassId(stable_hash(&(id, "system_priority", number)))
+        })
+    }
+
+    /// The class of a job, with a shape of its own.
+    pub fn of(job: &Job, catalog: &Catalog) -> ClassKey {
+        ClassKey::with(job, Arc::new(Shape::new(job, catalog)))
+    }
+
+    /// The class of a job of this shape.
+    pub fn with(job: &Job, shape: Arc<Shape>) -> ClassKey {
+        ClassKey {
+            id: ClassKey::id_of(job),
+            shape,
+            walltime: job.spec.walltime(),
+            who: Arc::new(Credentials::of(job)),
+            user: User::of(&job.owner.user),
+            priority: job.spec.priority,
+            user_factor: job.spec.user_factor,
+            system_priority: job.spec.system_priority,
+            asks_for: job.spec.reservation.clone(),
+            not_before: job.life.not_before,
+            unpromised: is_unpromised(job),
+            protected: job.is_protected(),
+            rerunnable: job.spec.rerunnable,
+            checkpoints: job.can_checkpoint(),
+            may_be_checkpointed: job.allows_checkpoints(),
+            targets: targets(job).map(Into::into),
+            at_once: at_once(job),
+            expands_to: job
+                .spec
+                .expands_to()
+                .filter(|_| job.id.is_array() || beyond(job).is_some()),
+            beyond: beyond(job),
+        }
+    }
+}
+
+/// `preempt_targets`.
+fn targets(job: &Job) -> Option<&str> {
+    match job.spec.request.list.get("preempt_targets")? {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// `topjob_ineligible`.
+fn is_unpromised(job: &Job) -> bool {
+    job.spec
+        .other
+        .get("topjob_ineligible")
+        .is_some_and(|text| text == "True")
+}
+
+/// `max_run_subjobs`, where it limits anything.
+fn at_once(job: &Job) -> Option<u32> {
+    job.spec
+        .max_run_subjobs
+        .filter(|&limit| job.id.is_array() && limit > 0)
+}
+
+/// The limit of the array of a subjob that is to start again.
+fn beyond(job: &Job) -> Option<u32> {
+    job.id.index()?;
+    job.spec.max_run_subjobs.filter(|&limit| limit > 0)
+}

@@ -1,0 +1,97 @@
+//! How long candidates wait, and how often others have passed them meanwhile.
+
+use super::plan::Plan;
+use super::snapshot::State;
+use crate::model::accrual::Eligibility;
+use crate::model::job::JobId;
+use crate::model::time::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How long a candidate waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::sched) struct Wait {
+    /// Since when, as people count.
+    pub since: Time,
+    /// What of that counts.
+    pub eligibility: Eligibility,
+    /// How many jobs of a lower place have started past it (M18).
+    pub bypassed: u32,
+}
+
+impl State {
+    /// Since when a candidate waits; an element as long as its array.
+    pub fn waits_since(&self, id: JobId) -> Option<Time> {
+        self.wait(id).map(|wait| wait.since)
+    }
+
+    /// The eligible time of a candidate (I6); an element has that of its array.
+    pub fn eligible_time(&self, id: JobId, now: Time) -> Option<Span> {
+        self.wait(id).map(|wait| wait.eligibility.at(now))
+    }
+
+    /// How often a candidate was passed (M18); an element as often as its array.
+    pub fn bypassed(&self, id: JobId) -> u32 {
+        self.wait(id).map_or(0, |wait| wait.bypassed)
+    }
+
+    /// Counts whom the starts of a plan pass (M18).
+    ///
+    /// That is those who had been promised a start before, and the first that is blocked if it was
+    /// promised none. All others that are blocked would be counted alike; to go through them would
+    /// make every start as costly as the queue is long.
+    pub(super) fn count_bypasses(&mut self, plan: &Plan) {
+        for (id, passed) in passed(plan) {
+            let Some(&(class, rank)) = self.jobs.get(&id) else {
+                continue;
+            };
+            let class = self.classes.get_mut(&class).map(Arc::make_mut);
+            if let Some(waiting) = class.and_then(|class| class.get_mut((rank, id))) {
+                waiting.wait.bypassed = waiting.wait.bypassed.saturating_add(passed);
+            }
+        }
+    }
+}
+
+/// By how many starts of a plan each job is passed; an array as often as its first element.
+fn passed(plan: &Plan) -> BTreeMap<JobId, u32> {
+    let mut passed: BTreeMap<JobId, u32> = BTreeMap::new();
+    let whole = |id: JobId| id.parent().unwrap_or(id);
+    for (place, booking) in plan.bookings.iter().enumerate() {
+        // Starts stand in the order in which they were decided.
+        let earlier = plan.starts.partition_point(|start| start.behind <= place);
+        passed
+            .entry(whole(booking.job))
+            .or_insert((plan.starts.len() - earlier) as u32);
+    }
+    let promised: BTreeSet<JobId> = passed.keys().copied().collect();
+    let first = plan
+        .starts
+        .iter()
+        .filter_map(|start| start.passed)
+        .map(whole);
+    for first in first.filter(|first| !promised.contains(first)) {
+        *passed.entry(first).or_default() += 1;
+    }
+    passed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::fixture::cluster;
+
+    #[test]
+    fn a_job_waits_since_it_could_have_run() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        let mut job = scene.job(2, "select=1:ncpus=1");
+        (job.life.qtime, job.life.etime) = (Time(3_000), Some(Time(7_000)));
+        scene.state.enqueue(&job);
+        job.life.etime = None;
+        job.id = JobId::job(3);
+        scene.state.enqueue(&job);
+        let since =
+            [1, 2, 3, 4].map(|id| scene.state.waits_since(JobId::job(id)).map(|since| since.0));
+        assert_eq!(since, [Some(0), Some(7_000), Some(3_000), None]);
+    }
+}
