@@ -12,10 +12,10 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+use lanai::model::account::charge::{Charge, Held, UsageRules};
+use lanai::model::account::member::Member;
 use lanai::model::account::{Account, Shares};
-use lanai::model::charge::{Charge, Held, UsageRules};
 use lanai::model::job::{JobId, Share};
-use lanai::model::member::Member;
 use lanai::model::policy::{Access, Factors, Order, Precedence, Preset};
 use lanai::model::resource::Value;
 use lanai::model::time::{Span, Time};

@@ -1,23 +1,23 @@
 //! What the server stores on disk, as data: the spool writes it, and a simulation ignores it.
 
 use crate::config::overrides::QmgrOverrides;
-use crate::model::accounting::Entry;
-use crate::model::array::Rewrite;
-use crate::model::bonds;
-use crate::model::charge::Charge;
-use crate::model::depend::Tie;
-use crate::model::event::Event;
+use crate::model::account::accounting::Entry;
+use crate::model::account::charge::Charge;
 use crate::model::job::Attempt;
 use crate::model::job::Digest;
 use crate::model::job::Job;
 use crate::model::job::JobId;
+use crate::model::job::array::Rewrite;
+use crate::model::job::dependency::Tie;
+use crate::model::job::dependency::effects;
+use crate::model::job::event::Event;
+use crate::model::job::promise::Promise;
 use crate::model::node::Node;
-use crate::model::pool::Telling;
-use crate::model::promise::Promise;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::reservation::Happened;
 use crate::model::reservation::Reservation;
+use crate::model::resource::system_wide::Telling;
 use crate::model::time::Time;
 use crate::model::trigger::CycleRecord;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub enum Update {
     /// What happened to a job, and when.
     Event(Time, JobId, Event),
     /// A bond between jobs, new or changed.
-    Tie(Tie, bonds::Standing),
+    Tie(Tie, effects::Standing),
     /// Why the jobs of a class do not start.
     Verdict(u64, Option<(Reason, Time)>),
     /// The start promised to a job, or that none is any more.

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use lanai::model::config::Config;
+use lanai::config::Config;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     match Config::parse(text) {

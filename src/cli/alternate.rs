@@ -5,9 +5,9 @@ use super::full::printable;
 use super::layout::cut;
 use super::place;
 use super::when;
+use crate::model::job::state::State;
 use crate::model::job::{Run, Share};
 use crate::model::resource::{ResourceList, Size, Value};
-use crate::model::state::State;
 use crate::model::time::{Span, Wall};
 use crate::wire::message::{Record, ServerFacts};
 use std::fmt::Write;
@@ -332,8 +332,8 @@ fn remark(out: &mut String, record: &Record, server: &ServerFacts, style: Style)
 mod tests {
     use super::super::example::{queued, running, server, share, with};
     use super::*;
+    use crate::model::job::state::Holds;
     use crate::model::reason::Reason;
-    use crate::model::state::Holds;
 
     fn list(records: &[Record], server: &ServerFacts, style: Style) -> String {
         let mut out = String::new();

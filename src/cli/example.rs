@@ -3,15 +3,15 @@
 use super::ask::{Ask, Part};
 use super::exit::Failure;
 use super::source::Answers;
-use crate::model::array::{Elements, Indices};
+use crate::model::job::array::{Elements, Indices};
+use crate::model::job::state::{Holds, State};
 use crate::model::job::{
     Digest, Exit, Job, JobId, Join, Life, Owner, Program, Run, Share, Spec, Usage, Want,
 };
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
+use crate::model::request::select::Request;
 use crate::model::resource::{ResourceList, Resources, Size, Value};
-use crate::model::select::Request;
-use crate::model::state::{Holds, State};
 use crate::model::time::{ClockTable, Span, Time, Wall};
 use crate::wire::message::{
     Answer, Arrays, Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row,

@@ -5,7 +5,7 @@ use super::each::{Schedd, Server};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
-use crate::model::attribute::same_server;
+use crate::model::job::attribute::same_server;
 use crate::model::refusal::Refusal;
 use crate::wire::client::ClientError;
 use crate::wire::message::{Reply, Request};

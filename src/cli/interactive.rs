@@ -8,7 +8,7 @@ use super::operand::Operand;
 use super::seat::{self, End};
 use super::waiting::{Came, Waiting};
 use crate::model::job::JobId;
-use crate::model::life::DELETED;
+use crate::model::job::life::DELETED;
 use crate::sys::home::Home;
 use crate::sys::process;
 use crate::wire::client::Client;

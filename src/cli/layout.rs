@@ -1,6 +1,6 @@
 //! The plain list of `qstat`: one line per job. An id is never cut, its column grows instead.
 
-use crate::model::state::State;
+use crate::model::job::state::State;
 use crate::model::time::Span;
 use crate::wire::message::ServerFacts;
 use std::borrow::Cow;

@@ -5,11 +5,11 @@
 
 use super::exit::Failure;
 use super::{date, paths, resources, script};
-use crate::model::attribute::{self, Setting};
-use crate::model::bounds::Warning;
-use crate::model::check;
-use crate::model::depend::{Fault, Wish};
-use crate::model::state::Holds;
+use crate::model::job::attribute::{self, Setting};
+use crate::model::job::dependency::{Fault, Wish};
+use crate::model::job::run_limits::Warning;
+use crate::model::job::state::Holds;
+use crate::model::job::value_syntax;
 use crate::model::text::Text;
 use crate::model::time::Wall;
 use clap::Args;
@@ -162,22 +162,47 @@ impl JobOptions {
     fn checked(&self, settings: &mut Vec<Setting>) -> Result<(), Failure> {
         type Check = fn(&str) -> bool;
         let rows: [(char, &str, &Option<OsString>, Check); 10] = [
-            ('c', "Checkpoint", &self.checkpoint, check::checkpoint),
+            (
+                'c',
+                "Checkpoint",
+                &self.checkpoint,
+                value_syntax::checkpoint,
+            ),
             ('j', "Join_Path", &self.join, |text| {
-                check::join(text).is_some()
+                value_syntax::join(text).is_some()
             }),
-            ('k', "Keep_Files", &self.keep, check::keep_files),
-            ('m', "Mail_Points", &self.mail_points, check::mail_points),
-            ('M', "Mail_Users", &self.mail_users, check::mail_users),
+            ('k', "Keep_Files", &self.keep, value_syntax::keep_files),
+            (
+                'm',
+                "Mail_Points",
+                &self.mail_points,
+                value_syntax::mail_points,
+            ),
+            (
+                'M',
+                "Mail_Users",
+                &self.mail_users,
+                value_syntax::mail_users,
+            ),
             ('p', "Priority", &self.priority, |text| {
-                check::priority(text).is_some()
+                value_syntax::priority(text).is_some()
             }),
             ('r', "Rerunable", &self.rerunnable, |text| {
                 text == "y" || text == "n"
             }),
-            ('R', "Remove_Files", &self.remove, check::remove_files),
-            ('S', "Shell_Path_List", &self.shell, check::shell_list),
-            ('u', "User_List", &self.users, check::user_list),
+            (
+                'R',
+                "Remove_Files",
+                &self.remove,
+                value_syntax::remove_files,
+            ),
+            (
+                'S',
+                "Shell_Path_List",
+                &self.shell,
+                value_syntax::shell_list,
+            ),
+            ('u', "User_List", &self.users, value_syntax::user_list),
         ];
         for (letter, attribute, value, check) in rows {
             let Some(value) = value else { continue };
@@ -215,7 +240,7 @@ impl JobOptions {
 /// The holds that `-h` names; the user's own if it is not given.
 pub fn holds(named: Option<&OsStr>) -> Result<Holds, Failure> {
     let holds = named.map_or(Some(Holds::USER), |letters| {
-        check::holds(&letters.to_string_lossy())
+        value_syntax::holds(&letters.to_string_lossy())
     });
     holds.ok_or_else(|| illegal('h'))
 }
@@ -285,13 +310,13 @@ fn is_well_formed(name: &str, value: &str) -> bool {
     match name {
         "depend" => Wish::parse(value, None) != Err(Fault::Malformed),
         "group_list" => !value.is_empty(),
-        "block" | "interactive" => check::boolean(value).is_some(),
-        "umask" => check::umask(value).is_some(),
-        "run_count" => check::run_count(value).is_some(),
-        "sandbox" => check::sandbox(value),
-        "notify" => check::program(value),
-        "stagein" | "stageout" => check::staging(value),
-        "tolerate_node_failures" => check::tolerance(value),
+        "block" | "interactive" => value_syntax::boolean(value).is_some(),
+        "umask" => value_syntax::umask(value).is_some(),
+        "run_count" => value_syntax::run_count(value).is_some(),
+        "sandbox" => value_syntax::sandbox(value),
+        "notify" => value_syntax::program(value),
+        "stagein" | "stageout" => value_syntax::staging(value),
+        "tolerate_node_failures" => value_syntax::tolerance(value),
         Warning::ATTRIBUTE => value.is_empty() || Warning::parse(value).is_some(),
         _ => true,
     }

@@ -5,7 +5,7 @@ use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use super::options;
 use super::reservations::{ReservationName, bounds, call, kept, resources};
-use crate::model::reserve::Reserving;
+use crate::model::reservation::request::Reserving;
 use crate::model::time::Wall;
 use crate::sys::clock;
 use crate::wire::message::{Reply, Request};

@@ -6,7 +6,7 @@ use super::getopt::{self, Line};
 use super::operand::Operand;
 use super::reservations::{bounds, call, check_destination, kept, resources};
 use crate::model::refusal::Refusal;
-use crate::model::reserve::Reserving;
+use crate::model::reservation::request::Reserving;
 use crate::model::time::Wall;
 use crate::sys::{clock, env};
 use crate::wire::message::{Reply, Request};

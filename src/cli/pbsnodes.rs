@@ -10,7 +10,7 @@ use super::getopt::{self, Line};
 use super::json::{Document, Preamble};
 use super::layout::cut;
 use super::nodes::{self, Format, Group};
-use crate::model::attribute::same_server;
+use crate::model::job::attribute::same_server;
 use crate::model::refusal::Refusal;
 use crate::model::time::Wall;
 use crate::sys::clock;

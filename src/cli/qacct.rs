@@ -10,7 +10,7 @@ use super::getopt::{self, Line};
 use super::operand::Operand;
 use super::period;
 use super::sheet::preamble;
-use crate::model::accounting::{Inquiry, Key};
+use crate::model::account::accounting::{Inquiry, Key};
 use crate::model::time::Wall;
 use crate::sys::clock;
 use crate::wire::message::{Answer, Question, ServerFacts};

@@ -5,8 +5,8 @@ use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use super::options::{self, JobOptions, Place};
 use super::paths;
-use crate::model::attribute::Setting;
-use crate::model::check;
+use crate::model::job::attribute::Setting;
+use crate::model::job::value_syntax;
 use crate::sys::{clock, env};
 use crate::wire::batch::Act;
 use clap::{CommandFactory, Parser};
@@ -93,7 +93,7 @@ pub(super) fn settings(args: &Args, place: &Place) -> Result<Vec<Setting>, Failu
     if let Some(holds) = &args.holds {
         let letters = holds
             .to_str()
-            .filter(|letters| check::holds(letters).is_some());
+            .filter(|letters| value_syntax::holds(letters).is_some());
         settings.push(Setting::new(
             "Hold_Types",
             letters.ok_or_else(|| options::illegal('h'))?,
@@ -122,7 +122,7 @@ fn system_priority(text: &str) -> Result<&str, Failure> {
     };
     match text {
         "none" => Ok(""),
-        number => check::system_priority(number)
+        number => value_syntax::system_priority(number)
             .map(|_| number)
             .ok_or_else(wrong),
     }

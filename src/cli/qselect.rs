@@ -6,7 +6,7 @@ use super::exit::{self, Failure, NO_SERVER};
 use super::getopt::{self, Line};
 use super::listing::Owner;
 use super::selection::{self, Condition};
-use crate::model::attribute::same_server;
+use crate::model::job::attribute::same_server;
 use crate::model::refusal::Refusal;
 use crate::model::time::Wall;
 use crate::sys::clock;
@@ -241,8 +241,8 @@ mod tests {
             },
         );
         let mut held = queued(3, "held", "ncpus=1");
-        held.job.life.state = crate::model::state::State::Held;
-        held.job.life.holds = crate::model::state::Holds::USER;
+        held.job.life.state = crate::model::job::state::State::Held;
+        held.job.life.holds = crate::model::job::state::Holds::USER;
         held.job.owner.user = "bob".into();
         let over = finished(
             running(queued(4, "over", "ncpus=1"), vec![share(1, None)]),

@@ -9,8 +9,8 @@ use super::interactive;
 use super::options::{JobOptions, Place, illegal, unsupported};
 use super::script::Source;
 use super::submission::{Wanted, Words};
-use crate::model::attribute::Setting;
-use crate::model::check;
+use crate::model::job::attribute::Setting;
+use crate::model::job::value_syntax;
 use crate::sys::{env, home::Home};
 use crate::wire::client::Client;
 use crate::wire::message::Reply;
@@ -200,7 +200,9 @@ fn check(args: &Args, is_array: bool, has_display: bool) -> Result<(), Failure> 
         }
     }
     match (&args.array, &args.tasks) {
-        (Some(range), _) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
+        (Some(range), _) if !value_syntax::array_range(&range.to_string_lossy()) => {
+            Err(illegal('J'))
+        }
         (None, Some(range)) if torque::indices(&range.to_string_lossy()).is_none() => {
             Err(Failure::usage(
                 "illegal -t value: it is ranges and indices joined by commas, X-Y[:Z],N,...[%M]",

@@ -3,7 +3,7 @@
 use super::away::unknown_host;
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
-use crate::model::attribute::same_server;
+use crate::model::job::attribute::same_server;
 use crate::model::refusal::Refusal;
 use crate::sys::clock;
 use crate::sys::home::Home;

@@ -5,7 +5,7 @@ use super::date;
 use super::each::{Schedd, Server};
 use super::exit::Failure;
 use super::options;
-use crate::model::attribute::same_server;
+use crate::model::job::attribute::same_server;
 use crate::model::refusal::Refusal;
 use crate::model::time::Wall;
 use crate::wire::message::{Reply, Request};

@@ -4,7 +4,7 @@
 use super::ahead;
 use super::operand::Operand;
 use crate::model::job::JobId;
-use crate::model::state::State;
+use crate::model::job::state::State;
 use crate::sys::home::Home;
 use crate::wire::ahead::{Ahead, Told};
 use crate::wire::client::Client;

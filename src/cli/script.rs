@@ -2,7 +2,7 @@
 
 use super::directives;
 use super::exit::{self, Failure};
-use crate::model::check::{self, NameFault};
+use crate::model::job::value_syntax::{self, NameFault};
 use crate::model::refusal::Refusal;
 use nix::errno::Errno;
 use std::ffi::{OsStr, OsString};
@@ -88,7 +88,7 @@ pub fn options(file: &OsStr) -> Result<Vec<OsString>, Failure> {
 pub fn job_name(name: &OsStr) -> Result<String, Failure> {
     let name = name.to_string_lossy();
     let name = name.strip_prefix('=').unwrap_or(&name);
-    match check::job_name(name) {
+    match value_syntax::job_name(name) {
         Ok(()) => Ok(name.to_string()),
         Err(NameFault::Illegal) => Err(Failure::usage("illegal -N value")),
         Err(NameFault::TooLong) => Err(Failure::new(exit::USAGE, "Job name is too long ")),

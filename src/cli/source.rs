@@ -3,9 +3,9 @@
 
 use crate::config::Config;
 use crate::config::overrides::description::Described;
-use crate::model::accounting::{Entry, Tally};
-use crate::model::event::Event;
+use crate::model::account::accounting::{Entry, Tally};
 use crate::model::job::JobId;
+use crate::model::job::event::Event;
 use crate::model::reservation::Reservation;
 use crate::model::time::{ClockTable, Time};
 use crate::model::trigger::CycleRecord;

@@ -2,15 +2,15 @@
 
 use super::place;
 use super::when;
-use crate::model::depend::{Edge, Kind};
-use crate::model::event::Event;
+use crate::model::job::dependency::label::Awaited;
+use crate::model::job::dependency::{Edge, Kind};
+use crate::model::job::event::Event;
+use crate::model::job::preemption::{self, Action, Yielding, shown_some};
+use crate::model::job::promise::Cause;
+use crate::model::job::state::State;
+use crate::model::job::suspension::Manner;
 use crate::model::job::{How, JobId, Outcome, Share, Usage};
-use crate::model::label::Awaited;
-use crate::model::preemption::{self, Action, Yielding, shown_some};
-use crate::model::promise::Cause;
 use crate::model::signal;
-use crate::model::state::State;
-use crate::model::suspension::Manner;
 use crate::model::time::{Time, Wall};
 use crate::wire::message::{Record, ServerFacts};
 use std::collections::BTreeSet;
@@ -609,7 +609,7 @@ mod tests {
     use super::super::example::{self, SUBMITTED, finished, queued, running, share};
     use super::*;
     use crate::model::job::JobId;
-    use crate::model::state::Holds;
+    use crate::model::job::state::Holds;
     use crate::model::time::Span;
 
     fn told(record: &Record, events: Vec<Event>) -> Vec<String> {

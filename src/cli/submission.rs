@@ -1,8 +1,8 @@
 //! What a job's submitter wants, gathered from directives and from the command line.
 
 use super::qsub::dialects::Line;
-use crate::model::attribute::Setting;
-use crate::model::check;
+use crate::model::job::attribute::Setting;
+use crate::model::job::value_syntax;
 use crate::model::text::Text;
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -72,7 +72,7 @@ impl Wanted {
     /// Whether the attribute is set to true.
     pub fn is_true(&self, attribute: &str) -> bool {
         self.value(attribute)
-            .is_some_and(|value| check::boolean(&value) == Some(true))
+            .is_some_and(|value| value_syntax::boolean(&value) == Some(true))
     }
 
     /// Takes in a further directive: the last counts, except that of a resource asked for twice

@@ -311,7 +311,7 @@ mod tests {
     use super::super::example::{NOW, SUBMITTED, System, parse, queued};
     use super::*;
     use crate::cli::source::Answers;
-    use crate::model::event::Event;
+    use crate::model::job::event::Event;
 
     fn told(words: &str, events: Vec<(Time, Event)>) -> (String, Vec<String>) {
         let args: Args = parse(command, words).unwrap();

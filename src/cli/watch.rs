@@ -11,7 +11,7 @@ use super::qstat::no_server;
 use super::source::Source;
 use super::when;
 use crate::model::job::JobId;
-use crate::model::state::State;
+use crate::model::job::state::State;
 use crate::sys::home::Home;
 use crate::sys::terminal::{self, Window};
 use crate::sys::{clock, env};

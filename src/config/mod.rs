@@ -15,26 +15,26 @@ pub use document::ConfigError;
 pub use keys::{HEAD, KEYS, WEIGHTS};
 
 use crate::config::overrides::{AttributeKey, QmgrObject};
-use crate::model::charge::UsageRules;
-use crate::model::checkpoint::CheckpointCommand;
+use crate::model::account::charge::UsageRules;
 use crate::model::expression::Expression;
 use crate::model::hook::Hook;
 use crate::model::hook::rites::Scripts;
+use crate::model::job::checkpoint::CheckpointCommand;
+use crate::model::job::response::Rules;
+use crate::model::job::suspension::Releases;
 use crate::model::limit::{Limit, Limits};
 use crate::model::node::Terms;
+use crate::model::policy::quality::Qualities;
+use crate::model::policy::site_time::PrimeHours;
 use crate::model::policy::{
     Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preemption, Preset, Starvation,
 };
-use crate::model::pool::{Meter, Pool};
-use crate::model::quality::Qualities;
 use crate::model::queue::Queue;
-use crate::model::recurrence::Standing;
+use crate::model::reservation::recurrence::Standing;
+use crate::model::reservation::window::Access;
+use crate::model::resource::system_wide::{Meter, Pool};
 use crate::model::resource::{Definition, ResourceList, Resources, Size};
-use crate::model::response::Rules;
-use crate::model::site_time::PrimeHours;
-use crate::model::suspension::Releases;
 use crate::model::time::Span;
-use crate::model::window::Access;
 use chrono::NaiveDateTime;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -39,7 +39,7 @@ use super::{
     Config, ConfigError, CycleConfig, HEAD, KEYS, LARGEST_SCRIPT_MB, NodeConfig, Person,
     ServerConfig, Workdir,
 };
-use crate::model::check;
+use crate::model::job::value_syntax;
 use crate::model::limit::Limits;
 use crate::model::policy::{Policy, Preset};
 use crate::model::queue::Queue;
@@ -536,7 +536,7 @@ fn absolute_or_none(value: &DeValue) -> Option<PathBuf> {
 const A_LINE: &str = "options on one line, as \"-r n -m n\"";
 
 fn one_line(value: &DeValue) -> Option<String> {
-    text(value).filter(|text| check::is_line(text))
+    text(value).filter(|text| value_syntax::is_line(text))
 }
 
 fn sender(value: &DeValue) -> Option<String> {

@@ -23,8 +23,8 @@ mod windows;
 
 use super::Config;
 use crate::config::overrides::{QmgrObject, QmgrOverrides};
-use crate::model::charge::UsageRules;
-use crate::model::decay::Decay;
+use crate::model::account::charge::UsageRules;
+use crate::model::account::decay::Decay;
 use crate::model::expression::Expression;
 use crate::model::policy::components::Kind;
 use crate::model::policy::{Backfill, Factors, FairShare, Placement};

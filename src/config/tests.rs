@@ -1,10 +1,10 @@
 //! What `lanai.toml` accepts, and what it says of what it does not.
 
 use super::*;
-use crate::model::charge::Weights;
-use crate::model::decay::Decay;
+use crate::model::account::charge::Weights;
+use crate::model::account::decay::Decay;
+use crate::model::job::response::{Action, Missing, Response, Responses, Retries, Rules, StageIn};
 use crate::model::resource::{Kind, Value};
-use crate::model::response::{Action, Missing, Response, Responses, Retries, Rules, StageIn};
 
 fn refusal(text: &str) -> String {
     Config::parse(text).expect_err(text).to_string()

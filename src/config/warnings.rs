@@ -3,7 +3,7 @@
 use super::Config;
 use super::settings::{Origin, Setting, resolved};
 use crate::config::overrides::QmgrOverrides;
-use crate::model::decay::Decay;
+use crate::model::account::decay::Decay;
 use crate::model::expression::Expression;
 use crate::model::policy::formula::asks_for;
 use crate::model::policy::{Order, Preset, UserPriority};

@@ -3,7 +3,13 @@
 //! Accounts hang below one another; what an account has is divided among the accounts and users
 //! right below it, in proportion to their shares (F10).
 
-use super::policy::PoolTerms;
+pub mod accounting;
+pub mod charge;
+pub mod decay;
+pub mod lineage;
+pub mod member;
+
+use crate::model::policy::PoolTerms;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,6 +1,6 @@
 //! What a job stands for when somebody asks whose it is: access, limits and shares go by this.
 
-use super::job::{Job, Owner, Spec};
+use crate::model::job::{Job, Owner, Spec};
 use serde::{Deserialize, Serialize};
 
 /// The names a job goes under.

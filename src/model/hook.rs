@@ -8,7 +8,7 @@ pub mod rites;
 
 pub use answer::{Answer, Said};
 
-use super::time::Span;
+use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 

@@ -1,5 +1,9 @@
 //! Which indices the elements of an array have.
 
+pub mod list;
+pub(crate) mod runs;
+pub mod spans;
+
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

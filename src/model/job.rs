@@ -1,28 +1,51 @@
 //! A job: who submitted it, what was asked for, and what became of it.
 
-use super::accrual::Eligibility;
-use super::array::{Elements, Indices};
-use super::bounds::Bound;
-use super::checkpoint::Progress;
-use super::depend::Bars;
-use super::index_list::IndexList;
-use super::label::Awaited;
-use super::preemption::Yielding;
-use super::release::Released;
-use super::resource::Value;
-use super::select::Request;
-use super::signal;
-use super::state::{Holds, State};
-use super::suspension::{Pauses, Suspension};
-use super::task::Tasks;
-use super::text::Text;
-use super::time::{Span, Time, Wall};
-use super::wishes::Wishes;
+pub mod array;
+pub mod attribute;
+pub mod checkpoint;
+pub mod dependency;
+pub mod digest;
+pub mod eligible_time;
+pub mod event;
+pub(crate) mod failed_start;
+pub mod grant;
+pub mod life;
+pub mod placeholder;
+pub mod preemption;
+pub mod promise;
+pub mod release;
+pub mod response;
+pub mod retry;
+pub mod run_limits;
+pub mod staging;
+pub mod state;
+pub mod suspension;
+pub mod task;
+pub mod value_syntax;
+
+use crate::model::indices::list::IndexList;
+use crate::model::request::placement_requirements::Wishes;
+use crate::model::request::select::Request;
+use crate::model::resource::Value;
+use crate::model::signal;
+use crate::model::text::Text;
+use crate::model::time::{Span, Time, Wall};
+use array::{Elements, Indices};
+use checkpoint::Progress;
+use dependency::Bars;
+use dependency::label::Awaited;
+use eligible_time::Eligibility;
+use preemption::Yielding;
+use release::Released;
+use run_limits::Bound;
 use serde::{Deserialize, Serialize};
+use state::{Holds, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use suspension::{Pauses, Suspension};
+use task::Tasks;
 
 /// Names a job, an array of jobs, or an element of one. In order: an array comes before its
 /// elements, and these before the next number.

@@ -5,10 +5,13 @@
 //! somebody stands in the place of what the one for each of the same kind says; all others that
 //! concern a job hold together.
 
+pub(crate) mod description;
+pub mod excess;
+
 pub mod directory;
 pub mod pbs;
 
-use super::credentials::Credentials;
+use crate::model::credentials::Credentials;
 use directory::Directory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -241,7 +244,7 @@ impl Subject {
         let qos = who
             .qos
             .clone()
-            .unwrap_or_else(|| super::quality::Qualities::NORMAL.to_string());
+            .unwrap_or_else(|| super::policy::quality::Qualities::NORMAL.to_string());
         let one = |name: &str| vec![name.to_string()];
         let names = [
             one(&who.queue),

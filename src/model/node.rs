@@ -1,11 +1,11 @@
 //! Nodes: what a host offers and in what condition it is.
 
-use super::cluster_path::{ClusterPath, Restriction};
-use super::job::JobId;
-use super::policy::Access;
-use super::resource::ResourceList;
-use super::select::Sharing;
-use super::time::Time;
+use crate::model::job::JobId;
+use crate::model::policy::Access;
+use crate::model::request::cluster_path::{ClusterPath, Restriction};
+use crate::model::request::select::Sharing;
+use crate::model::resource::ResourceList;
+use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 
 /// What noded measured of one node it presents.

@@ -1,17 +1,17 @@
 //! Everything the administrator may tune about scheduling, by name. A policy is a name in a table,
 //! never an `if` spread over stages.
 
-use super::charge::UsageRules;
-use super::expression::Expression;
-use super::limit::Limits;
-use super::quality::Qualities;
-use super::time::Span;
+pub mod quality;
+pub mod site_time;
+
+use crate::model::account::charge::UsageRules;
+use crate::model::expression::Expression;
+use crate::model::limit::Limits;
+use crate::model::time::Span;
+use quality::Qualities;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-#[macro_use]
-mod named;
 
 mod accrual;
 pub mod components;

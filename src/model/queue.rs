@@ -1,12 +1,15 @@
 //! Queues: what one takes from whom, and what becomes of it. What it says is held against a job in
 //! [`entrance`].
 //!
-//! [`entrance`]: super::entrance
+//! [`entrance`]: super::queue::admission
 
-use super::job::Job;
-use super::resource::{ResourceList, is_plain};
-use super::state::State;
-use super::time::Span;
+pub mod admission;
+pub mod counters;
+
+use crate::model::job::Job;
+use crate::model::job::state::State;
+use crate::model::resource::{ResourceList, is_plain};
+use crate::model::time::Span;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// A queue.

@@ -10,10 +10,10 @@ pub use codes::{CODES, Code, stage_of};
 pub use stage::Stage;
 pub use words::is_none;
 
-use super::excess::Excess;
-use super::job::JobId;
-use super::limit;
-use super::time::Time;
+use crate::model::job::JobId;
+use crate::model::limit;
+use crate::model::limit::excess::Excess;
+use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -468,7 +468,7 @@ pub(crate) mod tests {
             Reason::Deferred { until: at },
         ];
         all.extend([Reason::QueueRoutes, Reason::NestedQueue, Reason::NoBackfill]);
-        let of_user = super::super::excess::tests::of_user;
+        let of_user = super::super::limit::excess::tests::of_user;
         all.push(Reason::Limited(Box::new(of_user())));
         all.push(Reason::Limited(Box::new(Excess {
             soft: true,

@@ -1,8 +1,8 @@
 //! Why a request was refused: PBS's numbers and texts, which clients match on (`spec` table 0.1).
 
-use super::reason::Reason;
-use super::select::Chunk;
-use super::time::Span;
+use crate::model::reason::Reason;
+use crate::model::request::select::Chunk;
+use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

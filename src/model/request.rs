@@ -4,11 +4,19 @@
 //! is rewritten as a select; with neither, all host-level resources named make one chunk. Whatever
 //! the way, the result has chunks, a place, and totals over the chunks in its list.
 
-use super::preemption::Target;
-use super::refusal::Refusal;
-use super::resource::{Definition, Kind, ResourceList, Resources, Value};
-use super::select::{Chunk, Request, Select};
+pub mod cluster_path;
+pub mod geometry;
+pub mod host_list;
+pub mod operands;
+pub mod per_host;
+pub mod placement_requirements;
+pub mod select;
+
+use crate::model::job::preemption::Target;
+use crate::model::refusal::Refusal;
+use crate::model::resource::{Definition, Kind, ResourceList, Resources, Value};
 pub use defaults::Defaults;
+use select::{Chunk, Request, Select};
 
 mod chunk;
 

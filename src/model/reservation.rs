@@ -5,14 +5,18 @@
 //! [`Reservation::apply`] is the only transition table; it is total and pure, as that of jobs is.
 //! What the scheduler sees of it are its [`Window`]s.
 
-use super::job::{JobId, Owner, Share};
-use super::queue::Queue;
-use super::select::Request;
-use super::time::{ClockTable, Time, Wall};
-use super::window::{Access, Window};
+pub mod recurrence;
+pub mod request;
+pub mod window;
+
+use crate::model::job::{JobId, Owner, Share};
+use crate::model::queue::Queue;
+use crate::model::request::select::Request;
+use crate::model::time::{ClockTable, Time, Wall};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use window::{Access, Window};
 
 /// A reservation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

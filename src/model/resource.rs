@@ -1,7 +1,10 @@
 //! Named quantities: what jobs ask for, what nodes have, what is used.
 
-use super::refusal::Refusal;
-use super::time::Span;
+pub mod amount;
+pub mod system_wide;
+
+use crate::model::refusal::Refusal;
+use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

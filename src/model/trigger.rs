@@ -1,10 +1,10 @@
 //! Why the scheduler looks (Q1, X2): what has happened since it looked last. Several things that
 //! came together are one cycle, which names them all.
 
-use super::event::Event;
-use super::job::{Job, JobId, Run, Share};
-use super::state::State;
-use super::time::Time;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
+use crate::model::job::{Job, JobId, Run, Share};
+use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;

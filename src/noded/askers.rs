@@ -6,8 +6,8 @@
 
 use super::folder::{Folder, Name};
 use super::poller::{Poller, Source};
+use crate::model::job::task::Token;
 use crate::model::job::{Attempt, JobId};
-use crate::model::task::Token;
 use crate::model::time::Span;
 use crate::sys::{clock, socket};
 use crate::wire::frame::{FrameError, Link};
@@ -33,7 +33,7 @@ const MOST_WORDS: usize = LARGEST + (256 << 10);
 /// What one that does not listen may leave unread.
 const BACKLOG: usize = 1 << 20;
 /// Tasks whose news one connection may wait for.
-const MOST_TOKENS: usize = 3 * crate::model::task::MOST;
+const MOST_TOKENS: usize = 3 * crate::model::job::task::MOST;
 
 /// All that are connected.
 #[derive(Debug)]
@@ -419,7 +419,7 @@ fn proved(state: &Path, name: Name, cookie: &str, uid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::task::Stage;
+    use crate::model::job::task::Stage;
 
     #[test]
     fn one_hears_of_the_tasks_it_has_asked_for_until_it_lets_them_go() {

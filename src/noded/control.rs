@@ -1,6 +1,6 @@
 //! What a shepherd is ordered while its job runs: each order is a line in the attempt's folder.
 
-use crate::model::bounds::{Times, Warning};
+use crate::model::job::run_limits::{Times, Warning};
 use crate::model::text::Text;
 use crate::model::time::Span;
 use nix::libc::SIGKILL;

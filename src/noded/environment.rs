@@ -1,7 +1,7 @@
 //! The environment of a job (`PBS_*` and what else it finds set).
 
-use crate::model::grant::{self, Grant};
 use crate::model::job::Share;
+use crate::model::job::grant::{self, Grant};
 use crate::sys::user::Account;
 use crate::wire::order::Launch;
 use std::collections::{BTreeMap, BTreeSet};

@@ -516,8 +516,8 @@ pub fn names(folder: &Path) -> io::Result<Vec<Name>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::bounds::Times;
     use crate::model::job::How;
+    use crate::model::job::run_limits::Times;
     use crate::model::time::Span;
 
     fn identity(pid: i32) -> Identity {

@@ -1,7 +1,7 @@
 //! A noded within a job of another Lanai: it offers what the job was given, and no more (F17).
 
 use super::probe::Hardware;
-use crate::model::grant::Grant;
+use crate::model::job::grant::Grant;
 use crate::sys::home::Home;
 use anyhow::{Context, Result, anyhow};
 use std::io::ErrorKind;

@@ -10,9 +10,9 @@
 //! shepherd notes since when the job has been over it, and forgets that when it is back below.
 
 use super::meter::{Meter, Reading};
-use crate::model::bounds::{Bound, Bounds, Room};
 use crate::model::job::How;
-use crate::model::response::Responses;
+use crate::model::job::response::Responses;
+use crate::model::job::run_limits::{Bound, Bounds, Room};
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::procfs::Process;

@@ -1,8 +1,8 @@
 //! What holds for every attempt of one noded.
 
 use super::child::Fault;
-use crate::model::hosts::for_host;
 use crate::model::job::Owner;
+use crate::model::request::per_host::for_host;
 use crate::sys::clock;
 use crate::sys::home::Home;
 use crate::sys::user::{self, Account};

@@ -5,7 +5,7 @@
 //! was the job's own folder: the copy and the original may be one file.
 
 use super::child;
-use crate::model::staging::{Files, Transfer, fits, is_pattern};
+use crate::model::job::staging::{Files, Transfer, fits, is_pattern};
 use crate::model::text::shortened;
 use crate::sys::filesystem;
 use crate::sys::user::Account;
@@ -303,7 +303,7 @@ fn shown(transfer: &Transfer) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::staging::transfers;
+    use crate::model::job::staging::transfers;
 
     struct Place {
         folder: tempfile::TempDir,

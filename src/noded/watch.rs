@@ -12,7 +12,7 @@ use super::meter::Meter;
 use super::pause::Pause;
 use super::terminal::{Terminal, Turn};
 use super::{environment, spawner, sweep};
-use crate::model::bounds::{Bound, Times, Warning};
+use crate::model::job::run_limits::{Bound, Times, Warning};
 use crate::model::job::{How, Outcome};
 use crate::model::text::Text;
 use crate::model::time::Span;

@@ -1,11 +1,11 @@
 //! Planned starts of blocked jobs, reservations, and what may start without delaying them.
 
-pub(crate) mod bookings;
-pub(crate) mod calendar;
-pub(crate) mod limits;
-pub(crate) mod measure;
-pub(crate) mod pins;
-pub(crate) mod reservation_access;
+pub(in crate::sched) mod bookings;
+pub(in crate::sched) mod calendar;
+pub(in crate::sched) mod limits;
+pub(in crate::sched) mod measure;
+pub(in crate::sched) mod pins;
+pub(in crate::sched) mod reservation_access;
 pub mod reservation_window;
-pub(crate) mod tally;
-pub(crate) mod timeline;
+pub(in crate::sched) mod tally;
+pub(in crate::sched) mod timeline;

@@ -4,22 +4,22 @@
 //! allocate, distribute and launch -- or record why not, promise the first blocked its start, and
 //! tell those to make way that should. What is suspended goes on in its turn among them.
 
-pub(crate) mod backfill_order;
-pub(crate) mod cluster_distance;
+pub(in crate::sched) mod backfill_order;
+pub(in crate::sched) mod cluster_distance;
 pub mod eligibility;
-pub(crate) mod expansion;
-pub(crate) mod feasibility;
+pub(in crate::sched) mod expansion;
+pub(in crate::sched) mod feasibility;
 pub mod forced;
-pub(crate) mod greedy;
-pub(crate) mod launch;
-pub(crate) mod limits;
-pub(crate) mod preemptible_backfill;
-pub(crate) mod preemption;
-pub(crate) mod resuming;
-pub(crate) mod soft_limits;
-pub(crate) mod state;
-pub(crate) mod threshold;
-pub(crate) mod throttling;
+pub(in crate::sched) mod greedy;
+pub(in crate::sched) mod launch;
+pub(in crate::sched) mod limits;
+pub(in crate::sched) mod preemptible_backfill;
+pub(in crate::sched) mod preemption;
+pub(in crate::sched) mod resuming;
+pub(in crate::sched) mod soft_limits;
+pub(in crate::sched) mod state;
+pub(in crate::sched) mod threshold;
+pub(in crate::sched) mod throttling;
 
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;

@@ -4,6 +4,6 @@ pub mod fair_share_status;
 pub mod forecast;
 pub mod holes;
 pub mod limits_in_force;
-pub(crate) mod node_survey;
-pub(crate) mod obstacles;
+pub(in crate::sched) mod node_survey;
+pub(in crate::sched) mod obstacles;
 pub mod why;

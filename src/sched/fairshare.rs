@@ -1,6 +1,6 @@
 //! Fair-share: entitlement and usage of accounts and users, and pools below their fair share.
 
-pub(crate) mod factor;
+pub(in crate::sched) mod factor;
 pub mod shares;
 pub mod starvation;
-pub(crate) mod status;
+pub(in crate::sched) mod status;

@@ -10,24 +10,24 @@
 //! Text that cannot be read panics: it is the test that is wrong.
 
 use crate::model::account::{Account, Shares};
-use crate::model::accrual::{Accrues, Eligibility};
-use crate::model::amount::{Amount, split_chunks};
-use crate::model::array::{Elements, Indices, Standing as ElementStanding};
-use crate::model::check;
-use crate::model::event::Event;
+use crate::model::job::array::{Elements, Indices, Standing as ElementStanding};
+use crate::model::job::eligible_time::{Accrues, Eligibility};
+use crate::model::job::event::Event;
+use crate::model::job::life::Moment;
+use crate::model::job::state::{Holds, State as Standing};
+use crate::model::job::suspension::Manner;
+use crate::model::job::value_syntax;
 use crate::model::job::{Digest, Job, JobId, Join, Life, Owner, Program, Share, Spec, Usage, Want};
-use crate::model::life::Moment;
 use crate::model::node::{NodeFacts, Terms};
 use crate::model::policy::{Filling, Policy, Precedence};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
+use crate::model::request::placement_requirements::{self, Wishes};
+use crate::model::request::select::{Arrangement, Chunk, Place, Request, Select, Sharing};
+use crate::model::resource::amount::{Amount, split_chunks};
 use crate::model::resource::{Definition, Kind, ResourceList, Resources, Value};
-use crate::model::select::{Arrangement, Chunk, Place, Request, Select, Sharing};
-use crate::model::state::{Holds, State as Standing};
-use crate::model::suspension::Manner;
 use crate::model::text::Text;
 use crate::model::time::{Span, Time, Wall};
-use crate::model::wishes::{self, Wishes};
 use crate::sched::cycle::{self, forced};
 use crate::sched::view::change::Change;
 use crate::sched::view::holdings::Claimant;
@@ -483,7 +483,7 @@ impl Scene {
             );
         }
         let mut wishes = Wishes::default();
-        for name in wishes::ATTRIBUTES {
+        for name in placement_requirements::ATTRIBUTES {
             if let Some(text) = words.remove(name) {
                 wishes.set(name, text).expect("a wish");
             }
@@ -517,7 +517,7 @@ impl Scene {
         let array: Option<(Indices, u32)> = array;
         let expand = words
             .remove("expand")
-            .map_or(0, |most| check::expand(most).expect("a number"));
+            .map_or(0, |most| value_syntax::expand(most).expect("a number"));
         assert!(words.is_empty(), "unknown words: {words:?}");
         Job {
             id: if array.is_some() {

@@ -5,25 +5,25 @@
 //! * [`matching`]: the chunks, placed on nodes; nothing is taken
 //! * [`allocation`] and [`task_distribution`]: the placement, as shares of nodes
 
-pub(crate) mod allocation;
-pub(crate) mod allocation_script;
-pub(crate) mod availability_map;
-pub(crate) mod availability_policy;
-pub(crate) mod candidates;
-pub(crate) mod chunk_distribution;
-pub(crate) mod columns;
+pub(in crate::sched) mod allocation;
+pub(in crate::sched) mod allocation_script;
+pub(in crate::sched) mod availability_map;
+pub(in crate::sched) mod availability_policy;
+pub(in crate::sched) mod candidates;
+pub(in crate::sched) mod chunk_distribution;
+pub(in crate::sched) mod columns;
 pub mod cycle_cache;
-pub(crate) mod matching;
+pub(in crate::sched) mod matching;
 pub mod nearest_fit;
-pub(crate) mod neighborhood;
-pub(crate) mod node_class;
-pub(crate) mod node_filter;
-pub(crate) mod node_sets;
-pub(crate) mod rank;
-pub(crate) mod rank_order;
-pub(crate) mod resolution;
-pub(crate) mod search;
+pub(in crate::sched) mod neighborhood;
+pub(in crate::sched) mod node_class;
+pub(in crate::sched) mod node_filter;
+pub(in crate::sched) mod node_sets;
+pub(in crate::sched) mod rank;
+pub(in crate::sched) mod rank_order;
+pub(in crate::sched) mod resolution;
+pub(in crate::sched) mod search;
 pub mod shared_hosts;
-pub(crate) mod shortage;
-pub(crate) mod task_distribution;
-pub(crate) mod tentative;
+pub(in crate::sched) mod shortage;
+pub(in crate::sched) mod task_distribution;
+pub(in crate::sched) mod tentative;

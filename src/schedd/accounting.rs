@@ -8,11 +8,11 @@
 use super::charging;
 use super::setup::Setup;
 use super::timers;
-use crate::model::accounting::{Asked, End, Entry, Parties, Stamps};
-use crate::model::charge::Held;
-use crate::model::event::Event;
+use crate::model::account::accounting::{Asked, End, Entry, Parties, Stamps};
+use crate::model::account::charge::Held;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
 use crate::model::job::{Job, Run, Share, Usage};
-use crate::model::state::State;
 use crate::model::time::{ClockTable, Span, Time};
 use crate::spool::{Spool, SpoolError};
 use crate::update::Update;

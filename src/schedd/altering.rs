@@ -1,12 +1,12 @@
 //! `qalter`: what a job comes to by it, and the change.
 
 use super::requests::{Desk, Granted, LARGEST_REST, is_member, may_hold, size_of};
-use crate::model::attribute::{self, Draft, Setting};
-use crate::model::bonds::{self, Bonds};
-use crate::model::event::Event;
+use crate::model::job::attribute::{self, Draft, Setting};
+use crate::model::job::dependency::effects::{self, Bonds};
+use crate::model::job::event::Event;
+use crate::model::job::state::Holds;
 use crate::model::job::{Job, JobId, Spec};
 use crate::model::refusal::Refusal;
-use crate::model::state::Holds;
 use std::sync::Arc;
 
 /// A job as it is, and as it would be.
@@ -104,7 +104,7 @@ impl Desk<'_> {
         );
         self.hold_begun(id, before, holds);
         if depends {
-            bonds::bind(self.ledger, id, &bonds, true);
+            effects::bind(self.ledger, id, &bonds, true);
         }
         Ok(Granted::Altered(id, notes))
     }

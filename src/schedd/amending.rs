@@ -10,12 +10,12 @@ use crate::config::overrides::{
     AttributeKey, Edit, Op, QmgrCommand, QmgrObject, QmgrOverrides, Verb, known,
 };
 use crate::config::settings::{Origin, Setting, resolved};
+use crate::model::job::state::State;
 use crate::model::job::{Job, Share};
-use crate::model::pool::Telling;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
+use crate::model::resource::system_wide::Telling;
 use crate::model::resource::{Kind, Value};
-use crate::model::state::State;
 use std::sync::Arc;
 
 /// The names that a command grants rights to: what has them is the account that has the name now.

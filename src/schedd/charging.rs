@@ -7,8 +7,8 @@
 use super::ledger::Ledger;
 use super::setup::Setup;
 use super::timers;
-use crate::model::charge::{Charge, UsageRules};
-use crate::model::event::Event;
+use crate::model::account::charge::{Charge, UsageRules};
+use crate::model::job::event::Event;
 use crate::model::job::{Job, Run, Share};
 use crate::model::time::{Span, Time};
 use crate::sched::view::usage::Usage;

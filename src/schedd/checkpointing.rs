@@ -3,10 +3,10 @@
 
 use super::ledger::Ledger;
 use super::setup::Setup;
-use crate::model::event::Event;
+use crate::model::job::event::Event;
+use crate::model::job::preemption::{Action, Cause};
+use crate::model::job::suspension::Manner;
 use crate::model::job::{Attempt, Job, JobId, Run, Want};
-use crate::model::preemption::{Action, Cause};
-use crate::model::suspension::Manner;
 use crate::sched::view::preemption_candidate::Tenure;
 use crate::wire::order::{Checkpoint, Order};
 

@@ -2,8 +2,8 @@
 
 use super::tick::Effects;
 use super::{Schedd, reservations, timers};
-use crate::model::event::Event;
 use crate::model::job::Want;
+use crate::model::job::event::Event;
 use crate::model::trigger::{CycleRecord, Moment, Trigger, Triggers};
 use crate::sched::cycle;
 use crate::sched::view::plan::{Plan, Preemption, Start};

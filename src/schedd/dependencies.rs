@@ -1,5 +1,5 @@
 //! Dependencies in the ledger: who may bind jobs to one another, and what is kept of it. What
-//! follows from a bond is [`crate::model::bonds`].
+//! follows from a bond is [`crate::model::job::dependency::effects`].
 
 pub mod asked;
 
@@ -10,11 +10,11 @@ mod labels;
 pub mod named;
 
 use super::ledger::Ledger;
-use crate::model::bonds::{Standing, Tied};
-use crate::model::depend::{Edge, Kind, Tie};
-use crate::model::event::Event;
+use crate::model::job::dependency::effects::{Standing, Tied};
+use crate::model::job::dependency::graph::Ties;
+use crate::model::job::dependency::{Edge, Kind, Tie};
+use crate::model::job::event::Event;
 use crate::model::job::{Job, JobId};
-use crate::model::ties::Ties;
 use crate::update::Update;
 use std::sync::Arc;
 

@@ -2,13 +2,13 @@
 
 use super::reports;
 use super::requests::{Desk, Granted};
-use crate::model::array::{self, Elements, Indices, Standing};
-use crate::model::event::Event;
+use crate::model::indices::spans::Spans;
+use crate::model::job::array::{self, Elements, Indices, Standing};
+use crate::model::job::event::Event;
+use crate::model::job::suspension::Turn;
 use crate::model::job::{Attempt, JobId, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::signal;
-use crate::model::spans::Spans;
-use crate::model::suspension::Turn;
 use std::sync::Arc;
 
 impl Desk<'_> {

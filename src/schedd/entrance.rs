@@ -4,15 +4,15 @@
 
 use super::ledger::Ledger;
 use super::requests::{Desk, is_member};
-use crate::model::census::Comer;
+use crate::model::account::lineage::Lineages;
 use crate::model::credentials::Credentials;
-use crate::model::entrance::{Entered, Entrance, Visitor};
+use crate::model::job::state::State;
 use crate::model::job::{Job, Owner, Spec};
 use crate::model::limit::Subject;
-use crate::model::lineage::Lineages;
 use crate::model::policy::Policy;
+use crate::model::queue::admission::{Entered, Entrance, Visitor};
+use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
 use crate::sys::user;
 use std::cell::OnceCell;
 

@@ -2,7 +2,7 @@
 //! for `qstat -f`. They move with every second that somebody uses, and are written at leisure.
 
 use super::timers::FIGURES;
-use crate::model::member::Member;
+use crate::model::account::member::Member;
 use crate::model::time::Span;
 use crate::update::Update;
 use crate::wire::message::ServerFacts;

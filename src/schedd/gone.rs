@@ -5,7 +5,7 @@ use super::ledger::Ledger;
 use super::requests::{Desk, Granted};
 use super::settling;
 use super::tasks::{self, Orders};
-use crate::model::event::Event;
+use crate::model::job::event::Event;
 use crate::model::job::{Job, JobId, Run};
 use crate::model::node::Node;
 use crate::model::refusal::Refusal;

@@ -5,11 +5,11 @@
 //! both start.
 
 use super::requests::{Desk, Granted};
-use crate::model::event::Event;
+use crate::model::job::event::Event;
+use crate::model::job::state::{Holds, State};
 use crate::model::job::{Digest, Job, JobId, Life, Program, Spec};
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
-use crate::model::state::{Holds, State};
 use crate::update::Update;
 use crate::wire::message::{Adoption, Claim, Offered};
 use std::sync::Arc;

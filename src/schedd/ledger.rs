@@ -39,15 +39,15 @@ use super::setup::Setup;
 use super::sharing::Sharing;
 use super::uses::Uses;
 use super::view::View;
-use crate::model::bonds;
-use crate::model::census::Census;
-use crate::model::event::Event;
+use crate::model::job::dependency::effects;
+use crate::model::job::dependency::graph::Ties;
+use crate::model::job::event::Event;
+use crate::model::job::life::Moment;
+use crate::model::job::state::State;
 use crate::model::job::{Attempt, Job, JobId, Usage};
-use crate::model::life::Moment;
 use crate::model::node::Node;
-use crate::model::pool::Telling;
-use crate::model::state::State;
-use crate::model::ties::Ties;
+use crate::model::queue::counters::Census;
+use crate::model::resource::system_wide::Telling;
 use crate::model::time::{Span, Time, Wall};
 use crate::model::trigger::{Trigger, Triggers};
 use crate::sched::placement::nearest_fit::Possible;
@@ -346,7 +346,7 @@ impl Ledger {
     pub fn happen(&mut self, id: JobId, event: Event) {
         self.note(id, event);
         if !self.defers_dependencies {
-            bonds::pass_on(self);
+            effects::pass_on(self);
         }
     }
 
@@ -358,7 +358,7 @@ impl Ledger {
     /// Applies what the events since [`Ledger::defer_dependencies`] mean for dependent jobs.
     pub(super) fn pass_on_deferred(&mut self) {
         self.defers_dependencies = false;
-        bonds::pass_on(self);
+        effects::pass_on(self);
     }
 
     /// Takes note of what happened to a job alone.

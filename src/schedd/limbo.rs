@@ -3,10 +3,10 @@
 //! when the node has said what became of it is the job started anew: so it never runs twice.
 
 use super::ledger::Ledger;
-use crate::model::event::Event;
 use crate::model::hook::rites::delay;
+use crate::model::job::event::Event;
+use crate::model::job::staging::Files;
 use crate::model::job::{Attempt, Job, JobId, Run, Want};
-use crate::model::staging::Files;
 use crate::model::time::Span;
 
 /// How often starts are looked at: often enough that none is found much later than it should be.

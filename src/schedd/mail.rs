@@ -1,11 +1,11 @@
 //! What is mailed about a job, to whom, on which occasion (`-m`, `-M`).
 
 use super::setup::Setup;
-use crate::model::array::{Elements, Indices};
-use crate::model::check;
-use crate::model::event::Event;
+use crate::model::job::array::{Elements, Indices};
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
+use crate::model::job::value_syntax;
 use crate::model::job::{How, Job, Want};
-use crate::model::state::State;
 use std::fmt::Write;
 
 /// The most that one letter says, in bytes.
@@ -149,7 +149,7 @@ fn recipients(setup: &Setup, job: &Job) -> Vec<String> {
         .split(',')
         .map(|name| name.strip_suffix(&here).unwrap_or(name));
     names
-        .filter(|name| check::mail_address(name))
+        .filter(|name| value_syntax::mail_address(name))
         .map(str::to_string)
         .collect()
 }
@@ -228,7 +228,7 @@ fn write_used(text: &mut String, job: &Job) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::array::Standing;
+    use crate::model::job::array::Standing;
 
     fn digest(indices: Indices, status: impl Fn(u32) -> i32) -> String {
         let mut elements = Elements::new(indices.count());

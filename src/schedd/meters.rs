@@ -4,7 +4,7 @@
 
 use super::ledger::Ledger;
 use crate::config::Config;
-use crate::model::pool::{Meter, Telling};
+use crate::model::resource::system_wide::{Meter, Telling};
 use crate::model::resource::{Kind, Resources};
 use crate::model::time::Span;
 use crate::sys::tool::{Ended, Tool};

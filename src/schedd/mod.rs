@@ -147,8 +147,8 @@ mod nested;
 pub use start::{command, main};
 
 use crate::model::job::JobId;
+use crate::model::job::state::State;
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
 use crate::model::time::{Span, Time};
 use crate::sched::placement::cycle_cache::Memory;
 use crate::spool::Spool;

@@ -7,7 +7,7 @@
 
 use super::brood::{Brood, News};
 use super::start;
-use crate::model::state::State;
+use crate::model::job::state::State;
 use crate::model::time::Span;
 use crate::spool;
 use crate::spool::Reader;

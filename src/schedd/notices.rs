@@ -4,9 +4,9 @@
 use super::mail::{self, Occasion};
 use super::rounds::Fold;
 use super::setup::Setup;
-use crate::model::event::Event;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
 use crate::model::job::{Job, Owner};
-use crate::model::state::State;
 use crate::shown::data;
 use crate::wire::message::ServerFacts;
 use serde_json::{Value, json};

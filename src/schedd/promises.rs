@@ -9,9 +9,9 @@
 //! promised first.
 
 use super::timers::{FIGURES, SOON};
-use crate::model::event::Event;
 use crate::model::job::JobId;
-use crate::model::promise::{Cause, Promise};
+use crate::model::job::event::Event;
+use crate::model::job::promise::{Cause, Promise};
 use crate::model::time::{Span, Time};
 use crate::sched::view::plan::Booking;
 use crate::update::Update;

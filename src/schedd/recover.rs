@@ -8,7 +8,7 @@ use super::settling::Settling;
 use super::setup::Setup;
 use super::timers;
 use crate::model::job::JobId;
-use crate::model::promise::Promise;
+use crate::model::job::promise::Promise;
 use crate::model::reason::Reason;
 use crate::model::reservation::Reservation;
 use crate::model::time::Time;

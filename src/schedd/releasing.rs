@@ -4,12 +4,12 @@
 use super::ledger::Ledger;
 use super::requests::{Desk, Granted};
 use super::tasks::{self, Orders};
-use crate::model::event::Event;
+use crate::model::job::event::Event;
+use crate::model::job::release::Keep;
+use crate::model::job::task::node_file;
 use crate::model::job::{Attempt, Job, JobId, Run, TaskNumber, Want};
 use crate::model::refusal::Refusal;
-use crate::model::release::Keep;
-use crate::model::select::{Request, Select};
-use crate::model::task::node_file;
+use crate::model::request::select::{Request, Select};
 use crate::wire::order::Order;
 
 impl Desk<'_> {

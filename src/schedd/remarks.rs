@@ -1,10 +1,10 @@
 //! The comment beside a job that its state alone does not tell: who held it, why it could not be
 //! started, that its node is silent. All other comments are made when they are shown.
 
-use crate::model::event::Event;
+use crate::model::job::event::Event;
+use crate::model::job::preemption::shown_some;
+use crate::model::job::state::{Holds, State};
 use crate::model::job::{How, Job};
-use crate::model::preemption::shown_some;
-use crate::model::state::{Holds, State};
 use crate::model::time::{Time, Wall};
 use chrono::{DateTime, Local};
 

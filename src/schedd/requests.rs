@@ -8,16 +8,16 @@ use super::dependencies::asked::Asked;
 use super::ledger::Ledger;
 use super::shutdown::ShutdownMode;
 use super::tasks::Orders;
-use crate::model::array::Indices;
-use crate::model::attribute::{self, Context, Draft, Origin, Rights, Setting};
-use crate::model::bonds::{self, Bonds};
-use crate::model::depend::Wish;
-use crate::model::event::Event;
-use crate::model::hosts::for_host;
+use crate::model::job::array::Indices;
+use crate::model::job::attribute::{self, Context, Draft, Origin, Rights, Setting};
+use crate::model::job::dependency::Wish;
+use crate::model::job::dependency::effects::{self, Bonds};
+use crate::model::job::event::Event;
+use crate::model::job::staging::transfers;
+use crate::model::job::state::{Holds, State};
 use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Program, Spec};
 use crate::model::refusal::Refusal;
-use crate::model::staging::transfers;
-use crate::model::state::{Holds, State};
+use crate::model::request::per_host::for_host;
 use crate::model::time::Span;
 use crate::spool::Spool;
 use crate::sys::user;
@@ -252,7 +252,7 @@ impl Desk<'_> {
             life,
             elements,
         });
-        bonds::bind(self.ledger, id, &bonds, false);
+        effects::bind(self.ledger, id, &bonds, false);
         Ok(Granted::Job(id, draft.notes))
     }
 

@@ -6,9 +6,9 @@ use super::ledger::Ledger;
 use crate::model::job::Owner;
 use crate::model::node::NodeFacts;
 use crate::model::refusal::Refusal;
+use crate::model::request::select::Request;
 use crate::model::reservation::{Occurrence, Reservation};
 use crate::model::resource::Value;
-use crate::model::select::Request;
 use crate::model::time::Span;
 
 /// The most occurrences that all reservations of one user have together. Operators are limited,

@@ -2,13 +2,13 @@
 
 use super::elements;
 use super::requests::{Desk, Granted};
-use crate::model::array::Indices;
-use crate::model::census::Comer;
-use crate::model::event::Event;
+use crate::model::job::array::Indices;
+use crate::model::job::event::Event;
+use crate::model::job::retry::Again;
+use crate::model::job::state::State;
 use crate::model::job::{Job, JobId};
+use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
-use crate::model::retry::Again;
-use crate::model::state::State;
 
 impl Desk<'_> {
     /// Lets those elements of an array that failed wait again; an array that is over comes back for

@@ -3,11 +3,11 @@
 
 use super::entrance;
 use super::ledger::Ledger;
-use crate::model::census::Comer;
-use crate::model::entrance::Turn;
-use crate::model::event::Event;
+use crate::model::job::event::Event;
 use crate::model::job::{Job, JobId, Spec};
 use crate::model::queue::Queue;
+use crate::model::queue::admission::Turn;
+use crate::model::queue::counters::Comer;
 use std::sync::Arc;
 
 /// Tries all jobs whose turn it is.

@@ -9,16 +9,16 @@
 
 use super::ledger::Ledger;
 use super::limits;
-use crate::model::census::uses::Counted;
 use crate::model::job::{Job, JobId};
-use crate::model::limit_use::LimitUse;
-use crate::model::outlook::{Explanation, Overtaker};
 use crate::model::policy::{Order, Policy};
-use crate::model::pool::PoolUse;
+use crate::model::queue::counters::uses::Counted;
+use crate::model::report::limit_usage::LimitUse;
+use crate::model::report::outlook::{Explanation, Overtaker};
+use crate::model::report::queue_place::Neighbours;
+use crate::model::report::share_status::Stake;
 use crate::model::resource::Resources;
-use crate::model::stake::Stake;
+use crate::model::resource::system_wide::PoolUse;
 use crate::model::time::{Span, Time};
-use crate::model::turn::Neighbours;
 use crate::sched::explain::fair_share_status;
 use crate::sched::explain::forecast::{self, Budget, Outlook};
 use crate::sched::explain::holes;

@@ -2,7 +2,7 @@
 //! ask for what another asks for, and a request is the largest part of a job.
 
 use crate::model::job::{Job, Spec};
-use crate::model::select::Request;
+use crate::model::request::select::Request;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 
 use super::ledger::Ledger;
 use super::requests::{Desk, Granted};
-use crate::model::event::Event;
+use crate::model::job::event::Event;
 use crate::model::job::{Job, JobId, Run, Want};
 use crate::model::refusal::Refusal;
 use crate::wire::message::Manner;

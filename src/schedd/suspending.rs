@@ -1,18 +1,18 @@
 //! Jobs that stand still in the middle of their runs: who may ask for it, what nodes are told, and
 //! what they say.
 //!
-//! What is wanted of a job follows from how it stands ([`crate::model::suspension`]), and is told
+//! What is wanted of a job follows from how it stands ([`crate::model::job::suspension`]), and is told
 //! to each of its nodes until that has said so: after any change of the job, at each greeting, and
 //! when a node says otherwise.
 
 use super::ledger::Ledger;
 use super::requests::{Desk, Granted};
 use super::tasks::{Orders, TaskName};
-use crate::model::array::Indices;
-use crate::model::event::Event;
+use crate::model::job::array::Indices;
+use crate::model::job::event::Event;
+use crate::model::job::suspension::Turn;
 use crate::model::job::{Job, JobId, Run, Share, TaskNumber, Want};
 use crate::model::refusal::Refusal;
-use crate::model::suspension::Turn;
 use crate::sched::view::plan::Resume;
 use crate::wire::order::{Order, Standing};
 
@@ -185,7 +185,7 @@ pub fn note_still(ledger: &mut Ledger, id: JobId) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::suspension::Manner;
+    use crate::model::job::suspension::Manner;
     use crate::sched::fixture;
 
     fn happen(job: &mut Job, event: Event) {

@@ -10,11 +10,11 @@ use super::ledger::Ledger;
 use super::releasing;
 use super::reports::Inventory;
 use super::suspending;
-use crate::model::bounds::{Bounds, Room};
-use crate::model::event::Event;
+use crate::model::job::event::Event;
+use crate::model::job::run_limits::{Bounds, Room};
+use crate::model::job::staging::Files;
+use crate::model::job::task::{MOST, NOT_EXECUTED, Stage, Task, Token, node_file};
 use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, TaskNumber, Want};
-use crate::model::staging::Files;
-use crate::model::task::{MOST, NOT_EXECUTED, Stage, Task, Token, node_file};
 use crate::wire::message::Payload;
 use crate::wire::order::{Launch, Order, Standing};
 use crate::wire::task::{Asked, LARGEST, LARGEST_CROWD, News, Program, TaskPlace, Wish};
@@ -566,8 +566,8 @@ pub fn node_of(job: &Job, attempt: Attempt, task: TaskNumber) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::job::state::State;
     use crate::model::job::{Exit, Share};
-    use crate::model::state::State;
     use crate::sched::fixture;
 
     /// A job that runs on two nodes, two lines of the node file on the first, and has a task on

@@ -7,9 +7,9 @@
 use super::fair_shares::FairShares;
 use super::promises::Promises;
 use super::timers::{FIGURES, SOON};
+use crate::model::account::member::Member;
 use crate::model::job::JobId;
-use crate::model::member::Member;
-use crate::model::promise::Promise;
+use crate::model::job::promise::Promise;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::sched::view::plan::Plan;

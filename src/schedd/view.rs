@@ -3,8 +3,8 @@
 
 use super::recorder::Recorder;
 use super::setup::Setup;
-use crate::model::accrual::Limit;
 use crate::model::job::JobId;
+use crate::model::job::eligible_time::Limit;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::model::trigger::Triggers;

@@ -3,13 +3,13 @@
 
 use super::comment;
 use super::place;
-use crate::model::array::{self, Counts};
-use crate::model::depend::{self, Edge};
+use crate::model::job::array::{self, Counts};
+use crate::model::job::dependency::{self, Edge};
+use crate::model::job::placeholder;
+use crate::model::job::state::State;
 use crate::model::job::{Join, Part, Program, Run};
-use crate::model::placeholder;
 use crate::model::reason::Reason;
 use crate::model::resource::Value;
-use crate::model::state::State;
 use crate::model::text::Text;
 use crate::model::time::{ClockTable, Time, Wall};
 use crate::wire::message::{Record, ServerFacts};
@@ -234,7 +234,7 @@ impl<'a> View<'a> {
     fn depend(&mut self) {
         let edges: Vec<Edge> = self.record.links.iter().map(|link| link.edge).collect();
         let life = &self.record.job.life;
-        let shown = depend::shown(life.bars.on, &edges, &life.awaits, &self.server.name);
+        let shown = dependency::shown(life.bars.on, &edges, &life.awaits, &self.server.name);
         self.out.text_if("depend", shown);
     }
 

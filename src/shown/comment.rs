@@ -3,9 +3,9 @@
 
 use super::place;
 use super::when;
-use crate::model::depend::{Kind, Link};
+use crate::model::job::dependency::{Kind, Link};
+use crate::model::job::state::State;
 use crate::model::job::{Exit, Job, Run, Want};
-use crate::model::state::State;
 use crate::model::time::ClockTable;
 use crate::wire::message::{Record, ServerFacts};
 use std::borrow::Cow;
@@ -206,8 +206,8 @@ fn by_status(job: &Job) -> String {
 mod tests {
     use super::*;
     use crate::cli::example::{self, finished, queued, running, share};
-    use crate::model::depend::{Bars, Edge};
     use crate::model::job::JobId;
+    use crate::model::job::dependency::{Bars, Edge};
     use crate::model::reason::Reason;
 
     fn shown(record: &Record) -> String {
@@ -298,7 +298,7 @@ mod tests {
             shown(&record),
             "Job held by dependency: runone:1.head, which has begun"
         );
-        record.job.life.holds = crate::model::state::Holds::USER;
+        record.job.life.holds = crate::model::job::state::Holds::USER;
         assert_eq!(shown(&record), "Job held: su");
     }
 
@@ -324,7 +324,7 @@ mod tests {
             .as_mut()
             .map(std::sync::Arc::make_mut)
             .unwrap();
-        elements.mark(0, 0, crate::model::array::Standing::Ended(3));
+        elements.mark(0, 0, crate::model::job::array::Standing::Ended(3));
         assert_eq!(
             shown(&record),
             format!("Job Array Began at {began}, failing: 1 subjob has failed")
@@ -359,7 +359,7 @@ mod tests {
             format!("Can Never Run: Not enough total nodes available (R: 2 T: 1), since {since}")
         );
         record.job.life.state = State::Held;
-        record.job.life.holds = crate::model::state::Holds::USER;
+        record.job.life.holds = crate::model::job::state::Holds::USER;
         assert_eq!(shown(&record), "Job held: u");
         record.job.life.comment = Some("mine".into());
         assert_eq!(shown(&record), "mine");

@@ -1,8 +1,8 @@
 //! Where a job runs, as PBS writes it: `exec_host` and `exec_vnode`.
 
 use crate::model::job::Share;
+use crate::model::request::select::{Chunk, Select};
 use crate::model::resource::{Resources, Size, Value};
-use crate::model::select::{Chunk, Select};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

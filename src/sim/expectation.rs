@@ -4,11 +4,11 @@
 use super::scenario::values;
 use super::world::{Past, World};
 use crate::config::document::{ConfigError, Section, Value};
-use crate::model::decay::total;
+use crate::model::account::decay::total;
+use crate::model::job::preemption::{Action, Cause};
+use crate::model::job::state::State;
 use crate::model::job::{Job, JobId, Share};
-use crate::model::preemption::{Action, Cause};
 use crate::model::reason::{self, Stage};
-use crate::model::state::State;
 use crate::model::time::{Span, Time};
 use crate::model::trigger::Triggers;
 use std::collections::BTreeMap;

@@ -5,12 +5,12 @@
 
 use super::machine::Machine;
 use super::trace;
-use crate::model::attribute::{self, Context, Origin, Rights, Setting};
+use crate::model::job::attribute::{self, Context, Origin, Rights, Setting};
+use crate::model::job::state::Holds;
 use crate::model::job::{Digest, Job, JobId, Life, Owner, Program, Spec};
 use crate::model::policy::Policy;
 use crate::model::refusal::Refusal;
 use crate::model::resource::Resources;
-use crate::model::state::Holds;
 use crate::model::text::Text;
 use crate::model::time::Time;
 use crate::sched::view::snapshot::{ClassKey, State};

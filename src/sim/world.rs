@@ -30,25 +30,25 @@ mod submit;
 mod windows;
 
 use crate::config::Config;
-use crate::model::bonds::{Standing, Tied};
-use crate::model::census::Census;
-use crate::model::charge::Charge;
-use crate::model::depend::Tie;
-use crate::model::event::Event;
+use crate::model::account::charge::Charge;
+use crate::model::job::dependency::Tie;
+use crate::model::job::dependency::effects::{Standing, Tied};
+use crate::model::job::dependency::graph::Ties;
+use crate::model::job::event::Event;
+use crate::model::job::life::Moment;
+use crate::model::job::preemption::Action;
+use crate::model::job::state::State as Stand;
+use crate::model::job::suspension::Manner;
 use crate::model::job::{How, Job, JobId, Want};
-use crate::model::life::Moment;
 use crate::model::node::Node;
-use crate::model::outlook::Prospect;
 use crate::model::policy::Policy;
-use crate::model::pool::Telling;
-use crate::model::preemption::Action;
 use crate::model::queue::Queue;
+use crate::model::queue::counters::Census;
 use crate::model::reason::Reason;
+use crate::model::report::outlook::Prospect;
 use crate::model::reservation::Reservation;
 use crate::model::resource::Resources;
-use crate::model::state::State as Stand;
-use crate::model::suspension::Manner;
-use crate::model::ties::Ties;
+use crate::model::resource::system_wide::Telling;
 use crate::model::time::{Span, Time, Wall};
 use crate::model::trigger::{Moment as When, Trigger, Triggers};
 use crate::sched::cycle;
@@ -455,7 +455,7 @@ impl World {
     /// Takes note of what happened to a job, and of what that means for those tied to it.
     fn happen(&mut self, id: JobId, event: Event) {
         self.note(id, event);
-        crate::model::bonds::pass_on(self);
+        crate::model::job::dependency::effects::pass_on(self);
     }
 
     fn moment(&self) -> Moment {

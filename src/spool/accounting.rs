@@ -2,10 +2,10 @@
 //! job's.
 
 use super::{Spool, SpoolError, load};
-use crate::model::accounting::{Asked, End, Entry, Parties, Stamps};
-use crate::model::charge::Held;
+use crate::model::account::accounting::{Asked, End, Entry, Parties, Stamps};
+use crate::model::account::charge::Held;
+use crate::model::job::preemption::Yielding;
 use crate::model::job::{JobId, Usage};
-use crate::model::preemption::Yielding;
 use crate::model::time::{Span, Time};
 use rusqlite::{Row, Transaction, params};
 
@@ -178,7 +178,7 @@ fn parties(row: &Row) -> Result<Parties, SpoolError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::preemption::{Action, Cause};
+    use crate::model::job::preemption::{Action, Cause};
 
     #[test]
     fn entries_of_earlier_versions_are_read() {

@@ -2,8 +2,8 @@
 //! usage can be made of these anew.
 
 use super::{Spool, SpoolError, load};
-use crate::model::charge::{Charge, Held};
-use crate::model::member::Member;
+use crate::model::account::charge::{Charge, Held};
+use crate::model::account::member::Member;
 use crate::model::time::Time;
 use crate::update::ChargePart;
 use rusqlite::{Row, Transaction, params};

@@ -4,11 +4,11 @@ use super::{
     Spool, SpoolError, accounting, amendments, charges, cycles, load, oblivion, reservations,
     tellings, ties,
 };
-use crate::model::array::{Rewrite, Standing};
-use crate::model::event::Event;
+use crate::model::job::array::{Rewrite, Standing};
+use crate::model::job::dependency::label::Mark;
+use crate::model::job::event::Event;
+use crate::model::job::promise::Promise;
 use crate::model::job::{Job, JobId, Program};
-use crate::model::label::Mark;
-use crate::model::promise::Promise;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::time::Time;

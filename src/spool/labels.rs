@@ -3,7 +3,7 @@
 
 use super::{Spool, SpoolError};
 use crate::model::job::JobId;
-use crate::model::label::Mark;
+use crate::model::job::dependency::label::Mark;
 use rusqlite::OptionalExtension;
 
 /// What a job carries: `group:label`.

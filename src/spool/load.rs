@@ -1,10 +1,10 @@
 //! What schedd reads: everything unfinished at its start, and single records later on.
 
 use super::{Spool, SpoolError};
-use crate::model::array::{Elements, Standing};
+use crate::model::job::array::{Elements, Standing};
+use crate::model::job::promise::Promise;
 use crate::model::job::{Digest, Job, JobId, Life, Owner, Spec};
 use crate::model::node::Node;
-use crate::model::promise::Promise;
 use crate::model::reason::Reason;
 use crate::model::time::{ClockTable, Time};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};

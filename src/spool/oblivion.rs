@@ -96,11 +96,11 @@ pub(super) fn clear(transaction: &Transaction) -> Result<(), SpoolError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::array::Standing;
-    use crate::model::event::Event;
+    use crate::model::job::array::Standing;
+    use crate::model::job::event::Event;
+    use crate::model::job::life::Moment;
+    use crate::model::job::state::State;
     use crate::model::job::{Job, Run};
-    use crate::model::life::Moment;
-    use crate::model::state::State;
     use crate::sched::fixture::{self, cluster};
     use crate::update::Update;
     use std::sync::Arc;

@@ -6,7 +6,7 @@ use super::{Reader, SpoolError};
 use crate::config::overrides::QmgrObject;
 use crate::config::overrides::description::Described;
 use crate::model::job::Owner;
-use crate::model::state::State;
+use crate::model::job::state::State;
 use crate::model::time::Saved;
 use crate::sys::clock;
 use crate::sys::user::{self, Account};

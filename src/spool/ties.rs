@@ -4,10 +4,10 @@
 //! because the job waited for goes on showing it.
 
 use super::{Spool, SpoolError};
-use crate::model::bonds::Standing;
-use crate::model::depend::{Edge, Kind, Link, Tie};
+use crate::model::job::dependency::effects::Standing;
+use crate::model::job::dependency::{Edge, Kind, Link, Tie};
+use crate::model::job::state::State;
 use crate::model::job::{JobId, Part};
-use crate::model::state::State;
 use rusqlite::{Connection, Transaction, params};
 
 /// The most bonds of one kind that a job shows: an answer travels in frames, which are bounded.

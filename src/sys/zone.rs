@@ -1,6 +1,6 @@
 //! Time zones: the one this machine counts in, and UTC.
 
-use crate::model::recurrence::Zone;
+use crate::model::reservation::recurrence::Zone;
 use crate::model::time::Wall;
 use chrono::{DateTime, Local, NaiveDateTime, TimeDelta, TimeZone, Utc};
 use std::path::Path;

@@ -2,17 +2,17 @@
 //! has been decided, not what would be.
 
 use super::message::Submission;
-use crate::model::charge::Used;
+use crate::model::account::charge::Used;
 use crate::model::job::JobId;
-use crate::model::limit_use::LimitUse;
-use crate::model::outlook::{Explanation, Foreseen, Horizon, Window};
-use crate::model::owed::Owed;
 use crate::model::policy::fair_share::{Method, Subject};
-use crate::model::pool::PoolUse;
 use crate::model::reason::Reason;
-use crate::model::stake::Stake;
+use crate::model::report::fair_share_status::Owed;
+use crate::model::report::limit_usage::LimitUse;
+use crate::model::report::outlook::{Explanation, Foreseen, Horizon, Window};
+use crate::model::report::queue_place::{Neighbours, Turn};
+use crate::model::report::share_status::Stake;
+use crate::model::resource::system_wide::PoolUse;
 use crate::model::time::Time;
-use crate::model::turn::{Neighbours, Turn};
 use serde::{Deserialize, Serialize};
 
 /// What a client wants to know of the time ahead.

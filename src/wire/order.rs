@@ -2,13 +2,13 @@
 
 use super::message::Payload;
 use super::task::{Asked, News, TaskPlace};
-use crate::model::bounds::{Bounds, Times};
 use crate::model::hook::Hook;
 use crate::model::hook::rites::Rites;
+use crate::model::job::response::Responses;
+use crate::model::job::run_limits::{Bounds, Times};
+use crate::model::job::staging::Files;
 use crate::model::job::{Attempt, JobId, Join, Outcome, Owner, Share, TaskNumber, Usage};
 use crate::model::node::NodeFacts;
-use crate::model::response::Responses;
-use crate::model::staging::Files;
 use crate::model::text::Text;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};

@@ -4,9 +4,9 @@
 //! The process proves by its attempt's cookie that it belongs there, and the kernel says whose it
 //! is. Everything it asks for may be asked again: tasks are told apart by tokens it made up.
 
-use crate::model::bounds::Room;
+use crate::model::job::run_limits::Room;
+use crate::model::job::task::{Stage, Token};
 use crate::model::job::{Attempt, JobId, TaskNumber};
-use crate::model::task::{Stage, Token};
 use crate::model::text::Text;
 use serde::{Deserialize, Serialize};
 

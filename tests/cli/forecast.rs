@@ -3,7 +3,7 @@
 use crate::support::cases;
 use crate::support::sandbox::Sandbox;
 use lanai::model::job::JobId;
-use lanai::model::outlook::Prospect;
+use lanai::model::report::outlook::Prospect;
 use lanai::model::time::Time;
 use lanai::sched::explain::forecast::{self, Budget};
 use lanai::sched::fixture::{Scene, cluster};

@@ -1,6 +1,6 @@
 //! The real noded, in a folder of its own, running real jobs.
 
-use lanai::model::bounds::{Bound, Times};
+use lanai::model::job::run_limits::{Bound, Times};
 use lanai::model::job::{Attempt, How, JobId, Join, Outcome, Owner, Share, TaskNumber};
 use lanai::model::resource::{Size, Value};
 use lanai::model::time::Span;

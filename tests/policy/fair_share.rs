@@ -6,9 +6,9 @@
 
 use crate::support::cases;
 use crate::support::sandbox::Sandbox;
+use lanai::model::account::member::Member;
 use lanai::model::account::{Account, ROOT_NAME, Shares, Target};
 use lanai::model::expression::{self, Expression};
-use lanai::model::member::Member;
 use lanai::model::policy::FairShare;
 use lanai::model::policy::components::{Component, Count};
 use lanai::model::policy::fair_share::{Distance, Method, Subject, Ties};

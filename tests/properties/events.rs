@@ -8,7 +8,7 @@ use crate::support::cases;
 use lanai::config::Config;
 use lanai::model::job::JobId;
 use lanai::model::policy::{Backfill, Filling};
-use lanai::model::pool::Pool;
+use lanai::model::resource::system_wide::Pool;
 use lanai::model::time::Span;
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster};

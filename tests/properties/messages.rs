@@ -4,11 +4,11 @@
 
 use crate::support::sandbox::Sandbox;
 use lanai::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
-use lanai::model::accounting::{Inquiry, Key as Grouping};
-use lanai::model::attribute::Setting;
+use lanai::model::account::accounting::{Inquiry, Key as Grouping};
 use lanai::model::job::JobId;
-use lanai::model::reserve::Reserving;
-use lanai::model::state::Holds;
+use lanai::model::job::attribute::Setting;
+use lanai::model::job::state::Holds;
+use lanai::model::reservation::request::Reserving;
 use lanai::model::time::Wall;
 use lanai::wire::ahead::Ahead;
 use lanai::wire::frame;

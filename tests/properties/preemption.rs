@@ -4,9 +4,9 @@
 
 use crate::support::cases;
 use lanai::model::job::JobId;
+use lanai::model::job::preemption::Action;
 use lanai::model::policy::preemption::{Mode, Preemption, Trigger, Victims};
 use lanai::model::policy::{Backfill, Filling, Order, Precedence};
-use lanai::model::preemption::Action;
 use lanai::model::time::{Span, Time};
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster, queue};
@@ -156,10 +156,10 @@ impl Run {
                 .insert("no_preempt".to_string(), "True".to_string());
         }
         if let Some(&(to, at)) = self.made_way.get(&id) {
-            job.life.yielding = Some(Box::new(lanai::model::preemption::Yielding {
+            job.life.yielding = Some(Box::new(lanai::model::job::preemption::Yielding {
                 attempt: None,
                 to: Some(JobId::job(to)),
-                cause: lanai::model::preemption::Cause::Rank,
+                cause: lanai::model::job::preemption::Cause::Rank,
                 action: Action::Requeue,
                 at: Time(at * 1000),
             }));
@@ -230,7 +230,7 @@ impl Run {
                 id
             );
             prop_assert!(!self.job(id).protected, "{} is protected", id);
-            if way.cause != lanai::model::preemption::Cause::Promise {
+            if way.cause != lanai::model::job::preemption::Cause::Promise {
                 prop_assert!(
                     now >= self.running[&id] + self.exempt,
                     "{} has just started",

@@ -4,9 +4,9 @@
 use crate::support::cases;
 use lanai::model::account::{Account, Shares};
 use lanai::model::job::JobId;
+use lanai::model::job::preemption::Cause;
 use lanai::model::policy::starvation::Boundary;
 use lanai::model::policy::{Policy, Preset};
-use lanai::model::preemption::Cause;
 use lanai::model::time::Time;
 use lanai::sched::fairshare::shares::Whole;
 use lanai::sched::fairshare::shares::water_filling::{Claim, split};

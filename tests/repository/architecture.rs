@@ -113,7 +113,7 @@ const LONGEST: usize = 600;
 /// Longer files, each with its reason.
 const LONG: &[(&str, &str)] = &[
     ("cli/story.rs", "not yet divided by subject"),
-    ("model/suspension.rs", "not yet divided by subject"),
+    ("model/job/suspension.rs", "not yet divided by subject"),
     ("noded/daemon.rs", "not yet divided by subject"),
     ("noded/shepherd.rs", "not yet divided by subject"),
     (

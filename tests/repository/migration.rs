@@ -9,14 +9,14 @@ use crate::support::root;
 use lanai::cli::PROGRAMS;
 use lanai::config::overrides::{QmgrObject, known};
 use lanai::config::{Config, KEYS};
-use lanai::model::attribute::may_set;
 use lanai::model::job::JobId;
-use lanai::model::owed::Status;
+use lanai::model::job::attribute::may_set;
+use lanai::model::job::state::State;
+use lanai::model::policy::quality::Qualities;
 use lanai::model::policy::{Preset, formula};
-use lanai::model::quality::Qualities;
 use lanai::model::reason::{CODES, Stage};
 use lanai::model::refusal::Refusal;
-use lanai::model::state::State;
+use lanai::model::report::fair_share_status::Status;
 use lanai::model::trigger::{Moment, Trigger, Turn};
 use std::collections::BTreeSet;
 

@@ -9,13 +9,15 @@ use lanai::cli::exit::Failure;
 use lanai::cli::json::{Document, Preamble};
 use lanai::cli::qsub::{self, Here};
 use lanai::cli::{date, resources};
-use lanai::model::attribute::{self, Context, DEFAULT_PROJECT, Draft, Origin, Rights, Setting};
-use lanai::model::depend::{self, Wish};
+use lanai::model::job::attribute::{
+    self, Context, DEFAULT_PROJECT, Draft, Origin, Rights, Setting,
+};
+use lanai::model::job::dependency::{self, Wish};
 use lanai::model::job::{Digest, Job, JobId, Life, Owner, Program, Spec};
 
 use lanai::model::policy::Policy;
+use lanai::model::request::select::Request;
 use lanai::model::resource::{Definition, Kind, Resources};
-use lanai::model::select::Request;
 use lanai::model::time::{ClockTable, Time, Wall};
 use lanai::shown::attributes;
 use lanai::wire::message::{Payload, Record, ServerFacts, Submission};
@@ -313,7 +315,7 @@ fn is_read_again(draft: &Draft, submission: &Submission) {
 }
 
 fn wish_is_read_again(wish: &Wish) {
-    let shown = depend::shown(wish.on, &wish.edges, &wish.labels, SERVER);
+    let shown = dependency::shown(wish.on, &wish.edges, &wish.labels, SERVER);
     let again = shown.as_deref().map_or(Ok(Wish::default()), |shown| {
         Wish::parse(shown, Some(SERVER))
     });

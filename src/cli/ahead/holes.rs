@@ -3,7 +3,7 @@
 use super::super::exit::{self, Failure};
 use super::super::when;
 use super::Inquiry;
-use crate::model::outlook::Window;
+use crate::model::report::outlook::Window;
 use crate::model::time::{Span, Wall};
 use crate::wire::ahead::Told;
 use std::ffi::OsString;

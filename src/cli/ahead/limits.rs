@@ -5,7 +5,7 @@ use super::super::exit::Failure;
 use super::Inquiry;
 use super::columns::{self, Head};
 use crate::model::limit::Quantity;
-use crate::model::limit_use::{Figure, LimitUse};
+use crate::model::report::limit_usage::{Figure, LimitUse};
 use crate::model::resource::{Kind, Resources};
 use crate::model::time::Time;
 use crate::sys::user;

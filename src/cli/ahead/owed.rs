@@ -2,7 +2,7 @@
 //! --shares`, and a sentence of `qstat --why`.
 
 use super::columns::{self, Head};
-use crate::model::owed::{Claimant, Owed, Status};
+use crate::model::report::fair_share_status::{Claimant, Owed, Status};
 use crate::shown::when;
 use crate::wire::message::ServerFacts;
 use serde_json::{Value, json};

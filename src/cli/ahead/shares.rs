@@ -4,9 +4,9 @@
 use super::super::exit::{self, Failure};
 use super::{Inquiry, owed};
 use crate::model::account::Shares;
-use crate::model::owed::Owed;
 use crate::model::policy::fair_share::{Method, Subject};
-use crate::model::stake::{Balance, Stake};
+use crate::model::report::fair_share_status::Owed;
+use crate::model::report::share_status::{Balance, Stake};
 use crate::model::time::Time;
 use crate::wire::ahead::{Ahead, Told};
 use serde_json::{Value, json};

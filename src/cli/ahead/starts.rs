@@ -6,7 +6,7 @@ use super::super::exit::Failure;
 use super::super::when;
 use super::{Inquiry, nodes};
 use crate::model::job::JobId;
-use crate::model::outlook::{Foreseen, Horizon, Prospect};
+use crate::model::report::outlook::{Foreseen, Horizon, Prospect};
 use crate::model::time::Time;
 use crate::wire::ahead::{Ahead, Told};
 use crate::wire::message::{Detail, Filter, Question, Record, Row, ServerFacts};

@@ -4,7 +4,7 @@ use super::super::exit::{self, Failure};
 use super::super::remedy::remedy;
 use super::super::when;
 use super::{ask, nodes};
-use crate::model::outlook::{Explanation, Prospect};
+use crate::model::report::outlook::{Explanation, Prospect};
 use crate::sys::home::Home;
 use crate::wire::ahead::{Ahead, Told};
 use crate::wire::client::Client;
@@ -84,8 +84,8 @@ mod tests {
     use super::*;
     use crate::cli::example;
     use crate::model::job::JobId;
-    use crate::model::outlook::Horizon;
     use crate::model::reason::Reason;
+    use crate::model::report::outlook::Horizon;
     use crate::model::time::Time;
 
     #[test]

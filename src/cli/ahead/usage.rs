@@ -2,7 +2,7 @@
 
 use super::super::exit::Failure;
 use super::Inquiry;
-use crate::model::charge::Used;
+use crate::model::account::charge::Used;
 use crate::model::time::{Time, Wall};
 use crate::wire::ahead::{Ahead, Told};
 use serde_json::json;
@@ -81,7 +81,7 @@ fn account(used: &Used) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::member::Member;
+    use crate::model::account::member::Member;
 
     #[test]
     fn usage_is_told_in_columns_and_in_json() {

@@ -5,7 +5,7 @@ use super::super::columns;
 use super::super::json::{Document, Preamble};
 use super::super::when;
 use super::{By, Format};
-use crate::model::accounting::{Sums, Tally};
+use crate::model::account::accounting::{Sums, Tally};
 use crate::model::time::{Span, Wall};
 use std::collections::BTreeMap;
 use std::io::{self, Write};

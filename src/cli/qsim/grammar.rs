@@ -8,10 +8,10 @@ use crate::cli::{
     directives, getopt, pbs_rdel, pbs_rsub, qalter, qdel, qhold, qmove, qorder, qrerun, qrls, qrun,
     qsig, qsub,
 };
-use crate::model::array::Indices;
-use crate::model::attribute::{self, Setting};
 use crate::model::job::JobId;
-use crate::model::suspension::Turn;
+use crate::model::job::array::Indices;
+use crate::model::job::attribute::{self, Setting};
+use crate::model::job::suspension::Turn;
 use crate::model::time::Wall;
 use crate::sim::scenario::Grammar;
 use crate::sim::world::act::Deed;
@@ -186,7 +186,7 @@ fn each(jobs: &[OsString], deed: impl Fn(JobId, Option<Indices>) -> Deed) -> Dee
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::state::Holds;
+    use crate::model::job::state::Holds;
 
     #[test]
     fn commands_act_as_at_a_shell() {

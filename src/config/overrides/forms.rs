@@ -3,9 +3,9 @@
 use super::{AttributeKey, QmgrObject, limits};
 use crate::config::{Config, NodeConfig};
 use crate::model::hook::Hook;
-use crate::model::pool::Pool;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
+use crate::model::resource::system_wide::Pool;
 use crate::model::resource::{Definition, Kind, ResourceList, Value};
 
 /// What an attribute is as a text; None when it is not set.

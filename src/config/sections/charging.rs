@@ -3,8 +3,8 @@
 use super::{A_SECOND_OR_MORE, by_name, from_one, keys, one_of, span_from_a_second};
 use crate::config::ConfigError;
 use crate::config::document::Section;
-use crate::model::charge::{UsageRules, Weights};
-use crate::model::decay::{Decay, Fading};
+use crate::model::account::charge::{UsageRules, Weights};
+use crate::model::account::decay::{Decay, Fading};
 use crate::model::resource::Resources;
 use crate::model::time::Span;
 use toml::de::DeValue;

@@ -6,10 +6,10 @@ use super::{
 };
 use crate::config::document::Section;
 use crate::config::{ConfigError, LaunchConfig};
-use crate::model::checkpoint::CheckpointCommand;
 use crate::model::hook::rites::Scripts;
+use crate::model::job::checkpoint::CheckpointCommand;
+use crate::model::job::response::{Action, Missing, Response, Responses, Retries, Rules, StageIn};
 use crate::model::policy::Preset;
-use crate::model::response::{Action, Missing, Response, Responses, Retries, Rules, StageIn};
 use crate::model::time::Span;
 use toml::de::{DeTable, DeValue};
 

@@ -4,10 +4,10 @@ use super::scheduling::named;
 use super::{BOOLEAN, boolean, by_name, keys, list, one_of, span, whole};
 use crate::config::ConfigError;
 use crate::config::document::Section;
+use crate::model::job::preemption::Action;
 use crate::model::policy::preemption::{
     Actions, Condition, Mode, NoAgenda, Preemption, Trigger, Victims,
 };
-use crate::model::preemption::Action;
 use toml::de::DeValue;
 
 /// `[preemption]`.
@@ -97,8 +97,8 @@ fn level(value: &DeValue) -> Option<Vec<Condition>> {
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
+    use crate::model::job::preemption::Action;
     use crate::model::policy::preemption::{Condition, Mode, Trigger, Victims};
-    use crate::model::preemption::Action;
     use crate::model::time::Span;
 
     #[test]

@@ -7,8 +7,8 @@ use super::{BOOLEAN, boolean, each, keys, list, text, whole};
 use crate::config::ConfigError;
 use crate::config::document::Section;
 use crate::model::limit::{Limit, Limits, Scope, Selector};
+use crate::model::policy::quality::{Flag, Grant, Named, Qualities, Quality};
 use crate::model::policy::{OwnSay, UserPriority};
-use crate::model::quality::{Flag, Grant, Named, Qualities, Quality};
 use std::collections::BTreeSet;
 use toml::de::DeValue;
 
@@ -122,8 +122,9 @@ fn named_by(section: &Section) -> Result<Option<Named>, ConfigError> {
 }
 
 fn name(value: &DeValue) -> Option<String> {
-    let is_name =
-        |name: &String| crate::model::check::project(name) && !name.contains(char::is_whitespace);
+    let is_name = |name: &String| {
+        crate::model::job::value_syntax::project(name) && !name.contains(char::is_whitespace)
+    };
     text(value).filter(|name| !name.is_empty() && is_name(name))
 }
 

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::config::ConfigError;
 use crate::config::document::Section;
-use crate::model::entrance;
+use crate::model::queue::admission;
 use crate::model::queue::{Access, Queue, Route};
 use crate::model::resource::{Definition, ResourceList, Resources};
 use toml::de::DeValue;
@@ -80,7 +80,7 @@ fn route(section: &Section) -> Result<Option<Route>, ConfigError> {
 
 /// Refuses routing queues that lead nowhere, at the line that says so.
 pub fn check_routes(root: &Section, queues: &[Queue]) -> Result<(), ConfigError> {
-    let Err((place, fault)) = entrance::check(queues) else {
+    let Err((place, fault)) = admission::check(queues) else {
         return Ok(());
     };
     let sections = root.sections("queue")?;

@@ -4,10 +4,10 @@ use super::precedence::from_0_to_1;
 use super::{A_SECOND_OR_MORE, keys, list, person, span, span_from_a_second, text, whole};
 use crate::config::document::Section;
 use crate::config::{ConfigError, DedicatedConfig, ReservationConfig, Reserving, Times};
-use crate::model::recurrence::{Period, Standing, weekday};
-use crate::model::site_time::PrimeHours;
+use crate::model::policy::site_time::PrimeHours;
+use crate::model::reservation::recurrence::{Period, Standing, weekday};
+use crate::model::reservation::window::{Access, TimeLimit};
 use crate::model::time::Span;
-use crate::model::window::{Access, TimeLimit};
 use chrono::{NaiveDateTime, Weekday};
 use toml::de::DeValue;
 

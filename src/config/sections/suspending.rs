@@ -3,8 +3,8 @@
 use super::{keys, list, text};
 use crate::config::ConfigError;
 use crate::config::document::Section;
+use crate::model::job::suspension::Releases;
 use crate::model::resource::Resources;
-use crate::model::suspension::Releases;
 use std::collections::BTreeSet;
 
 /// `releases`: the names of resources that are counted, each once.

@@ -9,12 +9,12 @@ use super::{
 use super::{text, whole};
 use crate::config::ConfigError;
 use crate::config::document::Section;
-use crate::model::cluster_path::{ClusterPath, Restriction};
-use crate::model::host_list::HostList;
 use crate::model::node::{Adjust, NodeSharing, Terms};
 use crate::model::policy::Access;
-use crate::model::pool::{Meter, Pool};
+use crate::model::request::cluster_path::{ClusterPath, Restriction};
+use crate::model::request::host_list::HostList;
 use crate::model::resource::Kind;
+use crate::model::resource::system_wide::{Meter, Pool};
 use std::str::FromStr;
 use toml::de::DeValue;
 
@@ -164,7 +164,7 @@ mod tests {
     use crate::config::Config;
     use crate::model::node::{Adjust, NodeSharing};
     use crate::model::policy::Access;
-    use crate::model::pool::Meter;
+    use crate::model::resource::system_wide::Meter;
     use crate::model::time::Span;
 
     #[test]

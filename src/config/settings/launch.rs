@@ -2,8 +2,8 @@
 
 use super::{Known, days, span, table};
 use crate::config::LaunchConfig;
-use crate::model::response::Response;
-use crate::model::site_time::PrimeHours;
+use crate::model::job::response::Response;
+use crate::model::policy::site_time::PrimeHours;
 use crate::model::time::Span;
 use std::path::Path;
 use toml::Value;

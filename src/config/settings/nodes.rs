@@ -4,7 +4,7 @@ use super::objects::{Object, Said, named};
 use super::{Known, amount, list};
 use crate::config::overrides::{AttributeKey, QmgrObject, QmgrOverrides};
 use crate::config::{Config, NodeConfig};
-use crate::model::cluster_path::ClusterPath;
+use crate::model::request::cluster_path::ClusterPath;
 use toml::Value;
 use toml::de::DeTable;
 

@@ -2,7 +2,7 @@
 
 use super::{Known, list, starvation, table};
 use crate::model::account::{Account, Shares};
-use crate::model::quality::{Grant, Named, Quality};
+use crate::model::policy::quality::{Grant, Named, Quality};
 use toml::Value;
 
 /// A quality of service. Without any list it is for everybody, with an empty one for nobody.

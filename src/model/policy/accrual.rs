@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 named! {
     /// Which of a job's waiting counts as eligible time. What is meant by each is in
-    /// [`crate::model::accrual`].
+    /// [`crate::model::job::eligible_time`].
     Accrual {
         /// Waiting for what others have; not for itself: its owner's hold, its begin time, its
         /// dependencies, a limit of its own.

@@ -2,7 +2,7 @@
 
 use super::{Components, Factors, OwnSay, Tiers, Turns, components, formula};
 use crate::model::expression::Expression;
-use crate::model::quality::Qualities;
+use crate::model::policy::quality::Qualities;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! `[preemption]`: who makes way for whom, and how (X12 to X15).
 
-use crate::model::preemption::Action;
+use crate::model::job::preemption::Action;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;

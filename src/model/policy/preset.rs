@@ -1,8 +1,8 @@
 //! Presets: the settings that make Lanai behave like one of the schedulers it has learned from.
 //! Every key of `lanai.toml` overrides its preset.
 
-use super::super::charge::UsageRules;
-use super::super::decay::Decay;
+use super::super::account::charge::UsageRules;
+use super::super::account::decay::Decay;
 use super::super::time::Span;
 use super::preemption::{Actions, NoAgenda, Trigger};
 use super::starvation::Boundary;

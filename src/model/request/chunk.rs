@@ -1,10 +1,10 @@
 //! `select`: chunks joined by `+`, each a count and resources joined by `:`.
 
 use super::{find, in_range};
-use crate::model::amount::{Amount, split_chunks};
 use crate::model::refusal::Refusal;
+use crate::model::request::select::{Chunk, Select};
+use crate::model::resource::amount::{Amount, split_chunks};
 use crate::model::resource::{Kind, ResourceList, Resources, Value};
-use crate::model::select::{Chunk, Select};
 
 /// The most chunks a job may ask for, all counts together.
 const MAX_CHUNKS: u32 = 1_000_000;

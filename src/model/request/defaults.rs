@@ -84,7 +84,7 @@ impl Defaults {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::select::Request;
+    use crate::model::request::select::Request;
 
     fn list(pairs: &[(&str, &str)]) -> ResourceList {
         let resources = Resources::builtin();

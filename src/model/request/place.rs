@@ -2,8 +2,8 @@
 
 use super::find;
 use crate::model::refusal::Refusal;
+use crate::model::request::select::{Arrangement, Place, Sharing};
 use crate::model::resource::Resources;
-use crate::model::select::{Arrangement, Place, Sharing};
 
 /// The place of a job that names neither chunks nor place.
 pub(super) fn pack() -> Place {

@@ -592,7 +592,7 @@ fn altering_merges_by_name() {
 
 #[test]
 fn every_kind_of_place_is_understood() {
-    use super::super::select::{Arrangement, Sharing};
+    use super::select::{Arrangement, Sharing};
     let place = |text: &str| parse(&format!("select=1 | place={text}")).unwrap().place;
     assert_eq!(place("scatter:excl").arrangement, Arrangement::Scatter);
     assert_eq!(place("excl:vscatter").arrangement, Arrangement::Vscatter);

@@ -5,7 +5,7 @@
 //! anywhere.
 
 use crate::model::job::JobId;
-use crate::model::select::Arrangement;
+use crate::model::request::select::Arrangement;
 use crate::sched::placement::availability_map::Space;
 use crate::sched::view::cluster::{Condition, Hold};
 use crate::sched::view::shape::{Shape, Tenancy};

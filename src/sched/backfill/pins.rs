@@ -10,7 +10,7 @@
 use super::reservation_access::Windows;
 use super::timeline::{Closing, Timeline};
 use crate::model::job::JobId;
-use crate::model::select::Arrangement;
+use crate::model::request::select::Arrangement;
 use crate::model::time::{Span, Time};
 use crate::sched::placement::availability_map::{Claim, Space};
 use crate::sched::placement::matching::{self, Placement};

@@ -10,8 +10,8 @@
 
 use crate::model::job::{JobId, Share};
 use crate::model::reason::Reason;
+use crate::model::reservation::window::{Admission, Window};
 use crate::model::time::{Span, Time};
-use crate::model::window::{Admission, Window};
 use crate::sched::placement::availability_map::{Claim, Space};
 use crate::sched::placement::matching::{self, Placement};
 use crate::sched::placement::shortage;

@@ -7,9 +7,9 @@
 use crate::model::job::{JobId, Share};
 use crate::model::policy::Distribution;
 use crate::model::reason::Reason;
-use crate::model::select::Request;
+use crate::model::request::select::Request;
+use crate::model::reservation::window::Window;
 use crate::model::time::Time;
-use crate::model::window::Window;
 use crate::sched::placement::availability_map::Space;
 use crate::sched::placement::{matching, shortage, task_distribution};
 use crate::sched::view::amounts::{Amounts, add};
@@ -202,8 +202,8 @@ fn whole_node(state: &State, name: &str) -> Option<Share> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::reservation::window::Access;
     use crate::model::time::Span;
-    use crate::model::window::Access;
     use crate::sched::fixture::{Scene, cluster};
 
     /// Where a request lies from `from` to `to`, in seconds.
@@ -237,7 +237,7 @@ mod tests {
     fn window(scene: &mut Scene, id: &str, text: &str, hours: (i64, i64)) {
         let (request, node) = text.split_once(" on ").unwrap();
         let chunks = scene.job(98, request).spec.request.select.chunks.clone();
-        let share = |chunk: crate::model::select::Chunk| Share {
+        let share = |chunk: crate::model::request::select::Chunk| Share {
             node: node.into(),
             host: node.into(),
             taken: chunk.resources,

@@ -4,8 +4,8 @@
 //! orders.
 
 use super::state::Ledger;
-use crate::model::cluster_path::{ClusterPath, distance};
 use crate::model::policy::{Filling, Order, Policy};
+use crate::model::request::cluster_path::{ClusterPath, distance};
 use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{Candidate, Ranking};

@@ -302,7 +302,7 @@ mod tests {
             Budget::default(),
         );
         let waits = |job| match &outlook.of(JobId::job(job)).unwrap().prospect {
-            crate::model::outlook::Prospect::Waits(reason) => reason.code().into_owned(),
+            crate::model::report::outlook::Prospect::Waits(reason) => reason.code().into_owned(),
             other => panic!("{other:?}"),
         };
         assert_eq!([waits(1), waits(2)], ["amount.ncpus", "idle_limit"]);
@@ -311,7 +311,7 @@ mod tests {
     /// I13: with the list it changes who accrues.
     #[test]
     fn of_a_class_of_which_some_are_considered_each_job_is_judged() {
-        use crate::model::accrual::Limit;
+        use crate::model::job::eligible_time::Limit;
         let scene = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
             9,
             "select=1:ncpus=4",

@@ -11,8 +11,8 @@
 //! later may have it back.
 
 use super::state::Ledger;
-use crate::model::array;
 use crate::model::job::JobId;
+use crate::model::job::array;
 use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::Candidate;
@@ -90,12 +90,12 @@ impl<'s> Line<'s> {
 
 #[cfg(test)]
 mod tests {
+    use crate::model::job::state::State as Standing;
     use crate::model::job::{JobId, Run};
-    use crate::model::outlook::{Foreseen, Prospect};
     use crate::model::policy::Filling;
-    use crate::model::state::State as Standing;
+    use crate::model::report::outlook::{Foreseen, Prospect};
+    use crate::model::reservation::window::{Access, Window};
     use crate::model::time::Time;
-    use crate::model::window::{Access, Window};
     use crate::sched::backfill::reservation_window;
     use crate::sched::explain::forecast::{self, Budget};
     use crate::sched::fixture::{Scene, cluster};

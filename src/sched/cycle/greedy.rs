@@ -148,7 +148,7 @@ impl<'s> Search<'s> {
 #[cfg(test)]
 mod tests {
     use crate::model::policy::Filling;
-    use crate::model::quality::{Flag, Quality};
+    use crate::model::policy::quality::{Flag, Quality};
     use crate::sched::fixture::{Scene, cluster};
 
     fn greedy(fillers: &[&str]) -> Scene {

@@ -4,15 +4,15 @@
 //! They cost as many steps as there are people that have something, times the limits; whom a limit
 //! concerns is found out once for each of those people, and then for those who wait as they come.
 
+use crate::model::account::lineage::Lineages;
 use crate::model::credentials::Credentials;
-use crate::model::excess::Excess;
 use crate::model::job::JobId;
 use crate::model::limit::directory::Directory;
+use crate::model::limit::excess::Excess;
 use crate::model::limit::{Bounds, Concern, Key, Limit, Stage};
-use crate::model::limit_use::LimitUse;
-use crate::model::lineage::Lineages;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
+use crate::model::report::limit_usage::LimitUse;
 use crate::model::time::{Span, Time};
 use crate::sched::view::counting::Count;
 use crate::sched::view::holdings::{Holding, Pledge};
@@ -44,7 +44,7 @@ pub(in crate::sched) struct Books<'s> {
 
 /// What a job would exceed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bar {
+pub(in crate::sched) struct Bar {
     account: usize,
     /// A soft limit, and no hard one.
     pub soft: bool,

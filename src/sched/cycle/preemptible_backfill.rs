@@ -1,7 +1,7 @@
 //! Fillers on borrowed room make way when a promise is due (M34).
 
 use crate::model::job::JobId;
-use crate::model::preemption::{Action, Cause};
+use crate::model::job::preemption::{Action, Cause};
 use crate::sched::placement::allocation;
 use crate::sched::placement::availability_map::Space;
 use crate::sched::placement::matching;
@@ -113,9 +113,9 @@ impl<'s> Borrowed<'s> {
 #[cfg(test)]
 mod tests {
     use crate::model::policy::{Backfill, Filling};
-    use crate::model::pool::Pool;
+    use crate::model::reservation::window::{Access, Window};
+    use crate::model::resource::system_wide::Pool;
     use crate::model::time::Time;
-    use crate::model::window::{Access, Window};
     use crate::sched::backfill::reservation_window;
     use crate::sched::fixture::{Scene, cluster};
 

@@ -29,10 +29,10 @@ mod victims;
 
 use super::state::Ledger;
 use crate::model::job::JobId;
-use crate::model::outlook::Way;
 use crate::model::policy::Preemption;
 use crate::model::policy::preemption::Trigger;
 use crate::model::reason::Reason;
+use crate::model::report::outlook::Way;
 use crate::sched::fairshare::starvation::FairShares;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};

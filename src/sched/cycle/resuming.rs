@@ -215,7 +215,7 @@ impl Ledger<'_> {
 mod tests {
     use crate::model::job::JobId;
     use crate::model::policy::Precedence;
-    use crate::model::site_time::SiteTime;
+    use crate::model::policy::site_time::SiteTime;
     use crate::model::time::Time;
     use crate::sched::cycle;
     use crate::sched::explain::forecast::{self, Budget};

@@ -2,9 +2,9 @@
 //! it.
 
 use crate::model::job::JobId;
-use crate::model::owed::{Claimant, Owed, Status};
 use crate::model::policy::Policy;
 use crate::model::policy::preemption::Trigger;
+use crate::model::report::fair_share_status::{Claimant, Owed, Status};
 use crate::model::time::Time;
 use crate::sched::cycle::state::Ledger;
 use crate::sched::cycle::{self, preemption};

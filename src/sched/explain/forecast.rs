@@ -2,12 +2,12 @@
 //! state, from one end of a job to the next. Jobs end at their walltimes; one that is overdue ends
 //! at once.
 
-use crate::model::array::Standing;
+use crate::model::job::array::Standing;
+use crate::model::job::preemption::Action;
 use crate::model::job::{JobId, Share};
-use crate::model::outlook::{Foreseen, Horizon, Prospect};
 use crate::model::policy::Policy;
-use crate::model::preemption::Action;
 use crate::model::reason::{self, Reason};
+use crate::model::report::outlook::{Foreseen, Horizon, Prospect};
 use crate::model::time::{Span, Time};
 use crate::sched::cycle;
 use crate::sched::placement::cycle_cache::Memory;

@@ -5,9 +5,9 @@
 //! more job would go, with more and more copies of a request and for longer and longer.
 
 use crate::model::job::Job;
-use crate::model::outlook::Window;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
+use crate::model::report::outlook::Window;
 use crate::sched::cycle;
 use crate::sched::cycle::state::Ledger;
 use crate::sched::cycle::{feasibility, throttling};
@@ -18,8 +18,8 @@ use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::State;
 
+use crate::model::request::select::Request;
 use crate::model::resource::Value;
-use crate::model::select::Request;
 use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;

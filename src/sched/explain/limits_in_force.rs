@@ -2,8 +2,8 @@
 //! cycle's.
 
 use crate::model::limit::{Key, Limit, Selector, Stage};
-use crate::model::limit_use::LimitUse;
 use crate::model::policy::Policy;
+use crate::model::report::limit_usage::LimitUse;
 use crate::model::time::Time;
 use crate::sched::cycle::eligibility::{self, Eligible};
 use crate::sched::cycle::limits::Books;
@@ -203,7 +203,7 @@ mod tests {
                 one.limit.quantity.name(),
                 one.whom.join("/"),
             );
-            let shown = |figure: &Option<crate::model::limit_use::Figure>| {
+            let shown = |figure: &Option<crate::model::report::limit_usage::Figure>| {
                 figure
                     .as_ref()
                     .map_or("-".to_string(), |figure| figure.shown.clone())

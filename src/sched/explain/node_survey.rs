@@ -1,8 +1,8 @@
 //! What does every node say to a job? Asked for one job on demand, node by node; a cycle counts and
 //! asks none by name.
 
-use crate::model::outlook::{Rejection, Survey};
 use crate::model::reason::Bar;
+use crate::model::report::outlook::{Rejection, Survey};
 use crate::sched::cycle::state::Ledger;
 use crate::sched::placement::availability_map::Space;
 use crate::sched::placement::candidates::Candidates;
@@ -399,8 +399,8 @@ mod tests {
     use super::*;
     use crate::model::job::JobId;
     use crate::model::node::Terms;
+    use crate::model::reservation::window::{Access, Window};
     use crate::model::time::Time;
-    use crate::model::window::{Access, Window};
     use crate::sched::backfill::reservation_window;
     use crate::sched::explain::forecast::{self, Budget};
     use crate::sched::explain::why::explain;

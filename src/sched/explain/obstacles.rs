@@ -96,14 +96,14 @@ fn before(reason: &Reason, now: Time) -> Option<Span> {
 mod tests {
     use super::*;
     use crate::model::policy::{Backfill, Policy};
-    use crate::model::window::{Access, Window};
+    use crate::model::reservation::window::{Access, Window};
     use crate::sched::backfill::reservation_window;
     use crate::sched::cycle;
     use crate::sched::explain::forecast::{self, Budget};
     use crate::sched::explain::why::explain;
     use crate::sched::fixture::{Scene, cluster};
 
-    fn explained(scene: &Scene, job: u64) -> crate::model::outlook::Explanation {
+    fn explained(scene: &Scene, job: u64) -> crate::model::report::outlook::Explanation {
         let outlook = forecast::run(
             scene.state.clone(),
             &scene.policy,

@@ -4,12 +4,12 @@
 use super::forecast::Outlook;
 use super::{fair_share_status, node_survey, obstacles};
 use crate::model::job::JobId;
-use crate::model::outlook::{
-    Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey, Way,
-};
-use crate::model::owed::Owed;
 use crate::model::policy::{Order, Policy};
 use crate::model::reason::Reason;
+use crate::model::report::fair_share_status::Owed;
+use crate::model::report::outlook::{
+    Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey, Way,
+};
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::{self, preemption};
 use crate::sched::placement::cycle_cache::Memory;
@@ -271,7 +271,7 @@ fn occupants(state: &State, prospect: &Prospect) -> Vec<Occupant> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::outlook::Horizon;
+    use crate::model::report::outlook::Horizon;
     use crate::sched::explain::forecast::{self, Budget};
     use crate::sched::fixture::{Scene, cluster};
 

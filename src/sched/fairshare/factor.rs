@@ -1,8 +1,8 @@
 //! What each of those who wait has had of what is theirs, as a factor (F3, F11).
 
 use super::shares::{Due, Seat, Seating, Tree};
+use crate::model::account::member::Member;
 use crate::model::credentials::Credentials;
-use crate::model::member::Member;
 use crate::model::policy::fair_share::Method;
 use crate::model::policy::{FairShare, Order, Policy};
 use crate::model::time::Time;
@@ -223,7 +223,7 @@ pub(super) fn decayed(state: &State, tree: &Tree, now: Time) -> BTreeMap<Member,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::charge::{Charge, Held};
+    use crate::model::account::charge::{Charge, Held};
     use crate::model::policy::fair_share::Method;
     use crate::sched::fixture::cluster;
     use crate::sched::view::usage::Usage;

@@ -3,10 +3,10 @@
 use super::factor::decayed;
 use super::shares::linear::MAX_FAIRSHARE;
 use super::shares::{self, Tree};
-use crate::model::member::Member;
+use crate::model::account::member::Member;
 use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::Method;
-use crate::model::stake::Stake;
+use crate::model::report::share_status::Stake;
 use crate::model::time::Time;
 use crate::sched::view::snapshot::{State, User};
 
@@ -52,8 +52,8 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::charge::{Charge, Held, UsageRules};
-    use crate::model::decay::Decay;
+    use crate::model::account::charge::{Charge, Held, UsageRules};
+    use crate::model::account::decay::Decay;
     use crate::model::policy::Order;
     use crate::model::time::Span;
     use crate::sched::fixture::cluster;

@@ -6,10 +6,10 @@
 //! there, is asked node by node.
 
 use super::availability_map::Space;
-use crate::model::cluster_path::{ClusterPath, Restriction};
 use crate::model::expression::Expression;
-use crate::model::host_list::HostList;
 use crate::model::reason::Bar;
+use crate::model::request::cluster_path::{ClusterPath, Restriction};
+use crate::model::request::host_list::HostList;
 use crate::sched::view::cluster::{Kind, KindIx, NodeIx};
 use crate::sched::view::expression_context::{JobFacts, NodeView, is_changing, is_of_kind};
 use crate::sched::view::shape::Shape;

@@ -5,7 +5,7 @@
 use super::availability_map::{Claim, Space};
 use super::matching::{self, Placement};
 use crate::model::job::JobId;
-use crate::model::select::Arrangement;
+use crate::model::request::select::Arrangement;
 use crate::model::time::Time;
 use crate::sched::view::amounts::Amounts;
 use crate::sched::view::cluster::{Cluster, Hold, NodeIx};

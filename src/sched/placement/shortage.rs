@@ -10,8 +10,8 @@ use super::node_filter;
 use super::tentative::Trial;
 use crate::model::policy::Allocation;
 use crate::model::reason::{OutsideUse, Reason};
+use crate::model::request::select::Arrangement;
 use crate::model::resource::Value;
-use crate::model::select::Arrangement;
 use crate::sched::view::cluster::{Key, Kind, NodeIx};
 use crate::sched::view::shape::{ChunkShape, Need, Shape};
 

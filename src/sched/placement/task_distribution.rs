@@ -158,7 +158,7 @@ mod tests {
     /// The nodes of the node file's lines, without the `n`.
     fn lines(scene: &crate::sched::fixture::Scene, request: &str) -> String {
         let plan = scene.clone().queued(1, request).plan();
-        let file = crate::model::task::node_file(&plan.starts[0].shares);
+        let file = crate::model::job::task::node_file(&plan.starts[0].shares);
         file.lines()
             .map(|line| &line[1..])
             .collect::<Vec<_>>()

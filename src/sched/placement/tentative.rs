@@ -4,7 +4,7 @@ use super::availability_map::Space;
 use super::candidates::Candidates;
 use super::chunk_distribution::deal;
 use super::matching::Placement;
-use crate::model::select::Arrangement;
+use crate::model::request::select::Arrangement;
 use crate::sched::view::amounts::Amounts;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::{ChunkShape, Shape};

@@ -278,11 +278,11 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::accrual::{Accrues, Eligibility};
-    use crate::model::charge::{Charge, Held};
+    use crate::model::account::charge::{Charge, Held};
+    use crate::model::account::member::Member;
     use crate::model::expression::Expression;
     use crate::model::job::Job;
-    use crate::model::member::Member;
+    use crate::model::job::eligible_time::{Accrues, Eligibility};
     use crate::model::policy::{Factors, Order, Tiers, Turns};
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::view::change::Change;

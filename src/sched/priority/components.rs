@@ -16,8 +16,8 @@ pub mod usage;
 use super::calculator::Yardstick;
 use crate::model::policy::Components;
 use crate::model::policy::components::{Count, Goal, Kind};
+use crate::model::report::priority_score::Part;
 use crate::model::time::Span;
-use crate::model::worth::Part;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::wait::Wait;
 

@@ -1,8 +1,8 @@
 //! The factors of the priority of a job, each from 0 to 1, and their weighted sum (F1).
 
 use crate::model::policy::{Factors, Favor, Precedence};
+use crate::model::report::priority_score::Part;
 use crate::model::time::Span;
-use crate::model::worth::Part;
 use crate::sched::view::shape::ClassKey;
 
 /// Those of a job of a class that has not waited yet; `fair_share` and `queue` are the factors of

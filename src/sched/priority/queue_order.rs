@@ -4,8 +4,8 @@ use super::calculator::Yardstick;
 use super::tiers;
 use crate::model::job::JobId;
 use crate::model::policy::{Order, Policy};
+use crate::model::report::queue_place::{Neighbours, Turn};
 use crate::model::time::Time;
-use crate::model::turn::{Neighbours, Turn};
 use crate::sched::view::snapshot::{ClassId, Place, State};
 use crate::sched::view::sort_key::Merit;
 use std::borrow::Cow;
@@ -169,8 +169,8 @@ impl State {
 mod tests {
     use super::*;
     use crate::model::policy::{Components, Precedence, Turns};
-    use crate::model::turn::Difference;
-    use crate::model::worth::Worth;
+    use crate::model::report::priority_score::Worth;
+    use crate::model::report::queue_place::Difference;
     use crate::sched::fixture::{Scene, cluster};
     use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 //! that nobody gains over other users, and where all priorities are equal no score changes.
 
 use crate::model::policy::{Order, OwnSay, Precedence};
-use crate::model::worth::Part;
+use crate::model::report::priority_score::Part;
 use crate::sched::view::class::{Class, Head};
 use crate::sched::view::shape::{ClassId, ClassKey};
 use crate::sched::view::snapshot::State;

@@ -5,21 +5,21 @@ use super::holdings::Claimant;
 use super::preemption_candidate::Tenure;
 use super::snapshot::{ClassId, State, Tenant};
 use super::usage::Usage;
-use crate::model::accrual::Eligibility;
-use crate::model::charge::Charge;
+use crate::model::account::charge::Charge;
 use crate::model::credentials::Credentials;
+use crate::model::job::eligible_time::Eligibility;
+use crate::model::job::promise::Promise;
+use crate::model::job::state::State as Standing;
 use crate::model::job::{Job, JobId, Run, Share, SubjobLimit};
 use crate::model::node::NodeFacts;
 use crate::model::policy::Policy;
-use crate::model::pool::Pool;
-use crate::model::promise::Promise;
+use crate::model::policy::site_time::SiteTime;
 use crate::model::queue::Queue;
+use crate::model::reservation::window::{Admission, Window};
 use crate::model::resource::Resources;
-use crate::model::site_time::SiteTime;
-use crate::model::state::State as Standing;
+use crate::model::resource::system_wide::Pool;
 use crate::model::time::{Span, Time};
 use crate::model::trigger::Triggers;
-use crate::model::window::{Admission, Window};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -309,9 +309,9 @@ fn is_unknown(triggers: &Triggers) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::event::Event;
-    use crate::model::suspension::Manner;
-    use crate::model::window::Access;
+    use crate::model::job::event::Event;
+    use crate::model::job::suspension::Manner;
+    use crate::model::reservation::window::Access;
     use crate::sched::backfill::reservation_window;
     use crate::sched::fixture::{Scene, cluster, moment, resources};
 

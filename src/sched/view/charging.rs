@@ -3,9 +3,9 @@
 
 use super::plan::Start;
 use super::snapshot::State;
-use crate::model::charge::{self, Charge, Held};
-use crate::model::member::Member;
-use crate::model::quality::Qualities;
+use crate::model::account::charge::{self, Charge, Held};
+use crate::model::account::member::Member;
+use crate::model::policy::quality::Qualities;
 use crate::model::time::Time;
 
 impl State {
@@ -29,7 +29,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::quality::Qualities;
+    use crate::model::policy::quality::Qualities;
     use crate::model::time::Time;
     use crate::sched::fixture::{cluster, queue};
 

@@ -3,8 +3,8 @@
 use super::shape::ClassKey;
 use super::sort_key::Merit;
 use super::wait::Wait;
-use crate::model::array::{Elements, Indices};
 use crate::model::job::JobId;
+use crate::model::job::array::{Elements, Indices};
 use crate::sched::priority::calculator::Yardstick;
 use std::collections::{BTreeMap, BTreeSet, btree_map, btree_set};
 use std::sync::Arc;
@@ -218,7 +218,7 @@ impl<'s> Iterator for InOrder<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::accrual::Eligibility;
+    use crate::model::job::eligible_time::Eligibility;
     use crate::model::time::Time;
     use crate::sched::fixture::cluster;
 

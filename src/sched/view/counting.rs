@@ -7,7 +7,7 @@ use super::processor_equivalents;
 use super::shape::ClassKey;
 use super::snapshot::State;
 use crate::model::limit::Quantity;
-use crate::model::limit_use::Figure;
+use crate::model::report::limit_usage::Figure;
 use crate::model::time::Span;
 
 /// How a quantity is counted.

@@ -6,8 +6,8 @@
 use super::plan::{Booking, Plan};
 use super::snapshot::State;
 use crate::model::job::JobId;
-use crate::model::preemption::{Action, Yielding};
-use crate::model::promise::Promise;
+use crate::model::job::preemption::{Action, Yielding};
+use crate::model::job::promise::Promise;
 use crate::model::time::{Span, Time};
 use crate::sched::backfill::timeline::OVERDUE;
 use std::collections::{BTreeMap, BTreeSet};
@@ -320,9 +320,9 @@ impl State {
 mod tests {
     use super::Standing;
     use crate::model::job::JobId;
+    use crate::model::job::preemption::{Action, Cause, Yielding};
+    use crate::model::job::promise::Promise;
     use crate::model::policy::{Backfill, Filling, Keep};
-    use crate::model::preemption::{Action, Cause, Yielding};
-    use crate::model::promise::Promise;
     use crate::model::time::{Span, Time};
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::view::plan::Plan;

@@ -7,8 +7,8 @@
 use super::plan::Plan;
 use super::shape::ClassId;
 use super::snapshot::State;
-use crate::model::accrual::{Eligibility, Limit};
 use crate::model::job::JobId;
+use crate::model::job::eligible_time::{Eligibility, Limit};
 use crate::model::reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::accrual::Accrues;
+    use crate::model::job::eligible_time::Accrues;
     use crate::model::reason::Reason;
     use crate::model::time::{Span, Time};
     use crate::sched::fixture::cluster;

@@ -4,8 +4,8 @@ use super::shape::stable_hash;
 use crate::model::job::Job;
 use crate::model::node::{NodeSharing, Terms};
 use crate::model::policy::Access;
-use crate::model::select::{Place, Sharing};
-use crate::model::wishes::Wishes;
+use crate::model::request::placement_requirements::Wishes;
+use crate::model::request::select::{Place, Sharing};
 use serde::{Deserialize, Serialize};
 
 /// A user, by a number that is the same in every process.

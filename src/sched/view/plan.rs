@@ -5,11 +5,11 @@ use super::cluster::{Hold, NodeIx, Room};
 use super::pools::Pools;
 use super::shape::{ClassId, ClassKey, Shape, Tenant};
 use super::snapshot::State;
+use crate::model::job::preemption::{self, Action};
+pub use crate::model::job::promise::Cause;
 use crate::model::job::{JobId, Share};
-use crate::model::preemption::{self, Action};
-pub use crate::model::promise::Cause;
 use crate::model::reason::{self, Reason};
-use crate::model::select::Arrangement;
+use crate::model::request::select::Arrangement;
 use crate::model::time::Time;
 use crate::sched::cycle::eligibility::Eligible;
 use crate::sched::fairshare::starvation::Starving;
@@ -572,7 +572,7 @@ mod tests {
 
     #[test]
     fn the_audit_finds_who_takes_more_than_the_system_has() {
-        let pool = |total| crate::model::pool::Pool {
+        let pool = |total| crate::model::resource::system_wide::Pool {
             total,
             ..Default::default()
         };

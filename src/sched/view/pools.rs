@@ -4,7 +4,7 @@
 use super::amounts::{Amounts, Catalog, add, subtract};
 use super::cluster::{Cluster, NodeIx};
 use super::shape::Shape;
-pub use crate::model::pool::Pool;
+pub use crate::model::resource::system_wide::Pool;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All of them.

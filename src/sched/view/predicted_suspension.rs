@@ -7,10 +7,10 @@ use super::shape::{ClassId, ClassKey, Shape, Tenant};
 use super::snapshot::{Running, State};
 use super::suspended::Suspended;
 use super::wait::Wait;
-use crate::model::accrual::Eligibility;
+use crate::model::job::eligible_time::Eligibility;
 use crate::model::job::{JobId, Share};
+use crate::model::request::select::{Chunk, Request, Select};
 use crate::model::resource::Value;
-use crate::model::select::{Chunk, Request, Select};
 use crate::model::time::{Span, Time};
 use std::sync::Arc;
 

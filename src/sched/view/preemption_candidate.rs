@@ -3,12 +3,12 @@
 
 use super::plan::Start;
 use super::snapshot::State;
-use crate::model::charge::Held;
-use crate::model::checkpoint::Progress;
-use crate::model::cluster_path::ClusterPath;
+use crate::model::account::charge::Held;
+use crate::model::job::checkpoint::Progress;
+use crate::model::job::preemption::{Action, Yielding};
 use crate::model::job::{Job, JobId, Run};
 use crate::model::policy::{Components, Policy, Preemption};
-use crate::model::preemption::{Action, Yielding};
+use crate::model::request::cluster_path::ClusterPath;
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
 use crate::sched::priority::components::usage::Course;
@@ -183,9 +183,9 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::event::Event;
-    use crate::model::preemption::Cause;
-    use crate::model::suspension::Manner;
+    use crate::model::job::event::Event;
+    use crate::model::job::preemption::Cause;
+    use crate::model::job::suspension::Manner;
     use crate::sched::fixture::{cluster, moment};
 
     /// What a forecast takes for a job's tenure is what that is once the job runs.

@@ -7,9 +7,9 @@
 
 mod balance;
 
-use crate::model::charge::{Charge, UsageRules, Used};
+use crate::model::account::charge::{Charge, UsageRules, Used};
+use crate::model::account::member::Member;
 use crate::model::job::JobId;
-use crate::model::member::Member;
 use crate::model::time::Time;
 use balance::Balance;
 use serde::{Deserialize, Serialize};

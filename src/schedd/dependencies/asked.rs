@@ -3,11 +3,13 @@
 use super::super::caller::Caller;
 use super::super::ledger::Ledger;
 use super::cycle;
-use crate::model::bonds::Bonds;
-use crate::model::depend::{Condition, Edge, Kind, Progress, Tie, Verdict, Wish, fate, judge};
+use crate::model::job::dependency::effects::Bonds;
+use crate::model::job::dependency::{
+    Condition, Edge, Kind, Progress, Tie, Verdict, Wish, fate, judge,
+};
+use crate::model::job::state::State;
 use crate::model::job::{Job, JobId};
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
 use crate::spool::Spool;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

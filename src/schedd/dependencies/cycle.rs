@@ -1,7 +1,7 @@
 //! Jobs that would wait for one another in a circle.
 
 use crate::model::job::JobId;
-use crate::model::ties::Ties;
+use crate::model::job::dependency::graph::Ties;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most jobs of a circle that are named.
@@ -51,7 +51,7 @@ pub fn spelt(trail: &[JobId], this: &str, server: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::depend::{Condition, Edge, Kind, Tie};
+    use crate::model::job::dependency::{Condition, Edge, Kind, Tie};
 
     fn chain(length: u64) -> Ties {
         let mut ties = Ties::default();

@@ -2,11 +2,11 @@
 //! last, if there is one, else by any that comes so far later.
 
 use super::super::requests::Desk;
-use crate::model::bonds::Bonds;
-use crate::model::depend::{Condition, Progress, Verdict, judge};
+use crate::model::job::dependency::effects::Bonds;
+use crate::model::job::dependency::label::circle::{self, Newcomer};
+use crate::model::job::dependency::label::{Awaited, Mark};
+use crate::model::job::dependency::{Condition, Progress, Verdict, judge};
 use crate::model::job::{Job, JobId, Owner, Spec};
-use crate::model::label::circle::{self, Newcomer};
-use crate::model::label::{Awaited, Mark};
 use crate::model::refusal::Refusal;
 
 /// No job waits for more labels than this.

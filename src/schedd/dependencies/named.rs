@@ -2,10 +2,10 @@
 //! owner's jobs of that name that are not over.
 
 use super::super::requests::Desk;
-use crate::model::attribute::Draft;
-use crate::model::depend::{Condition, Edge, Kind, Wish};
+use crate::model::job::attribute::Draft;
+use crate::model::job::dependency::{Condition, Edge, Kind, Wish};
+use crate::model::job::state::State;
 use crate::model::job::{JobId, Owner};
-use crate::model::state::State;
 
 /// So many jobs may one name stand for.
 const MOST: usize = 10_000;

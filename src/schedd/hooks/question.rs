@@ -3,8 +3,8 @@
 use super::Portrait;
 use super::case::{Case, Matter, script};
 use super::judging::{Judged, judge, said_of_dependencies};
-use crate::model::attribute::Setting;
 use crate::model::hook::Hook;
+use crate::model::job::attribute::Setting;
 use crate::model::refusal::Refusal;
 use crate::schedd::ledger::Ledger;
 use crate::spool::Spool;

@@ -3,8 +3,8 @@
 //! [`Job::apply`](crate::model::job::Job).
 
 use super::{Ledger, touch};
-use crate::model::accrual::Eligibility;
 use crate::model::job::JobId;
+use crate::model::job::eligible_time::Eligibility;
 use crate::sched::view::change::Change;
 use crate::sched::view::plan::Plan;
 

@@ -2,11 +2,11 @@
 //! others.
 
 use super::{Ledger, Touched, touch};
-use crate::model::array::Rewrite;
-use crate::model::event::Event;
+use crate::model::job::array::Rewrite;
+use crate::model::job::event::Event;
+use crate::model::job::life::Moment;
+use crate::model::job::state::State;
 use crate::model::job::{Job, JobId};
-use crate::model::life::Moment;
-use crate::model::state::State;
 use crate::schedd::mail;
 use std::sync::Arc;
 

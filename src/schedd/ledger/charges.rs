@@ -1,11 +1,11 @@
 //! The charges of a tick: rows at once, the scheduler's view when these are on disk.
 
 use super::{Ledger, Tick};
-use crate::model::charge::Charge;
-use crate::model::event::Event;
+use crate::model::account::charge::Charge;
+use crate::model::job::event::Event;
+use crate::model::job::release::Division;
+use crate::model::job::state::State;
 use crate::model::job::{Job, JobId};
-use crate::model::release::Division;
-use crate::model::state::State;
 use crate::sched::view::change::Change;
 use crate::sched::view::usage::Usage;
 use crate::schedd::accounting::Desk;

@@ -2,10 +2,10 @@
 
 use super::Ledger;
 use super::outside::Outside;
-use crate::model::accrual::Accrues;
+use crate::model::job::eligible_time::Accrues;
+use crate::model::job::promise::Promise;
 use crate::model::job::{Job, JobId};
 use crate::model::node::Node;
-use crate::model::promise::Promise;
 use crate::model::trigger::{Trigger, Triggers};
 use crate::sched::view::change::Change;
 use crate::sched::view::plan::Plan;

@@ -2,10 +2,10 @@
 //! queue.
 
 use super::Ledger;
-use crate::model::census::uses::Counted;
-use crate::model::census::{Census, Comer};
 use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId, Owner, Spec};
+use crate::model::queue::counters::uses::Counted;
+use crate::model::queue::counters::{Census, Comer};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::sched::placement::nearest_fit::Possible;

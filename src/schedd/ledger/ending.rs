@@ -2,7 +2,7 @@
 
 use super::{Ledger, arrays, kin, seen};
 use crate::model::job::Job;
-use crate::model::state::State;
+use crate::model::job::state::State;
 use crate::sched::view::change::{Change, is_candidate};
 use crate::update::Update;
 use std::borrow::Cow;

@@ -2,8 +2,8 @@
 
 use super::Ledger;
 use crate::model::job::Job;
+use crate::model::job::state::State;
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
 use crate::wire::message::Stuck;
 use std::sync::Arc;
 

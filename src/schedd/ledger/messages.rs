@@ -2,9 +2,9 @@
 //! it is on disk.
 
 use super::Ledger;
-use crate::model::event::Event;
 use crate::model::job::JobId;
-use crate::model::state::State;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
 use crate::schedd::mail::Letter;
 use crate::schedd::notices::{self, Notice};
 use std::sync::Arc;

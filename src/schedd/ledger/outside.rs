@@ -2,7 +2,7 @@
 //! operators. What was told holds, over restarts too, until something else is.
 
 use super::Ledger;
-use crate::model::pool::{Pool, Telling};
+use crate::model::resource::system_wide::{Pool, Telling};
 use crate::model::trigger::Trigger;
 use crate::sched::view::change::Change;
 use crate::update::Update;

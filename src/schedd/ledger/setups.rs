@@ -2,12 +2,12 @@
 //! changes with it, and is as before if the tick cannot be written.
 
 use super::{Ledger, furnish};
+use crate::model::job::state::State;
 use crate::model::job::{Job, JobId, Owner};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
+use crate::model::request::select::Request;
 use crate::model::reservation::Reservation;
-use crate::model::select::Request;
-use crate::model::state::State;
 use crate::model::trigger::Trigger;
 use crate::sched::view::change::Change;
 use crate::schedd::grantees::{self, Grantees};

@@ -3,9 +3,9 @@
 
 use super::Ledger;
 use crate::model::job::{Job, JobId};
+use crate::model::policy::site_time::SiteTime;
 use crate::model::queue::Queue;
 use crate::model::reservation::{Happened, Reservation};
-use crate::model::site_time::SiteTime;
 use crate::model::time::{Span, Time};
 use crate::model::trigger::{Moment, Trigger};
 use crate::sched::view::change::Change;

@@ -3,7 +3,7 @@
 
 use super::Wishes;
 use crate::config::Config;
-use crate::model::grant::{self, Grant};
+use crate::model::job::grant::{self, Grant};
 use crate::spool::lock;
 use crate::sys::home::Home;
 use crate::sys::{env, filesystem};

@@ -6,8 +6,8 @@
 //! here: its user may have stopped it.
 
 use crate::model::job::JobId;
+use crate::model::job::state::{Holds, State};
 use crate::model::refusal::Refusal;
-use crate::model::state::{Holds, State};
 use crate::model::time::Span;
 use crate::spool;
 use crate::spool::Reader;

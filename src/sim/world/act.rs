@@ -2,18 +2,18 @@
 
 use super::World;
 use crate::config::Config;
-use crate::model::array::Indices;
-use crate::model::attribute::{self, Draft, Rights, Setting};
-use crate::model::bonds;
-use crate::model::census::Comer;
-use crate::model::entrance::elsewhere;
-use crate::model::event::Event;
+use crate::model::job::array::Indices;
+use crate::model::job::attribute::{self, Draft, Rights, Setting};
+use crate::model::job::dependency::effects;
+use crate::model::job::event::Event;
+use crate::model::job::retry::Again;
+use crate::model::job::state::{Holds, State};
+use crate::model::job::suspension::Turn;
 use crate::model::job::{Job, JobId, Spec};
+use crate::model::queue::admission::elsewhere;
+use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
-use crate::model::reserve::Reserving;
-use crate::model::retry::Again;
-use crate::model::state::{Holds, State};
-use crate::model::suspension::Turn;
+use crate::model::reservation::request::Reserving;
 use crate::model::trigger::Trigger;
 use crate::sched::cycle::forced;
 use crate::sched::view::change::is_candidate;
@@ -171,7 +171,7 @@ impl World {
                 job.end_waiting(position, position, moment);
             }
         });
-        bonds::pass_on(self);
+        effects::pass_on(self);
         Ok(())
     }
 
@@ -212,7 +212,7 @@ impl World {
             },
         );
         if !after.depend.is_empty() {
-            bonds::bind(self, id, &bonds, true);
+            effects::bind(self, id, &bonds, true);
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! What becomes of jobs on their nodes: attempts begin, or are refused, and end as their fates say.
 
 use super::World;
-use crate::model::event::Event;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
 use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, Share, Usage, Want};
-use crate::model::state::State;
 use crate::model::time::{Span, Time};
 use crate::sched::view::plan::{Plan, Resume, Start};
 

@@ -1,16 +1,16 @@
 //! The way into a queue of the world: the same door as schedd's ([`Entrance`]).
 
 use super::World;
-use crate::model::census::Comer;
+use crate::model::account::lineage::Lineages;
 use crate::model::credentials::Credentials;
-use crate::model::entrance::{Entered, Entrance, Turn, Visitor};
-use crate::model::event::Event;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
 use crate::model::job::{Job, JobId, Owner, Spec};
 use crate::model::limit::Subject;
-use crate::model::lineage::Lineages;
 use crate::model::queue::Queue;
+use crate::model::queue::admission::{Entered, Entrance, Turn, Visitor};
+use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
 use crate::model::time::Time;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! What a job does that nobody can read off its request, and how it ends by that.
 
-use crate::model::bounds::Bound;
 use crate::model::job::How;
-use crate::model::response::Responses;
+use crate::model::job::response::Responses;
+use crate::model::job::run_limits::Bound;
 use crate::model::time::Span;
 
 /// What a job does.
@@ -72,7 +72,7 @@ impl Excess {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::response::{Action, Response};
+    use crate::model::job::response::{Action, Response};
 
     /// After how many seconds a job ends that would run for 1000, is over its memory then, and has
     /// a minute's patience.

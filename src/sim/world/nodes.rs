@@ -1,7 +1,7 @@
 //! Nodes that come, go, and change.
 
 use super::World;
-use crate::model::event::Event;
+use crate::model::job::event::Event;
 use crate::model::job::{Job, JobId};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::Value;

@@ -3,12 +3,12 @@
 //! order, and `M1` and so on if they are whole hosts.
 
 use super::{World, time, wall};
-use crate::model::event::Event;
+use crate::model::job::event::Event;
 use crate::model::job::{Job, JobId, Owner, Share};
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
+use crate::model::reservation::request::Reserving;
 use crate::model::reservation::{Happened, Occurrence, Reservation, State};
-use crate::model::reserve::Reserving;
 use crate::model::time::{ClockTable, Span, Time};
 use crate::model::trigger::Trigger;
 use crate::sched::backfill::reservation_window::{self, Wanted};

@@ -3,10 +3,10 @@
 
 use super::World;
 use super::act::Deed;
-use crate::model::attribute::{Context, Rights};
+use crate::model::job::attribute::{Context, Rights};
+use crate::model::job::state::{Holds, State};
 use crate::model::job::{JobId, Owner};
 use crate::model::refusal::Refusal;
-use crate::model::state::{Holds, State};
 
 /// The host of all users.
 const HOST: &str = "sim";

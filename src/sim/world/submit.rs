@@ -1,16 +1,16 @@
 //! Submission, as schedd does it, to the world's own queues.
 
 use super::{Fate, World};
-use crate::model::attribute::{self, Origin, Rights, Setting};
-use crate::model::bonds::{self, Bonds};
-use crate::model::census::Comer;
-use crate::model::depend::{Kind, Progress, Verdict, Wish, fate, judge};
-use crate::model::event::Event;
+use crate::model::job::attribute::{self, Origin, Rights, Setting};
+use crate::model::job::dependency::effects::{self, Bonds};
+use crate::model::job::dependency::label::circle::{self, Newcomer};
+use crate::model::job::dependency::label::{Awaited, Mark};
+use crate::model::job::dependency::{Kind, Progress, Verdict, Wish, fate, judge};
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
 use crate::model::job::{Digest, Job, JobId, Life, Owner, Program, Spec};
-use crate::model::label::circle::{self, Newcomer};
-use crate::model::label::{Awaited, Mark};
+use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
 use crate::model::text::Text;
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ impl World {
             },
         );
         self.happen(id, Event::Submitted);
-        bonds::bind(self, id, &bonds, false);
+        effects::bind(self, id, &bonds, false);
         Ok(id)
     }
 

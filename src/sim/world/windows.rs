@@ -4,12 +4,12 @@
 use super::{World, wall};
 use crate::config::{ReservationConfig, Times};
 use crate::model::job::{Job, JobId, Share};
-use crate::model::recurrence::{Instance, Zone};
-use crate::model::reserve::Reserving;
-use crate::model::site_time::{Prime, SiteTime};
+use crate::model::policy::site_time::{Prime, SiteTime};
+use crate::model::reservation::recurrence::{Instance, Zone};
+use crate::model::reservation::request::Reserving;
+use crate::model::reservation::window::{Access, Window};
 use crate::model::time::{Span, Time};
 use crate::model::trigger::{Moment, Trigger};
-use crate::model::window::{Access, Window};
 use crate::sched::backfill::reservation_window::{self, Wanted};
 use crate::sched::view::change::Change;
 use crate::sys::zone::Known;

@@ -4,7 +4,7 @@
 use super::super::accounting::{COLUMNS, entry};
 use super::super::{SpoolError, load};
 use super::{Each, PART, PART_BYTES};
-use crate::model::accounting::{Entry, Inquiry, Key, Sums, Tally};
+use crate::model::account::accounting::{Entry, Inquiry, Key, Sums, Tally};
 use crate::model::job::JobId;
 use crate::wire::message::Answer;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -184,8 +184,8 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::accounting::{Asked, End, Parties, Stamps};
-    use crate::model::charge::Held;
+    use crate::model::account::accounting::{Asked, End, Parties, Stamps};
+    use crate::model::account::charge::Held;
     use crate::model::job::Usage;
     use crate::model::time::{Span, Time, Wall};
     use crate::spool::Spool;

@@ -4,9 +4,9 @@ use super::super::SpoolError;
 use super::super::load;
 use super::search::{Search, condition, texts_of};
 use super::{Each, PART};
-use crate::model::array::Indices;
+use crate::model::job::array::Indices;
+use crate::model::job::state::State;
 use crate::model::job::{Job, JobId};
-use crate::model::state::State;
 use crate::wire::message::{Answer, Filter};
 use rusqlite::{Connection, params, params_from_iter};
 use std::collections::VecDeque;
@@ -172,11 +172,11 @@ pub(super) fn longest_of(connection: &Connection, filter: &Filter) -> Result<u32
 mod tests {
     use super::super::Viewer;
     use super::*;
-    use crate::model::array::{Elements, Standing};
-    use crate::model::attribute::{self, Context, Origin, Rights, Setting};
+    use crate::model::job::array::{Elements, Standing};
+    use crate::model::job::attribute::{self, Context, Origin, Rights, Setting};
+    use crate::model::job::state::Holds;
     use crate::model::job::{Digest, Life, Owner, Program, Run};
     use crate::model::resource::Resources;
-    use crate::model::state::Holds;
     use crate::model::text::Text;
     use crate::model::time::{ClockTable, Time};
     use crate::sched::fixture::moment;
@@ -296,7 +296,9 @@ mod tests {
                 array.element_stands(indices.at(position), Standing::Ended(status), moment(1));
             }
             Act::Delete(first, last) => array.end_waiting(first, last, moment(1)),
-            Act::FailedAgain => array.run_again(crate::model::retry::Again::Failed, 1, moment(1)),
+            Act::FailedAgain => {
+                array.run_again(crate::model::job::retry::Again::Failed, 1, moment(1))
+            }
             _ => {}
         }
         let rewrite = array

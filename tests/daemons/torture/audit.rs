@@ -2,11 +2,11 @@
 
 use super::crew::{Crew, ELEMENTS, open};
 use super::killer::{Kill, Victim};
-use lanai::model::array::Indices;
-use lanai::model::event::Event;
+use lanai::model::job::array::Indices;
+use lanai::model::job::event::Event;
+use lanai::model::job::life::DELETED;
+use lanai::model::job::state::State;
 use lanai::model::job::{How, JobId, Life, Outcome};
-use lanai::model::life::DELETED;
-use lanai::model::state::State;
 use rusqlite::{Connection, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};

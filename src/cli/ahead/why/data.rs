@@ -8,8 +8,8 @@ use super::obstacles::Obstacle;
 use super::steps::Step;
 use super::words::rejected;
 use crate::cli::ahead::owed;
-use crate::model::event::Event;
-use crate::model::outlook::{
+use crate::model::job::event::Event;
+use crate::model::report::outlook::{
     Barrier, Explanation, Occupant, Overtaker, Rank, Rejection, Survey, Way,
 };
 use crate::model::time::Time;

@@ -5,12 +5,12 @@ use super::super::super::comment;
 use super::super::super::remedy::remedy;
 use super::super::super::when;
 use super::{View, counted};
-use crate::model::depend::Kind;
-use crate::model::event::Event;
 use crate::model::job::How;
-use crate::model::outlook::{Explanation, Prospect};
+use crate::model::job::dependency::Kind;
+use crate::model::job::event::Event;
+use crate::model::job::state::{Holds, State};
 use crate::model::reason::{Code, Reason, Stage};
-use crate::model::state::{Holds, State};
+use crate::model::report::outlook::{Explanation, Prospect};
 use crate::model::time::Span;
 use serde_json::{Map, Value, json};
 

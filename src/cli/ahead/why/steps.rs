@@ -3,11 +3,11 @@
 use super::View;
 use super::obstacles::Obstacle;
 use crate::cli::ahead::owed;
-use crate::model::event::Event;
 use crate::model::job::How;
-use crate::model::outlook::{Rank, Way};
-use crate::model::preemption::shown_some;
+use crate::model::job::event::Event;
+use crate::model::job::preemption::shown_some;
 use crate::model::reason::Stage;
+use crate::model::report::outlook::{Rank, Way};
 use crate::model::time::Time;
 
 /// How a stage went.

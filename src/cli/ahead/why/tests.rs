@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::cli::example::{self, finished, queued, running, share};
-use crate::model::depend::{Bars, Condition, Edge, Kind, Link};
+use crate::model::job::dependency::{Bars, Condition, Edge, Kind, Link};
+use crate::model::job::state::Holds;
 use crate::model::job::{How, Outcome, Usage};
-use crate::model::outlook::{Barrier, Horizon, Occupant, Prospect, Rank, Rejection, Survey};
 use crate::model::reason::{self, Reason, Stage};
-use crate::model::state::Holds;
+use crate::model::report::outlook::{
+    Barrier, Horizon, Occupant, Prospect, Rank, Rejection, Survey,
+};
 use crate::model::time::Span;
 use steps::Verdict;
 

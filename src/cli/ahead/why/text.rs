@@ -9,10 +9,10 @@ use super::steps::Verdict;
 use super::words::rejected;
 use super::{View, counted};
 use crate::cli::ahead::owed;
-use crate::model::event::Event;
-use crate::model::outlook::{Explanation, Occupant, Overtaker, Prospect, Survey};
-use crate::model::state::State;
-use crate::model::suspension::Manner;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
+use crate::model::job::suspension::Manner;
+use crate::model::report::outlook::{Explanation, Occupant, Overtaker, Prospect, Survey};
 use crate::model::time::{Time, Wall};
 use std::fmt::Write as _;
 

@@ -1,10 +1,10 @@
 //! Reasons in sentences for people who have never read a scheduler's manual.
 
 use super::View;
-use crate::model::excess::Excess;
 use crate::model::job::JobId;
-use crate::model::outlook::Rejection;
+use crate::model::limit::excess::Excess;
 use crate::model::reason::{OutsideUse, Reason, is_none};
+use crate::model::report::outlook::Rejection;
 use crate::model::time::Time;
 
 impl View<'_> {

@@ -2,7 +2,7 @@
 
 use super::super::super::directives;
 use super::super::super::exit::Failure;
-use crate::model::check;
+use crate::model::job::value_syntax;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
@@ -15,7 +15,7 @@ pub fn indices(text: &str) -> Option<String> {
     } else {
         text.to_string()
     };
-    check::array_list(range).then_some(whole)
+    value_syntax::array_list(range).then_some(whole)
 }
 
 /// What is said of values of `-W` that say nothing here: Moab's extensions.

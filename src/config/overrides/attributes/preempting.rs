@@ -4,9 +4,9 @@
 use super::texts::{joined, names};
 use super::{Attribute, Form, at};
 use crate::config::Config;
+use crate::model::job::suspension::Releases;
 use crate::model::policy::Preemption;
 use crate::model::policy::preemption::{Condition, Victims};
-use crate::model::suspension::Releases;
 
 /// PBS's word for who started last.
 const NEWEST: &str = "min_time_since_start";

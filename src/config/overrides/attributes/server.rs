@@ -4,8 +4,8 @@ use super::preempting::RELEASES;
 use super::texts::{count, joined, names, number, seconds, span, told, truth};
 use super::{Attribute, Form, at};
 use crate::config::{Config, Person, Reserving};
-use crate::model::check;
 use crate::model::expression::Expression;
+use crate::model::job::value_syntax;
 use crate::model::policy::Order;
 use crate::model::queue::Queue;
 use crate::model::resource::Kind;
@@ -216,7 +216,7 @@ pub(super) const SERVER: &[Attribute] = &[
         Form::Server(
             |config| Some(config.server.reserving.share.to_string()),
             |config, text| {
-                let share = text.map_or(Some(Reserving::default().share), check::fraction);
+                let share = text.map_or(Some(Reserving::default().share), value_syntax::fraction);
                 share
                     .map(|share| config.server.reserving.share = share)
                     .is_some()
@@ -282,7 +282,7 @@ pub(super) const SERVER: &[Attribute] = &[
             },
             |config, text| {
                 config.server.default_qsub_arguments = text.unwrap_or_default().to_string();
-                check::is_line(&config.server.default_qsub_arguments)
+                value_syntax::is_line(&config.server.default_qsub_arguments)
             },
         ),
     ),

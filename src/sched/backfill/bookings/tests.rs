@@ -1,12 +1,12 @@
 //! What fillers may do, and who is promised what: the worked examples of the rules.
 
 use crate::model::job::JobId;
+use crate::model::job::preemption;
 use crate::model::policy::{Backfill, Chunk, FillOrder, Filling, Group, Keep, Metric};
-use crate::model::preemption;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
+use crate::model::reservation::window::{Access, Window};
 use crate::model::time::{Span, Time};
-use crate::model::window::{Access, Window};
 use crate::sched::fixture::{Scene, cluster};
 use crate::sched::view::plan::{Cause, Plan, Preemption};
 

@@ -1,8 +1,8 @@
 //! What is promised to whom, and who is said to be in the way, where promises are counted.
 
 use crate::model::job::JobId;
+use crate::model::job::preemption::{Action, Cause, Yielding};
 use crate::model::policy::{Backfill, Keep};
-use crate::model::preemption::{Action, Cause, Yielding};
 use crate::model::reason::Reason;
 use crate::model::time::Time;
 use crate::sched::fixture::{Scene, cluster};

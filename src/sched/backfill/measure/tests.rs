@@ -2,12 +2,12 @@
 
 use super::Measure;
 use crate::model::expression::Expression;
-use crate::model::host_list::HostList;
 use crate::model::node::{NodeSharing, Terms};
 use crate::model::policy::{Access, Allocation, Availability, NodeSets, Policy, SetChoice};
-use crate::model::pool::Pool;
+use crate::model::request::host_list::HostList;
+use crate::model::reservation::window::Window;
+use crate::model::resource::system_wide::Pool;
 use crate::model::time::Time;
-use crate::model::window::Window;
 use crate::sched::backfill::reservation_window;
 use crate::sched::fixture::{Scene, cluster};
 use crate::sched::placement::availability_map::Space;

@@ -2,9 +2,9 @@
 
 use crate::model::job::JobId;
 use crate::model::policy::{Backfill, Keep};
-use crate::model::pool::Pool;
+use crate::model::reservation::window::{Access, Window};
+use crate::model::resource::system_wide::Pool;
 use crate::model::time::{Span, Time};
-use crate::model::window::{Access, Window};
 use crate::sched::backfill::reservation_window;
 use crate::sched::fixture::{Scene, cluster};
 

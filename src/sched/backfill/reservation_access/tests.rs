@@ -1,8 +1,8 @@
 //! Who gets what reservations set aside, and who stays out of it.
 
 use crate::model::job::{JobId, Share};
+use crate::model::reservation::window::{Access, TimeLimit, Window};
 use crate::model::time::{Span, Time};
-use crate::model::window::{Access, TimeLimit, Window};
 use crate::sched::backfill::reservation_window;
 use crate::sched::fixture::{Scene, cluster};
 use std::sync::Arc;
@@ -278,7 +278,7 @@ fn i23_dedicated_time_holds_in_the_cycle() {
     let dedicated = vec![(at(HOUR), at(2 * HOUR))];
     scene
         .state
-        .set_site_time(crate::model::site_time::SiteTime {
+        .set_site_time(crate::model::policy::site_time::SiteTime {
             dedicated: Some(dedicated),
             prime: None,
         });
@@ -508,7 +508,7 @@ fn who_is_kept_out_of_a_window_bars_nobody_from_it() {
 /// I23: who would run on into prime time is looked at again when that begins.
 #[test]
 fn i23_prime_time_holds_in_the_cycle() {
-    use crate::model::site_time::{Prime, SiteTime};
+    use crate::model::policy::site_time::{Prime, SiteTime};
     let mut scene = cluster("1 x ncpus=2")
         .queued(1, "walltime=2:00:00")
         .queued(2, "walltime=0:30:00");

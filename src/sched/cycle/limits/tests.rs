@@ -3,9 +3,9 @@
 use crate::config::Config;
 use crate::model::job::JobId;
 use crate::model::limit::Quantity;
-use crate::model::outlook::Prospect;
 use crate::model::policy::{Filling, Keep, Policy};
 use crate::model::reason::Reason;
+use crate::model::report::outlook::Prospect;
 use crate::model::time::{Span, Time};
 use crate::sched::cycle;
 use crate::sched::explain::forecast::{self, Budget};

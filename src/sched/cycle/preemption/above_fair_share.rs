@@ -5,8 +5,8 @@
 //! of all others those jobs are looked at that it loses, from the newest on, and one more.
 
 use crate::model::job::JobId;
+use crate::model::job::preemption::Action;
 use crate::model::policy::Policy;
-use crate::model::preemption::Action;
 use crate::model::time::{Span, Time};
 use crate::sched::fairshare::starvation::groups::{Group, Thresholds, divide};
 use crate::sched::fairshare::starvation::{

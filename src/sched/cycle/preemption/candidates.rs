@@ -2,13 +2,13 @@
 
 use super::levels::Levels;
 use super::victims::{self, Exposed};
-use crate::model::cluster_path::ClusterPath;
 use crate::model::job::JobId;
+use crate::model::job::preemption::Target;
+use crate::model::job::preemption::{Action, Cause};
 use crate::model::policy::preemption::{Mode, NoAgenda, Trigger};
+use crate::model::policy::quality::Flag;
 use crate::model::policy::{Order, Policy};
-use crate::model::preemption::Target;
-use crate::model::preemption::{Action, Cause};
-use crate::model::quality::Flag;
+use crate::model::request::cluster_path::ClusterPath;
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::state::Ledger;

@@ -8,7 +8,7 @@
 use super::candidates::Rivalry;
 use super::victims::Exposed;
 use crate::model::job::JobId;
-use crate::model::preemption::{Action, Cause};
+use crate::model::job::preemption::{Action, Cause};
 use crate::sched::cycle::limits::Books;
 use crate::sched::cycle::state::Ledger;
 use crate::sched::placement::allocation;

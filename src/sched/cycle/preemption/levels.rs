@@ -1,8 +1,8 @@
 //! The levels of PBS (I20): who is of a higher one may have the place of who is of a lower one.
 
+use crate::model::account::member::Member;
 use crate::model::credentials::Credentials;
 use crate::model::limit::Selector;
-use crate::model::member::Member;
 use crate::model::policy::Policy;
 use crate::model::policy::preemption::Condition;
 use crate::model::time::{Span, Time};

@@ -10,7 +10,7 @@ use super::above_fair_share::{Assessor, Spare, Surplus};
 use super::eviction::{Room, Stage};
 use super::waits_for_room;
 use crate::model::job::JobId;
-use crate::model::preemption::{Action, Cause};
+use crate::model::job::preemption::{Action, Cause};
 use crate::model::time::Time;
 use crate::sched::cycle::state::Ledger;
 use crate::sched::fairshare::starvation::groups::Group;

@@ -1,11 +1,11 @@
 //! Those that could be asked to make way, in the order in which they are asked (X14).
 
-use crate::model::cluster_path::ClusterPath;
-use crate::model::cluster_path::distance;
 use crate::model::job::JobId;
+use crate::model::job::preemption::Action;
 use crate::model::policy::Policy;
 use crate::model::policy::preemption::Victims;
-use crate::model::preemption::Action;
+use crate::model::request::cluster_path::ClusterPath;
+use crate::model::request::cluster_path::distance;
 use crate::model::time::Time;
 use crate::sched::view::preemption_candidate::Tenure;
 use crate::sched::view::snapshot::{Running, State};

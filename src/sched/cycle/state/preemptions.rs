@@ -2,8 +2,8 @@
 
 use super::Ledger;
 use crate::model::job::JobId;
+use crate::model::job::preemption::Action;
 use crate::model::policy::{self, Policy};
-use crate::model::preemption::Action;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::sched::backfill::timeline::OVERDUE;

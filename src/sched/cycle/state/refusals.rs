@@ -7,8 +7,8 @@
 
 use super::Ledger;
 use crate::model::policy::Filling;
+use crate::model::policy::site_time::SiteTime;
 use crate::model::reason::Reason;
-use crate::model::site_time::SiteTime;
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::feasibility;
 use crate::sched::placement::cycle_cache::Memory;

@@ -11,7 +11,7 @@ use super::tree::ROOT;
 use super::{classic, target};
 use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::Method;
-use crate::model::stake::Balance;
+use crate::model::report::share_status::Balance;
 use crate::model::time::{Span, Time};
 use crate::sched::view::usage::Usage;
 

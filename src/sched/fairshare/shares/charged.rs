@@ -1,8 +1,8 @@
 //! A tree with what everybody has used, summed up to the root.
 
 use super::tree::{ROOT, Tree};
+use crate::model::account::member::Member;
 use crate::model::account::{ROOT_NAME, Shares, Target};
-use crate::model::member::Member;
 use crate::model::policy::fair_share::Subject;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 use super::charged::Charged;
 use super::table::{Weighed, weigh};
 use super::tree::Tree;
-use crate::model::member::Member;
+use crate::model::account::member::Member;
 use crate::model::policy::FairShare;
 use std::collections::BTreeMap;
 

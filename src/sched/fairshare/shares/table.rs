@@ -4,7 +4,7 @@ use super::charged::{Charged, account_of, key};
 use super::tree::Tree;
 use super::{classic, fair_tree, linear, target};
 use crate::model::account::Shares;
-use crate::model::member::Member;
+use crate::model::account::member::Member;
 use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::{Method, Subject};
 use std::collections::BTreeMap;

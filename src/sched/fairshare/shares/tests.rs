@@ -1,8 +1,8 @@
 //! The numbers of the rules, and what happens at the edges.
 
 use super::*;
+use crate::model::account::member::Member;
 use crate::model::account::{Account, ROOT_NAME, Shares, Target};
-use crate::model::member::Member;
 use crate::model::policy::FairShare;
 use crate::model::policy::components::{Component, Count};
 use crate::model::policy::fair_share::{Distance, Method, Subject, Ties};

@@ -1,7 +1,7 @@
 //! Accounts below accounts, and users in them, each with shares (F10).
 
+use crate::model::account::member::Member;
 use crate::model::account::{Account, ROOT_NAME, Shares, Target};
-use crate::model::member::Member;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The accounts of a site and their users.

@@ -4,7 +4,7 @@
 use super::charged::{Charged, account_of};
 use super::tree::{ROOT, Tree};
 use crate::model::account::Shares;
-use crate::model::member::Member;
+use crate::model::account::member::Member;
 use crate::model::policy::fair_share::Subject;
 use std::collections::BTreeMap;
 

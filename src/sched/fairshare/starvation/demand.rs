@@ -2,9 +2,9 @@
 
 use super::fair_share::Party;
 use super::operations::operation_of;
+use crate::model::account::lineage::Lineages;
 use crate::model::credentials::Credentials;
 use crate::model::job::JobId;
-use crate::model::lineage::Lineages;
 use crate::model::policy::pool::{FifoKey, Mode};
 use crate::model::policy::{FairShare, PoolTerms};
 use crate::model::time::Time;

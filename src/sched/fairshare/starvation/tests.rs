@@ -36,7 +36,7 @@ fn array(mut scene: Scene, id: u64, account: &str, (runs, each): (u32, u32), wai
     }
     let elements = job.elements.as_mut().map(Arc::make_mut).unwrap();
     if runs > 0 {
-        elements.mark(0, runs - 1, crate::model::array::Standing::Begun);
+        elements.mark(0, runs - 1, crate::model::job::array::Standing::Begun);
     }
     scene.state.enqueue(&job);
     scene

@@ -1,14 +1,14 @@
 //! What elements of one array have together.
 
-use crate::model::event::Event;
+use crate::model::job::event::Event;
+use crate::model::job::suspension::Manner;
 use crate::model::job::{JobId, Share};
 use crate::model::policy::preemption::{Mode, Preemption, Trigger};
+use crate::model::policy::quality::{Flag, Qualities, Quality};
 use crate::model::policy::{Backfill, Filling, NodeSets, SetChoice};
-use crate::model::quality::{Flag, Qualities, Quality};
+use crate::model::reservation::window::{Access, Window};
 use crate::model::resource::{Definition, Kind, Value};
-use crate::model::suspension::Manner;
 use crate::model::time::Time;
-use crate::model::window::{Access, Window};
 use crate::sched::backfill::reservation_window;
 use crate::sched::fixture::{self, Scene, cluster};
 use crate::sched::view::change::Change;

@@ -1,6 +1,6 @@
 //! How far those who wait are from what they are to have, in percent of all that is used (M12).
 
-use crate::model::member::Member;
+use crate::model::account::member::Member;
 use crate::model::policy::components::Priorities;
 use crate::model::policy::fair_share::{Method, Subject};
 use crate::model::policy::{Components, FairShare};

@@ -1,12 +1,12 @@
 //! What jobs are worth by their components, and whom they count as having passed them.
 
 use super::*;
-use crate::model::accrual::Eligibility;
 use crate::model::job::JobId;
+use crate::model::job::eligible_time::Eligibility;
 use crate::model::policy::components::Component;
 use crate::model::policy::{Order, Precedence};
+use crate::model::report::priority_score::Worth;
 use crate::model::time::Time;
-use crate::model::worth::Worth;
 use crate::sched::fixture::{Scene, cluster};
 
 /// A cluster of 128 processors and 512 gb, ordered by components that are set up so.

@@ -2,12 +2,12 @@
 //! another: the one worth least.
 
 use super::of_component;
-use crate::model::charge::Held;
+use crate::model::account::charge::Held;
 use crate::model::job::Job;
 use crate::model::policy::Components;
 use crate::model::policy::components::Kind;
+use crate::model::report::priority_score::{Part, Worth};
 use crate::model::time::{Span, Time};
-use crate::model::worth::{Part, Worth};
 
 /// How far a running job has come.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,10 +78,10 @@ pub fn worth(rule: &Components, job: &Job, now: Time) -> Option<Worth> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::job::state::State as Standing;
     use crate::model::job::{Run, Share};
     use crate::model::policy::components::Count;
     use crate::model::resource::Value;
-    use crate::model::state::State as Standing;
     use crate::sched::fixture::cluster;
 
     fn counting(part: usize) -> Components {

@@ -1,9 +1,9 @@
 //! Jobs that are alike: two of one class get the same verdict at the same moment.
 
 use super::{Shape, ShapeId, User, array, shape_key, stable_hash};
-use crate::model::cluster_path::ClusterPath;
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
+use crate::model::request::cluster_path::ClusterPath;
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
 use crate::sched::view::amounts::Catalog;

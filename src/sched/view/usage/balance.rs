@@ -1,8 +1,8 @@
 //! What is left of stretches of usage as of a moment, from which follows what is left at any later
 //! one.
 
-use crate::model::charge::UsageRules;
-use crate::model::decay::{Stretch, total};
+use crate::model::account::charge::UsageRules;
+use crate::model::account::decay::{Stretch, total};
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Sums against what raw charges come to one by one.
 
 use super::*;
-use crate::model::charge::{Held, Weights};
-use crate::model::decay::Decay;
+use crate::model::account::charge::{Held, Weights};
+use crate::model::account::decay::Decay;
 use crate::model::time::Span;
 use proptest::prelude::*;
 

@@ -1,9 +1,9 @@
 //! How long it takes until who has had too much has had no more than their share.
 
 use super::*;
+use crate::model::account::charge::{Charge, Held, UsageRules};
+use crate::model::account::decay::Decay;
 use crate::model::account::{Account, Shares, Target};
-use crate::model::charge::{Charge, Held, UsageRules};
-use crate::model::decay::Decay;
 use crate::model::job::JobId;
 use crate::model::policy::fair_share::{Method, Subject};
 use crate::model::time::Span;

@@ -1,0 +1,406 @@
+//! What attempts are charged: who had how much of the cluster, from when to when. Charges are kept
+//! raw; by which weights and for how long they count is a matter of [`UsageRules`], which may
+//! change later.
+
+use super::decay::{Decay, Stretch};
+use super::member::Member;
+use crate::model::job::{Job, Run, Share};
+use crate::model::resource::Value;
+use crate::model::time::{Span, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an attempt has of the cluster, used or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Nodes of which it has something.
+    pub nodes: u32,
+    /// Processors.
+    pub cores: u32,
+    /// GPUs.
+    pub gpus: u32,
+    /// Memory, in kilobytes.
+    pub mem_kb: u64,
+}
+
+impl Held {
+    /// What shares come to.
+    pub fn of(shares: &[Share]) -> Held {
+        let taken = |name: &str| -> u64 {
+            let amounts = shares
+                .iter()
+                .flat_map(|share| &share.taken)
+                .filter(|(taken, _)| taken == name);
+            let amounts = amounts.filter_map(|(_, value)| u64::try_from(value.amount()?).ok());
+            amounts.fold(0, u64::saturating_add)
+        };
+        let count = |name: &str| u32::try_from(taken(name)).unwrap_or(u32::MAX);
+        let nodes: BTreeSet<&str> = shares.iter().map(|share| share.node.as_str()).collect();
+        Held {
+            nodes: nodes.len() as u32,
+            cores: count("ncpus"),
+            gpus: count("ngpus"),
+            mem_kb: taken("mem") / 1024,
+        }
+    }
+}
+
+/// What shares come to of every consumable that [`Held`] does not count: sizes in gibibytes, all
+/// else as plain numbers.
+pub fn amounts(shares: &[Share]) -> BTreeMap<String, f64> {
+    let mut amounts = BTreeMap::new();
+    let taken = shares
+        .iter()
+        .flat_map(|share| share.taken.iter().chain(&share.pooled));
+    for (name, value) in taken.filter(|(name, _)| !Weights::is_counted_by_another_name(name)) {
+        let amount = match value {
+            Value::Long(number) => *number as f64,
+            Value::Float(number) => *number,
+            Value::Size(size) => size.bytes() as f64 / GIBIBYTE,
+            Value::Time(_) | Value::Boolean(_) | Value::String(_) => continue,
+        };
+        *amounts.entry(name.clone()).or_default() += amount;
+    }
+    amounts
+}
+
+const GIBIBYTE: f64 = 1_073_741_824.0;
+
+/// A charge for one attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Charge {
+    /// To whom.
+    pub member: Member,
+    /// When the attempt began.
+    pub from: Time,
+    /// When it was over; None while it runs.
+    pub to: Option<Time>,
+    /// What it had.
+    pub held: Held,
+    /// What it had of other consumables, see [`amounts`].
+    #[serde(default)]
+    pub amounts: BTreeMap<String, f64>,
+    /// How much of that counts: what its queue charges, times what its quality of service does
+    /// (X24).
+    #[serde(default = "whole")]
+    pub factor: f64,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+impl Charge {
+    /// The charge for an attempt of a job that runs, of which so much counts: since its start, or
+    /// since it stood still last.
+    pub fn of(job: &Job, run: &Run, factor: f64) -> Charge {
+        let member = Member {
+            account: job.spec.account.clone().unwrap_or_default(),
+            user: job.owner.user.clone(),
+        };
+        let (held, amounts) = (Held::of(&run.shares), amounts(&run.shares));
+        Charge {
+            member,
+            from: run.counts_from(),
+            to: None,
+            held,
+            amounts,
+            factor,
+        }
+    }
+
+    /// The same when it is over.
+    pub fn until(self, to: Time) -> Charge {
+        Charge {
+            to: Some(to),
+            ..self
+        }
+    }
+
+    /// Whether there is nothing to it: the attempt is over, and never began.
+    pub fn is_empty(&self) -> bool {
+        self.to.is_some_and(|to| to <= self.from)
+    }
+}
+
+/// What the resources of an attempt count (F22).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Weights {
+    /// A node of which it has something.
+    pub nodes: f64,
+    /// A processor.
+    pub cores: f64,
+    /// A GPU.
+    pub gpus: f64,
+    /// A gibibyte of memory.
+    pub mem: f64,
+    /// Other consumables by name: a gibibyte of a size, else one of it (F13).
+    #[serde(default)]
+    pub resources: BTreeMap<String, f64>,
+}
+
+impl Default for Weights {
+    fn default() -> Weights {
+        Weights {
+            nodes: 0.0,
+            cores: 1.0,
+            gpus: 0.0,
+            mem: 0.0,
+            resources: BTreeMap::new(),
+        }
+    }
+}
+
+impl Weights {
+    /// The names of the weights that are no names of resources.
+    pub const NAMES: [&str; 4] = ["cores", "gpus", "mem", "nodes"];
+
+    /// Whether [`Held`] counts a resource: `ncpus` as cores, `ngpus` as gpus, `mem` as mem.
+    pub fn is_counted_by_another_name(resource: &str) -> bool {
+        matches!(resource, "ncpus" | "ngpus" | "mem")
+    }
+
+    /// What is charged for a second, in weighted resources (F22).
+    pub fn rate(&self, held: &Held, amounts: &BTreeMap<String, f64>) -> f64 {
+        let gibibytes = held.mem_kb as f64 / f64::from(1 << 20);
+        let of_others = self
+            .resources
+            .iter()
+            .map(|(name, weight)| amounts.get(name).unwrap_or(&0.0) * weight);
+        f64::from(held.nodes) * self.nodes
+            + f64::from(held.cores) * self.cores
+            + f64::from(held.gpus) * self.gpus
+            + gibibytes * self.mem
+            + of_others.sum::<f64>()
+    }
+}
+
+/// `[usage]`: what charges count, and for how long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UsageRules {
+    /// How they are forgotten.
+    pub decay: Decay,
+    /// What was used before the last end of such a period does not count; None for no such end.
+    /// Periods are counted from schedd's time 0.
+    pub reset: Option<Span>,
+    /// What resources count.
+    pub weights: Weights,
+}
+
+impl UsageRules {
+    /// What a charge comes to until `now`, as far as it counts.
+    pub fn stretch(&self, charge: &Charge, now: Time) -> Stretch {
+        let to = charge.to.unwrap_or(now).min(now);
+        Stretch {
+            from: charge.from,
+            to,
+            rate: self.rate(charge),
+        }
+    }
+
+    /// What a charge adds in a second, in weighted resources (F22, X24).
+    pub fn rate(&self, charge: &Charge) -> f64 {
+        self.weights.rate(&charge.held, &charge.amounts) * charge.factor
+    }
+
+    /// What of a charge is left at `now`, in seconds of weighted resources.
+    pub fn left(&self, charge: &Charge, now: Time) -> f64 {
+        self.decay
+            .left(self.counted(self.stretch(charge, now), now), now)
+    }
+
+    /// What of a stretch counts at `now`.
+    pub fn counted(&self, stretch: Stretch, now: Time) -> Stretch {
+        Stretch {
+            from: stretch.from.max(self.since(now)),
+            ..stretch
+        }
+    }
+
+    /// Nothing before this counts at `now` (F24).
+    pub fn since(&self, now: Time) -> Time {
+        let period = self.reset.map(|reset| reset.0.max(1));
+        period.map_or(Time(i64::MIN), |period| {
+            Time(now.0.div_euclid(period).saturating_mul(period))
+        })
+    }
+
+    /// How long after its end a charge can still count; None for ever.
+    pub fn counts_for(&self) -> Option<Span> {
+        self.reset.into_iter().chain(self.decay.counts_for()).min()
+    }
+}
+
+/// What a member has used, in seconds of weighted resources.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Used {
+    /// Who.
+    pub member: Member,
+    /// In all, as far back as charges are kept.
+    pub raw: f64,
+    /// What of it is not forgotten.
+    pub decayed: f64,
+    /// What is in use now: weighted resources, which is what a second adds.
+    pub now: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::resource::Kind;
+
+    fn share(node: &str, taken: &[(&str, Kind, &str)]) -> Share {
+        let value = |&(name, kind, text): &(&str, Kind, &str)| {
+            (name.to_string(), Value::parse(kind, text).unwrap())
+        };
+        Share {
+            node: node.into(),
+            host: node.into(),
+            taken: taken.iter().map(value).collect(),
+            pooled: Vec::new(),
+            cpus: Vec::new(),
+            gpus: Vec::new(),
+            mpiprocs: 1,
+            ranks: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_shares_hold_is_counted_over_all_nodes() {
+        let chunk = [
+            ("ncpus", Kind::Long, "4"),
+            ("mem", Kind::Size, "2gb"),
+            ("ngpus", Kind::Long, "1"),
+        ];
+        let held = Held::of(&[
+            share("n1", &chunk),
+            share("n1", &chunk),
+            share("n2", &chunk[..1]),
+        ]);
+        assert_eq!(
+            held,
+            Held {
+                nodes: 2,
+                cores: 12,
+                gpus: 2,
+                mem_kb: 4 << 20
+            }
+        );
+    }
+
+    #[test]
+    fn f22_weights_say_what_resources_count() {
+        let held = Held {
+            nodes: 1,
+            cores: 8,
+            gpus: 2,
+            mem_kb: 3 << 20,
+        };
+        let none = BTreeMap::new();
+        let of = |nodes, cores, gpus, mem| {
+            100.0
+                * Weights {
+                    nodes,
+                    cores,
+                    gpus,
+                    mem,
+                    resources: none.clone(),
+                }
+                .rate(&held, &none)
+        };
+        assert_eq!(
+            [
+                of(1.0, 0.0, 0.0, 0.0),
+                of(1.0, 1.0, 0.0, 0.0),
+                of(1.0, 0.0, 10.0, 0.0)
+            ],
+            [100.0, 900.0, 2100.0]
+        );
+        assert_eq!(of(0.0, 0.0, 0.0, 0.5), 150.0);
+        assert_eq!(Weights::default().rate(&held, &none), 8.0);
+    }
+
+    #[test]
+    fn f13_a_consumable_of_the_site_counts_by_its_weight() {
+        let chunk = [
+            ("ncpus", Kind::Long, "4"),
+            ("power", Kind::Long, "300"),
+            ("scratch", Kind::Size, "512mb"),
+        ];
+        let shares = [share("n1", &chunk), share("n2", &chunk[..2])];
+        let amounts = amounts(&shares);
+        let expected = [("power".to_string(), 600.0), ("scratch".to_string(), 0.5)];
+        assert_eq!(amounts, BTreeMap::from(expected));
+        let resources = [("power".to_string(), 0.01), ("scratch".to_string(), 2.0)].into();
+        let weights = Weights {
+            cores: 0.0,
+            resources,
+            ..Weights::default()
+        };
+        assert_eq!(weights.rate(&Held::of(&shares), &amounts), 7.0);
+    }
+
+    #[test]
+    fn f24_what_was_used_before_the_last_reset_does_not_count() {
+        let week = Decay::WEEK;
+        let rules = UsageRules {
+            decay: Decay::None,
+            reset: Some(week),
+            ..UsageRules::default()
+        };
+        let held = Held {
+            cores: 2,
+            ..Held::default()
+        };
+        let day = |day: i64| Time(0) + Span::seconds(day * 24 * 3600);
+        let charge = Charge {
+            member: Member::default(),
+            from: day(6),
+            to: None,
+            held,
+            amounts: BTreeMap::new(),
+            factor: 1.0,
+        };
+        let left = |charge: &Charge, now| rules.left(charge, day(now)) / (24.0 * 3600.0);
+        assert_eq!(
+            [left(&charge, 7), left(&charge, 8), left(&charge, 14)],
+            [0.0, 2.0, 0.0]
+        );
+        assert_eq!(
+            left(
+                &Charge {
+                    factor: 0.25,
+                    ..charge.clone()
+                },
+                8
+            ),
+            0.5,
+            "X24"
+        );
+        assert_eq!(left(&charge.clone().until(day(7)), 6), 0.0);
+        assert_eq!(rules.counts_for(), Some(week));
+        assert_eq!(
+            UsageRules {
+                reset: None,
+                ..rules.clone()
+            }
+            .counts_for(),
+            None
+        );
+        let steps = |hours: i64| UsageRules {
+            decay: Decay::Step {
+                half_life: Span::seconds(hours * 3600),
+            },
+            ..rules.clone()
+        };
+        assert_eq!(
+            [1, 24].map(|hours| steps(hours).counts_for()),
+            [Some(Span::seconds(64 * 3600)), Some(week)]
+        );
+        assert!(
+            !charge.is_empty()
+                && charge.clone().until(day(6)).is_empty()
+                && !charge.until(day(7)).is_empty()
+        );
+    }
+}

@@ -1,0 +1,462 @@
+//! How usage is forgotten: what is left at a moment of what was used before it.
+//!
+//! Pure functions of raw stretches of usage, taken piece by piece where a stretch spans several
+//! periods. Periods and windows are counted from schedd's time 0, so that they lie where they lay
+//! before a restart.
+
+use crate::model::time::{Span, Time};
+use serde::{Deserialize, Serialize};
+use std::f64::consts::LN_2;
+use std::ops::RangeInclusive;
+
+named! {
+    /// How usage is forgotten (X7).
+    Fading {
+        /// By half in every half-life, at every moment a little.
+        Continuous = "continuous",
+        /// By half at the end of every half-life, all at once (I4; the bins of F13).
+        Step = "step",
+        /// By windows, which count less the older they are, and in the end not at all (M13).
+        Window = "window",
+        /// Never.
+        None = "none",
+    }
+}
+
+/// How usage is forgotten, with its measures.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decay {
+    /// Never.
+    None,
+    /// By half at the end of every period.
+    Step {
+        /// How long a period is, above zero.
+        half_life: Span,
+    },
+    /// By half in every half-life, steadily.
+    Continuous {
+        /// How long that is, above zero.
+        half_life: Span,
+    },
+    /// By windows.
+    Window {
+        /// How long each is, above zero.
+        length: Span,
+        /// How many count, the one that goes on included.
+        count: u32,
+        /// What one counts of the next younger one.
+        factor: f64,
+    },
+}
+
+impl Decay {
+    /// A week.
+    pub const WEEK: Span = Span::seconds(7 * 24 * 3600);
+}
+
+impl Default for Decay {
+    fn default() -> Decay {
+        Decay::Continuous {
+            half_life: Decay::WEEK,
+        }
+    }
+}
+
+/// Something used at an even rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stretch {
+    /// From when on.
+    pub from: Time,
+    /// Until when; none at all if that is not later.
+    pub to: Time,
+    /// How much in a second.
+    pub rate: f64,
+}
+
+/// So many half-lives ago is nothing any more in any number that is ever printed.
+const HALVES: u32 = 64;
+
+/// Periods at whose ends usage counts less by a factor.
+#[derive(Clone, Copy)]
+struct Periods {
+    length: Span,
+    count: u32,
+    factor: f64,
+}
+
+impl Periods {
+    fn of(self, time: Time) -> i64 {
+        time.0.div_euclid(self.length.0.max(1))
+    }
+
+    /// Those that count at `now`.
+    fn counted(self, now: Time) -> RangeInclusive<i64> {
+        let current = self.of(now);
+        current
+            .saturating_sub(i64::from(self.count))
+            .saturating_add(1)..=current
+    }
+
+    fn weight(self, period: i64, now: Time) -> f64 {
+        let age = self.of(now).saturating_sub(period);
+        if age < 0 || age >= i64::from(self.count) {
+            0.0
+        } else {
+            self.factor.powi(age as i32)
+        }
+    }
+
+    /// What a stretch is in each of the periods that count at `now`, none of it forgotten.
+    fn pieces(self, stretch: Stretch, now: Time) -> impl Iterator<Item = (i64, f64)> {
+        let first = self.of(stretch.from).max(*self.counted(now).start());
+        let last = if stretch.to > stretch.from {
+            self.of(stretch.to)
+        } else {
+            first - 1
+        };
+        (first..=last).map(move |period| {
+            let begin = Time(period.saturating_mul(self.length.0));
+            let (from, to) = (stretch.from.max(begin), stretch.to.min(begin + self.length));
+            (period, stretch.rate * seconds(to.since(from)))
+        })
+    }
+}
+
+impl Decay {
+    /// What is left at `now` of what was used before, in the unit of the rate times seconds.
+    pub fn left(self, stretch: Stretch, now: Time) -> f64 {
+        let stretch = Stretch {
+            to: stretch.to.min(now),
+            ..stretch
+        };
+        let length = seconds(stretch.to.since(stretch.from));
+        match self {
+            Decay::None => stretch.rate * length,
+            // The integral of rate * 2^-((now - t) / half_life).
+            Decay::Continuous { half_life } if length > 0.0 => {
+                let speed = LN_2 / seconds(half_life);
+                let latest = (-speed * seconds(now.since(stretch.to))).exp();
+                stretch.rate / speed * latest * -(-speed * length).exp_m1()
+            }
+            Decay::Continuous { .. } => 0.0,
+            Decay::Step { .. } | Decay::Window { .. } => {
+                let periods = self.periods();
+                total(
+                    periods
+                        .pieces(stretch, now)
+                        .map(|(period, amount)| amount * periods.weight(period, now)),
+                )
+            }
+        }
+    }
+
+    /// The part of what was left `then` that is left at `now`; None where that hangs on when it was
+    /// used.
+    pub fn part(self, then: Time, now: Time) -> Option<f64> {
+        match self {
+            Decay::None => Some(1.0),
+            Decay::Continuous { half_life } => {
+                Some((-LN_2 / seconds(half_life) * seconds(now.since(then))).exp())
+            }
+            Decay::Step { .. } => {
+                let periods = self.periods();
+                Some(
+                    periods.factor.powi(
+                        periods
+                            .of(now)
+                            .saturating_sub(periods.of(then))
+                            .clamp(0, 9999) as i32,
+                    ),
+                )
+            }
+            Decay::Window { .. } => None,
+        }
+    }
+
+    /// What was used in each window that counts at `now`, none of it forgotten.
+    pub fn windows(self, stretch: Stretch, now: Time) -> impl Iterator<Item = (i64, f64)> {
+        self.periods().pieces(
+            Stretch {
+                to: stretch.to.min(now),
+                ..stretch
+            },
+            now,
+        )
+    }
+
+    /// What a window counts at `now`.
+    pub fn weight(self, window: i64, now: Time) -> f64 {
+        self.periods().weight(window, now)
+    }
+
+    /// How long usage counts; None for ever.
+    pub fn counts_for(self) -> Option<Span> {
+        match self {
+            Decay::None => None,
+            Decay::Step { half_life } | Decay::Continuous { half_life } => {
+                Some(times(half_life, HALVES))
+            }
+            Decay::Window { length, count, .. } => Some(times(length, count)),
+        }
+    }
+
+    fn periods(self) -> Periods {
+        match self {
+            Decay::Step { half_life } => Periods {
+                length: half_life,
+                count: HALVES,
+                factor: 0.5,
+            },
+            Decay::Window {
+                length,
+                count,
+                factor,
+            } => Periods {
+                length,
+                count,
+                factor,
+            },
+            Decay::None | Decay::Continuous { .. } => Periods {
+                length: Span(i64::MAX),
+                count: u32::MAX,
+                factor: 1.0,
+            },
+        }
+    }
+}
+
+/// The sum of some amounts. Without any it is 0; `Iterator::sum` would give -0, which shows its
+/// sign as text.
+pub fn total(amounts: impl Iterator<Item = f64>) -> f64 {
+    amounts.fold(0.0, |sum, amount| sum + amount)
+}
+
+fn seconds(span: Span) -> f64 {
+    span.0 as f64 / 1000.0
+}
+
+fn times(span: Span, count: u32) -> Span {
+    Span(span.0.saturating_mul(i64::from(count)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3600;
+
+    /// A zero with a sign would be shown as -0.
+    #[test]
+    fn nothing_used_leaves_a_zero_without_a_sign() {
+        let window = Decay::Window {
+            length: Span::seconds(HOUR),
+            count: 2,
+            factor: 0.5,
+        };
+        for decay in [
+            Decay::None,
+            Decay::default(),
+            Decay::Step {
+                half_life: Decay::WEEK,
+            },
+            window,
+        ] {
+            let left = decay.left(stretch(5, 5, 1.0), at(9));
+            assert!(left == 0.0 && left.is_sign_positive(), "{decay:?}");
+        }
+        assert!(total(std::iter::empty()).is_sign_positive());
+    }
+
+    /// From second to second.
+    fn stretch(from: i64, to: i64, rate: f64) -> Stretch {
+        Stretch {
+            from: at(from),
+            to: at(to),
+            rate,
+        }
+    }
+
+    fn at(second: i64) -> Time {
+        Time(0) + Span::seconds(second)
+    }
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-9 * b.abs().max(1.0)
+    }
+
+    /// Usage of so much just before a moment.
+    fn burst(second: i64, amount: f64) -> Stretch {
+        Stretch {
+            from: Time(at(second).0 - 1),
+            to: at(second),
+            rate: amount * 1000.0,
+        }
+    }
+
+    #[test]
+    fn i4_usage_is_halved_every_168_hours_at_one_stroke() {
+        let step = Decay::Step {
+            half_life: Decay::WEEK,
+        };
+        let usage = stretch(0, 3600, 6000.0 / 3600.0);
+        let left = |hours: i64, seconds: i64| step.left(usage, at(hours * HOUR + seconds));
+        assert!(
+            near(left(167, 3599), 6000.0)
+                && near(left(168, 0), 3000.0)
+                && near(left(336, 0), 1500.0)
+        );
+        let steady = Decay::default();
+        assert_eq!(
+            format!("{:.2}", steady.left(burst(0, 6000.0), at(84 * HOUR))),
+            "4242.64"
+        );
+        assert!(
+            near(
+                Decay::None.left(stretch(0, 1800, 16.0), at(9 * HOUR)),
+                8.0 * 3600.0
+            ),
+            "16 cores for 30 min"
+        );
+    }
+
+    #[test]
+    fn f13_two_half_lives_leave_a_quarter() {
+        let now = at(14 * 24 * HOUR);
+        assert_eq!(
+            format!("{:.2}", Decay::default().left(burst(0, 1000.0), now)),
+            "250.00"
+        );
+    }
+
+    #[test]
+    fn f13_bins_of_a_half_life_count_by_half_each() {
+        let step = Decay::Step {
+            half_life: Span::seconds(100),
+        };
+        let bins = [(250, 100.0), (150, 243.5), (50, 8.7)];
+        let left: f64 = bins
+            .iter()
+            .map(|&(second, amount)| step.left(burst(second, amount), at(260)))
+            .sum();
+        assert_eq!(format!("{left:.3}"), "223.925");
+    }
+
+    #[test]
+    fn m13_windows_count_by_the_power_of_their_age() {
+        let window = Decay::Window {
+            length: Span::seconds(24 * HOUR),
+            count: 4,
+            factor: 0.5,
+        };
+        let now = at(3 * 24 * HOUR + 12 * HOUR);
+        let sum = |uses: [f64; 4]| -> f64 {
+            let used =
+                |(age, amount): (usize, f64)| burst((3 - age as i64) * 24 * HOUR + HOUR, amount);
+            uses.into_iter()
+                .enumerate()
+                .map(used)
+                .map(|stretch| window.left(stretch, now))
+                .sum()
+        };
+        let (john, total) = (
+            sum([60.0, 0.0, 10.0, 50.0]),
+            sum([110.0, 125.0, 100.0, 150.0]),
+        );
+        assert_eq!(
+            format!("{john:.2}/{total:.2}={:.2}", john / total * 100.0),
+            "68.75/216.25=31.79"
+        );
+        assert_eq!(
+            window.left(burst(HOUR, 7.0), at(4 * 24 * HOUR)),
+            0.0,
+            "the fifth window counts nothing"
+        );
+    }
+
+    #[test]
+    fn what_spans_several_periods_is_taken_piece_by_piece() {
+        let step = Decay::Step {
+            half_life: Span::seconds(100),
+        };
+        // 50 s in the period before the last, 100 s in the last, 30 s in this one.
+        assert!(near(
+            step.left(stretch(50, 230, 2.0), at(240)),
+            2.0 * (12.5 + 50.0 + 30.0)
+        ));
+        let steady = Decay::Continuous {
+            half_life: Span::seconds(100),
+        };
+        let pieces: f64 = (0..1000)
+            .map(|n| steady.left(stretch(n, n + 1, 2.0), at(1500)))
+            .sum();
+        assert!(near(pieces, steady.left(stretch(0, 1000, 2.0), at(1500))));
+    }
+
+    #[test]
+    fn what_lies_ahead_is_not_used_yet() {
+        for decay in [
+            Decay::None,
+            Decay::default(),
+            Decay::Step {
+                half_life: Decay::WEEK,
+            },
+        ] {
+            assert_eq!(decay.left(stretch(100, 200, 1.0), at(50)), 0.0, "{decay:?}");
+            assert!(near(
+                decay.left(stretch(0, 200, 1.0), at(50)),
+                decay.left(stretch(0, 50, 1.0), at(50))
+            ));
+        }
+    }
+
+    #[test]
+    fn usage_counts_until_nothing_is_left_of_it() {
+        let day = Span::seconds(24 * HOUR);
+        let window = Decay::Window {
+            length: day,
+            count: 3,
+            factor: 0.5,
+        };
+        let of = [
+            Decay::None,
+            Decay::Step { half_life: day },
+            Decay::Continuous { half_life: day },
+            window,
+        ];
+        assert_eq!(
+            of.map(|decay| decay.counts_for().map(|span| span.0 / day.0)),
+            [None, Some(64), Some(64), Some(3)]
+        );
+    }
+
+    #[test]
+    fn the_longest_times_there_are_do_no_harm() {
+        let longest = Stretch {
+            from: Time(i64::MIN),
+            to: Time::NEVER,
+            rate: 1.0,
+        };
+        for decay in [
+            Decay::None,
+            Decay::Continuous {
+                half_life: Span(i64::MAX),
+            },
+            Decay::Step {
+                half_life: Span(i64::MAX),
+            },
+            Decay::Step { half_life: Span(1) },
+            Decay::Window {
+                length: Span(i64::MAX),
+                count: u32::MAX,
+                factor: 1.0,
+            },
+        ] {
+            assert!(
+                decay.left(longest, Time(1_700_000_000_000)).is_finite(),
+                "{decay:?}"
+            );
+            assert!(decay.counts_for().is_none_or(|span| span > Span(0)));
+        }
+    }
+}

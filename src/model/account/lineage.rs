@@ -1,0 +1,116 @@
+//! To which accounts a job belongs: the one it is charged to, and all that this is part of. Limits
+//! on an account count what runs in those below it (Y24).
+
+use super::{Account, DEEPEST, ROOT_NAME};
+use std::collections::BTreeMap;
+
+/// The accounts of a site, as jobs ask for them.
+#[derive(Clone, Debug, Default)]
+pub struct Lineages<'a> {
+    /// Every account, with the one it is part of.
+    parents: BTreeMap<&'a str, Option<&'a str>>,
+    /// The first account that lists a user.
+    homes: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Lineages<'a> {
+    /// Those of accounts that [`check`](super::check) found good.
+    pub fn new(accounts: &'a [Account]) -> Lineages<'a> {
+        let mut lineages = Lineages::default();
+        for account in accounts {
+            lineages
+                .parents
+                .insert(&account.name, account.parent.as_deref());
+            for (user, _) in account.users.iter().flatten() {
+                lineages.homes.entry(user).or_insert(&account.name);
+            }
+        }
+        lineages
+    }
+
+    /// The accounts of a job of `user` that asks for this one (`-A`), its own first. Without an
+    /// account of its own it is of the first that lists the user; the root is the whole system, and
+    /// not among them.
+    pub fn of(&self, user: &str, asked: Option<&str>) -> Vec<String> {
+        let own = asked.or_else(|| self.homes.get(user).copied());
+        let line = std::iter::successors(own, |account| self.above(account));
+        line.filter(|account| *account != ROOT_NAME)
+            .take(DEEPEST)
+            .map(str::to_string)
+            .collect()
+    }
+
+    /// What an account is part of. One that is not configured may be a user's under a default
+    /// account (Y25).
+    fn above<'b>(&self, account: &'b str) -> Option<&'b str>
+    where
+        'a: 'b,
+    {
+        match self.parents.get(account) {
+            Some(parent) => *parent,
+            None => account
+                .rsplit_once('/')
+                .map(|(above, _)| above)
+                .filter(|above| self.parents.contains_key(above)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::account::Shares;
+
+    fn account(name: &str, parent: Option<&str>, users: &[&str]) -> Account {
+        let users = users
+            .iter()
+            .map(|user| (user.to_string(), Shares::default()))
+            .collect();
+        Account {
+            name: name.into(),
+            parent: parent.map(str::to_string),
+            users: Some(users),
+            ..Account::default()
+        }
+    }
+
+    /// Y24.
+    #[test]
+    fn an_account_is_part_of_all_above_it_and_nothing_is_of_the_root() {
+        let physics = account("physics", None, &["bob"]);
+        let accounts = [
+            physics,
+            account("optics", Some("physics"), &["ann", "bob"]),
+            account(ROOT_NAME, None, &["cid"]),
+        ];
+        let lineages = Lineages::new(&accounts);
+        assert_eq!(lineages.of("zoe", Some("optics")), ["optics", "physics"]);
+        assert_eq!(
+            (lineages.of("ann", None), lineages.of("bob", None)),
+            (
+                vec!["optics".to_string(), "physics".to_string()],
+                vec!["physics".to_string()],
+            )
+        );
+        assert_eq!(lineages.of("zoe", Some("elsewhere")), ["elsewhere"]);
+        assert_eq!(
+            (lineages.of("zoe", None), lineages.of("cid", None)),
+            (vec![], vec![])
+        );
+    }
+
+    /// Y25: jobs of who has a pool of his own are also those of the account it lies in.
+    #[test]
+    fn a_users_own_account_is_part_of_the_default_account() {
+        let accounts = [
+            account("physics", None, &[]),
+            account("optics", Some("physics"), &[]),
+        ];
+        let lineages = Lineages::new(&accounts);
+        assert_eq!(
+            lineages.of("ann", Some("optics/ann")),
+            ["optics/ann", "optics", "physics"]
+        );
+        assert_eq!(lineages.of("ann", Some("nowhere/ann")), ["nowhere/ann"]);
+    }
+}

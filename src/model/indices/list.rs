@@ -1,0 +1,136 @@
+//! Indices that form no single range: `1-5,8,20-30:5`, as TORQUE's arrays have them.
+
+use super::spans::Spans;
+use super::{Indices, NotIndices};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// So many indices may lie apart from each other: each costs memory of its own.
+const MOST_APART: u32 = 100_000;
+
+/// Some ranges of indices. An array of them is one from the lowest to the highest in which some are
+/// left out: its elements have a position in [`IndexList::enclosing`] and stand at
+/// [`IndexList::positions`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexList(Vec<Indices>);
+
+impl IndexList {
+    /// The range itself, if there is but one.
+    pub fn single(&self) -> Option<Indices> {
+        if let [only] = self.0[..] {
+            Some(only)
+        } else {
+            None
+        }
+    }
+
+    /// From the lowest to the highest, each one.
+    pub fn enclosing(&self) -> Indices {
+        let lowest = self
+            .0
+            .iter()
+            .map(|range| range.at(0))
+            .min()
+            .unwrap_or_default();
+        let highest = self
+            .0
+            .iter()
+            .map(|range| range.largest())
+            .max()
+            .unwrap_or_default();
+        Indices::new(lowest, highest, 1).unwrap_or(Indices::one(lowest))
+    }
+
+    /// Where they lie in [`IndexList::enclosing`]; one named twice counts once.
+    pub fn positions(&self) -> Spans {
+        let (from, mut positions) = (self.enclosing().at(0), Spans::default());
+        for range in &self.0 {
+            match range.is_dense() {
+                true => positions.insert(range.at(0) - from, range.largest() - from),
+                false => range
+                    .iter()
+                    .for_each(|index| positions.insert(index - from, index - from)),
+            }
+        }
+        positions
+    }
+
+    fn apart(&self) -> Option<u32> {
+        self.0
+            .iter()
+            .map(|range| if range.is_dense() { 1 } else { range.count() })
+            .try_fold(0, u32::checked_add)
+    }
+}
+
+impl FromStr for IndexList {
+    type Err = NotIndices;
+
+    /// Ranges joined by commas; more that lie apart than can be kept are refused too.
+    fn from_str(text: &str) -> Result<IndexList, NotIndices> {
+        let list = IndexList(text.split(',').map(str::parse).collect::<Result<_, _>>()?);
+        let is_bounded =
+            list.single().is_some() || list.apart().is_some_and(|apart| apart <= MOST_APART);
+        if is_bounded {
+            Ok(list)
+        } else {
+            Err(NotIndices)
+        }
+    }
+}
+
+impl fmt::Display for IndexList {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let parts: Vec<String> = self.0.iter().map(Indices::to_string).collect();
+        f.write_str(&parts.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> IndexList {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_list_is_a_range_with_some_left_out() {
+        let some = list("8,1-5,20-30:5,3");
+        assert_eq!(
+            (some.to_string().as_str(), some.single()),
+            ("8,1-5,20-30:5,3", None)
+        );
+        assert_eq!(some.enclosing().to_string(), "1-30");
+        let indices: Vec<(u32, u32)> = some
+            .positions()
+            .iter()
+            .map(|(first, last)| (first + 1, last + 1))
+            .collect();
+        assert_eq!(indices, [(1, 5), (8, 8), (20, 20), (25, 25), (30, 30)]);
+        assert_eq!(some.positions().len(), 9, "3 is named twice");
+        assert_eq!(list("7").single(), Some(Indices::one(7)));
+        assert_eq!(
+            list("0-400000:2").single().map(Indices::count),
+            Some(200_001)
+        );
+    }
+
+    #[test]
+    fn what_is_no_list_or_too_scattered_is_none() {
+        for text in [
+            "",
+            "1,",
+            ",1",
+            "a",
+            "1-2,3-1",
+            "1;2",
+            "0-400000:2,1",
+            "1-9%2",
+        ] {
+            assert!(text.parse::<IndexList>().is_err(), "{text}");
+        }
+        assert_eq!(list("0-4294967294,3").positions().len(), u32::MAX);
+    }
+}

@@ -1,0 +1,447 @@
+//! Arrays of jobs: how each of their elements stands, in sets of runs, so that a million elements
+//! that stand alike cost no more than one.
+
+use super::eligible_time::Accrues;
+use super::life::{DELETED, Moment};
+use super::state::State;
+use super::{Exit, Job, JobId, Life, Want};
+use crate::model::indices::spans::Spans;
+pub use crate::model::indices::{Indices, NotIndices};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How an element stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Standing {
+    /// Never started: it has no record of its own.
+    Waiting,
+    /// Started and not over: a job like any other.
+    Begun,
+    /// Over, with this `Exit_status`; 271 also for one deleted before it started.
+    Ended(i32),
+}
+
+/// The elements of an array, by position.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Elements {
+    waiting: Spans,
+    begun: Spans,
+    ended: BTreeMap<i32, Spans>,
+    /// Positions that stand otherwise than the spool has it.
+    #[serde(skip)]
+    unwritten: Vec<(u32, u32)>,
+}
+
+/// How many elements stand how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Not started yet.
+    pub waiting: u32,
+    /// Started and not over.
+    pub begun: u32,
+    /// Over.
+    pub ended: u32,
+}
+
+/// A run of elements that stand alike: first and last position.
+pub type Run = (u32, u32, Standing);
+
+impl Elements {
+    /// So many that wait.
+    pub fn new(count: u32) -> Elements {
+        let mut elements = Elements::default();
+        elements.mark(0, count - 1, Standing::Waiting);
+        elements
+    }
+
+    /// One that waits at each of these positions, and none elsewhere.
+    pub fn of(positions: &Spans) -> Elements {
+        let mut elements = Elements::default();
+        positions
+            .iter()
+            .for_each(|(first, last)| elements.mark(first, last, Standing::Waiting));
+        elements
+    }
+
+    /// The elements that these runs make up.
+    pub fn of_runs(runs: impl IntoIterator<Item = Run>) -> Elements {
+        let mut elements = Elements::default();
+        for (first, last, standing) in runs {
+            elements.set(standing).insert(first, last);
+        }
+        elements
+    }
+
+    /// How the element at this position stands; None if there is none.
+    pub fn standing(&self, position: u32) -> Option<Standing> {
+        let sets = [
+            (Standing::Waiting, &self.waiting),
+            (Standing::Begun, &self.begun),
+        ];
+        let ended = self
+            .ended
+            .iter()
+            .map(|(&status, set)| (Standing::Ended(status), set));
+        sets.into_iter()
+            .chain(ended)
+            .find(|(_, set)| set.contains(position))
+            .map(|(standing, _)| standing)
+    }
+
+    /// From now on the elements from `first` to `last` stand so.
+    pub fn mark(&mut self, first: u32, last: u32, standing: Standing) {
+        self.waiting.remove(first, last);
+        self.begun.remove(first, last);
+        self.ended
+            .values_mut()
+            .for_each(|set| set.remove(first, last));
+        self.ended.retain(|_, set| !set.is_empty());
+        self.set(standing).insert(first, last);
+        self.unwritten.push((first, last));
+    }
+
+    fn set(&mut self, standing: Standing) -> &mut Spans {
+        match standing {
+            Standing::Waiting => &mut self.waiting,
+            Standing::Begun => &mut self.begun,
+            Standing::Ended(status) => self.ended.entry(status).or_default(),
+        }
+    }
+
+    /// Those that wait.
+    pub fn waiting(&self) -> &Spans {
+        &self.waiting
+    }
+
+    /// Those that have started and are not over.
+    pub fn begun(&self) -> &Spans {
+        &self.begun
+    }
+
+    /// Those that ended, by `Exit_status`.
+    pub fn ended(&self) -> &BTreeMap<i32, Spans> {
+        &self.ended
+    }
+
+    /// Whether the spool has still to be told of a change.
+    pub fn has_unwritten(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
+    /// In how many runs they are kept.
+    pub fn pieces(&self) -> usize {
+        self.waiting.runs()
+            + self.begun.runs()
+            + self.ended.values().map(Spans::runs).sum::<usize>()
+    }
+
+    /// How many stand how.
+    pub fn counts(&self) -> Counts {
+        let ended = self.ended.values().map(Spans::len).sum();
+        Counts {
+            waiting: self.waiting.len(),
+            begun: self.begun.len(),
+            ended,
+        }
+    }
+
+    /// Whether none waits or runs any more.
+    pub fn are_over(&self) -> bool {
+        self.waiting.is_empty() && self.begun.is_empty()
+    }
+
+    /// Whether all ended well.
+    pub fn are_ok(&self) -> bool {
+        self.are_over() && self.ended.keys().all(|&status| status == 0)
+    }
+
+    /// Those that ended otherwise than well, but for those that were deleted.
+    pub fn failed(&self) -> Spans {
+        let mut failed = Spans::default();
+        let sets = self
+            .ended
+            .iter()
+            .filter(|(status, _)| !matches!(**status, 0 | DELETED));
+        sets.flat_map(|(_, set)| set.iter())
+            .for_each(|(first, last)| failed.insert(first, last));
+        failed
+    }
+
+    /// Whether all were deleted.
+    fn are_deleted(&self) -> bool {
+        self.are_over() && self.ended.keys().all(|&status| status == DELETED)
+    }
+
+    /// The runs, in order.
+    pub fn runs(&self) -> Vec<Run> {
+        self.runs_within(0, u32::MAX)
+    }
+
+    fn runs_within(&self, first: u32, last: u32) -> Vec<Run> {
+        let sets = [
+            (Standing::Waiting, &self.waiting),
+            (Standing::Begun, &self.begun),
+        ];
+        let ended = self
+            .ended
+            .iter()
+            .map(|(&status, set)| (Standing::Ended(status), set));
+        let within = |(standing, set): (Standing, &Spans)| {
+            set.touching(first, last)
+                .map(|(first, last)| (first, last, standing))
+                .collect::<Vec<_>>()
+        };
+        let mut runs: Vec<Run> = sets.into_iter().chain(ended).flat_map(within).collect();
+        runs.sort_unstable();
+        runs
+    }
+
+    /// What the spool has still to be told, once: where runs may have begun that do so no longer,
+    /// and the runs that lie there now or next to it.
+    pub fn take_unwritten(&mut self) -> Option<Rewrite> {
+        let places = std::mem::take(&mut self.unwritten);
+        if places.is_empty() {
+            return None;
+        }
+        if places.len() > self.pieces() / 4 {
+            // So much is written sooner as a whole.
+            return Some(Rewrite {
+                gone: vec![(0, u32::MAX)],
+                runs: self.runs(),
+            });
+        }
+        let near = |&(first, last): &(u32, u32)| {
+            self.runs_within(first.saturating_sub(1), last.saturating_add(1))
+        };
+        let mut runs: Vec<Run> = places.iter().flat_map(near).collect();
+        runs.sort_unstable();
+        runs.dedup();
+        // The run that follows a place may have begun within it.
+        let gone = places
+            .iter()
+            .map(|&(first, last)| (first, last.saturating_add(1)))
+            .collect();
+        Some(Rewrite { gone, runs })
+    }
+}
+
+/// A change of stored runs: first all that begin within `gone` go, then `runs` come, each in the
+/// place of one that begins where it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewrite {
+    /// First and last position.
+    pub gone: Vec<(u32, u32)>,
+    /// The runs to be there afterwards.
+    pub runs: Vec<Run>,
+}
+
+/// What becomes of an array as its elements come and go.
+impl Job {
+    /// Whether it is an array of which an element has ever started.
+    pub fn has_begun(&self) -> bool {
+        self.life.began.is_some()
+    }
+
+    /// How the element of this index stands; None if there is none.
+    pub fn standing(&self, index: u32) -> Option<Standing> {
+        self.elements
+            .as_ref()?
+            .standing(self.indices()?.position(index)?)
+    }
+
+    /// An element of this array that has no record of its own: it has never started, or is to run
+    /// once more from the beginning. None if there is no such index.
+    pub fn unrecorded(&self, index: u32) -> Option<Job> {
+        let standing = self.standing(index)?;
+        // One that runs once more has been counted already.
+        let run_count = self.life.run_count.max(self.life.attempt);
+        let mut life = Life {
+            comment: None,
+            began: None,
+            highest: 0,
+            run_count,
+            ..self.life.clone()
+        };
+        match standing {
+            Standing::Ended(status) => {
+                life.state = State::Finished;
+                life.exit = Some(Exit {
+                    status,
+                    deleted: true,
+                });
+                life.obittime = self.life.obittime.or(Some(self.life.mtime));
+                life.eligibility
+                    .turn(Accrues::Exiting, life.obittime.unwrap_or(life.mtime));
+            }
+            _ if self.life.state == State::Begun => life.state = State::Queued,
+            _ => {}
+        }
+        let id = JobId::element(self.id.number, index);
+        Some(Job {
+            id,
+            owner: self.owner.clone(),
+            spec: self.spec.clone(),
+            life,
+            elements: None,
+        })
+    }
+
+    /// From now on one of its elements stands so; an array whose last element is over is over, well
+    /// if all of them are.
+    pub fn element_stands(&mut self, index: u32, standing: Standing, moment: Moment) {
+        let position = self.indices().and_then(|indices| indices.position(index));
+        if let (Some(position), Some(elements)) =
+            (position, self.elements.as_mut().map(Arc::make_mut))
+        {
+            elements.mark(position, position, standing);
+            if standing == Standing::Begun {
+                self.life.began.get_or_insert(moment.now);
+            }
+            self.life.mtime = moment.now;
+            self.conclude(moment);
+        }
+    }
+
+    /// Those of its elements that have never started, from one position to another, never will.
+    pub fn end_waiting(&mut self, first: u32, last: u32, moment: Moment) {
+        if let Some(elements) = self.elements.as_mut().map(Arc::make_mut) {
+            let waiting: Vec<(u32, u32)> = elements.waiting().within(first, last).collect();
+            waiting
+                .into_iter()
+                .for_each(|(first, last)| elements.mark(first, last, Standing::Ended(DELETED)));
+            self.life.mtime = moment.now;
+            self.conclude(moment);
+        }
+    }
+
+    /// The elements of an array that have begun and are not over; none of what is no array.
+    pub fn elements_begun(&self) -> Vec<JobId> {
+        let array = self.indices().zip(self.elements.as_ref());
+        array.map_or(Vec::new(), |(indices, elements)| {
+            ids(self.id, elements.begun(), indices).collect()
+        })
+    }
+
+    /// How it stands with its array, once it has begun.
+    pub fn standing_in_array(&self) -> Standing {
+        match self.life.exit {
+            Some(exit) if self.life.state == State::Finished => Standing::Ended(exit.status),
+            _ => Standing::Begun,
+        }
+    }
+
+    fn conclude(&mut self, moment: Moment) {
+        let Some(elements) = self.elements.as_ref() else {
+            return;
+        };
+        match (&self.life.want, elements.are_over()) {
+            (_, false) => self.settle(moment),
+            (_, true) if self.life.state == State::Finished => {}
+            (Want::Gone(_), true) => self.finish(DELETED, true, moment),
+            (_, true) if elements.are_deleted() => self.finish(DELETED, true, moment),
+            (_, true) => self.finish(i32::from(!elements.are_ok()), false, moment),
+        }
+        self.accrue(moment);
+    }
+}
+
+/// The indices of positions, as PBS lists them: `1,3,5-9:2`; `-` for none.
+pub fn shown(set: &Spans, indices: Indices) -> String {
+    let spans: Vec<String> = set
+        .iter()
+        .map(|(first, last)| indices.between(first, last).to_string())
+        .collect();
+    if spans.is_empty() {
+        "-".to_string()
+    } else {
+        spans.join(",")
+    }
+}
+
+/// The ids of an array's elements at these positions.
+pub fn ids(array: JobId, set: &Spans, indices: Indices) -> impl Iterator<Item = JobId> {
+    let positions = set.iter().flat_map(|(first, last)| first..=last);
+    positions.map(move |position| JobId::element(array.number, indices.at(position)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn what_remains_is_shown_as_indices() {
+        let indices: Indices = "1-20:2".parse().unwrap();
+        let mut elements = Elements::new(indices.count());
+        elements.mark(0, 1, Standing::Ended(0));
+        elements.mark(3, 3, Standing::Begun);
+        assert_eq!(shown(elements.waiting(), indices), "5,9-19:2");
+        assert_eq!(shown(&Spans::default(), indices), "-");
+        assert_eq!(
+            elements.counts(),
+            Counts {
+                waiting: 7,
+                begun: 1,
+                ended: 2
+            }
+        );
+        let begun: Vec<JobId> = ids(JobId::array(4), elements.begun(), indices).collect();
+        assert_eq!(begun, [JobId::element(4, 7)]);
+    }
+
+    #[test]
+    fn an_array_is_ok_when_all_ended_so() {
+        let mut elements = Elements::new(3);
+        elements.mark(0, 2, Standing::Ended(0));
+        assert!(elements.are_ok());
+        elements.mark(1, 1, Standing::Ended(3));
+        assert!(elements.are_over() && !elements.are_ok());
+    }
+
+    #[test]
+    fn a_million_elements_alike_are_one_run() {
+        let mut elements = Elements::new(1_000_000);
+        elements.mark(0, 499_999, Standing::Ended(0));
+        assert_eq!(elements.runs().len(), 2);
+    }
+
+    fn standing() -> impl Strategy<Value = Standing> {
+        prop_oneof![
+            Just(Standing::Waiting),
+            Just(Standing::Begun),
+            (0..3).prop_map(Standing::Ended)
+        ]
+    }
+
+    proptest! {
+        /// What the spool holds after any changes, in any batches, is what memory holds.
+        #[test]
+        fn rewrites_keep_the_stored_runs_true(
+            batches in prop::collection::vec(prop::collection::vec((0u32..40, 0u32..12, standing()), 1..6), 1..8)
+        ) {
+            let mut elements = Elements::new(50);
+            let mut plain = vec![Standing::Waiting; 50];
+            let mut stored: BTreeMap<u32, (u32, Standing)> = BTreeMap::new();
+            for batch in batches {
+                for (first, more, standing) in batch {
+                    let last = (first + more).min(49);
+                    elements.mark(first, last, standing);
+                    plain[first as usize..=last as usize].fill(standing);
+                }
+                let rewrite = elements.take_unwritten().unwrap();
+                for (first, last) in rewrite.gone {
+                    stored.retain(|&start, _| start < first || start > last);
+                }
+                stored.extend(rewrite.runs.into_iter().map(|(first, last, standing)| (first, (last, standing))));
+                let runs: Vec<Run> = stored.iter().map(|(&first, &(last, standing))| (first, last, standing)).collect();
+                prop_assert_eq!(&runs, &elements.runs());
+                let again = Elements::of_runs(runs);
+                for (position, standing) in plain.iter().enumerate() {
+                    prop_assert_eq!(again.standing(position as u32), Some(*standing));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! The attributes of a job that somebody may set, and what each does to it (`spec` section 4).
+//!
+//! `qsub` and `qalter` say what they want as settings: attribute, value. [`submit`] makes a new
+//! job's [`Draft`] of them, [`alter`] a changed one of an old; both do all or nothing.
+
+use super::dependency::Wish;
+use super::state::Holds;
+use super::{Digest, Job, Join, Program, Spec};
+use crate::model::policy::Policy;
+use crate::model::policy::quality::Asker;
+use crate::model::refusal::Refusal;
+use crate::model::request::operands;
+use crate::model::request::placement_requirements;
+use crate::model::request::select::Request;
+use crate::model::resource::{Resources, Value};
+use crate::model::spelling::close;
+use crate::model::text::Text;
+use crate::model::time::Span;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+mod dialects;
+
+mod table;
+
+use table::{Attribute, Effect, TABLE, Who};
+
+/// One attribute to set: `Resource_List` has a resource, others have none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// As PBS names it: `Job_Name`, `Priority`, `Resource_List`.
+    pub attribute: String,
+    /// The resource, for `Resource_List`.
+    pub resource: Option<String>,
+    /// The value's text.
+    pub value: Text,
+}
+
+impl Setting {
+    /// Sets `attribute` to `value`.
+    pub fn new(attribute: &str, value: impl Into<Text>) -> Setting {
+        Setting {
+            attribute: attribute.into(),
+            resource: None,
+            value: value.into(),
+        }
+    }
+
+    /// Asks for `value` of `resource`.
+    pub fn resource(resource: &str, value: impl Into<Text>) -> Setting {
+        Setting {
+            attribute: LIST.into(),
+            resource: Some(resource.into()),
+            value: value.into(),
+        }
+    }
+}
+
+/// What settings decide about a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    /// What is asked for.
+    pub spec: Spec,
+    /// What bars it from starting.
+    pub holds: Holds,
+    /// The count of starts.
+    pub run_count: u32,
+    /// The comment an operator gave it.
+    pub comment: Option<String>,
+    /// The dependencies to add to those it has.
+    pub depend: Wish,
+    /// The names of jobs to wait for, and patterns of such names.
+    pub names: Vec<String>,
+    /// The eligible time that an operator says it has now.
+    pub eligible_time: Option<Span>,
+    /// What of it is not as it was asked for, for who asked.
+    pub notes: Vec<String>,
+}
+
+impl Draft {
+    /// What a job is before it is altered.
+    pub fn of(job: &Job) -> Draft {
+        Draft {
+            spec: (*job.spec).clone(),
+            holds: job.life.holds,
+            run_count: job.life.run_count,
+            comment: job.life.comment.clone(),
+            depend: Wish::default(),
+            names: Vec::new(),
+            eligible_time: None,
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// What a new job has besides its settings.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// What to run.
+    pub program: Program,
+    /// The environment handed on.
+    pub environ: Digest,
+    /// Where qsub ran.
+    pub workdir: Text,
+    /// The host where qsub ran.
+    pub submit_host: String,
+    /// The command line's arguments.
+    pub arguments: Text,
+}
+
+/// What the caller may do, and whether the job runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// The caller is an operator or a manager.
+    pub privileged: bool,
+    /// The job runs: few attributes may still change.
+    pub running: bool,
+}
+
+/// What settings are judged by.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// All resources known.
+    pub resources: &'a Resources,
+    /// Of the caller.
+    pub rights: Rights,
+    /// The job's owner: their user name.
+    pub owner: &'a str,
+    /// The name after the dot of every job id.
+    pub server: &'a str,
+    /// The queue of jobs that name none.
+    pub default_queue: Option<&'a str>,
+    /// What owners may say of their jobs, and which qualities of service there are for whom.
+    pub policy: &'a Policy,
+    /// Whether the owner is a member of a group of this name.
+    pub is_member: &'a dyn Fn(&str) -> bool,
+}
+
+impl Context<'_> {
+    /// Refuses a quality of service that is not for the job.
+    fn grant_quality(&self, spec: &Spec) -> Result<(), Refusal> {
+        let asker = Asker {
+            user: self.owner,
+            account: spec.account.as_deref(),
+            queue: &spec.queue,
+            privileged: self.rights.privileged,
+            is_member: self.is_member,
+        };
+        self.policy.qualities.check(spec.qos.as_deref(), &asker)
+    }
+}
+
+/// The attribute whose settings name a resource each.
+const LIST: &str = "Resource_List";
+
+/// The project of jobs that name none.
+pub const DEFAULT_PROJECT: &str = "_pbs_project_default";
+
+/// The resources whose limits may change while the job runs.
+const RUNNING: [&str; 5] = [
+    "walltime",
+    "cput",
+    "soft_walltime",
+    "min_walltime",
+    "max_walltime",
+];
+
+/// A new job. `queue` names its destination, `queue@server` or `@server` too; whether that queue
+/// exists is for the caller to find out.
+pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result<Draft, Refusal> {
+    let mut draft = blank(origin, context.policy.precedence.own_say.unsaid());
+    let (settings, notes) = dialects::translated(with_wishes(settings), context.resources)?;
+    draft.notes = notes;
+    for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
+        match setting.attribute.as_str() {
+            "queue" => draft.spec.queue = destination(&setting.value.lossy(), context.server)?,
+            name => apply(
+                &mut draft,
+                permitted(name, context)?,
+                &setting.value,
+                context,
+            )?,
+        }
+    }
+    if draft.spec.queue.is_empty() {
+        draft.spec.queue = context
+            .default_queue
+            .ok_or_else(Refusal::no_default_queue)?
+            .to_string();
+    }
+    draft.spec.request = Arc::new(Request::parse(&asked(&settings)?, context.resources)?);
+    suits_array(&draft.spec)?;
+    suits_geometry(&draft.spec)?;
+    context.grant_quality(&draft.spec)?;
+    agree(&mut draft.spec);
+    Ok(draft)
+}
+
+/// Wishes that came as `-l`, as what they are.
+fn with_wishes(settings: &[Setting]) -> Vec<Setting> {
+    let wish = |setting: &Setting| {
+        let attribute = placement_requirements::by_resource(setting.resource.as_deref()?)?;
+        Some(Setting {
+            attribute: attribute.into(),
+            resource: None,
+            ..setting.clone()
+        })
+    };
+    settings
+        .iter()
+        .map(|setting| wish(setting).unwrap_or_else(|| setting.clone()))
+        .collect()
+}
+
+/// A geometry deals out the chunks of a request that has one kind of them.
+fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
+    let Some(geometry) = &spec.wishes.geometry else {
+        return Ok(());
+    };
+    match &spec.request.select.chunks[..] {
+        [chunk] if chunk.count as usize == geometry.tasks() => Ok(()),
+        _ => {
+            let why = format!(
+                "it deals out {} chunks of one kind: ask for so many",
+                geometry.tasks()
+            );
+            Err(Refusal::illegal_wish("geometry", &why))
+        }
+    }
+}
+
+/// Some attributes are for arrays alone, some resources for all but arrays.
+fn suits_array(spec: &Spec) -> Result<(), Refusal> {
+    let is_range = |name: &str| spec.request.list.contains_key(name);
+    match spec.array {
+        None if spec.max_run_subjobs.is_some() || spec.expand > 0 => Err(Refusal::not_an_array()),
+        Some(_) if is_range("min_walltime") || is_range("max_walltime") => {
+            Err(Refusal::walltime_range_of_array())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The job changed: attributes that PBS lets nobody change, or not now, or not the caller, are
+/// refused, and with them the whole.
+pub fn alter(old: &Draft, settings: &[Setting], context: &Context) -> Result<Draft, Refusal> {
+    let mut draft = old.clone();
+    let settings = &with_wishes(settings);
+    for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
+        let attribute = permitted(&setting.attribute, context)?;
+        if attribute.who == Who::Submitter {
+            return Err(Refusal::illegal_value(""));
+        }
+        if context.rights.running && !attribute.while_running {
+            return Err(Refusal::running(attribute.name));
+        }
+        apply(&mut draft, attribute, &setting.value, context)?;
+    }
+    let changes = asked(settings)?;
+    if !changes.is_empty() {
+        draft.spec.request = Arc::new(old.spec.request.alter(&changes, context.resources)?);
+        check_running(
+            &old.spec.request,
+            &draft.spec.request,
+            &changes,
+            context.rights,
+        )?;
+    }
+    suits_array(&draft.spec)?;
+    suits_geometry(&draft.spec)?;
+    if (&draft.spec.qos, &draft.spec.account) != (&old.spec.qos, &old.spec.account) {
+        context.grant_quality(&draft.spec)?;
+    }
+    agree(&mut draft.spec);
+    Ok(draft)
+}
+
+/// Who sat at the terminal of an interactive job is not there for a second run.
+fn agree(spec: &mut Spec) {
+    spec.rerunnable &= !spec.interactive;
+}
+
+/// Whether the attribute exists and the caller may set it: what a command can find out by itself
+/// before it asks the server.
+pub fn may_set(name: &str, privileged: bool) -> Result<(), Refusal> {
+    find(name, privileged).map(|_| ())
+}
+
+/// Whether two names mean one server: alike in any case, or one is the other with its domain.
+pub fn same_server(a: &str, b: &str) -> bool {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let Some(head) = long.get(..short.len()) else {
+        return false;
+    };
+    head.eq_ignore_ascii_case(short)
+        && (long.len() == short.len() || long[short.len()..].starts_with('.'))
+}
+
+fn blank(origin: Origin, priority: i32) -> Draft {
+    let spec = Spec {
+        name: "STDIN".into(),
+        queue: String::new(),
+        label: None,
+        process_group: None,
+        account: None,
+        project: DEFAULT_PROJECT.into(),
+        priority,
+        user_factor: 1.0,
+        system_priority: None,
+        rerunnable: true,
+        begin: None,
+        join: Join::No,
+        output: None,
+        error: None,
+        shell: None,
+        umask: None,
+        block: false,
+        array: None,
+        array_list: None,
+        max_run_subjobs: None,
+        expand: 0,
+        retry: 0,
+        retry_delay: Span(0),
+        interactive: false,
+        qos: None,
+        wishes: Default::default(),
+        reservation: None,
+        request: Arc::default(),
+        program: origin.program,
+        environ: origin.environ,
+        workdir: origin.workdir,
+        init_workdir: None,
+        job_arguments: Text::default(),
+        submit_host: origin.submit_host,
+        arguments: origin.arguments,
+        other: BTreeMap::new(),
+    };
+    Draft {
+        spec,
+        holds: Holds::NONE,
+        run_count: 0,
+        comment: None,
+        depend: Wish::default(),
+        names: Vec::new(),
+        eligible_time: None,
+        notes: Vec::new(),
+    }
+}
+
+/// The queue of a destination; empty when it names only a server.
+pub fn destination(text: &str, ours: &str) -> Result<String, Refusal> {
+    let (queue, server) = text.split_once('@').unwrap_or((text, ours));
+    if same_server(server, ours) {
+        Ok(queue.to_string())
+    } else {
+        Err(Refusal::other_server())
+    }
+}
+
+/// Names and texts of the settings that ask for resources.
+fn asked(settings: &[Setting]) -> Result<Vec<(String, String)>, Refusal> {
+    let asked = settings.iter().filter(|setting| setting.attribute == LIST);
+    asked
+        .map(|setting| {
+            let name = setting.resource.clone().unwrap_or_default();
+            let illegal = || Refusal::illegal_value(&format!("{LIST}.{name}"));
+            let text = String::from_utf8(setting.value.0.clone()).map_err(|_| illegal())?;
+            Ok((name, text))
+        })
+        .collect()
+}
+
+fn permitted(name: &str, context: &Context) -> Result<&'static Attribute, Refusal> {
+    find(name, context.rights.privileged)
+}
+
+fn find(name: &str, privileged: bool) -> Result<&'static Attribute, Refusal> {
+    let attribute = TABLE
+        .iter()
+        .find(|attribute| attribute.name.eq_ignore_ascii_case(name));
+    let names = || {
+        TABLE
+            .iter()
+            .map(|attribute| attribute.name)
+            .collect::<Vec<_>>()
+    };
+    let attribute =
+        attribute.ok_or_else(|| Refusal::unknown_attribute(name, close(name, &names())))?;
+    match attribute.who {
+        Who::Owner | Who::Submitter => Ok(attribute),
+        Who::Operator if privileged => Ok(attribute),
+        Who::Operator | Who::Server => Err(Refusal::read_only(attribute.name)),
+    }
+}
+
+fn apply(
+    draft: &mut Draft,
+    attribute: &Attribute,
+    value: &Text,
+    context: &Context,
+) -> Result<(), Refusal> {
+    let illegal = || Refusal::illegal_value(attribute.name);
+    let text = || std::str::from_utf8(&value.0).map_err(|_| illegal());
+    match attribute.effect {
+        Effect::Spec(set) => set(&mut draft.spec, text()?).ok_or_else(illegal),
+        Effect::Bytes(set) => set(&mut draft.spec, value).ok_or_else(illegal),
+        Effect::Draft(set) => set(draft, text()?, context),
+        Effect::Kept(check) => keep(&mut draft.spec, attribute.name, text()?, |text| {
+            check(text).then_some(text)
+        })
+        .ok_or_else(illegal),
+        Effect::Claim => keep(&mut draft.spec, attribute.name, text()?, claim).ok_or_else(illegal),
+        Effect::Wish => {
+            let wishes = &mut draft.spec.wishes;
+            let set =
+                wishes
+                    .set(attribute.name, text()?)
+                    .and_then(|()| match &wishes.requirements {
+                        Some(requirement) if attribute.name == "requirements" => {
+                            operands::check(requirement, context.resources)
+                        }
+                        _ => Ok(()),
+                    });
+            set.map_err(|why| Refusal::illegal_wish(attribute.name, &why))
+        }
+        Effect::Never => Err(Refusal::read_only(attribute.name)),
+    }
+}
+
+/// Keeps the text of an attribute that decides nothing here; an empty one forgets it.
+fn keep<'a>(
+    spec: &mut Spec,
+    name: &str,
+    text: &'a str,
+    read: impl Fn(&'a str) -> Option<&'a str>,
+) -> Option<()> {
+    if text.is_empty() {
+        spec.other.remove(name);
+        return Some(());
+    }
+    spec.other.insert(name.into(), read(text)?.into());
+    Some(())
+}
+
+/// In the one way in which it is shown.
+fn claim(text: &str) -> Option<&str> {
+    Some(if super::value_syntax::boolean(text)? {
+        "True"
+    } else {
+        "False"
+    })
+}
+
+/// While a job runs only limits on its time may change, and only an operator may raise them.
+fn check_running(
+    old: &Request,
+    new: &Request,
+    changes: &[(String, String)],
+    rights: Rights,
+) -> Result<(), Refusal> {
+    if !rights.running {
+        return Ok(());
+    }
+    for (name, _) in changes {
+        if !RUNNING.contains(&name.as_str()) {
+            return Err(Refusal::running(&format!("{LIST}.{name}")));
+        }
+        let limit = |request: &Request| {
+            request
+                .list
+                .get(name)
+                .and_then(Value::amount)
+                .unwrap_or(i64::MAX)
+        };
+        if limit(new) > limit(old) && !rights.privileged {
+            return Err(Refusal::unauthorized());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

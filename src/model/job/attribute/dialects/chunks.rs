@@ -1,0 +1,174 @@
+//! Slots, processes and properties, put into the chunks that a job asks for.
+
+use super::super::{LIST, Setting};
+use super::{amount, text_of};
+use crate::model::refusal::Refusal;
+use crate::model::resource::amount::{Amount, split_chunks};
+use crate::model::resource::{Resources, Size};
+
+/// What is to be had on the nodes, beside what PBS's own names say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Slots {
+    /// `-pe`: how many slots, and whether they may be on different hosts.
+    parallel: Option<(Amount, bool)>,
+    /// `-l procs=`.
+    pub(super) processes: Option<u64>,
+    /// Of each slot, in kilobytes.
+    pub(super) memory: Option<u64>,
+    /// Of each node.
+    pub(super) gpus: Option<u64>,
+    /// Properties of each node.
+    pub(super) features: Vec<String>,
+}
+
+/// Parts of the names of parallel environments whose slots may be on different hosts.
+const DISTRIBUTED: [&str; 8] = [
+    "mpi", "orte", "mvapich", "pvm", "fill", "round", "rr", "make",
+];
+
+impl Slots {
+    /// Reads `NAME:N[-M]`.
+    pub(super) fn environment(&mut self, text: &str) -> Option<()> {
+        let (name, slots) = text.rsplit_once(':').filter(|(name, _)| !name.is_empty())?;
+        let name = name.to_ascii_lowercase();
+        self.parallel = Some((
+            amount(slots)?,
+            DISTRIBUTED.iter().any(|part| name.contains(part)),
+        ));
+        Some(())
+    }
+
+    /// How many chunks, and how many processors each has; None where PBS's names say it.
+    fn shape(&self) -> Option<(u64, Amount)> {
+        match (self.parallel, self.processes) {
+            // How many hosts there will be nobody knows before: each slot is a chunk.
+            (Some((slots, true)), _) => Some((slots.least(), Amount::Exactly(1))),
+            (Some((slots, false)), _) => Some((1, slots)),
+            (None, Some(processes)) => Some((processes, Amount::Exactly(1))),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The settings with what the slots come to.
+pub(super) fn composed(
+    rest: Vec<Setting>,
+    slots: Slots,
+    resources: &Resources,
+) -> Result<Vec<Setting>, Refusal> {
+    match slots.shape() {
+        _ if slots == Slots::default() => Ok(rest),
+        Some(shape) => in_chunks(rest, &slots, shape, resources),
+        None => beside(rest, &slots),
+    }
+}
+
+/// One kind of chunk, into which goes all that a host has.
+fn in_chunks(
+    rest: Vec<Setting>,
+    slots: &Slots,
+    (count, processors): (u64, Amount),
+    resources: &Resources,
+) -> Result<Vec<Setting>, Refusal> {
+    let of_host = |setting: &Setting| {
+        let name = setting.resource.as_deref()?;
+        resources
+            .get(name)
+            .is_some_and(|definition| definition.host_level)
+            .then(|| name.to_string())
+    };
+    let (mut plain, mut chunk) = (Vec::new(), format!("{count}:ncpus={processors}"));
+    if slots.processes.is_some() || count > 1 {
+        chunk.push_str(":mpiprocs=1");
+    }
+    for setting in rest {
+        let text = text_of(&setting.value);
+        match of_host(&setting) {
+            // What the slots say is said twice, and they say it better.
+            Some(name) if name == "ncpus" || (name == "mem" && slots.memory.is_some()) => {}
+            Some(name) if name == "mem" || name == "vmem" => {
+                let size = Size::parse(&text)
+                    .ok_or_else(|| Refusal::illegal_value(&format!("{LIST}.{name}")))?;
+                chunk.push_str(&format!(
+                    ":{name}={}kb",
+                    size.bytes().div_ceil(1024).div_ceil(count)
+                ));
+            }
+            Some(name) => chunk.push_str(&format!(":{name}={text}")),
+            None => plain.push(setting),
+        }
+    }
+    if let Some(memory) = slots.memory {
+        chunk.push_str(&format!(
+            ":mem={}kb",
+            memory.saturating_mul(processors.least())
+        ));
+    }
+    if let Some(gpus) = slots.gpus {
+        chunk.push_str(&format!(":ngpus={gpus}"));
+    }
+    chunk.extend(slots.features.iter().map(|name| format!(":{name}=True")));
+    plain.push(Setting::resource("select", chunk));
+    Ok(plain)
+}
+
+/// What there is without slots: beside PBS's own words, or in them.
+fn beside(mut rest: Vec<Setting>, slots: &Slots) -> Result<Vec<Setting>, Refusal> {
+    let named = |name: &str, rest: &[Setting]| {
+        let is = |setting: &Setting| {
+            setting
+                .resource
+                .as_deref()
+                .is_some_and(|known| known.eq_ignore_ascii_case(name))
+        };
+        rest.iter().rposition(is)
+    };
+    if let Some(at) = named("select", &rest) {
+        let features = slots.features.iter().map(|name| format!(":{name}=True"));
+        let more: String = features
+            .chain(slots.gpus.map(|gpus| format!(":ngpus={gpus}")))
+            .collect();
+        let text = text_of(&rest[at].value);
+        let chunks: Vec<String> = split_chunks(&text)
+            .map(|chunk| format!("{chunk}{more}"))
+            .collect();
+        rest[at].value = chunks.join("+").into();
+    } else if let Some(at) = named("nodes", &rest) {
+        let features = slots.features.iter().map(|name| format!(":{name}"));
+        let more: String = features
+            .chain(slots.gpus.map(|gpus| format!(":gpus={gpus}")))
+            .collect();
+        rest[at].value = at_each_node(&text_of(&rest[at].value), &more).into();
+    } else {
+        rest.extend(
+            slots
+                .features
+                .iter()
+                .map(|name| Setting::resource(name, "True")),
+        );
+        rest.extend(
+            slots
+                .gpus
+                .map(|gpus| Setting::resource("ngpus", gpus.to_string())),
+        );
+    }
+    if let Some(memory) = slots.memory {
+        let processors = named("ncpus", &rest)
+            .and_then(|at| text_of(&rest[at].value).parse().ok())
+            .unwrap_or(1u64);
+        rest.push(Setting::resource(
+            "mem",
+            format!("{}kb", memory.saturating_mul(processors)),
+        ));
+    }
+    Ok(rest)
+}
+
+fn at_each_node(text: &str, more: &str) -> String {
+    let (items, suffix) = text.split_at(text.find('#').unwrap_or(text.len()));
+    let items: Vec<String> = items
+        .split('+')
+        .map(|item| format!("{item}{more}"))
+        .collect();
+    format!("{}{suffix}", items.join("+"))
+}

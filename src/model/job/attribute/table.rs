@@ -1,0 +1,565 @@
+//! One row for each attribute: who may set it, whether also while the job runs, and what it does.
+
+use super::{Context, DEFAULT_PROJECT, Draft};
+use crate::model::indices::list::IndexList;
+use crate::model::job::Spec;
+use crate::model::job::dependency::label::is_label;
+use crate::model::job::dependency::{Fault, Wish};
+use crate::model::job::run_limits::Warning;
+use crate::model::job::state::Holds;
+use crate::model::job::value_syntax;
+use crate::model::refusal::Refusal;
+use crate::model::text::Text;
+use crate::model::time::{Span, Wall};
+
+/// Who may set an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    /// The job's owner, and operators.
+    Owner,
+    /// The owner, when the job is submitted and never again.
+    Submitter,
+    /// Operators and managers.
+    Operator,
+    /// The server alone.
+    Server,
+}
+
+/// What setting an attribute does. Setters of the first two return None for a value that is none.
+#[derive(Clone, Copy)]
+pub(super) enum Effect {
+    /// Changes what is asked for.
+    Spec(fn(&mut Spec, &str) -> Option<()>),
+    /// The same, for values that need not be UTF-8.
+    Bytes(fn(&mut Spec, &Text) -> Option<()>),
+    /// Changes the draft, or refuses by its own reason.
+    Draft(fn(&mut Draft, &str, &Context) -> Result<(), Refusal>),
+    /// Decides nothing here: kept as given if the check passes, and shown.
+    Kept(fn(&str) -> bool),
+    /// The same, for what is true or false.
+    Claim,
+    /// One of the wishes on where it is to run.
+    Wish,
+    /// Is not for anybody to set.
+    Never,
+}
+
+/// A row of the table.
+pub(super) struct Attribute {
+    /// As PBS names it.
+    pub(super) name: &'static str,
+    pub(super) who: Who,
+    /// May be changed while the job runs.
+    pub(super) while_running: bool,
+    pub(super) effect: Effect,
+}
+
+const fn row(name: &'static str, who: Who, while_running: bool, effect: Effect) -> Attribute {
+    Attribute {
+        name,
+        who,
+        while_running,
+        effect,
+    }
+}
+
+const fn server(name: &'static str) -> Attribute {
+    row(name, Who::Server, false, Effect::Never)
+}
+
+/// All attributes but `Resource_List`.
+pub(super) const TABLE: &[Attribute] = &[
+    row("Job_Name", Who::Owner, true, Effect::Spec(name)),
+    row("label", Who::Owner, false, Effect::Spec(own_label)),
+    row(
+        "process_group",
+        Who::Owner,
+        false,
+        Effect::Spec(process_group),
+    ),
+    row("Account_Name", Who::Owner, false, Effect::Spec(account)),
+    row("Checkpoint", Who::Owner, true, Effect::Draft(checkpoint)),
+    row("depend", Who::Owner, false, Effect::Draft(depend)),
+    row("hold_jid", Who::Owner, false, Effect::Draft(hold_jid)),
+    row("Error_Path", Who::Owner, true, Effect::Bytes(error)),
+    row("Output_Path", Who::Owner, true, Effect::Bytes(output)),
+    row("Execution_Time", Who::Owner, true, Effect::Spec(begin)),
+    row(
+        "group_list",
+        Who::Owner,
+        false,
+        Effect::Kept(value_syntax::group_list),
+    ),
+    row("User_List", Who::Owner, false, Effect::Draft(users)),
+    row("Hold_Types", Who::Owner, true, Effect::Draft(holds)),
+    row(
+        "interactive",
+        Who::Submitter,
+        false,
+        Effect::Spec(interactive),
+    ),
+    row("block", Who::Submitter, false, Effect::Spec(block)),
+    row("Join_Path", Who::Owner, false, Effect::Spec(join)),
+    row(
+        "Keep_Files",
+        Who::Owner,
+        false,
+        Effect::Kept(value_syntax::keep_files),
+    ),
+    row(
+        "Remove_Files",
+        Who::Owner,
+        false,
+        Effect::Kept(value_syntax::remove_files),
+    ),
+    row(
+        "Mail_Points",
+        Who::Owner,
+        true,
+        Effect::Kept(value_syntax::mail_points),
+    ),
+    row(
+        "Mail_Users",
+        Who::Owner,
+        true,
+        Effect::Kept(value_syntax::mail_users),
+    ),
+    row("Priority", Who::Owner, true, Effect::Draft(priority)),
+    row("user_factor", Who::Owner, true, Effect::Draft(user_factor)),
+    row("Rerunable", Who::Owner, true, Effect::Spec(rerunnable)),
+    row("Shell_Path_List", Who::Owner, true, Effect::Bytes(shell)),
+    row(
+        "sandbox",
+        Who::Owner,
+        false,
+        Effect::Kept(value_syntax::sandbox),
+    ),
+    row(
+        "stagein",
+        Who::Owner,
+        false,
+        Effect::Kept(value_syntax::staging),
+    ),
+    row(
+        "stageout",
+        Who::Owner,
+        false,
+        Effect::Kept(value_syntax::staging),
+    ),
+    row(
+        "notify",
+        Who::Owner,
+        false,
+        Effect::Kept(value_syntax::program),
+    ),
+    row("umask", Who::Owner, false, Effect::Spec(umask)),
+    row("project", Who::Owner, false, Effect::Spec(project)),
+    row("qos", Who::Owner, false, Effect::Spec(qos)),
+    row("comment", Who::Operator, true, Effect::Draft(comment)),
+    row(
+        "eligible_time",
+        Who::Operator,
+        true,
+        Effect::Draft(eligible_time),
+    ),
+    row("run_count", Who::Owner, true, Effect::Draft(run_count)),
+    row(
+        "array_indices_submitted",
+        Who::Submitter,
+        false,
+        Effect::Draft(array),
+    ),
+    row(
+        "init_work_dir",
+        Who::Submitter,
+        false,
+        Effect::Bytes(init_workdir),
+    ),
+    row(
+        "job_arguments",
+        Who::Submitter,
+        false,
+        Effect::Bytes(job_arguments),
+    ),
+    row(
+        "max_run_subjobs",
+        Who::Owner,
+        true,
+        Effect::Spec(max_run_subjobs),
+    ),
+    row("expand", Who::Owner, true, Effect::Spec(expand)),
+    row("retry", Who::Owner, true, Effect::Spec(retry)),
+    row("retry_delay", Who::Owner, true, Effect::Spec(retry_delay)),
+    row(
+        "system_priority",
+        Who::Operator,
+        true,
+        Effect::Spec(system_priority),
+    ),
+    row("topjob_ineligible", Who::Operator, true, Effect::Claim),
+    row("no_preempt", Who::Owner, true, Effect::Claim),
+    row(
+        "interrupt",
+        Who::Owner,
+        true,
+        Effect::Kept(value_syntax::interruption),
+    ),
+    row("release_nodes_on_stageout", Who::Owner, true, Effect::Claim),
+    row(
+        "tolerate_node_failures",
+        Who::Owner,
+        true,
+        Effect::Kept(value_syntax::tolerance),
+    ),
+    row(
+        Warning::ATTRIBUTE,
+        Who::Owner,
+        true,
+        Effect::Kept(|text| Warning::parse(text).is_some()),
+    ),
+    row("resv", Who::Owner, false, Effect::Spec(resv)),
+    row("create_resv_from_job", Who::Owner, false, Effect::Claim),
+    row("nalloc", Who::Owner, false, Effect::Wish),
+    row("naccess", Who::Owner, false, Effect::Wish),
+    row("distribution", Who::Owner, false, Effect::Wish),
+    row("geometry", Who::Owner, false, Effect::Wish),
+    row("requirements", Who::Owner, false, Effect::Wish),
+    row("restrictions", Who::Owner, false, Effect::Wish),
+    row("cluster", Who::Owner, false, Effect::Wish),
+    row("hosts", Who::Owner, false, Effect::Wish),
+    row("groups", Who::Owner, false, Effect::Wish),
+    row("omit_hosts", Who::Owner, false, Effect::Wish),
+    row("omit_groups", Who::Owner, false, Effect::Wish),
+    server("Job_Owner"),
+    server("resources_used"),
+    server("job_state"),
+    server("queue"),
+    server("server"),
+    server("ctime"),
+    server("mtime"),
+    server("qtime"),
+    server("etime"),
+    server("stime"),
+    server("obittime"),
+    server("exec_host"),
+    server("exec_vnode"),
+    server("schedselect"),
+    server("session_id"),
+    server("jobdir"),
+    server("substate"),
+    server("Variable_List"),
+    server("accounting_id"),
+    server("alt_id"),
+    server("accrue_type"),
+    server("Stageout_status"),
+    server("Exit_status"),
+    server("Submit_arguments"),
+    server("executable"),
+    server("argument_list"),
+    server("array"),
+    server("array_id"),
+    server("array_index"),
+    server("array_state_count"),
+    server("array_indices_remaining"),
+    server("array_indices_failed"),
+    server("estimated"),
+    server("history_timestamp"),
+    server("reserve_ID"),
+    server("Submit_Host"),
+    server("euser"),
+    server("egroup"),
+    server("hashname"),
+    server("queue_rank"),
+    server("queue_type"),
+    server("run_version"),
+];
+
+fn name(spec: &mut Spec, text: &str) -> Option<()> {
+    value_syntax::job_name(text).ok()?;
+    spec.name = text.into();
+    Some(())
+}
+
+/// Q29; an empty text takes it away.
+fn own_label(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.label = some_label(text)?;
+    Some(())
+}
+
+fn process_group(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.process_group = some_label(text)?;
+    Some(())
+}
+
+fn some_label(text: &str) -> Option<Option<String>> {
+    match text {
+        "" => Some(None),
+        label => is_label(label).then(|| Some(label.to_string())),
+    }
+}
+
+fn account(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.account = Some(text.to_string()).filter(|text| !text.is_empty());
+    Some(())
+}
+
+fn project(spec: &mut Spec, text: &str) -> Option<()> {
+    let given = if text.is_empty() {
+        DEFAULT_PROJECT
+    } else {
+        text
+    };
+    value_syntax::project(text).then(|| spec.project = given.into())
+}
+
+/// A name as that of a project: it stands in lists.
+fn qos(spec: &mut Spec, text: &str) -> Option<()> {
+    let is_name = value_syntax::project(text) && !text.contains(char::is_whitespace);
+    is_name.then(|| spec.qos = Some(text.to_string()).filter(|text| !text.is_empty()))
+}
+
+fn checkpoint(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
+    if !value_syntax::checkpoint(text) || value_syntax::checkpoint_never(text) {
+        return Err(Refusal::illegal_value(""));
+    }
+    draft.spec.other.insert("Checkpoint".into(), text.into());
+    Ok(())
+}
+
+/// Adds to what the job waits for; nothing takes away from it.
+fn depend(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    let wish = Wish::parse(text, Some(context.server)).map_err(|fault| match fault {
+        Fault::Elsewhere(id) => Refusal::no_such_job(&id),
+        Fault::Malformed | Fault::Illegal => Refusal::illegal_value("depend"),
+    })?;
+    draft.depend = std::mem::take(&mut draft.depend).with(wish);
+    Ok(())
+}
+
+/// Grid Engine's list of jobs to wait for, by id or by name: whose jobs these are, the server
+/// knows.
+fn hold_jid(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    for part in text.split(',').map(str::trim) {
+        let is_id = part.starts_with(|c: char| c.is_ascii_digit());
+        match Wish::parse(&format!("afterany:{part}"), Some(context.server)) {
+            _ if part.is_empty() => return Err(Refusal::illegal_value("hold_jid")),
+            Ok(wish) if is_id => draft.depend = std::mem::take(&mut draft.depend).with(wish),
+            _ => draft.names.push(part.to_string()),
+        }
+    }
+    Ok(())
+}
+
+/// Files are given as `host:path`.
+fn output(spec: &mut Spec, path: &Text) -> Option<()> {
+    value_syntax::hosted_path(&path.0).then(|| spec.output = Some(path.clone()))
+}
+
+fn error(spec: &mut Spec, path: &Text) -> Option<()> {
+    value_syntax::hosted_path(&path.0).then(|| spec.error = Some(path.clone()))
+}
+
+/// In seconds since the Unix epoch; 0, or a moment before it, for at once.
+fn begin(spec: &mut Spec, text: &str) -> Option<()> {
+    let seconds: i64 = text.parse().ok()?;
+    spec.begin = (seconds > 0).then_some(Wall(seconds));
+    Some(())
+}
+
+/// A job runs as its owner; asking for that is fine.
+fn users(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    let own = |entry: &str| entry.split('@').next() == Some(context.owner);
+    if !value_syntax::user_list(text) {
+        return Err(Refusal::illegal_value("User_List"));
+    }
+    if !text.split(',').all(own) {
+        return Err(Refusal::bad_uid());
+    }
+    draft.spec.other.insert("User_List".into(), text.into());
+    Ok(())
+}
+
+/// The owner sets and clears the user hold and leaves the others alone; an operator sets all.
+fn holds(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    let asked = value_syntax::holds(text).ok_or_else(|| Refusal::illegal_value("Hold_Types"))?;
+    if context.rights.privileged {
+        draft.holds = asked;
+    } else if Holds::USER.contains(asked) {
+        draft.holds = draft.holds.without(Holds::USER).with(asked);
+    } else {
+        return Err(Refusal::unauthorized());
+    }
+    Ok(())
+}
+
+fn interactive(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.interactive = value_syntax::boolean(text)?;
+    Some(())
+}
+
+/// The reservation to run in; an empty text asks for none.
+fn resv(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.reservation = Some(text.to_string()).filter(|text| !text.is_empty());
+    (text.len() <= 80).then_some(())
+}
+
+fn block(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.block = value_syntax::boolean(text)?;
+    Some(())
+}
+
+fn join(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.join = value_syntax::join(text)?;
+    Some(())
+}
+
+/// X22: who is no operator gets as much of it as the site lets owners have, and is told so.
+fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    let rule = context.policy.precedence.own_say;
+    let asked = value_syntax::priority(text).filter(|asked| rule.range().contains(asked));
+    let asked = asked.ok_or_else(|| Refusal::illegal_value(Refusal::PRIORITY))?;
+    let has = draft.spec.priority;
+    draft.spec.priority = if context.rights.privileged {
+        asked
+    } else {
+        rule.granted(asked, has)
+    };
+    if draft.spec.priority != asked {
+        let (given, why) = (draft.spec.priority, rule.bounded_by());
+        draft.notes.push(format!(
+            "warning: priority {asked} is only for operators: it is {given}, by {why}"
+        ));
+    }
+    let precedence = &context.policy.precedence;
+    if draft.spec.priority != rule.unsaid() && !precedence.uses_job_priority() {
+        let order = precedence.order.name();
+        draft.notes.push(format!(
+            "warning: priority {asked} has no effect: [order] by = \"{order}\" does not use it"
+        ));
+    }
+    Ok(())
+}
+
+/// F7.
+fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    let illegal = |why: &str| Refusal::illegal_wish("user_factor", why);
+    let remedy = "it only lowers a priority: give a number from 0 to 1; 1 leaves it as it is";
+    let asked = value_syntax::fraction(text).ok_or_else(|| illegal(remedy))?;
+    let is_ratchet =
+        context.policy.precedence.own_say.user_factor_ratchet && !context.rights.privileged;
+    if is_ratchet && asked > draft.spec.user_factor {
+        let why = format!(
+            "by [order] user_factor_ratchet it only goes down, and is {} now",
+            draft.spec.user_factor
+        );
+        return Err(illegal(&why));
+    }
+    draft.spec.user_factor = asked;
+    Ok(())
+}
+
+/// The time the job has waited already, as an operator says.
+fn eligible_time(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
+    let given = Span::parse(text).filter(|time| *time <= LONGEST_WAIT);
+    draft.eligible_time = Some(given.ok_or_else(|| Refusal::illegal_value("eligible_time"))?);
+    Ok(())
+}
+
+/// A century: nobody waits longer.
+const LONGEST_WAIT: Span = Span(100 * 366 * 24 * 3600 * 1000);
+
+/// M11; an empty text takes it away.
+fn system_priority(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.system_priority = if text.is_empty() {
+        None
+    } else {
+        Some(value_syntax::system_priority(text)?)
+    };
+    Some(())
+}
+
+fn rerunnable(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.rerunnable = value_syntax::boolean(text)?;
+    Some(())
+}
+
+fn shell(spec: &mut Spec, path: &Text) -> Option<()> {
+    value_syntax::shell_list(&path.lossy()).then(|| spec.shell = Some(path.clone()))
+}
+
+fn umask(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.umask = Some(value_syntax::umask(text)?);
+    Some(())
+}
+
+/// `X-Y[:Z][%M]`, or several such ranges and indices joined by commas. Indices beyond what is
+/// counted here are as if there were too many.
+fn array(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
+    let illegal = |name| Refusal::illegal_value(name);
+    let (indices, most) = text
+        .split_once('%')
+        .map_or((text, None), |(indices, most)| (indices, Some(most)));
+    if !value_syntax::array_list(indices) || !indices.contains(['-', ',']) {
+        return Err(illegal("array_indices_submitted"));
+    }
+    let list: IndexList = indices.parse().map_err(|_| Refusal::array_too_large())?;
+    draft.spec.array = Some(list.single().unwrap_or_else(|| list.enclosing()));
+    draft.spec.array_list = Some(list).filter(|list| list.single().is_none());
+    match most {
+        Some(most) => {
+            max_run_subjobs(&mut draft.spec, most).ok_or_else(|| illegal("max_run_subjobs"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A folder that a path can name, from the root on.
+fn init_workdir(spec: &mut Spec, path: &Text) -> Option<()> {
+    let is_place = path.0.starts_with(b"/") && !path.0.contains(&0) && path.0.len() <= LONGEST_PATH;
+    is_place.then(|| spec.init_workdir = Some(path.clone()))
+}
+
+/// The longest path there is, in bytes.
+const LONGEST_PATH: usize = 4096;
+
+/// Arguments, each ended by a zero byte.
+fn job_arguments(spec: &mut Spec, words: &Text) -> Option<()> {
+    let are_ended = words.0.last().is_none_or(|&last| last == 0);
+    are_ended.then(|| spec.job_arguments = words.clone())
+}
+
+fn max_run_subjobs(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.max_run_subjobs = Some(value_syntax::run_count(text)?);
+    Some(())
+}
+
+/// Q15.
+fn expand(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.expand = value_syntax::expand(text)?;
+    Some(())
+}
+
+fn retry(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.retry = value_syntax::run_count(text)?;
+    Some(())
+}
+
+fn retry_delay(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.retry_delay = Span::parse(text)?;
+    Some(())
+}
+
+fn comment(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
+    draft.comment = Some(text.to_string()).filter(|text| !text.is_empty());
+    Ok(())
+}
+
+/// An owner may raise the count, and so come nearer to a hold; not lower it.
+fn run_count(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    let count = value_syntax::run_count(text).ok_or_else(|| Refusal::illegal_value("run_count"))?;
+    if count < draft.run_count && !context.rights.privileged {
+        return Err(Refusal::unauthorized());
+    }
+    draft.run_count = count;
+    Ok(())
+}

@@ -1,0 +1,461 @@
+//! A command of the site writes down how far a running job has come, so that the job may be ended
+//! and go on from there in its next attempt (M45; PBS MoM's `$action checkpoint_abort`).
+//!
+//! That is wanted of a job as its end is, and its node is told until it has happened. Where the
+//! command fails, the job goes on as if nothing had been wanted.
+
+use super::preemption::Action;
+use super::{Attempt, How, Job, Outcome, Want};
+use crate::model::time::Span;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// `[launch] checkpoint` and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointCommand {
+    /// The program; None where the site has none.
+    pub program: Option<PathBuf>,
+    /// How long it may take.
+    pub timeout: Span,
+    /// Where each job has a folder for it: absolute, or from the folder of a node's state.
+    pub folders: PathBuf,
+}
+
+impl CheckpointCommand {
+    /// Where folders are if the site does not say.
+    pub const FOLDERS: &str = "checkpoints";
+}
+
+impl Default for CheckpointCommand {
+    fn default() -> CheckpointCommand {
+        CheckpointCommand {
+            program: None,
+            timeout: Span::seconds(60),
+            folders: Self::FOLDERS.into(),
+        }
+    }
+}
+
+/// The folder of a job, of this full id, under a node's `state`.
+pub fn folder(state: &Path, folders: &Path, full_id: &str) -> PathBuf {
+    state.join(folders).join(format!("{full_id}.CK"))
+}
+
+/// How far that is in an attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Progress {
+    /// Nobody has wanted it.
+    #[default]
+    Unasked,
+    /// It is to be written down how far the job has come, and then the job is to be ended.
+    Wanted,
+    /// That failed: it is not tried again in this attempt.
+    Failed,
+}
+
+impl Job {
+    /// Whether its owner lets it be checkpointed (`qsub -c`), so that it can go on later.
+    pub fn allows_checkpoints(&self) -> bool {
+        self.spec.rerunnable
+            && self
+                .spec
+                .other
+                .get("Checkpoint")
+                .is_none_or(|text| text != "n")
+    }
+
+    /// Whether the site's command could write down how far it has come: it runs, and that has not
+    /// failed. One that knows a signal for that writes it down itself.
+    pub fn is_checkpointed_by_site(&self) -> bool {
+        let begun = self
+            .life
+            .open_run()
+            .filter(|run| run.has_script() && run.session.is_some());
+        let is_untried = begun.is_some_and(|run| run.checkpoint == Progress::Unasked);
+        is_untried
+            && self.life.want == Want::Run
+            && self.allows_checkpoints()
+            && self.interruption().is_none()
+    }
+
+    /// Whether it is to be ended as soon as it is written down how far it has come.
+    pub fn awaits_checkpoint(&self) -> bool {
+        let begun = self
+            .life
+            .open_run()
+            .filter(|run| run.has_script() && run.session.is_some());
+        let is_wanted = begun.is_some_and(|run| run.checkpoint == Progress::Wanted);
+        is_wanted && matches!(self.life.want, Want::Requeue(_)) && self.interruption().is_none()
+    }
+
+    /// It is to be put back once that is done.
+    pub(super) fn want_checkpoint(&mut self, attempt: Attempt, by: &str) {
+        let Some(run) = self.run(attempt) else { return };
+        run.checkpoint = Progress::Wanted;
+        self.life.want = Want::Requeue(by.to_string());
+    }
+
+    /// It is to end as it is, if it was to be checkpointed first.
+    pub(super) fn waives_checkpoint(&mut self) -> bool {
+        let wants = matches!(self.life.want, Want::Requeue(_));
+        let run = self
+            .life
+            .run
+            .as_mut()
+            .filter(|run| wants && run.open && run.checkpoint == Progress::Wanted);
+        run.map(|run| run.checkpoint = Progress::Failed).is_some()
+    }
+
+    /// Whether its latest attempt has come to its end before it was written down how far it had
+    /// come.
+    pub(super) fn ended_unchecked(&self, outcome: &Outcome) -> bool {
+        let is_own = match outcome.how {
+            How::Overran { .. } | How::Exceeded { .. } => true,
+            How::Exited(_) | How::Signaled(_) => outcome.sent.is_none(),
+            _ => false,
+        };
+        let is_wanted = self
+            .life
+            .run
+            .as_ref()
+            .is_some_and(|run| run.checkpoint == Progress::Wanted);
+        is_own && is_wanted && self.interruption().is_none()
+    }
+
+    /// It goes on: whoever it was to make way for has not been given anything.
+    pub(super) fn go_on_without_checkpoint(&mut self, attempt: Attempt) {
+        if !matches!(self.life.want, Want::Requeue(_)) {
+            return;
+        }
+        let Some(run) = self
+            .run(attempt)
+            .filter(|run| run.checkpoint == Progress::Wanted)
+        else {
+            return;
+        };
+        run.checkpoint = Progress::Failed;
+        self.life.want = Want::Run;
+        let told = self
+            .life
+            .yielding
+            .as_deref()
+            .filter(|told| told.action == Action::Checkpoint);
+        if self
+            .life
+            .open_run()
+            .zip(told)
+            .is_some_and(|(run, told)| told.concerns(run))
+        {
+            self.life.yielding = None;
+            self.life.preempted = self.life.preempted.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::model::job::Spec;
+    use crate::model::job::event::Event;
+    use crate::model::job::preemption::Cause;
+    use crate::model::job::state::{Holds, State};
+    use crate::sched::fixture::{cluster, moment};
+    use std::sync::Arc;
+
+    fn happen(job: &mut Job, event: Event) {
+        job.apply(&event, moment(0));
+    }
+
+    fn with(job: &mut Job, change: impl FnOnce(&mut Spec)) {
+        change(Arc::make_mut(&mut job.spec));
+    }
+
+    fn running() -> Job {
+        let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
+        with(&mut job, |spec| spec.rerunnable = true);
+        happen(&mut job, Event::Submitted);
+        happen(
+            &mut job,
+            Event::Started {
+                attempt: 1,
+                shares: vec![],
+                score: None,
+                extra: false,
+            },
+        );
+        happen(
+            &mut job,
+            Event::Launched {
+                attempt: 1,
+                session: 7,
+                boot: "b".into(),
+            },
+        );
+        job
+    }
+
+    fn preempted(action: Action) -> Event {
+        Event::Preempted {
+            attempt: 1,
+            to: Some(JobId::job(9)),
+            cause: Cause::Level,
+            action,
+            by: "s@h".into(),
+        }
+    }
+
+    fn ended(how: How, sent: Option<i32>) -> Event {
+        let outcome = Outcome {
+            how,
+            sent,
+            used: Default::default(),
+            notes: vec![],
+            unfit: None,
+            on_its_own: false,
+        };
+        Event::Ended {
+            attempt: 1,
+            outcome,
+        }
+    }
+
+    /// Nothing was written down of it that a second attempt could go on from.
+    #[test]
+    fn what_ends_by_itself_before_it_is_checkpointed_is_over() {
+        let late = How::Overran {
+            used: Span::seconds(9),
+            limit: Span::seconds(8),
+        };
+        for (how, sent) in [
+            (How::Exited(3), None),
+            (How::Signaled(11), None),
+            (late, Some(15)),
+        ] {
+            let mut job = running();
+            happen(&mut job, preempted(Action::Checkpoint));
+            happen(&mut job, ended(how.clone(), sent));
+            assert_eq!(job.life.state, State::Finished, "{how:?}");
+        }
+        let mut job = running();
+        happen(&mut job, preempted(Action::Checkpoint));
+        happen(&mut job, ended(How::Exited(143), Some(15)));
+        assert_eq!(
+            job.life.state,
+            State::Queued,
+            "its node has ended it, since the site has no command any more"
+        );
+    }
+
+    #[test]
+    fn whoever_is_to_be_put_back_at_once_is_not_checkpointed_first() {
+        let mut job = running();
+        happen(
+            &mut job,
+            Event::CheckpointWanted {
+                attempt: 1,
+                by: "u@h".into(),
+            },
+        );
+        happen(&mut job, Event::RerunWanted { by: "m@h".into() });
+        assert!(!job.awaits_checkpoint());
+        happen(
+            &mut job,
+            Event::CheckpointFailed {
+                attempt: 1,
+                why: "late".into(),
+            },
+        );
+        assert_eq!(job.life.want, Want::Requeue("m@h".into()));
+    }
+
+    /// Its session may not be there yet: there is nothing to write down.
+    #[test]
+    fn what_has_not_begun_is_not_checkpointed() {
+        let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
+        with(&mut job, |spec| spec.rerunnable = true);
+        happen(&mut job, Event::Submitted);
+        happen(
+            &mut job,
+            Event::Started {
+                attempt: 1,
+                shares: vec![],
+                score: None,
+                extra: false,
+            },
+        );
+        assert!(!job.is_checkpointed_by_site());
+        happen(
+            &mut job,
+            Event::CheckpointWanted {
+                attempt: 1,
+                by: "u@h".into(),
+            },
+        );
+        assert!(!job.awaits_checkpoint());
+    }
+
+    #[test]
+    fn only_a_checkpoint_that_is_still_wanted_is_waived() {
+        let mut job = running();
+        assert!(!job.waives_checkpoint());
+        happen(&mut job, Event::RerunWanted { by: "m@h".into() });
+        assert!(!job.waives_checkpoint(), "it was to be put back as it is");
+        let mut deleted = running();
+        happen(
+            &mut deleted,
+            Event::CheckpointWanted {
+                attempt: 1,
+                by: "u@h".into(),
+            },
+        );
+        happen(
+            &mut deleted,
+            Event::DeleteWanted {
+                by: "u@h".into(),
+                force: false,
+            },
+        );
+        assert!(!deleted.waives_checkpoint(), "it is to be deleted");
+    }
+
+    /// What it was told in an earlier attempt it has done.
+    #[test]
+    fn a_checkpoint_that_fails_takes_back_no_earlier_one() {
+        let mut job = running();
+        happen(&mut job, preempted(Action::Checkpoint));
+        happen(&mut job, ended(How::Signaled(9), Some(9)));
+        let later = |job: &mut Job, event: Event| job.apply(&event, moment(9));
+        later(
+            &mut job,
+            Event::Started {
+                attempt: 2,
+                shares: vec![],
+                score: None,
+                extra: false,
+            },
+        );
+        later(
+            &mut job,
+            Event::Launched {
+                attempt: 2,
+                session: 8,
+                boot: "b".into(),
+            },
+        );
+        later(
+            &mut job,
+            Event::CheckpointWanted {
+                attempt: 2,
+                by: "u@h".into(),
+            },
+        );
+        later(
+            &mut job,
+            Event::CheckpointFailed {
+                attempt: 2,
+                why: "late".into(),
+            },
+        );
+        assert_eq!((&job.life.want, job.life.preempted), (&Want::Run, 1));
+        assert!(job.life.yielding.is_some());
+    }
+
+    #[test]
+    fn a_job_that_is_checkpointed_is_put_back_when_it_has_ended() {
+        let mut job = running();
+        assert!(job.is_checkpointed_by_site());
+        happen(&mut job, preempted(Action::Checkpoint));
+        assert!(job.awaits_checkpoint() && !job.is_checkpointed_by_site());
+        happen(&mut job, ended(How::Signaled(9), Some(9)));
+        assert_eq!((job.life.state, job.life.preempted), (State::Queued, 1));
+    }
+
+    #[test]
+    fn what_ends_well_before_it_is_checkpointed_is_done() {
+        let mut job = running();
+        happen(&mut job, preempted(Action::Checkpoint));
+        happen(&mut job, ended(How::Exited(0), None));
+        assert_eq!(job.life.state, State::Finished);
+    }
+
+    #[test]
+    fn where_it_fails_the_job_goes_on_and_is_not_asked_again() {
+        let mut job = running();
+        happen(&mut job, preempted(Action::Checkpoint));
+        let failed = Event::CheckpointFailed {
+            attempt: 1,
+            why: "no disk".into(),
+        };
+        happen(&mut job, failed.clone());
+        assert_eq!(
+            (job.life.state, &job.life.want, job.life.preempted),
+            (State::Running, &Want::Run, 0)
+        );
+        assert!(
+            job.life.yielding.is_none()
+                && !job.is_checkpointed_by_site()
+                && !job.awaits_checkpoint()
+        );
+        happen(&mut job, preempted(Action::Requeue));
+        happen(&mut job, failed);
+        assert!(
+            matches!(job.life.want, Want::Requeue(_)),
+            "told twice, it changes nothing"
+        );
+    }
+
+    #[test]
+    fn a_held_job_waits_held_once_it_is_checkpointed() {
+        let mut job = running();
+        happen(
+            &mut job,
+            Event::Held {
+                holds: Holds::USER,
+                by: "u@h".into(),
+            },
+        );
+        happen(
+            &mut job,
+            Event::CheckpointWanted {
+                attempt: 1,
+                by: "u@h".into(),
+            },
+        );
+        assert!(job.awaits_checkpoint());
+        happen(&mut job, ended(How::Signaled(9), Some(9)));
+        assert_eq!((job.life.state, job.life.preempted), (State::Held, 0));
+    }
+
+    #[test]
+    fn who_does_not_want_it_or_has_a_signal_of_its_own_is_left_to_itself() {
+        let mut job = running();
+        with(&mut job, |spec| {
+            drop(spec.other.insert("Checkpoint".into(), "n".into()))
+        });
+        assert!(!job.is_checkpointed_by_site() && !job.can_checkpoint());
+        with(&mut job, |spec| {
+            drop(spec.other.insert("Checkpoint".into(), "u".into()))
+        });
+        assert!(job.is_checkpointed_by_site());
+        with(&mut job, |spec| {
+            drop(spec.other.insert("interrupt".into(), "USR1".into()))
+        });
+        assert!(!job.is_checkpointed_by_site() && job.can_checkpoint());
+        with(&mut job, |spec| spec.rerunnable = false);
+        assert!(!job.can_checkpoint());
+    }
+
+    #[test]
+    fn folders_are_where_the_site_says() {
+        let state = Path::new("/var/node");
+        assert_eq!(
+            folder(state, Path::new("checkpoints"), "1.h"),
+            Path::new("/var/node/checkpoints/1.h.CK")
+        );
+        assert_eq!(
+            folder(state, Path::new("/shared/ck"), "2[3].h"),
+            Path::new("/shared/ck/2[3].h.CK")
+        );
+    }
+}

@@ -1,0 +1,619 @@
+//! Dependencies between jobs (`-W depend=`): how they are written, and what the fate of one job
+//! means for another that waits for it.
+
+pub mod effects;
+pub mod graph;
+pub mod label;
+
+use super::attribute::same_server;
+use super::dependency::label::{Awaited, is_awaitable, is_label};
+use super::life::{LOST, OVER_WALLTIME};
+use super::state::State;
+use super::{Job, JobId, Life};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// What must become of one job before another may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Condition {
+    /// It has begun.
+    Begun,
+    /// It ended with status 0.
+    EndedOk,
+    /// It ended with another status, or was deleted.
+    EndedNotOk,
+    /// It ended, however it did.
+    Ended,
+}
+
+/// How one job is bound to another, seen from the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Kind {
+    /// `after...`: it waits for the other.
+    After(Condition),
+    /// `before...`: the other waits for it.
+    Before(Condition),
+    /// `runone`: only one of the two runs.
+    RunOne,
+}
+
+impl Kind {
+    const NAMES: [(Kind, &str); 9] = [
+        (Kind::After(Condition::Begun), "after"),
+        (Kind::After(Condition::EndedOk), "afterok"),
+        (Kind::After(Condition::EndedNotOk), "afternotok"),
+        (Kind::After(Condition::Ended), "afterany"),
+        (Kind::Before(Condition::Begun), "before"),
+        (Kind::Before(Condition::EndedOk), "beforeok"),
+        (Kind::Before(Condition::EndedNotOk), "beforenotok"),
+        (Kind::Before(Condition::Ended), "beforeany"),
+        (Kind::RunOne, "runone"),
+    ];
+
+    /// As it is written: `afterok`.
+    pub fn name(self) -> &'static str {
+        Kind::NAMES
+            .iter()
+            .find(|&&(kind, _)| kind == self)
+            .map_or("", |(_, name)| name)
+    }
+
+    /// The kind of this name.
+    pub fn from_name(name: &str) -> Option<Kind> {
+        Kind::NAMES
+            .iter()
+            .find(|&&(_, known)| known == name)
+            .map(|&(kind, _)| kind)
+    }
+
+    /// The same bond, seen from the other job.
+    pub fn mirrored(self) -> Kind {
+        match self {
+            Kind::After(condition) => Kind::Before(condition),
+            Kind::Before(condition) => Kind::After(condition),
+            Kind::RunOne => Kind::RunOne,
+        }
+    }
+}
+
+/// A bond to another job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Edge {
+    /// How it is bound.
+    pub kind: Kind,
+    /// To which job.
+    pub job: JobId,
+}
+
+/// A bond as it is kept: whose, which, to what. `before...` is kept as the other job's `after...`;
+/// the jobs of a `runone` set are all bound to the job after which the set is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tie {
+    /// The job that waits, or the member of a set.
+    pub job: JobId,
+    /// What it is bound to, and how.
+    pub edge: Edge,
+}
+
+/// A bond as it is shown, with the state of the other job where that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// The bond.
+    pub edge: Edge,
+    /// How the job at its other end stands.
+    pub state: Option<State>,
+}
+
+/// What of its dependencies bars a job from starting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bars {
+    /// Conditions on other jobs that are not met yet.
+    pub unmet: u32,
+    /// `on`: how many jobs have yet to name this one in a `before...`.
+    pub on: u32,
+    /// The job of its `runone` set that has begun and is not over.
+    pub rival: Option<JobId>,
+    /// Whether the job has ended because a condition can never be met.
+    pub broken: bool,
+}
+
+impl Bars {
+    /// Whether nothing bars the job.
+    pub fn are_open(&self) -> bool {
+        self.unmet == 0 && self.on == 0 && self.rival.is_none()
+    }
+}
+
+/// What a value of `depend` asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// `on`: how many jobs are to name this one in a `before...`.
+    pub on: u32,
+    /// Bonds to other jobs, each once, in the order given.
+    pub edges: Vec<Edge>,
+    /// What is waited for by label, likewise.
+    pub labels: Vec<Awaited>,
+}
+
+/// What is wrong with a value of `depend`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Not of the form `kind:id[:id...][,...]`.
+    Malformed,
+    /// Of that form, but no such count, or a kind that nobody supports.
+    Illegal,
+    /// A job of another server, as it was written.
+    Elsewhere(String),
+}
+
+impl Wish {
+    /// Reads the value of `depend`. Who does not know the server's name gives None and accepts any.
+    pub fn parse(text: &str, server: Option<&str>) -> Result<Wish, Fault> {
+        let mut wish = Wish::default();
+        for clause in text.split(',') {
+            let clause = clause.trim_start();
+            if let Some(awaited) = callback(clause) {
+                wish.labels.push(awaited);
+                continue;
+            }
+            let (word, operands) = clause.split_once(':').ok_or(Fault::Malformed)?;
+            match word {
+                _ if operands.is_empty() => return Err(Fault::Malformed),
+                "on" => wish.add_count(operands)?,
+                "synccount" | "syncwith" => return Err(Fault::Illegal),
+                word => wish.add_edges(word, operands, server)?,
+            }
+        }
+        Ok(wish.each_once())
+    }
+
+    fn each_once(mut self) -> Wish {
+        let mut seen = BTreeSet::new();
+        self.edges.retain(|&edge| seen.insert(edge));
+        let mut seen = BTreeSet::new();
+        self.labels.retain(|awaited| seen.insert(awaited.clone()));
+        self
+    }
+
+    fn add_count(&mut self, text: &str) -> Result<(), Fault> {
+        let count = text
+            .parse()
+            .ok()
+            .filter(|&count| count > 0)
+            .ok_or(Fault::Illegal)?;
+        self.on = self.on.checked_add(count).ok_or(Fault::Illegal)?;
+        Ok(())
+    }
+
+    fn add_edges(&mut self, word: &str, operands: &str, server: Option<&str>) -> Result<(), Fault> {
+        let (kind, of_arrays) = kind_of(word).ok_or(Fault::Malformed)?;
+        for operand in operands.split(':').map(str::trim_start) {
+            match (operand.strip_prefix('@'), kind) {
+                (None, _) => {}
+                (Some(label), Kind::After(condition)) if !of_arrays && is_awaitable(label) => {
+                    self.labels.push(Awaited {
+                        condition,
+                        label: label.to_string(),
+                    });
+                    continue;
+                }
+                (Some(_), _) => return Err(Fault::Malformed),
+            }
+            let job = job_of(operand, server)?;
+            if of_arrays && !job.is_array() {
+                return Err(Fault::Malformed);
+            }
+            self.edges.push(Edge { kind, job });
+        }
+        Ok(())
+    }
+
+    /// What both ask for.
+    pub fn with(mut self, more: Wish) -> Wish {
+        self.on = self.on.saturating_add(more.on);
+        self.edges.extend(more.edges);
+        self.labels.extend(more.labels);
+        self.each_once()
+    }
+
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.on == 0 && self.edges.is_empty() && self.labels.is_empty()
+    }
+}
+
+/// Qube's words for what is waited for by label (Q29): `done-job-sim` is `afterok:@sim`, and
+/// `done-frame-sim-3`, of one element of an array, `afterok:@sim[3]`.
+fn callback(clause: &str) -> Option<Awaited> {
+    const OF_FRAMES: [(&str, Condition); 3] = [
+        ("done-frame-", Condition::EndedOk),
+        ("failed-frame-", Condition::EndedNotOk),
+        ("complete-frame-", Condition::Ended),
+    ];
+    const WORDS: [(&str, Condition); 3] = [
+        ("done-job-", Condition::EndedOk),
+        ("failed-job-", Condition::EndedNotOk),
+        ("complete-job-", Condition::Ended),
+    ];
+    let label = |(word, condition)| Some((clause.strip_prefix(word)?, condition));
+    if let Some((frame, condition)) = OF_FRAMES.into_iter().find_map(label) {
+        let (label, index) = frame.rsplit_once('-')?;
+        let label = format!("{label}[{index}]");
+        return is_awaitable(&label).then_some(Awaited { condition, label });
+    }
+    let (label, condition) = WORDS.into_iter().find_map(label)?;
+    is_label(label).then(|| Awaited {
+        condition,
+        label: label.to_string(),
+    })
+}
+
+/// A kind by its name, or by TORQUE's for arrays alone: `afterokarray`, `afterstartarray`.
+fn kind_of(word: &str) -> Option<(Kind, bool)> {
+    let plain = Kind::from_name(word).map(|kind| (kind, false));
+    plain.or_else(|| {
+        let stem = word.strip_suffix("array")?;
+        let name = match stem {
+            "afterstart" => "after",
+            "beforestart" => "before",
+            "after" | "before" | "runone" => return None,
+            stem => stem,
+        };
+        Kind::from_name(name).map(|kind| (kind, true))
+    })
+}
+
+/// `12`, `12[]`, each with `.server` or `@server` behind it. Elements of arrays are none.
+fn job_of(text: &str, server: Option<&str>) -> Result<JobId, Fault> {
+    let (rest, at) = split_server(text, '@')?;
+    let (id, dot) = split_server(rest, '.')?;
+    let job: JobId = id.parse().map_err(|_| Fault::Malformed)?;
+    if job.index().is_some() || !id.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(Fault::Malformed);
+    }
+    match (at.or(dot), server) {
+        (Some(named), Some(ours)) if !same_server(named, ours) => {
+            Err(Fault::Elsewhere(text.to_string()))
+        }
+        _ => Ok(job),
+    }
+}
+
+fn split_server(text: &str, separator: char) -> Result<(&str, Option<&str>), Fault> {
+    match text.split_once(separator) {
+        None => Ok((text, None)),
+        Some((id, server)) => {
+            let host = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            let good = !server.is_empty() && server.chars().all(host);
+            if good {
+                Ok((id, Some(server)))
+            } else {
+                Err(Fault::Malformed)
+            }
+        }
+    }
+}
+
+/// `on:1,afterok:12.head@head:13.head@head,beforeany:14.head@head,afterok:@sim`, as `qstat -f`
+/// shows it; None when there is nothing to show.
+pub fn shown(on: u32, edges: &[Edge], labels: &[Awaited], server: &str) -> Option<String> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    edges.iter().for_each(|edge| {
+        if !kinds.contains(&edge.kind) {
+            kinds.push(edge.kind)
+        }
+    });
+    let mut text = if on > 0 {
+        format!("on:{on}")
+    } else {
+        String::new()
+    };
+    for kind in kinds {
+        let comma = if text.is_empty() { "" } else { "," };
+        let _ = write!(text, "{comma}{}", kind.name());
+        for edge in edges.iter().filter(|edge| edge.kind == kind) {
+            let _ = write!(text, ":{}@{server}", edge.job.full(server));
+        }
+    }
+    for awaited in labels {
+        let comma = if text.is_empty() { "" } else { "," };
+        let _ = write!(text, "{comma}{awaited}");
+    }
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// How far a job has got, as far as others wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It has never begun.
+    Unbegun,
+    /// It has begun, perhaps more than once; it may be back in its queue.
+    Begun,
+    /// It is over.
+    Ended {
+        /// `Exit_status`.
+        status: i32,
+        /// Whether it ever began.
+        began: bool,
+    },
+}
+
+impl Progress {
+    /// How far a job has got.
+    pub fn of(job: &Job) -> Progress {
+        let life = &job.life;
+        // An array has no attempt of its own: one that was not deleted has run.
+        let began =
+            life.attempt > 0 || job.has_begun() || life.exit.is_some_and(|exit| !exit.deleted);
+        match life.state {
+            State::Finished => Progress::Ended {
+                status: life.exit.map_or(LOST, |exit| exit.status),
+                began,
+            },
+            _ if began => Progress::Begun,
+            _ => Progress::Unbegun,
+        }
+    }
+}
+
+/// What a job's progress means for a condition on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not decided yet.
+    Pending,
+    /// Met, for ever.
+    Met,
+    /// Never to be met.
+    Impossible,
+}
+
+/// Judges a condition by the progress of the job it is on. One that ended without having begun has
+/// not ended well.
+pub fn judge(condition: Condition, progress: Progress) -> Verdict {
+    let decided = |met: bool| {
+        if met {
+            Verdict::Met
+        } else {
+            Verdict::Impossible
+        }
+    };
+    match (condition, progress) {
+        (Condition::Begun, Progress::Begun) => Verdict::Met,
+        (_, Progress::Unbegun | Progress::Begun) => Verdict::Pending,
+        (Condition::Begun, Progress::Ended { began, .. }) => decided(began),
+        (Condition::EndedOk, Progress::Ended { status, began }) => decided(began && status == 0),
+        (Condition::EndedNotOk, Progress::Ended { status, began }) => {
+            decided(!began || status != 0)
+        }
+        (Condition::Ended, Progress::Ended { .. }) => Verdict::Met,
+    }
+}
+
+/// How a job ended, in the words of one that waited for it: `but it ended with status 3`.
+pub fn fate(life: &Life) -> String {
+    let status = life.exit.map_or(LOST, |exit| exit.status);
+    match (life.exit, status) {
+        _ if life.bars.broken => "but it was ended by a dependency of its own".into(),
+        (Some(exit), _) if exit.deleted && life.attempt == 0 && life.began.is_none() => {
+            "but it was deleted before it ran".into()
+        }
+        (Some(exit), _) if exit.deleted => "but it was deleted".into(),
+        (_, OVER_WALLTIME) => "but it exceeded its walltime".into(),
+        (_, LOST) => "but it was lost".into(),
+        (_, status) => format!("but it ended with status {status}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edges(text: &str) -> Result<Vec<(&'static str, String)>, Fault> {
+        let wish = Wish::parse(text, Some("head"))?;
+        Ok(wish
+            .edges
+            .iter()
+            .map(|edge| (edge.kind.name(), edge.job.to_string()))
+            .collect())
+    }
+
+    #[test]
+    fn every_spelling_of_a_dependency_is_read() {
+        for (text, expected) in [
+            ("afterok:1", &[("afterok", "1")][..]),
+            (
+                "afterok:1:2,afternotok:3",
+                &[("afterok", "1"), ("afterok", "2"), ("afternotok", "3")],
+            ),
+            (
+                "after:1.head,afterany:2@head",
+                &[("after", "1"), ("afterany", "2")],
+            ),
+            ("afterok: 1.head@head:1", &[("afterok", "1")]),
+            ("afterok:3[].head", &[("afterok", "3[]")]),
+            (
+                "before:1,beforeok:2, beforenotok:3,beforeany:4",
+                &[
+                    ("before", "1"),
+                    ("beforeok", "2"),
+                    ("beforenotok", "3"),
+                    ("beforeany", "4"),
+                ],
+            ),
+            ("runone:7", &[("runone", "7")]),
+            (
+                "afterokarray:3[],afterstartarray:4[]",
+                &[("afterok", "3[]"), ("after", "4[]")],
+            ),
+            (
+                "beforeanyarray:3[],beforestartarray:4[]",
+                &[("beforeany", "3[]"), ("before", "4[]")],
+            ),
+        ] {
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(kind, id)| (*kind, id.to_string()))
+                .collect();
+            assert_eq!(edges(text), Ok(expected), "{text}");
+        }
+        assert_eq!(
+            Wish::parse("on:2,afterok:1", None).map(|wish| (wish.on, wish.edges.len())),
+            Ok((2, 1))
+        );
+    }
+
+    /// Q29.
+    #[test]
+    fn labels_stand_where_jobs_do_or_in_the_words_of_callbacks() {
+        let labels = |text: &str| {
+            let wish = Wish::parse(text, None)?;
+            Ok(wish
+                .labels
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(","))
+        };
+        for (text, expected) in [
+            ("afterok:@sim", "afterok:@sim"),
+            (
+                "afterok:1:@sim:@comp,after:@sim",
+                "afterok:@sim,afterok:@comp,after:@sim",
+            ),
+            (
+                "done-job-sim,failed-job-sim, complete-job-a.b",
+                "afterok:@sim,afternotok:@sim,afterany:@a.b",
+            ),
+            ("done-job-sim,afterok:@sim", "afterok:@sim"),
+            (
+                "done-frame-a-b-3,failed-frame-sim-12",
+                "afterok:@a-b[3],afternotok:@sim[12]",
+            ),
+            (
+                "afterany:@sim[0]:@sim,complete-frame-sim-7",
+                "afterany:@sim[0],afterany:@sim,afterany:@sim[7]",
+            ),
+        ] {
+            assert_eq!(labels(text).as_deref(), Ok(expected), "{text}");
+        }
+        for text in [
+            "afterok:@",
+            "before:@sim",
+            "runone:@sim",
+            "afterok:@a b",
+            "done-job-",
+            "gone-job-sim",
+            "done-frame-sim",
+            "done-frame-sim-x",
+            "done-frame--3",
+            "afterok:@sim[]",
+            "afterok:@sim[03]",
+            "afterok:@sim[3",
+            "afterok:@[3]",
+            "afterok:@sim[3][4]",
+            "afterok:@sim[99999999999]",
+            "afterokarray:@sim",
+        ] {
+            assert_eq!(labels(text), Err(Fault::Malformed), "{text}");
+        }
+        let wish = Wish::parse("on:1,afterok:1,done-job-sim", None).unwrap();
+        let text = shown(wish.on, &wish.edges, &wish.labels, "head").unwrap();
+        assert_eq!(text, "on:1,afterok:1.head@head,afterok:@sim");
+        assert_eq!(
+            Wish::parse(&text, Some("head")),
+            Ok(wish),
+            "what is shown can be given back"
+        );
+    }
+
+    #[test]
+    fn what_is_no_dependency_is_told_apart_from_what_nobody_supports() {
+        for text in [
+            "",
+            "on",
+            "on:",
+            "foo:1",
+            "afterok",
+            "afterok:",
+            "afterok:abc",
+            "afterok:1x",
+            "afterok:1[1]",
+            "afterok:1[1-2]",
+            "afterok:1;afterany:2",
+            "afterok:1,",
+            "AFTEROK:1",
+            "afterok::1",
+            "afterok:+1",
+            "afterokarray:1",
+            "afterarray:1[]",
+            "runonearray:1[]",
+            "array:1[]",
+            "afterok:1.",
+            "afterok:-1",
+        ] {
+            assert_eq!(Wish::parse(text, None), Err(Fault::Malformed), "{text}");
+        }
+        for text in [
+            "on:0",
+            "on:x",
+            "on:-1",
+            "on:99999999999",
+            "synccount:2",
+            "syncwith:1",
+        ] {
+            assert_eq!(Wish::parse(text, None), Err(Fault::Illegal), "{text}");
+        }
+        assert_eq!(
+            Wish::parse("afterok:1.other", Some("head")),
+            Err(Fault::Elsewhere("1.other".into()))
+        );
+        assert!(
+            Wish::parse("afterok:1.other", None).is_ok(),
+            "a client does not know the server's name"
+        );
+    }
+
+    #[test]
+    fn dependencies_are_shown_kind_by_kind() {
+        let wish = Wish::parse("on:1,afterok:1,afterany:2,afterok:3[]", None).unwrap();
+        let text = shown(wish.on, &wish.edges, &[], "head").unwrap();
+        assert_eq!(
+            text,
+            "on:1,afterok:1.head@head:3[].head@head,afterany:2.head@head"
+        );
+        let again = Wish::parse(&text, Some("head")).unwrap();
+        assert_eq!(
+            shown(again.on, &again.edges, &[], "head"),
+            Some(text),
+            "what is shown can be given back"
+        );
+        assert_eq!(shown(0, &[], &[], "head"), None);
+    }
+
+    #[test]
+    fn a_condition_is_judged_by_how_far_the_other_job_got() {
+        use Verdict::{Impossible, Met, Pending};
+        let ended = |status, began| Progress::Ended { status, began };
+        let conditions = [
+            Condition::Begun,
+            Condition::EndedOk,
+            Condition::EndedNotOk,
+            Condition::Ended,
+        ];
+        for (progress, expected) in [
+            (Progress::Unbegun, [Pending, Pending, Pending, Pending]),
+            (Progress::Begun, [Met, Pending, Pending, Pending]),
+            (ended(0, true), [Met, Met, Impossible, Met]),
+            (ended(3, true), [Met, Impossible, Met, Met]),
+            (ended(-29, true), [Met, Impossible, Met, Met]),
+            (ended(271, false), [Impossible, Impossible, Met, Met]),
+        ] {
+            assert_eq!(
+                conditions.map(|condition| judge(condition, progress)),
+                expected,
+                "{progress:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The bonds between unfinished jobs, found from both ends, and what has happened to tied jobs that
+//! others have still to be told.
+
+use super::label::{Mark, Waiters};
+use super::{Condition, Edge, Kind, Tie};
+use crate::model::job::state::State;
+use crate::model::job::{Job, JobId, Part};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A turn in a job's life that matters to jobs tied to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It has begun.
+    Began,
+    /// It is back in its queue.
+    Returned,
+    /// It is over.
+    Ended,
+}
+
+/// The bonds.
+#[derive(Debug, Default)]
+pub struct Ties {
+    /// (waited for, waiting, condition)
+    dependents: BTreeSet<(JobId, JobId, Condition)>,
+    /// (waiting, waited for, condition)
+    conditions: BTreeSet<(JobId, JobId, Condition)>,
+    /// The `runone` set of each member.
+    sets: BTreeMap<JobId, JobId>,
+    /// (set, member)
+    members: BTreeSet<(JobId, JobId)>,
+    /// Who waits for which label.
+    waiters: Waiters,
+    turns: VecDeque<(JobId, Turn)>,
+    /// What this tick has added (true) or removed, to be undone if the tick is.
+    journal: Vec<(Tie, bool)>,
+    /// Whether something has been passed on since this was last set to false.
+    pub stirred: bool,
+}
+
+/// The first and the last id there could be: bounds for ranges over the second of two ids.
+const FIRST: JobId = JobId {
+    number: 0,
+    part: Part::Whole,
+};
+const LAST: JobId = JobId {
+    number: u64::MAX,
+    part: Part::Element(u32::MAX),
+};
+
+impl Ties {
+    /// The bonds that the spool held.
+    pub fn load(&mut self, ties: Vec<Tie>) {
+        ties.into_iter().for_each(|tie| {
+            self.put(tie);
+        });
+    }
+
+    /// Adds a bond; false if it was there.
+    pub fn add(&mut self, tie: Tie) -> bool {
+        let new = self.put(tie);
+        if new {
+            self.journal.push((tie, true));
+        }
+        new
+    }
+
+    /// Removes a bond; false if it was not there.
+    pub fn remove(&mut self, tie: Tie) -> bool {
+        let known = self.take(tie);
+        if known {
+            self.journal.push((tie, false));
+        }
+        known
+    }
+
+    /// Forgets what a job waits for, and its set.
+    pub fn forget(&mut self, id: JobId) {
+        for (other, condition) in self.conditions(id) {
+            self.remove(Tie {
+                job: id,
+                edge: Edge {
+                    kind: Kind::After(condition),
+                    job: other,
+                },
+            });
+        }
+        if let Some(tie) = self.membership(id) {
+            self.remove(tie);
+        }
+    }
+
+    fn put(&mut self, tie: Tie) -> bool {
+        let Tie {
+            job,
+            edge: Edge { kind, job: other },
+        } = tie;
+        match kind {
+            Kind::After(condition) => {
+                self.dependents.insert((other, job, condition));
+                self.conditions.insert((job, other, condition))
+            }
+            Kind::RunOne => {
+                self.members.insert((other, job));
+                self.sets.insert(job, other) != Some(other)
+            }
+            // Kept as the other job's `after...`.
+            Kind::Before(_) => false,
+        }
+    }
+
+    fn take(&mut self, tie: Tie) -> bool {
+        let Tie {
+            job,
+            edge: Edge { kind, job: other },
+        } = tie;
+        match kind {
+            Kind::After(condition) => {
+                self.dependents.remove(&(other, job, condition));
+                self.conditions.remove(&(job, other, condition))
+            }
+            Kind::RunOne => {
+                self.sets.remove(&job);
+                self.members.remove(&(other, job))
+            }
+            Kind::Before(_) => false,
+        }
+    }
+
+    /// Who waits for this job, and what for.
+    pub fn dependents(&self, id: JobId) -> Vec<(JobId, Condition)> {
+        range(&self.dependents, id).collect()
+    }
+
+    /// Whether anybody waits for this job.
+    pub fn has_dependents(&self, id: JobId) -> bool {
+        range(&self.dependents, id).next().is_some()
+    }
+
+    /// What this job waits for.
+    pub fn conditions(&self, id: JobId) -> Vec<(JobId, Condition)> {
+        range(&self.conditions, id).collect()
+    }
+
+    /// Whether this bond is there.
+    pub fn holds(&self, tie: Tie) -> bool {
+        match tie.edge.kind {
+            Kind::After(condition) => self
+                .conditions
+                .contains(&(tie.job, tie.edge.job, condition)),
+            Kind::RunOne => self.sets.get(&tie.job) == Some(&tie.edge.job),
+            Kind::Before(_) => false,
+        }
+    }
+
+    /// The bond of a job to its `runone` set.
+    pub fn membership(&self, id: JobId) -> Option<Tie> {
+        self.sets.get(&id).map(|&set| Tie {
+            job: id,
+            edge: Edge {
+                kind: Kind::RunOne,
+                job: set,
+            },
+        })
+    }
+
+    /// The members of a `runone` set.
+    pub fn members(&self, set: JobId) -> Vec<JobId> {
+        self.members
+            .range((set, FIRST)..=(set, LAST))
+            .map(|&(_, member)| member)
+            .collect()
+    }
+
+    /// The other members of a job's `runone` set.
+    pub fn rivals(&self, id: JobId) -> Vec<JobId> {
+        let set = self
+            .sets
+            .get(&id)
+            .map_or(Vec::new(), |&set| self.members(set));
+        set.into_iter().filter(|&member| member != id).collect()
+    }
+
+    /// Notes what has become of a job that was in state `was`, if anybody has to be told.
+    pub fn observe(&mut self, was: State, job: &Job) {
+        self.waiters.follow(job);
+        if !self.is_tied(job) {
+            return;
+        }
+        let turn = match (was, job.life.state) {
+            (was, is) if was == is => return,
+            (before, State::Running | State::Suspended) if before.is_under_way() => return,
+            (_, State::Running) => Turn::Began,
+            (_, State::Finished) => Turn::Ended,
+            (State::Running | State::Suspended, _) => Turn::Returned,
+            _ => return,
+        };
+        self.tell(job.id, turn);
+    }
+
+    /// Notes that the first element of an array has begun, if anybody has to be told.
+    pub fn note_began(&mut self, array: &Job) {
+        if self.is_tied(array) {
+            self.tell(array.id, Turn::Began);
+        }
+    }
+
+    fn is_tied(&self, job: &Job) -> bool {
+        let id = job.id;
+        let waits = || range(&self.conditions, id).next().is_some();
+        self.has_dependents(id)
+            || waits()
+            || self.sets.contains_key(&id)
+            || !self.waiters.of(job).is_empty()
+    }
+
+    /// Takes note of what a job waits for by label: it is new here, or as it was before.
+    pub fn follow(&mut self, job: &Job) {
+        self.waiters.follow(job);
+    }
+
+    /// A job is no more, and waits for no label.
+    pub fn unfollow(&mut self, id: JobId) {
+        self.waiters.forget(id);
+    }
+
+    /// The jobs that carry a label and are not over.
+    pub fn carriers(&self, mark: &Mark) -> impl Iterator<Item = JobId> {
+        self.waiters.carriers(mark)
+    }
+
+    /// The labels that a job waits for.
+    pub fn labels_awaited_by(&self, id: JobId) -> impl Iterator<Item = Mark> {
+        self.waiters.awaited_by(id).cloned()
+    }
+
+    /// Who waits for the label of a job, and for what of it.
+    pub fn awaiting(&self, job: &Job) -> Vec<(JobId, Condition)> {
+        self.waiters.of(job)
+    }
+
+    fn tell(&mut self, id: JobId, turn: Turn) {
+        self.turns.push_back((id, turn));
+    }
+
+    /// The next thing to be passed on.
+    pub fn next_turn(&mut self) -> Option<(JobId, Turn)> {
+        self.turns.pop_front()
+    }
+
+    /// The tick is on disk.
+    pub fn settle(&mut self) {
+        self.journal.clear();
+    }
+
+    /// The tick has not happened.
+    pub fn roll_back(&mut self) {
+        for (tie, added) in std::mem::take(&mut self.journal).into_iter().rev() {
+            if added {
+                self.take(tie)
+            } else {
+                self.put(tie)
+            };
+        }
+        self.turns.clear();
+    }
+}
+
+fn range(
+    set: &BTreeSet<(JobId, JobId, Condition)>,
+    id: JobId,
+) -> impl Iterator<Item = (JobId, Condition)> + use<'_> {
+    let all = (id, FIRST, Condition::Begun)..=(id, LAST, Condition::Ended);
+    set.range(all)
+        .map(|&(_, other, condition)| (other, condition))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tie(job: u64, name: &str, other: u64) -> Tie {
+        Tie {
+            job: JobId::job(job),
+            edge: Edge {
+                kind: Kind::from_name(name).unwrap(),
+                job: JobId::job(other),
+            },
+        }
+    }
+
+    #[test]
+    fn a_bond_is_found_from_both_ends_until_it_is_removed() {
+        let mut ties = Ties::default();
+        assert!(
+            ties.add(tie(2, "afterok", 1))
+                && ties.add(tie(3, "after", 1))
+                && !ties.add(tie(3, "after", 1))
+        );
+        let two = (JobId::job(2), Condition::EndedOk);
+        assert_eq!(
+            ties.dependents(JobId::job(1)),
+            [two, (JobId::job(3), Condition::Begun)]
+        );
+        assert_eq!(
+            ties.conditions(JobId::job(3)),
+            [(JobId::job(1), Condition::Begun)]
+        );
+        ties.forget(JobId::job(3));
+        assert_eq!(ties.dependents(JobId::job(1)), [two]);
+        assert!(
+            !ties.has_dependents(JobId::array(1)),
+            "an array is not the job of its number"
+        );
+    }
+
+    #[test]
+    fn a_tick_that_is_taken_back_leaves_no_trace() {
+        let mut ties = Ties::default();
+        ties.load(vec![
+            tie(2, "afterok", 1),
+            tie(5, "runone", 4),
+            tie(4, "runone", 4),
+        ]);
+        ties.remove(tie(2, "afterok", 1));
+        ties.remove(tie(5, "runone", 4));
+        ties.add(tie(5, "runone", 6));
+        ties.add(tie(3, "after", 1));
+        ties.roll_back();
+        assert_eq!(
+            ties.dependents(JobId::job(1)),
+            [(JobId::job(2), Condition::EndedOk)]
+        );
+        assert_eq!(ties.rivals(JobId::job(5)), [JobId::job(4)]);
+        assert!(ties.members(JobId::job(6)).is_empty());
+    }
+}

@@ -1,0 +1,296 @@
+//! Labels (Q29): a name that a job carries within a process group of its owner's, by which others
+//! wait for it before it has a number. Jobs without a group make up one of their own.
+//!
+//! Whoever waits for a label goes on as soon as any job of that label has come as far as it waits
+//! for. What ends otherwise decides nothing: another one may come, or the same once more.
+
+pub mod circle;
+
+use super::{Condition, Kind};
+use crate::model::job::state::State;
+use crate::model::job::{Job, JobId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// What must become of a job of this label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Awaited {
+    /// How far it must have come.
+    pub condition: Condition,
+    /// Its label.
+    pub label: String,
+}
+
+/// `afterok:@sim`, as in the value of `depend`.
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}:@{}", Kind::After(self.condition).name(), self.label)
+    }
+}
+
+/// Whether a text can be a label, or a process group.
+pub fn is_label(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    (1..=LONGEST).contains(&text.len()) && text.chars().all(is_plain)
+}
+
+/// Whether a text names what may be waited for: a label, or one element of an array of that label,
+/// as `sim[3]`.
+pub fn is_awaitable(text: &str) -> bool {
+    match frame(text) {
+        Some((label, _)) => is_label(label),
+        None => is_label(text),
+    }
+}
+
+/// The label and the index of `sim[3]`; None for a label alone, or an index that is not written as
+/// it is shown.
+fn frame(text: &str) -> Option<(&str, u32)> {
+    let (label, index) = text.strip_suffix(']')?.rsplit_once('[')?;
+    let number: u32 = index.parse().ok()?;
+    (number.to_string() == index).then_some((label, number))
+}
+
+/// As long as the name of a job may be.
+const LONGEST: usize = 230;
+
+/// A label within a process group of somebody.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    /// Whose.
+    pub uid: u32,
+    /// `group:label`: neither has a colon in it.
+    pub text: String,
+}
+
+impl Mark {
+    /// The mark of this label in the group of a job.
+    pub fn of(job: &Job, label: &str) -> Mark {
+        Mark::new(job.owner.uid, job.spec.process_group.as_deref(), label)
+    }
+
+    /// The mark of a label.
+    pub fn new(uid: u32, group: Option<&str>, label: &str) -> Mark {
+        Mark {
+            uid,
+            text: format!("{}:{label}", group.unwrap_or_default()),
+        }
+    }
+
+    /// The label alone.
+    pub fn label(&self) -> &str {
+        self.text.split_once(':').map_or("", |(_, label)| label)
+    }
+
+    /// What a job carries; an element of an array carries its own place besides, as `sim[3]`.
+    pub fn carried_by(job: &Job) -> Option<Mark> {
+        let label = job.spec.label.as_deref()?;
+        Some(match job.id.index() {
+            Some(index) => Mark::of(job, &format!("{label}[{index}]")),
+            None => Mark::of(job, label),
+        })
+    }
+
+    /// Of the mark of an element, that of its array, and which it is.
+    pub fn frame(&self) -> Option<(Mark, u32)> {
+        let (text, index) = frame(&self.text)?;
+        Some((
+            Mark {
+                uid: self.uid,
+                text: text.to_string(),
+            },
+            index,
+        ))
+    }
+}
+
+/// Who waits for which label: what the jobs say, put in order.
+#[derive(Debug, Default)]
+pub struct Waiters {
+    waiting: BTreeSet<(Mark, JobId, Condition)>,
+    of: BTreeMap<JobId, Vec<(Mark, Condition)>>,
+    /// The jobs that carry a label and are not over.
+    carriers: BTreeSet<(Mark, JobId)>,
+    carried: BTreeMap<JobId, Mark>,
+}
+
+impl Waiters {
+    /// Takes note of what a job waits for now.
+    pub fn follow(&mut self, job: &Job) {
+        self.note_label(job);
+        let marks = |awaited: &Awaited| (Mark::of(job, &awaited.label), awaited.condition);
+        match job.life.awaits.is_empty() || job.life.state == State::Finished {
+            true => self.wait_no_more(job.id),
+            false => self.enter(job.id, job.life.awaits.iter().map(marks).collect()),
+        }
+    }
+
+    fn enter(&mut self, id: JobId, marks: Vec<(Mark, Condition)>) {
+        if self.of.get(&id) == Some(&marks) {
+            return;
+        }
+        self.wait_no_more(id);
+        self.waiting.extend(
+            marks
+                .iter()
+                .map(|(mark, condition)| (mark.clone(), id, *condition)),
+        );
+        self.of.insert(id, marks);
+    }
+
+    fn note_label(&mut self, job: &Job) {
+        // Elements come and go with their array.
+        if job.id.index().is_some()
+            || job.spec.label.is_none() && !self.carried.contains_key(&job.id)
+        {
+            return;
+        }
+        let mark = Mark::carried_by(job).filter(|_| job.life.state != State::Finished);
+        if self.carried.get(&job.id) == mark.as_ref() {
+            return;
+        }
+        self.drop_label(job.id);
+        if let Some(mark) = mark {
+            self.carriers.insert((mark.clone(), job.id));
+            self.carried.insert(job.id, mark);
+        }
+    }
+
+    fn drop_label(&mut self, id: JobId) {
+        if let Some(mark) = self.carried.remove(&id) {
+            self.carriers.remove(&(mark, id));
+        }
+    }
+
+    /// A job is no more.
+    pub fn forget(&mut self, id: JobId) {
+        self.drop_label(id);
+        self.wait_no_more(id);
+    }
+
+    /// The jobs that carry a label and are not over.
+    pub fn carriers(&self, mark: &Mark) -> impl Iterator<Item = JobId> {
+        let from = (mark.clone(), JobId::job(0));
+        self.carriers
+            .range(from..)
+            .take_while(move |(known, _)| known == mark)
+            .map(|(_, id)| *id)
+    }
+
+    /// The labels that a job waits for.
+    pub fn awaited_by(&self, id: JobId) -> impl Iterator<Item = &Mark> {
+        self.of.get(&id).into_iter().flatten().map(|(mark, _)| mark)
+    }
+
+    fn wait_no_more(&mut self, id: JobId) {
+        for (mark, condition) in self.of.remove(&id).unwrap_or_default() {
+            self.waiting.remove(&(mark, id, condition));
+        }
+    }
+
+    /// Who waits for what a job carries, and for what of it.
+    pub fn of(&self, job: &Job) -> Vec<(JobId, Condition)> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
+        let Some(mark) = Mark::carried_by(job) else {
+            return Vec::new();
+        };
+        let from = (mark.clone(), JobId::job(0), Condition::Begun);
+        let those = self
+            .waiting
+            .range(from..)
+            .take_while(|(known, ..)| *known == mark);
+        those.map(|&(_, id, condition)| (id, condition)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::Spec;
+    use crate::sched::fixture::cluster;
+    use std::sync::Arc;
+
+    fn job(id: u64, label: Option<&str>, group: Option<&str>, awaits: &[&str]) -> Job {
+        let mut job = cluster("").job(id, "select=1:ncpus=1");
+        let [label, process_group] = [label, group].map(|text| text.map(str::to_string));
+        job.spec = Arc::new(Spec {
+            label,
+            process_group,
+            ..Spec::clone(&job.spec)
+        });
+        let awaited = |label: &&str| Awaited {
+            condition: Condition::EndedOk,
+            label: label.to_string(),
+        };
+        job.life.awaits = awaits.iter().map(awaited).collect();
+        job
+    }
+
+    fn waiters(known: &Waiters, job: &Job) -> Vec<u64> {
+        known.of(job).iter().map(|(id, _)| id.number).collect()
+    }
+
+    #[test]
+    fn those_wait_for_a_label_that_are_of_its_group_and_owner() {
+        let mut known = Waiters::default();
+        known.follow(&job(2, None, Some("show1"), &["sim", "comp"]));
+        known.follow(&job(3, None, Some("show2"), &["sim"]));
+        known.follow(&job(4, None, None, &["sim"]));
+        let mut others = job(5, None, Some("show1"), &["sim"]);
+        others.owner.uid = 7;
+        known.follow(&others);
+        let sim = |group| job(1, Some("sim"), group, &[]);
+        let by_group = [Some("show1"), Some("show2"), None, Some("show3")]
+            .map(|group| waiters(&known, &sim(group)));
+        assert_eq!(by_group, [vec![2], vec![3], vec![4], vec![]]);
+        assert_eq!(waiters(&known, &job(1, None, Some("show1"), &[])), [0; 0]);
+    }
+
+    #[test]
+    fn who_waits_no_longer_is_forgotten() {
+        let (mut known, sim) = (Waiters::default(), job(1, Some("sim"), None, &[]));
+        let mut waiting = job(2, None, None, &["sim"]);
+        known.follow(&waiting);
+        known.follow(&waiting);
+        assert_eq!(waiters(&known, &sim), [2]);
+        waiting.life.awaits[0].label = "comp".to_string();
+        known.follow(&waiting);
+        assert_eq!((waiters(&known, &sim), known.waiting.len()), (vec![], 1));
+        waiting.life.state = State::Finished;
+        known.follow(&waiting);
+        assert!(known.waiting.is_empty() && known.of.is_empty());
+    }
+
+    #[test]
+    fn an_element_carries_its_place_beside_the_label() {
+        let mut known = Waiters::default();
+        known.follow(&job(2, None, None, &["sim"]));
+        let mut array = cluster("").job(1, "array=1-3");
+        array.spec = Arc::new(Spec {
+            label: Some("sim".to_string()),
+            ..Spec::clone(&array.spec)
+        });
+        assert_eq!(
+            (
+                waiters(&known, &array),
+                waiters(&known, &array.unrecorded(1).unwrap())
+            ),
+            (vec![2], vec![])
+        );
+        known.follow(&job(3, None, None, &["sim[1]"]));
+        let element = |index| array.unrecorded(index).unwrap();
+        assert_eq!(
+            [element(1), element(2)].map(|element| waiters(&known, &element)),
+            [vec![3], vec![]]
+        );
+        assert_eq!(waiters(&known, &array), [2]);
+        let mark = Mark::carried_by(&element(1)).unwrap();
+        assert_eq!(
+            (mark.label(), mark.frame()),
+            ("sim[1]", Mark::carried_by(&array).map(|mark| (mark, 1)))
+        );
+    }
+}

@@ -1,0 +1,379 @@
+//! Jobs that would wait for one another for ever, some of them by label (Q29).
+//!
+//! A job comes to an end if all that it waits for does; a label comes if any job that carries it
+//! does, or if nobody carries it yet, since somebody may still. Who is left of that waits in a
+//! circle, or for one.
+//!
+//! Example: job 1 carries `sim` and waits for `@comp`, job 2 carries `comp` and waits for `@sim`.
+//! Were there a job 3 that carries `sim` and waits for nothing, job 2 would wait for that, and
+//! there were no circle.
+
+use super::Mark;
+use crate::model::job::dependency::effects::Bonds;
+use crate::model::job::dependency::graph::Ties;
+use crate::model::job::{Job, JobId, Owner, Spec};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// More than so many steps from one to another are not looked at: then there may be a circle that
+/// nobody sees.
+const MOST: usize = 5000;
+/// The most jobs and labels of a circle that are named.
+const NAMED: usize = 8;
+
+/// A job that is to be bound.
+#[derive(Clone, Debug, Default)]
+pub struct Newcomer {
+    /// Which it is, if it is there already.
+    pub id: Option<JobId>,
+    /// What it carries.
+    pub carries: Option<Mark>,
+    /// The labels that it is to wait for.
+    pub labels: Vec<Mark>,
+    /// The jobs that it is to wait for.
+    pub jobs: Vec<JobId>,
+}
+
+impl Newcomer {
+    /// A job of this owner that asks for this, with what it is to be bound by besides what binds it
+    /// as it is.
+    pub fn of(
+        ties: &Ties,
+        before: Option<&Job>,
+        (owner, spec): (&Owner, &Spec),
+        bonds: &Bonds,
+    ) -> Newcomer {
+        let mark = |label: &str| Mark::new(owner.uid, spec.process_group.as_deref(), label);
+        let had = before.iter().flat_map(|job| &job.life.awaits);
+        let known = before.iter().flat_map(|job| ties.conditions(job.id));
+        Newcomer {
+            id: before.map(|job| job.id),
+            carries: spec.label.as_deref().map(mark),
+            labels: had
+                .chain(&bonds.labels)
+                .map(|awaited| mark(&awaited.label))
+                .collect(),
+            jobs: known
+                .chain(bonds.conditions.iter().copied())
+                .map(|(id, _)| id)
+                .collect(),
+        }
+    }
+}
+
+/// What stands in a circle.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Link {
+    /// The job that is to be bound.
+    This,
+    /// Another.
+    Job(JobId),
+    /// A label.
+    Label(Mark),
+}
+
+/// The way along what each waits for, from the newcomer back to it, if none of it could ever come;
+/// the newcomer itself is left out.
+pub fn find(ties: &Ties, new: &Newcomer) -> Option<Vec<Link>> {
+    if new.carries.is_none() || new.labels.is_empty() {
+        return None;
+    }
+    let (edges, found) = explored(ties, new)?;
+    let stuck = stuck(&edges, &found);
+    trail(&edges, &stuck)
+}
+
+/// In words, each waiting for the next: `this job -> @sim -> 12.head -> @comp -> this job`.
+pub fn spelt(trail: &[Link], this: &str, server: &str) -> String {
+    let word = |link: &Link| match link {
+        Link::This => this.to_string(),
+        Link::Job(id) => id.full(server),
+        Link::Label(mark) => format!("@{}", mark.label()),
+    };
+    let mut words: Vec<String> = trail.iter().take(NAMED).map(word).collect();
+    let more = trail.len().saturating_sub(NAMED);
+    words.extend((more > 0).then(|| format!("... {more} more ...")));
+    format!("{this} -> {} -> {this}", words.join(" -> "))
+}
+
+type Edges = BTreeMap<Link, Vec<Link>>;
+
+/// What each waits for of all that the newcomer waits for in the end, in the order in which it is
+/// found; None where that is too much.
+fn explored(ties: &Ties, new: &Newcomer) -> Option<(Edges, Vec<Link>)> {
+    let (mut edges, mut found) = (Edges::new(), Vec::new());
+    let (mut ahead, mut left) = (VecDeque::from([Link::This]), MOST);
+    while let Some(link) = ahead.pop_front() {
+        if edges.contains_key(&link) {
+            continue;
+        }
+        let next = waited_for(ties, new, &link, left);
+        left = left.checked_sub(next.len().max(1))?;
+        ahead.extend(
+            next.iter()
+                .filter(|next| !edges.contains_key(next))
+                .cloned(),
+        );
+        found.push(link.clone());
+        edges.insert(link, next);
+    }
+    Some((edges, found))
+}
+
+/// What it waits for; no more of it than one beyond what may be looked at.
+fn waited_for(ties: &Ties, new: &Newcomer, link: &Link, most: usize) -> Vec<Link> {
+    let job = |id: JobId| {
+        if Some(id) == new.id {
+            Link::This
+        } else {
+            Link::Job(id)
+        }
+    };
+    match link {
+        Link::This => new
+            .labels
+            .iter()
+            .cloned()
+            .map(Link::Label)
+            .chain(new.jobs.iter().map(|&id| job(id)))
+            .collect(),
+        Link::Job(id) => {
+            let labels = ties.labels_awaited_by(*id).map(Link::Label);
+            labels
+                .chain(ties.conditions(*id).into_iter().map(|(id, _)| job(id)))
+                .collect()
+        }
+        Link::Label(mark) => {
+            // An element comes if its array does.
+            let of_array = mark.frame().map(|(array, _)| array);
+            let mark = of_array.as_ref().unwrap_or(mark);
+            let own = (new.carries.as_ref() == Some(mark)).then_some(Link::This);
+            let others = ties
+                .carriers(mark)
+                .filter(|id| Some(*id) != new.id)
+                .map(Link::Job);
+            own.into_iter()
+                .chain(others)
+                .take(most.saturating_add(1))
+                .collect()
+        }
+    }
+}
+
+/// Those that can never come.
+fn stuck<'e>(edges: &'e Edges, found: &'e [Link]) -> BTreeSet<&'e Link> {
+    let mut stuck: BTreeSet<&Link> = found.iter().collect();
+    loop {
+        let before = stuck.len();
+        // What is found last is waited for by what was found before.
+        for link in found.iter().rev() {
+            let waits_for = &edges[link];
+            let comes = match link {
+                Link::Label(_) => {
+                    waits_for.is_empty() || waits_for.iter().any(|next| !stuck.contains(next))
+                }
+                Link::This | Link::Job(_) => waits_for.iter().all(|next| !stuck.contains(next)),
+            };
+            if comes {
+                stuck.remove(link);
+            }
+        }
+        if stuck.len() == before {
+            return stuck;
+        }
+    }
+}
+
+/// The shortest way from the newcomer along what is stuck back to it.
+fn trail(edges: &Edges, stuck: &BTreeSet<&Link>) -> Option<Vec<Link>> {
+    let mut came_from: BTreeMap<&Link, &Link> = BTreeMap::new();
+    let mut ahead = VecDeque::from([&Link::This]);
+    while let Some(link) = ahead.pop_front() {
+        for next in edges
+            .get(link)
+            .into_iter()
+            .flatten()
+            .filter(|next| stuck.contains(next))
+        {
+            if *next == Link::This {
+                let back = std::iter::successors(Some(link), |link| came_from.get(link).copied());
+                let mut trail: Vec<Link> =
+                    back.filter(|link| **link != Link::This).cloned().collect();
+                trail.reverse();
+                return Some(trail);
+            }
+            if !came_from.contains_key(next) {
+                came_from.insert(next, link);
+                ahead.push_back(next);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::dependency::label::Awaited;
+    use crate::model::job::dependency::{Condition, Edge, Kind, Tie};
+    use crate::sched::fixture::cluster;
+    use std::sync::Arc;
+
+    fn job(id: u64, label: Option<&str>, awaits: &[&str]) -> Job {
+        let mut job = cluster("").job(id, "select=1:ncpus=1");
+        job.spec = Arc::new(Spec {
+            label: label.map(str::to_string),
+            ..Spec::clone(&job.spec)
+        });
+        let awaited = |label: &&str| Awaited {
+            condition: Condition::EndedOk,
+            label: label.to_string(),
+        };
+        job.life.awaits = awaits.iter().map(awaited).collect();
+        job
+    }
+
+    fn mark(label: &str) -> Mark {
+        Mark::of(&job(1, None, &[]), label)
+    }
+
+    fn ties(jobs: &[Job]) -> Ties {
+        let mut ties = Ties::default();
+        jobs.iter().for_each(|job| ties.follow(job));
+        ties
+    }
+
+    fn found(ties: &Ties, carries: &str, labels: &[&str]) -> Option<String> {
+        let labels = labels.iter().map(|label| mark(label)).collect();
+        let links = find(
+            ties,
+            &Newcomer {
+                carries: Some(mark(carries)),
+                labels,
+                ..Newcomer::default()
+            },
+        )?;
+        let words = spelt(&links, "this", "h")
+            .replace(".h", "")
+            .replace('@', "");
+        words
+            .strip_prefix("this -> ")?
+            .strip_suffix(" -> this")
+            .map(|words| words.replace(" -> ", " "))
+    }
+
+    #[test]
+    fn jobs_that_wait_for_each_others_labels_are_a_circle() {
+        let one = ties(&[job(1, Some("sim"), &["comp"])]);
+        assert_eq!(found(&one, "comp", &["sim"]).as_deref(), Some("sim 1 comp"));
+        assert_eq!(found(&one, "comp", &["other"]), None);
+        assert_eq!(
+            found(&one, "other", &["sim"]),
+            None,
+            "somebody may carry comp yet"
+        );
+        let frame = ties(&[job(1, Some("sim"), &["comp[2]"])]);
+        assert_eq!(
+            found(&frame, "comp", &["sim[3]"]).as_deref(),
+            Some("sim[3] 1 comp[2]")
+        );
+        assert_eq!(
+            found(&Ties::default(), "sim", &["sim"]).as_deref(),
+            Some("sim"),
+            "its own"
+        );
+        let three = ties(&[job(1, Some("a"), &["b"]), job(2, Some("b"), &["c"])]);
+        assert_eq!(
+            found(&three, "c", &["free", "a"]).as_deref(),
+            Some("a 1 b 2 c")
+        );
+    }
+
+    #[test]
+    fn another_that_carries_the_label_and_comes_makes_it_none() {
+        let mut all = vec![job(1, Some("sim"), &["comp"]), job(3, Some("sim"), &[])];
+        assert_eq!(found(&ties(&all), "comp", &["sim"]), None);
+        all[1].life.state = crate::model::job::state::State::Finished;
+        assert!(
+            found(&ties(&all), "comp", &["sim"]).is_some(),
+            "one that is over comes no more"
+        );
+        let stuck = ties(&[
+            job(1, Some("sim"), &["comp"]),
+            job(3, Some("sim"), &["comp"]),
+        ]);
+        assert!(found(&stuck, "comp", &["sim"]).is_some());
+        let mut gone = ties(&all);
+        gone.unfollow(JobId::job(1));
+        assert_eq!(found(&gone, "comp", &["sim"]), None);
+    }
+
+    #[test]
+    fn a_circle_may_go_by_number_in_part() {
+        let mut mixed = ties(&[job(1, Some("sim"), &["comp"]), job(2, Some("x"), &[])]);
+        let kind = Kind::After(Condition::Ended);
+        mixed.load(vec![Tie {
+            job: JobId::job(2),
+            edge: Edge {
+                kind,
+                job: JobId::job(1),
+            },
+        }]);
+        assert_eq!(found(&mixed, "comp", &["x"]).as_deref(), Some("x 2 1 comp"));
+    }
+
+    #[test]
+    fn who_is_altered_stands_there_once() {
+        let ties = ties(&[job(1, Some("sim"), &[]), job(2, Some("comp"), &["sim"])]);
+        let new = |id| Newcomer {
+            id: Some(JobId::job(id)),
+            carries: Some(mark("sim")),
+            labels: vec![mark("comp")],
+            jobs: vec![],
+        };
+        assert!(
+            find(&ties, &new(1)).is_some(),
+            "job 1 as it was does not count"
+        );
+        assert!(
+            find(&ties, &new(7)).is_none(),
+            "another that carries it, too"
+        );
+    }
+
+    #[test]
+    fn of_a_long_circle_the_first_are_named() {
+        let said = |length: u64| {
+            let links: Vec<Link> = (1..=length).map(|id| Link::Job(JobId::job(id))).collect();
+            spelt(&links, "this", "h")
+        };
+        assert_eq!(said(2), "this -> 1.h -> 2.h -> this");
+        let eight = "this -> 1.h -> 2.h -> 3.h -> 4.h -> 5.h -> 6.h -> 7.h -> 8.h";
+        assert_eq!(
+            [8, 11].map(said),
+            [
+                format!("{eight} -> this"),
+                format!("{eight} -> ... 3 more ... -> this")
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_too_much_to_look_at_is_let_be() {
+        // Two steps for each that carries the label, and one from and to the newcomer.
+        let crowd = |many: usize| {
+            let jobs: Vec<Job> = (1..=many as u64)
+                .map(|id| job(id, Some("sim"), &["comp"]))
+                .collect();
+            ties(&jobs)
+        };
+        assert!(found(&crowd(MOST / 2 - 1), "comp", &["sim"]).is_some());
+        assert_eq!(found(&crowd(MOST / 2), "comp", &["sim"]), None);
+        let next = waited_for(
+            &crowd(100),
+            &Newcomer::default(),
+            &Link::Label(mark("sim")),
+            10,
+        );
+        assert_eq!(next.len(), 11, "no more than shows that it is too much");
+    }
+}

@@ -1,0 +1,317 @@
+//! Tests of what counts as eligible time.
+
+use super::*;
+use crate::model::job::event::Event;
+use crate::model::job::{How, Job, JobId, Outcome, Spec};
+use crate::model::time::Wall;
+use crate::sched::fixture::{cluster, moment};
+use std::sync::Arc;
+
+/// So many seconds from the beginning, under a policy.
+fn at(seconds: i64, accrual: Accrual) -> Moment {
+    Moment {
+        accrual,
+        ..moment(seconds)
+    }
+}
+
+fn by() -> String {
+    "ann@head".to_string()
+}
+
+fn held(letters: &str) -> Event {
+    Event::Held {
+        holds: Holds::parse(letters).unwrap(),
+        by: by(),
+    }
+}
+
+fn released(letters: &str) -> Event {
+    Event::Released {
+        holds: Holds::parse(letters).unwrap(),
+        by: by(),
+    }
+}
+
+fn submitted(text: &str, begin: Option<i64>, moment: Moment) -> Job {
+    let mut job = cluster("").job(1, text);
+    job.spec = Arc::new(Spec {
+        rerunnable: true,
+        begin: begin.map(Wall),
+        ..(*job.spec).clone()
+    });
+    job.life.eligibility = Eligibility::default();
+    job.apply(&Event::Submitted, moment);
+    job
+}
+
+fn eligible(job: &Job, seconds: i64) -> i64 {
+    job.life
+        .eligibility
+        .at(Time(0) + Span::seconds(seconds))
+        .as_seconds()
+}
+
+/// Its eligible time at second 600 with this in the way from the beginning, under each policy in
+/// the order of the names.
+fn through(obstruct: impl Fn(&mut Job, Moment), begin: Option<i64>) -> [i64; 4] {
+    [
+        Accrual::Pbs,
+        Accrual::Always,
+        Accrual::QueuePolicy,
+        Accrual::FullPolicy,
+    ]
+    .map(|accrual| {
+        let mut job = submitted("select=1:ncpus=1", begin, at(0, accrual));
+        obstruct(&mut job, at(0, accrual));
+        eligible(&job, 600)
+    })
+}
+
+/// I6: eligible from 100 to 500, held from 500 to 900, eligible from 900 to 1000: 500.
+#[test]
+fn time_spent_held_by_its_owner_is_left_out() {
+    let mut job = submitted("select=1:ncpus=1", None, at(100, Accrual::Pbs));
+    job.apply(&held("u"), at(500, Accrual::Pbs));
+    assert_eq!((eligible(&job, 500), eligible(&job, 900)), (400, 400));
+    job.apply(&released("u"), at(900, Accrual::Pbs));
+    assert_eq!(
+        (eligible(&job, 1000), job.life.eligibility.accrues.number()),
+        (500, 2)
+    );
+}
+
+/// G12.
+#[test]
+fn a_clock_that_goes_back_takes_nothing_away() {
+    let mut job = submitted("select=1:ncpus=1", None, at(100, Accrual::Pbs));
+    job.life
+        .eligibility
+        .set(Span::seconds(300), at(400, Accrual::Pbs).now);
+    assert_eq!(
+        (eligible(&job, 90), eligible(&job, 399), eligible(&job, 401)),
+        (300, 300, 301)
+    );
+}
+
+/// I13, M17.
+#[test]
+fn each_policy_counts_what_it_says() {
+    let apply = |event: Event| move |job: &mut Job, moment: Moment| job.apply(&event, moment);
+    assert_eq!(through(|_, _| (), None), [600; 4], "for want of room");
+    assert_eq!(through(apply(held("u")), None), [0, 600, 0, 0]);
+    assert_eq!(through(apply(held("p")), None), [0, 600, 0, 0]);
+    assert_eq!(through(apply(held("o")), None), [600, 600, 0, 0]);
+    assert_eq!(through(apply(held("s")), None), [600, 600, 0, 0]);
+    assert_eq!(through(apply(held("uo")), None), [0, 600, 0, 0]);
+    assert_eq!(through(|_, _| (), Some(900)), [0, 600, 0, 0], "-a");
+    let bound = Event::Bound {
+        unmet: 1,
+        on: 0,
+        rival: None,
+        labels: Vec::new(),
+    };
+    assert_eq!(through(apply(bound), None), [0, 600, 0, 0], "a dependency");
+    let limited = |limit| {
+        move |job: &mut Job, moment: Moment| {
+            job.judged(Some(limit), moment)
+                .into_iter()
+                .for_each(|eligibility| job.life.eligibility = eligibility);
+        }
+    };
+    assert_eq!(through(limited(Limit::Running), None), [0, 600, 600, 0]);
+    assert_eq!(through(limited(Limit::Waiting), None), [0, 600, 0, 0]);
+}
+
+/// M17: at most two jobs of a user count as waiting, and he submits five at 0. At 600: those that
+/// count have 10 min, the others nothing; under ALWAYS all have 10 min.
+#[test]
+fn jobs_beyond_the_limit_on_waiting_ones_accrue_nothing() {
+    let accrued = |accrual: Accrual| {
+        [1, 2, 3, 4, 5].map(|number| {
+            let mut job = submitted("select=1:ncpus=1", None, at(0, accrual));
+            let limit = (number > 2).then_some(Limit::Waiting);
+            job.judged(limit, at(0, accrual))
+                .into_iter()
+                .for_each(|judged| job.life.eligibility = judged);
+            eligible(&job, 600)
+        })
+    };
+    assert_eq!(accrued(Accrual::QueuePolicy), [600, 600, 0, 0, 0]);
+    assert_eq!(accrued(Accrual::Always), [600; 5]);
+}
+
+#[test]
+fn a_run_counts_nothing_and_what_was_accrued_before_it_stays() {
+    let mut job = submitted("select=1:ncpus=1", None, at(0, Accrual::Pbs));
+    job.apply(
+        &Event::Started {
+            attempt: 1,
+            shares: Vec::new(),
+            score: None,
+            extra: false,
+        },
+        at(100, Accrual::Pbs),
+    );
+    assert_eq!(
+        (eligible(&job, 500), job.life.eligibility.accrues.number()),
+        (100, 3)
+    );
+    let outcome = Outcome {
+        how: How::ShepherdLost,
+        sent: None,
+        used: Default::default(),
+        notes: Vec::new(),
+        unfit: None,
+        on_its_own: false,
+    };
+    job.apply(
+        &Event::Ended {
+            attempt: 1,
+            outcome,
+        },
+        at(500, Accrual::Pbs),
+    );
+    assert_eq!(
+        (eligible(&job, 700), job.life.eligibility.accrues),
+        (300, Accrues::Eligible)
+    );
+    job.apply(
+        &Event::DeleteWanted {
+            by: by(),
+            force: false,
+        },
+        at(800, Accrual::Pbs),
+    );
+    assert_eq!(
+        (eligible(&job, 9000), job.life.eligibility.accrues.number()),
+        (400, 4)
+    );
+}
+
+#[test]
+fn the_limit_a_cycle_found_is_forgotten_when_the_job_leaves_the_queue() {
+    let mut job = submitted("select=1:ncpus=1", None, at(0, Accrual::Pbs));
+    job.life.eligibility = job
+        .judged(Some(Limit::Running), at(0, Accrual::Pbs))
+        .unwrap();
+    assert_eq!(
+        job.judged(Some(Limit::Running), at(10, Accrual::Pbs)),
+        None,
+        "no news"
+    );
+    job.apply(
+        &Event::Altered {
+            by: by(),
+            attributes: Vec::new(),
+        },
+        at(50, Accrual::Pbs),
+    );
+    assert_eq!(
+        eligible(&job, 100),
+        0,
+        "a change of the job says nothing of the limit"
+    );
+    job.apply(&held("u"), at(100, Accrual::Pbs));
+    assert_eq!(
+        job.judged(Some(Limit::Running), at(110, Accrual::Pbs)),
+        None,
+        "it has no turn"
+    );
+    job.apply(&released("u"), at(200, Accrual::Pbs));
+    assert_eq!(eligible(&job, 300), 100);
+}
+
+/// I13: an array of which nothing waits accrues nothing, nor does an element that will never run.
+#[test]
+fn an_array_counts_while_elements_of_it_wait() {
+    let pbs = |seconds| at(seconds, Accrual::Pbs);
+    let mut array = submitted("select=1:ncpus=1 array=0-2", None, pbs(0));
+    assert_eq!(array.id, JobId::array(1));
+    array.end_waiting(2, 2, pbs(50));
+    array.element_stands(0, crate::model::job::array::Standing::Begun, pbs(100));
+    assert_eq!(
+        (
+            eligible(&array, 200),
+            eligible(&array.unrecorded(1).unwrap(), 200)
+        ),
+        (200, 200)
+    );
+    array.element_stands(1, crate::model::job::array::Standing::Begun, pbs(300));
+    assert_eq!(
+        (eligible(&array, 900), array.life.eligibility.accrues),
+        (300, Accrues::Ineligible)
+    );
+    let deleted = array.unrecorded(2).unwrap();
+    assert_eq!(
+        (eligible(&deleted, 900), deleted.life.eligibility.accrues),
+        (300, Accrues::Exiting)
+    );
+}
+
+#[test]
+fn a_job_of_which_nothing_was_written_down_begins_to_accrue_when_it_is_next_looked_at() {
+    let mut job = cluster("").job(1, "select=1:ncpus=1");
+    job.life.eligibility = Eligibility::default();
+    assert_eq!(
+        (eligible(&job, 900), job.life.eligibility.accrues.number()),
+        (0, 0)
+    );
+    job.accrue(at(1000, Accrual::Pbs));
+    assert_eq!(eligible(&job, 1600), 600);
+}
+
+/// I13: of a limit of all together others are the cause, unless it is on who is considered at all
+/// (M24).
+#[test]
+fn a_limit_of_ones_own_bars_from_accruing_and_one_of_all_does_not() {
+    use crate::model::limit::excess::Excess;
+    use crate::model::limit::excess::tests::of_user;
+    use crate::model::limit::{Scope, Selector, Stage};
+    let of = |scope, stage| {
+        Limit::of(&Reason::Limited(Box::new(Excess {
+            scope,
+            stage,
+            ..of_user()
+        })))
+    };
+    let each = || Selector::Each;
+    let (queue, all) = (
+        Scope {
+            queue: each(),
+            ..Scope::default()
+        },
+        Scope::default(),
+    );
+    assert_eq!(
+        (of(all.clone(), Stage::Running), of(queue, Stage::Running)),
+        (None, None)
+    );
+    let own = [
+        Scope {
+            user: each(),
+            ..all.clone()
+        },
+        Scope {
+            group: each(),
+            ..all.clone()
+        },
+        Scope {
+            project: each(),
+            ..all.clone()
+        },
+        Scope {
+            account: each(),
+            ..all.clone()
+        },
+        Scope {
+            qos: each(),
+            ..all.clone()
+        },
+    ];
+    assert_eq!(
+        own.map(|scope| of(scope, Stage::Running)),
+        [Some(Limit::Running); 5]
+    );
+    assert_eq!(of(all, Stage::Idle), Some(Limit::Waiting));
+}

@@ -1,0 +1,319 @@
+//! Starts that fail (M10): the job is tried again, on other hosts at once, anywhere after a pause.
+
+use super::life::Moment;
+use super::state::Holds;
+use super::{Job, Life};
+use crate::model::time::{Span, Time};
+use std::collections::BTreeSet;
+
+/// How many other hosts a job tries before a pause for all hosts. A fault of all hosts at once,
+/// such as a file server that is away for a minute, must not use up all tries.
+const HOSTS_TO_TRY: u32 = 2;
+
+impl Life {
+    /// The hosts on which the job does not start until `not_before`, though it may start on others.
+    pub fn avoided_hosts(&self) -> Option<&BTreeSet<String>> {
+        Some(&self.failed_hosts).filter(|hosts| self.hosts_to_try > 0 && !hosts.is_empty())
+    }
+
+    /// Counts failed starts from the beginning again.
+    pub(super) fn forget_failed_starts(&mut self) {
+        self.failed_starts = 0;
+        self.failed_hosts.clear();
+    }
+
+    /// Ends the pause after a failed start.
+    pub(super) fn start_anywhere_now(&mut self) {
+        self.not_before = None;
+        self.failed_hosts.clear();
+    }
+}
+
+impl Job {
+    /// The host that was to run the script could not start it. The job tries up to [`HOSTS_TO_TRY`]
+    /// other hosts at once; all these failures count as one. It is held only after it has failed on
+    /// every host.
+    pub(super) fn failed_on_its_host(&mut self, moment: Moment) {
+        let first = self.life.run.as_ref().and_then(|run| run.shares.first());
+        let host = first.map(|share| share.host.clone());
+        let is_another = host.is_some_and(|host| self.life.failed_hosts.insert(host));
+        let retries = moment.rules.retries;
+        if is_another && self.life.hosts_to_try > 0 {
+            let left = self.life.hosts_to_try - 1;
+            self.put_off(retries.wait(self.life.failed_starts), moment);
+            self.life.hosts_to_try = left;
+            return self.requeue(moment);
+        }
+        let most = if self.life.failed_hosts.len() < moment.hosts {
+            u32::MAX
+        } else {
+            retries.most
+        };
+        self.fail(0, most, moment);
+        self.life.hosts_to_try = HOSTS_TO_TRY;
+    }
+
+    /// M10: the job is tried again after pauses that grow, and held in the end. The first `free`
+    /// failures cost no pause.
+    pub(super) fn try_again(&mut self, free: u32, moment: Moment) {
+        self.fail(free, moment.rules.retries.most, moment);
+    }
+
+    /// The same; the job is held at its `most`th failure in a row.
+    fn fail(&mut self, free: u32, most: u32, moment: Moment) {
+        self.life.failed_starts = self.life.failed_starts.saturating_add(1);
+        let failed = self.life.failed_starts;
+        if failed >= most {
+            self.life.holds = self.life.holds.with(Holds::SYSTEM);
+            self.life.forget_failed_starts();
+        } else if failed > free {
+            self.put_off(moment.rules.retries.wait(failed - free), moment);
+        }
+        self.requeue(moment);
+    }
+
+    /// Does not start the job for `wait`, and up to a sixty-fourth longer: jobs that are put off at
+    /// about the same time become one class, however many they are. The pause holds for all hosts.
+    pub(super) fn put_off(&mut self, wait: Span, moment: Moment) {
+        self.life.hosts_to_try = 0;
+        let step = (wait.0 / 64).max(1);
+        let until = moment.now.0.saturating_add(wait.0).saturating_add(step - 1);
+        self.life.not_before = (wait > Span(0)).then(|| Time(until - until % step));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::event::Event;
+    use crate::model::job::state::State;
+    use crate::model::job::{Attempt, How, Outcome, Share, Spec};
+    use crate::sched::fixture::{self, cluster};
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    fn queued() -> Job {
+        let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
+        job.spec = Arc::new(Spec {
+            rerunnable: true,
+            ..(*job.spec).clone()
+        });
+        job.apply(&Event::Submitted, fixture::moment(0));
+        job
+    }
+
+    /// Starts the job on a host at that many hours; the attempt ends at once.
+    fn try_on(host: &str, attempt: Attempt, how: How, job: &mut Job) {
+        try_at(
+            fixture::moment(3600 * i64::from(attempt)),
+            host,
+            attempt,
+            how,
+            job,
+        );
+    }
+
+    fn try_at(moment: Moment, host: &str, attempt: Attempt, how: How, job: &mut Job) {
+        let share = Share {
+            node: host.to_string(),
+            host: host.to_string(),
+            taken: vec![],
+            pooled: vec![],
+            cpus: vec![],
+            gpus: vec![],
+            mpiprocs: 1,
+            ranks: vec![],
+        };
+        job.apply(
+            &Event::Started {
+                attempt,
+                shares: vec![share],
+                score: None,
+                extra: false,
+            },
+            moment,
+        );
+        let outcome = Outcome {
+            how,
+            sent: None,
+            used: Default::default(),
+            notes: Vec::new(),
+            unfit: None,
+            on_its_own: false,
+        };
+        job.apply(&Event::Ended { attempt, outcome }, moment);
+    }
+
+    #[test]
+    fn a_start_that_fails_is_put_off_and_the_twentieth_in_a_row_holds_the_job() {
+        // M10.
+        let mut job = queued();
+        for attempt in 1..=20 {
+            let moment = fixture::moment(3600 * i64::from(attempt));
+            try_on("n1", attempt, How::NodeFault("full".into()), &mut job);
+            let wait = job
+                .life
+                .not_before
+                .filter(|_| attempt < 20)
+                .map_or(0, |until| until.since(moment.now).0 / 1000);
+            let least = [60, 120, 240, 480, 960, 1920, 3600]
+                .get(attempt as usize - 1)
+                .copied()
+                .unwrap_or(3600);
+            let state = if attempt < 20 {
+                State::Queued
+            } else {
+                State::Held
+            };
+            assert_eq!(job.life.state, state, "attempt {attempt}");
+            assert!(
+                attempt == 20 || (least..=least + least / 64).contains(&wait),
+                "{attempt}: {wait}"
+            );
+        }
+        assert!(job.life.holds.contains(Holds::SYSTEM));
+        assert_eq!(
+            job.life.failed_starts, 0,
+            "released, it has all its tries again"
+        );
+    }
+
+    /// M10.
+    #[test]
+    fn a_job_tries_three_hosts_and_then_pauses_for_all_hosts() {
+        let mut job = queued();
+        let mut avoided = |attempt: Attempt, host: &str, how: How| {
+            try_on(host, attempt, how, &mut job);
+            let hosts = job
+                .life
+                .avoided_hosts()
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect::<Vec<_>>();
+            (hosts.join(","), job.life.failed_starts)
+        };
+        let fault = || How::NodeFault("no home directory".into());
+        assert_eq!(avoided(1, "n1", fault()), ("n1".into(), 1));
+        assert_eq!(
+            avoided(2, "n2", fault()),
+            ("n1,n2".into(), 1),
+            "the same try, on another host"
+        );
+        assert_eq!(
+            avoided(3, "n3", fault()),
+            (String::new(), 1),
+            "the pause holds for all hosts"
+        );
+        assert_eq!(
+            avoided(4, "n4", fault()),
+            ("n1,n2,n3,n4".into(), 2),
+            "the next try after the pause"
+        );
+        assert_eq!(
+            avoided(5, "n1", fault()),
+            ("n1,n2,n3,n4".into(), 3),
+            "the pause was over, no other host free"
+        );
+        assert_eq!(
+            avoided(6, "n5", How::ShepherdLost),
+            (String::new(), 4),
+            "a loss is no fault of its host"
+        );
+    }
+
+    /// M10.
+    #[test]
+    fn a_pause_for_another_reason_holds_for_all_hosts() {
+        let mut job = queued();
+        try_on(
+            "n1",
+            1,
+            How::NodeFault("no home directory".into()),
+            &mut job,
+        );
+        let mut shoved = job.clone();
+        shoved.apply(
+            &Event::Shoved {
+                by: "root@head".into(),
+            },
+            fixture::moment(0),
+        );
+        assert_eq!(
+            (shoved.life.not_before, shoved.life.avoided_hosts()),
+            (None, None)
+        );
+        job.apply(
+            &Event::StartRefused {
+                hook: "h".into(),
+                why: "no".into(),
+            },
+            fixture::moment(0),
+        );
+        assert_eq!(
+            (job.life.not_before.is_some(), job.life.avoided_hosts()),
+            (true, None)
+        );
+    }
+
+    /// M10.
+    #[test]
+    fn a_job_is_held_only_after_it_has_failed_on_every_host() {
+        let mut job = queued();
+        let mut fail_on = |host: &str, attempt: Attempt| {
+            let moment = Moment {
+                hosts: 2,
+                ..fixture::moment(3600 * i64::from(attempt))
+            };
+            try_at(
+                moment,
+                host,
+                attempt,
+                How::NodeFault("no home directory".into()),
+                &mut job,
+            );
+            job.life.state
+        };
+        for attempt in 1..=50 {
+            assert_eq!(
+                fail_on("n1", attempt),
+                State::Queued,
+                "attempt {attempt}: n2 has not failed"
+            );
+        }
+        assert_eq!(
+            (fail_on("n2", 51), fail_on("n1", 52)),
+            (State::Queued, State::Held)
+        );
+    }
+
+    #[test]
+    fn jobs_that_are_put_off_one_after_another_are_few_classes() {
+        let job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
+        let put_off = |now: i64, wait: Span| {
+            let mut job = job.clone();
+            job.put_off(
+                wait,
+                Moment {
+                    now: Time(now),
+                    ..fixture::moment(0)
+                },
+            );
+            let until = job.life.not_before.unwrap();
+            assert!(
+                until >= Time(now) + wait && until.0 <= now + wait.0 + wait.0 / 64,
+                "{until:?}"
+            );
+            until
+        };
+        let hour = Span::seconds(3600);
+        let moments: BTreeSet<Time> = (0..100_000)
+            .map(|n| put_off(1_700_000_000_000 + 36 * n, hour))
+            .collect();
+        assert!(moments.len() <= 66, "{}", moments.len());
+        assert_eq!(
+            put_off(1_700_000_000_001, Span(50)),
+            Time(1_700_000_000_051)
+        );
+    }
+}

@@ -1,0 +1,532 @@
+//! The only transition table: what each event makes of a job.
+//!
+//! [`Job::apply`] is total and pure. Whether a request is allowed has been decided before; what
+//! must be done about the new state (orders to nodes, answers to clients) is derived from it
+//! afterwards and may be repeated, so recovery is: load, derive, go on.
+
+use super::checkpoint::Progress;
+use super::dependency::Bars;
+use super::dependency::label::Awaited;
+use super::event::Event;
+use super::preemption::{Action, Cause, Yielding};
+use super::release::Division;
+use super::response::Rules;
+use super::retry::Again;
+use super::state::{Holds, State};
+use super::{Attempt, Exit, How, Job, JobId, Life, Outcome, Run, Share, Want};
+use crate::model::policy::Accrual;
+use crate::model::time::{Time, Wall};
+
+/// When an event happens, on both clocks, and the rules for attempts that go wrong.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// schedd's clock.
+    pub now: Time,
+    /// The wall clock, for `-a`.
+    pub wall: Wall,
+    /// What is done about failed starts and jobs over their limits.
+    pub rules: Rules,
+    /// Which of a job's waiting counts as eligible time.
+    pub accrual: Accrual,
+    /// How many hosts are configured.
+    pub hosts: usize,
+}
+
+/// `Exit_status` of a deleted job: 256 + TERM, also if it never ran, trapped TERM or ignored it.
+pub const DELETED: i32 = 271;
+
+/// The exit status of a job that was ended by force while it ran: as if by SIGKILL.
+pub const FORCED: i32 = 265;
+
+/// `Exit_status` of a job over its walltime.
+pub const OVER_WALLTIME: i32 = -29;
+
+/// `Exit_status` of a job that was lost with its node and may not be run again.
+pub const LOST: i32 = -4;
+
+impl Life {
+    /// A job just submitted.
+    pub fn new(holds: Holds, run_count: u32, now: Time) -> Life {
+        Life {
+            state: State::Held,
+            holds,
+            run_count,
+            attempt: 0,
+            failed_starts: 0,
+            retries: 0,
+            run: None,
+            want: Want::Run,
+            used: Default::default(),
+            exit: None,
+            comment: None,
+            ctime: now,
+            mtime: now,
+            qtime: now,
+            etime: None,
+            not_before: None,
+            failed_hosts: Default::default(),
+            hosts_to_try: 0,
+            obittime: None,
+            bars: Default::default(),
+            awaits: Vec::new(),
+            ending: None,
+            rank: None,
+            began: None,
+            highest: 0,
+            eligibility: Default::default(),
+            preempted: 0,
+            boosted: false,
+            moved_to: None,
+            yielding: None,
+        }
+    }
+
+    /// The holds as they are shown: a dependency that bars a job looks like a system hold.
+    pub fn shown_holds(&self) -> Holds {
+        if self.bars.are_open() {
+            self.holds
+        } else {
+            self.holds.with(Holds::SYSTEM)
+        }
+    }
+
+    /// The attempt that is not over yet.
+    pub fn open_run(&self) -> Option<&Run> {
+        self.run.as_ref().filter(|run| run.open)
+    }
+}
+
+impl Run {
+    /// An attempt just decided, of which nothing has been heard.
+    pub fn new(attempt: Attempt, shares: Vec<Share>, started: Time) -> Run {
+        Run {
+            attempt,
+            shares,
+            started,
+            score: None,
+            session: None,
+            boot: None,
+            open: true,
+            silent: false,
+            tasks: None,
+            released: Vec::new(),
+            extra: false,
+            suspension: None,
+            pauses: None,
+            checkpoint: Progress::Unasked,
+            directory: None,
+        }
+    }
+}
+
+impl Job {
+    /// Takes note of what happened. An event about an attempt that is not the open one changes
+    /// nothing.
+    pub fn apply(&mut self, event: &Event, moment: Moment) {
+        self.life.mtime = moment.now;
+        match event {
+            Event::Submitted | Event::Due | Event::Altered { .. } => self.settle(moment),
+            Event::Held { holds, .. } => {
+                self.life.holds = self.life.holds.with(*holds);
+                self.settle(moment);
+            }
+            Event::Released { holds, .. } => {
+                self.life.holds = self.life.holds.without(*holds);
+                if holds.contains(Holds::SYSTEM) {
+                    self.unbar();
+                }
+                self.settle(moment);
+            }
+            Event::Started {
+                attempt,
+                shares,
+                score,
+                extra,
+            } => {
+                self.start(Run {
+                    score: *score,
+                    extra: *extra,
+                    ..Run::new(*attempt, shares.clone(), moment.now)
+                });
+            }
+            Event::StartRefused { .. } => self.put_off(moment.rules.retries.first, moment),
+            Event::Shoved { .. } => self.life.start_anywhere_now(),
+            Event::Launched {
+                attempt,
+                session,
+                boot,
+            } => self.launched(*attempt, *session, boot),
+            Event::StartTimedOut { attempt, .. } => self.give_up_start(*attempt),
+            Event::SuspendWanted { .. }
+            | Event::Suspended { .. }
+            | Event::ResumeWanted { .. }
+            | Event::Resumed { .. } => self.pause(event, moment.now),
+            Event::NodesReleased {
+                attempt, division, ..
+            } => self.give_back(*attempt, division, moment.now),
+            Event::ContactLost { .. } => self.hear_from_node(false),
+            Event::ContactRegained => self.hear_from_node(true),
+            Event::Ended { attempt, outcome } => self.ended(*attempt, outcome, moment),
+            Event::Vanished { attempt, .. } => self.vanished(*attempt, moment),
+            Event::DeleteWanted { by, force } => self.delete(by, *force, moment),
+            Event::RerunWanted { by } => self.put_back(by),
+            Event::CheckpointWanted { attempt, by } => self.want_checkpoint(*attempt, by),
+            Event::CheckpointFailed { attempt, .. } => self.go_on_without_checkpoint(*attempt),
+            Event::Preempted {
+                attempt,
+                to,
+                cause,
+                action,
+                by,
+            } => {
+                self.make_way(*attempt, (*to, *cause, *action), by, moment);
+            }
+            Event::Bound { .. }
+            | Event::Named { .. }
+            | Event::DependencyMet { .. }
+            | Event::LabelMet { .. }
+            | Event::RivalBegan { .. }
+            | Event::RivalReturned { .. } => {
+                self.bar(event);
+                self.settle(moment);
+            }
+            Event::DependencyBroken { .. } => self.break_off(moment),
+            Event::FailedRerun { highest, .. } => self.run_again(Again::Failed, *highest, moment),
+            Event::Retried { highest, only, .. } => {
+                self.run_again(Again::Unsuccessful(*only), *highest, moment)
+            }
+            Event::Taken { to, .. } => self.move_away(to, moment),
+            Event::Moved { .. } => self.life.qtime = moment.now,
+            Event::Signalled { .. }
+            | Event::ElementsDeleted { .. }
+            | Event::Reordered { .. }
+            | Event::RunWanted { .. }
+            | Event::Slipped { .. }
+            | Event::RoomMade { .. }
+            | Event::Messaged { .. } => {}
+        }
+        self.accrue(moment);
+    }
+
+    fn launched(&mut self, attempt: Attempt, session: u32, boot: &str) {
+        if let Some(run) = self.run(attempt) {
+            (run.session, run.boot, run.silent) = (Some(session), Some(boot.to_string()), false);
+        }
+    }
+
+    fn give_up_start(&mut self, attempt: Attempt) {
+        if self.run(attempt).is_some_and(|run| run.session.is_none()) && self.life.want == Want::Run
+        {
+            self.life.want = Want::Anew;
+        }
+    }
+
+    fn put_back(&mut self, by: &str) {
+        let is_waived = self.waives_checkpoint();
+        if self.life.open_run().is_some_and(Run::has_script)
+            && (self.life.want == Want::Run || is_waived)
+        {
+            self.life.want = Want::Requeue(by.to_string());
+        }
+    }
+
+    fn give_back(&mut self, attempt: Attempt, division: &Division, now: Time) {
+        if let Some(run) = self.run(attempt) {
+            run.give_back(division, now);
+        }
+    }
+
+    fn hear_from_node(&mut self, heard: bool) {
+        if let Some(run) = self.life.run.as_mut().filter(|run| run.open) {
+            run.silent = !heard;
+        }
+    }
+
+    /// The open attempt, if it is this one and its script is not over.
+    pub(super) fn run(&mut self, attempt: Attempt) -> Option<&mut Run> {
+        self.life
+            .run
+            .as_mut()
+            .filter(|run| run.has_script() && run.attempt == attempt)
+    }
+
+    /// Whoever ends anyway makes way so.
+    fn make_way(
+        &mut self,
+        attempt: Attempt,
+        (to, cause, action): (Option<JobId>, Cause, Action),
+        by: &str,
+        moment: Moment,
+    ) {
+        if self.run(attempt).is_none() || self.life.want != Want::Run {
+            return;
+        }
+        self.life.preempted = self.life.preempted.saturating_add(1);
+        match action {
+            Action::Suspend | Action::Finish => {}
+            Action::Checkpoint => self.want_checkpoint(attempt, by),
+            Action::Requeue => self.life.want = Want::Requeue(by.to_string()),
+            Action::Delete => self.delete(by, false, moment),
+        }
+        let yielding = Yielding {
+            attempt: Some(attempt),
+            to,
+            cause,
+            action,
+            at: moment.now,
+        };
+        self.life.yielding = Some(Box::new(yielding));
+    }
+
+    /// It waits for no other job any more.
+    pub(super) fn unbar(&mut self) {
+        self.life.bars = Bars::default();
+        self.life.awaits.clear();
+    }
+
+    fn bar(&mut self, event: &Event) {
+        let bars = &mut self.life.bars;
+        match event {
+            Event::Bound {
+                unmet,
+                on,
+                rival,
+                labels,
+            } => {
+                self.life.awaits.extend(labels.iter().cloned());
+                bars.unmet = bars.unmet.saturating_add(*unmet);
+                bars.on = bars.on.saturating_add(*on);
+                bars.rival = rival.or(bars.rival);
+            }
+            Event::Named { .. } => {
+                bars.on = bars.on.saturating_sub(1);
+                bars.unmet = bars.unmet.saturating_add(1);
+            }
+            Event::DependencyMet { .. } => bars.unmet = bars.unmet.saturating_sub(1),
+            Event::LabelMet {
+                condition, label, ..
+            } => {
+                let is_met = |awaited: &mut Awaited| {
+                    awaited.condition == *condition && awaited.label == *label
+                };
+                let met = self.life.awaits.extract_if(.., is_met).count();
+                bars.unmet = bars.unmet.saturating_sub(met as u32);
+            }
+            Event::RivalBegan { job } => bars.rival = Some(*job),
+            Event::RivalReturned { job } if bars.rival == Some(*job) => bars.rival = None,
+            _ => {}
+        }
+    }
+
+    /// Ends a job that can never start, and of an array what has not. One that runs was released
+    /// from its dependencies.
+    fn break_off(&mut self, moment: Moment) {
+        if self.life.state.is_under_way() || self.life.state == State::Finished {
+            return;
+        }
+        self.life.bars.broken = true;
+        match self.id.is_array() {
+            true => self.end_waiting(0, u32::MAX, moment),
+            false => self.finish(DELETED, true, moment),
+        }
+    }
+
+    /// Where a job that does not run stands: held, waiting or queued, in this order.
+    pub(super) fn settle(&mut self, moment: Moment) {
+        if self.life.state.is_under_way() || self.life.state == State::Finished {
+            return;
+        }
+        self.life.state = match self.spec.begin {
+            _ if !self.life.holds.is_none() || !self.life.bars.are_open() => State::Held,
+            Some(begin) if begin > moment.wall => State::Waiting,
+            _ if self.life.began.is_some() => State::Begun,
+            _ => State::Queued,
+        };
+        self.life.etime = match self.life.state {
+            State::Queued | State::Begun => self.life.etime.or(Some(moment.now)),
+            _ => None,
+        };
+    }
+
+    fn start(&mut self, run: Run) {
+        self.life.state = State::Running;
+        self.life.attempt = run.attempt;
+        self.life.run_count = self.life.run_count.saturating_add(1);
+        self.life.want = Want::Run;
+        self.life.used = Default::default();
+        self.life.ending = None;
+        self.life.not_before = None;
+        self.life.boosted = false;
+        self.life.run = Some(run);
+    }
+
+    fn ended(&mut self, attempt: Attempt, outcome: &Outcome, moment: Moment) {
+        if self.run(attempt).is_none() {
+            return;
+        }
+        self.end_suspension(moment.now);
+        self.close_run(Some(outcome.used).filter(|_| self.life.state != State::Finished));
+        if self.life.state == State::Finished {
+            return;
+        }
+        self.life.ending = outcome.remark();
+        match (&outcome.how, self.life.want.clone()) {
+            // The order to end it came too late.
+            (_, Want::Gone(_)) if outcome.on_its_own => self.ended_before_deletion(outcome, moment),
+            (how, Want::Requeue(_)) if outcome.on_its_own => {
+                self.over_by_itself(how, outcome, moment)
+            }
+            (_, Want::Gone(_)) => self.finish(DELETED, true, moment),
+            (How::NodeFault(_), _) => self.failed_on_its_host(moment),
+            (How::AwaitsFiles(_), _) => self.await_files(moment),
+            (How::ShepherdLost, _) if !self.spec.rerunnable => self.finish(LOST, false, moment),
+            // Y17: what has come to its end in time is done.
+            (How::Exited(0), Want::Requeue(_)) if self.was_interrupted() => {
+                self.finish(0, false, moment)
+            }
+            // Nothing was written down of it, and nobody else has ended it.
+            (how, Want::Requeue(_)) if self.ended_unchecked(outcome) => {
+                self.over_by_itself(how, outcome, moment)
+            }
+            (_, Want::Requeue(_)) => {
+                self.life.forget_failed_starts();
+                self.requeue(moment);
+            }
+            (How::ShepherdLost, _) => self.was_lost(moment),
+            (How::Cancelled, _) => self.start_failed(moment),
+            // Ended by our cancel; whether it had begun just then nobody has told.
+            (How::Signaled(_), Want::Anew) if self.spec.rerunnable => self.start_failed(moment),
+            (How::Signaled(_), Want::Anew) => self.finish(LOST, false, moment),
+            (how, Want::Run | Want::Anew) => self.over_by_itself(how, outcome, moment),
+        }
+    }
+
+    /// Nobody had it end.
+    fn over_by_itself(&mut self, how: &How, outcome: &Outcome, moment: Moment) {
+        match self.spec.rerunnable && moment.rules.requeues(how) {
+            true => self.over_limit(moment),
+            false => self.ended_by_itself(exit_status(outcome).unwrap_or(LOST), moment),
+        }
+    }
+
+    /// It is not deleted, and keeps its exit status; nor is it run again.
+    fn ended_before_deletion(&mut self, outcome: &Outcome, moment: Moment) {
+        self.life.want = Want::Run;
+        self.finish(exit_status(outcome).unwrap_or(LOST), false, moment);
+    }
+
+    /// Whether its latest attempt was told to write down how far it has come.
+    fn was_interrupted(&self) -> bool {
+        let is_told = |run: &Run| {
+            run.checkpoint == Progress::Wanted
+                || self.interruption().is_some() && self.makes_way(run)
+        };
+        self.life.run.as_ref().is_some_and(is_told)
+    }
+
+    /// One that failed is run again as often as its owner said; one that was over a limit would be
+    /// so again.
+    fn ended_by_itself(&mut self, status: i32, moment: Moment) {
+        if status <= 0 || self.life.retries >= self.spec.retry {
+            return self.finish(status, false, moment);
+        }
+        self.life.retries += 1;
+        self.life.forget_failed_starts();
+        self.put_off(self.spec.retry_delay, moment);
+        self.requeue(moment);
+    }
+
+    fn vanished(&mut self, attempt: Attempt, moment: Moment) {
+        if self.run(attempt).is_none() {
+            return;
+        }
+        self.end_suspension(moment.now);
+        self.close_run(None);
+        match self.life.want {
+            _ if self.life.state == State::Finished => {}
+            Want::Gone(_) => self.finish(DELETED, true, moment),
+            Want::Requeue(_) => self.requeue(moment),
+            Want::Run | Want::Anew if self.spec.rerunnable => self.was_lost(moment),
+            Want::Run | Want::Anew => self.finish(LOST, false, moment),
+        }
+    }
+
+    fn delete(&mut self, by: &str, force: bool, moment: Moment) {
+        self.life.want = Want::Gone(by.to_string());
+        if self.id.is_array() {
+            return self.end_waiting(0, u32::MAX, moment);
+        }
+        let runs = self.life.open_run().is_some_and(Run::has_script);
+        if force || !runs {
+            let status = if runs && self.id.index().is_none() {
+                FORCED
+            } else {
+                DELETED
+            };
+            self.finish(status, true, moment);
+        }
+    }
+
+    /// Once more at once: a loss may be chance.
+    fn was_lost(&mut self, moment: Moment) {
+        self.try_again(1, moment);
+    }
+
+    fn start_failed(&mut self, moment: Moment) {
+        self.try_again(0, moment);
+    }
+
+    /// M3: files to stage in are looked for again, however often. That is no failed start.
+    fn await_files(&mut self, moment: Moment) {
+        self.put_off(moment.rules.stage_in.retry, moment);
+        self.requeue(moment);
+    }
+
+    /// M50, M51: from the beginning, but not round and round.
+    fn over_limit(&mut self, moment: Moment) {
+        self.life.forget_failed_starts();
+        self.put_off(moment.rules.retries.first, moment);
+        self.requeue(moment);
+    }
+
+    pub(super) fn requeue(&mut self, moment: Moment) {
+        self.life.state = State::Queued;
+        self.life.want = Want::Run;
+        self.life.boosted = moment.rules.boost
+            && self
+                .life
+                .run
+                .as_ref()
+                .is_some_and(|run| self.makes_way(run));
+        self.settle(moment);
+    }
+
+    /// It has no exit status here: it runs elsewhere.
+    fn move_away(&mut self, to: &str, moment: Moment) {
+        self.life.state = State::Finished;
+        self.life.moved_to = Some(to.to_string());
+        self.life.obittime = Some(moment.now);
+    }
+
+    pub(super) fn finish(&mut self, status: i32, deleted: bool, moment: Moment) {
+        self.life.state = State::Finished;
+        self.life.exit = Some(Exit { status, deleted });
+        self.life.obittime = Some(moment.now);
+    }
+}
+
+/// `Exit_status` of an attempt that began; None for one that did not.
+pub fn exit_status(outcome: &Outcome) -> Option<i32> {
+    match &outcome.how {
+        How::Exited(code) => Some(*code),
+        How::Signaled(signal) if outcome.sent == Some(*signal) => Some(256 + signal),
+        How::Signaled(signal) => Some(128 + signal),
+        How::Overran { .. } => Some(OVER_WALLTIME),
+        How::Exceeded { bound, .. } => Some(bound.exit_status()),
+        How::CannotStart { status, .. } => Some(*status),
+        How::NodeFault(_) | How::Cancelled | How::ShepherdLost | How::AwaitsFiles(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

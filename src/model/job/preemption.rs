@@ -1,0 +1,258 @@
+//! A running job makes way: for whom, why, and how.
+
+use super::{Attempt, JobId, Run};
+use crate::model::time::Time;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+named! {
+    /// How a job makes way (M45, X15).
+    Action {
+        /// Stopped where it is: it keeps its memory and goes on later.
+        Suspend = "suspend",
+        /// Told to write down how far it has come, ended, and put back into the queue.
+        Checkpoint = "checkpoint",
+        /// Ended, and put back into the queue.
+        Requeue = "requeue",
+        /// Ended for good.
+        Delete = "delete",
+        /// Left alone until it ends by itself; what it leaves is kept for the other (Q11).
+        Finish = "finish",
+    }
+}
+
+named! {
+    /// Why a job makes way (X12, Y8).
+    Cause {
+        /// Another goes before it by cluster and priority (Q8).
+        Rank = "qube",
+        /// Another's quality of service preempts its own (M43).
+        Quality = "qos",
+        /// Another is of a higher level (I20).
+        Level = "levels",
+        /// Another has been below its fair share for too long (Y2).
+        Starvation = "starvation",
+        /// Another has been for so long that it takes what is not beyond the other's fair share,
+        /// too (Y9).
+        AggressiveStarvation = "aggressive_starvation",
+        /// It runs on room that was lent to it, which another is promised (M34).
+        Promise = "promise",
+        /// Its node has less than its jobs have (Y8).
+        Overcommit = "overcommit",
+        /// A limit has become lower than what runs (Y8, X16).
+        Limit = "limit",
+    }
+}
+
+impl Action {
+    /// PBS's letter in `preempt_order`; None for what PBS has not.
+    pub fn letter(self) -> Option<char> {
+        match self {
+            Action::Suspend => Some('S'),
+            Action::Checkpoint => Some('C'),
+            Action::Requeue => Some('R'),
+            Action::Delete => Some('D'),
+            Action::Finish => None,
+        }
+    }
+
+    /// The one of this letter.
+    pub fn from_letter(letter: char) -> Option<Action> {
+        Action::ALL
+            .iter()
+            .map(|(_, action)| *action)
+            .find(|action| action.letter() == Some(letter))
+    }
+}
+
+/// Whose place a job may have, as one of the words of `preempt_targets` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// `Queue=workq`: of jobs in a queue.
+    Queue(&'a str),
+    /// `Resource_List.ncpus=4`: of jobs that ask for so much of a resource.
+    Resource(&'a str, &'a str),
+    /// `None`: of nobody.
+    Nobody,
+}
+
+impl<'a> Target<'a> {
+    /// Reads a word; None for none of these.
+    pub fn parse(word: &'a str) -> Option<Target<'a>> {
+        let is = |text: &str, name: &str| text.eq_ignore_ascii_case(name);
+        match word.trim().split_once('=') {
+            None if is(word.trim(), "none") => Some(Target::Nobody),
+            Some((kind, name)) if is(kind, "queue") && !name.is_empty() => {
+                Some(Target::Queue(name))
+            }
+            Some((kind, value)) if !value.is_empty() => {
+                let (list, name) = kind.split_once('.').filter(|(_, name)| !name.is_empty())?;
+                is(list, "resource_list").then_some(Target::Resource(name, value))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The latest preemption of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Yielding {
+    /// The attempt that was preempted; None in records that older versions wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<Attempt>,
+    /// For which job; None where nobody gets what it had.
+    pub to: Option<JobId>,
+    /// Why.
+    pub cause: Cause,
+    /// How.
+    pub action: Action,
+    /// When it was told.
+    pub at: Time,
+}
+
+impl Yielding {
+    /// Whether this attempt was preempted, and not an earlier one. A job can start again at the
+    /// instant of its preemption, so the time decides only where the attempt is unknown.
+    pub fn concerns(&self, run: &Run) -> bool {
+        self.attempt
+            .map_or(self.at >= run.started, |attempt| attempt == run.attempt)
+    }
+
+    /// In words, as the comment of the job that makes way has it; `id` shows a job's id.
+    pub fn told(&self, id: impl Fn(JobId) -> String) -> String {
+        let how = match self.action {
+            Action::Suspend => "suspended",
+            Action::Checkpoint => "checkpointed and put back into the queue",
+            Action::Requeue => "put back into the queue",
+            Action::Delete => "deleted",
+            Action::Finish => "to be followed at its end",
+        };
+        match self.to {
+            Some(job) => format!("{how} for job {} ({})", id(job), self.cause),
+            None => format!("{how} ({})", self.cause),
+        }
+    }
+}
+
+/// Jobs by name, of many only the first.
+pub fn shown_some(jobs: &[JobId], id: impl Fn(JobId) -> String) -> String {
+    const MOST: usize = 10;
+    let named: Vec<String> = jobs.iter().take(MOST).map(|&job| id(job)).collect();
+    let more = jobs.len().saturating_sub(MOST);
+    let jobs = if jobs.len() == 1 { "job" } else { "jobs" };
+    match more {
+        0 => format!("{jobs} {}", named.join(", ")),
+        _ => format!("{jobs} {} and {more} more", named.join(", ")),
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Cause::Rank => "it goes before it by cluster and priority",
+            Cause::Quality => "its quality of service preempts",
+            Cause::Level => "it is of a higher preemption level",
+            Cause::Starvation => "it has been below its fair share for too long",
+            Cause::AggressiveStarvation => {
+                "it has been below its fair share for so long that it takes of others' own"
+            }
+            Cause::Promise => "it is promised that room",
+            Cause::Overcommit => "the node has less than its jobs have",
+            Cause::Limit => "a limit is lower than what runs",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records of older versions do not name the attempt: then the time decides.
+    #[test]
+    fn a_preemption_concerns_one_attempt() {
+        let run = |attempt, started| Run::new(attempt, Vec::new(), Time(started));
+        let (cause, action) = (Cause::Rank, Action::Requeue);
+        let told = Yielding {
+            attempt: Some(1),
+            to: None,
+            cause,
+            action,
+            at: Time(5),
+        };
+        let concerns =
+            |told: &Yielding| [run(1, 0), run(2, 5), run(2, 6)].map(|run| told.concerns(&run));
+        assert_eq!(concerns(&told), [true, false, false]);
+        let text = r#"{"to":null,"cause":"qube","action":"requeue","at":5}"#;
+        let old: Yielding = serde_json::from_str(text).unwrap();
+        assert_eq!(concerns(&old), [true, true, false]);
+    }
+
+    #[test]
+    fn a_victim_is_told_for_whom_it_makes_way_and_why() {
+        let told = |to, cause, action| {
+            Yielding {
+                attempt: None,
+                to,
+                cause,
+                action,
+                at: Time(0),
+            }
+            .told(|job| job.full("head"))
+        };
+        assert_eq!(
+            told(Some(JobId::job(7)), Cause::Level, Action::Suspend),
+            "suspended for job 7.head (it is of a higher preemption level)"
+        );
+        assert_eq!(
+            told(None, Cause::Overcommit, Action::Requeue),
+            "put back into the queue (the node has less than its jobs have)"
+        );
+    }
+
+    #[test]
+    fn targets_are_queues_resources_or_nobody() {
+        assert_eq!(Target::parse("QUEUE=a"), Some(Target::Queue("a")));
+        assert_eq!(
+            Target::parse(" Resource_List.mem=2gb"),
+            Some(Target::Resource("mem", "2gb"))
+        );
+        assert_eq!(Target::parse("NONE"), Some(Target::Nobody));
+        for wrong in [
+            "",
+            "a",
+            "queue=",
+            "server=x",
+            "Resource_List.=1",
+            "Resource_List=1",
+            "Resource_List.mem=",
+        ] {
+            assert_eq!(Target::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn of_many_jobs_the_first_ten_are_named() {
+        let shown = |count: u64| {
+            shown_some(&(1..=count).map(JobId::job).collect::<Vec<_>>(), |job| {
+                job.to_string()
+            })
+        };
+        assert_eq!(
+            (shown(1).as_str(), shown(2).as_str()),
+            ("job 1", "jobs 1, 2")
+        );
+        assert_eq!(shown(10), "jobs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10");
+        assert_eq!(shown(12), "jobs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more");
+    }
+
+    #[test]
+    fn letters_are_those_of_pbs() {
+        let letters: String = Action::ALL
+            .iter()
+            .filter_map(|(_, action)| action.letter())
+            .collect();
+        assert_eq!(letters, "SCRD");
+        assert_eq!(Action::from_letter('R'), Some(Action::Requeue));
+        assert_eq!(Action::from_letter('x'), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! The promise of a start, and why one was not kept.
+
+use super::JobId;
+use crate::model::time::Time;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A start that is promised to a job: no later than this, if jobs end by their walltimes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promise {
+    /// When, as it stands.
+    pub at: Time,
+    /// When, as it was first.
+    pub first: Time,
+    /// Where, chunk by chunk, as far as can be told.
+    pub nodes: Vec<String>,
+    /// Others make way for it: until then at least the room is kept.
+    #[serde(default)]
+    pub earmark: Option<Time>,
+}
+
+/// Why a job is promised a later start than before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// A node on which it stood takes no jobs any more.
+    NodeLost {
+        /// Which.
+        node: String,
+    },
+    /// A job runs on past its walltime.
+    Overdue {
+        /// Which.
+        job: JobId,
+    },
+    /// The place is set aside by a reservation.
+    Window {
+        /// Which, as its window is called.
+        id: String,
+    },
+    /// A job that is now ahead in the order has the place.
+    Overtaken {
+        /// Which.
+        by: JobId,
+    },
+    /// Jobs, nodes or the policy were changed by hand.
+    Changed,
+}
+
+impl Cause {
+    /// In words; `id` shows a job's id.
+    pub fn told(&self, id: impl Fn(JobId) -> String) -> String {
+        match self {
+            Cause::NodeLost { node } => format!("node {node} takes no jobs now"),
+            Cause::Overdue { job } => format!("job {} runs on past its walltime", id(*job)),
+            Cause::Window { id } => format!("reservation {id} has the place"),
+            Cause::Overtaken { by } => format!("job {} is ahead of it now", id(*by)),
+            Cause::Changed => "jobs, nodes or the policy were changed".to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.told(|job| job.to_string()))
+    }
+}

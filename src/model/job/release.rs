@@ -1,0 +1,396 @@
+//! What a running job gives back for good of what it holds (`pbs_release_nodes`), and what it
+//! keeps.
+//!
+//! What it has on the host of its script it keeps in any case. What is given back is no longer the
+//! job's to use or to be charged for; where a task of it has still to end, it is free with that
+//! end.
+
+use super::{Run, Share};
+use crate::model::account::charge::Held;
+use crate::model::node::NodeFacts;
+use crate::model::refusal::Refusal;
+use crate::model::request::select::{Chunk, Select};
+use crate::model::resource::{ResourceList, Value};
+use crate::model::time::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// What a job keeps, besides what it has on the host of its script.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Keep {
+    /// Nothing (`-a`).
+    Nothing,
+    /// All but these nodes, and the nodes of these hosts.
+    AllBut(Vec<String>),
+    /// What it has on so many other hosts (`-k 2`).
+    Hosts(u32),
+    /// What, with the script's host, satisfies a select (`-k select=2:ncpus=4`): the text behind
+    /// the `=`.
+    Select(String),
+}
+
+/// A part of an attempt that was given back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Released {
+    /// What it held.
+    pub share: Share,
+    /// Until when.
+    pub at: Time,
+}
+
+/// What an attempt keeps, and what it gives back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Division {
+    /// What is left to it, the share of the script first.
+    pub kept: Vec<Share>,
+    /// What others may have.
+    pub released: Vec<Share>,
+}
+
+impl Run {
+    /// Divides what the attempt holds. `asked` is the select that [`Keep::Select`] comes to,
+    /// `facts` looks a node up. What names nothing that could be given back is refused, as in PBS.
+    pub fn divide<'f>(
+        &self,
+        keep: &Keep,
+        asked: &Select,
+        facts: impl Fn(&str) -> Option<&'f NodeFacts>,
+    ) -> Result<Division, Refusal> {
+        let script = self.shares.first().map_or("", |share| share.host.as_str());
+        let at_home: Vec<bool> = self
+            .shares
+            .iter()
+            .map(|share| share.host == script)
+            .collect();
+        let kept = match keep {
+            Keep::Nothing => at_home,
+            Keep::AllBut(names) => self.all_but(names, script)?,
+            Keep::Hosts(count) => self.on_hosts(*count, &at_home),
+            Keep::Select(_) => self.enough_for(asked, at_home, facts)?,
+        };
+        if kept.iter().all(|&stays| stays) {
+            return Err(Refusal::not_of_the_job(""));
+        }
+        Ok(self.divided(&kept))
+    }
+
+    fn all_but(&self, names: &[String], script: &str) -> Result<Vec<bool>, Refusal> {
+        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let of = |share: &'_ Share| {
+            [share.node.as_str(), share.host.as_str()]
+                .into_iter()
+                .any(|name| names.contains(name))
+        };
+        let own: BTreeSet<&str> = self
+            .shares
+            .iter()
+            .flat_map(|share| [share.node.as_str(), share.host.as_str()])
+            .collect();
+        if let Some(home) = self
+            .shares
+            .iter()
+            .find(|share| share.host == script && of(share))
+        {
+            let name = if names.contains(home.node.as_str()) {
+                &home.node
+            } else {
+                &home.host
+            };
+            return Err(Refusal::of_the_script(name));
+        }
+        let foreign: Vec<&str> = names.difference(&own).copied().collect();
+        match foreign.is_empty() {
+            true => Ok(self.shares.iter().map(|share| !of(share)).collect()),
+            false => Err(Refusal::not_of_the_job(&foreign.join(" "))),
+        }
+    }
+
+    /// What lies on the script's host and on the first others.
+    fn on_hosts(&self, count: u32, at_home: &[bool]) -> Vec<bool> {
+        let mut others: BTreeSet<&str> = BTreeSet::new();
+        for (share, _) in self
+            .shares
+            .iter()
+            .zip(at_home)
+            .filter(|(_, at_home)| !**at_home)
+        {
+            if others.len() < count as usize {
+                others.insert(&share.host);
+            }
+        }
+        let stays =
+            |(share, at_home): (&Share, &bool)| *at_home || others.contains(&share.host.as_str());
+        self.shares.iter().zip(at_home).map(stays).collect()
+    }
+
+    /// The script's host, and of the others what it takes to satisfy the chunks: for each the first
+    /// share that does.
+    fn enough_for<'f>(
+        &self,
+        asked: &Select,
+        at_home: Vec<bool>,
+        facts: impl Fn(&str) -> Option<&'f NodeFacts>,
+    ) -> Result<Vec<bool>, Refusal> {
+        let (mut kept, mut spoken_for) = (at_home, vec![false; self.shares.len()]);
+        for chunk in &asked.chunks {
+            let mut from = 0;
+            for _ in 0..chunk.count {
+                let suits = |at: &usize| {
+                    let share = &self.shares[*at];
+                    !spoken_for[*at]
+                        && suits(
+                            share,
+                            chunk,
+                            facts(&share.node).map(|facts| &facts.available),
+                        )
+                };
+                let at = (from..self.shares.len())
+                    .find(suits)
+                    .ok_or_else(|| Refusal::too_much_to_keep(chunk))?;
+                (kept[at], spoken_for[at], from) = (true, true, at + 1);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The shares in two parts. The lines of the node file keep the numbers they have, by which
+    /// tasks know their places; what a job has of the whole system stays with it.
+    fn divided(&self, kept: &[bool]) -> Division {
+        let mut division = Division::default();
+        for (share, &stays) in with_lines(&self.shares).into_iter().zip(kept) {
+            if stays {
+                division.kept.push(share)
+            } else {
+                division.released.push(share)
+            }
+        }
+        let pooled = division
+            .released
+            .iter_mut()
+            .flat_map(|share| std::mem::take(&mut share.pooled));
+        if let Some(first) = division.kept.first_mut() {
+            first.pooled.extend(pooled);
+        }
+        division
+    }
+
+    /// Takes note of what was given back at a moment.
+    pub(super) fn give_back(&mut self, division: &Division, at: Time) {
+        self.shares.clone_from(&division.kept);
+        self.released
+            .extend(division.released.iter().map(|share| Released {
+                share: share.clone(),
+                at,
+            }));
+    }
+
+    /// What was given back and has still something of the job on it.
+    pub fn lingering(&self) -> impl Iterator<Item = &Share> {
+        let lines: BTreeSet<u32> = match self.released.is_empty() {
+            true => BTreeSet::new(),
+            false => self.tasks().open().map(|(_, task)| task.slot).collect(),
+        };
+        let is_busy = move |share: &&Share| share.ranks.iter().any(|line| lines.contains(line));
+        self.released
+            .iter()
+            .map(|released| &released.share)
+            .filter(is_busy)
+    }
+
+    /// All that the attempt has had, whether it has it still or not.
+    pub fn all_shares(&self) -> Vec<Share> {
+        self.shares
+            .iter()
+            .chain(self.released.iter().map(|released| &released.share))
+            .cloned()
+            .collect()
+    }
+
+    /// Processor-milliseconds of what was given back, until that was.
+    pub fn released_core_ms(&self) -> i64 {
+        let of = |released: &Released| {
+            let cores = i64::from(Held::of(std::slice::from_ref(&released.share)).cores);
+            released.at.since(self.started).0.saturating_mul(cores)
+        };
+        self.released.iter().map(of).fold(0, i64::saturating_add)
+    }
+}
+
+/// The shares, each with its lines of the node file.
+fn with_lines(shares: &[Share]) -> Vec<Share> {
+    if shares
+        .iter()
+        .all(|share| share.ranks.len() == share.mpiprocs as usize)
+    {
+        return shares.to_vec();
+    }
+    let mut next = 0;
+    let lined = |share: &Share| {
+        let lines = next..next + share.mpiprocs;
+        next = lines.end;
+        Share {
+            ranks: lines.collect(),
+            ..share.clone()
+        }
+    };
+    shares.iter().map(lined).collect()
+}
+
+/// Whether what a job has of a node is as much as a chunk asks for.
+fn suits(share: &Share, chunk: &Chunk, available: Option<&ResourceList>) -> bool {
+    let has = |(name, asked): &(String, Value)| match name.as_str() {
+        "mpiprocs" => asked
+            .amount()
+            .is_none_or(|asked| asked <= i64::from(share.mpiprocs)),
+        "ompthreads" => true,
+        "host" => *asked == Value::String(share.host.clone()),
+        "vnode" => *asked == Value::String(share.node.clone()),
+        _ => match share.taken.iter().find(|(taken, _)| taken == name) {
+            Some((_, taken)) => taken.amount() >= asked.amount(),
+            None => offers(available.and_then(|list| list.get(name)), asked),
+        },
+    };
+    chunk.resources.iter().all(has)
+}
+
+fn offers(offered: Option<&Value>, asked: &Value) -> bool {
+    match (asked, offered) {
+        (Value::Boolean(asked), None) => !asked,
+        (Value::Boolean(_) | Value::String(_), offered) => offered == Some(asked),
+        // An amount of which the job has none here.
+        _ => asked.amount() == Some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::TaskNumber;
+    use crate::model::request::select::Request;
+    use crate::model::resource::Resources;
+
+    fn share(node: &str, host: &str, ncpus: i64, mpiprocs: u32) -> Share {
+        Share {
+            node: node.into(),
+            host: host.into(),
+            taken: vec![("ncpus".into(), Value::Long(ncpus))],
+            pooled: vec![],
+            cpus: vec![],
+            gpus: vec![],
+            mpiprocs,
+            ranks: vec![],
+        }
+    }
+
+    /// Two parts of host a, two of host b, one of host c; the licenses counted with the last.
+    fn run() -> Run {
+        let mut shares = vec![
+            share("a[0]", "a", 1, 1),
+            share("a[1]", "a", 1, 2),
+            share("b[0]", "b", 2, 1),
+            share("b[1]", "b", 4, 1),
+            share("c", "c", 4, 2),
+        ];
+        shares[4].pooled.push(("lic".into(), Value::Long(3)));
+        Run::new(1, shares, Time(1000))
+    }
+
+    fn kept(keep: Keep) -> Result<String, String> {
+        let select = match &keep {
+            Keep::Select(text) => {
+                Request::parse(&[("select".into(), text.clone())], &Resources::builtin())
+                    .unwrap()
+                    .select
+            }
+            _ => Select::default(),
+        };
+        let division = run()
+            .divide(&keep, &select, |_| None)
+            .map_err(|refusal| refusal.text)?;
+        Ok(division
+            .kept
+            .iter()
+            .map(|share| share.node.as_str())
+            .collect::<Vec<_>>()
+            .join(" "))
+    }
+
+    fn named(names: &[&str]) -> Keep {
+        Keep::AllBut(names.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn nodes_are_given_back_by_name_and_those_of_the_script_never() {
+        assert_eq!(kept(Keep::Nothing).unwrap(), "a[0] a[1]");
+        assert_eq!(kept(named(&["b[1]", "c"])).unwrap(), "a[0] a[1] b[0]");
+        assert_eq!(
+            kept(named(&["b"])).unwrap(),
+            "a[0] a[1] c",
+            "a host stands for its nodes"
+        );
+        let home = kept(named(&["c", "a[1]"])).unwrap_err();
+        assert_eq!(
+            home,
+            "Can't free 'a[1]' since it's on a primary execution host"
+        );
+        let foreign = kept(named(&["x", "c", "y"])).unwrap_err();
+        assert_eq!(
+            foreign,
+            "node(s) requested to be released not part of the job: x y"
+        );
+    }
+
+    #[test]
+    fn so_many_hosts_are_kept_besides_the_scripts() {
+        assert_eq!(kept(Keep::Hosts(0)).unwrap(), "a[0] a[1]");
+        assert_eq!(kept(Keep::Hosts(1)).unwrap(), "a[0] a[1] b[0] b[1]");
+        assert_eq!(
+            kept(Keep::Hosts(2)).unwrap_err(),
+            "node(s) requested to be released not part of the job: "
+        );
+    }
+
+    #[test]
+    fn a_select_keeps_what_satisfies_it_and_no_more() {
+        let select = |text: &str| kept(Keep::Select(text.into()));
+        assert_eq!(
+            select("ncpus=1").unwrap(),
+            "a[0] a[1]",
+            "what stays anyway counts first"
+        );
+        assert_eq!(select("2:ncpus=1+ncpus=4").unwrap(), "a[0] a[1] b[1]");
+        assert_eq!(select("ncpus=4:mpiprocs=2").unwrap(), "a[0] a[1] c");
+        assert_eq!(
+            select("3:ncpus=4").unwrap_err(),
+            "could not satisfy select chunk (ncpus=4)"
+        );
+        assert_eq!(select("host=b:ncpus=2").unwrap(), "a[0] a[1] b[0]");
+    }
+
+    #[test]
+    fn tasks_keep_their_lines_and_the_job_what_it_has_of_the_whole_system() {
+        let mut run = run();
+        run.tasks_mut().make(1, 4, 0);
+        let task: TaskNumber = run.tasks_mut().make(2, 3, 0);
+        let division = run
+            .divide(&named(&["b"]), &Select::default(), |_| None)
+            .unwrap();
+        run.give_back(&division, Time(3000));
+        assert_eq!(run.share_of_task(task).unwrap().node, "b[0]");
+        assert_eq!(
+            run.lingering()
+                .map(|share| share.node.as_str())
+                .collect::<Vec<_>>(),
+            ["b[0]", "b[1]"]
+        );
+        assert_eq!(run.places(), Some(vec![0, 1, 2, 5, 6]));
+        assert_eq!(run.share_of_slot(5).unwrap().node, "c");
+        assert_eq!(run.released_core_ms(), 2000 * 6);
+        let division = run
+            .divide(&Keep::Nothing, &Select::default(), |_| None)
+            .unwrap();
+        run.give_back(&division, Time(4000));
+        assert_eq!(run.shares[0].pooled, [("lic".to_string(), Value::Long(3))]);
+        assert_eq!(run.all_shares().len(), 5);
+    }
+}

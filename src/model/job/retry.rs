@@ -1,0 +1,253 @@
+//! What is over and is to run once more (Q27): a job that failed or was deleted comes back into its
+//! queue under its number, an array with those of its elements that did.
+//!
+//! It is a new life: its tries, its waiting and what it depended on are done with. Only its
+//! attempts go on from the highest there was, so that no two have one number.
+
+use super::array::Standing;
+use super::eligible_time::{Accrues, Eligibility};
+use super::life::{DELETED, Moment};
+use super::state::State;
+use super::{Attempt, Job, Want};
+use crate::model::indices::Indices;
+use std::sync::Arc;
+
+/// Which elements of an array are to run once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// Those that failed.
+    Failed,
+    /// Those that failed or were deleted, of these indices if any are given.
+    Unsuccessful(Option<Indices>),
+}
+
+impl Again {
+    fn takes(self, status: i32) -> bool {
+        match self {
+            Again::Failed => !matches!(status, 0 | DELETED),
+            Again::Unsuccessful(_) => status != 0,
+        }
+    }
+}
+
+impl Job {
+    /// Whether there is anything of it to be run once more: it is over, and not well; of an array
+    /// elements are.
+    pub fn can_run_again(&self, again: Again) -> bool {
+        match &self.elements {
+            Some(_) => !self.to_run_again(again).is_empty(),
+            None => {
+                self.life.state == State::Finished
+                    && self.life.exit.is_some_and(|exit| again.takes(exit.status))
+            }
+        }
+    }
+
+    /// The elements that are, from one position to another.
+    fn to_run_again(&self, again: Again) -> Vec<(u32, u32)> {
+        let (Some(indices), Some(elements)) = (self.indices(), &self.elements) else {
+            return Vec::new();
+        };
+        let sets = elements
+            .ended()
+            .iter()
+            .filter(|(status, _)| again.takes(**status))
+            .map(|(_, set)| set);
+        match again {
+            Again::Unsuccessful(Some(only)) => {
+                let sets: Vec<_> = sets.collect();
+                let named = only.iter().filter_map(|index| indices.position(index));
+                named
+                    .filter(|at| sets.iter().any(|set| set.contains(*at)))
+                    .map(|at| (at, at))
+                    .collect()
+            }
+            _ => sets.flat_map(|set| set.iter()).collect(),
+        }
+    }
+
+    /// Lets it wait once more; its next attempt, and that of any of its elements, is above any
+    /// before.
+    pub fn run_again(&mut self, again: Again, highest: Attempt, moment: Moment) {
+        if !self.can_run_again(again) {
+            return;
+        }
+        let positions = self.to_run_again(again);
+        if let Some(elements) = self.elements.as_mut().map(Arc::make_mut) {
+            positions
+                .into_iter()
+                .for_each(|(first, last)| elements.mark(first, last, Standing::Waiting));
+        }
+        if self.life.state == State::Finished {
+            self.begin_anew(moment);
+        }
+        self.life.attempt = self.life.attempt.max(highest);
+        self.settle(moment);
+    }
+
+    fn begin_anew(&mut self, moment: Moment) {
+        // What it waited for is decided, one way or the other.
+        self.unbar();
+        let life = &mut self.life;
+        (life.state, life.want) = (State::Queued, Want::Run);
+        (life.exit, life.obittime, life.ending, life.not_before) = (None, None, None, None);
+        life.retries = 0;
+        life.forget_failed_starts();
+        (life.qtime, life.etime) = (moment.now, None);
+        life.eligibility = Eligibility {
+            accrues: Accrues::default(),
+            since: moment.now,
+            ..Eligibility::default()
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::event::Event;
+    use crate::model::job::state::Holds;
+    use crate::model::time::Time;
+    use crate::sched::fixture::{cluster, moment};
+
+    fn at(now: i64) -> Moment {
+        Moment {
+            now: Time(now),
+            ..moment(0)
+        }
+    }
+
+    fn happen(job: &mut Job, now: i64, event: Event) {
+        job.apply(&event, at(now));
+    }
+
+    fn retried(job: &mut Job, now: i64, only: Option<Indices>) {
+        happen(
+            job,
+            now,
+            Event::Retried {
+                by: "ann@head".into(),
+                only,
+                highest: job.life.highest,
+            },
+        );
+    }
+
+    /// Q27.
+    #[test]
+    fn a_deleted_job_waits_again_with_a_new_life_and_the_next_attempt() {
+        let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
+        happen(&mut job, 0, Event::Submitted);
+        assert!(
+            !job.can_run_again(Again::Unsuccessful(None)),
+            "it waits already"
+        );
+        happen(
+            &mut job,
+            5,
+            Event::Started {
+                attempt: 3,
+                shares: vec![],
+                score: None,
+                extra: false,
+            },
+        );
+        happen(
+            &mut job,
+            9,
+            Event::DeleteWanted {
+                by: "ann@head".into(),
+                force: false,
+            },
+        );
+        job.life.run.as_mut().unwrap().open = false;
+        job.finish(DELETED, true, at(10));
+        job.life.retries = 2;
+        happen(
+            &mut job,
+            11,
+            Event::Released {
+                holds: Holds::USER,
+                by: "ann@head".into(),
+            },
+        );
+        assert_eq!(
+            job.life.state,
+            State::Finished,
+            "a release brings nothing back"
+        );
+        retried(&mut job, 20, None);
+        let life = &job.life;
+        assert_eq!(
+            (life.state, life.exit, life.obittime, &life.want),
+            (State::Queued, None, None, &Want::Run)
+        );
+        assert_eq!(
+            (life.attempt, life.retries, life.etime),
+            (3, 0, Some(Time(20)))
+        );
+        assert_eq!(
+            life.eligibility.at(Time(25)).0,
+            5,
+            "what it waited in its first life is done with"
+        );
+        let before = job.clone();
+        retried(&mut job, 30, None);
+        assert_eq!(job.life.etime, before.life.etime, "once more is too much");
+    }
+
+    #[test]
+    fn what_ended_well_is_not_run_again() {
+        let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
+        job.finish(0, false, at(10));
+        assert!(!job.can_run_again(Again::Unsuccessful(None)));
+        retried(&mut job, 20, None);
+        assert_eq!(job.life.state, State::Finished);
+    }
+
+    #[test]
+    fn those_elements_run_again_that_failed_or_were_deleted() {
+        let over = |highest| {
+            let mut array = cluster("1 x ncpus=1").job(1, "array=1-6");
+            for (index, status) in [(1, 0), (2, 3), (3, DELETED), (4, -29), (5, 0), (6, 1)] {
+                array.element_stands(index, Standing::Ended(status), at(9));
+            }
+            array.life.highest = highest;
+            assert_eq!(array.life.state, State::Finished);
+            array
+        };
+        let waiting = |array: &Job| {
+            super::super::array::shown(
+                array.elements.as_ref().unwrap().waiting(),
+                array.indices().unwrap(),
+            )
+        };
+        let mut array = over(4);
+        happen(
+            &mut array,
+            12,
+            Event::FailedRerun {
+                by: "ann@head".into(),
+                highest: 4,
+            },
+        );
+        assert_eq!(
+            (
+                waiting(&array).as_str(),
+                array.life.attempt,
+                array.life.exit
+            ),
+            ("2,4,6", 4, None)
+        );
+        for (only, expected) in [(None, "2-4,6"), (Some("1-3"), "2-3"), (Some("6"), "6")] {
+            let mut array = over(1);
+            retried(
+                &mut array,
+                12,
+                only.map(|only: &str| only.parse().unwrap_or_else(|_| Indices::one(6))),
+            );
+            assert_eq!(waiting(&array), expected, "{only:?}");
+        }
+        assert!(!over(1).can_run_again(Again::Unsuccessful(Some(Indices::one(5)))));
+    }
+}

@@ -1,0 +1,243 @@
+//! What bounds a running job besides its walltime, and the signal that warns of the walltime's end.
+
+use super::{Share, Spec};
+use crate::model::resource::{ResourceList, Value};
+use crate::model::signal;
+use crate::model::time::Span;
+use serde::{Deserialize, Serialize};
+
+/// The bounds of one attempt that were asked for by name. Memory of the whole job (`mem`, `vmem`)
+/// is not among them: each node bounds its own share of it ([`Room`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// Processor time of all processes together.
+    pub cput: Option<Span>,
+    /// Processor time of one process.
+    pub pcput: Option<Span>,
+    /// Resident memory of one process, in kilobytes.
+    pub pmem_kb: Option<u64>,
+    /// Address space of one process, in kilobytes.
+    pub pvmem_kb: Option<u64>,
+    /// The size of one file written, in kilobytes.
+    pub file_kb: Option<u64>,
+    /// The signal before the end of the walltime.
+    pub warning: Option<Warning>,
+}
+
+impl Bounds {
+    /// What a job asked for.
+    pub fn of(spec: &Spec) -> Bounds {
+        let list = &spec.request.list;
+        let Times { cput, warning, .. } = Times::of(spec);
+        Bounds {
+            cput,
+            pcput: time(list, "pcput"),
+            pmem_kb: kilobytes(list.get("pmem")),
+            pvmem_kb: kilobytes(list.get("pvmem")),
+            file_kb: kilobytes(list.get("file")),
+            warning,
+        }
+    }
+}
+
+/// The bounds that may change while a job runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// Elapsed.
+    pub walltime: Option<Span>,
+    /// Processor time of all processes together.
+    pub cput: Option<Span>,
+    /// The signal before the end of the walltime.
+    pub warning: Option<Warning>,
+}
+
+impl Times {
+    /// What a job asked for.
+    pub fn of(spec: &Spec) -> Times {
+        let warning = spec
+            .other
+            .get(Warning::ATTRIBUTE)
+            .and_then(|text| Warning::parse(text));
+        Times {
+            walltime: spec.walltime(),
+            cput: time(&spec.request.list, "cput"),
+            warning,
+        }
+    }
+}
+
+/// `-W warn=USR1@120`: this signal to all processes of the job, so long before its walltime is
+/// over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// The signal's number.
+    pub signal: i32,
+    /// How long before the end.
+    pub before: Span,
+}
+
+impl Warning {
+    /// The attribute that asks for one.
+    pub const ATTRIBUTE: &'static str = "warn";
+
+    /// Reads `signal@time`: a signal by name or number, then seconds or `HH:MM:SS`.
+    pub fn parse(text: &str) -> Option<Warning> {
+        let (name, before) = text.split_once('@')?;
+        let signal = signal::parse(name).filter(|&number| number > 0)?;
+        Some(Warning {
+            signal,
+            before: Span::parse(before).filter(|before| before.0 > 0)?,
+        })
+    }
+}
+
+/// A bound at which a job is ended, besides its walltime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Bound {
+    /// Resident memory of the job on one node.
+    Mem,
+    /// Resident memory of one process.
+    Pmem,
+    /// Address space of the job on one node.
+    Vmem,
+    /// Processor time of all processes.
+    Cput,
+    /// Threads of all processes of a script, or of a task.
+    Processes,
+}
+
+impl Bound {
+    /// The resource, as PBS names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bound::Mem => "mem",
+            Bound::Pmem => "pmem",
+            Bound::Vmem => "vmem",
+            Bound::Cput => "cput",
+            Bound::Processes => "processes",
+        }
+    }
+
+    /// `Exit_status` of a job ended at this bound.
+    pub fn exit_status(self) -> i32 {
+        match self {
+            Bound::Vmem => -26,
+            Bound::Mem | Bound::Pmem => -27,
+            Bound::Cput => -28,
+            // PBS has no number for this: as after KILL.
+            Bound::Processes => 256 + 9,
+        }
+    }
+
+    /// How a figure of this bound is written: memory with its unit, time in whole seconds.
+    pub fn figure(self, amount: i64) -> String {
+        match self {
+            Bound::Cput => Span(amount).as_seconds().to_string(),
+            Bound::Processes => amount.to_string(),
+            Bound::Mem | Bound::Pmem | Bound::Vmem => format!("{amount}kb"),
+        }
+    }
+}
+
+/// The most memory a job may take on one host, in kilobytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// Resident.
+    pub mem: Option<u64>,
+    /// Address space.
+    pub vmem: Option<u64>,
+}
+
+impl Room {
+    /// What its shares on a host come to.
+    pub fn on(host: &str, shares: &[Share]) -> Room {
+        let here = || shares.iter().filter(|share| share.host == host);
+        Room {
+            mem: share_kb(here(), "mem"),
+            vmem: share_kb(here(), "vmem"),
+        }
+    }
+}
+
+/// What shares on one host come to of `mem` or `vmem`, in kilobytes; None when it was not asked for
+/// in all of them, so that no bound can be told.
+fn share_kb<'a>(shares: impl Iterator<Item = &'a Share>, name: &str) -> Option<u64> {
+    let of = |share: &Share| {
+        kilobytes(
+            share
+                .taken
+                .iter()
+                .find(|(taken, _)| taken == name)
+                .map(|(_, value)| value),
+        )
+    };
+    shares.map(of).sum::<Option<u64>>().filter(|&sum| sum > 0)
+}
+
+fn kilobytes(value: Option<&Value>) -> Option<u64> {
+    match value {
+        Some(Value::Size(size)) => Some(size.bytes().div_ceil(1024)),
+        _ => None,
+    }
+}
+
+fn time(list: &ResourceList, name: &str) -> Option<Span> {
+    match list.get(name) {
+        Some(Value::Time(span)) => Some(*span),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::resource::Size;
+
+    #[test]
+    fn a_warning_is_a_signal_and_how_long_before_the_end() {
+        let read = |text| Warning::parse(text).map(|warning| (warning.signal, warning.before));
+        assert_eq!(read("USR1@120"), Some((10, Span::seconds(120))));
+        assert_eq!(read("SIGTERM@1:00:00"), Some((15, Span::seconds(3600))));
+        assert_eq!(read("2@0:30"), Some((2, Span::seconds(30))));
+        for bad in [
+            "", "USR1", "@5", "USR1@", "USR1@x", "0@5", "NOSUCH@5", "USR1@-5", "USR1@0",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_host_may_take_is_the_sum_of_its_shares_if_all_say_how_much() {
+        let share = |mem: Option<&str>| {
+            let taken =
+                mem.map(|text| ("mem".to_string(), Value::Size(Size::parse(text).unwrap())));
+            let taken = taken.into_iter().collect();
+            Share {
+                node: "n".into(),
+                host: "n".into(),
+                taken,
+                cpus: vec![],
+                gpus: vec![],
+                mpiprocs: 1,
+                pooled: vec![],
+                ranks: vec![],
+            }
+        };
+        let sum = |mems: &[Option<&str>]| {
+            let shares: Vec<Share> = mems.iter().map(|mem| share(*mem)).collect();
+            share_kb(shares.iter(), "mem")
+        };
+        assert_eq!(sum(&[Some("1mb"), Some("500kb")]), Some(1524));
+        assert_eq!(sum(&[Some("1mb"), None]), None);
+        assert_eq!(sum(&[]), None);
+        assert_eq!(sum(&[Some("1b")]), Some(1));
+    }
+
+    #[test]
+    fn figures_carry_their_units() {
+        assert_eq!(
+            (Bound::Mem.figure(600), Bound::Cput.figure(65_400)),
+            ("600kb".into(), "65".into())
+        );
+    }
+}

@@ -1,0 +1,398 @@
+//! The tasks of a job: processes that the job itself starts on its nodes, besides its script.
+//!
+//! A task belongs to an attempt and never outlives it. An attempt whose script is over is
+//! *closing*: its tasks are being ended, it holds each node until the last of them is gone there,
+//! and only when none is left may the job be started again. The script's exit status does not wait
+//! for that.
+
+use super::{Job, Run, Share, TaskNumber, Usage};
+use crate::model::time::Span;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Made up at random by who asks for a task: asked for twice, it is one task. 0 is nobody's.
+pub type Token = u64;
+
+/// Most tasks of one attempt that are not over; and most ends that are kept for who asks.
+pub const MOST: usize = 4096;
+
+/// The status of a task that could not be executed, or was lost with its node.
+pub const NOT_EXECUTED: i32 = 254;
+
+/// The tasks of one attempt.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tasks {
+    /// The number of the latest one.
+    pub made: TaskNumber,
+    /// Those that are not over, and those whose end somebody may still want to know.
+    pub known: BTreeMap<TaskNumber, Task>,
+    /// What the script has used, as last told.
+    pub script: Usage,
+    /// Processor time of the tasks that are over.
+    pub past: Span,
+    /// The script is over.
+    pub closing: bool,
+}
+
+/// One task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// Who asked for it names it so.
+    pub token: Token,
+    /// On which line of the node file it runs, counted from 0.
+    pub slot: u32,
+    /// Which task asked for it; 0 for the script.
+    pub asker: TaskNumber,
+    /// How it stands.
+    pub stage: Stage,
+    /// Whether its node has been told to end it.
+    pub ending: bool,
+    /// What it has used, until it is over.
+    pub used: Usage,
+}
+
+/// How a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// Its node has not yet said that it runs.
+    Ordered,
+    /// It runs.
+    Running,
+    /// It is over, with this status: 0 to 255 its own, 128+N for a signal, [`NOT_EXECUTED`].
+    Over(i32),
+}
+
+impl Task {
+    /// Whether it is not over.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.stage, Stage::Over(_))
+    }
+}
+
+impl Tasks {
+    /// Those that are not over.
+    pub fn open(&self) -> impl Iterator<Item = (TaskNumber, &Task)> {
+        self.known
+            .iter()
+            .filter(|(_, task)| task.is_open())
+            .map(|(&number, task)| (number, task))
+    }
+
+    /// Adds one.
+    pub fn make(&mut self, token: Token, slot: u32, asker: TaskNumber) -> TaskNumber {
+        self.made += 1;
+        let task = Task {
+            token,
+            slot,
+            asker,
+            stage: Stage::Ordered,
+            ending: false,
+            used: Usage::default(),
+        };
+        self.known.insert(self.made, task);
+        self.made
+    }
+
+    /// Forgets the oldest ends beyond [`MOST`].
+    fn bound(&mut self) {
+        let over: Vec<TaskNumber> = self
+            .known
+            .iter()
+            .filter(|(_, task)| !task.is_open())
+            .map(|(&number, _)| number)
+            .collect();
+        for number in &over[..over.len().saturating_sub(MOST)] {
+            self.known.remove(number);
+        }
+    }
+
+    /// What the script and all tasks have used; the largest memory at one moment, as far as known.
+    fn total(&self, before: &Usage) -> Usage {
+        let mut sum = self.script;
+        sum.cput = sum.cput + self.past;
+        for (_, task) in self.open() {
+            sum.cput = sum.cput + task.used.cput;
+            sum.mem_kb = sum.mem_kb.saturating_add(task.used.mem_kb);
+            sum.vmem_kb = sum.vmem_kb.saturating_add(task.used.vmem_kb);
+        }
+        Usage {
+            mem_kb: sum.mem_kb.max(before.mem_kb),
+            vmem_kb: sum.vmem_kb.max(before.vmem_kb),
+            ..sum
+        }
+    }
+}
+
+/// Of an attempt that has started nothing itself.
+static NONE: Tasks = Tasks {
+    made: 0,
+    known: BTreeMap::new(),
+    script: Usage {
+        walltime: Span(0),
+        cput: Span(0),
+        mem_kb: 0,
+        vmem_kb: 0,
+        ncpus: 0,
+    },
+    past: Span(0),
+    closing: false,
+};
+
+/// The text of the node file: one line for each MPI process, in the order of the chunks.
+pub fn node_file(shares: &[Share]) -> String {
+    slots(shares)
+        .into_iter()
+        .flat_map(|share| [share.host.as_str(), "\n"])
+        .collect()
+}
+
+/// The share of each line of the node file: those it was dealt (M9), else those next to each other.
+fn slots(shares: &[Share]) -> Vec<&Share> {
+    let all = |share: &'_ Share| share.ranks.len() == share.mpiprocs as usize;
+    if !shares.iter().all(all) {
+        return shares
+            .iter()
+            .flat_map(|share| std::iter::repeat_n(share, share.mpiprocs as usize))
+            .collect();
+    }
+    let mut slots: Vec<(u32, &Share)> = shares
+        .iter()
+        .flat_map(|share| share.ranks.iter().map(move |&rank| (rank, share)))
+        .collect();
+    slots.sort_by_key(|&(rank, _)| rank);
+    slots.into_iter().map(|(_, share)| share).collect()
+}
+
+impl Run {
+    /// What it has started itself.
+    pub fn tasks(&self) -> &Tasks {
+        self.tasks.as_deref().unwrap_or(&NONE)
+    }
+
+    /// The same, to be changed.
+    pub fn tasks_mut(&mut self) -> &mut Tasks {
+        self.tasks.get_or_insert_default()
+    }
+
+    /// Whether it is open for more than its tasks: its script is not known to be over.
+    pub fn has_script(&self) -> bool {
+        self.open && !self.tasks().closing
+    }
+
+    /// The share that a line of the node file, counted from 0, stands for.
+    pub fn share_of_slot(&self, slot: u32) -> Option<&Share> {
+        if let Some(dealt) = self.shares.iter().find(|share| share.ranks.contains(&slot)) {
+            return Some(dealt);
+        }
+        let mut left = slot;
+        self.shares
+            .iter()
+            .filter(|share| share.ranks.is_empty())
+            .find(|share| {
+                let here = left < share.mpiprocs;
+                left = left.saturating_sub(share.mpiprocs);
+                here
+            })
+    }
+
+    /// The share on which a task runs; the first for the script.
+    pub fn share_of_task(&self, number: TaskNumber) -> Option<&Share> {
+        match number {
+            0 => self.shares.first(),
+            _ => {
+                let slot = self.tasks().known.get(&number)?.slot;
+                let mut past = self.released.iter().map(|released| &released.share);
+                self.share_of_slot(slot)
+                    .or_else(|| past.find(|share| share.ranks.contains(&slot)))
+            }
+        }
+    }
+
+    /// The lines of the node file.
+    pub fn slots(&self) -> u32 {
+        self.shares
+            .iter()
+            .fold(0, |sum, share| sum.saturating_add(share.mpiprocs))
+    }
+
+    /// The numbers by which tasks know the places that are left, in the order of the node file:
+    /// what is given back takes lines out of the file, and no task's number changes by it. None
+    /// while all lines are there, and each is its number.
+    pub fn places(&self) -> Option<Vec<u32>> {
+        if self.released.is_empty() {
+            return None;
+        }
+        let mut numbers: Vec<u32> = self
+            .shares
+            .iter()
+            .flat_map(|share| &share.ranks)
+            .copied()
+            .collect();
+        numbers.sort_unstable();
+        Some(numbers)
+    }
+
+    /// The place of a host among the attempt's hosts, in the order of its shares: `PBS_NODENUM`.
+    pub fn host_number(&self, host: &str) -> u32 {
+        let mut hosts: Vec<&str> = Vec::new();
+        for share in &self.shares {
+            if !hosts.contains(&share.host.as_str()) {
+                hosts.push(&share.host);
+            }
+        }
+        hosts.iter().position(|known| *known == host).unwrap_or(0) as u32
+    }
+}
+
+impl Job {
+    /// The node that runs the job's script, as long as the script runs.
+    pub fn script_node(&self) -> Option<&str> {
+        self.life
+            .open_run()
+            .filter(|run| run.has_script())
+            .and_then(|run| run.shares.first())
+            .map(|share| share.node.as_str())
+    }
+
+    /// What the open attempt holds: all of its shares while the job runs, else those on nodes where
+    /// something of it is not known to be over. Of what it has given back, the same.
+    pub fn held(&self) -> Vec<Share> {
+        let Some(run) = self.life.open_run() else {
+            return Vec::new();
+        };
+        if self.life.state.is_under_way() {
+            return run.shares.iter().chain(run.lingering()).cloned().collect();
+        }
+        let script = run.shares.first().filter(|_| run.has_script());
+        let tasks = run
+            .tasks()
+            .open()
+            .filter_map(|(number, _)| run.share_of_task(number));
+        let busy: BTreeSet<&str> = tasks
+            .chain(script)
+            .map(|share| share.node.as_str())
+            .collect();
+        let kept = run
+            .shares
+            .iter()
+            .filter(|share| busy.contains(share.node.as_str()));
+        kept.chain(run.lingering()).cloned().collect()
+    }
+
+    /// Takes note of what the script (0) or a task has used so far.
+    pub fn task_used(&mut self, number: TaskNumber, used: Usage) {
+        let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
+            return;
+        };
+        let tasks = run.tasks_mut();
+        match (number, tasks.known.get_mut(&number)) {
+            // What the script used is final when it is over.
+            (0, _) if tasks.closing => return,
+            (0, _) => tasks.script = used,
+            (_, Some(task)) if task.is_open() => task.used = used,
+            _ => return,
+        }
+        self.life.used = tasks.total(&self.life.used);
+    }
+
+    /// A task of the open attempt is over; with the last one after the script, so is the attempt.
+    pub fn task_over(&mut self, number: TaskNumber, status: i32, used: Usage) {
+        self.task_used(number, used);
+        let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
+            return;
+        };
+        let tasks = run.tasks_mut();
+        let Some(task) = tasks.known.get_mut(&number).filter(|task| task.is_open()) else {
+            return;
+        };
+        tasks.past = tasks.past + task.used.cput;
+        (task.stage, task.used) = (Stage::Over(status), Usage::default());
+        if task.token == 0 || tasks.closing {
+            tasks.known.remove(&number);
+        }
+        tasks.bound();
+        run.open = !tasks.closing || tasks.open().next().is_some();
+    }
+
+    /// The script of the open attempt is over: nobody asks any more how its tasks ended.
+    pub(super) fn close_run(&mut self, used: Option<Usage>) {
+        let Some(run) = self.life.run.as_mut() else {
+            return;
+        };
+        run.open = false;
+        self.life.used = used.unwrap_or(self.life.used);
+        if let Some(tasks) = &mut run.tasks {
+            tasks.closing = true;
+            tasks.known.retain(|_, task| task.is_open());
+            run.open = !tasks.known.is_empty();
+            tasks.script = used.unwrap_or(tasks.script);
+            self.life.used = tasks.total(&self.life.used);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(cput: i64, mem_kb: u64) -> Usage {
+        Usage {
+            cput: Span(cput),
+            mem_kb,
+            ..Usage::default()
+        }
+    }
+
+    #[test]
+    fn usage_adds_up_and_memory_counts_what_was_there_at_one_time() {
+        let mut tasks = Tasks {
+            script: used(10, 100),
+            ..Tasks::default()
+        };
+        let (one, two) = (tasks.make(1, 0, 0), tasks.make(2, 1, 0));
+        tasks.known.get_mut(&one).unwrap().used = used(5, 50);
+        tasks.known.get_mut(&two).unwrap().used = used(6, 60);
+        let both = tasks.total(&Usage::default());
+        assert_eq!((both.cput, both.mem_kb), (Span(21), 210));
+        tasks.past = Span(5);
+        tasks.known.get_mut(&one).unwrap().stage = Stage::Over(0);
+        let later = tasks.total(&both);
+        assert_eq!(
+            (later.cput, later.mem_kb),
+            (Span(21), 210),
+            "nothing is counted twice"
+        );
+    }
+
+    #[test]
+    fn the_node_file_has_a_line_for_each_mpi_process_with_its_host() {
+        let share = |host: &str, mpiprocs| Share {
+            node: format!("{host}[0]"),
+            host: host.into(),
+            taken: Vec::new(),
+            cpus: Vec::new(),
+            gpus: Vec::new(),
+            mpiprocs,
+            pooled: vec![],
+            ranks: vec![],
+        };
+        assert_eq!(node_file(&[share("n1", 2), share("n2", 1)]), "n1\nn1\nn2\n");
+    }
+
+    #[test]
+    fn ends_that_nobody_asks_for_are_forgotten_beyond_a_number() {
+        let mut tasks = Tasks::default();
+        for token in 1..=MOST as u64 + 10 {
+            let number = tasks.make(token, 0, 0);
+            tasks.known.get_mut(&number).unwrap().stage = Stage::Over(0);
+        }
+        let open = tasks.make(1 << 40, 0, 0);
+        tasks.bound();
+        assert_eq!(tasks.known.len(), MOST + 1);
+        assert!(
+            tasks.known.contains_key(&open)
+                && !tasks.known.contains_key(&10)
+                && tasks.known.contains_key(&11)
+        );
+    }
+}

@@ -1,0 +1,390 @@
+//! The forms of attribute values, checked alike by the commands (which show their usage when one
+//! is wrong) and by the server.
+
+use super::Join;
+use super::state::Holds;
+use crate::model::signal;
+use std::collections::BTreeSet;
+
+/// The longest name of a job, in characters.
+const NAME_LIMIT: usize = 230;
+
+/// What is wrong with the name of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameFault {
+    /// Longer than 230 characters.
+    TooLong,
+    /// Empty, or a character that is not a letter, a digit or one of `- _ + .`.
+    Illegal,
+}
+
+/// Checks the name of a job.
+pub fn job_name(name: &str) -> Result<(), NameFault> {
+    if name.len() > NAME_LIMIT {
+        return Err(NameFault::TooLong);
+    }
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-_+.".contains(c);
+    if name.is_empty() || !name.chars().all(legal) {
+        Err(NameFault::Illegal)
+    } else {
+        Ok(())
+    }
+}
+
+/// A priority: from -1024, PBS's lowest, to 9999, Qube's last. The server alone knows which there
+/// are.
+pub fn priority(text: &str) -> Option<i32> {
+    text.parse()
+        .ok()
+        .filter(|priority| (-1024..=9999).contains(priority))
+}
+
+/// A number from 0 to 1.
+pub fn fraction(text: &str) -> Option<f64> {
+    let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    text.parse()
+        .ok()
+        .filter(|number| is_plain && (0.0..=1.0).contains(number))
+}
+
+/// What an operator adds to the most that a job can be worth: 0 to 1000000.
+pub fn system_priority(text: &str) -> Option<i32> {
+    text.parse()
+        .ok()
+        .filter(|number| (0..=1_000_000).contains(number))
+}
+
+/// `oe`, `eo` or `n`.
+pub fn join(text: &str) -> Option<Join> {
+    match text {
+        "n" => Some(Join::No),
+        "oe" => Some(Join::Output),
+        "eo" => Some(Join::Error),
+        _ => None,
+    }
+}
+
+/// `n`, or letters of `o e d` of which `d` is not alone.
+pub fn keep_files(text: &str) -> bool {
+    text == "n" || (letters(text, "oed") && text != "d")
+}
+
+/// Letters of `o e`.
+pub fn remove_files(text: &str) -> bool {
+    letters(text, "oe")
+}
+
+/// `n`, or letters of `a b e j`.
+pub fn mail_points(text: &str) -> bool {
+    text == "n" || letters(text, "abej")
+}
+
+fn letters(text: &str, allowed: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| allowed.contains(c))
+}
+
+/// `user[@host]` joined by commas, no host twice.
+pub fn user_list(text: &str) -> bool {
+    let mut hosts = BTreeSet::new();
+    text.split(',')
+        .all(|entry| host_of(entry).is_some_and(|host| hosts.insert(host)))
+}
+
+/// The host of `user[@host]`, empty when it names none; None if malformed.
+fn host_of(entry: &str) -> Option<&str> {
+    let (user, host) = entry.split_once('@').unwrap_or((entry, ""));
+    let word =
+        |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '@');
+    (word(user) && (!entry.contains('@') || word(host))).then_some(host)
+}
+
+/// `group[@host]` joined by commas: hosts may repeat.
+pub fn group_list(text: &str) -> bool {
+    text.split(',').all(|entry| host_of(entry).is_some())
+}
+
+/// Mail addresses joined by commas.
+pub fn mail_users(text: &str) -> bool {
+    text.split(',').all(mail_address)
+}
+
+/// A plain mail address, `user[@host]`.
+///
+/// Mailers deliver a recipient such as `|program`, `/file` or `:include:/file` to a program or a
+/// file, and read one that begins with a dash as an option. A plain address has none of the
+/// characters that this takes, nor those that a shell or a message header gives a meaning.
+pub fn mail_address(text: &str) -> bool {
+    match text.split_once('@') {
+        Some((user, host)) => is_mail_word(user, "._+-=") && is_mail_word(host, ".-"),
+        None => is_mail_word(text, "._+-="),
+    }
+}
+
+/// Letters, digits and these other characters, of which only `_` begins a word.
+fn is_mail_word(text: &str, others: &str) -> bool {
+    let is_legal = |c: char| c.is_alphanumeric() || others.contains(c);
+    text.starts_with(|c: char| c.is_alphanumeric() || c == '_') && text.chars().all(is_legal)
+}
+
+/// `path[@host]` joined by commas: absolute paths, at most one without a host.
+pub fn shell_list(text: &str) -> bool {
+    let entries = || text.split(',');
+    entries().all(|entry| entry.starts_with('/'))
+        && entries().filter(|entry| !entry.contains('@')).count() <= 1
+}
+
+/// `n s c w`, or `c=MINUTES`, `w=MINUTES` (0 is refused by the server alone).
+pub fn checkpoint(text: &str) -> bool {
+    let minutes = text.strip_prefix("c=").or_else(|| text.strip_prefix("w="));
+    match minutes {
+        Some(minutes) => !minutes.is_empty() && minutes.bytes().all(|b| b.is_ascii_digit()),
+        None => ["n", "s", "c", "w"].contains(&text),
+    }
+}
+
+/// Whether a checkpoint interval is zero.
+pub fn checkpoint_never(text: &str) -> bool {
+    text.split_once('=')
+        .is_some_and(|(_, minutes)| minutes.bytes().all(|b| b == b'0'))
+}
+
+/// A project: anything printable without `/ [ ] " ; : | < > + , ? *`.
+pub fn project(text: &str) -> bool {
+    !text.contains(|c: char| c.is_control() || "/[]\";:|<>+,?*".contains(c))
+}
+
+/// An octal umask, 0 to 777.
+pub fn umask(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    digits
+        .then(|| u32::from_str_radix(text, 8).ok())
+        .flatten()
+        .filter(|&mask| mask <= 0o777)
+}
+
+/// A count of starts.
+pub fn run_count(text: &str) -> Option<u32> {
+    text.parse()
+        .ok()
+        .filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// How many elements of an array run at most where there is room (Q15): a number, 0 for none beyond
+/// its limit, -1 or `unlimited` for any number, which is the largest there is.
+pub fn expand(text: &str) -> Option<u32> {
+    match text {
+        "-1" | "unlimited" => Some(u32::MAX),
+        number => run_count(number),
+    }
+}
+
+/// `y` or `n`, `True` or `False`.
+pub fn boolean(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "y" | "true" | "t" | "1" => Some(true),
+        "n" | "false" | "f" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// Letters of `u o s p`, or `n`.
+pub fn holds(text: &str) -> Option<Holds> {
+    Holds::parse(text)
+}
+
+/// `PRIVATE`, `HOME` or `O_WORKDIR`.
+pub fn sandbox(text: &str) -> bool {
+    ["PRIVATE", "HOME", "O_WORKDIR"].contains(&text)
+}
+
+/// The absolute path of a program, or nothing for none.
+pub fn program(text: &str) -> bool {
+    text.is_empty()
+        || (text.starts_with('/') && text.len() <= 4096 && !text.contains(char::is_control))
+}
+
+/// `local@host:remote` joined by commas.
+pub fn staging(text: &str) -> bool {
+    super::staging::transfers(text).is_some() && !text.contains('\0')
+}
+
+/// `X-Y[:Z][%M]` with X below Y and Z at least 1.
+pub fn array_range(text: &str) -> bool {
+    let number = |text: &str| {
+        text.parse::<u64>()
+            .ok()
+            .filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let range = text.split('%').next().unwrap_or_default();
+    let (bounds, step) = range.split_once(':').unwrap_or((range, "1"));
+    let (first, last) = bounds.split_once('-').unwrap_or_default();
+    match (number(first), number(last), number(step)) {
+        (Some(first), Some(last), Some(step)) => first < last && step > 0,
+        _ => false,
+    }
+}
+
+/// Ranges `X-Y[:Z]` with X at most Y, and single indices, joined by commas.
+pub fn array_list(text: &str) -> bool {
+    let is_range = |range: &str| array_range(range) && !range.contains('%');
+    let is_index = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_one = |range: &str| {
+        range
+            .split_once('-')
+            .is_some_and(|(first, last)| first == last && is_index(first))
+    };
+    text.split(',')
+        .all(|range| is_range(range) || is_index(range) || is_one(range))
+}
+
+/// `all`, `job_start` or `none`.
+pub fn tolerance(text: &str) -> bool {
+    ["all", "job_start", "none"].contains(&text)
+}
+
+/// A signal that a program can trap.
+pub fn interruption(text: &str) -> bool {
+    const UNTRAPPABLE: [i32; 3] = [0, 9, 19];
+    signal::parse(text).is_some_and(|number| !UNTRAPPABLE.contains(&number))
+}
+
+/// `host:path`, the form in which the paths of output files are kept.
+pub fn hosted_path(bytes: &[u8]) -> bool {
+    let colon = bytes.iter().position(|&b| b == b':');
+    colon.is_some_and(|colon| colon > 0 && colon + 1 < bytes.len() && !bytes.contains(&0))
+}
+
+/// The most characters that a line of options has.
+const LONGEST_LINE: usize = 1024;
+
+/// Words on one line.
+pub fn is_line(text: &str) -> bool {
+    text.chars().count() <= LONGEST_LINE && !text.contains(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A check, what it accepts, and what it refuses.
+    type Case<'a> = (&'a dyn Fn(&str) -> bool, &'a [&'a str], &'a [&'a str]);
+
+    #[test]
+    fn values_are_judged_as_pbs_judges_them() {
+        let name = |text: &str| job_name(text) == Ok(());
+        let cases: &[Case] = &[
+            (
+                &name,
+                &["1abc", "a+b.c-d_e", "+x", ".x"],
+                &["", "a b", "a/b", "a:b", "a\"b", "ä", "a;b"],
+            ),
+            (
+                &|t| priority(t).is_some(),
+                &["-1024", "0", "1023", "9999"],
+                &["10000", "-1025", "5.5", "", "abc"],
+            ),
+            (
+                &|t| fraction(t).is_some(),
+                &["0", "1", ".2", "1.0", "0.25"],
+                &["1.5", "-0.1", "", ".", "nan", "1e-3", "-0"],
+            ),
+            (&|t| join(t).is_some(), &["oe", "eo", "n"], &["o", "xx", ""]),
+            (
+                &keep_files,
+                &["oe", "eo", "n", "od", "oed"],
+                &["x", "no", "d", ""],
+            ),
+            (&remove_files, &["o", "oe", "eo", "oo"], &["x", ""]),
+            (&mail_points, &["n", "abe", "aj"], &["x", "abn", ""]),
+            (
+                &group_list,
+                &["a@b,c", "a,b", "a\\b"],
+                &["", "a b", "a@", ",a"],
+            ),
+            (
+                &user_list,
+                &["bob", "alice@head"],
+                &["", "alice,bob", "a@h,b@h"],
+            ),
+            (
+                &shell_list,
+                &["/bin/sh", "/bin/sh@head,/bin/bash"],
+                &["sh", "", "/bin/sh,/bin/bash"],
+            ),
+            (
+                &checkpoint,
+                &["n", "s", "c", "w", "c=5", "w=5", "c=0"],
+                &["u", "x", "c=abc", "", "wd"],
+            ),
+            (&project, &["", "a b", "ok_1"], &["a/b", "a:b", "a\nb"]),
+            (
+                &|t| umask(t).is_some(),
+                &["022", "0", "22", "777"],
+                &["abc", "-1", "", "1777", "999"],
+            ),
+            (
+                &|t| run_count(t).is_some(),
+                &["0", "21"],
+                &["-1", "+1", "x", ""],
+            ),
+            (
+                &array_range,
+                &["1-3", "1-10:20", "5-6%1", "01-03"],
+                &["5", "5-5", "10-1", "a-b", "1-", "-3", "1-3:0", ""],
+            ),
+            (&sandbox, &["PRIVATE", "O_WORKDIR"], &["FOO", ""]),
+            (&program, &["/a/b", "/", ""], &["a", "~/a", "/a\0", "/a\nb"]),
+            (&staging, &["a@head:b", "a@h:b,c@h:d"], &["x", "", "a@h:"]),
+        ];
+        for (number, (check, good, bad)) in cases.iter().enumerate() {
+            good.iter()
+                .for_each(|text| assert!(check(text), "case {number}: {text:?} should pass"));
+            bad.iter()
+                .for_each(|text| assert!(!check(text), "case {number}: {text:?} should fail"));
+        }
+        assert_eq!(job_name(&"a".repeat(231)), Err(NameFault::TooLong));
+        assert_eq!(job_name(&"a".repeat(230)), Ok(()));
+    }
+    #[test]
+    fn a_mail_address_is_plain() {
+        for text in [
+            "a@b,c",
+            "a,b",
+            "ann.b+c-d_e@mail.far-away.org",
+            "_svc",
+            "jörg@bücher.example",
+        ] {
+            assert!(mail_users(text), "{text:?}");
+        }
+        for text in [
+            "",
+            "a b",
+            "a@",
+            ",a",
+            "|/bin/sh",
+            "/etc/passwd",
+            ":include:/etc/passwd",
+            "a,|sh",
+            "-oQ/tmp",
+            "a@b@c",
+            "a@-b",
+            "a!b",
+            "a%b@c",
+            "a;b",
+            "$HOME",
+            "`id`",
+            "a&b",
+            "a<b>",
+            "\"|sh\"",
+            "\\|sh",
+            "a\nb",
+            "(a)b",
+            ".a",
+            "a/b@c",
+            "*",
+            "a'b",
+        ] {
+            assert!(!mail_users(text), "{text:?}");
+        }
+    }
+}

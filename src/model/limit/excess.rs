@@ -1,0 +1,327 @@
+//! What of a limit a job would exceed: the numbers behind "has reached its limit".
+//!
+//! The text is PBS's wherever PBS has such a limit: on what runs of one user, group or project or
+//! of all, in a queue or everywhere. Tools go by it.
+
+use super::description::KINDS;
+use super::{Key, Quantity, Scope, Selector, Stage};
+use crate::model::job::JobId;
+use crate::model::time::Time;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A limit that a job would exceed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excess {
+    /// Whose jobs count together.
+    pub scope: Scope,
+    /// Which of them.
+    #[serde(rename = "counts")]
+    pub stage: Stage,
+    /// What of them.
+    pub quantity: Quantity,
+    /// Whom the job counts for: a name for each selector that is not for all.
+    pub whom: Key,
+    /// What the job would add, as shown.
+    pub asked: String,
+    /// What is used, as shown.
+    pub used: String,
+    /// What there may be, as shown.
+    pub most: String,
+    /// Whether more will be let through once nobody is left who is within the soft limits (M23).
+    pub soft: bool,
+    /// The jobs that use it, at most [`Excess::MOST`].
+    pub by: Vec<JobId>,
+    /// How many more do.
+    pub more: u64,
+    /// When enough of it is left by the passing of time alone, where that is so (M21).
+    pub until: Option<Time>,
+}
+
+impl Excess {
+    /// How many jobs are named at most.
+    pub const MOST: usize = 8;
+
+    /// Whether it is of somebody's own, and not of everybody together, in a queue or everywhere
+    /// (I13).
+    pub fn is_personal(&self) -> bool {
+        self.scope.selectors()[1..]
+            .iter()
+            .any(|selector| **selector != Selector::All)
+    }
+
+    /// Whom it counts for, each with what it is: `[("queue", "batch"), ("user", "ann")]`.
+    pub fn names(&self) -> Vec<(&'static str, &str)> {
+        self.scope.names(&self.whom)
+    }
+
+    /// For whom it is, in words: `user ann in queue batch`, `all jobs`.
+    pub fn whose(&self) -> String {
+        self.scope.whose(&self.whom)
+    }
+
+    fn queue(&self) -> Option<&str> {
+        self.names()
+            .into_iter()
+            .find(|(kind, _)| *kind == "queue")
+            .map(|(_, name)| name)
+    }
+
+    /// Whom PBS has a limit for: nobody for all, else what he is, his name, and whether that is
+    /// given. None for limits that PBS does not have.
+    fn in_pbs(&self) -> Option<Option<(&'static str, &str, bool)>> {
+        let selectors = KINDS.into_iter().zip(self.scope.selectors()).skip(1);
+        let mut people = selectors.filter(|(_, selector)| **selector != Selector::All);
+        let (first, second) = (people.next(), people.next());
+        if self.stage != Stage::Running || second.is_some() {
+            return None;
+        }
+        let Some((kind, selector)) = first else {
+            return Some(None);
+        };
+        let is_known = matches!(kind, "user" | "group" | "project");
+        is_known.then(|| {
+            Some((
+                kind,
+                self.whom.last().map_or("", String::as_str),
+                matches!(selector, Selector::Named(_)),
+            ))
+        })
+    }
+
+    fn write_jobs(&self, f: &mut fmt::Formatter, whom: Option<(&str, &str, bool)>) -> fmt::Result {
+        match (whom, self.queue()) {
+            (None, None) => f.write_str("Server job limit has been reached."),
+            (None, Some(queue)) => write!(f, "Queue {queue} job limit has been reached."),
+            (Some((kind, name, true)), None) => {
+                write!(f, "Server job limit reached for {kind} {name}")
+            }
+            (Some((kind, name, true)), Some(queue)) => {
+                write!(f, "Queue {queue} job limit reached for {kind} {name}")
+            }
+            (Some(("user", ..)), None) => f.write_str("User has reached server running job limit."),
+            (Some(("user", ..)), Some(queue)) => {
+                write!(f, "User has reached queue {queue} running job limit.")
+            }
+            (Some(("group", ..)), None) => f.write_str("Group has reached server running limit."),
+            (Some(("group", ..)), Some(queue)) => {
+                write!(f, "Group has reached queue {queue} running limit.")
+            }
+            (Some(_), None) => f.write_str("Project has reached server running limit."),
+            (Some(_), Some(queue)) => {
+                write!(f, "Project has reached queue {queue}'s running limit.")
+            }
+        }
+    }
+
+    fn write_amount(
+        &self,
+        f: &mut fmt::Formatter,
+        whom: Option<(&str, &str, bool)>,
+    ) -> fmt::Result {
+        let resource = self.quantity.name();
+        let place = self
+            .queue()
+            .map_or("complex".to_string(), |queue| format!("queue {queue}"));
+        match whom {
+            None => write!(
+                f,
+                "would exceed overall limit on resource {resource} in {place}"
+            ),
+            Some((kind, name, true)) => {
+                write!(
+                    f,
+                    "would exceed {kind} {name}'s limit on resource {resource} in {place}"
+                )
+            }
+            Some((kind, ..)) => match self.queue() {
+                Some(queue) => write!(
+                    f,
+                    "Queue {queue} per-{kind} limit reached on resource {resource}"
+                ),
+                None => write!(f, "Server per-{kind} limit reached on resource {resource}"),
+            },
+        }
+    }
+}
+
+/// In words, as the comment of a job has it.
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match (self.in_pbs(), &self.quantity) {
+            (Some(whom), Quantity::Jobs) => self.write_jobs(f, whom)?,
+            (Some(whom), _) => self.write_amount(f, whom)?,
+            (None, quantity) => {
+                let (stage, what, whose) = (self.stage.name(), quantity.name(), self.whose());
+                let (used, most) = (&self.used, &self.most);
+                write!(
+                    f,
+                    "Limit on {stage} {what} of {whose} has been reached ({used} of {most})"
+                )?;
+            }
+        }
+        if self.soft {
+            f.write_str(" (soft limit)")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A limit on jobs that run of one user, reached.
+    pub fn of_user() -> Excess {
+        Excess {
+            scope: Scope {
+                user: Selector::Each,
+                ..Scope::default()
+            },
+            stage: Stage::Running,
+            quantity: Quantity::Jobs,
+            whom: vec!["ann".to_string()],
+            asked: "1".to_string(),
+            used: "2".to_string(),
+            most: "2".to_string(),
+            soft: false,
+            by: vec![JobId::job(1), JobId::job(2)],
+            more: 0,
+            until: None,
+        }
+    }
+
+    fn named(name: &str) -> Selector {
+        Selector::Named(name.to_string())
+    }
+
+    fn said(scope: Scope, whom: &[&str], quantity: &str) -> String {
+        let whom = whom.iter().map(ToString::to_string).collect();
+        Excess {
+            scope,
+            whom,
+            quantity: Quantity::from(quantity.to_string()),
+            ..of_user()
+        }
+        .to_string()
+    }
+
+    /// I19: tools go by these.
+    #[test]
+    fn what_pbs_limits_too_is_said_in_its_words() {
+        let all = Scope::default;
+        let (batch, each) = (|| named("batch"), || Selector::Each);
+        assert_eq!(
+            said(all(), &[], "jobs"),
+            "Server job limit has been reached."
+        );
+        let queue = Scope {
+            queue: batch(),
+            ..all()
+        };
+        assert_eq!(
+            said(queue.clone(), &["batch"], "jobs"),
+            "Queue batch job limit has been reached."
+        );
+        assert_eq!(
+            said(queue.clone(), &["batch"], "mem"),
+            "would exceed overall limit on resource mem in queue batch"
+        );
+        let user = Scope {
+            user: each(),
+            ..all()
+        };
+        assert_eq!(
+            said(user.clone(), &["ann"], "jobs"),
+            "User has reached server running job limit."
+        );
+        assert_eq!(
+            said(user, &["ann"], "mem"),
+            "Server per-user limit reached on resource mem"
+        );
+        let both = Scope {
+            queue: batch(),
+            user: each(),
+            ..all()
+        };
+        assert_eq!(
+            said(both.clone(), &["batch", "ann"], "jobs"),
+            "User has reached queue batch running job limit."
+        );
+        assert_eq!(
+            said(both, &["batch", "ann"], "ncpus"),
+            "Queue batch per-user limit reached on resource ncpus"
+        );
+        let ann = Scope {
+            user: named("ann"),
+            ..all()
+        };
+        assert_eq!(
+            said(ann.clone(), &["ann"], "jobs"),
+            "Server job limit reached for user ann"
+        );
+        assert_eq!(
+            said(ann, &["ann"], "ncpus"),
+            "would exceed user ann's limit on resource ncpus in complex"
+        );
+        let group = Scope {
+            queue: each(),
+            group: each(),
+            ..all()
+        };
+        assert_eq!(
+            said(group, &["batch", "staff"], "jobs"),
+            "Group has reached queue batch running limit."
+        );
+        let project = Scope {
+            queue: each(),
+            project: each(),
+            ..all()
+        };
+        assert_eq!(
+            said(project, &["batch", "P1"], "jobs"),
+            "Project has reached queue batch's running limit."
+        );
+        let project = Scope {
+            queue: batch(),
+            project: named("P1"),
+            ..all()
+        };
+        assert_eq!(
+            said(project, &["batch", "P1"], "jobs"),
+            "Queue batch job limit reached for project P1"
+        );
+    }
+
+    /// M24, P9: what PBS has no words for is said with whose it is and how much is used.
+    #[test]
+    fn other_limits_are_said_with_whose_they_are_and_how_much_is_used() {
+        let account = Scope {
+            queue: named("batch"),
+            account: Selector::Each,
+            ..Scope::default()
+        };
+        let expected = "Limit on running pe of account P1 in queue batch has been reached (2 of 2)";
+        assert_eq!(said(account, &["batch", "P1"], "pe"), expected);
+        let idle = Excess {
+            stage: Stage::Idle,
+            soft: true,
+            ..of_user()
+        };
+        assert_eq!(
+            idle.to_string(),
+            "Limit on idle jobs of user ann has been reached (2 of 2) (soft limit)"
+        );
+        let nobody = Excess {
+            stage: Stage::Idle,
+            scope: Scope::default(),
+            whom: vec![],
+            ..of_user()
+        };
+        assert_eq!(
+            nobody.to_string(),
+            "Limit on idle jobs of all jobs has been reached (2 of 2)"
+        );
+    }
+}

@@ -1,0 +1,474 @@
+//! Qualities of service (F4): what one counts for, and who may ask for it.
+
+mod flag;
+
+use super::{Backfill, Group};
+use crate::model::queue::Queue;
+use crate::model::refusal::Refusal;
+pub use flag::Flag;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// `[[qos]]`: a quality of service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quality {
+    /// As jobs ask for it.
+    pub name: String,
+    /// Its factor, from 0 to 1.
+    pub factor: f64,
+    /// Who may ask for it; operators and managers may in any case.
+    pub grant: Grant,
+    /// Whether its jobs are exempt from the limits of queues on size and run time.
+    pub exempt: bool,
+    /// What it counts as a credential; the highest first.
+    pub priority: i64,
+    /// What is special about its jobs.
+    #[serde(default)]
+    pub flags: Vec<Flag>,
+    /// Jobs that have it without asking: that one of these lists names.
+    #[serde(default)]
+    pub default_for: Named,
+    /// How much of what its jobs use is charged to their owners: 1 for all, 0 for nothing (X24).
+    #[serde(default = "whole")]
+    pub charge: f64,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+/// Who may ask for a quality of service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Grant {
+    /// Anybody.
+    All,
+    /// Whoever one of these lists names; nobody if they are empty.
+    Listed(Named),
+}
+
+/// Jobs, by whose they are: those that one of these lists names. `*` names all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Named {
+    /// Users, by name.
+    pub users: Vec<String>,
+    /// Members of these groups.
+    pub groups: Vec<String>,
+    /// Jobs of these accounts (`-A`).
+    pub accounts: Vec<String>,
+    /// Jobs of these queues.
+    pub queues: Vec<String>,
+}
+
+impl Named {
+    fn includes(&self, asker: &Asker) -> bool {
+        let names =
+            |list: &[String], name: &str| list.iter().any(|listed| listed == name || listed == "*");
+        names(&self.users, asker.user)
+            || asker
+                .account
+                .is_some_and(|account| names(&self.accounts, account))
+            || names(&self.queues, asker.queue)
+            || self
+                .groups
+                .iter()
+                .any(|group| group == "*" || (asker.is_member)(group))
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub struct Asker<'a> {
+    /// The owner of the job.
+    pub user: &'a str,
+    /// The account of the job.
+    pub account: Option<&'a str>,
+    /// The queue of the job.
+    pub queue: &'a str,
+    /// Whether an operator or a manager asks.
+    pub privileged: bool,
+    /// Whether the owner is a member of a group of this name.
+    pub is_member: &'a dyn Fn(&str) -> bool,
+}
+
+/// The qualities of service there are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Qualities {
+    /// Each once, in the order of the configuration.
+    pub all: Vec<Quality>,
+    /// Whether there are no others: a job may not ask for one that is not known.
+    pub closed: bool,
+}
+
+/// Those of an installation that says nothing of them; others are normal by another name.
+impl Default for Qualities {
+    fn default() -> Qualities {
+        let operators = Grant::Listed(Named::default());
+        let one = |name: &str, factor, grant, exempt| Quality {
+            grant,
+            exempt,
+            ..Quality::new(name, factor)
+        };
+        let all = vec![
+            one("expedite", 1.0, operators, false),
+            one(
+                Qualities::NORMAL,
+                Qualities::NORMAL_FACTOR,
+                Grant::All,
+                false,
+            ),
+            one("standby", 0.0, Grant::All, true),
+        ];
+        Qualities { all, closed: false }
+    }
+}
+
+impl Quality {
+    /// One for everybody of which nothing else is said.
+    pub fn new(name: &str, factor: f64) -> Quality {
+        let (flags, default_for) = Default::default();
+        Quality {
+            name: name.into(),
+            factor,
+            grant: Grant::All,
+            exempt: false,
+            priority: 0,
+            flags,
+            default_for,
+            charge: 1.0,
+        }
+    }
+}
+
+impl Qualities {
+    /// That of a job that asks for none.
+    pub const NORMAL: &str = "normal";
+
+    /// Its factor, where the configuration says nothing of it.
+    pub const NORMAL_FACTOR: f64 = 0.5;
+
+    /// These and no others, besides the normal one.
+    pub fn only(all: Vec<Quality>) -> Qualities {
+        let mut all = all;
+        if !all.iter().any(|quality| quality.name == Qualities::NORMAL) {
+            all.extend(
+                Qualities::default()
+                    .all
+                    .into_iter()
+                    .filter(|quality| quality.name == Qualities::NORMAL),
+            );
+        }
+        Qualities { all, closed: true }
+    }
+
+    /// The one of this name.
+    pub fn find(&self, name: &str) -> Option<&Quality> {
+        self.all.iter().find(|quality| quality.name == name)
+    }
+
+    /// The factors by name.
+    pub fn factors(&self) -> BTreeMap<String, f64> {
+        self.all
+            .iter()
+            .map(|quality| (quality.name.clone(), quality.factor))
+            .collect()
+    }
+
+    /// Whether jobs of a quality are exempt from the limits of queues on size and run time.
+    pub fn is_exempt(&self, name: Option<&str>) -> bool {
+        self.find(name.unwrap_or(Qualities::NORMAL))
+            .is_some_and(|quality| quality.exempt)
+    }
+
+    /// The one that a job has without asking (M27): the first whose lists name it.
+    pub fn default_for(&self, asker: &Asker) -> Option<&str> {
+        let found = self
+            .all
+            .iter()
+            .find(|quality| quality.default_for.includes(asker));
+        found.map(|quality| quality.name.as_str())
+    }
+
+    /// What is special about jobs of a quality.
+    pub fn flags(&self, name: Option<&str>) -> &[Flag] {
+        self.find(name.unwrap_or(Qualities::NORMAL))
+            .map_or(&[], |quality| &quality.flags)
+    }
+
+    /// How many of whose jobs are promised a start, where some of a quality are promised one always
+    /// or never (M27): a pool of promises of its own (M33).
+    pub fn promised(&self, backfill: &Backfill) -> Backfill {
+        let depth = |flag: &Flag| match flag {
+            Flag::NoReservation => Some(0),
+            Flag::ReserveAlways => Some(Backfill::ALL),
+            _ => None,
+        };
+        let own = self.all.iter().filter_map(|quality| {
+            let depth = quality.flags.iter().find_map(depth)?;
+            Some(Group {
+                qos: vec![quality.name.clone()],
+                depth,
+            })
+        });
+        Backfill {
+            groups: own.chain(backfill.groups.iter().cloned()).collect(),
+            ..backfill.clone()
+        }
+    }
+
+    /// How much of what a job of a quality in a queue uses is charged: what both say, multiplied
+    /// (I5, X24). The queue is that of the configuration; a reservation's charges all.
+    pub fn charge(&self, name: Option<&str>, queue: Option<&Queue>) -> f64 {
+        let quality = self.find(name.unwrap_or(Qualities::NORMAL));
+        quality.map_or(1.0, |quality| quality.charge) * queue.map_or(1.0, |queue| queue.charge)
+    }
+
+    /// Refuses a quality of service that there is not, and one that is not for who asks.
+    pub fn check(&self, name: Option<&str>, asker: &Asker) -> Result<(), Refusal> {
+        let Some(name) = name else { return Ok(()) };
+        match self.find(name) {
+            Some(quality) if asker.privileged || quality.grant.includes(asker) => Ok(()),
+            Some(quality) => Err(Refusal::quality_denied(
+                name,
+                &quality.grant.to_string(),
+                &self.open_to(asker),
+            )),
+            None if self.closed => Err(Refusal::unknown_quality(name, &self.open_to(asker))),
+            None => Ok(()),
+        }
+    }
+
+    /// The names of those that are for somebody.
+    fn open_to(&self, asker: &Asker) -> String {
+        let open = self
+            .all
+            .iter()
+            .filter(|quality| asker.privileged || quality.grant.includes(asker));
+        open.map(|quality| quality.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+impl Grant {
+    fn includes(&self, asker: &Asker) -> bool {
+        match self {
+            Grant::All => true,
+            Grant::Listed(named) => named.includes(asker),
+        }
+    }
+}
+
+/// Who may, in words.
+impl std::fmt::Display for Grant {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let Grant::Listed(named) = self else {
+            return f.write_str("everybody");
+        };
+        let Named {
+            users,
+            groups,
+            accounts,
+            queues,
+        } = named;
+        let lists = [
+            ("users", users),
+            ("groups", groups),
+            ("accounts", accounts),
+            ("jobs in queues", queues),
+        ];
+        for (kind, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
+            write!(f, "{kind} {}, ", names.join(" "))?;
+        }
+        f.write_str("operators and managers")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(user: &str, account: Option<&str>) -> impl Fn(&Qualities, &str) -> Result<(), String> {
+        let (user, account) = (user.to_string(), account.map(str::to_string));
+        move |qualities, name| {
+            let is_member = |group: &str| user == "gina" && group == "staff";
+            let (account, privileged) = (account.as_deref(), user == "root");
+            let asker = Asker {
+                user: &user,
+                account,
+                queue: "night",
+                privileged,
+                is_member: &is_member,
+            };
+            qualities
+                .check(Some(name), &asker)
+                .map_err(|refusal| refusal.text)
+        }
+    }
+
+    /// F4.
+    #[test]
+    fn expedite_is_granted_by_those_who_run_the_place() {
+        let qualities = Qualities::default();
+        let said = asks("ann", None)(&qualities, "expedite").unwrap_err();
+        assert!(
+            said.contains("qos_denied") && said.contains("operators and managers"),
+            "{said}"
+        );
+        assert!(said.contains("normal, standby"), "{said}");
+        for (user, name) in [
+            ("root", "expedite"),
+            ("ann", "standby"),
+            ("ann", "normal"),
+            ("ann", "any"),
+        ] {
+            assert_eq!(asks(user, None)(&qualities, name), Ok(()), "{user} {name}");
+        }
+        assert_eq!(
+            [Some("standby"), Some("normal"), None, Some("any")]
+                .map(|name| qualities.is_exempt(name)),
+            [true, false, false, false]
+        );
+    }
+
+    /// F4.
+    #[test]
+    fn a_quality_is_for_whom_one_of_its_lists_names() {
+        let listed = |users: &[&str], groups: &[&str], accounts: &[&str]| {
+            let all = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+            Grant::Listed(Named {
+                users: all(users),
+                groups: all(groups),
+                accounts: all(accounts),
+                queues: vec![],
+            })
+        };
+        let of = |name: &str, grant| Quality {
+            grant,
+            ..Quality::new(name, 1.0)
+        };
+        let qualities = Qualities::only(vec![
+            of("high", listed(&["ann"], &["staff"], &["paying"])),
+            of("open", listed(&["*"], &[], &[])),
+            of("shut", listed(&[], &[], &[])),
+        ]);
+        for (user, account) in [
+            ("ann", None),
+            ("gina", None),
+            ("bob", Some("paying")),
+            ("root", None),
+        ] {
+            assert_eq!(
+                asks(user, account)(&qualities, "high"),
+                Ok(()),
+                "{user} {account:?}"
+            );
+        }
+        let said = asks("bob", Some("other"))(&qualities, "high").unwrap_err();
+        assert!(
+            said.contains("users ann, groups staff, accounts paying, operators and managers"),
+            "{said}"
+        );
+        assert_eq!(asks("bob", None)(&qualities, "open"), Ok(()));
+        assert!(asks("bob", None)(&qualities, "shut").is_err());
+        let said = asks("bob", None)(&qualities, "nosuch").unwrap_err();
+        assert!(
+            said.contains("`nosuch`") && said.contains("open, normal") && !said.contains("shut"),
+            "{said}"
+        );
+        assert_eq!(asks("bob", None)(&qualities, "normal"), Ok(()));
+        assert_eq!(qualities.factors()["normal"], 0.5);
+        let mut half = Qualities::only(vec![Quality {
+            charge: 0.5,
+            ..of("low", Grant::All)
+        }]);
+        let queue = |charge| Queue {
+            charge,
+            ..Queue::named("q")
+        };
+        let charge = |qos, charge| half.charge(qos, Some(&queue(charge)));
+        assert_eq!(
+            [
+                charge(Some("low"), 0.5),
+                charge(None, 0.5),
+                charge(Some("low"), 0.0)
+            ],
+            [0.25, 0.5, 0.0],
+            "X24"
+        );
+        assert_eq!(
+            [
+                half.charge(Some("low"), None),
+                half.charge(Some("none"), None)
+            ],
+            [0.5, 1.0]
+        );
+        half.all[1].charge = 2.0;
+        assert_eq!(
+            half.charge(None, None),
+            2.0,
+            "a job that asks for none has the normal one"
+        );
+        let own = Qualities::only(vec![of("high", Grant::All), of("normal", Grant::All)]);
+        assert_eq!(
+            (own.all.len(), own.factors()["normal"]),
+            (2, 1.0),
+            "a site may say what is normal"
+        );
+    }
+
+    /// M27: QDEF and QLIST.
+    #[test]
+    fn a_quality_may_go_without_saying_and_be_for_the_jobs_of_a_queue() {
+        let queues = |name: &str| Named {
+            queues: vec![name.to_string()],
+            ..Named::default()
+        };
+        let night = Quality {
+            grant: Grant::Listed(queues("night")),
+            ..Quality::new("night", 1.0)
+        };
+        let low = Quality {
+            default_for: queues("slow"),
+            ..Quality::new("low", 0.1)
+        };
+        let qualities = Qualities::only(vec![night, low]);
+        let asker = |queue| Asker {
+            user: "ann",
+            account: None,
+            queue,
+            privileged: false,
+            is_member: &|_| false,
+        };
+        assert!(qualities.check(Some("night"), &asker("night")).is_ok());
+        let said = qualities
+            .check(Some("night"), &asker("slow"))
+            .unwrap_err()
+            .text;
+        assert!(said.contains("jobs in queues night"), "{said}");
+        assert_eq!(
+            [
+                qualities.default_for(&asker("slow")),
+                qualities.default_for(&asker("night"))
+            ],
+            [Some("low"), None]
+        );
+    }
+
+    #[test]
+    fn what_an_older_spool_says_of_a_quality_is_charged_whole_and_goes_without_saying_for_nobody() {
+        let mut told = serde_json::to_value(Quality {
+            charge: 0.5,
+            ..Quality::new("low", 0.1)
+        })
+        .unwrap();
+        let fields = told.as_object_mut().unwrap();
+        ["charge", "flags", "default_for"]
+            .iter()
+            .for_each(|name| drop(fields.remove(*name).unwrap()));
+        assert_eq!(
+            serde_json::from_value::<Quality>(told).unwrap(),
+            Quality::new("low", 0.1)
+        );
+    }
+}

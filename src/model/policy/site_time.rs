@@ -1,0 +1,218 @@
+//! Times of which everybody knows beforehand (I23): dedicated time, in which only jobs of dedicated
+//! queues run, and prime time, the hours of some weekdays.
+//!
+//! As in PBS, a queue says by its name what it is for: `ded...` for dedicated time, `p_...` for
+//! prime time, `np_...` for the rest of the day.
+
+use crate::model::reason::Reason;
+use crate::model::time::{Span, Time};
+use chrono::{Datelike, Days, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
+use serde::{Deserialize, Serialize};
+
+/// What the scheduler knows of the calendar at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteTime {
+    /// Dedicated times that are not over, soonest first; None where there is no such thing, and the
+    /// name of a queue says nothing.
+    pub dedicated: Option<Vec<(Time, Time)>>,
+    /// Prime time, if there is such a thing.
+    pub prime: Option<Prime>,
+}
+
+/// How it stands with prime time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prime {
+    /// Whether it is prime time now.
+    pub is_on: bool,
+    /// Until when it stays so.
+    pub until: Time,
+    /// Whether a job may run on into the other.
+    pub may_cross: bool,
+}
+
+/// The hours of prime time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrimeHours {
+    /// The days it falls on.
+    pub days: Vec<Weekday>,
+    /// From midnight on.
+    pub from: Span,
+    /// From midnight on, at most a day.
+    pub to: Span,
+    /// Whether a job may run on into the other.
+    pub may_cross: bool,
+}
+
+impl SiteTime {
+    /// Whether a job of this queue may run from `start` to `end`, and if not, why.
+    pub fn admits(&self, queue: &str, start: Time, end: Time) -> Result<(), Reason> {
+        self.admits_dedicated(queue.starts_with("ded"), start, end)?;
+        self.prime.map_or(Ok(()), |prime| prime.admits(queue, end))
+    }
+
+    fn admits_dedicated(&self, is_dedicated: bool, start: Time, end: Time) -> Result<(), Reason> {
+        let Some(dedicated) = &self.dedicated else {
+            return Ok(());
+        };
+        let now = dedicated
+            .iter()
+            .find(|(from, to)| *from <= start && start < *to);
+        let next = dedicated
+            .iter()
+            .find(|(from, _)| start < *from && *from < end);
+        match (is_dedicated, now, next) {
+            (true, None, _) | (false, Some(_), _) => Err(Reason::DedicatedTime),
+            (true, Some((_, to)), _) if end > *to => Err(Reason::CrossesDedicated { at: *to }),
+            (false, None, Some((from, _))) => Err(Reason::CrossesDedicated { at: *from }),
+            _ => Ok(()),
+        }
+    }
+
+    /// When a job that must wait for the calendar could start: the next moment at which it changes.
+    pub fn next_change(&self, now: Time) -> Option<Time> {
+        let dedicated = self
+            .dedicated
+            .iter()
+            .flatten()
+            .flat_map(|(from, to)| [*from, *to]);
+        dedicated
+            .chain(self.prime.map(|prime| prime.until))
+            .filter(|moment| *moment > now)
+            .min()
+    }
+}
+
+impl Prime {
+    fn admits(self, queue: &str, end: Time) -> Result<(), Reason> {
+        if queue.starts_with("np_") && self.is_on {
+            return Err(Reason::NonprimeOnly);
+        }
+        if queue.starts_with("p_") && !self.is_on {
+            return Err(Reason::PrimeOnly);
+        }
+        match self.may_cross || end <= self.until {
+            true => Ok(()),
+            false => Err(Reason::CrossesPrime {
+                into_prime: !self.is_on,
+                at: self.until,
+            }),
+        }
+    }
+}
+
+impl PrimeHours {
+    /// Whether it is prime time at a moment, and until when it stays so, within the next weeks.
+    pub fn at(&self, now: NaiveDateTime) -> (bool, NaiveDateTime) {
+        let yesterday = now.date() - Days::new(1);
+        let dates = (0..16).filter_map(|n| yesterday.checked_add_days(Days::new(n)));
+        let midnight = |span: Span| move |at: NaiveDateTime| at + TimeDelta::milliseconds(span.0);
+        let hours = dates
+            .filter(|date| self.days.contains(&date.weekday()))
+            .map(|date| date.and_time(NaiveTime::MIN));
+        let mut hours: Vec<(NaiveDateTime, NaiveDateTime)> = hours
+            .map(|at| (midnight(self.from)(at), midnight(self.to)(at)))
+            .filter(|(_, to)| *to > now)
+            .collect();
+        hours.sort();
+        let Some(&(from, mut until)) = hours.first() else {
+            return (false, now + TimeDelta::days(14));
+        };
+        if from > now {
+            return (false, from);
+        }
+        // A day that ends where the next begins goes on.
+        for (from, to) in hours.into_iter().skip(1) {
+            until = if from == until { to } else { until };
+        }
+        (true, until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn code(site_time: &SiteTime, queue: &str, start: i64, end: i64) -> String {
+        let admitted = site_time.admits(queue, Time(start * HOUR), Time(end * HOUR));
+        admitted.map_or_else(|reason| reason.code().into_owned(), |()| String::new())
+    }
+
+    #[test]
+    fn i23_a_job_must_not_cross_into_dedicated_time() {
+        let site_time = SiteTime {
+            dedicated: Some(vec![(Time(12 * HOUR), Time(14 * HOUR))]),
+            prime: None,
+        };
+        assert_eq!(code(&site_time, "workq", 11, 13), "crosses_dedicated");
+        assert_eq!(code(&site_time, "workq", 10, 12), "");
+        assert_eq!(code(&site_time, "workq", 12, 13), "dedicated_time");
+        assert_eq!(code(&site_time, "workq", 14, 99), "");
+        assert_eq!(code(&site_time, "dedq", 12, 14), "");
+        assert_eq!(code(&site_time, "dedq", 12, 15), "crosses_dedicated");
+        assert_eq!(code(&site_time, "dedq", 11, 12), "dedicated_time");
+        assert_eq!(
+            site_time.next_change(Time(12 * HOUR)),
+            Some(Time(14 * HOUR))
+        );
+        assert_eq!(code(&SiteTime::default(), "dedq", 0, 1000), "");
+    }
+
+    #[test]
+    fn i23_prime_time_is_for_its_queues_and_may_be_a_border() {
+        let prime = |is_on, may_cross| SiteTime {
+            prime: Some(Prime {
+                is_on,
+                until: Time(17 * HOUR),
+                may_cross,
+            }),
+            ..SiteTime::default()
+        };
+        assert_eq!(code(&prime(true, true), "np_q", 8, 9), "nonprime_only");
+        assert_eq!(code(&prime(false, true), "p_q", 8, 9), "prime_only");
+        assert_eq!(code(&prime(true, true), "workq", 8, 20), "");
+        assert_eq!(code(&prime(true, false), "workq", 8, 20), "crosses_prime");
+        assert_eq!(code(&prime(true, false), "workq", 8, 17), "");
+        let crossing = prime(false, false)
+            .admits("workq", Time(0), Time(18 * HOUR))
+            .unwrap_err();
+        assert_eq!(
+            crossing.to_string(),
+            "Not Running: Job will cross into primetime"
+        );
+    }
+
+    #[test]
+    fn prime_time_lasts_to_its_hour_and_over_days_that_join() {
+        let at = |text: &str| NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap();
+        let days = vec![Weekday::Mon, Weekday::Tue];
+        let hours = PrimeHours {
+            days,
+            from: Span::seconds(6 * 3600),
+            to: Span::seconds(18 * 3600),
+            may_cross: true,
+        };
+        assert_eq!(
+            hours.at(at("2026-11-23 12:00")),
+            (true, at("2026-11-23 18:00"))
+        );
+        assert_eq!(
+            hours.at(at("2026-11-23 18:00")),
+            (false, at("2026-11-24 06:00"))
+        );
+        assert_eq!(
+            hours.at(at("2026-11-24 20:00")),
+            (false, at("2026-11-30 06:00"))
+        );
+        let whole = PrimeHours {
+            from: Span(0),
+            to: Span::seconds(86_400),
+            ..hours
+        };
+        assert_eq!(
+            whole.at(at("2026-11-23 12:00")),
+            (true, at("2026-11-25 00:00"))
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! Who may submit to a queue: PBS's access lists.
+
+use crate::model::job::attribute::same_server;
+use crate::model::queue::Access;
+use crate::model::refusal::Refusal;
+
+/// Who comes.
+#[derive(Clone, Copy)]
+pub struct Visitor<'a> {
+    /// The owner of the job.
+    pub user: &'a str,
+    /// The name of the owner's primary group, which may take long to find out.
+    pub group: &'a dyn Fn() -> String,
+    /// Whether the owner is a member of a group of this name; likewise.
+    pub is_member: &'a dyn Fn(&str) -> bool,
+    /// The host where the job was submitted.
+    pub host: &'a str,
+}
+
+impl Access {
+    /// Refuses whom one of the lists keeps out, naming the list.
+    pub(super) fn admits(&self, visitor: &Visitor, queue: &str) -> Result<(), Refusal> {
+        let why = |list: &str| {
+            format!("the {list} of queue {queue} keeps you out; qstat -Qf {queue} shows it")
+        };
+        let is_user = |entry: &str| {
+            let (user, host) = entry.split_once('@').unwrap_or((entry, "*"));
+            is_meant(user, visitor.user, |a, b| a == b) && is_host(host, visitor.host)
+        };
+        if self.by_user && !admits(&self.users, is_user) {
+            return Err(Refusal::unauthorized().because(&why("acl_users")));
+        }
+        if self.by_group {
+            let group = (visitor.group)();
+            if !admits(&self.groups, |entry| is_meant(entry, &group, |a, b| a == b)) {
+                return Err(Refusal::unauthorized().because(&why("acl_groups")));
+            }
+        }
+        match self.by_host && !admits(&self.hosts, |entry| is_host(entry, visitor.host)) {
+            true => Err(Refusal::host_denied().because(&why("acl_hosts"))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The first entry that is meant decides; whom none means is kept out.
+fn admits(list: &[String], is_meant: impl Fn(&str) -> bool) -> bool {
+    let signed = list.iter().map(|entry| match entry.strip_prefix('-') {
+        Some(name) => (name, false),
+        None => (entry.strip_prefix('+').unwrap_or(entry), true),
+    });
+    signed
+        .into_iter()
+        .find(|(entry, _)| is_meant(entry))
+        .is_some_and(|(_, lets_in)| lets_in)
+}
+
+/// A sign alone means everybody.
+fn is_meant(entry: &str, name: &str, is_same: impl Fn(&str, &str) -> bool) -> bool {
+    entry.is_empty() || entry == "*" || is_same(entry, name)
+}
+
+/// `*.example.org` means all hosts of a domain; a host may be named without its own.
+fn is_host(entry: &str, host: &str) -> bool {
+    let is_same = |entry: &str, host: &str| match entry.strip_prefix('*') {
+        Some(domain) => host
+            .to_ascii_lowercase()
+            .ends_with(&domain.to_ascii_lowercase()),
+        None => same_server(entry, host),
+    };
+    is_meant(entry, host, is_same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> Vec<String> {
+        text.split(',').map(str::to_string).collect()
+    }
+
+    fn refused(access: &Access, user: &str, host: &str) -> Option<u16> {
+        let group = || {
+            if user == "gina" {
+                "staff".to_string()
+            } else {
+                "users".to_string()
+            }
+        };
+        access
+            .admits(
+                &Visitor {
+                    user,
+                    group: &group,
+                    is_member: &|_| false,
+                    host,
+                },
+                "q",
+            )
+            .err()
+            .map(|refusal| refusal.code)
+    }
+
+    #[test]
+    fn the_first_entry_that_names_somebody_decides() {
+        let users = |text: &str| Access {
+            users: list(text),
+            by_user: true,
+            ..Access::default()
+        };
+        let who = |text: &str| -> Vec<bool> {
+            ["ann", "bob", "eve"]
+                .into_iter()
+                .map(|user| refused(&users(text), user, "head").is_none())
+                .collect()
+        };
+        assert_eq!(who("ann,bob"), [true, true, false]);
+        assert_eq!(who("-eve,+"), [true, true, false]);
+        assert_eq!(who("+@*"), [true; 3]);
+        assert_eq!(who("-"), [false; 3]);
+        assert_eq!(who("ann@login*,bob@head"), [false, true, false]);
+        assert_eq!(refused(&users("ann"), "eve", "head"), Some(15007));
+        let off = Access {
+            users: list("ann"),
+            ..Access::default()
+        };
+        assert_eq!(
+            refused(&off, "eve", "head"),
+            None,
+            "a list that is not in force says nothing"
+        );
+    }
+
+    #[test]
+    fn groups_and_hosts_have_lists_of_their_own() {
+        let groups = Access {
+            groups: list("staff"),
+            by_group: true,
+            ..Access::default()
+        };
+        assert_eq!(
+            (
+                refused(&groups, "gina", "head"),
+                refused(&groups, "ann", "head")
+            ),
+            (None, Some(15007))
+        );
+        let hosts = Access {
+            hosts: list("-bad.example.org,*.example.org,head"),
+            by_host: true,
+            ..Access::default()
+        };
+        let of = |host| refused(&hosts, "ann", host);
+        assert_eq!(
+            [of("n1.example.org"), of("head.example.com"), of("HEAD")],
+            [None; 3]
+        );
+        assert_eq!([of("bad.example.org"), of("elsewhere")], [Some(15008); 2]);
+    }
+}

@@ -1,0 +1,75 @@
+//! What a job may ask for in a queue: `resources_min` and `resources_max`.
+
+use crate::model::queue::Queue;
+use crate::model::refusal::Refusal;
+use crate::model::request::select::Request;
+use crate::model::resource::{Resources, Value};
+use std::cmp::Ordering;
+
+/// Refuses a request for less than the least or more than the most, naming resource, amount and
+/// bound. What is counted and not asked for is asked for as nothing; of all else only what is asked
+/// for is held against a bound.
+pub(super) fn check(
+    queue: &Queue,
+    request: &Request,
+    resources: &Resources,
+) -> Result<(), Refusal> {
+    let remedy = |what: &str| {
+        format!(
+            "queue {}; ask for {what}, or for another queue (-q)",
+            queue.name
+        )
+    };
+    for (name, least) in &queue.least {
+        let asked = asked(request, name);
+        let is_counted = resources
+            .get(name)
+            .is_some_and(|definition| definition.consumable);
+        if asked.is_none() && is_counted && least.amount() > Some(0) {
+            let why = format!(
+                "it asks for no {name}, and the least is {least} in {}",
+                remedy("that")
+            );
+            return Err(Refusal::out_of_bounds(&why));
+        }
+        if let Some(asked) = asked.filter(|asked| is_less(asked, least)) {
+            let why = format!(
+                "{name} {asked} is less than the least, {least}, in {}",
+                remedy("more")
+            );
+            return Err(Refusal::out_of_bounds(&why));
+        }
+    }
+    for (name, most) in &queue.most {
+        if let Some(asked) = asked(request, name).filter(|asked| is_less(most, asked)) {
+            let why = format!(
+                "{name} {asked} is more than the most, {most}, in {}",
+                remedy("less")
+            );
+            return Err(Refusal::out_of_bounds(&why));
+        }
+    }
+    Ok(())
+}
+
+/// A job that says between which times it may run asks for the least of them.
+fn asked<'a>(request: &'a Request, name: &str) -> Option<&'a Value> {
+    let range = || {
+        request
+            .list
+            .get("min_walltime")
+            .filter(|_| name == "walltime")
+    };
+    request.list.get(name).or_else(range)
+}
+
+/// Whether one value is less than another; of texts, whether it is another one.
+fn is_less(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Float(one), Value::Float(other)) => one < other,
+        _ => match one.amount().zip(other.amount()) {
+            Some((one, other)) => one.cmp(&other) == Ordering::Less,
+            None => one != other,
+        },
+    }
+}

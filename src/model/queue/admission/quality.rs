@@ -1,0 +1,60 @@
+//! The quality of service that a job has that asks for none, what comes with one, and where it may
+//! be had (M27).
+
+use super::Entrance;
+use crate::model::job::Spec;
+use crate::model::policy::Access;
+use crate::model::policy::quality::{Asker, Flag};
+use crate::model::refusal::Refusal;
+
+impl Entrance<'_> {
+    /// Gives a job that asks for no quality of service the one that goes without saying for it, and
+    /// what its quality brings along.
+    pub(super) fn assign_quality(&self, spec: &mut Spec) {
+        if spec.qos.is_none() {
+            let is_primary = |group: &str| (self.visitor.group)() == group;
+            let asker = Asker {
+                is_member: &is_primary,
+                ..self.asker(spec, &spec.queue)
+            };
+            spec.qos = self.qualities.default_for(&asker).map(str::to_string);
+        }
+        for flag in self.qualities.flags(spec.qos.as_deref()) {
+            match flag {
+                Flag::Dedicated => {
+                    spec.wishes.access.get_or_insert(Access::SingleJob);
+                }
+                Flag::UseReserved(name) => {
+                    spec.reservation.get_or_insert_with(|| name.clone());
+                }
+                _ => (),
+            }
+        }
+    }
+
+    /// Refuses a queue in which a job may not have the quality of service that it may have where it
+    /// is. One that an operator gave it goes with it everywhere.
+    pub fn keep_quality(&self, spec: &Spec, queue: &str) -> Result<(), Refusal> {
+        let may = |queue: &str| {
+            self.qualities
+                .check(spec.qos.as_deref(), &self.asker(spec, queue))
+        };
+        if may(&spec.queue).is_ok() {
+            may(queue)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The owner of a job, asking for it in a queue.
+    fn asker<'a>(&'a self, spec: &'a Spec, queue: &'a str) -> Asker<'a> {
+        let (user, is_member) = (self.visitor.user, self.visitor.is_member);
+        Asker {
+            user,
+            account: spec.account.as_deref(),
+            queue,
+            privileged: false,
+            is_member,
+        }
+    }
+}

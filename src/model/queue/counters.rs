@@ -1,0 +1,329 @@
+//! How much of what limits count is there, on whose behalf: limits on what is queued hold when a
+//! job is submitted (I19, F21, Y24).
+//!
+//! Counts follow the jobs one by one, so that a submission costs the same whatever the number of
+//! those that wait. Where no such limit is set nothing is counted.
+
+pub mod uses;
+
+mod words;
+
+use crate::model::credentials::Credentials;
+use crate::model::job::state::State;
+use crate::model::job::{Job, JobId, Spec};
+use crate::model::limit::directory::Directory;
+use crate::model::limit::{Concern, Key, Limit, Limits, Quantity, Selector, Stage, Subject};
+use crate::model::refusal::Refusal;
+use crate::model::request::select::Request;
+use crate::model::resource::{Resources, Value};
+use crate::model::time::Span;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The stages whose limits hold at submission.
+const STAGES: [Stage; 2] = [Stage::Queued, Stage::Waiting];
+
+/// The jobs that are not over, as far as limits on what is queued count them.
+#[derive(Clone, Debug, Default)]
+pub struct Census {
+    limits: Limits,
+    directories: Vec<Directory>,
+    default_walltime: Span,
+    /// So wide that no number of jobs overflows: what was added is taken away again to the last.
+    sums: BTreeMap<Place, i128>,
+    parties: BTreeMap<Credentials, Arc<Party>>,
+    jobs: BTreeMap<JobId, Entry>,
+}
+
+/// Which job comes into a queue, as far as limits on how many there are go.
+#[derive(Clone, Copy, Debug)]
+pub enum Comer {
+    /// A new one, that will stand so: what is held is not waiting.
+    New(State),
+    /// One that is there, and comes from another queue, or asks for something else than before: it
+    /// is held against limits only where it would add to what it adds now.
+    Known(JobId),
+    /// Likewise one that changes places with another.
+    InPlaceOf {
+        /// Who comes.
+        own: JobId,
+        /// Who leaves.
+        other: JobId,
+    },
+}
+
+/// A limit, by its place, and those who count together under it.
+type Place = (usize, Key);
+
+fn place(concern: &Concern) -> Place {
+    (concern.place, concern.whom.clone())
+}
+
+/// Those whose jobs all go under the same names.
+#[derive(Debug)]
+struct Party {
+    who: Credentials,
+    concerns: Vec<Concern>,
+}
+
+/// What a job adds, limit by limit.
+#[derive(Clone, Debug)]
+struct Entry {
+    party: Arc<Party>,
+    amounts: Vec<i64>,
+    times: Times,
+}
+
+/// For how many jobs one counts: as many as its elements are.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    /// Of those that are not over.
+    all: i64,
+    /// Of those that wait.
+    waiting: i64,
+}
+
+impl Times {
+    /// As a job stands.
+    fn of(job: &Job) -> Times {
+        let state = job.life.state;
+        let Some(elements) = &job.elements else {
+            return Times {
+                all: 1,
+                waiting: (state == State::Queued).into(),
+            };
+        };
+        let counts = elements.counts();
+        let may_start = matches!(state, State::Queued | State::Begun);
+        let waiting = if may_start { counts.waiting } else { 0 };
+        Times {
+            all: i64::from(counts.waiting) + i64::from(counts.begun),
+            waiting: waiting.into(),
+        }
+    }
+
+    /// Of one that is yet to come, and will stand so.
+    fn of_new(spec: &Spec, standing: State) -> Times {
+        let all = spec.element_count().unwrap_or(1).into();
+        Times {
+            all,
+            waiting: if standing == State::Queued { all } else { 0 },
+        }
+    }
+
+    fn at(self, stage: Stage) -> i64 {
+        if stage == Stage::Waiting {
+            self.waiting
+        } else {
+            self.all
+        }
+    }
+}
+
+impl Entry {
+    /// What it adds at a place.
+    fn amount(&self, (place, whom): &Place) -> i64 {
+        let mut known = self.party.concerns.iter().zip(&self.amounts);
+        known
+            .find(|(known, _)| known.place == *place && known.whom == *whom)
+            .map_or(0, |(_, amount)| *amount)
+    }
+}
+
+impl Census {
+    /// Of nobody yet. A job that does not say how long it runs counts as running for
+    /// `default_walltime`.
+    pub fn new(limits: &Limits, default_walltime: Span) -> Census {
+        let is_any = limits.all.iter().any(|limit| STAGES.contains(&limit.stage));
+        let limits = if is_any {
+            limits.clone()
+        } else {
+            Limits::default()
+        };
+        let directories = STAGES.map(|stage| Directory::new(&limits, stage)).to_vec();
+        Census {
+            limits,
+            directories,
+            default_walltime,
+            ..Census::default()
+        }
+    }
+
+    /// Whether there is nothing to count.
+    pub fn is_idle(&self) -> bool {
+        self.limits.all.is_empty()
+    }
+
+    /// Whether limits tell groups apart.
+    pub fn heeds_groups(&self) -> bool {
+        self.limits
+            .all
+            .iter()
+            .any(|limit| limit.scope.group != Selector::All)
+    }
+
+    /// Counts a job as it stands now, and no more once it is over. `subject` tells its names.
+    pub fn count(&mut self, job: &Job, subject: impl FnOnce(&Credentials) -> Subject) {
+        // An element of an array counts with its array.
+        if self.is_idle() || job.id.index().is_some() {
+            return;
+        }
+        if job.life.state == State::Finished {
+            return self.forget(job.id);
+        }
+        // Before the job leaves it: a party that is dropped is looked up anew.
+        let (party, times) = (self.party(job, subject), Times::of(job));
+        self.forget(job.id);
+        let amount =
+            |one: &Concern| self.amount(&self.limits.all[one.place], &job.spec.request, times);
+        let amounts: Vec<i64> = party.concerns.iter().map(amount).collect();
+        for (one, amount) in party.concerns.iter().zip(&amounts) {
+            *self.sums.entry(place(one)).or_default() += i128::from(*amount);
+        }
+        self.jobs.insert(
+            job.id,
+            Entry {
+                party,
+                amounts,
+                times,
+            },
+        );
+    }
+
+    /// Counts a job no more.
+    pub fn forget(&mut self, id: JobId) {
+        let Some(Entry { party, amounts, .. }) = self.jobs.remove(&id) else {
+            return;
+        };
+        for (one, amount) in party.concerns.iter().zip(amounts) {
+            let place = place(one);
+            let Some(sum) = self.sums.get_mut(&place) else {
+                continue;
+            };
+            *sum -= i128::from(amount);
+            if *sum == 0 {
+                self.sums.remove(&place);
+            }
+        }
+        // Nobody else holds it but the list and this job.
+        if Arc::strong_count(&party) == 2 {
+            self.parties.remove(&party.who);
+        }
+    }
+
+    fn party(&mut self, job: &Job, subject: impl FnOnce(&Credentials) -> Subject) -> Arc<Party> {
+        let who = Credentials::of(job);
+        if let Some(party) = self.parties.get(&who) {
+            return party.clone();
+        }
+        let concerns = self.concerning(&subject(&who));
+        let party = Arc::new(Party {
+            who: who.clone(),
+            concerns,
+        });
+        self.parties.insert(who, party.clone());
+        party
+    }
+
+    fn concerning(&self, subject: &Subject) -> Vec<Concern> {
+        self.directories
+            .iter()
+            .flat_map(|directory| self.limits.concerning(subject, directory))
+            .collect()
+    }
+
+    /// What so many jobs of a request add to what a limit counts.
+    fn amount(&self, limit: &Limit, request: &Request, times: Times) -> i64 {
+        self.of_one(&limit.quantity, request)
+            .saturating_mul(times.at(limit.stage))
+    }
+
+    /// What there is at a place.
+    fn sum(&self, place: &Place) -> i64 {
+        self.sums
+            .get(place)
+            .map_or(0, |sum| i64::try_from(*sum).unwrap_or(i64::MAX))
+    }
+
+    /// What one job of a request counts.
+    fn of_one(&self, quantity: &Quantity, request: &Request) -> i64 {
+        let asked = |name: &str| request.list.get(name).and_then(Value::amount);
+        let seconds = || {
+            asked("walltime")
+                .map_or(self.default_walltime, Span)
+                .as_seconds()
+        };
+        match quantity {
+            Quantity::Jobs => 1,
+            Quantity::Nodes => asked("nodect").unwrap_or(0),
+            Quantity::Seconds => seconds(),
+            Quantity::ProcessorSeconds => asked("ncpus").unwrap_or(0).saturating_mul(seconds()),
+            Quantity::Resource(name) => asked(name).unwrap_or(0),
+            // Measured against a cluster, which is another every day: such limits hold for what
+            // runs.
+            Quantity::Equivalents => 0,
+        }
+    }
+
+    /// Refuses a job that would be one too many in the queue it names, with PBS's words and the
+    /// count; tells of soft limits that it passes. One that is there already is held against limits
+    /// only where it would add to what it adds now.
+    pub fn admit(
+        &self,
+        comer: Comer,
+        spec: &Spec,
+        subject: &Subject,
+        resources: &Resources,
+    ) -> Result<Vec<String>, Refusal> {
+        if self.is_idle() {
+            return Ok(Vec::new());
+        }
+        let (own, leaver, standing) = match comer {
+            Comer::New(standing) => (None, None, standing),
+            Comer::Known(own) => (Some(own), None, State::Queued),
+            Comer::InPlaceOf { own, other } => (Some(own), Some(other), State::Queued),
+        };
+        let entry = |id: Option<JobId>| id.and_then(|id| self.jobs.get(&id));
+        let (known, leaver) = (entry(own), entry(leaver));
+        let times = known.map_or_else(|| Times::of_new(spec, standing), |entry| entry.times);
+        let mut notes = Vec::new();
+        for Concern {
+            place,
+            whom,
+            bounds,
+        } in self.concerning(subject)
+        {
+            let (limit, place) = (&self.limits.all[place], (place, whom));
+            let before = known.map_or(0, |entry| entry.amount(&place));
+            let more = self
+                .amount(limit, &spec.request, times)
+                .saturating_sub(before);
+            // Where the one is already the other stays: what holds for both queues does not tell
+            // them apart.
+            let left = leaver
+                .filter(|_| before == 0)
+                .map_or(0, |leaver| leaver.amount(&place));
+            let there = self.sum(&place).saturating_sub(left);
+            let is_over = |most: Option<i64>| {
+                most.filter(|most| more > 0 && there.saturating_add(more) > *most)
+            };
+            let told = |most| words::Excess {
+                limit,
+                key: &place.1,
+                there,
+                more,
+                most,
+                queue: &spec.queue,
+                resources,
+            };
+            if let Some(most) = is_over(bounds.hard) {
+                return Err(told(most).refusal());
+            }
+            notes.extend(is_over(bounds.softly()).map(|most| told(most).note()));
+        }
+        Ok(notes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,484 @@
+//! Who counts for what, and what is said of who is one too many.
+
+use super::*;
+use crate::config::Config;
+use crate::model::job::array::Elements;
+use crate::sched::fixture::{Scene, cluster};
+
+/// Jobs that were submitted, under some limits.
+struct Crowd {
+    scene: Scene,
+    census: Census,
+    resources: Resources,
+}
+
+fn crowd(limits: &str) -> Crowd {
+    let config = Config::parse(limits).unwrap();
+    let census = Census::new(&config.policy().limits, Span::seconds(100));
+    Crowd {
+        scene: cluster(""),
+        census,
+        resources: config.resources(),
+    }
+}
+
+fn subject(who: &Credentials) -> Subject {
+    Subject::new(
+        who,
+        "staff".to_string(),
+        vec!["dev".to_string(), "all".to_string()],
+    )
+}
+
+impl Crowd {
+    fn job(&self, id: u64, user: &str, words: &str) -> Job {
+        let mut job = self.scene.job(id, words);
+        job.owner.user = user.to_string();
+        let words = words
+            .split_whitespace()
+            .filter_map(|word| word.split_once('='));
+        let asked = words.filter(|(name, _)| ["select", "walltime"].contains(name));
+        let asked: Vec<_> = asked
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        Arc::make_mut(&mut job.spec).request =
+            Arc::new(Request::parse(&asked, &self.resources).unwrap());
+        job.life.state = State::Queued;
+        if let Some(indices) = job.spec.array {
+            job.elements
+                .get_or_insert_with(|| Arc::new(Elements::new(indices.count())));
+        }
+        job
+    }
+
+    fn with(mut self, id: u64, user: &str, words: &str) -> Crowd {
+        let job = self.job(id, user, words);
+        self.census.count(&job, subject);
+        self
+    }
+
+    /// What a submission is told, or refused with.
+    fn says(&self, user: &str, words: &str) -> String {
+        let job = self.job(99, user, words);
+        let asked = self.census.admit(
+            Comer::New(State::Queued),
+            &job.spec,
+            &subject(&Credentials::of(&job)),
+            &self.resources,
+        );
+        match asked {
+            Ok(notes) => notes.join("; "),
+            Err(refusal) => format!("{} {}", refusal.code, refusal.text),
+        }
+    }
+}
+
+/// I19: PBS's words for each kind of limit, and the count.
+#[test]
+fn the_words_are_those_of_pbs_with_the_count_behind_them() {
+    let said = |limit: &str| {
+        let crowd = crowd(&format!("[[limit]]\n{limit}\n")).with(1, "ann", "select=1:ncpus=1");
+        crowd.says("ann", "select=1:ncpus=1")
+    };
+    let count = "1 of 1, and 1 more)";
+    for (limit, words) in [
+        (
+            "queue = \"workq\"\nuser = \"*\"\nqueued = { jobs = 1 }",
+            "15142 would exceed queue workq's per-user limit (ann: ",
+        ),
+        (
+            "queue = \"workq\"\nuser = \"ann\"\nqueued = { jobs = 1 }",
+            "15142 Maximum number of jobs for user ann already in queue workq (ann: ",
+        ),
+        (
+            "queue = \"workq\"\nqueued = { jobs = 1 }",
+            "15142 Maximum number of jobs already in queue workq (",
+        ),
+        (
+            "queue = \"workq\"\ngroup = \"*\"\nqueued = { jobs = 1 }",
+            "15142 would exceed queue workq's per-group limit (staff: ",
+        ),
+        (
+            "user = \"*\"\nqueued = { jobs = 1 }",
+            "15142 would exceed complex's per-user limit (ann: ",
+        ),
+        (
+            "queued = { jobs = 1 }",
+            "15142 Maximum number of jobs already in complex (",
+        ),
+        (
+            "queue = \"*\"\nuser = \"*\"\nqueued = { ncpus = 1 }",
+            "15143 would exceed per-user limit on resource ncpus in queue workq (ann: ",
+        ),
+        (
+            "user = \"ann\"\nqueued = { ncpus = 1 }",
+            "15143 would exceed user ann's limit on resource ncpus in complex (ann: ",
+        ),
+        (
+            "queued = { ncpus = 1 }",
+            "15143 would exceed limit on resource ncpus in complex (",
+        ),
+        (
+            "user = \"*\"\nwaiting = { jobs = 1 }",
+            "15142 would exceed complex's per-user limit of jobs in 'Q' state (ann: ",
+        ),
+        (
+            "waiting = { jobs = 1 }",
+            "15142 Maximum number of jobs in 'Q' state already in complex (",
+        ),
+        (
+            "waiting = { ncpus = 1 }",
+            "15143 would exceed limit on resource ncpus in complex for jobs in 'Q' state (",
+        ),
+        (
+            "account = \"*\"\nqueued = { jobs = 1 }",
+            "15142 would exceed complex's per-account limit (dev: ",
+        ),
+    ] {
+        assert_eq!(said(limit), format!("{words}{count}"), "{limit}");
+    }
+}
+
+#[test]
+fn each_is_counted_by_themselves_and_no_more_once_over() {
+    let mut crowd = crowd("[[limit]]\nuser = \"*\"\nqueued = { jobs = 2 }\n")
+        .with(1, "ann", "select=1:ncpus=1")
+        .with(2, "ann", "select=1:ncpus=1");
+    assert!(
+        crowd
+            .says("ann", "select=1:ncpus=1")
+            .contains("(ann: 2 of 2, and 1 more)")
+    );
+    assert_eq!(crowd.says("bob", "select=1:ncpus=1"), "");
+    let mut job = crowd.job(1, "ann", "select=1:ncpus=1");
+    job.life.state = State::Running;
+    crowd.census.count(&job, subject);
+    assert!(
+        !crowd.says("ann", "select=1:ncpus=1").is_empty(),
+        "who runs is not over"
+    );
+    job.life.state = State::Finished;
+    crowd.census.count(&job, subject);
+    assert_eq!(crowd.says("ann", "select=1:ncpus=1"), "");
+    crowd.census.forget(JobId::job(2));
+    assert!(
+        crowd.census.sums.is_empty() && crowd.census.parties.is_empty(),
+        "{:?}",
+        crowd.census
+    );
+}
+
+#[test]
+fn an_array_counts_as_many_as_its_elements_are() {
+    let limits = "[[limit]]\nuser = \"*\"\nqueued = { jobs = 5, mem = \"4gb\" }\n";
+    let mut crowd = crowd(limits).with(1, "ann", "select=1:ncpus=1 array=1-4");
+    assert!(
+        crowd
+            .says("ann", "select=1:ncpus=1 array=1-2")
+            .contains("4 of 5, and 2 more")
+    );
+    assert_eq!(crowd.says("ann", "select=1:ncpus=1"), "");
+    assert!(
+        crowd
+            .says("bob", "select=1:ncpus=1:mem=2gb array=1-3")
+            .contains("resource mem in complex (bob: 0kb of")
+    );
+    let mut array = crowd.job(1, "ann", "select=1:ncpus=1 array=1-4");
+    let elements = Arc::make_mut(array.elements.as_mut().unwrap());
+    elements.mark(0, 2, crate::model::job::array::Standing::Ended(0));
+    crowd.census.count(&array, subject);
+    assert_eq!(crowd.says("ann", "select=1:ncpus=1 array=1-4"), "");
+}
+
+#[test]
+fn what_runs_or_is_held_does_not_wait() {
+    let mut crowd = crowd("[[limit]]\nwaiting = { jobs = 1 }\n").with(1, "ann", "select=1:ncpus=1");
+    assert!(!crowd.says("ann", "select=1:ncpus=1").is_empty());
+    let mut job = crowd.job(1, "ann", "select=1:ncpus=1");
+    job.life.state = State::Held;
+    crowd.census.count(&job, subject);
+    assert_eq!(crowd.says("ann", "select=1:ncpus=1"), "");
+}
+
+#[test]
+fn a_soft_limit_is_told_and_bars_nobody() {
+    let limits = "[[limit]]\nuser = \"*\"\nqueued_soft = { jobs = 1 }\nqueued = { jobs = 2 }\n";
+    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=1");
+    let warning = "warning: above a soft limit: would exceed complex's per-user limit (ann: 1 of 1, and 1 more)";
+    assert_eq!(crowd.says("ann", "select=1:ncpus=1"), warning);
+    let crowd = crowd.with(2, "ann", "select=1:ncpus=1");
+    assert!(crowd.says("ann", "select=1:ncpus=1").starts_with("15142"));
+}
+
+/// Y24: an operation counts for its pool and for all above it.
+#[test]
+fn a_limit_of_each_account_holds_for_all_above_it() {
+    let limits = "[[limit]]\naccount = \"all\"\nqueued = { procseconds = 300 }\n";
+    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2 walltime=100");
+    assert_eq!(crowd.says("bob", "select=1:ncpus=1 walltime=100"), "");
+    assert!(
+        crowd
+            .says("bob", "select=1:ncpus=2")
+            .contains("200 of 300, and 200 more"),
+        "what does not say runs 100 s"
+    );
+}
+
+#[test]
+fn who_comes_from_another_queue_is_not_counted_twice() {
+    let limits = "[[limit]]\nuser = \"*\"\nqueued = { jobs = 1 }\n[[limit]]\nqueue = \"*\"\nqueued = { jobs = 1 }\n";
+    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=1").with(
+        2,
+        "bob",
+        "select=1:ncpus=1 queue=night",
+    );
+    let moved = |queue: &str| {
+        let job = crowd.job(1, "ann", &format!("select=1:ncpus=1 queue={queue}"));
+        crowd.census.admit(
+            Comer::Known(job.id),
+            &job.spec,
+            &subject(&Credentials::of(&job)),
+            &crowd.resources,
+        )
+    };
+    assert!(moved("free").is_ok() && moved("workq").is_ok());
+    assert_eq!(moved("night").unwrap_err().code, 15142);
+}
+
+/// I19: who changes places with another adds what the other does not take along.
+#[test]
+fn who_comes_in_place_of_another_is_counted_for_the_difference() {
+    let limits = "[[limit]]\nqueue = \"night\"\nqueued = { ncpus = 4 }\n[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n";
+    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2").with(
+        2,
+        "ann",
+        "select=1:ncpus=3 queue=night",
+    );
+    let crowd =
+        crowd
+            .with(3, "ann", "select=1:ncpus=3")
+            .with(4, "ann", "select=1:ncpus=1 queue=night");
+    let comes = |own, ncpus: u32, other: Option<u64>| {
+        let job = crowd.job(own, "ann", &format!("select=1:ncpus={ncpus} queue=night"));
+        let own = job.id;
+        let comer = other.map_or(Comer::Known(own), |other| Comer::InPlaceOf {
+            own,
+            other: JobId::job(other),
+        });
+        let asked = crowd.census.admit(
+            comer,
+            &job.spec,
+            &subject(&Credentials::of(&job)),
+            &crowd.resources,
+        );
+        asked.map_err(|refusal| refusal.text)
+    };
+    assert!(
+        comes(1, 2, None)
+            .unwrap_err()
+            .contains("4 of 4, and 2 more")
+    );
+    assert!(comes(1, 2, Some(2)).is_ok() && comes(3, 3, Some(2)).is_ok());
+    assert!(
+        comes(1, 2, Some(4))
+            .unwrap_err()
+            .contains("3 of 4, and 2 more")
+    );
+    assert!(
+        comes(1, 3, Some(2)).unwrap_err().contains("8"),
+        "of what holds for both queues the other leaves nothing"
+    );
+}
+
+/// I19: a job that is altered is held against limits as one that is submitted.
+#[test]
+fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
+    let limits = "[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n[[limit]]\nproject = \"p\"\nqueued = { jobs = 0 }\n";
+    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2").with(
+        2,
+        "ann",
+        "select=1:ncpus=1 array=1-4",
+    );
+    let altered = |id, words: &str, project: &str| {
+        let mut job = crowd.job(id, "ann", words);
+        Arc::make_mut(&mut job.spec).project = project.to_string();
+        let asked = crowd.census.admit(
+            Comer::Known(job.id),
+            &job.spec,
+            &subject(&Credentials::of(&job)),
+            &crowd.resources,
+        );
+        asked.map_err(|refusal| refusal.text.to_string())
+    };
+    assert_eq!(altered(1, "select=1:ncpus=4", ""), Ok(vec![]));
+    let too_much =
+        "would exceed per-user limit on resource ncpus in complex (ann: 6 of 8, and 3 more)";
+    assert_eq!(
+        altered(1, "select=1:ncpus=5", ""),
+        Err(too_much.to_string())
+    );
+    assert!(
+        altered(2, "select=1:ncpus=2 array=1-4", "")
+            .unwrap_err()
+            .contains("6 of 8, and 4 more")
+    );
+    assert!(
+        altered(1, "select=1:ncpus=1", "p")
+            .unwrap_err()
+            .contains("project p")
+    );
+    let crowd = crowd.with(3, "ann", "select=1:ncpus=90");
+    let job = crowd.job(1, "ann", "select=1:ncpus=1");
+    let less = crowd.census.admit(
+        Comer::Known(job.id),
+        &job.spec,
+        &subject(&Credentials::of(&job)),
+        &crowd.resources,
+    );
+    assert_eq!(
+        less.unwrap(),
+        Vec::<String>::new(),
+        "who asks for less exceeds nothing"
+    );
+}
+
+/// Numbers of jobs that ask for all there could ever be.
+#[test]
+fn sums_do_not_overflow_and_are_nothing_again_in_the_end() {
+    let huge = "select=1:ncpus=1000000 walltime=9000000000000000 array=1-9";
+    let limits = "[[limit]]\nqueued_soft = { ncpus = 1, procseconds = 1 }\n";
+    let mut crowd = (1..5).fold(crowd(limits), |crowd, id| crowd.with(id, "ann", huge));
+    assert!(
+        crowd
+            .says("ann", "select=1:ncpus=1")
+            .contains("above a soft limit")
+    );
+    (1..5).for_each(|id| crowd.census.forget(JobId::array(id)));
+    assert!(crowd.census.sums.is_empty(), "{:?}", crowd.census.sums);
+}
+
+/// I19: of what is held no job waits, neither when it is submitted nor while it is there.
+#[test]
+fn who_is_submitted_held_is_not_one_who_waits() {
+    let crowd = crowd("[[limit]]\nwaiting = { jobs = 1 }\nqueued = { jobs = 4 }\n").with(
+        1,
+        "ann",
+        "select=1:ncpus=1",
+    );
+    let may_come = |words: &str, standing| {
+        let job = crowd.job(99, "ann", words);
+        crowd
+            .census
+            .admit(
+                Comer::New(standing),
+                &job.spec,
+                &subject(&Credentials::of(&job)),
+                &crowd.resources,
+            )
+            .is_ok()
+    };
+    let one = "select=1:ncpus=1";
+    assert_eq!(
+        [State::Queued, State::Held, State::Waiting].map(|state| may_come(one, state)),
+        [false, true, true]
+    );
+    assert_eq!(
+        [3, 4].map(|count| may_come(&format!("{one} array=1-{count}"), State::Held)),
+        [true, false]
+    );
+}
+
+/// P9: held jobs count too, an array for its elements, and many are not all named.
+#[test]
+fn what_is_used_is_told_with_the_jobs_that_use_it() {
+    let limits =
+        "[[limit]]\nuser = \"*\"\nqueued = { jobs = 40, ncpus = 90 }\nwaiting = { jobs = 5 }\n";
+    let mut crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2").with(
+        2,
+        "ann",
+        "select=1:ncpus=1 array=1-6",
+    );
+    let mut held = crowd.job(3, "ann", "select=1:ncpus=1");
+    held.life.state = State::Held;
+    crowd.census.count(&held, subject);
+    let crowd = (10..40).fold(crowd, |crowd, id| crowd.with(id, "bob", "select=1:ncpus=1"));
+    let told = |one: uses::Counted| {
+        let by = one.by.iter().map(ToString::to_string).collect::<Vec<_>>();
+        (
+            one.place,
+            one.whom.join("/"),
+            one.used,
+            by.len() as u64 + one.more,
+            by.first().cloned().unwrap_or_default(),
+        )
+    };
+    let expected = [
+        (0, "ann", 8, 3, "1"),
+        (0, "bob", 30, 30, "10"),
+        (1, "ann", 9, 3, "1"),
+        (1, "bob", 30, 30, "10"),
+        (2, "ann", 7, 2, "1"),
+        (2, "bob", 30, 30, "10"),
+    ];
+    let expected = expected.map(|(place, whom, used, jobs, first)| {
+        (place, whom.to_string(), used, jobs, first.to_string())
+    });
+    assert_eq!(
+        crowd
+            .census
+            .uses()
+            .into_iter()
+            .map(told)
+            .collect::<Vec<_>>(),
+        expected
+    );
+    assert_eq!(
+        crowd.census.uses()[1].by.len(),
+        crate::model::report::limit_usage::LimitUse::MOST
+    );
+}
+
+#[test]
+fn who_asks_for_none_of_it_is_let_in_whoever_has_too_much() {
+    let crowd =
+        crowd("[[limit]]\nqueued = { ngpus = 1 }\n").with(1, "ann", "select=1:ncpus=1:ngpus=2");
+    assert_eq!(crowd.says("bob", "select=1:ncpus=1"), "");
+    assert!(
+        crowd
+            .says("bob", "select=1:ncpus=1:ngpus=1")
+            .contains("2 of 1, and 1 more")
+    );
+}
+
+#[test]
+fn elements_that_run_are_queued_too_and_one_by_itself_is_not_counted_twice() {
+    let mut crowd = crowd("[[limit]]\nqueued = { jobs = 4 }\n");
+    let mut array = crowd.job(1, "ann", "select=1:ncpus=1 array=1-4");
+    Arc::make_mut(array.elements.as_mut().unwrap()).mark(
+        0,
+        1,
+        crate::model::job::array::Standing::Begun,
+    );
+    crowd.census.count(&array, subject);
+    let mut element = crowd.job(1, "ann", "select=1:ncpus=1");
+    element.id = JobId::element(1, 1);
+    crowd.census.count(&element, subject);
+    assert!(
+        crowd
+            .says("bob", "select=1:ncpus=1")
+            .contains("(4 of 4, and 1 more)")
+    );
+}
+
+#[test]
+fn groups_matter_where_a_limit_tells_them_apart() {
+    let heeds = |limits: &str| crowd(limits).census.heeds_groups();
+    let [of_users, of_groups] =
+        ["user", "group"].map(|who| format!("[[limit]]\n{who} = \"*\"\nqueued = {{ jobs = 4 }}\n"));
+    assert!(
+        !heeds("")
+            && !heeds(&of_users)
+            && heeds(&of_groups)
+            && heeds(&format!("{of_users}{of_groups}"))
+    );
+}

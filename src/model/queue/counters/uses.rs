@@ -1,0 +1,122 @@
+//! What of the limits on what is queued is used, and by which jobs: what `qstat --limits` shows
+//! (P9).
+
+use super::{Census, Entry, Party, Place};
+use crate::model::job::JobId;
+use crate::model::limit::{Bounds, Key, Limit, Quantity};
+use crate::model::report::limit_usage::{Figure, LimitUse};
+use crate::model::resource::{Definition, Resources, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What those a limit counts together have of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// The limit's place among all.
+    pub place: usize,
+    /// Who they are.
+    pub whom: Key,
+    /// How much they may have by this limit.
+    pub bounds: Bounds,
+    /// What they have, as the limit counts.
+    pub used: i64,
+    /// Their jobs, the first [`LimitUse::MOST`].
+    pub by: Vec<JobId>,
+    /// How many more there are.
+    pub more: u64,
+}
+
+/// The jobs that use a limit.
+#[derive(Clone, Debug, Default)]
+struct Users {
+    bounds: Bounds,
+    by: Vec<JobId>,
+    more: u64,
+}
+
+impl Counted {
+    /// As it is told; how many wait to be considered is for the scheduler to say.
+    pub fn told(&self, limit: &Limit, resources: &Resources) -> LimitUse {
+        let figure = |amount| figure(&limit.quantity, amount, resources);
+        LimitUse {
+            place: self.place,
+            limit: limit.clone(),
+            whom: self.whom.clone(),
+            used: figure(self.used),
+            soft: self.bounds.soft.map(figure),
+            hard: self.bounds.hard.map(figure),
+            by: self.by.clone(),
+            more: self.more,
+            waiting: 0,
+            barred: 0,
+        }
+    }
+}
+
+fn figure(quantity: &Quantity, amount: i64, resources: &Resources) -> Figure {
+    let definition = match quantity {
+        Quantity::Resource(name) => resources.get(name),
+        _ => None,
+    };
+    let value = |definition: &Definition| Value::of_amount(definition.kind, amount).to_string();
+    Figure {
+        amount,
+        shown: definition.map_or_else(|| amount.to_string(), value),
+    }
+}
+
+impl Users {
+    fn add(&mut self, jobs: &[JobId], more: u64) {
+        let named = jobs.len().min(LimitUse::MOST.saturating_sub(self.by.len()));
+        self.by.extend(&jobs[..named]);
+        self.more += more + (jobs.len() - named) as u64;
+    }
+}
+
+impl Census {
+    /// Of each limit on what is queued that anybody uses.
+    pub fn uses(&self) -> Vec<Counted> {
+        let users = self.users();
+        let counted = |of: &Place| {
+            let (place, whom) = of;
+            let Users { bounds, by, more } =
+                users.get(&(*place, whom)).cloned().unwrap_or_default();
+            Counted {
+                place: *place,
+                whom: whom.clone(),
+                bounds,
+                used: self.sum(of),
+                by,
+                more,
+            }
+        };
+        self.sums.keys().map(counted).collect()
+    }
+
+    /// Jobs of one party use the same limits: their many are gone through by party, and parties by
+    /// limit.
+    fn users(&self) -> BTreeMap<(usize, &Key), Users> {
+        let mut parties: BTreeMap<*const Party, Vec<Users>> = BTreeMap::new();
+        for (id, Entry { party, amounts, .. }) in &self.jobs {
+            let nobody = || vec![Users::default(); party.concerns.len()];
+            let users = parties.entry(Arc::as_ptr(party)).or_insert_with(nobody);
+            let using = users
+                .iter_mut()
+                .zip(amounts)
+                .filter(|(_, amount)| **amount > 0);
+            using.for_each(|(users, _)| users.add(&[*id], 0));
+        }
+        let mut all: BTreeMap<(usize, &Key), Users> = BTreeMap::new();
+        // In the order of their names, and not in that of the pointers.
+        for party in self.parties.values() {
+            let users = parties.get(&Arc::as_ptr(party)).into_iter().flatten();
+            for (one, users) in party.concerns.iter().zip(users) {
+                let all = all.entry((one.place, &one.whom)).or_default();
+                all.bounds = one.bounds;
+                all.add(&users.by, users.more);
+            }
+        }
+        all.values_mut().for_each(|users| users.by.sort_unstable());
+        all
+    }
+}

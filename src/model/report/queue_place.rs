@@ -1,0 +1,223 @@
+//! Whose turn it is: the places of waiting jobs in the queue.
+
+use super::priority_score::{Part, Worth};
+use serde::{Deserialize, Serialize};
+
+/// A waiting job's place in the queue; an array has one place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// 1 is looked at first (I12).
+    pub rank: u64,
+    /// Whose it is.
+    pub user: String,
+    /// The account it asked for.
+    pub account: Option<String>,
+    /// Its queue.
+    pub queue: String,
+    /// Whether it asks for a reservation: such jobs come before all others, and take nothing from
+    /// them (M1).
+    pub is_reserved: bool,
+    /// Its cluster, where jobs go first on the nodes of their own clusters, whatever their scores.
+    #[serde(default)]
+    pub cluster: Option<String>,
+    /// What goes before its score, in words; empty for nothing.
+    pub precedence: String,
+    /// What it is worth, and why.
+    pub worth: Worth,
+}
+
+/// A job's place, and who is next to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Neighbours {
+    /// Its own place.
+    pub own: Turn,
+    /// Who goes right before it; None for the first.
+    pub above: Option<Turn>,
+    /// Who goes right after it; None for the last.
+    pub below: Option<Turn>,
+}
+
+/// Something in which two places in the queue differ.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Difference {
+    /// One of them asks for a reservation, and the other does not.
+    Reserved,
+    /// Their clusters: each goes first on the nodes of its own.
+    Cluster(String, String),
+    /// What goes before the score, in words: of the one, and of the other.
+    Tier(String, String),
+    /// What an operator says of them: of the one, and of the other; None for nothing.
+    SystemPriority(Option<f64>, Option<f64>),
+    /// A part of their scores, as the one has it and as the other has it.
+    Part(Part, Part),
+    /// Their scores, of which no parts are known.
+    Score(f64, f64),
+    /// Nothing in which they differ counts: who came first goes first.
+    Place,
+}
+
+impl Turn {
+    /// Why one goes before or after another: what differs between them, that which decides first,
+    /// then what adds most to the difference of their scores.
+    pub fn differences(&self, other: &Turn) -> Vec<Difference> {
+        let mut all = Vec::new();
+        all.extend((self.is_reserved != other.is_reserved).then_some(Difference::Reserved));
+        if let (Some(own), Some(theirs)) = (&self.cluster, &other.cluster) {
+            all.extend((own != theirs).then(|| Difference::Cluster(own.clone(), theirs.clone())));
+        }
+        let tier = || Difference::Tier(self.precedence.clone(), other.precedence.clone());
+        all.extend((self.worth.tier != other.worth.tier).then(tier));
+        let (own, theirs) = (self.worth.system_priority(), other.worth.system_priority());
+        if own != theirs {
+            all.push(Difference::SystemPriority(own, theirs));
+            return all;
+        }
+        let mut parts: Vec<(f64, Difference)> = Vec::new();
+        for part in &self.worth.parts {
+            let same = other.worth.parts.iter().find(|same| same.name == part.name);
+            let apart = |same: &&Part| part.counts() != same.counts();
+            parts.extend(same.filter(apart).map(|same| {
+                (
+                    (part.counts() - same.counts()).abs(),
+                    Difference::Part(part.clone(), same.clone()),
+                )
+            }));
+        }
+        parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+        all.extend(parts.into_iter().map(|(_, part)| part));
+        if all.is_empty() {
+            let (own, theirs) = (self.worth.score, other.worth.score);
+            all.push(if own == theirs {
+                Difference::Place
+            } else {
+                Difference::Score(own, theirs)
+            });
+        }
+        all
+    }
+}
+
+impl Part {
+    /// What it comes to: what it adds to a sum, or how it stands in a formula.
+    pub fn counts(&self) -> f64 {
+        self.product().unwrap_or(self.factor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+
+    fn turn(tier: i64, parts: &[(&str, f64, f64)]) -> Turn {
+        let part = |&(name, factor, weight): &(&str, f64, f64)| {
+            Part::weighed(name, String::new(), factor, weight)
+        };
+        let parts: Vec<Part> = parts.iter().map(part).collect();
+        let score = parts.iter().filter_map(Part::product).sum();
+        Turn {
+            rank: 1,
+            user: "ann".into(),
+            account: None,
+            queue: "workq".into(),
+            is_reserved: false,
+            cluster: None,
+            precedence: if tier == 0 {
+                String::new()
+            } else {
+                format!("queue priority {tier}")
+            },
+            worth: Worth {
+                job: JobId::job(1),
+                tier,
+                score,
+                parts,
+            },
+        }
+    }
+
+    fn told(one: &Turn, other: &Turn) -> Vec<String> {
+        let name = |difference: Difference| match difference {
+            Difference::Part(one, other) => {
+                format!("{} {} {}", one.name, one.counts(), other.counts())
+            }
+            other => format!("{other:?}"),
+        };
+        one.differences(other).into_iter().map(name).collect()
+    }
+
+    #[test]
+    fn what_differs_most_is_told_first_and_what_counts_nothing_not_at_all() {
+        let one = turn(
+            0,
+            &[
+                ("wait_time", 0.5, 100.0),
+                ("fair_share", 0.25, 1000.0),
+                ("queue", 1.0, 0.0),
+            ],
+        );
+        let other = turn(
+            0,
+            &[
+                ("wait_time", 1.0, 100.0),
+                ("fair_share", 0.5, 1000.0),
+                ("queue", 0.0, 0.0),
+            ],
+        );
+        assert_eq!(
+            told(&one, &other),
+            ["fair_share 250 500", "wait_time 50 100"]
+        );
+        let low = turn(0, &[("queue", 0.75, 100.0), ("wait_time", 0.0, 100.0)]);
+        let high = turn(0, &[("queue", 1.0, 100.0), ("wait_time", 0.5, 100.0)]);
+        assert_eq!(
+            told(&low, &high),
+            ["wait_time 0 50", "queue 75 100"],
+            "what is large for both says less"
+        );
+        let above = turn(
+            7,
+            &[("wait_time", 0.5, 100.0), ("fair_share", 0.25, 1000.0)],
+        );
+        assert_eq!(told(&above, &one), [r#"Tier("queue priority 7", "")"#]);
+        let reserved = Turn {
+            is_reserved: true,
+            ..one.clone()
+        };
+        assert_eq!(told(&reserved, &one), ["Reserved"]);
+    }
+
+    #[test]
+    fn what_an_operator_says_decides_alone_and_a_score_without_parts_speaks_for_itself() {
+        let one = turn(0, &[("wait_time", 0.5, 100.0)]);
+        let mut ordered = turn(0, &[]);
+        ordered.worth.parts = vec![Part::named(Worth::SYSTEM_PRIORITY, 5.0)];
+        ordered.worth.score = 1e9 + 5.0;
+        assert_eq!(told(&one, &ordered), ["SystemPriority(None, Some(5.0))"]);
+        let with = |score| Turn {
+            worth: Worth {
+                score,
+                ..turn(0, &[]).worth
+            },
+            ..turn(0, &[])
+        };
+        assert_eq!(told(&with(-1.0), &with(-0.5)), ["Score(-1.0, -0.5)"]);
+    }
+
+    #[test]
+    fn the_cluster_is_the_first_criterion() {
+        let of = |cluster: &str, score| Turn {
+            cluster: Some(cluster.into()),
+            ..turn(0, &[("job_priority", score, 1.0)])
+        };
+        let expected = [r#"Cluster("/a", "/b")"#, "job_priority 1 5"];
+        assert_eq!(told(&of("/a", 1.0), &of("/b", 5.0)), expected);
+        assert_eq!(told(&of("/a", 1.0), &of("/a", 5.0)), expected[1..]);
+    }
+
+    #[test]
+    fn between_equals_it_is_the_place_that_decides() {
+        let one = turn(0, &[("wait_time", 0.5, 100.0)]);
+        assert_eq!(told(&one, &one), ["Place"]);
+    }
+}

@@ -1,0 +1,138 @@
+//! The names that a requirement may ask for (Q20). One that means nothing would be undefined on
+//! every node, and the job would wait for ever: it is refused when it is given.
+
+use crate::model::expression::Expression;
+use crate::model::resource::{Kind, Resources};
+use crate::model::spelling::nearest;
+
+/// What is known of every node and job.
+const FIXED: &[&str] = &[
+    "host.name",
+    "host.os",
+    "host.groups",
+    "host.cluster",
+    "host.speed",
+    "host.processor_speed",
+    "host.load",
+    "host.jobs",
+    "host.state",
+    "host.duty.user",
+    "host.duty.id",
+    "job.user",
+    "job.project",
+    "job.queue",
+    "job.account",
+    "job.qos",
+    "job.group",
+    "job.cluster",
+    "job.select",
+    "job.place",
+    "job.nodect",
+];
+
+/// Maui's names, which stand without `host.`.
+pub const MAUI: &[&str] = &[
+    "APROCS",
+    "CPROCS",
+    "AMEM",
+    "CMEM",
+    "ASWAP",
+    "CSWAP",
+    "ADISK",
+    "CDISK",
+    "JOBCOUNT",
+    "LOAD",
+    "PRIORITY",
+    "USAGE",
+    "SPEED",
+    "PREF",
+    "RESAFFINITY",
+];
+
+/// Says of the first name that means nothing which known one is nearest. Names that are of neither
+/// `host.` nor `job.` and have a dot are left alone: they may be names of hosts.
+pub fn check(expression: &Expression, resources: &Resources) -> Result<(), String> {
+    let owned = known(resources);
+    let known: Vec<&str> = owned
+        .iter()
+        .map(String::as_str)
+        .chain(FIXED.iter().chain(MAUI).copied())
+        .collect();
+    let is_ours =
+        |name: &str| name.starts_with("host.") || name.starts_with("job.") || !name.contains('.');
+    match expression
+        .names()
+        .into_iter()
+        .find(|name| is_ours(name) && !known.contains(name))
+    {
+        None => Ok(()),
+        Some(name) => {
+            let near = nearest(name, &known).unwrap_or_default();
+            Err(format!(
+                "`{name}` is nothing to ask for; the nearest known one is `{near}`; text stands in quotes"
+            ))
+        }
+    }
+}
+
+/// The names that come of resources.
+fn known(resources: &Resources) -> Vec<String> {
+    let mut known = Vec::new();
+    let aspects = |of: &str| ["total", "avail", "used"].map(|aspect| format!("host.{of}.{aspect}"));
+    known.extend(["processors", "memory"].iter().flat_map(|of| aspects(of)));
+    for (name, definition) in resources.iter() {
+        known.extend(aspects(name));
+        known.push(format!("host.{name}"));
+        known.push(format!("job.{name}"));
+        if definition.kind == Kind::Boolean {
+            known.push(format!("host.flag.{name}"));
+        }
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::resource::Definition;
+
+    fn said(text: &str) -> Result<(), String> {
+        let mut resources = Resources::builtin();
+        let flag = Definition {
+            kind: Kind::Boolean,
+            host_level: true,
+            consumable: false,
+            requestable: true,
+        };
+        resources.define("big", flag);
+        check(&Expression::parse(text).unwrap(), &resources)
+    }
+
+    /// Q20.
+    #[test]
+    fn names_that_mean_nothing_are_told_with_the_nearest() {
+        for good in [
+            "host.memory.total >= 3 and host.os eq linux",
+            "job.user ne guest or host.name ne n1",
+            "host.flag.big and host.duty.user has bob",
+            "SPEED > 2 and host.ncpus.used < 3 and job.walltime < 3600",
+            "host.name eq n1.example.org",
+        ] {
+            assert_eq!(said(good), Ok(()), "{good}");
+        }
+        for (bad, near) in [
+            ("host.memroy.total >= 3", "host.memory.total"),
+            ("host.flag.bgi", "host.flag.big"),
+            ("job.usr eq x", "job.user"),
+            ("SPEDE > 2", "SPEED"),
+        ] {
+            assert!(
+                said(bad)
+                    .unwrap_err()
+                    .contains(&format!("nearest known one is `{near}`")),
+                "{bad}: {:?}",
+                said(bad)
+            );
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What a job says about where it is to run, beyond what it asks for: `qsub -W requirements=...`.
+
+use super::cluster_path::{ClusterPath, Restriction};
+use super::geometry::Geometry;
+use super::host_list::HostList;
+use crate::model::expression::Expression;
+use crate::model::policy::{Access, Allocation, Distribution};
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// A job's wishes; what it leaves open, the policy says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wishes {
+    /// Which of the nodes that would do (M8).
+    pub allocation: Option<Allocation>,
+    /// Who else may be on its nodes (M46).
+    pub access: Option<Access>,
+    /// How its tasks are dealt to its nodes (M9).
+    pub distribution: Option<Distribution>,
+    /// Which tasks are together on a node (M9).
+    pub geometry: Option<Geometry>,
+    /// What must be true of its nodes (Q3).
+    pub requirements: Option<Expression>,
+    /// The clusters whose nodes it uses (Q19).
+    pub restrictions: Option<Restriction>,
+    /// Where it stands in the tree of clusters.
+    pub cluster: Option<ClusterPath>,
+    /// The hosts it uses and those it leaves out (Q24).
+    pub hosts: HostList,
+}
+
+/// The attributes, as `-W` names them.
+pub const ATTRIBUTES: [&str; 11] = [
+    "nalloc",
+    "naccess",
+    "distribution",
+    "geometry",
+    "requirements",
+    "restrictions",
+    "cluster",
+    "hosts",
+    "groups",
+    "omit_hosts",
+    "omit_groups",
+];
+
+/// What `-l` calls them, in Maui's and Qube's way.
+const AS_RESOURCES: [(&str, &str); 4] = [
+    ("nallocpolicy", "nalloc"),
+    ("naccesspolicy", "naccess"),
+    ("requirements", "requirements"),
+    ("qos", "qos"),
+];
+
+/// The attribute that `-l name=` means.
+pub fn by_resource(name: &str) -> Option<&'static str> {
+    AS_RESOURCES
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(name))
+        .map(|(_, attribute)| *attribute)
+}
+
+impl Wishes {
+    /// Reads one of the [`ATTRIBUTES`]; an empty text takes the wish back. The error says what is
+    /// wrong with the text, for an expression with the column.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
+        match name {
+            "nalloc" => self.allocation = choice(text, Allocation::ALL)?,
+            "naccess" => self.access = choice(text, Access::ALL)?,
+            "distribution" => self.distribution = choice(text, Distribution::ALL)?,
+            "geometry" => self.geometry = read(text)?,
+            "requirements" => self.requirements = read(text)?,
+            "restrictions" => self.restrictions = read(text)?,
+            "cluster" => self.cluster = read(text)?,
+            _ => {
+                self.hosts = self
+                    .hosts
+                    .with(name, text)
+                    .map_err(|error| error.to_string())?
+            }
+        }
+        Ok(())
+    }
+
+    /// The wishes by name, as shown.
+    pub fn shown(&self) -> Vec<(&'static str, String)> {
+        let text = |wish: Option<String>| wish.unwrap_or_default();
+        let mut shown = vec![
+            (
+                "nalloc",
+                text(self.allocation.map(|choice| choice.name().into())),
+            ),
+            (
+                "naccess",
+                text(self.access.map(|choice| choice.name().into())),
+            ),
+            (
+                "distribution",
+                text(self.distribution.map(|choice| choice.name().into())),
+            ),
+            (
+                "geometry",
+                text(self.geometry.as_ref().map(ToString::to_string)),
+            ),
+            (
+                "requirements",
+                text(self.requirements.as_ref().map(|wish| wish.text().into())),
+            ),
+            (
+                "restrictions",
+                text(self.restrictions.as_ref().map(ToString::to_string)),
+            ),
+            (
+                "cluster",
+                text(self.cluster.as_ref().map(ToString::to_string)),
+            ),
+        ];
+        shown.extend(self.hosts.shown());
+        shown.retain(|(_, text)| !text.is_empty());
+        shown
+    }
+}
+
+fn choice<T: Copy>(text: &str, all: &[(&str, T)]) -> Result<Option<T>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let found = all
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(text))
+        .map(|(_, value)| *value);
+    let names = || {
+        all.iter()
+            .map(|(name, _)| *name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    found
+        .map(Some)
+        .ok_or_else(|| format!("`{text}` is none of {}", names()))
+}
+
+fn read<T: FromStr<Err: ToString>>(text: &str) -> Result<Option<T>, String> {
+    if text.is_empty() {
+        Ok(None)
+    } else {
+        text.parse()
+            .map(Some)
+            .map_err(|error: T::Err| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_read_and_shown_under_their_names() {
+        let mut wishes = Wishes::default();
+        let given = [
+            ("nalloc", "fastest"),
+            ("naccess", "singleuser"),
+            ("distribution", "balanced"),
+            ("geometry", "{(0,3)(1,2)}"),
+            ("requirements", "host.memory.total >= 32000"),
+            ("restrictions", "/post/+ || /promo"),
+            ("cluster", "/post/x"),
+            ("hosts", "n1,n2"),
+            ("omit_hosts", "n2"),
+        ];
+        for (name, text) in given {
+            wishes.set(name, text).unwrap();
+        }
+        let shown: Vec<(&str, &str)> = given.to_vec();
+        assert_eq!(
+            wishes
+                .shown()
+                .iter()
+                .map(|(name, text)| (*name, text.as_str()))
+                .collect::<Vec<_>>(),
+            shown
+        );
+        let stored = serde_json::to_string(&wishes).unwrap();
+        assert_eq!(serde_json::from_str::<Wishes>(&stored).unwrap(), wishes);
+        for (name, _) in given {
+            wishes.set(name, "").unwrap();
+        }
+        assert_eq!(wishes, Wishes::default());
+    }
+
+    /// Q20: a fault in an expression is told with its column.
+    #[test]
+    fn what_is_no_wish_is_told() {
+        let mut wishes = Wishes::default();
+        let said = |wishes: &mut Wishes, name, text| wishes.set(name, text).unwrap_err();
+        assert!(said(&mut wishes, "nalloc", "best").starts_with("`best` is none of minresource, "));
+        assert!(said(&mut wishes, "requirements", "host.memory.total >= ").starts_with("column "));
+        assert!(said(&mut wishes, "geometry", "{(0,0)}").contains("geometry"));
+        assert!(said(&mut wishes, "cluster", "post").contains("`post` is no cluster"));
+        assert_eq!(wishes, Wishes::default());
+    }
+}

@@ -1,0 +1,462 @@
+//! When what comes again comes again: the rules of standing reservations (an iCalendar RRULE, as
+//! `pbs_rsub -r` takes it) and Maui's periods (M40). All in civil time, what calendars and watches
+//! show; a [`Zone`] ties that to moments.
+
+use crate::model::time::{Span, Wall};
+use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
+use serde::{Deserialize, Serialize};
+
+/// A time zone, given from outside.
+pub trait Zone {
+    /// The moment at which watches show this; of two the first, and an hour on of one that is
+    /// skipped.
+    fn wall(&self, civil: NaiveDateTime) -> Wall;
+    /// What watches show at a moment; None where no calendar reaches.
+    fn civil(&self, wall: Wall) -> Option<NaiveDateTime>;
+}
+
+/// How often a standing reservation may come again: each time is planned when it is made.
+pub const MOST: usize = 366;
+
+/// So many days, or hours, are looked at in search of those that a rule means.
+const FARTHEST: u32 = 100_000;
+
+/// `FREQ=WEEKLY;BYDAY=MO,TU;COUNT=10`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    step: Step,
+    interval: u32,
+    days: Vec<Weekday>,
+    until: Until,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Hour,
+    Day,
+    Week,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// So many times.
+    Count(usize),
+    /// Not after this.
+    Moment(NaiveDateTime),
+}
+
+/// What is wrong with a rule, in words for whoever wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleFault {
+    /// A part nobody knows, or with a value that is none.
+    #[error(
+        "`{0}` is not understood: FREQ=HOURLY, DAILY or WEEKLY, INTERVAL, BYDAY=MO,..., COUNT and UNTIL are"
+    )]
+    Part(String),
+    /// It says not how often.
+    #[error("FREQ=HOURLY, DAILY or WEEKLY is missing")]
+    NoFrequency,
+    /// It says not when it ends.
+    #[error("it never ends: add COUNT= or UNTIL=")]
+    Endless,
+    /// More occurrences than are planned ahead.
+    #[error("it comes more often than {MOST} times")]
+    TooOften,
+    /// There is no occurrence.
+    #[error("it never comes")]
+    Never,
+    /// One occurrence lasts into the next.
+    #[error("it begins again before it is over")]
+    Overlaps,
+}
+
+impl Rule {
+    /// Reads a rule. The errors say what is wrong.
+    pub fn parse(text: &str) -> Result<Rule, RuleFault> {
+        let text = text.trim().strip_prefix("RRULE:").unwrap_or(text.trim());
+        let (mut step, mut interval, mut days, mut until) = (None, 1, Vec::new(), None);
+        for part in text.split(';').filter(|part| !part.is_empty()) {
+            let wrong = || RuleFault::Part(part.to_string());
+            let (name, value) = part.split_once('=').ok_or_else(wrong)?;
+            match name.to_ascii_uppercase().as_str() {
+                "FREQ" => step = Some(Step::parse(value).ok_or_else(wrong)?),
+                "INTERVAL" => {
+                    interval = value
+                        .parse()
+                        .ok()
+                        .filter(|n| (1..=1000).contains(n))
+                        .ok_or_else(wrong)?
+                }
+                "BYDAY" => {
+                    days = value
+                        .split(',')
+                        .map(weekday)
+                        .collect::<Option<_>>()
+                        .ok_or_else(wrong)?
+                }
+                "COUNT" => {
+                    until = Some(Until::Count(
+                        value.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?,
+                    ))
+                }
+                "UNTIL" => until = Some(Until::Moment(moment(value).ok_or_else(wrong)?)),
+                _ => return Err(wrong()),
+            }
+        }
+        let step = step.ok_or(RuleFault::NoFrequency)?;
+        Ok(Rule {
+            step,
+            interval,
+            days,
+            until: until.ok_or(RuleFault::Endless)?,
+        })
+    }
+
+    /// All its occurrences from `first` on, each so long.
+    pub fn occurrences(
+        &self,
+        first: NaiveDateTime,
+        length: Span,
+    ) -> Result<Vec<NaiveDateTime>, RuleFault> {
+        let mut starts = Vec::new();
+        for start in self
+            .candidates(first)
+            .filter(|start| self.falls_on(start.weekday()))
+        {
+            let is_last = match self.until {
+                Until::Count(count) => starts.len() >= count,
+                Until::Moment(until) => start > until,
+            };
+            if is_last {
+                break;
+            }
+            if starts.len() >= MOST {
+                return Err(RuleFault::TooOften);
+            }
+            starts.push(start);
+        }
+        let overlaps = |pair: &[NaiveDateTime]| (pair[1] - pair[0]).num_milliseconds() < length.0;
+        match starts.windows(2).any(overlaps) {
+            _ if starts.is_empty() => Err(RuleFault::Never),
+            true => Err(RuleFault::Overlaps),
+            false => Ok(starts),
+        }
+    }
+
+    fn falls_on(&self, day: Weekday) -> bool {
+        self.days.is_empty() || self.days.contains(&day)
+    }
+
+    /// The moments among which the rule chooses by weekday.
+    fn candidates(&self, first: NaiveDateTime) -> Box<dyn Iterator<Item = NaiveDateTime> + '_> {
+        let hours = move |n: u32| first.checked_add_signed(TimeDelta::hours(n.into()));
+        let days = move |n: u32| first.checked_add_days(Days::new(n.into()));
+        let each = (0..FARTHEST).step_by(self.interval as usize);
+        match self.step {
+            Step::Hour => Box::new(each.map_while(hours)),
+            Step::Day => Box::new(each.map_while(days)),
+            Step::Week if self.days.is_empty() => {
+                Box::new(each.map_while(move |n| days(n.checked_mul(7)?)))
+            }
+            // Weeks begin on Mondays; of each that counts, every day is looked at.
+            Step::Week => {
+                let since_monday = first.weekday().num_days_from_monday();
+                let counts = move |n: &u32| ((n + since_monday) / 7).is_multiple_of(self.interval);
+                Box::new((0..FARTHEST).filter(counts).map_while(days))
+            }
+        }
+    }
+}
+
+impl Step {
+    fn parse(text: &str) -> Option<Step> {
+        match text.to_ascii_uppercase().as_str() {
+            "HOURLY" => Some(Step::Hour),
+            "DAILY" => Some(Step::Day),
+            "WEEKLY" => Some(Step::Week),
+            _ => None,
+        }
+    }
+}
+
+/// `MO`, or any longer beginning of the English name.
+pub fn weekday(text: &str) -> Option<Weekday> {
+    let names = [
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+    ];
+    let text = text.trim().to_ascii_lowercase();
+    let found = names
+        .iter()
+        .position(|name| text.len() >= 2 && name.starts_with(&text))?;
+    Weekday::try_from(u8::try_from(found).ok()?).ok()
+}
+
+/// `20261231T235900`, with a `Z` or without, or a day, which is meant to its end.
+fn moment(text: &str) -> Option<NaiveDateTime> {
+    let text = text.strip_suffix('Z').unwrap_or(text);
+    let end_of_day = || {
+        NaiveDate::parse_from_str(text, "%Y%m%d")
+            .ok()?
+            .and_hms_opt(23, 59, 59)
+    };
+    NaiveDateTime::parse_from_str(text, "%Y%m%dT%H%M%S")
+        .ok()
+        .or_else(end_of_day)
+}
+
+/// How often a standing window of the configuration comes: Maui's `PERIOD`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Period {
+    /// Each day of its days.
+    #[default]
+    Day,
+    /// Each week, from Sunday on.
+    Week,
+    /// Once, and for ever.
+    Infinity,
+}
+
+impl Period {
+    /// As the file says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Period::Day => "day",
+            Period::Week => "week",
+            Period::Infinity => "infinity",
+        }
+    }
+}
+
+/// When a standing window of the configuration is open (M40).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// `PERIOD`.
+    pub period: Period,
+    /// `STARTTIME`: from the beginning of the day, or of the week.
+    pub start: Span,
+    /// `ENDTIME`, likewise; one that is not after the start means the next day, or week.
+    pub end: Span,
+    /// `DAYS`, for periods of a day; none for all.
+    pub days: Vec<Weekday>,
+    /// `DEPTH`: so many windows that are not over are known at a time.
+    pub depth: u32,
+}
+
+/// One time that a standing window is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// The day it begins, as `20261123`; 0 for the only one.
+    pub number: u32,
+    /// When it opens.
+    pub from: NaiveDateTime,
+    /// When it closes; None for never.
+    pub to: Option<NaiveDateTime>,
+}
+
+impl Standing {
+    /// The next instances that are not over at `now`, as many as its depth says.
+    pub fn instances(&self, now: NaiveDateTime) -> Vec<Instance> {
+        let (first, step) = match self.period {
+            Period::Infinity => {
+                return vec![Instance {
+                    number: 0,
+                    from: NaiveDateTime::MIN,
+                    to: None,
+                }];
+            }
+            Period::Day => (now.date() - Days::new(1), 1),
+            Period::Week => (
+                now.date() - Days::new(u64::from(now.weekday().num_days_from_sunday()) + 7),
+                7,
+            ),
+        };
+        // With depth bounded by what a year holds, four years' days are enough.
+        let dates = (0..1500).map_while(|n| first.checked_add_days(Days::new(n * step)));
+        let meant = dates.filter(|date| self.falls_on(date.weekday()));
+        let open = meant
+            .filter_map(|date| self.of(date))
+            .filter(|instance| instance.to.is_some_and(|to| to > now));
+        open.take(self.depth.min(MOST as u32) as usize).collect()
+    }
+
+    fn falls_on(&self, day: Weekday) -> bool {
+        self.period == Period::Week || self.days.is_empty() || self.days.contains(&day)
+    }
+
+    fn of(&self, date: NaiveDate) -> Option<Instance> {
+        let period = if self.period == Period::Week { 7 } else { 1 };
+        let whole = Span::seconds(period * 86_400);
+        let end = if self.end > self.start {
+            self.end
+        } else {
+            self.end + whole
+        };
+        let midnight = date.and_time(NaiveTime::MIN);
+        let at = |span: Span| midnight.checked_add_signed(TimeDelta::milliseconds(span.0));
+        let number = date.year().unsigned_abs() * 10_000 + date.month() * 100 + date.day();
+        Some(Instance {
+            number,
+            from: at(self.start)?,
+            to: Some(at(end)?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> NaiveDateTime {
+        NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap()
+    }
+
+    /// From Friday 20 November 2026, 10:00, an hour each.
+    fn starts(rule: &str) -> Result<Vec<String>, RuleFault> {
+        let found = Rule::parse(rule)?.occurrences(at("2026-11-20 10:00"), Span::seconds(3600))?;
+        Ok(found
+            .into_iter()
+            .map(|start| start.format("%a %d %H:%M").to_string())
+            .collect())
+    }
+
+    #[test]
+    fn rules_mean_what_icalendar_means_by_them() {
+        for (rule, expected) in [
+            (
+                "FREQ=DAILY;COUNT=3",
+                "Fri 20 10:00, Sat 21 10:00, Sun 22 10:00",
+            ),
+            (
+                "FREQ=DAILY;INTERVAL=2;COUNT=2",
+                "Fri 20 10:00, Sun 22 10:00",
+            ),
+            (
+                "FREQ=DAILY;BYDAY=MO,TU;COUNT=3",
+                "Mon 23 10:00, Tue 24 10:00, Mon 30 10:00",
+            ),
+            ("FREQ=WEEKLY;COUNT=2", "Fri 20 10:00, Fri 27 10:00"),
+            (
+                "FREQ=WEEKLY;BYDAY=FR,MO;COUNT=3",
+                "Fri 20 10:00, Mon 23 10:00, Fri 27 10:00",
+            ),
+            (
+                "FREQ=WEEKLY;INTERVAL=2;BYDAY=FR,SU;COUNT=3",
+                "Fri 20 10:00, Sun 22 10:00, Fri 04 10:00",
+            ),
+            ("FREQ=HOURLY;COUNT=2", "Fri 20 10:00, Fri 20 11:00"),
+            (
+                "RRULE:freq=DAILY;UNTIL=20261121T100000Z",
+                "Fri 20 10:00, Sat 21 10:00",
+            ),
+            ("FREQ=DAILY;UNTIL=20261121", "Fri 20 10:00, Sat 21 10:00"),
+        ] {
+            assert_eq!(
+                starts(rule).map(|starts| starts.join(", ")),
+                Ok(expected.to_string()),
+                "{rule}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_rule_is_refused_with_the_reason() {
+        assert_eq!(starts("COUNT=2"), Err(RuleFault::NoFrequency));
+        assert_eq!(starts("FREQ=DAILY"), Err(RuleFault::Endless));
+        assert_eq!(starts("FREQ=DAILY;COUNT=1000"), Err(RuleFault::TooOften));
+        assert_eq!(starts("FREQ=DAILY;UNTIL=20261119"), Err(RuleFault::Never));
+        let hourly = Rule::parse("FREQ=HOURLY;COUNT=2").unwrap();
+        assert_eq!(
+            hourly.occurrences(at("2026-11-20 10:00"), Span::seconds(3601)),
+            Err(RuleFault::Overlaps)
+        );
+        for bad in [
+            "FREQ=YEARLY;COUNT=1",
+            "FREQ=DAILY;COUNT=0",
+            "FREQ=DAILY;BYDAY=XX;COUNT=1",
+            "FOO=1",
+            "x",
+        ] {
+            assert!(matches!(starts(bad), Err(RuleFault::Part(_))), "{bad}");
+        }
+    }
+
+    fn office() -> Standing {
+        let days = vec![
+            Weekday::Mon,
+            Weekday::Tue,
+            Weekday::Wed,
+            Weekday::Thu,
+            Weekday::Fri,
+        ];
+        let (start, end) = (Span::seconds(8 * 3600), Span::seconds(17 * 3600));
+        Standing {
+            period: Period::Day,
+            start,
+            end,
+            days,
+            depth: 2,
+        }
+    }
+
+    fn instances(standing: &Standing, now: &str) -> Vec<String> {
+        let shown = |instance: Instance| {
+            let to = instance
+                .to
+                .map_or("ever".to_string(), |to| to.format("%d %H:%M").to_string());
+            format!(
+                "{} {} to {to}",
+                instance.number,
+                instance.from.format("%d %H:%M")
+            )
+        };
+        standing.instances(at(now)).into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn m40_on_friday_evening_the_next_are_monday_and_tuesday() {
+        let (monday, tuesday) = (
+            "20261123 23 08:00 to 23 17:00",
+            "20261124 24 08:00 to 24 17:00",
+        );
+        assert_eq!(instances(&office(), "2026-11-20 18:00"), [monday, tuesday]);
+        assert_eq!(instances(&office(), "2026-11-23 16:59"), [monday, tuesday]);
+        assert_eq!(instances(&office(), "2026-11-23 17:00")[0], tuesday);
+    }
+
+    #[test]
+    fn m40_a_window_may_last_into_the_next_day_come_weekly_or_stay() {
+        let night = Standing {
+            start: Span::seconds(20 * 3600),
+            end: Span::seconds(6 * 3600),
+            depth: 1,
+            ..office()
+        };
+        assert_eq!(
+            instances(&night, "2026-11-24 05:00"),
+            ["20261123 23 20:00 to 24 06:00"]
+        );
+        let week = Standing {
+            period: Period::Week,
+            start: Span::seconds(86_400),
+            end: Span::seconds(90_000),
+            ..office()
+        };
+        let expected = [
+            "20261122 23 00:00 to 23 01:00",
+            "20261129 30 00:00 to 30 01:00",
+        ];
+        assert_eq!(instances(&week, "2026-11-22 12:00"), expected);
+        let ever = Standing {
+            period: Period::Infinity,
+            ..office()
+        };
+        assert_eq!(ever.instances(at("2026-11-22 12:00"))[0].to, None);
+    }
+}

@@ -1,0 +1,446 @@
+//! What `pbs_rsub` and `pbs_ralter` ask for, and what that comes to: times, occurrences, terms.
+
+use super::recurrence::{Rule, Zone};
+use super::{Occurrence, Repetition, Terms};
+use crate::model::job::JobId;
+use crate::model::job::value_syntax;
+use crate::model::refusal::Refusal;
+use crate::model::request::select::Request;
+use crate::model::resource::{Resources, Value};
+use crate::model::time::{Span, Wall};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is asked of a reservation; what is not said stays as it is, or has its default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reserving {
+    /// `-N`.
+    pub name: Option<String>,
+    /// `-R`: when it begins.
+    pub from: Option<Wall>,
+    /// `-E`: when it ends.
+    pub to: Option<Wall>,
+    /// `-D`, as given: how long it lasts.
+    pub duration: Option<String>,
+    /// `-U`, entries joined by commas.
+    pub users: Option<String>,
+    /// `-G`.
+    pub groups: Option<String>,
+    /// `-H`.
+    pub hosts: Option<String>,
+    /// `-l`, name and text.
+    pub resources: Vec<(String, String)>,
+    /// `--hosts`: these nodes as a whole.
+    pub nodes: Vec<String>,
+    /// `-r`.
+    pub rule: Option<String>,
+    /// `PBS_TZID`.
+    pub zone: Option<String>,
+    /// `--job`: on the nodes of this job, until its walltime is over.
+    pub job: Option<JobId>,
+    /// `Mail_Points`, `Mail_Users`.
+    pub other: BTreeMap<String, String>,
+    /// Shown as `Variable_List`.
+    pub variables: Vec<(String, String)>,
+    /// The host where the command ran.
+    pub submit_host: String,
+}
+
+/// The longest name of a reservation, in characters.
+const LONGEST_NAME: usize = 230;
+
+/// The most bytes that the texts of a request may have together: a reservation is kept in memory.
+const LARGEST: usize = 64 << 10;
+
+/// The end of the year 9999: calendars reach no further.
+const LAST: i64 = 253_402_300_799;
+
+impl Reserving {
+    /// Refuses what would cost everybody, and texts that are no names.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let texts = [
+            &self.name,
+            &self.duration,
+            &self.users,
+            &self.groups,
+            &self.hosts,
+            &self.rule,
+            &self.zone,
+        ];
+        let pairs = self
+            .resources
+            .iter()
+            .chain(&self.variables)
+            .map(|(name, text)| name.len() + text.len() + 64);
+        let others = self
+            .other
+            .iter()
+            .map(|(name, text)| name.len() + text.len() + 64)
+            .sum::<usize>();
+        let nodes = self.nodes.iter().map(|name| name.len() + 32).sum::<usize>();
+        let size = texts
+            .iter()
+            .map(|text| text.as_ref().map_or(0, String::len))
+            .sum::<usize>();
+        if size + pairs.sum::<usize>() + others + nodes + self.submit_host.len() > LARGEST {
+            return Err(Refusal::too_large("a request", LARGEST));
+        }
+        let in_range =
+            |moment: Option<Wall>| moment.is_none_or(|moment| (0..=LAST).contains(&moment.0));
+        if !in_range(self.from) || !in_range(self.to) {
+            return Err(Refusal::bad_times());
+        }
+        let is_name = |name: &str| {
+            !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(char::is_control)
+        };
+        if !self.name.as_deref().is_none_or(is_name) {
+            return Err(Refusal::illegal_value("Reserve_Name"));
+        }
+        if !self
+            .other
+            .get("Mail_Users")
+            .is_none_or(|users| value_syntax::mail_users(users))
+        {
+            return Err(Refusal::illegal_value("Mail_Users"));
+        }
+        Ok(())
+    }
+
+    /// When it begins and ends, by two of beginning, end and length; of three they must agree.
+    pub fn times(&self, now: Wall) -> Result<(Wall, Wall), Refusal> {
+        let length = self.length()?;
+        let (from, to) = match (self.from, self.to, length) {
+            (Some(from), Some(to), None) => (from, to),
+            (Some(from), None, Some(length)) => (from, plus(from, length)),
+            (None, Some(to), Some(length)) => (Wall(to.0.saturating_sub(length.as_seconds())), to),
+            (Some(from), Some(to), Some(length)) if to == plus(from, length) => (from, to),
+            _ => return Err(Refusal::bad_times()),
+        };
+        sensible(from, to, now)
+    }
+
+    /// The same for a change: what is not said stays, and of a length anew, the beginning.
+    pub fn times_anew(
+        &self,
+        was: (Wall, Wall),
+        begun: bool,
+        now: Wall,
+    ) -> Result<(Wall, Wall), Refusal> {
+        let kept = Span::seconds(was.1.0 - was.0.0);
+        let length = self.length()?;
+        let (from, to) = match (self.from, self.to, length) {
+            (None, None, None) => return Ok(was),
+            (None, Some(to), None) => (was.0, to),
+            (Some(from), None, None) => (from, plus(from, kept)),
+            (None, None, Some(length)) => (was.0, plus(was.0, length)),
+            _ => return self.times(now),
+        };
+        match begun {
+            true if from != was.0 || to <= now || to <= from || to.0 > LAST => {
+                Err(Refusal::bad_times())
+            }
+            true => Ok((from, to)),
+            false => sensible(from, to, now),
+        }
+    }
+
+    fn length(&self) -> Result<Option<Span>, Refusal> {
+        let illegal = || Refusal::illegal_value("Resource_List.walltime");
+        let read = |text: &String| {
+            Span::parse(text)
+                .filter(|length| *length >= Span::seconds(1))
+                .ok_or_else(illegal)
+        };
+        self.duration.as_ref().map(read).transpose()
+    }
+
+    /// Every time it comes, the first at these times; `zone` is where its rule counts.
+    pub fn occurrences(
+        &self,
+        first: (Wall, Wall),
+        zone: &dyn Zone,
+    ) -> Result<Vec<Occurrence>, Refusal> {
+        let once = |from: Wall| Occurrence {
+            from,
+            to: Wall(from.0 + (first.1.0 - first.0.0)),
+            shares: Vec::new(),
+        };
+        let Some(rule) = &self.rule else {
+            return Ok(vec![once(first.0)]);
+        };
+        let start = zone.civil(first.0).ok_or_else(Refusal::bad_times)?;
+        let length = Span::seconds(first.1.0 - first.0.0);
+        let starts = Rule::parse(rule).and_then(|rule| rule.occurrences(start, length));
+        let starts = starts.map_err(|fault| Refusal::bad_rule(&fault.to_string()))?;
+        Ok(starts
+            .into_iter()
+            .map(|start| once(zone.wall(start)))
+            .collect())
+    }
+
+    /// The terms of a new reservation that lasts so long.
+    pub fn terms(
+        &self,
+        owner: &str,
+        length: Span,
+        resources: &Resources,
+    ) -> Result<Terms, Refusal> {
+        let request = free(Request::parse(&self.resources, resources)?, resources)?;
+        let zone = self.zone.clone().unwrap_or_default();
+        Ok(Terms {
+            name: self.name.clone(),
+            users: self
+                .users
+                .as_deref()
+                .map_or_else(|| vec![owner.to_string()], entries),
+            groups: self.groups.as_deref().map(entries).unwrap_or_default(),
+            hosts: self.hosts.as_deref().map(entries).unwrap_or_default(),
+            request: Arc::new(lasting(request, length)),
+            whole: !self.nodes.is_empty(),
+            rule: self.rule.clone().map(|rule| Repetition { rule, zone }),
+            other: self.other.clone(),
+            variables: self.variables.clone(),
+            job: self.job,
+            access: None,
+        })
+    }
+
+    /// Terms as this changes them.
+    pub fn changed(
+        &self,
+        was: &Terms,
+        length: Span,
+        resources: &Resources,
+    ) -> Result<Terms, Refusal> {
+        let request = match self.resources.is_empty() {
+            true => (*was.request).clone(),
+            false => was.request.alter(&self.resources, resources)?,
+        };
+        let mut other = was.other.clone();
+        other.extend(self.other.clone());
+        let list = |asked: &Option<String>, was: &[String]| {
+            asked
+                .as_deref()
+                .map_or_else(|| was.to_vec(), |asked| amended(asked, was))
+        };
+        Ok(Terms {
+            name: self.name.clone().or_else(|| was.name.clone()),
+            users: list(&self.users, &was.users),
+            groups: list(&self.groups, &was.groups),
+            request: Arc::new(lasting(request, length)),
+            other,
+            ..was.clone()
+        })
+    }
+}
+
+fn plus(wall: Wall, length: Span) -> Wall {
+    Wall(wall.0.saturating_add(length.as_seconds()))
+}
+
+fn sensible(from: Wall, to: Wall, now: Wall) -> Result<(Wall, Wall), Refusal> {
+    // A start this very minute, as a watch without seconds shows it, is no start in the past.
+    let is_ahead = from.0 > now.0 - 60 && to > now && to.0 <= LAST;
+    if from < to && is_ahead {
+        Ok((from, to))
+    } else {
+        Err(Refusal::bad_times())
+    }
+}
+
+/// A reservation lies wherever it fits, unless its place is named.
+fn free(request: Request, resources: &Resources) -> Result<Request, Refusal> {
+    let shaped = request
+        .asked
+        .iter()
+        .any(|(name, _)| ["select", "place", "nodes"].contains(&name.as_str()));
+    if shaped {
+        Ok(request)
+    } else {
+        request.alter(&[("place".into(), "free".into())], resources)
+    }
+}
+
+fn lasting(mut request: Request, length: Span) -> Request {
+    request.list.insert("walltime".into(), Value::Time(length));
+    request
+}
+
+fn entries(text: &str) -> Vec<String> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|entry| !entry.is_empty())
+        .map(String::from)
+        .collect()
+}
+
+/// A list changed: entries with `+` are added, with `-` taken out; others make it anew.
+fn amended(asked: &str, was: &[String]) -> Vec<String> {
+    let asked = entries(asked);
+    if !asked.iter().all(|entry| entry.starts_with(['+', '-'])) || asked.is_empty() {
+        return asked;
+    }
+    let mut list = was.to_vec();
+    for entry in asked {
+        let (sign, name) = entry.split_at(1);
+        list.retain(|known| known.trim_start_matches('+') != name);
+        if sign == "+" {
+            list.push(name.to_string());
+        }
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::{DateTime, NaiveDateTime};
+
+    struct Utc;
+
+    impl Zone for Utc {
+        fn wall(&self, civil: NaiveDateTime) -> Wall {
+            Wall(civil.and_utc().timestamp())
+        }
+
+        fn civil(&self, wall: Wall) -> Option<NaiveDateTime> {
+            DateTime::from_timestamp(wall.0, 0).map(|at| at.naive_utc())
+        }
+    }
+
+    fn asking(from: Option<i64>, to: Option<i64>, duration: Option<&str>) -> Reserving {
+        let duration = duration.map(String::from);
+        Reserving {
+            from: from.map(Wall),
+            to: to.map(Wall),
+            duration,
+            ..Reserving::default()
+        }
+    }
+
+    #[test]
+    fn two_of_beginning_end_and_length_make_a_time() {
+        let times = |from, to, length| {
+            asking(from, to, length)
+                .times(Wall(1000))
+                .map(|(from, to)| (from.0, to.0))
+        };
+        assert_eq!(times(Some(2000), Some(2600), None), Ok((2000, 2600)));
+        assert_eq!(times(Some(2000), None, Some("10:00")), Ok((2000, 2600)));
+        assert_eq!(times(None, Some(2600), Some("600")), Ok((2000, 2600)));
+        assert_eq!(times(Some(2000), Some(2600), Some("600")), Ok((2000, 2600)));
+        for (from, to, length) in [
+            (Some(2000), None, None),
+            (None, None, Some("60")),
+            (Some(2000), Some(2000), None),
+            (Some(900), Some(2000), None),
+            (Some(2000), Some(2600), Some("60")),
+        ] {
+            assert_eq!(
+                times(from, to, length),
+                Err(Refusal::bad_times()),
+                "{from:?} {to:?} {length:?}"
+            );
+        }
+        assert_eq!(
+            times(Some(2000), None, Some("x")),
+            Err(Refusal::illegal_value("Resource_List.walltime"))
+        );
+    }
+
+    #[test]
+    fn a_change_of_times_keeps_what_it_does_not_name() {
+        let was = (Wall(2000), Wall(2600));
+        let anew = |reserving: Reserving, begun| {
+            reserving
+                .times_anew(was, begun, Wall(2100))
+                .map(|(from, to)| (from.0, to.0))
+        };
+        assert_eq!(
+            anew(asking(Some(3000), None, None), false),
+            Ok((3000, 3600))
+        );
+        assert_eq!(anew(asking(None, Some(2700), None), true), Ok((2000, 2700)));
+        assert_eq!(
+            anew(asking(None, None, Some("200")), true),
+            Ok((2000, 2200))
+        );
+        assert_eq!(
+            anew(asking(None, None, Some("50")), true),
+            Err(Refusal::bad_times())
+        );
+        assert_eq!(
+            anew(asking(Some(3000), None, None), true),
+            Err(Refusal::bad_times())
+        );
+        assert_eq!(anew(asking(None, None, None), true), Ok((2000, 2600)));
+    }
+
+    #[test]
+    fn a_rule_makes_occurrences() {
+        let daily = Reserving {
+            rule: Some("FREQ=DAILY;COUNT=2".into()),
+            ..Reserving::default()
+        };
+        let found = daily.occurrences((Wall(3600), Wall(3660)), &Utc).unwrap();
+        let times: Vec<(i64, i64)> = found
+            .iter()
+            .map(|occurrence| (occurrence.from.0, occurrence.to.0))
+            .collect();
+        assert_eq!(times, [(3600, 3660), (90_000, 90_060)]);
+        let endless = Reserving {
+            rule: Some("FREQ=DAILY".into()),
+            ..Reserving::default()
+        };
+        let refusal = endless
+            .occurrences((Wall(3600), Wall(3660)), &Utc)
+            .unwrap_err();
+        assert!(refusal.text.contains("COUNT= or UNTIL="), "{refusal}");
+    }
+
+    #[test]
+    fn lists_are_amended_or_made_anew() {
+        let was = ["ann".to_string(), "bob".to_string()];
+        assert_eq!(amended("+eve,-bob", &was), ["ann", "eve"]);
+        assert_eq!(amended("eve", &was), ["eve"]);
+        assert_eq!(amended("", &was), [""; 0]);
+    }
+
+    #[test]
+    fn terms_ask_for_the_length_as_walltime() {
+        let resources = Resources::builtin();
+        let terms = Reserving::default()
+            .terms("ann@head", Span::seconds(600), &resources)
+            .unwrap();
+        assert_eq!(terms.request.list["walltime"].to_string(), "00:10:00");
+        assert_eq!(
+            (terms.request.select.text.as_str(), terms.users),
+            ("1:ncpus=1", vec!["ann@head".to_string()])
+        );
+        let more = Reserving {
+            resources: vec![("select".into(), "2:ncpus=3".into())],
+            ..Reserving::default()
+        };
+        let changed = more.changed(
+            &Reserving::default()
+                .terms("a", Span::seconds(1), &resources)
+                .unwrap(),
+            Span::seconds(5),
+            &resources,
+        );
+        assert_eq!(changed.unwrap().request.select.text, "2:ncpus=3");
+        let huge = Reserving {
+            users: Some("x".repeat(LARGEST + 1)),
+            ..Reserving::default()
+        };
+        assert!(huge.check().is_err() && Reserving::default().check().is_ok());
+        assert!(asking(Some(i64::MIN), None, None).check().is_err());
+        let ages = "9223372036854775".to_string();
+        let endless = Reserving {
+            duration: Some(ages),
+            ..asking(Some(2000), None, None)
+        };
+        assert_eq!(endless.times(Wall(0)), Err(Refusal::bad_times()));
+    }
+}
