@@ -3,9 +3,11 @@
 PREFIX  ?= /usr/local
 DESTDIR ?=
 CARGO   ?= cargo
+BUILT   ?= target/release
 
-BINARIES = $(basename $(notdir $(wildcard src/bin/*.rs)))
-COMMANDS = $(filter-out schedd noded,$(BINARIES))
+# The program files, and the commands that are links to lanai.
+BINARIES = lanai schedd noded
+COMMANDS = $(filter-out $(BINARIES),$(notdir $(wildcard completions/bash/*)))
 BIN      = $(DESTDIR)$(PREFIX)/bin
 SHARE    = $(DESTDIR)$(PREFIX)/share
 UNITS    = $(DESTDIR)$(PREFIX)/lib/systemd/system
@@ -13,13 +15,13 @@ PAGES    = $(wildcard man/*.[1-8])
 
 .PHONY: all demo test test-clients check bench torture fuzz transcripts replay-check quality man completions install uninstall clean
 
-# The daemons are linked as usual, because they ask the system for accounts. The commands ask it for
-# nothing: linked statically they start in two thirds of the time.
+# The daemons are linked dynamically: they look up accounts through NSS. lanai looks up none, and starts
+# in two thirds of the time when it is linked statically.
 all:
-	$(CARGO) build --release --locked
-	for name in $(COMMANDS); do \
-	  $(CARGO) rustc --quiet --release --locked --bin $$name -- -C target-feature=+crt-static 2>/dev/null \
-	    || { echo "all: there is no static C library here: the commands are linked as usual"; break; }; done
+	$(CARGO) build --release --locked --bin schedd --bin noded
+	$(CARGO) rustc --quiet --release --locked --bin lanai -- -C target-feature=+crt-static 2>/dev/null \
+	  || { echo "all: there is no static C library here: lanai is linked dynamically"; \
+	    $(CARGO) build --release --locked --bin lanai; }
 
 demo: all
 	@sh etc/demo.sh target/release
@@ -42,7 +44,8 @@ check:
 
 bench: all
 	rm -rf target/measured && mkdir -p target/measured
-	for name in $(BINARIES); do cp target/release/$$name target/measured || exit 1; done
+	cp $(addprefix target/release/,$(BINARIES)) target/measured
+	cd target/measured && for name in $(COMMANDS); do ln -s lanai $$name || exit 1; done
 	LANAI_BENCH_PROGRAMS=$(CURDIR)/target/measured $(CARGO) bench --locked --bench cycle --bench system
 
 torture:
@@ -85,10 +88,11 @@ completions:
 
 # Installs what `make all` has built, so that installing as root compiles nothing as root.
 install:
-	@test -n "$(BINARIES)" && test -x target/release/schedd || { echo "install: run 'make all' first" >&2; exit 1; }
+	@test -n "$(COMMANDS)" && test -x $(BUILT)/lanai || { echo "install: run 'make all' first" >&2; exit 1; }
 	install -d $(BIN) $(UNITS) $(SHARE)/doc/lanai/scenarios
 	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
-	for name in $(BINARIES); do install -m 755 target/release/$$name $(BIN)/$$name || exit 1; done
+	install -m 755 $(addprefix $(BUILT)/,$(BINARIES)) $(BIN)
+	for name in $(COMMANDS); do ln -sf lanai $(BIN)/$$name || exit 1; done
 	for page in $(PAGES); do install -D -m 644 $$page $(SHARE)/man/man$${page##*.}/$${page##*/} || exit 1; done
 	install -m 644 completions/bash/* $(SHARE)/bash-completion/completions
 	install -m 644 completions/zsh/* $(SHARE)/zsh/site-functions
@@ -100,7 +104,7 @@ install:
 
 # Removes what `make install` put there; configuration and spool stay.
 uninstall:
-	for name in $(BINARIES); do rm -f $(BIN)/$$name; done
+	rm -f $(addprefix $(BIN)/,$(BINARIES) $(COMMANDS))
 	for page in $(PAGES); do rm -f $(SHARE)/man/man$${page##*.}/$${page##*/}; done
 	for file in completions/bash/*; do rm -f $(SHARE)/bash-completion/completions/$${file##*/}; done
 	for file in completions/zsh/*; do rm -f $(SHARE)/zsh/site-functions/$${file##*/}; done

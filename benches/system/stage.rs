@@ -247,7 +247,7 @@ pub fn ours(folder: &Path, program: &str) -> Command {
 
 /// Where our programs are: `make bench` names those that `make all` has built.
 fn programs() -> PathBuf {
-    let built = Path::new(env!("CARGO_BIN_EXE_qsub")).with_file_name("");
+    let built = Path::new(env!("CARGO_BIN_EXE_lanai")).with_file_name("");
     std::env::var_os("LANAI_BENCH_PROGRAMS").map_or(built, PathBuf::from)
 }
 

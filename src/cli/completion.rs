@@ -1,6 +1,6 @@
 //! Completions for shells, written from the same definitions that read the command line.
 
-use super::Program;
+use super::programs::Program;
 use clap_complete::Shell;
 use std::path::PathBuf;
 

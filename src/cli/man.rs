@@ -31,7 +31,7 @@ mod tasks;
 
 mod tracejob;
 
-use super::{PROGRAMS, Program};
+use super::programs::{PROGRAMS, Program};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 use extras::On::{All, Programs};
@@ -204,6 +204,7 @@ mod tests {
             name: "qsub",
             section: 1,
             command,
+            main: None,
         });
         let at = |words: &str| {
             page.find(words)

@@ -2,6 +2,7 @@
 //! in every test, all that are at hand with `make replay-check`.
 
 use crate::support::root;
+use crate::support::sandbox::bin;
 use lanai::config::Config;
 use lanai::sim::machine::Machine;
 use lanai::sim::metrics::Metrics;
@@ -136,10 +137,7 @@ fn wfp3_starts_every_job_when_the_reference_does() {
 }
 
 fn qsim(arguments: &[&str]) -> (i32, String, String) {
-    let done = Command::new(env!("CARGO_BIN_EXE_qsim"))
-        .args(arguments)
-        .output()
-        .unwrap();
+    let done = Command::new(bin("qsim")).args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (
         done.status.code().unwrap(),

@@ -3,7 +3,8 @@
 //! writes it anew.
 
 use crate::support::{files, root};
-use lanai::cli::{PROGRAMS, completion, man};
+use lanai::cli::programs::PROGRAMS;
+use lanai::cli::{completion, man};
 use lanai::config::overrides::QmgrOverrides;
 use lanai::config::settings::resolved;
 use lanai::config::{Config, KEYS, LaunchConfig, ServerConfig};

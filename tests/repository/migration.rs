@@ -6,7 +6,7 @@
 //! Lanai's, italics for manual pages.
 
 use crate::support::root;
-use lanai::cli::PROGRAMS;
+use lanai::cli::programs::PROGRAMS;
 use lanai::config::overrides::{QmgrObject, known};
 use lanai::config::{Config, KEYS};
 use lanai::model::job::JobId;

@@ -2,5 +2,6 @@
 
 mod architecture;
 mod generated;
+mod installation;
 mod migration;
 mod readme;

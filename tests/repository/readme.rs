@@ -32,7 +32,7 @@ fn the_readme_tells_the_truth() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let steps = transcript::read(&console_blocks(&readme));
     assert!(steps.len() > 10, "the tour has gone from README.md");
-    let programs = Path::new(env!("CARGO_BIN_EXE_qsub")).parent().unwrap();
+    let programs = Path::new(env!("CARGO_BIN_EXE_lanai")).parent().unwrap();
     let schedd = &programs.join("schedd");
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("lanai");

@@ -1,6 +1,7 @@
 //! Throw-away users, for tests of what many users may do to each other. Only root can make them.
 
 use super::sandbox::{Done, Sandbox, finish, is_root, kill};
+use lanai::cli::programs::PROGRAMS;
 use lanai::sys::filesystem::closed_on_the_way_to;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -244,8 +245,11 @@ fn programs(sandbox: &Sandbox) -> PathBuf {
     let copies = sandbox.home().with_file_name("bin");
     if !copies.exists() {
         fs::create_dir(&copies).unwrap();
-        for program in lanai::cli::PROGRAMS {
-            fs::copy(here.join(program.name), copies.join(program.name)).unwrap();
+        for program in ["lanai", "schedd", "noded"] {
+            fs::copy(here.join(program), copies.join(program)).unwrap();
+        }
+        for program in PROGRAMS.iter().filter(|program| program.main.is_some()) {
+            std::os::unix::fs::symlink("lanai", copies.join(program.name)).unwrap();
         }
     }
     copies

@@ -369,10 +369,10 @@ fn is_gone(pid: i32) -> bool {
         .is_none_or(|(_, rest)| rest.starts_with('Z'))
 }
 
-/// A program under test.
+/// A program under test. The build script links the commands to the client program.
 pub fn bin(program: &str) -> PathBuf {
-    let one = Path::new(env!("CARGO_BIN_EXE_qsub"));
-    one.with_file_name(program)
+    let client = Path::new(env!("CARGO_BIN_EXE_lanai"));
+    client.with_file_name(program)
 }
 
 pub fn is_root() -> bool {

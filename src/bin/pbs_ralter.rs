@@ -1,5 +1,0 @@
-//! pbs_ralter: see [`lanai::cli::pbs_ralter`].
-
-fn main() -> std::process::ExitCode {
-    lanai::cli::pbs_ralter::main()
-}

@@ -1,5 +1,0 @@
-//! qacct: see [`lanai::cli::qacct`].
-
-fn main() -> std::process::ExitCode {
-    lanai::cli::qacct::main()
-}

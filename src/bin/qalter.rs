@@ -1,5 +1,0 @@
-//! qalter: see [`lanai::cli::qalter`].
-
-fn main() -> std::process::ExitCode {
-    lanai::cli::qalter::main()
-}

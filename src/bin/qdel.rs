@@ -1,5 +1,0 @@
-//! qdel: see [`lanai::cli::qdel`].
-
-fn main() -> std::process::ExitCode {
-    lanai::cli::qdel::main()
-}

@@ -1,5 +1,0 @@
-//! qdisable: see [`lanai::cli::gates`].
-
-fn main() -> std::process::ExitCode {
-    lanai::cli::gates::qdisable()
-}

@@ -1,5 +1,0 @@
-//! qenable: see [`lanai::cli::gates`].
-
-fn main() -> std::process::ExitCode {
-    lanai::cli::gates::qenable()
-}

@@ -1,5 +1,0 @@
-//! qrerun: see [`lanai::cli::qrerun`].
-
-fn main() -> std::process::ExitCode {
-    lanai::cli::qrerun::main()
-}

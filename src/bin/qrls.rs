@@ -1,5 +1,0 @@
-//! qrls: see [`lanai::cli::qrls`].
-
-fn main() -> std::process::ExitCode {
-    lanai::cli::qrls::main()
-}

@@ -1,5 +1,0 @@
-//! qrun: see [`lanai::cli::qrun`].
-
-fn main() -> std::process::ExitCode {
-    lanai::cli::qrun::main()
-}

@@ -1,5 +1,0 @@
-//! qsig: see [`lanai::cli::qsig`].
-
-fn main() -> std::process::ExitCode {
-    lanai::cli::qsig::main()
-}

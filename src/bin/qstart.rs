@@ -1,5 +1,0 @@
-//! qstart: see [`lanai::cli::gates`].
-
-fn main() -> std::process::ExitCode {
-    lanai::cli::gates::qstart()
-}

@@ -1,5 +1,0 @@
-//! qterm: see [`lanai::cli::qterm`].
-
-fn main() -> std::process::ExitCode {
-    lanai::cli::qterm::main()
-}

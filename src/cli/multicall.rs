@@ -1,0 +1,124 @@
+//! The client program `lanai`: one file that contains all commands.
+//!
+//! Each command is a link to it, and the name by which it is called selects the command. What
+//! follows a `.` or `-` in the name does not count: sites rename a command to `qsub.real` or
+//! `qsub-lanai` and put a program of their own in its place.
+
+use super::exit::{self, Failure};
+use super::getopt;
+use super::programs::{PROGRAMS, Program};
+use crate::sys::env;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The name of the program itself.
+const NAME: &str = "lanai";
+
+/// Runs the command that this program is called by; prints the overview if it is called by no
+/// command's name.
+pub fn main() -> ExitCode {
+    let called = env::args().next().unwrap_or_default();
+    let name = name(&called);
+    match command(&name) {
+        Some(main) => main(),
+        None => ExitCode::from(without_command(&name).unwrap_or_else(|failure| failure.code)),
+    }
+}
+
+/// The name in the path by which this program is called.
+fn name(called: &OsStr) -> String {
+    let file = Path::new(called).file_name().unwrap_or_default();
+    let file = file.to_string_lossy();
+    let end = file.find(['.', '-']).unwrap_or(file.len());
+    file[..end].to_string()
+}
+
+/// What runs the command of that name.
+fn command(name: &str) -> Option<fn() -> ExitCode> {
+    let mut programs = PROGRAMS.iter();
+    programs.find(|program| program.name == name)?.main
+}
+
+/// Answers a call by another name than a command's.
+fn without_command(name: &str) -> Result<u8, Failure> {
+    let words: Vec<OsString> = env::args().skip(1).collect();
+    let problem = if name != NAME {
+        "no command of Lanai has this name"
+    } else if getopt::answered(definition, &words)? {
+        return Ok(0);
+    } else if words.is_empty() {
+        exit::print(overview())?;
+        return Ok(0);
+    } else {
+        "it takes no arguments"
+    };
+    io::stderr().write_all(format!("{name}: {problem}\n\n{}", overview()).as_bytes())?;
+    Ok(exit::USAGE)
+}
+
+/// The definition of the program without a command.
+fn definition() -> clap::Command {
+    clap::Command::new(NAME).override_help(overview())
+}
+
+/// The list of all programs, a line each.
+fn overview() -> String {
+    let list = |section: u8| -> String {
+        let programs = PROGRAMS.iter();
+        programs
+            .filter(|program| program.section == section)
+            .map(line)
+            .collect()
+    };
+    format!(
+        "Lanai is a batch system with the commands of PBS.\n\nCommands:\n{}\n\
+         Commands and daemons for administrators:\n{}\n\
+         `man lanai` describes the system; `man COMMAND` and `COMMAND --help` describe a command.\n",
+        list(1),
+        list(8)
+    )
+}
+
+/// A program and the first sentence of its description.
+fn line(program: &Program) -> String {
+    let command = (program.command)();
+    let about = command
+        .get_about()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let first = about.split(". ").next().unwrap_or_default();
+    format!("  {:<18} {}\n", program.name, first.trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_file_selects_the_command_without_a_suffix() {
+        let is_command = |called: &str| command(&name(called.as_ref())).is_some();
+        for called in [
+            "qsub",
+            "/usr/bin/qsub",
+            "./pbs_rsub",
+            "qsub.real",
+            "qsub-lanai",
+        ] {
+            assert!(is_command(called), "{called}");
+        }
+        for called in ["", "/", "lanai", "qsu", "qsub2", "schedd", "noded"] {
+            assert!(!is_command(called), "{called}");
+        }
+    }
+
+    #[test]
+    fn the_overview_has_a_line_for_each_program() {
+        let text = overview();
+        for program in PROGRAMS {
+            let start = format!("\n  {} ", program.name);
+            assert_eq!(text.matches(&start).count(), 1, "{}", program.name);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The table of programs.
+//!
+//! Manual pages, completions, the client program and the links to it are all derived from it.
+//! `build.rs` reads the names from the text of this file.
+
+use super::gates;
+use super::pbs_ralter;
+use super::pbs_rdel;
+use super::pbs_release_nodes;
+use super::pbs_rstat;
+use super::pbs_rsub;
+use super::pbsdsh;
+use super::pbsnodes;
+use super::qacct;
+use super::qalter;
+use super::qdel;
+use super::qhold;
+use super::qmgr;
+use super::qmove;
+use super::qmsg;
+use super::qorder;
+use super::qrerun;
+use super::qrls;
+use super::qrun;
+use super::qselect;
+use super::qsig;
+use super::qsim;
+use super::qstat;
+use super::qsub;
+use super::qterm;
+use super::tracejob;
+use std::process::ExitCode;
+
+/// One program of Lanai.
+#[derive(Debug)]
+pub struct Program {
+    /// Its name, also of its manual page.
+    pub name: &'static str,
+    /// The section of its manual page: 1 for users, 8 for administrators.
+    pub section: u8,
+    /// Its options and their help texts.
+    pub command: fn() -> clap::Command,
+    /// Runs it; absent for the daemons, which have program files of their own.
+    pub main: Option<fn() -> ExitCode>,
+}
+
+/// All programs, in alphabetical order within a section.
+pub const PROGRAMS: &[Program] = &[
+    Program {
+        name: "pbs_ralter",
+        section: 1,
+        command: pbs_ralter::command,
+        main: Some(pbs_ralter::main),
+    },
+    Program {
+        name: "pbs_rdel",
+        section: 1,
+        command: pbs_rdel::command,
+        main: Some(pbs_rdel::main),
+    },
+    Program {
+        name: "pbs_release_nodes",
+        section: 1,
+        command: pbs_release_nodes::command,
+        main: Some(pbs_release_nodes::main),
+    },
+    Program {
+        name: "pbs_rstat",
+        section: 1,
+        command: pbs_rstat::command,
+        main: Some(pbs_rstat::main),
+    },
+    Program {
+        name: "pbs_rsub",
+        section: 1,
+        command: pbs_rsub::command,
+        main: Some(pbs_rsub::main),
+    },
+    Program {
+        name: "pbsdsh",
+        section: 1,
+        command: pbsdsh::command,
+        main: Some(pbsdsh::main),
+    },
+    Program {
+        name: "pbsnodes",
+        section: 1,
+        command: pbsnodes::command,
+        main: Some(pbsnodes::main),
+    },
+    Program {
+        name: "qacct",
+        section: 1,
+        command: qacct::command,
+        main: Some(qacct::main),
+    },
+    Program {
+        name: "qalter",
+        section: 1,
+        command: qalter::command,
+        main: Some(qalter::main),
+    },
+    Program {
+        name: "qdel",
+        section: 1,
+        command: qdel::command,
+        main: Some(qdel::main),
+    },
+    Program {
+        name: "qhold",
+        section: 1,
+        command: qhold::command,
+        main: Some(qhold::main),
+    },
+    Program {
+        name: "qmove",
+        section: 1,
+        command: qmove::command,
+        main: Some(qmove::main),
+    },
+    Program {
+        name: "qmsg",
+        section: 1,
+        command: qmsg::command,
+        main: Some(qmsg::main),
+    },
+    Program {
+        name: "qorder",
+        section: 1,
+        command: qorder::command,
+        main: Some(qorder::main),
+    },
+    Program {
+        name: "qrerun",
+        section: 1,
+        command: qrerun::command,
+        main: Some(qrerun::main),
+    },
+    Program {
+        name: "qrls",
+        section: 1,
+        command: qrls::command,
+        main: Some(qrls::main),
+    },
+    Program {
+        name: "qrun",
+        section: 1,
+        command: qrun::command,
+        main: Some(qrun::main),
+    },
+    Program {
+        name: "qselect",
+        section: 1,
+        command: qselect::command,
+        main: Some(qselect::main),
+    },
+    Program {
+        name: "qsig",
+        section: 1,
+        command: qsig::command,
+        main: Some(qsig::main),
+    },
+    Program {
+        name: "qsim",
+        section: 1,
+        command: qsim::command,
+        main: Some(qsim::main),
+    },
+    Program {
+        name: "qstat",
+        section: 1,
+        command: qstat::command,
+        main: Some(qstat::main),
+    },
+    Program {
+        name: "qsub",
+        section: 1,
+        command: qsub::command,
+        main: Some(qsub::main),
+    },
+    Program {
+        name: "tracejob",
+        section: 1,
+        command: tracejob::command,
+        main: Some(tracejob::main),
+    },
+    Program {
+        name: "noded",
+        section: 8,
+        command: crate::noded::command,
+        main: None,
+    },
+    Program {
+        name: "qdisable",
+        section: 8,
+        command: gates::qdisable_command,
+        main: Some(gates::qdisable),
+    },
+    Program {
+        name: "qenable",
+        section: 8,
+        command: gates::qenable_command,
+        main: Some(gates::qenable),
+    },
+    Program {
+        name: "qmgr",
+        section: 8,
+        command: qmgr::command,
+        main: Some(qmgr::main),
+    },
+    Program {
+        name: "qstart",
+        section: 8,
+        command: gates::qstart_command,
+        main: Some(gates::qstart),
+    },
+    Program {
+        name: "qstop",
+        section: 8,
+        command: gates::qstop_command,
+        main: Some(gates::qstop),
+    },
+    Program {
+        name: "qterm",
+        section: 8,
+        command: qterm::command,
+        main: Some(qterm::main),
+    },
+    Program {
+        name: "schedd",
+        section: 8,
+        command: crate::schedd::command,
+        main: None,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_line_is_well_defined() {
+        for program in PROGRAMS {
+            (program.command)().debug_assert();
+        }
+    }
+}

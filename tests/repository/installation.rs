@@ -1,0 +1,82 @@
+//! What `make install` puts in place, and the client program that the commands are links to.
+
+use crate::support::sandbox::{bin, finish};
+use crate::support::{files, root};
+use lanai::cli::programs::PROGRAMS;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs a target of the Makefile on the programs under test.
+fn make(target: &str, folder: &Path) {
+    let built = bin("lanai").parent().unwrap().to_path_buf();
+    let done = Command::new("make")
+        .current_dir(root())
+        .args(["--no-print-directory", target, "PREFIX=/opt/lanai"])
+        .arg(format!("BUILT={}", built.display()))
+        .arg(format!("DESTDIR={}", folder.display()))
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "make {target}: {done:?}");
+}
+
+/// The version that a program prints.
+fn version(program: &Path) -> String {
+    finish(Command::new(program).arg("--version").output().unwrap()).out
+}
+
+#[test]
+fn every_program_is_installed_once_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    make("install", folder.path());
+    let programs = folder.path().join("opt/lanai/bin");
+    for program in PROGRAMS {
+        let path = programs.join(program.name);
+        let is_link = path.symlink_metadata().unwrap().is_symlink();
+        assert_eq!(is_link, program.main.is_some(), "{}", program.name);
+        assert!(
+            version(&path).contains(env!("CARGO_PKG_VERSION")),
+            "{path:?}"
+        );
+    }
+    assert_eq!(files(&programs).len(), PROGRAMS.len() + 1, "lanai besides");
+    make("uninstall", folder.path());
+    assert_eq!(files(folder.path()), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_command_keeps_its_name_wherever_it_is_copied_linked_or_moved() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("qstat");
+    // Not by this process: a child of another test could hold the copy open for writing.
+    let copied = Command::new("cp").arg(bin("qstat")).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    let renamed = folder.path().join("qstat.real");
+    symlink(bin("qstat"), &renamed).unwrap();
+    for program in [copy, renamed] {
+        let done = finish(Command::new(&program).arg("-Z").output().unwrap());
+        let first = done.err.lines().next().unwrap_or_default();
+        assert_eq!(
+            (done.code, first),
+            (2, "qstat: invalid option -- 'Z'"),
+            "{program:?}"
+        );
+    }
+}
+
+#[test]
+fn without_a_commands_name_the_client_program_lists_the_commands() {
+    let overview = finish(Command::new(bin("lanai")).output().unwrap());
+    assert_eq!((overview.code, &*overview.err), (0, ""));
+    assert!(overview.out.contains("\n  qsub "), "{}", overview.out);
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("qfoo");
+    symlink(bin("lanai"), &other).unwrap();
+    let done = finish(Command::new(other).output().unwrap());
+    assert_eq!((done.code, &*done.out), (2, ""));
+    let expected = format!(
+        "qfoo: no command of Lanai has this name\n\n{}",
+        overview.out
+    );
+    assert_eq!(done.err, expected);
+}
