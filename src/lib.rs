@@ -2,10 +2,11 @@
 //!
 //! The layers, which `tests/repository/architecture.rs` enforces:
 //!
-//! * `model <- sched <- {sim, schedd}`: nouns, then pure decisions, then those who ask for them
+//! * `model <- sched <- server <- {sim, schedd}`: nouns, scheduling decisions, the handling of
+//!   requests and reports, and the programs that use all three. The first three are pure
 //! * `model <- config <- {spool, wire, sim, schedd, noded, cli}`: `lanai.toml` and what qmgr
 //!   overrides; `sched` knows only the policy types of `model`
-//! * `config <- update <- spool`: what is stored, as data
+//! * `config <- update <- {server, spool}`: what is stored, as data
 //! * `model <- {spool, wire} <- {schedd, noded, cli}`: nouns, then disk and sockets, then processes
 //! * `wire <- shown <- {schedd, cli}`: what is shown of a job, to people and to programs
 //! * `sys` lies under all that does I/O, and never under `model` or `sched`
@@ -17,6 +18,8 @@ pub mod model;
 pub mod config;
 
 pub mod sched;
+
+pub mod server;
 
 pub mod sim;
 

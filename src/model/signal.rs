@@ -1,5 +1,10 @@
 //! Signals, as people name them.
 
+/// Ends a process at once.
+pub const KILL: i32 = 9;
+/// Asks a process to end.
+pub const TERM: i32 = 15;
+
 /// The number of a signal given by name, with or without `SIG`, or by number; None for no signal.
 /// The numbers are Linux's, which every architecture we build for shares.
 pub fn parse(text: &str) -> Option<i32> {

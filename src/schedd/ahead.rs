@@ -1,19 +1,20 @@
 //! Questions about what is to come: what the loop has to add before a reader can answer them.
 
-use super::Schedd;
-use super::caller::Caller;
-use super::clients::Token;
-use super::ledger::Ledger;
-use super::meters::Meters;
-use super::readers;
-use super::requests::Desk;
-use super::scene::{Study, Task};
 use crate::model::job::state::State;
 use crate::model::job::{Digest, Job, JobId, Life};
 use crate::model::refusal::Refusal;
 use crate::model::report::outlook::{Explanation, Overtaker};
 use crate::model::resource::system_wide::{Pool, PoolUse};
 use crate::model::time::Span;
+use crate::schedd::Schedd;
+use crate::schedd::clients::Token;
+use crate::schedd::readers;
+use crate::schedd::resource_poller::ResourcePoller;
+use crate::schedd::scene::Study;
+use crate::schedd::scene::Task;
+use crate::server::caller::Caller;
+use crate::server::requests::RequestContext;
+use crate::server::state::ServerState;
 use crate::spool::Spool;
 use crate::sys::clock::monotonic;
 use crate::wire::ahead::Ahead;
@@ -72,7 +73,7 @@ impl Schedd {
         }
         let scene = match self
             .scenes
-            .of_revision(self.revision, &self.ledger, monotonic())
+            .of_revision(self.revision, &self.server, monotonic())
         {
             Ok(scene) => scene,
             Err(_) if self.aside.is_full_for(&caller) => {
@@ -84,7 +85,7 @@ impl Schedd {
                 return;
             }
         };
-        match task(&mut self.ledger, &self.meters, &self.spool, &caller, ahead) {
+        match task(&mut self.server, &self.meters, &self.spool, &caller, ahead) {
             Ok(task) => self.readers.study(stream, caller, Study { scene, task }),
             Err(refusal) => self.refuse_study(stream, caller, &refusal),
         }
@@ -109,30 +110,30 @@ fn number_of_jobs(ahead: &Ahead) -> usize {
 }
 
 fn task(
-    ledger: &mut Ledger,
-    meters: &Meters,
+    server: &mut ServerState,
+    meters: &ResourcePoller,
     spool: &Spool,
     caller: &Caller,
     ahead: Ahead,
 ) -> Result<Task, Refusal> {
     Ok(match ahead {
         Ahead::Starts(jobs) => Task::Starts(jobs.into_iter().collect()),
-        Ahead::Why(job) => match released(ledger, job) {
+        Ahead::Why(job) => match released(server, job) {
             Some(released) => Task::Released(Box::new(released)),
-            None => Task::Why(job, overtakers(ledger, job)),
+            None => Task::Why(job, overtakers(server, job)),
         },
         Ahead::Usage => Task::Usage,
         Ahead::Places(jobs) => Task::Places(jobs),
         Ahead::Queue(most) => Task::Queue(most),
         Ahead::Scores(jobs) => Task::Scores(jobs),
         Ahead::Shares => Task::Shares,
-        Ahead::Limits => Task::Limits(ledger.counted(), Arc::new(ledger.setup.resources.clone())),
-        Ahead::Resources => Task::Resources(pools(ledger, meters)),
+        Ahead::Limits => Task::Limits(server.counted(), Arc::new(server.setup.resources.clone())),
+        Ahead::Resources => Task::Resources(pools(server, meters)),
         Ahead::Windows(submission) => {
             let (job, _) = imagined(
-                &Desk {
-                    ledger,
-                    spool,
+                &RequestContext {
+                    server,
+                    history: spool,
                     caller,
                 },
                 &submission,
@@ -141,14 +142,14 @@ fn task(
         }
         Ahead::Trial(mut submission) => {
             leave_out_script(&mut submission);
-            let desk = Desk {
-                ledger,
-                spool,
+            let context = RequestContext {
+                server,
+                history: spool,
                 caller,
             };
-            desk.admit()?;
-            let (job, held) = imagined(&desk, &submission)?;
-            desk.ledger.refuse_impossible(&job)?;
+            context.admit()?;
+            let (job, held) = imagined(&context, &submission)?;
+            context.server.refuse_impossible(&job)?;
             Task::Trial(Box::new(job), held)
         }
     })
@@ -165,15 +166,15 @@ fn leave_out_script(submission: &mut Submission) {
 }
 
 /// What the whole system has, with what is told of it; the scheduler knows how much jobs have.
-fn pools(ledger: &Ledger, meters: &Meters) -> Vec<PoolUse> {
+fn pools(server: &ServerState, meters: &ResourcePoller) -> Vec<PoolUse> {
     let pool = |(name, pool): &(String, Pool)| {
-        let is_metered = ledger
+        let is_metered = server
             .setup
             .config
             .meters
             .iter()
             .any(|(meter, _)| meter == name);
-        let telling = ledger.telling(name).cloned();
+        let telling = server.telling(name).cloned();
         PoolUse {
             name: name.clone(),
             pool: pool.as_told(telling.as_ref()),
@@ -183,22 +184,22 @@ fn pools(ledger: &Ledger, meters: &Meters) -> Vec<PoolUse> {
             fault: meters.fault(name).map(String::from),
         }
     };
-    ledger.setup.config.pools.iter().map(pool).collect()
+    server.setup.config.pools.iter().map(pool).collect()
 }
 
 /// The job that a submission would make, free to start at its time; and whether it would be held.
-fn imagined(desk: &Desk, submission: &Submission) -> Result<(Job, bool), Refusal> {
-    let owner = desk.caller.owner.clone();
-    let (draft, bonds) = desk.draft(&owner, submission)?;
-    let elements = desk.elements(&draft.spec)?;
-    let (ledger, number) = (&desk.ledger, desk.ledger.next_number());
+fn imagined(context: &RequestContext, submission: &Submission) -> Result<(Job, bool), Refusal> {
+    let owner = context.caller.owner.clone();
+    let (draft, bonds) = context.draft(&owner, submission)?;
+    let elements = context.elements(&draft.spec)?;
+    let (server, number) = (&context.server, context.server.next_number());
     let held = !draft.holds.is_none() || !bonds.bars().are_open();
-    let mut life = Life::new(draft.holds, draft.run_count, ledger.now);
+    let mut life = Life::new(draft.holds, draft.run_count, server.now);
     life.state = State::Queued;
     life.not_before = draft
         .spec
         .begin
-        .map(|begin| ledger.clock().table().time(begin));
+        .map(|begin| server.clock().table().time(begin));
     let id = if elements.is_some() {
         JobId::array(number)
     } else {
@@ -217,24 +218,24 @@ fn imagined(desk: &Desk, submission: &Submission) -> Result<(Job, bool), Refusal
 }
 
 /// A held job as it would be if nothing held it any more.
-fn released(ledger: &Ledger, id: JobId) -> Option<Job> {
-    let mut job = ledger
+fn released(server: &ServerState, id: JobId) -> Option<Job> {
+    let mut job = server
         .known(id)
         .filter(|job| job.life.state == State::Held)
         .map(|job| Job::clone(&job))?;
     let begin = job
         .spec
         .begin
-        .map(|begin| ledger.clock().table().time(begin));
+        .map(|begin| server.clock().table().time(begin));
     job.life.state = State::Queued;
-    job.life.not_before = begin.filter(|begin| *begin > ledger.now);
+    job.life.not_before = begin.filter(|begin| *begin > server.now);
     Some(job)
 }
 
 /// I9: the running jobs that came after this one and have started since it could, latest start
 /// first.
-fn overtakers(ledger: &Ledger, id: JobId) -> Vec<Overtaker> {
-    let Some((job, since)) = ledger
+fn overtakers(server: &ServerState, id: JobId) -> Vec<Overtaker> {
+    let Some((job, since)) = server
         .known(id)
         .and_then(|job| job.life.etime.map(|since| (job, since)))
     else {
@@ -246,8 +247,8 @@ fn overtakers(ledger: &Ledger, id: JobId) -> Vec<Overtaker> {
         let walltime = other
             .spec
             .walltime()
-            .unwrap_or(ledger.setup.policy.default_walltime);
-        let end = run.until(walltime, ledger.now);
+            .unwrap_or(server.setup.policy.default_walltime);
+        let end = run.until(walltime, server.now);
         let came_later = (other.rank(), other.id.number) > place;
         came_later.then_some(Overtaker {
             job: other.id,
@@ -255,7 +256,7 @@ fn overtakers(ledger: &Ledger, id: JobId) -> Vec<Overtaker> {
             end,
         })
     };
-    let mut overtakers: Vec<Overtaker> = ledger.holders().filter_map(passed).collect();
+    let mut overtakers: Vec<Overtaker> = server.holders().filter_map(passed).collect();
     overtakers.sort_by_key(|overtaker| (Reverse(overtaker.started), overtaker.job));
     overtakers.truncate(Explanation::MOST);
     overtakers

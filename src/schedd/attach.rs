@@ -4,12 +4,12 @@
 //! client is handed that connection, and schedd is out of the way: no byte of a session passes
 //! through it, and its end ends none.
 
-use super::Schedd;
-use super::caller::Caller;
-use super::clients::Token;
 use crate::model::job::{Attempt, JobId};
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
+use crate::schedd::Schedd;
+use crate::schedd::clients::Token;
+use crate::server::caller::Caller;
 use crate::sys::{clock, socket};
 use crate::wire::frame::{FrameError, Link};
 use crate::wire::message::Reply;
@@ -117,7 +117,7 @@ impl Schedd {
     }
 
     fn terminal_of(&self, caller: &Caller, id: JobId) -> Result<(String, Attempt), Refusal> {
-        let job = self.ledger.job(id).ok_or_else(Refusal::unknown_job)?;
+        let job = self.server.job(id).ok_or_else(Refusal::unknown_job)?;
         if !caller.owner.is_same_account(&job.owner) {
             return Err(Refusal::unauthorized());
         }

@@ -1,7 +1,7 @@
 //! `schedd --check`: is the configuration good, what holds, and what in it may not be what is
 //! meant?
 
-use super::setup;
+use super::configuration;
 use crate::config::Config;
 use crate::config::overrides::QmgrOverrides;
 use crate::config::settings::{Setting, Written, resolved};
@@ -23,7 +23,7 @@ struct Found {
 
 /// Prints it; the error is what is wrong with the file.
 pub fn check(home: Home, as_json: bool) -> Result<()> {
-    let text = setup::text(&home)?;
+    let text = configuration::text(&home)?;
     let file = home.config.display().to_string();
     let of_file = Config::parse(&text).with_context(|| file.clone())?;
     let (amendments, unread) = match said(&home) {

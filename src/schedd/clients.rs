@@ -1,10 +1,11 @@
 //! The connections of clients: accepted, read, answered, and bounded in number, size and time.
 
-use super::caller::{Caller, Callers};
-use super::setup::Setup;
+use super::callers::Callers;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
+use crate::server::caller::Caller;
+use crate::server::setup::Setup;
 use crate::spool::scripts::SMALLEST;
 use crate::sys::{clock, fault};
 use crate::wire::frame::{FrameError, Link};

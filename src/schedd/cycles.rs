@@ -2,10 +2,10 @@
 //! a reason of its own, so that one that decides nothing costs no sync; and when somebody asks for
 //! them.
 
-use super::Schedd;
-use super::clients::Token;
 use crate::model::refusal::Refusal;
 use crate::model::trigger::CycleRecord;
+use crate::schedd::Schedd;
+use crate::schedd::clients::Token;
 use crate::update::Update;
 use crate::wire::message::{Question, Reply};
 use std::collections::VecDeque;

@@ -1,12 +1,14 @@
 //! What a tick does once all is applied: it cycles, and carries out what the cycles decide.
 
-use super::tick::Effects;
-use super::{Schedd, reservations, timers};
 use crate::model::job::Want;
 use crate::model::job::event::Event;
 use crate::model::trigger::{CycleRecord, Moment, Trigger, Triggers};
 use crate::sched::cycle;
 use crate::sched::view::plan::{Plan, Preemption, Start};
+use crate::schedd::Schedd;
+use crate::schedd::tick::Effects;
+use crate::schedd::timers;
+use crate::server::reservations;
 use crate::spool::SpoolError;
 use crate::sys::clock::{monotonic, monotonic_micros};
 use crate::sys::fault;
@@ -14,11 +16,11 @@ use crate::sys::fault;
 impl Schedd {
     /// Cycles until nothing more can be decided: a job that waited for another's start may start.
     pub(super) fn decide(&mut self) {
-        self.ledger.ties.stirred = false;
-        while self.decide_once() && self.ledger.ties.stirred {
+        self.server.ties.stirred = false;
+        while self.decide_once() && self.server.ties.stirred {
             // What stirred it has been noted as it happened.
-            self.ledger.ties.stirred = false;
-            self.ledger.look_again();
+            self.server.ties.stirred = false;
+            self.server.look_again();
         }
     }
 
@@ -30,27 +32,27 @@ impl Schedd {
             self.next_cycle = None;
             return false;
         }
-        if !self.ledger.setup.config.cycle.scheduling || self.farewell.is_some() {
+        if !self.server.setup.config.cycle.scheduling || self.farewell.is_some() {
             // Only `qrun` starts jobs, or nothing does.
             self.next_cycle = None;
             return false;
         }
         if self.awaits_own_noded()
-            || self.settling.goes_on(&mut self.ledger)
-            || !self.ledger.take_cycle_due()
+            || self.settling.goes_on(&mut self.server)
+            || !self.server.take_cycle_due()
         {
             return false;
         }
-        self.chooser.ask(&mut self.ledger, monotonic());
-        let triggers = self.ledger.take_triggers();
+        self.chooser.ask(&mut self.server, monotonic());
+        let triggers = self.server.take_triggers();
         if !triggers.have_poll() && fault::point("cycle.event").is_err() {
             return false;
         }
         self.renew_permits();
         if !cycle::is_due(
-            self.ledger.cluster(),
-            &self.ledger.setup.policy,
-            self.ledger.now,
+            self.server.cluster(),
+            &self.server.setup.policy,
+            self.server.now,
             &self.memory,
         ) {
             return false;
@@ -58,23 +60,23 @@ impl Schedd {
         let (mut plan, took) = self.look();
         self.next_cycle = plan.next;
         self.faults.take_in(
-            self.ledger.cluster().formula_fault(),
-            &self.ledger.setup.policy.precedence,
+            self.server.cluster().formula_fault(),
+            &self.server.setup.policy.precedence,
         );
-        self.ledger.take_over(&plan, &triggers);
+        self.server.take_over(&plan, &triggers);
         let fair_shares = self
-            .ledger
+            .server
             .cluster()
-            .fair_share_priorities(&self.ledger.setup.policy.fair_share);
+            .fair_share_priorities(&self.server.setup.policy.fair_share);
         self.verdicts.take_in_shares(fair_shares, monotonic());
-        let waits = |job| self.ledger.cluster().class_of(job).is_some();
+        let waits = |job| self.server.cluster().class_of(job).is_some();
         self.verdicts.take_in(&plan, waits, monotonic());
         let makes_way = self.take_preempts(&plan);
         self.hold_back(&mut plan);
-        self.ledger.take_resumes(&plan.resumes);
+        self.server.take_resumes(&plan.resumes);
         self.take_starts(&plan);
         self.cycles.note(record(&plan, triggers, took));
-        let judged = self.ledger.judge_limits(&plan);
+        let judged = self.server.judge_limits(&plan);
         if plan.starts.is_empty() && plan.resumes.is_empty() && !makes_way && !judged {
             return false;
         }
@@ -87,21 +89,21 @@ impl Schedd {
                 if matches!(error, SpoolError::Full) {
                     self.reserve.used(SpoolError::Full);
                 }
-                self.ledger.want_cycle(Trigger::Timer(Moment::Disk));
+                self.server.want_cycle(Trigger::Timer(Moment::Disk));
                 self.timers.retry = Some(monotonic() + timers::RETRY);
             }
         }
-        // What has just been started changed the ledger, but leaves a cycle nothing to decide.
-        self.ledger.take_cycle_due();
+        // What has just been started changed the server, but leaves a cycle nothing to decide.
+        self.server.take_cycle_due();
         carried_out
     }
 
     /// What the cycle decides, and how many microseconds that took.
     fn look(&mut self) -> (Plan, u64) {
         let began = monotonic_micros();
-        self.ledger.prioritise();
-        let (policy, now) = (&self.ledger.setup.policy, self.ledger.now);
-        let plan = cycle::run_again(self.ledger.cluster(), policy, now, &mut self.memory);
+        self.server.prioritise();
+        let (policy, now) = (&self.server.setup.policy, self.server.now);
+        let plan = cycle::run_again(self.server.cluster(), policy, now, &mut self.memory);
         (plan, monotonic_micros() - began)
     }
 
@@ -117,17 +119,17 @@ impl Schedd {
         } in &plan.preempts
         {
             let runs = self
-                .ledger
+                .server
                 .job(job)
                 .filter(|job| job.life.want == Want::Run);
             let Some(attempt) = runs.and_then(|job| Some(job.life.open_run()?.attempt)) else {
                 continue;
             };
-            self.ledger.make_way(job, attempt, (to, cause, action));
+            self.server.make_way(job, attempt, (to, cause, action));
             told = true;
         }
         let rooms = plan.rooms_made().into_iter().filter(|_| told);
-        rooms.for_each(|(job, by)| self.ledger.happen(job, Event::RoomMade { by }));
+        rooms.for_each(|(job, by)| self.server.happen(job, Event::RoomMade { by }));
         told
     }
 
@@ -135,17 +137,17 @@ impl Schedd {
     fn take_starts(&mut self, plan: &Plan) {
         // An array is rated anew once one of its elements has begun.
         let score = |start: &Start| {
-            self.ledger
+            self.server
                 .cluster()
-                .score(&self.ledger.setup.policy, start.job)
+                .score(&self.server.setup.policy, start.job)
         };
         let scores: Vec<Option<f64>> = plan.starts.iter().map(score).collect();
         for (start, score) in plan.starts.iter().zip(scores) {
-            let Some(attempt) = self.ledger.next_attempt(start.job) else {
+            let Some(attempt) = self.server.next_attempt(start.job) else {
                 continue;
             };
             let (shares, extra) = (start.shares.clone(), start.beyond.is_some());
-            self.ledger.happen(
+            self.server.happen(
                 start.job,
                 Event::Started {
                     attempt,
@@ -154,7 +156,7 @@ impl Schedd {
                     extra,
                 },
             );
-            reservations::of_started(&mut self.ledger, start.job);
+            reservations::of_started(&mut self.server, start.job);
             self.forgive(start.job);
         }
     }

@@ -1,9 +1,9 @@
 //! The fair-share priorities by which those who wait were rated last (I7): one row of the spool,
 //! for `qstat -f`. They move with every second that somebody uses, and are written at leisure.
 
-use super::timers::FIGURES;
 use crate::model::account::member::Member;
 use crate::model::time::Span;
+use crate::schedd::timers::FIGURES;
 use crate::update::Update;
 use crate::wire::message::ServerFacts;
 

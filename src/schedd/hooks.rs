@@ -19,13 +19,7 @@ mod question;
 
 mod words;
 
-use super::Schedd;
-use super::caller::Caller;
-use super::clients::Token;
-use super::remarks;
-use super::requests::Desk;
-use super::tick::Input;
-use super::timers;
+use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
 use crate::model::hook::{Answer, Hook, Occasion, asked};
 use crate::model::job::attribute::Setting;
 use crate::model::job::event::Event;
@@ -34,17 +28,26 @@ use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::model::trigger::Trigger;
 use crate::sched::view::plan::{Plan, Start};
+use crate::schedd::Schedd;
+use crate::schedd::clients::Token;
+use crate::schedd::hooks::case::Case;
+use crate::schedd::hooks::case::Matter;
+use crate::schedd::hooks::judging::judge;
+use crate::schedd::hooks::lane::Heard;
+use crate::schedd::hooks::lane::Lane;
+use crate::schedd::hooks::question::question;
+use crate::schedd::hooks::words::Words;
+use crate::schedd::tick::Input;
+use crate::schedd::timers;
+use crate::server::caller::Caller;
+use crate::server::job_comment;
+use crate::server::requests::RequestContext;
 use crate::sys::clock::monotonic;
 use crate::sys::tool::Tool;
 use crate::wire::message::{Record, Reply, Request, ServerFacts};
-use case::{Case, Matter};
-use judging::judge;
-use lane::{Heard, Lane};
-use question::question;
 use serde_json::{Map, Value};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use words::Words;
 
 /// How a job is shown as JSON. Commands know that, and schedd is told: it knows no commands.
 pub type Portrait = fn(&Record, &ServerFacts) -> Map<String, Value>;
@@ -154,7 +157,7 @@ impl Schedd {
     }
 
     fn has_hooks(&self, occasion: Occasion) -> bool {
-        !asked(&self.ledger.setup.config.hooks, occasion).is_empty()
+        !asked(&self.server.setup.config.hooks, occasion).is_empty()
     }
 
     /// Lets a request wait for hooks, if it could be granted.
@@ -165,10 +168,10 @@ impl Schedd {
         caller: Caller,
         request: Request,
     ) {
-        self.ledger.begin(&timers::read_clocks());
+        self.server.begin(&timers::read_clocks());
         let matter = Matter::Request(token, caller, Box::new(request));
-        let case = Case::new(matter, occasion, &self.ledger.setup.config.hooks);
-        match judge(&mut self.ledger, &self.spool, &case) {
+        let case = Case::new(matter, occasion, &self.server.setup.config.hooks);
+        match judge(&mut self.server, &self.spool, &case) {
             Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
             // It has been granted already, and is asked for once more.
             Ok(None) => self.settle(case, Ok(())),
@@ -192,7 +195,7 @@ impl Schedd {
         {
             return;
         }
-        self.ledger.begin(&timers::read_clocks());
+        self.server.begin(&timers::read_clocks());
         let now = monotonic();
         self.hooks
             .requests
@@ -233,7 +236,7 @@ impl Schedd {
             return Ok(());
         }
         case.lay_over(&hook.name, set);
-        judge(&mut self.ledger, &self.spool, case)
+        judge(&mut self.server, &self.spool, case)
             .map(drop)
             .map_err(|refusal| {
                 tracing::warn!(
@@ -246,7 +249,7 @@ impl Schedd {
     }
 
     fn ask_hooks(&mut self) {
-        while let Some(case) = self.hooks.next_case(&self.ledger.setup.config.hooks) {
+        while let Some(case) = self.hooks.next_case(&self.server.setup.config.hooks) {
             let Some(hook) = case.hooks.front().cloned() else {
                 continue;
             };
@@ -259,7 +262,7 @@ impl Schedd {
 
     fn ask(&mut self, case: &Case, hook: &Hook) -> Result<Tool, Refusal> {
         let question = question(
-            &mut self.ledger,
+            &mut self.server,
             &self.spool,
             self.hooks.portrait,
             case,
@@ -304,17 +307,17 @@ impl Schedd {
     /// Tells the scheduler which jobs hooks have let start: others are preempted only for these.
     pub(super) fn renew_permits(&mut self) {
         let permits = self.has_hooks(Occasion::RunJob).then(|| {
-            let ledger = &self.ledger;
+            let server = &self.server;
             let is_same = |job, spec: &Arc<Spec>| {
-                ledger
+                server
                     .known(job)
                     .is_some_and(|job| Arc::ptr_eq(&job.spec, spec) || job.spec == *spec)
             };
             self.hooks
                 .words
-                .valid(monotonic(), is_same, |job| ledger.keeps_room_for(job))
+                .valid(monotonic(), is_same, |job| server.keeps_room_for(job))
         });
-        self.ledger.set_permits(permits);
+        self.server.set_permits(permits);
     }
 
     /// Leaves out of a plan what hooks have not let start yet, and sees to it that they are asked,
@@ -324,7 +327,7 @@ impl Schedd {
         if !self.has_hooks(Occasion::RunJob) {
             return;
         }
-        let permits = self.ledger.cluster().permits();
+        let permits = self.server.cluster().permits();
         let may = |start: &Start| permits.is_some_and(|permits| permits.contains(&start.job));
         let (allowed, unasked): (Vec<Start>, Vec<Start>) =
             std::mem::take(&mut plan.starts).into_iter().partition(may);
@@ -339,47 +342,77 @@ impl Schedd {
         self.ask_hooks();
     }
 
+    /// Stores the program of a hook in a file of the installation. Returns the request that lets
+    /// the hook run this file.
+    pub(super) fn store_hook_program(
+        &mut self,
+        caller: &Caller,
+        name: &str,
+        content: &[u8],
+    ) -> Result<Request, Refusal> {
+        let context = RequestContext {
+            server: &mut self.server,
+            history: &self.spool,
+            caller,
+        };
+        context.may_import_hook(name)?;
+        let path = programs::keep(&self.home.hooks(), name, content).map_err(Refusal::spool)?;
+        let path = path
+            .to_str()
+            .ok_or_else(|| Refusal::illegal_value("LANAI_HOME"))?;
+        let edit = Edit {
+            key: AttributeKey::plain("command"),
+            op: Op::Set,
+            value: path.to_string(),
+        };
+        Ok(Request::Amend(QmgrCommand {
+            verb: Verb::Set,
+            target: QmgrObject::Hook(name.to_string()),
+            edits: vec![edit],
+        }))
+    }
+
     /// Heeds what hooks have said of a start: for a while its next one is made, or it is put off.
     pub(super) fn rule(&mut self, job: JobId, ruling: &Ruling) {
         match ruling {
             Ruling::Refused(hook, why) => self.put_off(job, hook, why),
             Ruling::Granted(hook, set) => {
-                let caller = Caller::hook(hook, &self.ledger.setup);
-                let mut desk = Desk {
-                    ledger: &mut self.ledger,
-                    spool: &self.spool,
+                let caller = Caller::hook(hook, &self.server.setup);
+                let mut context = RequestContext {
+                    server: &mut self.server,
+                    history: &self.spool,
                     caller: &caller,
                 };
                 if let Err(refusal) = if set.is_empty() {
                     Ok(())
                 } else {
-                    desk.alter(job, set).map(drop)
+                    context.alter(job, set).map(drop)
                 } {
                     return self.put_off(job, hook, &refusal.text);
                 }
-                let Some(known) = self.ledger.known(job) else {
+                let Some(known) = self.server.known(job) else {
                     return;
                 };
                 self.hooks.words.note(job, known.spec.clone(), monotonic());
                 self.memory.doubt();
-                self.ledger.want_cycle(Trigger::Answer);
+                self.server.want_cycle(Trigger::Answer);
             }
         }
     }
 
     /// An element that has never started is put off with its array: it is what its array is.
     fn put_off(&mut self, job: JobId, hook: &str, why: &str) {
-        let whom = if self.ledger.job(job).is_some() {
+        let whom = if self.server.job(job).is_some() {
             job
         } else {
             job.parent().unwrap_or(job)
         };
-        if self.ledger.next_attempt(whom).is_some() {
+        if self.server.next_attempt(whom).is_some() {
             let event = Event::StartRefused {
                 hook: hook.to_string(),
                 why: why.to_string(),
             };
-            self.ledger.happen(whom, event);
+            self.server.happen(whom, event);
         }
     }
 
@@ -389,11 +422,11 @@ impl Schedd {
             return;
         };
         if self
-            .ledger
+            .server
             .job(array)
-            .is_some_and(|job| remarks::is_refused_start(job))
+            .is_some_and(|job| job_comment::is_refused_start(job))
         {
-            self.ledger.change(array, |job| {
+            self.server.change(array, |job| {
                 (job.life.comment, job.life.not_before) = (None, None)
             });
         }

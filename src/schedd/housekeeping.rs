@@ -1,9 +1,13 @@
 //! What schedd does by the clock, whether anybody asks or not, and how it leaves.
 
-use super::timers::{self, Timers};
-use super::{Schedd, accounting, limbo, reports};
+use super::expiry;
 use crate::model::job::Job;
 use crate::model::trigger::{Moment, Trigger};
+use crate::schedd::Schedd;
+use crate::schedd::timers;
+use crate::schedd::timers::Timers;
+use crate::server::launch_timeout;
+use crate::server::node_reports;
 use crate::spool::Checkpointer;
 use crate::sys::{clock as machine, record};
 use crate::update::Update;
@@ -11,14 +15,14 @@ use std::sync::Arc;
 
 impl Schedd {
     pub(super) fn keep_house(&mut self) {
-        let poll = self.ledger.setup.config.cycle.poll_interval;
-        let moment = self.next_cycle.is_some_and(|next| self.ledger.now >= next);
+        let poll = self.server.setup.config.cycle.poll_interval;
+        let moment = self.next_cycle.is_some_and(|next| self.server.now >= next);
         if Timers::ring(&mut self.timers.poll, poll) {
             self.memory.doubt();
-            self.ledger.want_cycle(Trigger::Poll);
+            self.server.want_cycle(Trigger::Poll);
         }
         if moment {
-            self.ledger.want_cycle(Trigger::Timer(Moment::Plan));
+            self.server.want_cycle(Trigger::Timer(Moment::Plan));
         }
         if self
             .timers
@@ -27,39 +31,40 @@ impl Schedd {
         {
             self.timers.retry = None;
             self.tell_again();
-            self.ledger.want_cycle(Trigger::Timer(Moment::Disk));
+            self.server.want_cycle(Trigger::Timer(Moment::Disk));
         }
         if !Timers::ring(&mut self.timers.housekeeping, timers::HOUSEKEEPING) {
             return;
         }
-        self.listener.rebind_if_vanished(&self.ledger.setup);
+        self.listener
+            .rebind_if_vanished(&self.server.setup, &self.home);
         self.clients.expire();
         self.end_late_calls();
         self.watchers
             .rest(machine::monotonic(), |token| self.clients.is_there(token));
-        reports::note_silence(&mut self.ledger);
+        node_reports::note_silence(&mut self.server);
         if Timers::ring(
             &mut self.timers.starts,
-            limbo::pace(self.ledger.setup.config.launch.start_timeout),
+            launch_timeout::pace(self.server.setup.config.launch.start_timeout),
         ) {
-            limbo::give_up(&mut self.ledger);
+            launch_timeout::give_up(&mut self.server);
         }
-        self.ledger.sweep();
+        self.server.sweep();
         self.clear_remains();
         if Timers::ring(&mut self.timers.uses, timers::USES) {
-            self.ledger.write_uses();
+            self.server.write_uses();
         }
         self.reserve.renew();
         let news = self.nodes.ping();
         self.note(news);
-        let history = timers::kept(self.ledger.setup.config.server.history);
+        let history = timers::kept(self.server.setup.config.server.history);
         if Timers::ring(&mut self.timers.purge, timers::PURGE.min(history)) {
-            self.ledger.purge(self.ledger.now - history);
-            if let Err(error) = self.ledger.forget_charges(&self.spool) {
+            self.server.purge(self.server.now - history);
+            if let Err(error) = expiry::forget_charges(&mut self.server, &self.spool) {
                 tracing::error!("old charges cannot be read now: {error}");
             }
-            self.ledger
-                .also(Update::ForgetTokens(self.ledger.now - timers::REPEATED));
+            self.server
+                .also(Update::ForgetTokens(self.server.now - timers::REPEATED));
         }
         self.leaving |= self.is_idle() && self.nobody_knocks();
     }
@@ -71,10 +76,10 @@ impl Schedd {
             return;
         }
         if self.spool.has_remains().unwrap_or(false) {
-            self.ledger.also(Update::Clear);
+            self.server.also(Update::Clear);
         }
-        match accounting::stale(&self.ledger.setup, self.ledger.now, &self.spool) {
-            Ok(stale) => stale.into_iter().for_each(|row| self.ledger.also(row)),
+        match expiry::stale_entries(&self.server.setup, self.server.now, &self.spool) {
+            Ok(stale) => stale.into_iter().for_each(|row| self.server.also(row)),
             Err(error) => {
                 tracing::error!("old entries of the accounts cannot be found now: {error}")
             }
@@ -86,9 +91,10 @@ impl Schedd {
     fn nobody_knocks(&mut self) -> bool {
         self.listener.remove();
         self.clients
-            .accept(self.listener.socket(), &self.ledger.setup);
+            .accept(self.listener.socket(), &self.server.setup);
         if !self.clients.is_empty() {
-            self.listener.rebind_if_vanished(&self.ledger.setup);
+            self.listener
+                .rebind_if_vanished(&self.server.setup, &self.home);
         }
         self.clients.is_empty()
     }
@@ -96,12 +102,12 @@ impl Schedd {
     /// A personal schedd with nothing to do for long leaves; the next command starts another.
     fn is_idle(&mut self) -> bool {
         let is_live = |job: &Arc<Job>| job.life.state.is_live() || job.life.open_run().is_some();
-        let jobs = self.ledger.jobs().any(is_live) && self.ledger.stuck().is_none();
-        let setup = &self.ledger.setup;
+        let jobs = self.server.jobs().any(is_live) && self.server.stuck().is_none();
+        let setup = &self.server.setup;
         if setup.shared
             || jobs
             || self
-                .ledger
+                .server
                 .reservations()
                 .any(|reservation| reservation.has_queue())
             || !self.clients.is_empty()
@@ -122,14 +128,14 @@ impl Schedd {
         self.chooser.leave();
         self.meters.leave();
         self.hooks.leave();
-        if !self.ledger.setup.shared {
+        if !self.server.setup.shared {
             self.nodes.leave();
         }
-        let home = &self.ledger.setup.home;
+        let home = &self.home;
         self.listener.remove();
         record::erase(home);
         self.write_cycles();
-        let home = &self.ledger.setup.home;
+        let home = &self.home;
         if let Err(error) = Checkpointer::open(&crate::spool::file(home))
             .and_then(|checkpointer| checkpointer.checkpoint())
         {

@@ -1,6 +1,7 @@
 //! Where clients find schedd: its socket, and the record that leads there.
 
-use super::setup::Setup;
+use crate::server::setup::Setup;
+use crate::sys::home::Home;
 use crate::sys::{filesystem, record, socket};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,17 +20,17 @@ pub struct Listener {
 
 impl Listener {
     /// Listens at the socket that this process was given, else at one of its own.
-    pub fn open(setup: &Setup) -> io::Result<Listener> {
+    pub fn open(setup: &Setup, home: &Home) -> io::Result<Listener> {
         if setup.shared {
             // Everybody finds the record and the socket; the spool beside them is closed.
-            filesystem::make_passable(&setup.home.state)?;
+            filesystem::make_passable(&home.state)?;
         }
         let Some(socket) = socket::given()? else {
-            return Listener::bind(setup);
+            return Listener::bind(setup, home);
         };
         let path = socket.local_addr()?.as_pathname().map(Path::to_path_buf);
         let path = path.ok_or_else(|| io::Error::other("the socket handed over has no path"))?;
-        announce(setup, &path);
+        announce(home, &path);
         let inode = std::fs::metadata(&path)?.ino();
         Ok(Listener {
             socket,
@@ -40,10 +41,10 @@ impl Listener {
     }
 
     /// Listens in the runtime folder, and says so in the record.
-    fn bind(setup: &Setup) -> io::Result<Listener> {
-        let path = setup.home.runtime.join("schedd.sock");
+    fn bind(setup: &Setup, home: &Home) -> io::Result<Listener> {
+        let path = home.runtime.join("schedd.sock");
         let (socket, inode) = bind(setup, &path)?;
-        announce(setup, &path);
+        announce(home, &path);
         Ok(Listener {
             socket,
             path,
@@ -59,15 +60,15 @@ impl Listener {
 
     /// Listens again if the socket is no longer where clients look for it: a runtime folder goes
     /// when its user logs out. Where it cannot be made again, the state folder serves.
-    pub fn rebind_if_vanished(&mut self, setup: &Setup) {
+    pub fn rebind_if_vanished(&mut self, setup: &Setup, home: &Home) {
         if std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.ino() == self.inode) {
             return;
         }
         tracing::warn!("{} has vanished: listening anew", self.path.display());
-        let again = Listener::bind(setup).or_else(|_| {
-            let path = setup.home.state.join("schedd.sock");
+        let again = Listener::bind(setup, home).or_else(|_| {
+            let path = home.state.join("schedd.sock");
             let (socket, inode) = bind(setup, &path)?;
-            record::write(&setup.home, &path)?;
+            record::write(home, &path)?;
             Ok::<_, io::Error>(Listener {
                 socket,
                 path,
@@ -90,14 +91,14 @@ impl Listener {
 }
 
 /// Writes the record that leads to this socket.
-fn announce(setup: &Setup, path: &Path) {
-    let Err(error) = record::write(&setup.home, path) else {
+fn announce(home: &Home, path: &Path) {
+    let Err(error) = record::write(home, path) else {
         return;
     };
     // Without a record clients look in the runtime folder: a full disk need not keep them out.
-    tracing::warn!("{} was not written: {error}", setup.home.record().display());
-    if record::read(&setup.home).is_some_and(|old| old.socket != path) {
-        record::erase(&setup.home);
+    tracing::warn!("{} was not written: {error}", home.record().display());
+    if record::read(home).is_some_and(|old| old.socket != path) {
+        record::erase(home);
     }
 }
 

@@ -1,148 +1,51 @@
 //! The daemon that decides: one loop, one writer, the working state in memory.
 //!
 //! What arrives (requests of [`clients`], reports of [`nodes`], timers) is gathered by the loop
-//! here and becomes a [`tick`]: applied to the [`ledger`], committed, acknowledged; then the cycle
+//! here and becomes a [`tick`]: applied to the [`server`], committed, acknowledged; then the cycle
 //! of [`crate::sched`] decides, its plan is committed, and the nodes are told ([`dispatch`]).
 
-pub mod setup;
-
-pub mod clock;
-
-pub mod ledger;
-
-mod view;
-
-mod recorder;
-
-pub mod sharing;
-
-pub mod uses;
-
-mod accounting;
-
-pub mod charging;
-
-pub mod remarks;
-
-pub mod mail;
-
-pub mod postman;
-
-mod rounds;
-
-pub mod notices;
-
-pub mod herald;
-
-pub mod user_notices;
-
-mod chooser;
-
-mod meters;
-
-pub mod hooks;
-
-pub mod caller;
-
-pub mod requests;
-
-mod altering;
-
-pub mod entrance;
-
-pub mod routing;
-
-mod elements;
-
-mod amending;
-
-mod reload;
-
-pub mod reservations;
-mod reserving;
-
-pub mod site;
-
-pub mod dependencies;
-
-pub mod steering;
-
-pub mod releasing;
-
-mod checkpointing;
-
-mod retrying;
-mod suspending;
-
-mod shutdown;
-
-mod terminating;
-
-pub mod reports;
-
-pub mod tasks;
-
-pub mod dispatch;
-
-mod gone;
-mod grantees;
-
-pub mod limbo;
-
-pub mod verdicts;
-
-mod cycles;
-
-pub mod promises;
-
-mod fair_shares;
-
-pub mod tick;
-
-mod deciding;
-
-pub mod clients;
-
-pub mod watchers;
-
-pub mod attach;
-
-pub mod readers;
-
-pub mod scene;
-
-mod limits;
-
+pub mod accounts;
 mod ahead;
-
-pub mod nodes;
-
-pub mod timers;
-
-mod housekeeping;
-
-pub mod checkpoints;
-
-pub mod faults;
-
-pub mod recover;
-
-mod scripts;
-pub mod settling;
-
-pub mod reserve;
-
-pub mod listen;
-
+mod allocation_script;
+mod attach;
+mod callers;
 mod check;
-
-pub mod start;
-
-mod brood;
-
-mod handover;
-
+mod checkpoints;
+mod clients;
+mod configuration;
+mod cycles;
+mod deciding;
+mod expiry;
+mod fair_shares;
+mod faults;
+mod history;
+mod hooks;
+mod housekeeping;
+mod limits;
+mod listen;
+mod mailer;
 mod nested;
+mod nodes;
+mod notice_digest;
+mod notifier;
+mod process_tree;
+mod promises;
+mod rate_limit;
+mod readers;
+mod recording;
+mod recover;
+mod reload;
+mod reserve;
+mod resource_poller;
+mod scene;
+mod scripts;
+mod shutdown;
+mod start;
+mod tick;
+mod timers;
+mod user_notices;
+mod verdicts;
+mod watchers;
 
 pub use start::{command, main};
 
@@ -151,48 +54,56 @@ use crate::model::job::state::State;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::sched::placement::cycle_cache::Memory;
+use crate::schedd::ahead::Aside;
+use crate::schedd::allocation_script::AllocationScript;
+use crate::schedd::attach::Calls;
+use crate::schedd::checkpoints::Checkpoints;
+use crate::schedd::clients::Clients;
+use crate::schedd::clients::Token;
+use crate::schedd::cycles::Cycles;
+use crate::schedd::faults::Faults;
+use crate::schedd::hooks::Hooks;
+use crate::schedd::hooks::Portrait;
+use crate::schedd::listen::Listener;
+use crate::schedd::mailer::Mailer;
+use crate::schedd::nodes::News;
+use crate::schedd::nodes::Nodes;
+use crate::schedd::notifier::Notifier;
+use crate::schedd::readers::Readers;
+use crate::schedd::recover::Recovered;
+use crate::schedd::reserve::Reserve;
+use crate::schedd::resource_poller::ResourcePoller;
+use crate::schedd::scene::Scenes;
+use crate::schedd::scripts::Scripts;
+use crate::schedd::tick::Input;
+use crate::schedd::timers::Timers;
+use crate::schedd::user_notices::UserNotices;
+use crate::schedd::verdicts::Verdicts;
+use crate::schedd::watchers::Watchers;
+use crate::server::caller::Caller;
+use crate::server::requests::shutdown::ShutdownMode;
+use crate::server::startup;
+use crate::server::startup::StartupGrace;
+use crate::server::state::ServerState;
 use crate::spool::Spool;
 use crate::spool::lock::Lock;
 use crate::sys::clock as machine;
+use crate::sys::home::Home;
 use crate::sys::signals::Signals;
 use crate::update::Update;
 use crate::wire::message::{self, Question, Reply, Request, Status};
 use crate::wire::order::Report;
-use ahead::Aside;
 use anyhow::Result;
-use attach::Calls;
-use checkpoints::Checkpoints;
-use chooser::Chooser;
-use clients::{Clients, Token};
-use cycles::Cycles;
-use faults::Faults;
-use herald::Herald;
-use hooks::{Hooks, Portrait};
-use ledger::Ledger;
-use listen::Listener;
-use meters::Meters;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nodes::{News, Nodes};
-use postman::Postman;
-use readers::Readers;
-use recover::Recovered;
-use reserve::Reserve;
-use scene::Scenes;
-use scripts::Scripts;
-use settling::Settling;
-use shutdown::ShutdownMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use tick::Input;
-use timers::Timers;
-use user_notices::UserNotices;
-use verdicts::Verdicts;
-use watchers::Watchers;
 
 /// The daemon.
 pub struct Schedd {
-    ledger: Ledger,
+    /// The folders of the installation.
+    home: Home,
+    server: ServerState,
     spool: Spool,
     listener: Listener,
     clients: Clients,
@@ -208,13 +119,13 @@ pub struct Schedd {
     cycles: Cycles,
     faults: Faults,
     memory: Memory,
-    settling: Settling,
+    settling: StartupGrace,
     timers: Timers,
-    postman: Postman,
-    herald: Herald,
+    postman: Mailer,
+    herald: Notifier,
     user_notices: UserNotices,
-    chooser: Chooser,
-    meters: Meters,
+    chooser: AllocationScript,
+    meters: ResourcePoller,
     hooks: Hooks,
     signals: Signals,
     /// What a file read anew has changed, until that is on disk.
@@ -252,6 +163,7 @@ enum Watched {
 
 impl Schedd {
     fn new(
+        home: Home,
         recovered: Recovered,
         listener: Listener,
         signals: Signals,
@@ -260,36 +172,35 @@ impl Schedd {
         let Recovered {
             lock,
             spool,
-            ledger,
+            server,
             epoch,
             verdicts,
             settling,
             promises,
             last_cycle,
         } = recovered;
-        let home = &ledger.setup.home;
         let now = machine::monotonic();
         Ok(Schedd {
-            nodes: Nodes::new(&ledger.setup, epoch),
+            nodes: Nodes::new(&server.setup, &home, epoch),
             watchers: Watchers::new(epoch),
             calls: Calls::default(),
-            readers: Readers::start(crate::spool::file(home))?,
-            scripts: Scripts::start(home)?,
+            readers: Readers::start(crate::spool::file(&home))?,
+            scripts: Scripts::start(&home)?,
             scenes: Scenes::default(),
             aside: Aside::default(),
-            checkpoints: Checkpoints::start(crate::spool::file(home))?,
-            reserve: Reserve::of(crate::spool::log(home)),
+            checkpoints: Checkpoints::start(crate::spool::file(&home))?,
+            reserve: Reserve::of(crate::spool::log(&home)),
             verdicts: Verdicts::new(verdicts, promises),
             cycles: Cycles::new(last_cycle),
             faults: Faults::default(),
             memory: Memory::default(),
             settling,
-            timers: Timers::new(ledger.setup.config.cycle.poll_interval),
-            postman: Postman::new(&ledger.setup),
-            herald: Herald::default(),
+            timers: Timers::new(server.setup.config.cycle.poll_interval),
+            postman: Mailer::new(&server.setup),
+            herald: Notifier::default(),
             user_notices: UserNotices::new(epoch),
-            chooser: Chooser::new(&ledger.setup.policy.placement),
-            meters: Meters::new(&ledger.setup.config, &ledger.setup.resources, now),
+            chooser: AllocationScript::new(&server.setup.policy.placement),
+            meters: ResourcePoller::new(&server.setup.config, &server.setup.resources, now),
             hooks: Hooks::new(portrait),
             clients: Clients::default(),
             reloaded: None,
@@ -303,7 +214,8 @@ impl Schedd {
             farewell: None,
             listener,
             signals,
-            ledger,
+            home,
+            server,
             spool,
             _lock: lock,
         })
@@ -317,8 +229,8 @@ impl Schedd {
             self.clients.pause(|uid| scripts.is_full_for(uid));
             let ready = self.watch();
             self.gather(ready);
-            self.chooser.hear(&mut self.ledger, machine::monotonic());
-            self.meters.attend(&mut self.ledger, machine::monotonic());
+            self.chooser.hear(&mut self.server, machine::monotonic());
+            self.meters.attend(&mut self.server, machine::monotonic());
             self.hear_hooks();
             self.answer_watchers();
             self.take_up_again();
@@ -356,7 +268,7 @@ impl Schedd {
     /// Whether a person waits for the news that an interactive job has begun.
     fn somebody_sits_waiting(&self) -> bool {
         let is_interactive =
-            |id: &JobId| self.ledger.job(*id).is_some_and(|job| job.spec.interactive);
+            |id: &JobId| self.server.job(*id).is_some_and(|job| job.spec.interactive);
         let begun = |input: &Input| matches!(input, Input::Report(_, Report::Attempt(id, ..)) if is_interactive(id));
         self.inbox.iter().any(begun)
     }
@@ -436,21 +348,21 @@ impl Schedd {
     /// Whether a personal schedd that has just started still waits for its own noded. Until then it
     /// does not know what its host has: requests wait, and so do cycles.
     pub(super) fn awaits_own_noded(&self) -> bool {
-        self.nodes.await_own() && !self.ledger.is_settled(settling::OWN)
+        self.nodes.await_own() && !self.server.is_settled(startup::OWN)
     }
 
     /// How long there is nothing to do unless somebody asks.
     fn patience(&self) -> PollTimeout {
         let now = machine::monotonic();
-        let ledger = &self.ledger;
+        let server = &self.server;
         let moments = [
             self.next_cycle,
-            ledger.next_begin(),
-            ledger.next_turn(),
-            ledger.next_routed(),
+            server.next_begin(),
+            server.next_turn(),
+            server.next_routed(),
         ];
         let moment = moments.into_iter().flatten().min();
-        let moment = moment.map(|moment| now + moment.since(self.ledger.now) + Span(1));
+        let moment = moment.map(|moment| now + moment.since(self.server.now) + Span(1));
         // While the disk takes nothing, what cannot be written is no reason to wake up.
         let timers = match self.timers.retry {
             Some(retry) => [Some(retry), None, None, None],
@@ -485,7 +397,7 @@ impl Schedd {
             match what {
                 Watched::Listener => self
                     .clients
-                    .accept(self.listener.socket(), &self.ledger.setup),
+                    .accept(self.listener.socket(), &self.server.setup),
                 Watched::Signals => self.heed_signals(),
                 Watched::Readers => {
                     for (stream, caller) in self.readers.answered() {
@@ -519,7 +431,7 @@ impl Schedd {
     }
 
     /// Requests that change nothing are served at once, the others wait for the tick.
-    fn hear(&mut self, token: Token, caller: caller::Caller, request: Request) {
+    fn hear(&mut self, token: Token, caller: Caller, request: Request) {
         match request {
             Request::Ask(Question::Ahead(ahead)) => self.look_ahead(token, ahead),
             Request::Ask(Question::Cycles) => self.tell_cycles(token, caller.privileged),
@@ -563,16 +475,10 @@ impl Schedd {
     }
 
     fn default_options(&self) -> &str {
-        &self.ledger.setup.config.server.default_qsub_arguments
+        &self.server.setup.config.server.default_qsub_arguments
     }
 
-    fn watch_jobs(
-        &mut self,
-        token: Token,
-        caller: &caller::Caller,
-        of: &message::Watched,
-        since: u64,
-    ) {
+    fn watch_jobs(&mut self, token: Token, caller: &Caller, of: &message::Watched, since: u64) {
         match self
             .watchers
             .open(token, caller.owner.uid, of, since, machine::monotonic())
@@ -596,7 +502,7 @@ impl Schedd {
                 }
                 News::Report(target, report) => self.inbox.push(Input::Report(target, report)),
                 News::Lost(nodes) => self.inbox.push(Input::Lost(nodes)),
-                News::Epoch(epoch) => self.ledger.also(Update::Meta("epoch", epoch.to_string())),
+                News::Epoch(epoch) => self.server.also(Update::Meta("epoch", epoch.to_string())),
             }
         }
     }
@@ -604,7 +510,7 @@ impl Schedd {
     fn status(&mut self) -> Status {
         let mut jobs: BTreeMap<State, u64> = BTreeMap::new();
         for job in self
-            .ledger
+            .server
             .jobs()
             .map(Arc::as_ref)
             .filter(|job| job.life.state != State::Finished)
@@ -614,22 +520,15 @@ impl Schedd {
         Status {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_string(),
-            spool: self
-                .ledger
-                .setup
-                .home
-                .spool()
-                .to_string_lossy()
-                .into_owned()
-                .into(),
+            spool: self.home.spool().to_string_lossy().into_owned().into(),
             jobs: jobs.into_iter().collect(),
             nodes: self
-                .ledger
+                .server
                 .nodes()
                 .map(|node| (node.facts.name.clone(), node.up))
                 .collect(),
             uptime: machine::monotonic() + Span(-self.started.0),
-            stuck: self.ledger.stuck(),
+            stuck: self.server.stuck(),
         }
     }
 }

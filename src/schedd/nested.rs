@@ -5,10 +5,14 @@
 //! here is what the job waits for. It runs the command it was given, waits for the jobs that were
 //! submitted meanwhile, and ends whatever is left, so that nothing outlives it.
 
-use super::brood::{Brood, News};
-use super::start;
 use crate::model::job::state::State;
 use crate::model::time::Span;
+use crate::schedd::nested::installation::quoted;
+use crate::schedd::nested::installation::settle;
+use crate::schedd::nested::taking::Taker;
+use crate::schedd::process_tree::News;
+use crate::schedd::process_tree::ProcessTree;
+use crate::schedd::start;
 use crate::spool;
 use crate::spool::Reader;
 use crate::spool::query::Viewer;
@@ -20,7 +24,6 @@ use crate::wire::message::{
     Answer, Detail, Filter, Question, Reply, Request, Status, Stuck, Watched,
 };
 use anyhow::{Result, bail};
-use installation::{quoted, settle};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use std::ffi::OsString;
@@ -29,7 +32,6 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use taking::Taker;
 
 mod installation;
 
@@ -63,7 +65,7 @@ pub fn run(wishes: &Wishes) -> Result<ExitCode> {
     let home = settle(wishes)?;
     let schedd = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home)?;
     until_there_are_nodes(&home);
-    let mut brood = Brood::gather()?;
+    let mut brood = ProcessTree::gather()?;
     let start_taker = || {
         wishes
             .queue
@@ -123,7 +125,7 @@ fn serve(
     home: &Home,
     (schedd, command): (Pid, &[OsString]),
     start_taker: impl FnOnce() -> Result<Option<Taker>>,
-    brood: &mut Brood,
+    brood: &mut ProcessTree,
 ) -> Result<Over> {
     let Some((first, arguments)) = command.split_first() else {
         announce(home)?;
@@ -233,7 +235,10 @@ fn stuck(home: &Home) -> Result<Option<Stuck>> {
 
 /// Waits until no job is left that could run: then what is to be said of others, or the signal that
 /// comes first.
-fn until_jobs_are_over(home: &Home, brood: &mut Brood) -> Result<Result<Option<Stuck>, Signal>> {
+fn until_jobs_are_over(
+    home: &Home,
+    brood: &mut ProcessTree,
+) -> Result<Result<Option<Stuck>, Signal>> {
     let mut seen = 0;
     let mut client = Client::connect(home)?;
     loop {
@@ -259,7 +264,7 @@ enum Look {
 }
 
 /// Waits for a change after `seen`, then looks.
-fn look(client: &mut Client, brood: &mut Brood, seen: u64) -> Result<Look, ClientError> {
+fn look(client: &mut Client, brood: &mut ProcessTree, seen: u64) -> Result<Look, ClientError> {
     client.begin(&Request::Watch {
         of: Watched::Any,
         since: seen,

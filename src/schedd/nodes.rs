@@ -1,8 +1,8 @@
 //! The connections to the nodeds. schedd dials; a noded that is its own and does not answer is
 //! started.
 
-use super::setup::Setup;
 use crate::model::time::Span;
+use crate::server::setup::Setup;
 use crate::sys::home::Home;
 use crate::sys::{clock, daemon, socket};
 use crate::wire::frame::{FrameError, Link};
@@ -33,6 +33,7 @@ pub struct Nodes {
     /// The next number.
     next: usize,
     epoch: u64,
+    home: Home,
 }
 
 /// Where a noded listens, and which nodes it may present there.
@@ -51,7 +52,7 @@ impl Place {
     /// The places of a configuration: every socket that a `[[node]]` names, and that of this host's
     /// noded unless a `[[node]]` with this host's name has another. In a personal installation this
     /// host's noded is started too, unless every `[[node]]` of the file has a socket.
-    fn all(setup: &Setup) -> Vec<Place> {
+    fn all(setup: &Setup, home: &Home) -> Vec<Place> {
         let mut places: Vec<Place> = Vec::new();
         let nodes = &setup.config.nodes;
         for (name, socket) in nodes
@@ -68,15 +69,15 @@ impl Place {
                 }),
             }
         }
-        let socket = setup.home.runtime.join("noded.sock");
+        let socket = home.runtime.join("noded.sock");
         let barred: Vec<String> = places
             .iter()
             .flat_map(|place| place.bound.clone())
             .collect();
         let mut listed = nodes.iter().filter(|node| node.is_listed).peekable();
-        let is_own = !setup.home.system
-            && (listed.peek().is_none() || listed.any(|node| node.socket.is_none()));
-        let own = is_own.then(|| setup.home.clone());
+        let is_own =
+            !home.system && (listed.peek().is_none() || listed.any(|node| node.socket.is_none()));
+        let own = is_own.then(|| home.clone());
         if !barred.contains(&setup.host) && !places.iter().any(|place| place.socket == socket) {
             places.push(Place {
                 socket,
@@ -129,11 +130,12 @@ pub enum News {
 
 impl Nodes {
     /// The nodeds of the configuration.
-    pub fn new(setup: &Setup, epoch: u64) -> Nodes {
+    pub fn new(setup: &Setup, home: &Home, epoch: u64) -> Nodes {
         let mut nodes = Nodes {
             targets: BTreeMap::new(),
             next: 0,
             epoch,
+            home: home.clone(),
         };
         nodes.follow(setup);
         nodes
@@ -142,7 +144,7 @@ impl Nodes {
     /// Follows another configuration: dials nodeds that are new in it, and lets go of those that
     /// are not in it any more. One that may present other nodes than before is dialled anew.
     pub fn follow(&mut self, setup: &Setup) -> Vec<News> {
-        let mut places = Place::all(setup);
+        let mut places = Place::all(setup, &self.home);
         let mut news = Vec::new();
         let mut gone = Vec::new();
         for (&number, target) in &mut self.targets {

@@ -4,10 +4,10 @@
 //! see the last committed tick, write straight to the client, and are bounded in number, in time
 //! and in how many of them one user occupies: who reads slowly keeps only himself waiting.
 
-use super::caller::Caller;
-use super::scene::Study;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
+use crate::schedd::scene::Study;
+use crate::server::caller::Caller;
 use crate::spool::query::Viewer;
 use crate::spool::{Reader, SpoolError};
 use crate::sys::clock;
@@ -62,13 +62,13 @@ impl Asking {
 
 /// The readers.
 pub struct Readers {
-    desk: Arc<Desk>,
+    context: Arc<RequestContext>,
     /// Becomes readable when a connection comes back.
     bell: UnixStream,
 }
 
 /// What readers and loop share.
-struct Desk {
+struct RequestContext {
     queue: Mutex<Queue>,
     /// A question, or a reader, has come.
     changed: Condvar,
@@ -92,18 +92,18 @@ impl Readers {
         let (bell, far) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         far.set_nonblocking(true)?;
-        let desk = Arc::new(Desk {
+        let context = Arc::new(RequestContext {
             queue: Mutex::default(),
             changed: Condvar::new(),
             bell: far,
         });
         for _ in 0..THREADS {
-            let (desk, file) = (desk.clone(), file.clone());
+            let (context, file) = (context.clone(), file.clone());
             thread::Builder::new()
                 .name("reader".into())
-                .spawn(move || read(&desk, &file))?;
+                .spawn(move || read(&context, &file))?;
         }
-        Ok(Readers { desk, bell })
+        Ok(Readers { context, bell })
     }
 
     /// Hands a connection over.
@@ -125,7 +125,7 @@ impl Readers {
     }
 
     fn take_in(&self, asking: Asking) {
-        let mut queue = self.desk.queue();
+        let mut queue = self.context.queue();
         let uid = asking.caller.owner.uid;
         let own = || {
             queue
@@ -142,19 +142,19 @@ impl Readers {
             return;
         }
         queue.waiting.push_back(asking);
-        self.desk.changed.notify_one();
+        self.context.changed.notify_one();
     }
 
     /// The connections that have their answer, back again.
     pub fn answered(&mut self) -> Vec<(UnixStream, Caller)> {
         let mut rings = [0; 64];
         while self.bell.read(&mut rings).is_ok_and(|count| count > 0) {}
-        std::mem::take(&mut self.desk.queue().answered)
+        std::mem::take(&mut self.context.queue().answered)
     }
 
     /// Whether a question is being answered, or has still to be.
     pub fn are_busy(&self) -> bool {
-        let queue = self.desk.queue();
+        let queue = self.context.queue();
         !queue.waiting.is_empty() || !queue.occupied.is_empty() || !queue.answered.is_empty()
     }
 }
@@ -165,7 +165,7 @@ impl AsFd for Readers {
     }
 }
 
-impl Desk {
+impl RequestContext {
     /// A reader that panicked has left the queue as sound as it was.
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -217,10 +217,10 @@ impl Queue {
     }
 }
 
-fn read(desk: &Desk, file: &Path) {
+fn read(context: &RequestContext, file: &Path) {
     let mut reader = None;
     loop {
-        let asking = desk.next();
+        let asking = context.next();
         let (uid, is_study) = (asking.caller.owner.uid, asking.is_study());
         if reader.is_none() {
             reader = Reader::open(file)
@@ -237,7 +237,7 @@ fn read(desk: &Desk, file: &Path) {
         if answered.is_err() {
             reader = None;
         }
-        desk.finish(
+        context.finish(
             uid,
             is_study,
             answered

@@ -1,19 +1,24 @@
 //! schedd's start: take the spool, load what is not over, go on where the last one stopped.
 
-use super::charging;
-use super::clock::{Clock, Saved};
-use super::grantees::Grantees;
-use super::ledger::Ledger;
-use super::settling::Settling;
-use super::setup::Setup;
-use super::timers;
+use super::configuration;
+use super::expiry;
+use super::recording::Recording;
 use crate::model::job::JobId;
 use crate::model::job::promise::Promise;
 use crate::model::reason::Reason;
 use crate::model::reservation::Reservation;
 use crate::model::time::Time;
+use crate::schedd::timers;
+use crate::server::clock::Clock;
+use crate::server::clock::Saved;
+use crate::server::grantees::Grantees;
+use crate::server::scheduler_view::Recorder;
+use crate::server::setup::Setup;
+use crate::server::startup::StartupGrace;
+use crate::server::state::ServerState;
 use crate::spool::lock::Lock;
 use crate::spool::{self, Spool};
+use crate::sys::home::Home;
 use crate::update::Update;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -26,23 +31,24 @@ pub struct Recovered {
     /// The writer's connection.
     pub spool: Spool,
     /// The working state.
-    pub ledger: Ledger,
+    pub server: ServerState,
     /// One more than the last schedd's.
     pub epoch: u64,
     /// Classes with a verdict on disk, to be found wrong or right by the first cycle.
     pub verdicts: BTreeMap<u64, (Reason, Time)>,
     /// The nodes to be waited for.
-    pub settling: Settling,
+    pub settling: StartupGrace,
     /// The starts promised.
     pub promises: BTreeMap<JobId, Promise>,
     /// The number of the last cycle that is known.
     pub last_cycle: u64,
 }
 
-/// Takes the spool of `setup` and reads it.
-pub fn recover(setup: Setup) -> Result<Recovered> {
-    let lock = Lock::take(&setup.home)?;
-    let file = spool::file(&setup.home);
+/// Takes the spool of an installation and reads it.
+pub fn recover(home: &Home) -> Result<Recovered> {
+    let setup = configuration::read(home)?;
+    let lock = Lock::take(home)?;
+    let file = spool::file(home);
     let mut spool = Spool::open(&file).with_context(|| file.display().to_string())?;
     let reading = timers::read_clocks();
     let saved: Option<Saved> = spool.meta("clock")?;
@@ -60,7 +66,7 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     for misfit in &setup.misfits {
         tracing::warn!(
             "what qmgr has said does not fit {}: {misfit}",
-            setup.home.config.display()
+            setup.installation.config.display()
         );
     }
     let mut first = first_changes(&setup, &clock, new, epoch)?;
@@ -74,33 +80,39 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let mut jobs = spool.live_jobs()?;
     jobs.extend(spool.unsettled_jobs()?);
     let mut nodes = spool.nodes()?;
-    let settling = Settling::of(&nodes);
+    let settling = StartupGrace::of(&nodes);
     nodes.iter_mut().for_each(|node| node.up = false);
     let next = spool.meta::<u64>("next")?.unwrap_or(1);
     let (verdicts, promises, last_cycle) =
         (spool.verdicts()?, spool.promises()?, spool.last_cycle()?);
-    let mut ledger = Ledger::new(setup, clock, jobs, nodes, spool.tellings()?, next);
-    ledger.ties.load(spool.open_ties()?);
-    for (resource, job) in ledger.asked_in_vain() {
+    let cycle = &setup.config.cycle;
+    let recording = cycle
+        .record
+        .as_ref()
+        .and_then(|path| Recording::open(path, cycle.record_size.bytes()));
+    let recorder = recording.map(|recording| Box::new(recording) as Box<dyn Recorder>);
+    let mut server = ServerState::new(setup, recorder, clock, jobs, nodes, spool.tellings()?, next);
+    server.ties.load(spool.open_ties()?);
+    for (resource, job) in server.asked_in_vain() {
         tracing::warn!(
             "job {job} asks for `{resource}`, which is no [[resource]] any more: nothing is counted of it until {} has \
              it again",
-            ledger.setup.home.config.display()
+            server.setup.installation.config.display()
         );
     }
-    ledger.begin(&reading);
-    ledger.accrue_anew();
-    ledger.forget_unasked();
-    ledger.load_reservations(reservations);
-    ledger.load_usage(charging::rebuild(
-        ledger.setup.policy.usage.clone(),
+    server.begin(&reading);
+    server.accrue_anew();
+    server.forget_unasked();
+    server.load_reservations(reservations);
+    server.load_usage(expiry::stored_usage(
+        server.setup.policy.usage.clone(),
         &spool,
     )?);
-    ledger.recall(&promises);
+    server.recall(&promises);
     Ok(Recovered {
         lock,
         spool,
-        ledger,
+        server,
         epoch,
         verdicts,
         settling,

@@ -1,18 +1,21 @@
 //! Another configuration while schedd runs: `lanai.toml` read anew, or said by `qmgr`; what follows
-//! from it beyond the ledger.
+//! from it beyond the server.
 
-use super::charging;
-use super::chooser::Chooser;
-use super::hooks::programs;
-use super::ledger::Ledger;
-use super::postman::Postman;
-use super::setup::Setup;
-use super::{Schedd, dispatch, timers};
+use super::configuration;
+use super::expiry;
 use crate::config::settings::{Setting, resolved};
 use crate::model::resource::Kind;
 use crate::model::time::Span;
 use crate::model::trigger::Trigger;
 use crate::sched::placement::cycle_cache::Memory;
+use crate::schedd::Schedd;
+use crate::schedd::allocation_script::AllocationScript;
+use crate::schedd::hooks::programs;
+use crate::schedd::mailer::Mailer;
+use crate::schedd::timers;
+use crate::server::orders;
+use crate::server::setup::Setup;
+use crate::server::state::ServerState;
 use crate::sys::clock::monotonic;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,17 +23,17 @@ use std::sync::Arc;
 impl Schedd {
     /// Reads `lanai.toml` anew. One that is bad is refused whole, and all stays as it was.
     pub(super) fn reload(&mut self) {
-        let setup = &self.ledger.setup;
-        let mut next = match Setup::read(setup.home.clone()) {
+        let setup = &self.server.setup;
+        let mut next = match configuration::read(&self.home) {
             Ok(read) => read
                 .granted_to(setup.grantees.clone())
                 .with_overrides(setup.amendments.clone()),
             Err(error) => return tracing::error!("not reloaded, all stays as it was: {error:#}"),
         };
-        if let Some(why) = needed(&self.ledger, &next) {
+        if let Some(why) = needed(&self.server, &next) {
             return tracing::error!(
                 "not reloaded, all stays as it was: {}: {why}",
-                next.home.config.display()
+                next.installation.config.display()
             );
         }
         for fixed in keep_fixed(setup, &mut next) {
@@ -40,10 +43,10 @@ impl Schedd {
         for misfit in &next.misfits {
             tracing::warn!(
                 "what qmgr has said does not fit {}: {misfit}",
-                next.home.config.display()
+                next.installation.config.display()
             );
         }
-        match self.ledger.reconfigure(next) {
+        match self.server.reconfigure(next) {
             Ok(()) if changed.is_empty() => self.reloaded = Some("nothing has changed".to_string()),
             Ok(()) => self.reloaded = Some(changed.join(", ")),
             Err(error) => tracing::error!("not reloaded, all stays as it was: {error}"),
@@ -53,33 +56,33 @@ impl Schedd {
     /// Once another configuration is on disk, the parts of schedd that went by the one before
     /// follow it.
     pub(super) fn take_up_setup(&mut self) {
-        let Some(before) = self.ledger.take_setup() else {
+        let Some(before) = self.server.take_setup() else {
             return;
         };
         if let Some(changed) = self.reloaded.take() {
             tracing::info!("reloaded: {changed}");
         }
         let now = monotonic();
-        let setup = &self.ledger.setup;
+        let setup = &self.server.setup;
         self.clients.authorize(setup);
         if (&before.mailer, &before.mail_from) != (&setup.mailer, &setup.mail_from) {
             self.postman.leave();
-            self.postman = Postman::new(setup);
+            self.postman = Mailer::new(setup);
         }
         if before.policy.placement != setup.policy.placement {
             self.chooser.leave();
-            self.chooser = Chooser::new(&setup.policy.placement);
+            self.chooser = AllocationScript::new(&setup.policy.placement);
         }
         self.meters.follow(&setup.config, &setup.resources, now);
         if before.config.hooks != setup.config.hooks {
             self.hooks.forget_words();
-            programs::clear(&setup.home.hooks(), &setup.config.hooks);
-            let news = self.nodes.send_to_all(&dispatch::attend(setup));
+            programs::clear(&self.home.hooks(), &setup.config.hooks);
+            let news = self.nodes.send_to_all(&orders::attend(setup));
             self.note(news);
         }
-        let news = self.nodes.follow(&self.ledger.setup);
+        let news = self.nodes.follow(&self.server.setup);
         self.note(news);
-        let setup = &self.ledger.setup;
+        let setup = &self.server.setup;
         self.timers.poll = self.timers.poll.min(now + setup.config.cycle.poll_interval);
         if before.config.server.history != setup.config.server.history {
             self.timers.purge = self
@@ -91,20 +94,20 @@ impl Schedd {
         if before.policy.usage != setup.policy.usage {
             self.count_anew();
         }
-        if before.resources != self.ledger.setup.resources {
+        if before.resources != self.server.setup.resources {
             let promises = self.verdicts.promises();
-            self.ledger.recall(&promises);
+            self.server.recall(&promises);
         }
-        if before.decides_otherwise(&self.ledger.setup) {
+        if before.decides_otherwise(&self.server.setup) {
             self.memory = Memory::default();
         }
         self.scenes.forget();
-        self.ledger.want_cycle(Trigger::Config);
+        self.server.want_cycle(Trigger::Config);
     }
 
     fn count_anew(&mut self) {
-        match charging::rebuild(self.ledger.setup.policy.usage.clone(), &self.spool) {
-            Ok(usage) => self.ledger.load_usage(usage),
+        match expiry::stored_usage(self.server.setup.policy.usage.clone(), &self.spool) {
+            Ok(usage) => self.server.load_usage(usage),
             Err(error) => {
                 tracing::error!("usage cannot be counted anew, and counts as before: {error}")
             }
@@ -113,14 +116,14 @@ impl Schedd {
 }
 
 /// A resource that jobs ask for, and that is gone or is something else: which, and what to do.
-fn needed(ledger: &Ledger, next: &Setup) -> Option<String> {
+fn needed(server: &ServerState, next: &Setup) -> Option<String> {
     let is_other = |name: &str, kind: Kind| {
         next.resources
             .get(name)
             .is_none_or(|other| other.kind != kind)
     };
-    ledger.setup.resources.iter().filter(|(name, known)| is_other(name, known.kind)).find_map(|(name, _)| {
-        let who = ledger.asks_for(name)?;
+    server.setup.resources.iter().filter(|(name, known)| is_other(name, known.kind)).find_map(|(name, _)| {
+        let who = server.asks_for(name)?;
         Some(format!(
             "{who} asks for `{name}`, which is no [[resource]] of that type any more: delete what asks for it first"
         ))

@@ -7,8 +7,6 @@
 //! its work. All else is done by readers, one at a time, and what one of them has worked out the
 //! next one uses.
 
-use super::ledger::Ledger;
-use super::limits;
 use crate::model::job::{Job, JobId};
 use crate::model::policy::{Order, Policy};
 use crate::model::queue::counters::uses::Counted;
@@ -26,6 +24,8 @@ use crate::sched::explain::limits_in_force::limits_in_force;
 use crate::sched::explain::why;
 use crate::sched::priority::queue_order::QueueOrder;
 use crate::sched::view::snapshot::State;
+use crate::schedd::limits;
+use crate::server::state::ServerState;
 use crate::sys::clock::monotonic;
 use crate::sys::user;
 use crate::wire::ahead::Told;
@@ -57,12 +57,12 @@ pub struct Scene {
 
 impl Scene {
     /// The scene as it stands.
-    fn of(ledger: &Ledger) -> Scene {
-        let (state, policy) = (ledger.cluster_ahead(), ledger.setup.policy.clone());
+    fn of(server: &ServerState) -> Scene {
+        let (state, policy) = (server.cluster_ahead(), server.setup.policy.clone());
         Scene {
             state,
             policy,
-            now: ledger.now,
+            now: server.now,
             outlook: OnceLock::new(),
         }
     }
@@ -106,7 +106,7 @@ impl Scenes {
     pub fn of_revision(
         &mut self,
         revision: u64,
-        ledger: &Ledger,
+        server: &ServerState,
         now: Span,
     ) -> Result<Arc<Scene>, Span> {
         if let Some(latest) = &self.latest {
@@ -122,7 +122,7 @@ impl Scenes {
         if self.all.len() >= MOST {
             return Err(now + KEPT);
         }
-        let scene = Arc::new(Scene::of(ledger));
+        let scene = Arc::new(Scene::of(server));
         let pause = Span((monotonic().0 - now.0) * PAUSE);
         let (kept, shared) = (now + KEPT.max(pause), now + SHARED.max(pause));
         self.all.push(Arc::downgrade(&scene));

@@ -6,11 +6,11 @@
 //! reference to the stored script. When the last reference is gone, the job is on disk or will
 //! never be, and a script without a job is removed.
 
-use super::Schedd;
-use super::caller::Caller;
-use super::clients::Token;
-use super::requests::Desk;
 use crate::model::refusal::Refusal;
+use crate::schedd::Schedd;
+use crate::schedd::clients::Token;
+use crate::server::caller::Caller;
+use crate::server::requests::RequestContext;
 use crate::spool::scripts::{self, SMALLEST};
 use crate::spool::{Reader, SpoolError};
 use crate::sys::clock::monotonic;
@@ -256,16 +256,16 @@ impl Schedd {
         let Payload::Script(text) = &submission.payload else {
             return false;
         };
-        let most = self.ledger.setup.config.server.jobscript_max_size.bytes();
+        let most = self.server.setup.config.server.jobscript_max_size.bytes();
         if text.len() < SMALLEST || text.len() as u64 > most || !self.reserve.is_whole() {
             return false;
         }
-        let desk = Desk {
-            ledger: &mut self.ledger,
-            spool: &self.spool,
+        let context = RequestContext {
+            server: &mut self.server,
+            history: &self.spool,
             caller,
         };
-        desk.admit().is_ok() && matches!(desk.submitted(submission.token), Ok(None))
+        context.admit().is_ok() && matches!(context.submitted(submission.token), Ok(None))
     }
 
     /// Lets a submission wait until its script is stored.

@@ -1,55 +1,38 @@
-//! `qterm`: running jobs continue (`-t quick`), jobs that cannot be rerun are waited for (`-t
-//! delay`), or all jobs are requeued or deleted (`-t immediate`).
+//! The end of schedd after `qterm`: until it exits it starts no more jobs.
 
-use super::ledger::Ledger;
-use super::requests::{Desk, Granted};
-use crate::model::job::event::Event;
-use crate::model::job::{Job, JobId, Run, Want};
-use crate::model::refusal::Refusal;
-use crate::wire::message::Manner;
-use std::sync::Arc;
+use crate::schedd::Schedd;
+use crate::server::requests::shutdown::running;
+use crate::wire::batch::{Act, Batch};
+use crate::wire::message::{Manner, Request};
+use crate::wire::order::Order;
 
-/// How the server shuts down.
-#[derive(Clone, Copy, Debug)]
-pub struct ShutdownMode {
-    /// What happens to running jobs.
-    pub manner: Manner,
-    /// Whether the nodes' daemons exit too.
-    pub nodes: bool,
-}
-
-impl Desk<'_> {
-    /// Requeues or deletes running jobs as requested. Their ends do not need this server.
-    pub(super) fn terminate(&mut self, manner: Manner, nodes: bool) -> Result<Granted, Refusal> {
-        self.caller.must_be_privileged()?;
-        let by = self.caller.shown();
-        let running: Vec<(JobId, bool)> = running(self.ledger)
-            .map(|job| (job.id, job.spec.rerunnable))
-            .collect();
-        for (id, rerunnable) in running {
-            match (manner, rerunnable) {
-                (Manner::Quick, _) | (Manner::Delay, false) => {}
-                (_, true) => self
-                    .ledger
-                    .happen(id, Event::RerunWanted { by: by.clone() }),
-                (Manner::Immediate, false) => {
-                    self.ledger.happen(
-                        id,
-                        Event::DeleteWanted {
-                            by: by.clone(),
-                            force: false,
-                        },
-                    );
-                }
-            }
+impl Schedd {
+    /// Exits after `qterm`, once the jobs that it waits for have ended.
+    pub(super) fn wind_down(&mut self) {
+        let Some(mode) = self.farewell else {
+            return;
+        };
+        if mode.manner == Manner::Delay && running(&self.server).next().is_some() {
+            return;
         }
-        Ok(Granted::Shutdown(ShutdownMode { manner, nodes }))
+        if mode.nodes {
+            self.nodes.send_to_all(&Order::Leave);
+        }
+        self.leaving = true;
     }
-}
 
-/// The jobs that run and that nobody wants to end.
-pub fn running(ledger: &Ledger) -> impl Iterator<Item = &Arc<Job>> {
-    ledger.jobs().filter(|job| {
-        job.life.want == Want::Run && job.life.open_run().is_some_and(Run::has_script)
-    })
+    /// Whether a request would start something while schedd shuts down.
+    pub(super) fn is_too_late_for(&self, request: &Request) -> bool {
+        let begins = matches!(
+            request,
+            Request::Submit(_) | Request::Run { .. } | Request::Reserve(_)
+        ) || matches!(
+            request,
+            Request::Batch(Batch {
+                act: Act::Run { .. },
+                ..
+            })
+        );
+        self.farewell.is_some() && begins
+    }
 }

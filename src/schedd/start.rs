@@ -1,14 +1,15 @@
 //! The command `schedd`: start in the foreground or on its own, ask a running one, stop it.
 
-use super::Schedd;
-use super::check;
-use super::hooks::Portrait;
-use super::listen::Listener;
-use super::nested::{self, Wishes};
-use super::recover::{Recovered, recover};
-use super::setup::Setup;
 use crate::model::policy::Preset;
 use crate::model::time::Span;
+use crate::schedd::Schedd;
+use crate::schedd::check;
+use crate::schedd::hooks::Portrait;
+use crate::schedd::listen::Listener;
+use crate::schedd::nested;
+use crate::schedd::nested::Wishes;
+use crate::schedd::recover::Recovered;
+use crate::schedd::recover::recover;
 use crate::spool::lock::LockError;
 use crate::sys::home::Home;
 use crate::sys::signals::Signals;
@@ -144,8 +145,8 @@ fn serve(home: Home, ready: bool, portrait: Portrait) -> Result<()> {
     let Some(recovered) = take(&home, ready)? else {
         return daemon::report("ready");
     };
-    let listener = Listener::open(&recovered.ledger.setup).context("schedd.sock")?;
-    let mut schedd = Schedd::new(recovered, listener, signals, portrait)?;
+    let listener = Listener::open(&recovered.server.setup, &home).context("schedd.sock")?;
+    let mut schedd = Schedd::new(home.clone(), recovered, listener, signals, portrait)?;
     if ready {
         daemon::report("ready")?;
     }
@@ -160,7 +161,7 @@ fn serve(home: Home, ready: bool, portrait: Portrait) -> Result<()> {
 fn take(home: &Home, ready: bool) -> Result<Option<Recovered>> {
     let until = clock::monotonic() + PATIENCE;
     while clock::monotonic() < until {
-        match recover(Setup::read(home.clone())?) {
+        match recover(home) {
             Err(error) if ready && matches!(error.downcast_ref(), Some(LockError::Held(_))) => {}
             other => return other.map(Some),
         }

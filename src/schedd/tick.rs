@@ -2,25 +2,30 @@
 //!
 //! A client never waits for a cycle, and what arrives while a tick runs forms the next one.
 
-use super::caller::Caller;
-use super::checkpointing;
-use super::clients::Token;
-use super::hooks::Ruling;
-use super::ledger::Ledger;
-use super::notices::Whom;
-use super::releasing;
-use super::reports::{self, Inventory};
-use super::requests::{self, Granted};
-use super::reservations;
-use super::routing;
-use super::shutdown::ShutdownMode;
-use super::suspending;
-use super::tasks::{self, TaskName};
-use super::{Schedd, dispatch, timers};
 use crate::model::job::event::Event;
 use crate::model::job::state::State;
 use crate::model::job::{Attempt, Job, JobId, TaskNumber, Usage, Want};
 use crate::model::refusal::Refusal;
+use crate::schedd::Schedd;
+use crate::schedd::clients::Token;
+use crate::schedd::hooks::Ruling;
+use crate::schedd::timers;
+use crate::server::caller::Caller;
+use crate::server::checkpoint;
+use crate::server::node_reports;
+use crate::server::node_reports::Inventory;
+use crate::server::notices::Whom;
+use crate::server::orders;
+use crate::server::release_nodes;
+use crate::server::requests;
+use crate::server::requests::Granted;
+use crate::server::requests::shutdown::ShutdownMode;
+use crate::server::reservations;
+use crate::server::routing;
+use crate::server::state::ServerState;
+use crate::server::suspension;
+use crate::server::tasks;
+use crate::server::tasks::TaskName;
 use crate::spool::SpoolError;
 use crate::sys::clock::monotonic;
 use crate::update::Update;
@@ -74,7 +79,7 @@ pub(super) struct Effects {
 impl Schedd {
     /// Applies, commits, acknowledges; then cycles until nothing more can be decided.
     pub fn tick(&mut self, inputs: Vec<Input>) {
-        self.ledger.begin(&timers::read_clocks());
+        self.server.begin(&timers::read_clocks());
         let lack = self.reserve.lack().map(Refusal::spool);
         let mut effects = self.apply(&inputs, lack.as_ref());
         let mut committed = self.commit();
@@ -94,15 +99,14 @@ impl Schedd {
     /// `lack`: the refusal of requests that the spool has no room for.
     fn apply(&mut self, inputs: &[Input], lack: Option<&Refusal>) -> Effects {
         let mut effects = Effects::default();
-        for id in self.ledger.due() {
-            self.ledger.happen(id, Event::Due);
+        for id in self.server.due() {
+            self.server.happen(id, Event::Due);
         }
         for input in inputs {
             match input {
                 Input::Request(token, caller, request) => {
-                    let granted =
-                        requests::apply(&mut self.ledger, &self.spool, caller, request, lack);
-                    effects.answer(&self.ledger, *token, granted);
+                    let granted = self.grant(caller, request, lack);
+                    effects.answer(&self.server, *token, granted);
                 }
                 Input::Report(target, report) => {
                     let noded = Noded {
@@ -111,31 +115,47 @@ impl Schedd {
                         directory: &self.nodes.directory(*target),
                         presents: self.nodes.presents(*target),
                     };
-                    effects.take_in(&mut self.ledger, &noded, report);
+                    effects.take_in(&mut self.server, &noded, report);
                 }
                 Input::Ruled(job, ruling) => self.rule(*job, ruling),
                 Input::Lost(nodes) => nodes
                     .iter()
-                    .for_each(|node| reports::node_down(&mut self.ledger, node)),
+                    .for_each(|node| node_reports::node_down(&mut self.server, node)),
             }
         }
-        reservations::attend(&mut self.ledger);
-        routing::attend(&mut self.ledger);
-        tasks::wind_up(&mut self.ledger, &mut effects.orders);
+        reservations::attend(&mut self.server);
+        routing::attend(&mut self.server);
+        tasks::wind_up(&mut self.server, &mut effects.orders);
         effects
     }
 
-    /// Writes what the ledger has changed; the jobs it has touched. A failure takes it all back.
+    fn grant(
+        &mut self,
+        caller: &Caller,
+        request: &Request,
+        lack: Option<&Refusal>,
+    ) -> Result<Granted, Refusal> {
+        let stored = match request {
+            Request::ImportHook { name, content } if lack.is_none() => {
+                Some(self.store_hook_program(caller, name, content)?)
+            }
+            _ => None,
+        };
+        let request = stored.as_ref().unwrap_or(request);
+        requests::apply(&mut self.server, &self.spool, caller, request, lack)
+    }
+
+    /// Writes what the server has changed; the jobs it has touched. A failure takes it all back.
     pub(super) fn commit(&mut self) -> Result<Vec<Arc<Job>>, SpoolError> {
-        let mut changes = self.ledger.changes();
+        let mut changes = self.server.changes();
         let verdicts_due = self.verdicts.due.is_some_and(|due| due <= monotonic());
         if changes.is_empty() && !verdicts_due {
-            return Ok(self.ledger.settle());
+            return Ok(self.server.settle());
         }
         let mut reasons = self.verdicts.changes(monotonic());
         let reasoned = !reasons.is_empty();
         changes.append(&mut reasons);
-        let saved = self.ledger.clock().save(&timers::read_clocks());
+        let saved = self.server.clock().save(&timers::read_clocks());
         changes.push(Update::Meta("clock", serde_json::to_string(&saved)?));
         changes.extend(self.cycles.changes());
         match self.spool.commit(&changes) {
@@ -153,11 +173,11 @@ impl Schedd {
                     self.watchers.note_reasons(monotonic());
                 }
                 self.checkpoints.committed();
-                Ok(self.ledger.settle())
+                Ok(self.server.settle())
             }
             Err(error) => {
                 self.reloaded = None;
-                self.ledger.roll_back();
+                self.server.roll_back();
                 Err(error)
             }
         }
@@ -166,9 +186,9 @@ impl Schedd {
     pub(super) fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
         self.take_up_setup();
         self.farewell = effects.farewell.or(self.farewell);
-        let letters = self.ledger.take_letters();
+        let letters = self.server.take_letters();
         self.postman.post(letters);
-        let notices = self.ledger.take_notices();
+        let notices = self.server.take_notices();
         let (site, users) = notices
             .into_iter()
             .partition(|notice| notice.whom == Whom::Site);
@@ -202,7 +222,7 @@ impl Schedd {
             };
             // Whoever asked for a task asks again.
             if task.is_some_and(|launch| {
-                !tasks::is_due(&self.ledger, launch) || self.nodes.is_behind(node)
+                !tasks::is_due(&self.server, launch) || self.nodes.is_behind(node)
             }) {
                 continue;
             }
@@ -211,7 +231,7 @@ impl Schedd {
         }
         for nodes in effects.met {
             for job in
-                reports::running_on(&self.ledger, |node| nodes.iter().any(|name| name == node))
+                node_reports::running_on(&self.server, |node| nodes.iter().any(|name| name == node))
             {
                 self.tell_node(&job);
             }
@@ -221,7 +241,7 @@ impl Schedd {
     /// Tells nodes what could not be read from the spool before.
     pub(super) fn tell_again(&mut self) {
         for id in std::mem::take(&mut self.untold) {
-            if let Some(job) = self.ledger.job(id).cloned() {
+            if let Some(job) = self.server.job(id).cloned() {
                 self.tell_node(&job);
             }
         }
@@ -229,11 +249,11 @@ impl Schedd {
 
     /// Sends the order that follows from how a job stands.
     fn tell_node(&mut self, job: &Job) {
-        for (node, order) in suspending::orders(job) {
+        for (node, order) in suspension::orders(job) {
             let news = self.nodes.send(&node, &order);
             self.note(news);
         }
-        match dispatch::order(&self.ledger, &self.spool, job) {
+        match orders::order(&self.server, &self.spool, job) {
             Ok(Some((node, order))) => {
                 let news = self.nodes.send(&node, &order);
                 self.note(news);
@@ -250,7 +270,7 @@ impl Schedd {
     /// Answers those who wait for the end of a job, if it has ended.
     fn tell_end(&mut self, id: JobId) {
         if self
-            .ledger
+            .server
             .job(id)
             .is_some_and(|job| job.life.state != State::Finished)
         {
@@ -353,19 +373,19 @@ fn end_of(job: &Job) -> Reply {
 }
 
 impl Effects {
-    fn answer(&mut self, ledger: &Ledger, token: Token, granted: Result<Granted, Refusal>) {
+    fn answer(&mut self, server: &ServerState, token: Token, granted: Result<Granted, Refusal>) {
         if let Ok(Granted::Wait(id)) = granted {
             return self.waits.push((token, id));
         }
-        let reply = self.reply(ledger, granted);
+        let reply = self.reply(server, granted);
         self.replies.push((token, reply));
     }
 
     /// The reply to a request that is answered at once.
-    fn reply(&mut self, ledger: &Ledger, granted: Result<Granted, Refusal>) -> Reply {
+    fn reply(&mut self, server: &ServerState, granted: Result<Granted, Refusal>) -> Reply {
         match granted {
             Ok(Granted::Job(id, notes)) => Reply::Accepted {
-                id: id.full(&ledger.setup.name),
+                id: id.full(&server.setup.name),
                 notes,
             },
             Ok(Granted::Done) => Reply::Done,
@@ -374,13 +394,13 @@ impl Effects {
             Ok(Granted::Batch(granted)) => Reply::Batch(
                 granted
                     .into_iter()
-                    .map(|granted| outcome(self.reply(ledger, granted)))
+                    .map(|granted| outcome(self.reply(server, granted)))
                     .collect(),
             ),
             Ok(Granted::Wait(_)) => Reply::Refused(Refusal::invalid_request()),
             Ok(Granted::Altered(id, notes)) => {
                 self.orders
-                    .extend(ledger.job(id).and_then(|job| dispatch::walltime(job)));
+                    .extend(server.job(id).and_then(|job| orders::walltime(job)));
                 if notes.is_empty() {
                     Reply::Done
                 } else {
@@ -389,7 +409,7 @@ impl Effects {
             }
             Ok(Granted::Signal(attempts, signal)) => {
                 for (job, attempt) in attempts {
-                    let node = ledger.job(job).and_then(|job| job.script_node());
+                    let node = server.job(job).and_then(|job| job.script_node());
                     let order = Order::Signal {
                         job,
                         attempt,
@@ -399,7 +419,7 @@ impl Effects {
                     self.orders
                         .extend(node.map(|node| (node.to_string(), order)));
                     self.orders.extend(
-                        ledger
+                        server
                             .job(job)
                             .into_iter()
                             .flat_map(|job| tasks::signal(job, signal)),
@@ -416,7 +436,7 @@ impl Effects {
                 Reply::Done
             }
             Ok(Granted::Tell(job, order)) => {
-                let node = ledger.job(job).and_then(|job| job.script_node());
+                let node = server.job(job).and_then(|job| job.script_node());
                 self.orders
                     .extend(node.map(|node| (node.to_string(), order)));
                 Reply::Done
@@ -425,7 +445,7 @@ impl Effects {
         }
     }
 
-    fn take_in(&mut self, ledger: &mut Ledger, noded: &Noded, report: &Report) {
+    fn take_in(&mut self, server: &mut ServerState, noded: &Noded, report: &Report) {
         let mut orders = Vec::new();
         match report {
             Report::Hello {
@@ -441,9 +461,9 @@ impl Effects {
                     nodes: nodes.clone(),
                     attempts: attempts.clone(),
                 };
-                match reports::refusal(ledger, nodes, &inventory.directory) {
+                match node_reports::refusal(server, nodes, &inventory.directory) {
                     Some(why) => {
-                        reports::refuse(ledger, &inventory, &why, &mut orders);
+                        node_reports::refuse(server, &inventory, &why, &mut orders);
                         self.refused.push((noded.target, why));
                     }
                     None => {
@@ -459,17 +479,17 @@ impl Effects {
                             directory,
                             presents: &presents,
                         };
-                        self.meet(ledger, &noded, inventory, &mut orders);
+                        self.meet(server, &noded, inventory, &mut orders);
                     }
                 }
             }
             &Report::Attempt(job, attempt, task, ref standing)
-                if noded.may_speak_of(ledger, job, attempt, task) =>
+                if noded.may_speak_of(server, job, attempt, task) =>
             {
                 match task {
                     0 => {
-                        reports::attempt_stands(
-                            ledger,
+                        node_reports::attempt_stands(
+                            server,
                             job,
                             attempt,
                             standing,
@@ -478,27 +498,27 @@ impl Effects {
                         );
                         unfit(standing)
                             .iter()
-                            .for_each(|why| reports::take_out(ledger, noded.presents, why));
+                            .for_each(|why| node_reports::take_out(server, noded.presents, why));
                     }
                     _ => {
                         let name = TaskName { job, attempt, task };
-                        tasks::task_stands(ledger, name, standing, &mut orders, &mut self.orders);
+                        tasks::task_stands(server, name, standing, &mut orders, &mut self.orders);
                     }
                 }
             }
             Report::Usage(used) => {
                 let may = |of: &&(JobId, Attempt, TaskNumber, Usage)| {
-                    noded.may_speak_of(ledger, of.0, of.1, of.2)
+                    noded.may_speak_of(server, of.0, of.1, of.2)
                 };
                 let own = used.iter().filter(may).collect::<Vec<_>>();
-                own.into_iter().for_each(|used| note_usage(ledger, used));
+                own.into_iter().for_each(|used| note_usage(server, used));
             }
             // The connection was lost: the process repeats its request on the next one.
             Report::Wish(_) if noded.presents.is_empty() => {}
             Report::Wish(asked) => {
                 let (job, attempt) = (asked.job, asked.attempt);
-                let news = match noded.runs(ledger, job, attempt, asked.task) {
-                    true => tasks::grant(ledger, asked, &mut self.orders),
+                let news = match noded.runs(server, job, attempt, asked.task) {
+                    true => tasks::grant(server, asked, &mut self.orders),
                     false => News::Refused(format!("job {job} does not run on this node")),
                 };
                 orders.push(Order::Tell {
@@ -512,18 +532,18 @@ impl Effects {
                 let own = nodes
                     .iter()
                     .filter(|facts| noded.presents.contains(&facts.name));
-                own.for_each(|facts| reports::node_changed(ledger, facts));
+                own.for_each(|facts| node_reports::node_changed(server, facts));
             }
-            &Report::StagingOut(job, attempt) if noded.may_speak_of(ledger, job, attempt, 0) => {
+            &Report::StagingOut(job, attempt) if noded.may_speak_of(server, job, attempt, 0) => {
                 self.orders
-                    .extend(releasing::at_stage_out(ledger, job, attempt));
+                    .extend(release_nodes::at_stage_out(server, job, attempt));
             }
             Report::NotCheckpointed { job, attempt, why }
-                if noded.may_speak_of(ledger, *job, *attempt, 0) =>
+                if noded.may_speak_of(server, *job, *attempt, 0) =>
             {
-                checkpointing::failed(ledger, *job, *attempt, why);
+                checkpoint::failed(server, *job, *attempt, why);
             }
-            Report::Unfit { why } => reports::take_out(ledger, noded.presents, why),
+            Report::Unfit { why } => node_reports::take_out(server, noded.presents, why),
             Report::Attempt(..) | Report::StagingOut(..) | Report::NotCheckpointed { .. } => {}
             Report::Pong | Report::Attached | Report::Fenced { .. } | Report::Notified { .. } => {}
         }
@@ -536,22 +556,22 @@ impl Effects {
     /// Takes in the inventory of a noded that is admitted.
     fn meet(
         &mut self,
-        ledger: &mut Ledger,
+        server: &mut ServerState,
         noded: &Noded,
         mut inventory: Inventory,
         orders: &mut Vec<Order>,
     ) {
         inventory
             .attempts
-            .retain(|&(job, attempt, task, _)| noded.may_speak_of(ledger, job, attempt, task));
-        reports::take_inventory(ledger, &inventory, orders);
+            .retain(|&(job, attempt, task, _)| noded.may_speak_of(server, job, attempt, task));
+        node_reports::take_inventory(server, &inventory, orders);
         for &(job, attempt, task, ref standing) in
             inventory.attempts.iter().filter(|known| known.2 > 0)
         {
             let name = TaskName { job, attempt, task };
-            tasks::task_stands(ledger, name, standing, orders, &mut self.orders);
+            tasks::task_stands(server, name, standing, orders, &mut self.orders);
         }
-        tasks::take_inventory(ledger, &inventory, &mut self.orders);
+        tasks::take_inventory(server, &inventory, &mut self.orders);
         self.met.push(
             inventory
                 .nodes
@@ -559,12 +579,12 @@ impl Effects {
                 .map(|facts| facts.name.clone())
                 .collect(),
         );
-        orders.push(dispatch::attend(&ledger.setup));
+        orders.push(orders::attend(&server.setup));
         let ended = inventory
             .attempts
             .iter()
             .filter_map(|known| unfit(&known.3));
-        ended.for_each(|why| reports::take_out(ledger, noded.presents, why));
+        ended.for_each(|why| node_reports::take_out(server, noded.presents, why));
     }
 }
 
@@ -590,21 +610,21 @@ impl Noded<'_> {
     /// directory, and of attempts that are over or that nobody knows of: these it is told to end.
     fn may_speak_of(
         &self,
-        ledger: &Ledger,
+        server: &ServerState,
         job: JobId,
         attempt: Attempt,
         task: TaskNumber,
     ) -> bool {
-        let node = ledger
+        let node = server
             .job(job)
             .and_then(|job| tasks::node_of(job, attempt, task));
         node.is_none_or(|node| self.presents.iter().any(|name| name == node))
-            && reports::belongs_to(ledger, TaskName { job, attempt, task }, self.directory)
+            && node_reports::belongs_to(server, TaskName { job, attempt, task }, self.directory)
     }
 
     /// Whether a process of an attempt runs on one of its nodes.
-    fn runs(&self, ledger: &Ledger, id: JobId, attempt: Attempt, task: TaskNumber) -> bool {
-        let node = ledger
+    fn runs(&self, server: &ServerState, id: JobId, attempt: Attempt, task: TaskNumber) -> bool {
+        let node = server
             .job(id)
             .and_then(|job| tasks::node_of(job, attempt, task));
         node.is_some_and(|node| self.presents.iter().any(|name| name == node))
@@ -612,16 +632,16 @@ impl Noded<'_> {
 }
 
 fn note_usage(
-    ledger: &mut Ledger,
+    server: &mut ServerState,
     &(id, attempt, task, used): &(JobId, Attempt, TaskNumber, Usage),
 ) {
-    let open = ledger
+    let open = server
         .job(id)
         .and_then(|job| job.life.open_run())
         .filter(|run| run.attempt == attempt);
     match open.map(|run| run.tasks().made) {
-        Some(0) if task == 0 => ledger.used(id, used),
-        Some(_) => ledger.change_tasks(id, |job| job.task_used(task, used)),
+        Some(0) if task == 0 => server.used(id, used),
+        Some(_) => server.change_tasks(id, |job| job.task_used(task, used)),
         None => {}
     }
 }

@@ -1,7 +1,7 @@
 //! When schedd has something to do though nobody asks.
 
-use super::clock::Reading;
 use crate::model::time::Span;
+use crate::server::clock::Reading;
 use crate::sys::clock;
 use std::sync::OnceLock;
 

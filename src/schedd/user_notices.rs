@@ -2,11 +2,14 @@
 //! of a user. One program at a time for each user, so that a program that hangs delays no other
 //! user's.
 
-use super::Schedd;
-use super::nodes::{News, Nodes};
-use super::notices::{Folded, Notice, Whom};
-use super::rounds::Rounds;
+use super::notice_digest::Folded;
 use crate::model::time::Span;
+use crate::schedd::Schedd;
+use crate::schedd::nodes::News;
+use crate::schedd::nodes::Nodes;
+use crate::schedd::rate_limit::RateLimit;
+use crate::server::notices::Notice;
+use crate::server::notices::Whom;
 use crate::sys::clock;
 use crate::wire::order::{Notification, Order};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -28,7 +31,7 @@ const LAST: Span = Span::seconds(2);
 /// The notices that wait, and the programs that run.
 #[derive(Debug)]
 pub struct UserNotices {
-    rounds: Rounds<Folded>,
+    rounds: RateLimit<Folded>,
     /// By user.
     waiting: BTreeMap<String, VecDeque<Notice>>,
     /// By user: one at a time.
@@ -55,7 +58,7 @@ impl UserNotices {
     /// this one.
     pub fn new(epoch: u64) -> UserNotices {
         UserNotices {
-            rounds: Rounds::default(),
+            rounds: RateLimit::default(),
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
             served: String::new(),
@@ -223,7 +226,7 @@ impl Schedd {
         self.user_notices.end_rounds(now);
         let news = self
             .user_notices
-            .send(&mut self.nodes, &self.ledger.setup.host, now);
+            .send(&mut self.nodes, &self.server.setup.host, now);
         self.note(news);
     }
 
@@ -269,7 +272,7 @@ impl Schedd {
 mod tests {
     use super::*;
     use crate::model::job::Owner;
-    use crate::schedd::notices::Body;
+    use crate::server::notices::Body;
 
     #[test]
     fn users_take_turns() {

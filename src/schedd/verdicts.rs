@@ -4,15 +4,16 @@
 //! A new kind of reason is written soon; one whose figures alone have moved is written at leisure:
 //! on a busy machine figures move with every start.
 
-use super::fair_shares::FairShares;
-use super::promises::Promises;
-use super::timers::{FIGURES, SOON};
 use crate::model::account::member::Member;
 use crate::model::job::JobId;
 use crate::model::job::promise::Promise;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::sched::view::plan::Plan;
+use crate::schedd::fair_shares::FairShares;
+use crate::schedd::promises::Promises;
+use crate::schedd::timers::FIGURES;
+use crate::schedd::timers::SOON;
 use crate::update::Update;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,10 +5,10 @@
 //! schedd are all above those of the one before it, so after a restart every client is answered at
 //! once and looks again. While nobody watches, nothing is kept.
 
-use super::clients::Token;
 use crate::model::job::{Job, JobId};
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
+use crate::schedd::clients::Token;
 use crate::wire::message::{Reply, Watched};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

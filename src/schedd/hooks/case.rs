@@ -4,8 +4,8 @@ use crate::model::hook::{Hook, Occasion, asked};
 use crate::model::job::JobId;
 use crate::model::job::attribute::Setting;
 use crate::model::text::Text;
-use crate::schedd::caller::Caller;
 use crate::schedd::clients::Token;
+use crate::server::caller::Caller;
 use crate::wire::message::{Payload, Request, Submission};
 use std::collections::VecDeque;
 

@@ -1,12 +1,13 @@
 //! What a matter comes to by our own word: whether it can be granted, and of which job it is.
 
-use super::case::{Case, Matter};
 use crate::model::job::{Job, JobId};
 use crate::model::refusal::Refusal;
 use crate::model::text::Text;
-use crate::schedd::caller::Caller;
-use crate::schedd::ledger::Ledger;
-use crate::schedd::requests::Desk;
+use crate::schedd::hooks::case::Case;
+use crate::schedd::hooks::case::Matter;
+use crate::server::caller::Caller;
+use crate::server::requests::RequestContext;
+use crate::server::state::ServerState;
 use crate::spool::Spool;
 use crate::wire::message::{Request, Submission};
 use std::sync::Arc;
@@ -23,28 +24,35 @@ pub struct Judged {
 }
 
 /// Looks at a matter as if all hooks had let it; None if it has been granted already.
-pub fn judge(ledger: &mut Ledger, spool: &Spool, case: &Case) -> Result<Option<Judged>, Refusal> {
-    let site = Caller::hook(&case.by, &ledger.setup);
+pub fn judge(
+    server: &mut ServerState,
+    spool: &Spool,
+    case: &Case,
+) -> Result<Option<Judged>, Refusal> {
+    let site = Caller::hook(&case.by, &server.setup);
     match &case.matter {
         Matter::Start(job, nodes) => {
-            let mut desk = Desk {
-                ledger,
-                spool,
+            let mut context = RequestContext {
+                server,
+                history: spool,
                 caller: &site,
             };
-            let known = desk.ledger.known(*job).ok_or_else(Refusal::unknown_job)?;
-            started(&mut desk, &known, case, nodes.clone()).map(Some)
+            let known = context
+                .server
+                .known(*job)
+                .ok_or_else(Refusal::unknown_job)?;
+            started(&mut context, &known, case, nodes.clone()).map(Some)
         }
         Matter::Request(_, caller, request) => {
-            let mut desk = Desk {
-                ledger,
-                spool,
+            let mut context = RequestContext {
+                server,
+                history: spool,
                 caller,
             };
             match &**request {
-                Request::Submit(submission) => submitted(&mut desk, submission),
+                Request::Submit(submission) => submitted(&mut context, submission),
                 Request::Alter(id, settings) => {
-                    let altered = desk.altered(*id, settings)?;
+                    let altered = context.altered(*id, settings)?;
                     Ok(Some(Judged {
                         job: Job::clone(&altered.job),
                         is_new: false,
@@ -52,14 +60,14 @@ pub fn judge(ledger: &mut Ledger, spool: &Spool, case: &Case) -> Result<Option<J
                     }))
                 }
                 Request::Run { job, on, detached } => {
-                    let (job, start) = desk.planned_run(*job, on, *detached)?;
+                    let (job, start) = context.planned_run(*job, on, *detached)?;
                     let nodes = start.as_ref().map(super::nodes_of).unwrap_or_default();
-                    let mut desk = Desk {
-                        ledger: desk.ledger,
-                        spool,
+                    let mut context = RequestContext {
+                        server: context.server,
+                        history: spool,
                         caller: &site,
                     };
-                    started(&mut desk, &job, case, nodes).map(Some)
+                    started(&mut context, &job, case, nodes).map(Some)
                 }
                 _ => Err(Refusal::invalid_request()),
             }
@@ -67,13 +75,16 @@ pub fn judge(ledger: &mut Ledger, spool: &Spool, case: &Case) -> Result<Option<J
     }
 }
 
-fn submitted(desk: &mut Desk, submission: &Submission) -> Result<Option<Judged>, Refusal> {
-    let owner = desk.admit()?;
-    if desk.submitted(submission.token)?.is_some() {
+fn submitted(
+    context: &mut RequestContext,
+    submission: &Submission,
+) -> Result<Option<Judged>, Refusal> {
+    let owner = context.admit()?;
+    if context.submitted(submission.token)?.is_some() {
         return Ok(None);
     }
-    let (draft, _, mut job) = desk.admitted(&owner, submission)?;
-    job.elements = desk.elements(&draft.spec)?;
+    let (draft, _, mut job) = context.admitted(&owner, submission)?;
+    job.elements = context.elements(&draft.spec)?;
     if job.elements.is_some() {
         job.id = JobId::array(job.id.number);
     }
@@ -86,7 +97,7 @@ fn submitted(desk: &mut Desk, submission: &Submission) -> Result<Option<Judged>,
 
 /// A job to be started, with what hooks have set of it.
 fn started(
-    desk: &mut Desk,
+    context: &mut RequestContext,
     job: &Arc<Job>,
     case: &Case,
     nodes: Vec<String>,
@@ -99,7 +110,7 @@ fn started(
                 "a subjob is as its array is: nothing of it can be set",
             ));
         }
-        job.spec = Arc::new(desk.altered(job.id, &case.set)?.after.spec);
+        job.spec = Arc::new(context.altered(job.id, &case.set)?.after.spec);
     }
     Ok(Judged {
         job,

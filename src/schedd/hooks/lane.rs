@@ -1,11 +1,12 @@
 //! Those who wait for hooks, and those about whom hooks are asked: few at a time, and never for
 //! long.
 
-use super::case::{Case, Matter};
 use crate::model::hook::{Answer, Hook};
 use crate::model::job::JobId;
 use crate::model::time::Span;
 use crate::schedd::clients::Token;
+use crate::schedd::hooks::case::Case;
+use crate::schedd::hooks::case::Matter;
 use crate::sys::tool::{Ended, Tool};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;

@@ -1,12 +1,16 @@
 //! What a hook is told: the occasion, who asks, and the job as `qstat -f -F json` shows it.
 
-use super::Portrait;
-use super::case::{Case, Matter, script};
-use super::judging::{Judged, judge, said_of_dependencies};
 use crate::model::hook::Hook;
 use crate::model::job::attribute::Setting;
 use crate::model::refusal::Refusal;
-use crate::schedd::ledger::Ledger;
+use crate::schedd::hooks::Portrait;
+use crate::schedd::hooks::case::Case;
+use crate::schedd::hooks::case::Matter;
+use crate::schedd::hooks::case::script;
+use crate::schedd::hooks::judging::Judged;
+use crate::schedd::hooks::judging::judge;
+use crate::schedd::hooks::judging::said_of_dependencies;
+use crate::server::state::ServerState;
 use crate::spool::Spool;
 use crate::spool::scripts::SMALLEST;
 use crate::wire::message::{Record, Request, ServerFacts};
@@ -33,28 +37,28 @@ const LATER: [&str; 10] = [
 
 /// What the next hook of a case is asked; refused if the matter can no longer be granted.
 pub fn question(
-    ledger: &mut Ledger,
+    server: &mut ServerState,
     spool: &Spool,
     portrait: Portrait,
     case: &Case,
     hook: &Hook,
 ) -> Result<Value, Refusal> {
-    let judged = judge(ledger, spool, case)?.ok_or_else(Refusal::invalid_request)?;
+    let judged = judge(server, spool, case)?.ok_or_else(Refusal::invalid_request)?;
     let mut question = Map::new();
     question.insert("event".into(), case.occasion.name().into());
     question.insert("hook".into(), hook.name.as_str().into());
-    question.insert("server".into(), ledger.setup.name.as_str().into());
-    let scheduler = ("Scheduler", ledger.setup.host.as_str());
+    question.insert("server".into(), server.setup.name.as_str().into());
+    let scheduler = ("Scheduler", server.setup.host.as_str());
     let (requestor, host) = case.caller().map_or(scheduler, |(_, caller)| {
         (caller.owner.user.as_str(), caller.host())
     });
     question.insert("requestor".into(), requestor.into());
     question.insert("requestor_host".into(), host.into());
-    let mut job = portrait(&record(spool, case, &judged)?, &facts(ledger));
+    let mut job = portrait(&record(spool, case, &judged)?, &facts(server));
     if judged.is_new {
         LATER.iter().for_each(|name| drop(job.remove(*name)));
     } else {
-        job.insert("id".into(), judged.job.id.full(&ledger.setup.name).into());
+        job.insert("id".into(), judged.job.id.full(&server.setup.name).into());
     }
     if let Matter::Request(_, _, request) = &case.matter {
         let depend = said_of_dependencies(request).map(|said| said.lossy().into_owned());
@@ -134,12 +138,12 @@ fn record(spool: &Spool, case: &Case, judged: &Judged) -> Result<Record, Refusal
     })
 }
 
-fn facts(ledger: &Ledger) -> ServerFacts {
-    let clock = ledger.clock().table().clone();
+fn facts(server: &ServerState) -> ServerFacts {
+    let clock = server.clock().table().clone();
     ServerFacts {
-        now: ledger.now,
+        now: server.now,
         clock,
         privileged: true,
-        ..ledger.setup.facts()
+        ..server.setup.facts()
     }
 }

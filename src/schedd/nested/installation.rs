@@ -1,9 +1,9 @@
 //! The installation of a nested instance: a folder of the job's own, with what it may offer and its
 //! configuration.
 
-use super::Wishes;
 use crate::config::Config;
 use crate::model::job::grant::{self, Grant};
+use crate::schedd::nested::Wishes;
 use crate::spool::lock;
 use crate::sys::home::Home;
 use crate::sys::{env, filesystem};

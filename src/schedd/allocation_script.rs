@@ -1,0 +1,243 @@
+//! Asking the site's program where jobs should go (M8i): beside the loop, a child for each
+//! question, few at a time, and never for long.
+//!
+//! It reads the candidates as JSON and writes their names, the best first. A program that does not
+//! answer in time, or names what is no candidate, has said nothing: that is logged, and the job
+//! goes where it would go without it. One that was late is left alone for a while, so that jobs do
+//! not wait for it one after the other.
+
+use crate::model::job::Job;
+use crate::model::policy::Placement;
+use crate::model::resource::{ResourceList, Value};
+use crate::model::time::Span;
+use crate::sched::view::snapshot::ClassId;
+use crate::server::state::ServerState;
+use crate::sys::tool::{Ended, Tool};
+use serde_json::{Map, json};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+
+/// Questions asked at the same time.
+const AT_ONCE: usize = 4;
+/// How long the program may take over one, where the site does not say.
+const PATIENCE: Span = Span::seconds(5);
+/// How long one that was late is not asked again.
+const REST: Span = Span::seconds(60);
+
+/// The way to the program.
+#[derive(Debug, Default)]
+pub struct AllocationScript {
+    program: Option<PathBuf>,
+    patience: Span,
+    /// By class: what may be chosen from, and who was asked.
+    asked: BTreeMap<ClassId, (Vec<String>, Tool)>,
+    /// Those that are asked about next.
+    waiting: VecDeque<ClassId>,
+    ended: Vec<Ended>,
+    rests_until: Option<Span>,
+}
+
+impl AllocationScript {
+    /// For a policy; without a program it has nothing to do.
+    pub fn new(placement: &Placement) -> AllocationScript {
+        let patience = placement.program_timeout.unwrap_or(PATIENCE);
+        AllocationScript {
+            program: placement.program.clone(),
+            patience,
+            ..AllocationScript::default()
+        }
+    }
+
+    /// What is to be heard.
+    pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.asked.values().map(|(_, tool)| tool.as_fd())
+    }
+
+    /// When a question has waited for long enough.
+    pub fn next(&self) -> Option<Span> {
+        self.asked.values().map(|(_, tool)| tool.until).min()
+    }
+
+    /// Sees to it that the program is asked about all who go by what it says; they wait for that.
+    pub fn ask(&mut self, server: &mut ServerState, now: Span) {
+        if self.program.is_none() {
+            return;
+        }
+        for class in server.cluster().unasked(&server.setup.policy) {
+            server.note_asked(class);
+            if !self.asked.contains_key(&class) && !self.waiting.contains(&class) {
+                self.waiting.push_back(class);
+            }
+        }
+        self.go_on(server, now);
+    }
+
+    /// Asks as many of those that are to be asked about as may be at once.
+    fn go_on(&mut self, server: &mut ServerState, now: Span) {
+        let rests = self.rests_until.is_some_and(|until| now < until);
+        while rests || self.asked.len() < AT_ONCE {
+            let Some(class) = self.waiting.pop_front() else {
+                return;
+            };
+            if rests || !server.cluster().is_awaited(class) || !self.begin(server, class, now) {
+                server.note_answer(class, None);
+            }
+        }
+    }
+
+    /// False if it could not be asked, or there is nothing to choose.
+    fn begin(&mut self, server: &ServerState, class: ClassId, now: Span) -> bool {
+        let candidates: Vec<String> = server
+            .cluster()
+            .candidates(class)
+            .into_iter()
+            .map(String::from)
+            .collect();
+        let first = server
+            .cluster()
+            .jobs_in(class)
+            .next()
+            .and_then(|id| server.job(id));
+        let (Some(program), Some(job)) = (&self.program, first) else {
+            return false;
+        };
+        if candidates.len() < 2 {
+            return false;
+        }
+        let question = question(server, job, &candidates).to_string();
+        match Tool::ask(program, question.as_bytes(), now + self.patience) {
+            Ok(tool) => {
+                self.asked.insert(class, (candidates, tool));
+                true
+            }
+            Err(error) => {
+                tracing::warn!(
+                    "{} cannot be asked where job {} should go: {error}",
+                    program.display(),
+                    job.id
+                );
+                false
+            }
+        }
+    }
+
+    /// Takes in what was answered, and gives up what takes too long.
+    pub fn hear(&mut self, server: &mut ServerState, now: Span) {
+        self.ended.retain_mut(|ended| !ended.is_gone());
+        let mut over = Vec::new();
+        for (&class, (candidates, tool)) in &mut self.asked {
+            let said = match tool.hear() {
+                Some(Ok(said)) => names(&said, candidates),
+                Some(Err(error)) => Err(error.to_string()),
+                None if tool.until <= now => {
+                    self.rests_until = Some(now + REST);
+                    Err(format!(
+                        "it takes too long, and is not asked again for {} s",
+                        REST.0 / 1000
+                    ))
+                }
+                None => continue,
+            };
+            over.push((class, said));
+        }
+        let changed = !over.is_empty();
+        for (class, said) in over {
+            let tool = self.asked.remove(&class).map(|(_, tool)| tool);
+            self.ended.extend(tool.map(Tool::end));
+            self.note(server, class, said);
+        }
+        if changed {
+            self.go_on(server, now);
+        }
+    }
+
+    fn note(&self, server: &mut ServerState, class: ClassId, said: Result<Vec<String>, String>) {
+        if let (Err(why), Some(program)) = (&said, &self.program) {
+            let job = server.cluster().jobs_in(class).next();
+            let of = job.map_or(String::new(), |job| format!(" of job {job}"));
+            tracing::warn!("{} chooses no nodes{of}: {why}", program.display());
+        }
+        server.note_answer(class, said.ok());
+    }
+
+    /// Ends what is still asked.
+    pub fn leave(&mut self) {
+        std::mem::take(&mut self.asked)
+            .into_values()
+            .for_each(|(_, tool)| drop(tool.end()));
+    }
+}
+
+/// The names said, in order, if all are candidates.
+fn names(said: &str, candidates: &[String]) -> Result<Vec<String>, String> {
+    let names: Vec<String> = said.split_whitespace().map(String::from).collect();
+    match names.iter().find(|name| !candidates.contains(name)) {
+        Some(stranger) => Err(format!(
+            "`{}` is none of the candidates",
+            stranger.escape_debug()
+        )),
+        None if names.is_empty() => Err("it names none".to_string()),
+        None => Ok(names),
+    }
+}
+
+/// The job, of several alike the first, and the nodes it could have.
+fn question(server: &ServerState, job: &Job, candidates: &[String]) -> serde_json::Value {
+    let spec = &job.spec;
+    let nodes = candidates.iter().filter_map(|name| {
+        let (facts, assigned) = (&server.node(name)?.facts, server.cluster().assigned(name));
+        Some(json!({
+            "name": name,
+            "host": facts.host,
+            "resources_available": plain(&facts.available),
+            "resources_assigned": plain(&assigned.taken),
+            "jobs": assigned.jobs.len(),
+            "load": f64::from(facts.load) / 1000.0,
+        }))
+    });
+    json!({
+        "job": {
+            "id": job.id.full(&server.setup.name),
+            "user": job.owner.user,
+            "project": spec.project,
+            "account": spec.account,
+            "qos": spec.qos,
+            "queue": spec.queue,
+            "Resource_List": plain(&spec.request.list),
+        },
+        "nodes": nodes.collect::<Vec<_>>(),
+    })
+}
+
+fn plain(list: &ResourceList) -> Map<String, serde_json::Value> {
+    let value = |value: &Value| match value {
+        Value::Long(number) => json!(number),
+        Value::Float(number) => json!(number),
+        Value::Boolean(is_set) => json!(is_set),
+        other => json!(other.to_string()),
+    };
+    list.iter()
+        .map(|(name, of)| (name.clone(), value(of)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn m8i_names_that_are_no_candidates_are_no_answer() {
+        let candidates = ["n1", "n2"].map(String::from);
+        assert_eq!(
+            names("n2\nn1\n", &candidates),
+            Ok(vec!["n2".to_string(), "n1".to_string()])
+        );
+        assert_eq!(names("n2", &candidates), Ok(vec!["n2".to_string()]));
+        assert_eq!(
+            names("n2 nX", &candidates),
+            Err("`nX` is none of the candidates".to_string())
+        );
+        assert!(names(" \n", &candidates).is_err());
+    }
+}

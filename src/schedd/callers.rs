@@ -1,0 +1,75 @@
+//! The users behind connections, as the kernel reports them.
+
+use crate::model::job::Owner;
+use crate::model::time::Span;
+use crate::server::caller::Caller;
+use crate::server::setup::Setup;
+use crate::sys::clock;
+use crate::wire::peer::Peer;
+use nix::unistd::User;
+use std::collections::BTreeMap;
+
+/// For how long the name of a user is known: looking up an account may take long.
+const FRESH: Span = Span::seconds(5);
+
+/// Callers seen lately.
+#[derive(Default)]
+pub struct Callers {
+    known: BTreeMap<u32, Known>,
+}
+
+/// The name of a user, and when it was looked up.
+struct Known {
+    name: String,
+    at: Span,
+}
+
+impl Callers {
+    /// The user's name, and whether it was looked up just now. For a user without an account it is
+    /// the number, which is not remembered. While the account service gives an error, the last name
+    /// holds.
+    fn name(&mut self, uid: u32) -> (String, bool) {
+        let now = clock::monotonic();
+        if let Some(known) = self.known.get(&uid).filter(|known| now < known.at + FRESH) {
+            return (known.name.clone(), false);
+        }
+        match User::from_uid(uid.into()) {
+            Ok(Some(user)) => {
+                self.known.insert(
+                    uid,
+                    Known {
+                        name: user.name.clone(),
+                        at: now,
+                    },
+                );
+                (user.name, true)
+            }
+            Ok(None) => {
+                self.known.remove(&uid);
+                (uid.to_string(), true)
+            }
+            Err(_) => (
+                self.known
+                    .get(&uid)
+                    .map_or_else(|| uid.to_string(), |known| known.name.clone()),
+                false,
+            ),
+        }
+    }
+
+    /// The caller behind `peer`.
+    pub fn of(&mut self, peer: Peer, setup: &Setup) -> Caller {
+        let uid = peer.uid();
+        let (user, is_new) = self.name(uid);
+        let owner = Owner {
+            user,
+            uid,
+            gid: peer.gid(),
+        };
+        let caller = Caller::of(owner, setup);
+        if is_new {
+            caller.warn_of_other_account(setup);
+        }
+        caller
+    }
+}

@@ -1,0 +1,45 @@
+//! Old charges and accounting entries, which are deleted when they are no longer needed, and what
+//! the charges add up to.
+
+use super::timers;
+use crate::model::account::charge::UsageRules;
+use crate::model::time::Time;
+use crate::sched::view::usage::Usage;
+use crate::server::setup::Setup;
+use crate::server::state::ServerState;
+use crate::spool::{Spool, SpoolError};
+use crate::update::Update;
+
+/// The usage that the stored charges add up to.
+pub fn stored_usage(rules: UsageRules, spool: &Spool) -> Result<Usage, SpoolError> {
+    let mut usage = Usage::new(rules);
+    spool.charges(|charge| usage.add(&charge))?;
+    Ok(usage)
+}
+
+/// Deletes charges that no longer count and are older than the history.
+pub fn forget_charges(server: &mut ServerState, spool: &Spool) -> Result<(), SpoolError> {
+    let Some(counts) = server.setup.policy.usage.counts_for() else {
+        return Ok(());
+    };
+    let before = server.now - counts.max(timers::kept(server.setup.config.server.history));
+    let mut old = Vec::new();
+    spool.charges_before(before, |charge| old.push(charge))?;
+    if !old.is_empty() {
+        server.also(Update::ForgetCharges(before));
+        server.uncharge(old);
+    }
+    Ok(())
+}
+
+/// The deletion of old accounting entries, if enough of them are due to be worth a write.
+pub fn stale_entries(
+    setup: &Setup,
+    now: Time,
+    spool: &Spool,
+) -> Result<Option<Update>, SpoolError> {
+    let kept = setup.config.server.accounting;
+    let before = now - kept;
+    let is_due = spool.has_entries_before(before - timers::PURGE.min(kept))?;
+    Ok(is_due.then_some(Update::ForgetEntries(before)))
+}

@@ -1,0 +1,251 @@
+//! Bringing letters to the mailer: beside the loop, in a thread that begins with the first of them.
+//!
+//! Nobody is flooded: of what happens to one user's jobs within a minute the first twenty letters
+//! are sent, and the rest is told in one at the minute's end. Nothing waits for a mailer: what
+//! comes faster than it takes is dropped beyond a bound, and that is logged.
+
+use crate::model::time::Span;
+use crate::schedd::rate_limit::Fold;
+use crate::schedd::rate_limit::ROUND;
+use crate::schedd::rate_limit::RateLimit;
+use crate::server::mail::Letter;
+use crate::server::setup::Setup;
+use crate::sys::{clock, mailer};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel,
+};
+use std::thread;
+use std::time::Duration;
+
+/// Letters that wait for the mailer.
+const QUEUED: usize = 1024;
+/// How long the mailer may take over one.
+const PATIENCE: Span = Span::seconds(30);
+/// How long what is still to be sent may keep schedd from leaving.
+const LAST: Duration = Duration::from_secs(2);
+/// Jobs named, and people told, in the letter at the end of a round.
+const NAMED: usize = 100;
+const TOLD: usize = 16;
+
+/// The way to the mailer.
+#[derive(Debug)]
+pub struct Mailer {
+    office: Option<Office>,
+    working: Option<Working>,
+    dropped: u64,
+}
+
+/// Which mailer, and in whose name.
+#[derive(Clone, Debug)]
+struct Office {
+    mailer: PathBuf,
+    from: String,
+}
+
+#[derive(Debug)]
+struct Working {
+    letters: SyncSender<Letter>,
+    /// Hung up when all is sent.
+    done: Receiver<()>,
+}
+
+impl Mailer {
+    /// For an installation; without a mailer it has nothing to do.
+    pub fn new(setup: &Setup) -> Mailer {
+        let office = setup.mailer.clone().map(|mailer| Office {
+            mailer,
+            from: setup.mail_from.clone(),
+        });
+        Mailer {
+            office,
+            working: None,
+            dropped: 0,
+        }
+    }
+
+    /// Takes letters to be sent; never waits.
+    pub fn post(&mut self, letters: Vec<Letter>) {
+        for letter in letters {
+            let Some(working) = self.working() else {
+                return;
+            };
+            match working.letters.try_send(letter) {
+                Ok(()) => self.dropped = 0,
+                Err(TrySendError::Full(_)) if self.dropped == 0 => {
+                    self.dropped = 1;
+                    tracing::warn!("the mailer is too slow: letters are dropped");
+                }
+                Err(TrySendError::Full(_)) => self.dropped += 1,
+                Err(TrySendError::Disconnected(_)) => self.working = None,
+            }
+        }
+    }
+
+    fn working(&mut self) -> Option<&Working> {
+        if self.working.is_none() {
+            let office = self.office.clone()?;
+            let ((letters, inbox), (finished, done)) = (sync_channel(QUEUED), channel());
+            let deliver = move || {
+                office.deliver(&inbox);
+                drop(finished);
+            };
+            match thread::Builder::new().name("postman".into()).spawn(deliver) {
+                Ok(_) => self.working = Some(Working { letters, done }),
+                Err(e) => tracing::warn!("no mail can be sent: {e}"),
+            }
+        }
+        self.working.as_ref()
+    }
+
+    /// Lets what is under way be sent, unless that takes long.
+    pub fn leave(&mut self) {
+        if let Some(Working { letters, done }) = self.working.take() {
+            drop(letters);
+            let _ = done.recv_timeout(LAST);
+        }
+    }
+}
+
+impl Office {
+    fn deliver(&self, inbox: &Receiver<Letter>) {
+        let mut rounds: RateLimit<Folded> = RateLimit::default();
+        loop {
+            let now = clock::monotonic();
+            let wait = rounds.next().map_or(ROUND.0, |end| end.0 - now.0).max(0);
+            match inbox.recv_timeout(Duration::from_millis(wait.unsigned_abs())) {
+                Ok(letter) => {
+                    let user = letter.user.clone();
+                    rounds
+                        .take(&user, letter, clock::monotonic())
+                        .iter()
+                        .for_each(|letter| self.send(letter));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            rounds
+                .due(clock::monotonic())
+                .iter()
+                .for_each(|letter| self.send(letter));
+        }
+        rounds
+            .due(Span(i64::MAX))
+            .iter()
+            .for_each(|letter| self.send(letter));
+    }
+
+    /// Runs `mailer -f from to ...` as PBS does, with headers and text on standard input.
+    ///
+    /// No `--` precedes the recipients: a mailer that a site wrote for PBS takes it for one of
+    /// them. No recipient begins with a dash (`check::mail_address`).
+    fn send(&self, letter: &Letter) {
+        let arguments: Vec<String> = ["-f", &self.from]
+            .map(str::to_string)
+            .into_iter()
+            .chain(letter.to.iter().cloned())
+            .collect();
+        let (from, to) = (&self.from, letter.to.join(", "));
+        let message = format!(
+            "From: {from}\nTo: {to}\nSubject: PBS JOB {}\n\n{}",
+            letter.job, letter.body
+        );
+        if let Err(e) = mailer::send(&self.mailer, &arguments, message.as_bytes(), PATIENCE) {
+            let mailer: &Path = &self.mailer;
+            tracing::warn!(
+                "{} did not send a letter about {}: {e}",
+                mailer.display(),
+                letter.job
+            );
+        }
+    }
+}
+
+/// What is told at the end of a round.
+#[derive(Default)]
+struct Folded {
+    count: usize,
+    lines: Vec<String>,
+    to: BTreeSet<String>,
+}
+
+impl Fold for Folded {
+    type Message = Letter;
+
+    fn fold(&mut self, letter: Letter) {
+        self.count += 1;
+        if self.lines.len() < NAMED {
+            self.lines.push(format!(
+                "{}: {}",
+                letter.job,
+                letter.what.lines().next().unwrap_or_default()
+            ));
+        }
+        let room = TOLD.saturating_sub(self.to.len());
+        self.to.extend(letter.to.into_iter().take(room));
+    }
+
+    fn told(self, user: String) -> Option<Letter> {
+        let Folded { count, lines, to } = self;
+        if count == 0 {
+            return None;
+        }
+        let mut body = format!(
+            "{count} more messages about jobs of {user}:\n{}\n",
+            lines.join("\n")
+        );
+        if count > lines.len() {
+            body += &format!("and {} more\n", count - lines.len());
+        }
+        Some(Letter {
+            user,
+            to: to.into_iter().collect(),
+            job: format!("{count} messages"),
+            what: String::new(),
+            body,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedd::rate_limit::MOST;
+
+    fn letter(job: usize) -> Letter {
+        let text = |text: &str| text.to_string();
+        Letter {
+            user: text("ann"),
+            to: vec![text("ann")],
+            job: format!("{job}.here"),
+            what: text("x"),
+            body: text("x"),
+        }
+    }
+
+    #[test]
+    fn a_flood_becomes_twenty_letters_and_one() {
+        let mut rounds: RateLimit<Folded> = RateLimit::default();
+        let sent = (0..500)
+            .filter_map(|job| rounds.take("ann", letter(job), Span(job as i64)))
+            .count();
+        assert_eq!(sent, MOST);
+        assert!(rounds.due(Span(59_999)).is_empty());
+        let told = rounds.due(Span(60_000));
+        assert_eq!(told.len(), 1);
+        assert!(
+            told[0]
+                .body
+                .starts_with("480 more messages about jobs of ann:\n20.here: x\n"),
+            "{}",
+            told[0].body
+        );
+        assert!(told[0].body.ends_with("and 380 more\n"), "{}", told[0].body);
+        assert_eq!(rounds.next(), None);
+        assert!(
+            rounds.take("ann", letter(1), Span(60_001)).is_some(),
+            "a new round"
+        );
+    }
+}

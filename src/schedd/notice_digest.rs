@@ -1,0 +1,44 @@
+//! The message that sums up the notices that exceed a user's rate limit.
+
+use super::rate_limit::Fold;
+use crate::server::notices::{Body, Notice, Whom};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Jobs named in the message at the end of a round.
+const NAMED: usize = 1000;
+
+/// What was too much for a round.
+#[derive(Debug, Default)]
+pub struct Folded {
+    count: usize,
+    turns: Vec<Value>,
+    last: Option<(Whom, String, PathBuf)>,
+}
+
+impl Fold for Folded {
+    type Message = Notice;
+
+    fn fold(&mut self, notice: Notice) {
+        self.count += 1;
+        if let (Body::Job(turn), true) = (&notice.body, self.turns.len() < NAMED) {
+            let id = turn.job.id.full(&turn.facts.name);
+            self.turns
+                .push(json!({ "id": id, "event": turn.event, "what": turn.what }));
+        }
+        self.last = Some((notice.whom, notice.user, notice.program));
+    }
+
+    fn told(self, _: String) -> Option<Notice> {
+        let (whom, user, program) = self.last?;
+        Some(Notice {
+            whom,
+            user,
+            program,
+            body: Body::Digest {
+                count: self.count,
+                turns: self.turns,
+            },
+        })
+    }
+}

@@ -1,0 +1,272 @@
+//! Notifies the site's program of jobs, in a thread that starts with the first notice. The program
+//! runs once at a time. Notices that come faster than it takes them are dropped beyond a bound, and
+//! that is logged.
+
+use super::notice_digest::Folded;
+use crate::model::time::Span;
+use crate::schedd::rate_limit::ROUND;
+use crate::schedd::rate_limit::RateLimit;
+use crate::server::notices::Notice;
+use crate::sys::call::{Call, Called};
+use crate::sys::{clock, pipe};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+/// Messages that wait for the thread.
+const QUEUED: usize = 4096;
+/// Messages that wait for the program.
+const WAITING: usize = 64;
+/// How long one may take.
+const PATIENCE: Span = Span::seconds(30);
+/// How long what is still to be told may keep schedd from leaving.
+const LAST: Duration = Duration::from_secs(2);
+
+/// The way to those who are told.
+#[derive(Debug, Default)]
+pub struct Notifier {
+    working: Option<Working>,
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct Working {
+    notices: SyncSender<Notice>,
+    bell: pipe::Bell,
+    /// Hung up when all is told.
+    done: Receiver<()>,
+}
+
+impl Notifier {
+    /// Takes messages to be told; never waits.
+    pub fn tell(&mut self, notices: Vec<Notice>) {
+        for notice in notices {
+            let Some(working) = self.working() else {
+                return;
+            };
+            match working.notices.try_send(notice) {
+                Ok(()) => {
+                    working.bell.ring();
+                    self.dropped = 0;
+                }
+                Err(TrySendError::Full(_)) => {
+                    if self.dropped == 0 {
+                        tracing::warn!("notifications come too fast: some are dropped");
+                    }
+                    self.dropped += 1;
+                }
+                Err(TrySendError::Disconnected(_)) => self.working = None,
+            }
+        }
+    }
+
+    fn working(&mut self) -> Option<&Working> {
+        if self.working.is_none() {
+            let ((notices, inbox), (finished, done)) = (sync_channel(QUEUED), channel());
+            let begun = pipe::bell().and_then(|(bell, ear)| {
+                let work = move || {
+                    RequestContext::new(inbox, ear).work();
+                    drop(finished);
+                };
+                thread::Builder::new().name("herald".into()).spawn(work)?;
+                Ok(bell)
+            });
+            match begun {
+                Ok(bell) => {
+                    self.working = Some(Working {
+                        notices,
+                        bell,
+                        done,
+                    })
+                }
+                Err(e) => tracing::warn!("nobody can be notified: {e}"),
+            }
+        }
+        self.working.as_ref()
+    }
+
+    /// Lets what is under way be told, unless that takes long.
+    pub fn leave(&mut self) {
+        if let Some(Working {
+            notices,
+            bell,
+            done,
+        }) = self.working.take()
+        {
+            drop(notices);
+            bell.ring();
+            let _ = done.recv_timeout(LAST);
+        }
+    }
+}
+
+/// What the thread has before it.
+struct RequestContext {
+    inbox: Receiver<Notice>,
+    ear: pipe::Ear,
+    rounds: RateLimit<Folded>,
+    waiting: VecDeque<Notice>,
+    running: Option<Running>,
+    /// Messages were dropped: a flood is logged once.
+    is_flooded: bool,
+    is_leaving: bool,
+}
+
+struct Running {
+    called: Called,
+    program: String,
+    until: Span,
+    is_late: bool,
+}
+
+impl RequestContext {
+    fn new(inbox: Receiver<Notice>, ear: pipe::Ear) -> RequestContext {
+        RequestContext {
+            inbox,
+            ear,
+            rounds: RateLimit::default(),
+            waiting: VecDeque::new(),
+            running: None,
+            is_flooded: false,
+            is_leaving: false,
+        }
+    }
+
+    fn work(mut self) {
+        while !(self.is_leaving && self.waiting.is_empty() && self.running.is_none()) {
+            self.take_in();
+            self.end();
+            self.begin();
+            self.wait();
+        }
+    }
+
+    fn take_in(&mut self) {
+        self.ear.hush();
+        let now = clock::monotonic();
+        loop {
+            match self.inbox.try_recv() {
+                Ok(notice) => {
+                    let user = notice.user.clone();
+                    let told = self.rounds.take(&user, notice, now);
+                    told.into_iter().for_each(|notice| self.line_up(notice));
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    self.is_leaving = true;
+                    break;
+                }
+            }
+        }
+        let end = if self.is_leaving { Span(i64::MAX) } else { now };
+        self.rounds
+            .due(end)
+            .into_iter()
+            .for_each(|notice| self.line_up(notice));
+    }
+
+    fn line_up(&mut self, notice: Notice) {
+        if self.waiting.len() < WAITING {
+            self.is_flooded = false;
+            return self.waiting.push_back(notice);
+        }
+        if !std::mem::replace(&mut self.is_flooded, true) {
+            tracing::warn!(
+                "{} takes too long: notifications are dropped",
+                notice.program.display()
+            );
+        }
+    }
+
+    /// Starts the program for the next message, unless it runs.
+    fn begin(&mut self) {
+        while self.running.is_none()
+            && let Some(notice) = self.waiting.pop_front()
+        {
+            let program = notice.program.display().to_string();
+            match start(&notice) {
+                Ok(called) => {
+                    let until = clock::monotonic() + PATIENCE;
+                    self.running = Some(Running {
+                        called,
+                        program,
+                        until,
+                        is_late: false,
+                    });
+                }
+                Err(e) => tracing::warn!("{program} cannot be run: {e}"),
+            }
+        }
+    }
+
+    /// Ends the program when its time is over, and logs a failure once it has ended.
+    fn end(&mut self) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        if clock::monotonic() >= running.until && !running.is_late {
+            running.is_late = true;
+            running.called.kill();
+        }
+        let Some(heard) = running.called.hear() else {
+            return;
+        };
+        let program = &running.program;
+        match heard {
+            _ if running.is_late => {
+                tracing::warn!("{program} took longer than {} s", PATIENCE.as_seconds())
+            }
+            Ok(said) if said.status == Some(0) => {}
+            Ok(said) => {
+                let status = said
+                    .status
+                    .map_or("a signal".to_string(), |status| format!("status {status}"));
+                tracing::warn!("{program} ended with {}", running.called.blame(status));
+            }
+            Err(e) => tracing::warn!("{program}: {e}"),
+        }
+        self.running = None;
+    }
+
+    fn wait(&self) {
+        let now = clock::monotonic();
+        let late = self
+            .running
+            .as_ref()
+            .filter(|running| !running.is_late)
+            .map(|running| running.until);
+        let next = late
+            .into_iter()
+            .chain(self.rounds.next())
+            .min()
+            .unwrap_or(now + ROUND);
+        let left = (next.0 - now.0).clamp(0, ROUND.0);
+        let mut fds: Vec<PollFd> = self
+            .running
+            .iter()
+            .flat_map(|running| running.called.watched())
+            // Hung up for good when schedd leaves, and no news any more.
+            .chain((!self.is_leaving).then(|| self.ear.as_fd()))
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
+        let _ = poll(
+            &mut fds,
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO),
+        );
+    }
+}
+
+fn start(notice: &Notice) -> io::Result<Called> {
+    let words = [notice.program.display().to_string()];
+    Call {
+        words: &words,
+        environment: &[],
+        input: &notice.document(),
+        identity: None,
+    }
+    .start()
+}

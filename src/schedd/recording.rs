@@ -1,0 +1,149 @@
+//! A file in which all that the cycles go by is written down, line by line (`[cycle] record`), for
+//! `qsim check --recorded`. It is a means to find out, so it never stands in the way: what cannot
+//! be written is said in the log once, and nothing more is written.
+
+use crate::sched::view::change::Entry;
+use crate::server::scheduler_view::Recorder;
+use nix::libc::O_NONBLOCK;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// An open recording.
+pub struct Recording {
+    path: PathBuf,
+    /// None when nothing more is written.
+    file: Option<BufWriter<File>>,
+    /// So many bytes may still be written.
+    room: u64,
+}
+
+impl Recording {
+    /// Goes on with a recording, or begins one, readable by its owner alone; it may grow to `limit`
+    /// bytes. None, and a line in the log, if it cannot be opened.
+    pub fn open(path: &Path, limit: u64) -> Option<Recording> {
+        let mut options = OpenOptions::new();
+        // Whoever opens a pipe would wait for its other end.
+        options
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(O_NONBLOCK);
+        let file = options.open(path);
+        let opened = file.and_then(|file| Ok((file.metadata()?, file)));
+        match opened {
+            Ok((facts, _)) if !facts.is_file() => {
+                tracing::error!("{}: not a file to record in", path.display())
+            }
+            Ok((facts, file)) => {
+                let is_torn = facts.len() > 0 && !ends_a_line(&file, facts.len());
+                let (file, room) = (
+                    Some(BufWriter::new(file)),
+                    limit.saturating_sub(facts.len()),
+                );
+                let mut recorder = Recording {
+                    path: path.to_path_buf(),
+                    file,
+                    room,
+                };
+                if is_torn {
+                    recorder.write(b"");
+                }
+                return Some(recorder);
+            }
+            Err(error) => tracing::error!("{}: cannot record: {error}", path.display()),
+        }
+        None
+    }
+}
+
+impl Recorder for Recording {
+    /// Adds a line, unless the file would grow too long: then a last one says so.
+    fn write(&mut self, line: &[u8]) {
+        let Some(file) = &mut self.file else { return };
+        let needed = line.len() as u64 + 1;
+        let full = serde_json::to_vec(&Entry::Full).unwrap_or_default();
+        let last = full.len() as u64 + 1;
+        let is_full = needed + last > self.room;
+        let written = match is_full {
+            false => put(file, line),
+            true if last <= self.room => put(file, &full),
+            true => Ok(()),
+        };
+        self.room = self.room.saturating_sub(needed);
+        match written {
+            Ok(()) if !is_full => return,
+            Ok(()) => tracing::warn!(
+                "{}: as long as it may be (record_size)",
+                self.path.display()
+            ),
+            Err(error) => tracing::error!("{}: {error}", self.path.display()),
+        }
+        self.flush();
+        self.file = None;
+    }
+
+    /// Hands over to the system what was written.
+    fn flush(&mut self) {
+        if let Some(Err(error)) = self.file.as_mut().map(Write::flush) {
+            tracing::error!("{}: {error}", self.path.display());
+            self.file = None;
+        }
+    }
+}
+
+/// Whether the last line is whole: a schedd that was killed, or whose disk was full, leaves half of
+/// one.
+fn ends_a_line(file: &File, length: u64) -> bool {
+    let mut last = [0];
+    file.read_exact_at(&mut last, length - 1).is_ok() && last == *b"\n"
+}
+
+fn put(file: &mut impl Write, line: &[u8]) -> io::Result<()> {
+    file.write_all(line)?;
+    file.write_all(b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_torn_off_is_ended_before_the_recording_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record");
+        for torn in ["", "\"who", "\"whole\"\n"] {
+            std::fs::write(&path, torn).unwrap();
+            let mut recorder = Recording::open(&path, 1000).unwrap();
+            recorder.write(b"\"next\"");
+            recorder.flush();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.lines().last(), Some("\"next\""), "{torn}");
+            assert_eq!(
+                text.lines().count(),
+                1 + usize::from(!torn.is_empty()),
+                "{torn}"
+            );
+        }
+        nix::unistd::mkfifo(&folder.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(Recording::open(&folder.path().join("pipe"), 100).is_none());
+    }
+
+    #[test]
+    fn a_recording_stays_within_its_bounds_and_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record");
+        for _ in 0..3 {
+            let mut recorder = Recording::open(&path, 100).unwrap();
+            (0..9).for_each(|_| recorder.write(b"\"0123456789012345678\""));
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            text.len() <= 100 && text.lines().last() == Some("\"full\""),
+            "{text}"
+        );
+        assert!(Recording::open(folder.path(), 100).is_none());
+    }
+}

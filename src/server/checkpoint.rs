@@ -1,0 +1,142 @@
+//! Running jobs that the site's command checkpoints: what their nodes are told, and what follows if
+//! that fails.
+
+use crate::model::job::Attempt;
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Run;
+use crate::model::job::Want;
+use crate::model::job::event::Event;
+use crate::model::job::preemption::Action;
+use crate::model::job::preemption::Cause;
+use crate::model::job::suspension::Manner;
+use crate::sched::view::preemption_candidate::Tenure;
+use crate::server::setup::Setup;
+use crate::server::state::ServerState;
+use crate::wire::order::Checkpoint;
+use crate::wire::order::Order;
+
+/// Whether a job is to be ended as soon as it is checkpointed. One whose site has no command for
+/// that any more is ended as it is.
+pub fn is_pending(setup: &Setup, job: &Job) -> bool {
+    setup.config.launch.checkpoint.program.is_some() && job.awaits_checkpoint()
+}
+
+/// What its node is told.
+pub fn order(setup: &Setup, job: &Job, run: &Run) -> Option<Order> {
+    let command = &setup.config.launch.checkpoint;
+    Some(Order::Checkpoint(Box::new(Checkpoint {
+        job: job.id,
+        attempt: run.attempt,
+        full_id: job.id.full(&setup.name),
+        owner: job.owner.clone(),
+        program: command.program.clone()?,
+        timeout: command.timeout,
+        folders: command.folders.clone(),
+    })))
+}
+
+/// A job that was held while it runs is checkpointed and waits, where that is possible; else it
+/// goes on, as in PBS.
+pub fn of_held(server: &mut ServerState, id: JobId, by: &str) {
+    let has_command = server.setup.config.launch.checkpoint.program.is_some();
+    let held = server
+        .job(id)
+        .filter(|job| has_command && job.is_checkpointed_by_site());
+    if let Some(attempt) = held.and_then(|job| Some(job.life.open_run()?.attempt)) {
+        server.happen(
+            id,
+            Event::CheckpointWanted {
+                attempt,
+                by: by.to_string(),
+            },
+        );
+    }
+}
+
+/// It could not be: a job that was to make way does so in the next way there is, the others go on.
+pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) {
+    let Some(job) = server
+        .job(id)
+        .cloned()
+        .filter(|job| job.awaits_checkpoint())
+    else {
+        return;
+    };
+    let Some(run) = job.life.open_run().filter(|run| run.attempt == attempt) else {
+        return;
+    };
+    let told = job
+        .life
+        .yielding
+        .clone()
+        .filter(|told| told.concerns(run) && told.action == Action::Checkpoint);
+    server.happen(
+        id,
+        Event::CheckpointFailed {
+            attempt,
+            why: why.to_string(),
+        },
+    );
+    // Nobody makes way in another way for who has started meanwhile, or is gone.
+    let waits = |to: JobId| server.keeps_room_for(to);
+    let Some(told) = told.filter(|told| told.to.is_none_or(waits)) else {
+        return;
+    };
+    if let Some(action) = next_action(server, id) {
+        server.make_way(id, attempt, (told.to, told.cause, action));
+    }
+}
+
+/// What comes after a checkpoint in the order in which a job is asked. Not a suspension: that gives
+/// less than what was counted on, and the next cycles find out whether it will do.
+fn next_action(server: &ServerState, id: JobId) -> Option<Action> {
+    let tenure = Tenure::of(server.job(id)?)?;
+    let rule = &server.setup.policy.preemption;
+    let order = rule.actions.of(tenure.left(server.now)).iter().copied();
+    let mut later = order
+        .skip_while(|action| *action != Action::Checkpoint)
+        .skip(1);
+    later
+        .find(|action| tenure.can(*action, rule))
+        .filter(|action| *action != Action::Suspend)
+}
+
+impl ServerState {
+    /// Tells a running job to make way: for whom, why and how.
+    pub fn make_way(
+        &mut self,
+        job: JobId,
+        attempt: Attempt,
+        (to, cause, action): (Option<JobId>, Cause, Action),
+    ) {
+        if self.job(job).is_none_or(|job| job.life.want != Want::Run) {
+            return;
+        }
+        let by = format!("Scheduler@{}", self.setup.host);
+        self.happen(
+            job,
+            Event::Preempted {
+                attempt,
+                to,
+                cause,
+                action,
+                by: by.clone(),
+            },
+        );
+        if let (Action::Suspend, Some(to)) = (action, to) {
+            let manner = Manner::For {
+                job: to,
+                releases: self.setup.policy.preemption.releases.clone(),
+            };
+            self.happen(
+                job,
+                Event::SuspendWanted {
+                    by,
+                    attempt,
+                    manner,
+                },
+            );
+        }
+    }
+}

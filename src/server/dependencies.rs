@@ -1,0 +1,74 @@
+//! Dependencies in the server: who may bind jobs to one another, and what is kept of it. What
+//! follows from a bond is [`crate::model::job::dependency::effects`].
+
+mod by_name;
+
+mod cycle;
+
+pub mod grant;
+
+mod labels;
+
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::dependency::Edge;
+use crate::model::job::dependency::Kind;
+use crate::model::job::dependency::Tie;
+use crate::model::job::dependency::effects::Standing;
+use crate::model::job::dependency::effects::Tied;
+use crate::model::job::dependency::graph::Ties;
+use crate::model::job::event::Event;
+use crate::server::state::ServerState;
+use crate::update::Update;
+use std::sync::Arc;
+
+impl Tied for ServerState {
+    fn job(&self, id: JobId) -> Option<&Job> {
+        ServerState::job(self, id).map(Arc::as_ref)
+    }
+
+    fn ties(&self) -> &Ties {
+        &self.ties
+    }
+
+    fn ties_mut(&mut self) -> &mut Ties {
+        &mut self.ties
+    }
+
+    fn note(&mut self, id: JobId, event: Event) {
+        ServerState::note(self, id, event);
+    }
+
+    fn keep(&mut self, tie: Tie, standing: Standing) {
+        self.also(Update::Tie(tie, standing));
+    }
+
+    fn server(&self) -> &str {
+        &self.setup.name
+    }
+}
+
+/// Unties a job that an operator has released, and that stood as `was` before: it waits for nothing
+/// any more; what it had waited for stays shown.
+pub fn lift(server: &mut ServerState, was: &Job) {
+    let id = was.id;
+    for (other, condition) in server.ties.conditions(id) {
+        let tie = Tie {
+            job: id,
+            edge: Edge {
+                kind: Kind::After(condition),
+                job: other,
+            },
+        };
+        server.ties.remove(tie);
+        server.also(Update::Tie(tie, Standing::Lifted));
+    }
+    if let Some(tie) = server
+        .ties
+        .membership(id)
+        .filter(|_| was.life.bars.rival.is_some())
+    {
+        server.ties.remove(tie);
+        server.also(Update::Tie(tie, Standing::Met));
+    }
+}

@@ -1,0 +1,100 @@
+//! Dependencies on jobs by their names, as Grid Engine's `-hold_jid` has them: on all of the
+//! owner's jobs of that name that are not over.
+
+use crate::model::job::JobId;
+use crate::model::job::Owner;
+use crate::model::job::attribute::Draft;
+use crate::model::job::dependency::Condition;
+use crate::model::job::dependency::Edge;
+use crate::model::job::dependency::Kind;
+use crate::model::job::dependency::Wish;
+use crate::model::job::state::State;
+use crate::server::requests::RequestContext;
+
+/// So many jobs may one name stand for.
+const MOST: usize = 10_000;
+
+impl RequestContext<'_> {
+    /// Lets the draft wait for the jobs it names. Where nobody bears a name there is nothing to
+    /// wait for, which is said.
+    pub(crate) fn wait_for_named(&self, owner: &Owner, draft: &mut Draft) {
+        for name in std::mem::take(&mut draft.names) {
+            let jobs = self.named(owner, &name);
+            if jobs.is_empty() {
+                draft.notes.push(format!(
+                    "warning: no job of {} is called {name}: it waits for none",
+                    owner.user
+                ));
+            }
+            let edges = jobs
+                .into_iter()
+                .map(|job| Edge {
+                    kind: Kind::After(Condition::Ended),
+                    job,
+                })
+                .collect();
+            draft.depend = std::mem::take(&mut draft.depend).with(Wish {
+                edges,
+                ..Wish::default()
+            });
+        }
+    }
+
+    /// The owner's jobs of this name that are not over: elements of arrays stand in their arrays.
+    fn named(&self, owner: &Owner, name: &str) -> Vec<JobId> {
+        let jobs = self
+            .server
+            .jobs()
+            .filter(|job| owner.is_same_account(&job.owner) && job.id.index().is_none());
+        let waiting =
+            jobs.filter(|job| job.life.state != State::Finished && matches(name, &job.spec.name));
+        waiting.map(|job| job.id).take(MOST).collect()
+    }
+}
+
+/// Whether a name fits a pattern, in which `*` stands for anything and `?` for any one character.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut read, mut star) = (0, 0, None);
+    while read < name.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at + 1, read));
+                at += 1;
+            }
+            Some(&c) if c == '?' || c == name[read] => (at, read) = (at + 1, read + 1),
+            _ => match star {
+                // The last star takes one character more.
+                Some((behind, from)) => {
+                    star = Some((behind, from + 1));
+                    (at, read) = (behind, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|&c| c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_names_are_those_of_files() {
+        for (pattern, name, expected) in [
+            ("align", "align", true),
+            ("align", "align2", false),
+            ("align*", "align_7", true),
+            ("*", "", true),
+            ("a*b*c", "a_bb_bc", true),
+            ("a*b*c", "a_bb_bd", false),
+            ("j?", "j1", true),
+            ("j?", "j", false),
+            ("*x", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What `-W depend=` asks for, judged against the jobs there are: granted whole or refused.
+
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::dependency::Condition;
+use crate::model::job::dependency::Edge;
+use crate::model::job::dependency::Kind;
+use crate::model::job::dependency::Progress;
+use crate::model::job::dependency::Tie;
+use crate::model::job::dependency::Verdict;
+use crate::model::job::dependency::Wish;
+use crate::model::job::dependency::effects::Bonds;
+use crate::model::job::dependency::fate;
+use crate::model::job::dependency::judge;
+use crate::model::job::state::State;
+use crate::model::refusal::Refusal;
+use crate::server::caller::Caller;
+use crate::server::dependencies::cycle;
+use crate::server::outside::JobHistory;
+use crate::server::state::ServerState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Who asks, of what.
+pub struct DependencyRequest<'a> {
+    /// The jobs there are.
+    pub server: &'a ServerState,
+    /// The jobs there were.
+    pub history: &'a dyn JobHistory,
+    /// Whose wish it is.
+    pub caller: &'a Caller,
+    /// The job to be bound; None for one that has no number yet.
+    pub job: Option<JobId>,
+}
+
+impl DependencyRequest<'_> {
+    /// Judges a wish: conditions met already are left out, any that cannot be refuses the whole.
+    pub fn grant(&self, wish: &Wish) -> Result<Bonds, Refusal> {
+        let mut bonds = Bonds {
+            on: wish.on,
+            ..Bonds::default()
+        };
+        let mut room = BTreeMap::new();
+        for &edge in &wish.edges {
+            if self.job == Some(edge.job) {
+                return Err(Refusal::dependency(&format!(
+                    "{} cannot depend on itself",
+                    self.full(edge.job)
+                )));
+            }
+            let job = self.found(edge.job)?;
+            if let Some(to) = &job.life.moved_to {
+                return Err(Refusal::dependency(&format!(
+                    "{} was moved to {to}",
+                    self.full(edge.job)
+                )));
+            }
+            match edge.kind {
+                Kind::After(condition) => self.condition(&mut bonds, &job, condition)?,
+                Kind::Before(condition) => {
+                    self.may_precede(&job, room.entry(edge.job).or_insert(job.life.bars.on))?;
+                    bonds.before.push((edge.job, condition));
+                }
+                Kind::RunOne => self.mate(&mut bonds, &job)?,
+            }
+        }
+        self.refuse_circles(&bonds)?;
+        Ok(bonds)
+    }
+
+    fn full(&self, id: JobId) -> String {
+        id.full(&self.server.setup.name)
+    }
+
+    /// The job, finished or not.
+    fn found(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        if let Some(job) = self.server.job(id) {
+            return Ok(job.clone());
+        }
+        let unknown = || Refusal::no_such_job(&self.full(id));
+        // No number beyond the spool's integers has ever been given.
+        i64::try_from(id.number).map_err(|_| unknown())?;
+        let past = self.history.job(id)?;
+        past.filter(|job| job.id == id)
+            .map(Arc::new)
+            .ok_or_else(unknown)
+    }
+
+    fn condition(
+        &self,
+        bonds: &mut Bonds,
+        other: &Job,
+        condition: Condition,
+    ) -> Result<(), Refusal> {
+        let edge = Edge {
+            kind: Kind::After(condition),
+            job: other.id,
+        };
+        match judge(condition, Progress::of(other)) {
+            Verdict::Met => {}
+            Verdict::Impossible => {
+                let which = format!(
+                    "{}:{}, {}",
+                    edge.kind.name(),
+                    self.full(other.id),
+                    fate(&other.life)
+                );
+                return Err(Refusal::unmet_dependency(&which));
+            }
+            Verdict::Pending
+                if self
+                    .job
+                    .is_some_and(|job| self.server.ties.holds(Tie { job, edge })) => {}
+            Verdict::Pending => bonds.conditions.push((other.id, condition)),
+        }
+        Ok(())
+    }
+
+    /// Whether `other` may be made to wait for the job; `room` is its free `on` count.
+    fn may_precede(&self, other: &Job, room: &mut u32) -> Result<(), Refusal> {
+        let no = |why: &str| {
+            Err(Refusal::dependency(&format!(
+                "{} {why}",
+                self.full(other.id)
+            )))
+        };
+        match other.life.state {
+            _ if self.caller.must_own(other).is_err() => no("is another user's job"),
+            State::Finished => no("has finished"),
+            State::Running | State::Suspended => no("runs already"),
+            _ if other.has_begun() => no("has begun"),
+            _ if *room == 0 => no("waits for no further job: submit it with -W depend=on:COUNT"),
+            _ => {
+                *room -= 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Joins the set of `other`; one that was deleted before it ran has left it.
+    fn mate(&self, bonds: &mut Bonds, other: &Job) -> Result<(), Refusal> {
+        if self.caller.must_own(other).is_err() {
+            return Err(Refusal::dependency(&format!(
+                "{} is another user's job",
+                self.full(other.id)
+            )));
+        }
+        match Progress::of(other) {
+            Progress::Ended { began: false, .. } => {}
+            Progress::Ended { .. } => {
+                let which = format!("runone:{}, {}", self.full(other.id), fate(&other.life));
+                return Err(Refusal::unmet_dependency(&which));
+            }
+            _ => {
+                bonds.mates.push(other.id);
+                let running = other.life.state.is_under_way() || other.has_begun();
+                let rival = if running {
+                    Some(other.id)
+                } else {
+                    other.life.bars.rival
+                };
+                bonds.rival = bonds.rival.or(rival);
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_circles(&self, bonds: &Bonds) -> Result<(), Refusal> {
+        let mut waiting: BTreeSet<JobId> = bonds.before.iter().map(|&(id, _)| id).collect();
+        let mut waited_for: Vec<JobId> = bonds.conditions.iter().map(|&(id, _)| id).collect();
+        if let Some(job) = self.job {
+            waiting.extend(Some(job).filter(|&job| self.server.ties.has_dependents(job)));
+            waited_for.extend(
+                self.server
+                    .ties
+                    .conditions(job)
+                    .into_iter()
+                    .map(|(id, _)| id),
+            );
+        }
+        let this = self
+            .job
+            .map_or("this job".to_string(), |job| self.full(job));
+        match cycle::find(&self.server.ties, &waited_for, &waiting) {
+            Some(mut trail) => {
+                trail.pop_if(|last| Some(*last) == self.job);
+                let circle = cycle::spelt(&trail, &this, &self.server.setup.name);
+                Err(Refusal::dependency(&format!(
+                    "jobs would wait in a circle: {circle}"
+                )))
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What is waited for by label (Q29): decided at once by the job of that label that was submitted
+//! last, if there is one, else by any that comes so far later.
+
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Owner;
+use crate::model::job::Spec;
+use crate::model::job::dependency::Condition;
+use crate::model::job::dependency::Progress;
+use crate::model::job::dependency::Verdict;
+use crate::model::job::dependency::effects::Bonds;
+use crate::model::job::dependency::judge;
+use crate::model::job::dependency::label::Awaited;
+use crate::model::job::dependency::label::Mark;
+use crate::model::job::dependency::label::circle;
+use crate::model::job::dependency::label::circle::Newcomer;
+use crate::model::refusal::Refusal;
+use crate::server::requests::RequestContext;
+
+/// No job waits for more labels than this.
+const MOST: usize = 1000;
+
+impl RequestContext<'_> {
+    /// Those labels that are still to be waited for by a job of this owner that asks for this;
+    /// `before` is the job, if it is altered.
+    pub(crate) fn awaited(
+        &self,
+        before: Option<&Job>,
+        (owner, spec): (&Owner, &Spec),
+        labels: &[Awaited],
+    ) -> Result<Vec<Awaited>, Refusal> {
+        let (mut awaited, had) = (Vec::new(), before.map_or(0, |job| job.life.awaits.len()));
+        if had + labels.len() > MOST {
+            return Err(Refusal::dependency(&format!(
+                "a job waits for {MOST} labels at most"
+            )));
+        }
+        for label in labels
+            .iter()
+            .filter(|label| before.is_none_or(|job| !job.life.awaits.contains(label)))
+        {
+            let mark = Mark::new(owner.uid, spec.process_group.as_deref(), &label.label);
+            if !self.is_met(&mark, label.condition, before.map(|job| job.id))? {
+                awaited.push(label.clone());
+            }
+        }
+        Ok(awaited)
+    }
+
+    /// Refuses what would have this job and others wait for one another's labels for ever.
+    pub(crate) fn no_circle_of_labels(
+        &self,
+        before: Option<&Job>,
+        (owner, spec): (&Owner, &Spec),
+        bonds: &Bonds,
+    ) -> Result<(), Refusal> {
+        let new = Newcomer::of(&self.server.ties, before, (owner, spec), bonds);
+        let Some(trail) = circle::find(&self.server.ties, &new) else {
+            return Ok(());
+        };
+        let server = &self.server.setup.name;
+        let this = before.map_or("this job".to_string(), |job| job.id.full(server));
+        let circle = circle::spelt(&trail, &this, server);
+        Err(Refusal::dependency(&format!(
+            "jobs would wait in a circle: {circle}"
+        )))
+    }
+
+    /// Whether the last job that carries a mark has come so far, but for this one.
+    fn is_met(
+        &self,
+        mark: &Mark,
+        condition: Condition,
+        but: Option<JobId>,
+    ) -> Result<bool, Refusal> {
+        let (carrier, index) = mark
+            .frame()
+            .map_or((mark.clone(), None), |(array, index)| (array, Some(index)));
+        let carries = |job: &&std::sync::Arc<Job>| {
+            Mark::carried_by(job).as_ref() == Some(&carrier) && Some(job.id) != but
+        };
+        // What this tick has submitted is not in the spool yet.
+        let new = self
+            .server
+            .touched()
+            .filter(carries)
+            .map(|job| job.id)
+            .max();
+        let known = self.history.labelled(&carrier, but)?;
+        let Some(last) = new.max(known) else {
+            return Ok(false);
+        };
+        let last = index.map_or(last, |index| JobId::element(last.number, index));
+        let progress = match self.server.job(last) {
+            Some(job) => Some(Progress::of(job)),
+            None => self.past(last)?.as_ref().map(Progress::of),
+        };
+        Ok(progress.is_some_and(|progress| judge(condition, progress) == Verdict::Met))
+    }
+}

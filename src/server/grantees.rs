@@ -1,0 +1,102 @@
+//! The accounts behind the names in `[server] managers` and `operators`.
+//!
+//! A name is bound to a user number when the right is granted. An account that gets the name or the
+//! number later does not have the right.
+
+use crate::config::Person;
+use crate::config::ServerConfig;
+use crate::server::outside::Accounts;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// User numbers by the names that rights are granted to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Grantees(BTreeMap<String, u32>);
+
+impl Grantees {
+    /// The key under which the spool keeps them.
+    pub const KEY: &'static str = "grantees";
+
+    /// Whether a right that names `user` is meant for the account with this number. A name without
+    /// an account is bound to the first one that uses it.
+    pub fn allow(&self, user: &str, uid: u32) -> bool {
+        self.0.get(user).is_none_or(|bound| *bound == uid)
+    }
+
+    /// The number that a name is bound to.
+    pub fn number(&self, user: &str) -> Option<u32> {
+        self.0.get(user).copied()
+    }
+
+    /// Binds a name that is not bound yet; false if it is.
+    pub fn bind(&mut self, user: &str, uid: u32) -> bool {
+        let is_new = !self.0.contains_key(user);
+        if is_new {
+            self.0.insert(user.to_string(), uid);
+        }
+        is_new
+    }
+
+    /// Looks the accounts of these names up anew the next time.
+    pub fn release(&mut self, names: &[String]) {
+        self.0.retain(|name, _| !names.contains(name));
+    }
+
+    /// Keeps the names that have rights, and binds those that are new.
+    pub fn follow(&mut self, server: &ServerConfig, accounts: &dyn Accounts) {
+        let named: BTreeSet<&str> = people(server).filter_map(Person::account).collect();
+        self.0.retain(|name, _| named.contains(name.as_str()));
+        for name in named {
+            if self.0.contains_key(name) {
+                continue;
+            }
+            if let Some(number) = accounts.user_number(name) {
+                self.0.insert(name.to_string(), number);
+            }
+        }
+    }
+}
+
+/// Everybody who is granted a right by name.
+pub fn people(server: &ServerConfig) -> impl Iterator<Item = &Person> {
+    server.managers.iter().chain(&server.operators)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedd::accounts::SystemAccounts;
+
+    fn server(managers: &[&str]) -> ServerConfig {
+        let managers = managers
+            .iter()
+            .filter_map(|name| Person::parse(name))
+            .collect();
+        ServerConfig {
+            managers,
+            ..ServerConfig::default()
+        }
+    }
+
+    #[test]
+    fn a_name_is_bound_until_it_is_named_no_more_or_anew() {
+        let mut grantees = Grantees::default();
+        grantees.follow(
+            &server(&["root@*", "*@head", "no-such-user"]),
+            &SystemAccounts,
+        );
+        assert_eq!(grantees.number("root"), Some(0));
+        assert!(
+            !grantees.allow("root", 1000),
+            "another account of that name"
+        );
+        assert!(grantees.allow("no-such-user", 1000), "not there yet");
+        assert!(grantees.bind("no-such-user", 1000) && !grantees.bind("no-such-user", 1001));
+        assert!(!grantees.allow("no-such-user", 1001));
+        grantees.release(&["no-such-user".to_string()]);
+        assert!(grantees.allow("no-such-user", 1001), "granted anew");
+        grantees.follow(&server(&[]), &SystemAccounts);
+        assert_eq!(grantees, Grantees::default());
+    }
+}

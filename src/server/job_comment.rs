@@ -1,0 +1,135 @@
+//! The comment beside a job that its state alone does not tell: who held it, why it could not be
+//! started, that its node is silent. All other comments are made when they are shown.
+
+use crate::model::job::How;
+use crate::model::job::Job;
+use crate::model::job::event::Event;
+use crate::model::job::preemption::shown_some;
+use crate::model::job::state::Holds;
+use crate::model::job::state::State;
+use crate::model::time::Time;
+use chrono::NaiveDateTime;
+
+/// The comment after `event`: Some(None) clears it, None leaves it. `server` is the name of the
+/// server.
+pub fn comment(
+    job: &Job,
+    event: &Event,
+    server: &str,
+    civil: impl Fn(Time) -> NaiveDateTime,
+) -> Option<Option<String>> {
+    let now = || shown(civil(job.life.mtime));
+    match event {
+        Event::Held { by, .. } => {
+            let user = by.split('@').next().unwrap_or(by);
+            Some(Some(format!("Job held by {user} on {}", now())))
+        }
+        Event::Released { .. } if job.life.holds.is_none() => Some(None),
+        Event::Started { .. } | Event::Launched { .. } | Event::ContactRegained => Some(None),
+        // The comment said why it was suspended.
+        Event::Resumed { .. } => Some(None),
+        Event::FailedRerun { .. } | Event::Retried { .. } => Some(None),
+        Event::Shoved { .. } if is_put_off(job) => Some(None),
+        Event::StartRefused { why, .. } => Some(Some(format!("{REFUSED}{why}"))),
+        Event::ContactLost { node } => {
+            Some(Some(format!("Lost contact with node {node} on {}", now())))
+        }
+        Event::StartTimedOut { after, .. } => Some(Some(format!(
+            "Job start not confirmed within {} s, being cancelled",
+            after.as_seconds()
+        ))),
+        Event::Preempted { .. } => made_way(job, "Job is preempted", server).map(Some),
+        Event::RoomMade { by } => {
+            let jobs = shown_some(by, |job| job.full(server));
+            Some(Some(format!("Not Running: Waits for {jobs} to make way")))
+        }
+        Event::Ended { .. }
+            if job.life.state == State::Queued
+                && job.life.run.as_ref().is_some_and(|run| job.makes_way(run)) =>
+        {
+            Some(made_way(job, "Not Running: Job was preempted", server))
+        }
+        Event::Ended { outcome, .. } => Some(after_end(job, &outcome.how, &civil)),
+        Event::DependencyBroken { why, .. } => Some(Some(why.clone())),
+        Event::Vanished { why, .. } => Some(lost(job, why)),
+        _ => None,
+    }
+}
+
+/// For whom a job makes way, or has, and why.
+fn made_way(job: &Job, what: &str, server: &str) -> Option<String> {
+    let told = job.life.yielding.as_ref()?;
+    Some(format!("{what}: {}", told.told(|job| job.full(server))))
+}
+
+/// What the comment of a job begins with whose start a hook has refused, as in PBS.
+const REFUSED: &str = "Not Running: PBS Error: ";
+
+/// What it begins with where a start has failed, and is to be tried again at its time.
+const FAILED: &str = "Not Running: Job start failed, tried again ";
+
+/// What it begins with where files to stage in are missing.
+const AWAITED: &str = "Not Running: Files to stage in are missing, looked for again";
+
+/// Whether a job's comment is that it was put off.
+fn is_put_off(job: &Job) -> bool {
+    let begins = |comment: &str| comment.starts_with(FAILED) || comment.starts_with(AWAITED);
+    is_refused_start(job) || job.life.comment.as_deref().is_some_and(begins)
+}
+
+/// Whether a job's comment is that a hook has refused its start.
+pub fn is_refused_start(job: &Job) -> bool {
+    job.life
+        .comment
+        .as_deref()
+        .is_some_and(|comment| comment.starts_with(REFUSED))
+}
+
+/// A date as in PBS: `Fri Nov 11 17:57:05 2016`, in the server's time zone.
+fn shown(civil: NaiveDateTime) -> String {
+    civil.format("%a %b %e %H:%M:%S %Y").to_string()
+}
+
+fn after_end(job: &Job, how: &How, civil: &impl Fn(Time) -> NaiveDateTime) -> Option<String> {
+    let is_put_off = job.life.state == State::Queued && job.life.failed_starts > 0;
+    match how {
+        How::CannotStart { why, .. } => Some(format!("Job could not be started: {why}")),
+        How::AwaitsFiles(files) => {
+            let at = job
+                .life
+                .not_before
+                .map_or(String::new(), |at| format!(" on {}", shown(civil(at))));
+            Some(format!("{AWAITED}{at}: {files}"))
+        }
+        How::ShepherdLost => lost(job, "its shepherd was killed"),
+        How::NodeFault(why) if job.life.holds.contains(Holds::SYSTEM) => Some(held(why)),
+        How::NodeFault(why) if is_put_off => Some(put_off(job, why, civil)),
+        How::Cancelled if job.life.holds.contains(Holds::SYSTEM) => Some(held(UNCONFIRMED)),
+        How::Cancelled | How::Signaled(_) if is_put_off => Some(put_off(job, UNCONFIRMED, civil)),
+        How::Overran { .. } | How::Exceeded { .. } if job.life.state == State::Queued => {
+            Some(format!("Not Running: Job was requeued: {}", how.excess()?))
+        }
+        _ => None,
+    }
+}
+
+/// Why a start was given up of which its node had said nothing.
+const UNCONFIRMED: &str = "its node did not say in time that it had begun";
+
+fn held(why: &str) -> String {
+    format!("job held, too many failed attempts to run: {why}")
+}
+
+/// M10: what PBS has no state for and others call deferred.
+fn put_off(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> String {
+    match job.life.not_before {
+        Some(moment) => format!("{FAILED}on {}: {why}", shown(civil(moment))),
+        None => format!("{FAILED}shortly: {why}"),
+    }
+}
+
+/// A job that may be run again is back in its queue; any other is told why it ended.
+fn lost(job: &Job, why: &str) -> Option<String> {
+    (job.life.state == State::Finished)
+        .then(|| format!("Job was lost: {why}, and it may not be run again"))
+}

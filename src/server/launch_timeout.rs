@@ -1,0 +1,74 @@
+//! Starts that neither succeed nor fail (M10): the node has the order and does not say that the job
+//! runs. After `start_timeout` the attempt is cancelled there, which leaves a tombstone, and only
+//! when the node has said what became of it is the job started anew: so it never runs twice.
+
+use crate::model::hook::rites::delay;
+use crate::model::job::Attempt;
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Run;
+use crate::model::job::Want;
+use crate::model::job::event::Event;
+use crate::model::job::staging::Files;
+use crate::model::time::Span;
+use crate::server::state::ServerState;
+
+/// How often starts are looked at: often enough that none is found much later than it should be.
+pub fn pace(timeout: Option<Span>) -> Span {
+    let eighth = timeout.map_or(i64::MAX, |timeout| timeout.0 / 8);
+    Span(eighth.clamp(1000, 30_000))
+}
+
+/// Gives up the starts whose nodes have been silent about them for too long.
+pub fn give_up(server: &mut ServerState) {
+    let Some(timeout) = server.setup.config.launch.start_timeout else {
+        return;
+    };
+    let stuck: Vec<(JobId, Attempt)> = server
+        .holders()
+        .filter_map(|job| stuck(server, job, timeout))
+        .collect();
+    for (job, attempt) in stuck {
+        server.happen(
+            job,
+            Event::StartTimedOut {
+                attempt,
+                after: timeout,
+            },
+        );
+    }
+}
+
+/// The attempt of a job that should have begun by now. A node that does not answer has perhaps
+/// begun it, and is asked for it when it answers again; files that are copied first take as long as
+/// they take, and what the site has done first as long as it may.
+fn stuck(server: &ServerState, job: &Job, timeout: Span) -> Option<(JobId, Attempt)> {
+    let begins = |run: &&Run| run.has_script() && run.session.is_none();
+    let run = job
+        .life
+        .open_run()
+        .filter(begins)
+        .filter(|_| job.life.want == Want::Run)?;
+    let node = server.node(job.script_node()?).filter(|node| node.up)?;
+    let config = &server.setup.config;
+    let patience = timeout + delay(&config.hooks, &config.launch.scripts);
+    let is_late = server.now.since(run.started.max(node.changed)) >= patience;
+    (is_late && !Files::of(&job.spec.other).come_first()).then_some((job.id, run.attempt))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_timeouts_are_looked_at_more_often() {
+        let paces = [
+            Some(Span(1000)),
+            Some(Span::seconds(40)),
+            Some(Span::seconds(600)),
+            None,
+        ]
+        .map(pace);
+        assert_eq!(paces, [Span(1000), Span(5000), Span(30_000), Span(30_000)]);
+    }
+}

@@ -1,0 +1,268 @@
+//! What is mailed about a job, to whom, on which occasion (`-m`, `-M`).
+
+use crate::model::job::How;
+use crate::model::job::Job;
+use crate::model::job::Want;
+use crate::model::job::array::Elements;
+use crate::model::job::array::Indices;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
+use crate::model::job::value_syntax;
+use crate::server::setup::Setup;
+use std::fmt::Write;
+
+/// The most that one letter says, in bytes.
+const LONGEST: usize = 16 << 10;
+/// The most runs of subjobs that one line names.
+const RUNS: usize = 50;
+
+/// A message about a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// The job's owner.
+    pub user: String,
+    /// Who gets it.
+    pub to: Vec<String>,
+    /// The job's full id.
+    pub job: String,
+    /// What happened: one line or two.
+    pub what: String,
+    /// All that is said.
+    pub body: String,
+}
+
+/// What happened, and the letters of `-m` that ask to be told.
+pub(crate) struct Occasion {
+    pub(crate) points: &'static str,
+    pub(crate) what: String,
+}
+
+/// The letter about an event, if somebody is to be told of it. `before`: the state it found the
+/// job in; the job is as it left it. No event: of an array, whose elements make it what it is.
+pub fn letter(setup: &Setup, before: State, job: &Job, event: Option<&Event>) -> Option<Letter> {
+    setup.mailer.as_ref()?;
+    let Occasion { points, what } = occasion(before, job, event)?;
+    let told = points_of(job).contains(|letter| points.contains(letter));
+    if !told || !is_told_alone(job) {
+        return None;
+    }
+    let to = recipients(setup, job);
+    let body = body(setup, job, &what);
+    (!to.is_empty()).then(|| Letter {
+        user: job.owner.user.clone(),
+        to,
+        job: job.id.full(&setup.name),
+        what,
+        body,
+    })
+}
+
+fn points_of(job: &Job) -> &str {
+    job.spec
+        .other
+        .get("Mail_Points")
+        .map_or("a", String::as_str)
+}
+
+/// Of an array's elements each is told of only if that was asked for (`-m j`).
+pub(crate) fn is_told_alone(job: &Job) -> bool {
+    job.id.index().is_none() || points_of(job).contains('j')
+}
+
+/// What of an event is worth telling somebody.
+pub(crate) fn occasion(before: State, job: &Job, event: Option<&Event>) -> Option<Occasion> {
+    let occasion = |points, what: &str| {
+        Some(Occasion {
+            points,
+            what: what.to_string(),
+        })
+    };
+    if let Some(Event::Launched { .. }) = event {
+        return occasion("b", "Begun execution");
+    }
+    match (before, job.life.state) {
+        // It goes on in another instance.
+        _ if job.life.moved_to.is_some() => None,
+        (State::Queued, State::Begun) => occasion("b", "Begun execution"),
+        (State::Running, State::Held) if !job.life.holds.is_none() => {
+            occasion("a", job.life.comment.as_deref().unwrap_or("Job held"))
+        }
+        (State::Finished, _) => None,
+        (_, State::Finished) => end(job, event),
+        _ => None,
+    }
+}
+
+fn end(job: &Job, event: Option<&Event>) -> Option<Occasion> {
+    let occasion = |points, what: String| Some(Occasion { points, what });
+    let began = job.life.run.is_some() || job.has_begun();
+    let outcome = match event {
+        Some(Event::Ended { outcome, .. }) => Some(outcome),
+        _ => None,
+    };
+    if let Some(how) = outcome.map(|outcome| &outcome.how) {
+        match how {
+            How::CannotStart { why, .. } => {
+                return occasion("ae", format!("Job could not be started: {why}"));
+            }
+            How::Overran { .. } => return occasion("ae", exceeded("walltime")),
+            How::Exceeded { bound, .. } => return occasion("ae", exceeded(bound.name())),
+            _ => {}
+        }
+    }
+    match &job.life.want {
+        // Who deletes a job of one's own knows.
+        Want::Gone(by) if by.split('@').next() != Some(&job.owner.user) => {
+            occasion("ae", format!("Job deleted at request of {by}"))
+        }
+        // Of an array nothing has begun: all of it was deleted, range by range.
+        _ if !began && event.is_none() => None,
+        _ if !began && !matches!(job.life.want, Want::Gone(_)) => occasion(
+            "ae",
+            job.life
+                .comment
+                .clone()
+                .unwrap_or_else(|| "Job ended before it ran".into()),
+        ),
+        _ if !began => None,
+        _ if outcome.is_some_and(|outcome| !outcome.notes.is_empty()) => {
+            occasion("ae", "Execution terminated".into())
+        }
+        _ => occasion("e", "Execution terminated".into()),
+    }
+}
+
+fn exceeded(resource: &str) -> String {
+    format!("Job exceeded resource {resource}\nSee job standard error file")
+}
+
+/// The addresses of `-M`, or the owner at the submission host.
+///
+/// Jobs of an earlier version may have recipients that are no plain addresses: these get nothing.
+fn recipients(setup: &Setup, job: &Job) -> Vec<String> {
+    let here = format!("@{}", setup.host);
+    let owner = || format!("{}@{}", job.owner.user, job.spec.submit_host);
+    let list = job
+        .spec
+        .other
+        .get("Mail_Users")
+        .cloned()
+        .unwrap_or_else(owner);
+    let names = list
+        .split(',')
+        .map(|name| name.strip_suffix(&here).unwrap_or(name));
+    names
+        .filter(|name| value_syntax::mail_address(name))
+        .map(str::to_string)
+        .collect()
+}
+
+fn body(setup: &Setup, job: &Job, what: &str) -> String {
+    let mut text = format!(
+        "PBS Job Id: {}\nJob Name:   {}\n",
+        job.id.full(&setup.name),
+        job.spec.name
+    );
+    if let Some(run) = &job.life.run {
+        let mut hosts: Vec<&str> = run.shares.iter().map(|share| share.host.as_str()).collect();
+        hosts.dedup();
+        let _ = writeln!(text, "exec_host:  {}", hosts.join("+"));
+    }
+    let _ = writeln!(text, "{what}");
+    if let Some(exit) = job.life.exit {
+        if let Some(more) = &job.life.ending {
+            let _ = writeln!(text, "{}", more.trim_start_matches("; ").trim());
+        }
+        let _ = writeln!(text, "Exit_status={}", exit.status);
+        if let Some((indices, elements)) = job.indices().zip(job.elements.as_ref()) {
+            write_subjobs(&mut text, elements, indices);
+        }
+        if job.life.run.is_some() {
+            write_used(&mut text, job);
+        }
+    }
+    match text.char_indices().nth(LONGEST / 4) {
+        Some((end, _)) => text[..end].to_string() + "...\n",
+        None => text,
+    }
+}
+
+/// What became of an array, in a line for each status: most arrays are mailed about as one.
+fn write_subjobs(text: &mut String, elements: &Elements, indices: Indices) {
+    for (status, set) in elements.ended() {
+        let runs = set
+            .iter()
+            .take(RUNS)
+            .map(|(first, last)| indices.between(first, last).to_string());
+        let (named, more) = (
+            runs.collect::<Vec<_>>().join(","),
+            if set.runs() > RUNS { ",..." } else { "" },
+        );
+        let _ = writeln!(
+            text,
+            "{} with status {status}: {named}{more}",
+            subjobs(set.len())
+        );
+    }
+}
+
+fn subjobs(count: u32) -> String {
+    if count == 1 {
+        "1 subjob".into()
+    } else {
+        format!("{count} subjobs")
+    }
+}
+
+fn write_used(text: &mut String, job: &Job) {
+    let used = &job.life.used;
+    for (name, value) in [
+        ("cpupercent", used.cpupercent().to_string()),
+        ("cput", used.cput.to_string()),
+        ("mem", format!("{}kb", used.mem_kb)),
+        ("ncpus", used.ncpus.to_string()),
+        ("vmem", format!("{}kb", used.vmem_kb)),
+        ("walltime", used.walltime.to_string()),
+    ] {
+        let _ = writeln!(text, "resources_used.{name}={value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::array::Standing;
+
+    fn digest(indices: Indices, status: impl Fn(u32) -> i32) -> String {
+        let mut elements = Elements::new(indices.count());
+        (0..indices.count()).for_each(|at| elements.mark(at, at, Standing::Ended(status(at))));
+        let mut text = String::new();
+        write_subjobs(&mut text, &elements, indices);
+        text
+    }
+
+    #[test]
+    fn an_arrays_letter_tells_which_subjobs_ended_how() {
+        let indices = "1-11:2".parse().unwrap();
+        let said = digest(indices, |at| [0, 0, 0, 2, 0, 271][at as usize]);
+        assert_eq!(
+            said,
+            "4 subjobs with status 0: 1-5:2,9\n1 subjob with status 2: 7\n1 subjob with status 271: 11\n"
+        );
+    }
+
+    #[test]
+    fn a_large_array_that_failed_here_and_there_makes_no_large_letter() {
+        let indices = "0-99999".parse().unwrap();
+        let said = digest(indices, |at| (at % 2) as i32);
+        assert!(
+            said.starts_with("50000 subjobs with status 0: 0,2,4,") && said.contains(",98,...\n"),
+            "{said}"
+        );
+        assert_eq!(
+            (said.lines().count(), said.contains(",100")),
+            (2, false),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! The server: handles requests of clients and reports of nodes.
+//!
+//! It is pure. What it needs from outside comes through two traits: [`JobHistory`] finds what is
+//! stored of earlier jobs, and [`Accounts`] knows the users and groups of the machine. What is to
+//! be stored leaves it as [`crate::update::Update`]s. schedd implements the traits with the
+//! spool and the machine, the simulator with memory.
+
+pub mod accounting;
+
+pub mod caller;
+
+pub mod charging;
+
+pub mod checkpoint;
+
+pub mod clock;
+
+pub mod dependencies;
+
+pub mod grantees;
+
+pub mod job_comment;
+
+pub mod launch_timeout;
+
+pub mod mail;
+
+pub mod node_reports;
+
+pub mod node_uses;
+
+pub mod notices;
+
+pub mod orders;
+
+pub mod outside;
+
+pub mod queue_admission;
+
+pub mod release_nodes;
+
+pub mod requests;
+
+pub mod reservation_limits;
+
+pub mod reservations;
+
+pub mod routing;
+
+pub mod scheduler_view;
+
+pub mod setup;
+
+pub mod shared_requests;
+
+pub mod site_calendar;
+
+pub mod startup;
+
+pub mod state;
+
+pub mod suspension;
+
+pub mod tasks;

@@ -1,0 +1,433 @@
+//! What nodes report, and what it means for their jobs.
+
+use crate::model::job::Attempt;
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Run;
+use crate::model::job::TaskNumber;
+use crate::model::job::event::Event;
+use crate::model::job::preemption::shown_some;
+use crate::model::job::run_limits::Times;
+use crate::model::job::state::State;
+use crate::model::node::Node;
+use crate::model::node::NodeFacts;
+use crate::model::resource::Value;
+use crate::model::time::Span;
+use crate::server::release_nodes;
+use crate::server::state::ServerState;
+use crate::server::suspension;
+use crate::server::tasks;
+use crate::server::tasks::TaskName;
+use crate::wire::order::Order;
+use crate::wire::order::Standing;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What a node says of all attempts it has: the first report after a connection.
+#[derive(Clone, Debug)]
+pub struct Inventory {
+    /// The kernel's boot id.
+    pub boot: String,
+    /// The identity of the noded's state directory.
+    pub directory: String,
+    /// The nodes presented.
+    pub nodes: Vec<NodeFacts>,
+    /// Every attempt and task not yet confirmed.
+    pub attempts: Vec<(JobId, Attempt, TaskNumber, Standing)>,
+}
+
+/// Takes in an inventory: nodes are up, attempts are adopted, and a job that its node should have
+/// but has not is gone.
+pub fn take_inventory(server: &mut ServerState, inventory: &Inventory, orders: &mut Vec<Order>) {
+    for facts in &inventory.nodes {
+        node_up(server, facts, inventory);
+    }
+    for (job, attempt, _, standing) in inventory
+        .attempts
+        .iter()
+        .filter(|(_, _, task, _)| *task == 0)
+    {
+        attempt_stands(server, *job, *attempt, standing, &inventory.boot, orders);
+    }
+    let known: BTreeSet<(JobId, Attempt)> = inventory
+        .attempts
+        .iter()
+        .filter(|known| known.2 == 0)
+        .map(|known| (known.0, known.1))
+        .collect();
+    for job in running_on(server, |node| {
+        inventory.nodes.iter().any(|facts| facts.name == node)
+    }) {
+        let Some(run) = job
+            .life
+            .open_run()
+            .filter(|run| !known.contains(&(job.id, run.attempt)))
+        else {
+            continue;
+        };
+        not_in_inventory(server, &job, run, &inventory.boot);
+    }
+}
+
+/// Why a noded is not admitted: jobs that belong to another state directory may still run on its
+/// nodes. It cannot know what became of them, whether its host was installed anew or another host
+/// has the same node name.
+pub fn refusal(server: &ServerState, nodes: &[NodeFacts], directory: &str) -> Option<String> {
+    let names: BTreeSet<&str> = nodes.iter().map(|facts| facts.name.as_str()).collect();
+    let of_others: Vec<(&Job, &str, &str)> = server
+        .holders()
+        .filter_map(|job| {
+            let mut places = places(server, job).into_iter();
+            let (node, own) =
+                places.find(|(node, own)| names.contains(node) && *own != directory)?;
+            Some((&**job, node, own))
+        })
+        .collect();
+    let &(_, node, own) = of_others.first()?;
+    let ids: Vec<JobId> = of_others.iter().map(|(job, ..)| job.id).collect();
+    let jobs = shown_some(&ids, |job| job.full(&server.setup.name));
+    let short = |identity: &str| identity.chars().take(8).collect::<String>();
+    Some(format!(
+        "refused a noded with state directory {}: {jobs} may still run under that with state directory {}; start noded \
+         with that one again, or, if the host is lost for good, run pbsnodes --gone {node}",
+        short(directory),
+        short(own)
+    ))
+}
+
+/// The nodes on which processes of a job may run, each with the state directory that has their
+/// records, where that is known.
+fn places<'a>(server: &'a ServerState, job: &'a Job) -> Vec<(&'a str, &'a str)> {
+    let Some(run) = job.life.open_run() else {
+        return Vec::new();
+    };
+    let last = |node: &str| server.node(node).and_then(|node| node.directory.as_deref());
+    let script = job
+        .script_node()
+        .and_then(|node| Some((node, run.directory.as_deref().or_else(|| last(node))?)));
+    let tasks = run
+        .tasks()
+        .open()
+        .filter_map(|(number, _)| run.share_of_task(number));
+    let tasks = tasks.filter_map(|share| Some((share.node.as_str(), last(&share.node)?)));
+    script.into_iter().chain(tasks).collect()
+}
+
+/// Whether a noded with this state directory has the records of an attempt or of a task of it. One
+/// that is not open, or of an earlier version, is whoever's reports it.
+pub fn belongs_to(server: &ServerState, name: TaskName, directory: &str) -> bool {
+    let Some(job) = server.job(name.job) else {
+        return true;
+    };
+    let Some(run) = job
+        .life
+        .open_run()
+        .filter(|run| run.attempt == name.attempt)
+    else {
+        return true;
+    };
+    let Some(node) = tasks::node_of(job, name.attempt, name.task) else {
+        return true;
+    };
+    let own = run.directory.as_deref().filter(|_| name.task == 0);
+    let own = own.or_else(|| server.node(node).and_then(|node| node.directory.as_deref()));
+    own.is_none_or(|own| own == directory)
+}
+
+/// Notes why a noded was refused, and has it end what it runs of attempts that are not its own:
+/// other nodes, or a noded with another state directory, may run these jobs by now.
+pub fn refuse(server: &mut ServerState, inventory: &Inventory, why: &str, orders: &mut Vec<Order>) {
+    for name in inventory.nodes.iter().map(|facts| &facts.name) {
+        let Some(node) = server.node(name).cloned() else {
+            continue;
+        };
+        if node.refused.is_none() {
+            tracing::warn!("node {name}: {why}");
+        }
+        server.set_node(Node {
+            refused: Some(why.to_string()),
+            ..node
+        });
+    }
+    for &(job, attempt, task, ref standing) in &inventory.attempts {
+        let open = server
+            .job(job)
+            .and_then(|job| job.life.open_run())
+            .is_some_and(|run| run.attempt == attempt);
+        let is_own = open
+            && belongs_to(
+                server,
+                TaskName { job, attempt, task },
+                &inventory.directory,
+            );
+        if !is_own && !matches!(standing, Standing::Ended(_)) {
+            let order = if task == 0 {
+                abandon(server, job, attempt)
+            } else {
+                tasks::cancel(server, job, attempt, task)
+            };
+            orders.push(order);
+        }
+    }
+}
+
+/// The order to end an attempt that was given up, or that nobody knows of.
+fn abandon(server: &ServerState, job: JobId, attempt: Attempt) -> Order {
+    let grace = server.setup.config.launch.grace;
+    // A later attempt may be writing to the same files.
+    let again = server
+        .job(job)
+        .is_some_and(|job| job.life.state != State::Finished);
+    Order::Cancel {
+        job,
+        attempt,
+        task: 0,
+        grace,
+        signal: None,
+        again,
+    }
+}
+
+/// One that never reported its launch will be ordered again, under the same attempt; one that did
+/// is gone.
+fn not_in_inventory(server: &mut ServerState, job: &Job, run: &Run, boot: &str) {
+    if run.session.is_none() {
+        return;
+    }
+    let why = match run.boot.as_deref() == Some(boot) {
+        true => "its node no longer knows of it",
+        false => "its node was rebooted",
+    };
+    server.happen(
+        job.id,
+        Event::Vanished {
+            attempt: run.attempt,
+            why: why.to_string(),
+        },
+    );
+}
+
+/// The jobs whose script runs on a node that `here` tells.
+pub fn running_on(server: &ServerState, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>> {
+    let runs_here = |job: &&Arc<Job>| job.script_node().is_some_and(&here);
+    server.holders().filter(runs_here).cloned().collect()
+}
+
+/// Whether the node that runs a job's script answers: what is said once must be heard at once.
+pub fn can_be_told(server: &ServerState, id: JobId) -> bool {
+    let node = server
+        .job(id)
+        .and_then(|job| server.node(job.script_node()?));
+    node.is_some_and(|node| node.up)
+}
+
+/// Takes in what a node says of one attempt.
+pub fn attempt_stands(
+    server: &mut ServerState,
+    id: JobId,
+    attempt: Attempt,
+    standing: &Standing,
+    boot: &str,
+    orders: &mut Vec<Order>,
+) {
+    let open = server
+        .job(id)
+        .and_then(|job| job.life.open_run())
+        .filter(|run| run.attempt == attempt && run.has_script());
+    let open = open.cloned();
+    match (standing, open) {
+        (Standing::Ended(outcome), open) => {
+            if open.is_some() {
+                server.happen(
+                    id,
+                    Event::Ended {
+                        attempt,
+                        outcome: outcome.clone(),
+                    },
+                );
+            }
+            orders.push(Order::Confirm {
+                job: id,
+                attempt,
+                task: 0,
+            });
+        }
+        (Standing::Running(session) | Standing::Suspended(session), Some(run))
+            if run.session.is_none() =>
+        {
+            server.happen(
+                id,
+                Event::Launched {
+                    attempt,
+                    session: *session,
+                    boot: boot.to_string(),
+                },
+            );
+        }
+        // An attempt we know nothing of, or have given up: it must not run on.
+        (_, None) => orders.push(abandon(server, id, attempt)),
+        (Standing::Running(_) | Standing::Suspended(_), Some(run)) => {
+            if run.silent {
+                server.happen(id, Event::ContactRegained);
+            }
+            let times = server
+                .job(id)
+                .map(|job| Times::of(&job.spec))
+                .unwrap_or_default();
+            orders.push(Order::Walltime {
+                job: id,
+                attempt,
+                times,
+            });
+            orders.extend(server.job(id).and_then(|job| release_nodes::places(job, 0)));
+            suspension::part_stands(
+                server,
+                TaskName {
+                    job: id,
+                    attempt,
+                    task: 0,
+                },
+                standing,
+                orders,
+            );
+        }
+        (Standing::Starting, Some(_)) => {}
+    }
+}
+
+fn node_up(server: &mut ServerState, facts: &NodeFacts, inventory: &Inventory) {
+    let (boot, directory) = (inventory.boot.clone(), Some(inventory.directory.clone()));
+    server.note_told(facts);
+    let facts = with_overrides(server, facts);
+    let now = server.now;
+    let node = match server.node(&facts.name).cloned() {
+        Some(node) => {
+            let changed = if node.up { node.changed } else { now };
+            Node {
+                facts,
+                up: true,
+                boot,
+                changed,
+                directory,
+                refused: None,
+                ..node
+            }
+        }
+        None => Node {
+            facts,
+            offline: false,
+            up: true,
+            boot,
+            comment: None,
+            changed: now,
+            used: None,
+            maintenance: vec![],
+            directory,
+            refused: None,
+        },
+    };
+    server.set_node(node);
+}
+
+/// A node that answers says something new of itself.
+pub fn node_changed(server: &mut ServerState, facts: &NodeFacts) {
+    if let Some(node) = server.node(&facts.name).filter(|node| node.up).cloned() {
+        server.note_told(facts);
+        let facts = with_overrides(server, facts);
+        match facts.as_measured_in(&node.facts) == node.facts {
+            true => server.measure(&node.facts.name, facts),
+            false => server.set_node(Node { facts, ..node }),
+        }
+    }
+}
+
+/// The administrator's values stand above what was measured.
+pub(crate) fn with_overrides(server: &ServerState, facts: &NodeFacts) -> NodeFacts {
+    let mut facts = facts.clone();
+    if let Some(config) = server
+        .setup
+        .config
+        .nodes
+        .iter()
+        .find(|node| node.name == facts.name)
+    {
+        let gpus = config.gpus(&facts.gpus);
+        if gpus != facts.gpus {
+            facts
+                .available
+                .insert("ngpus".to_string(), Value::Long(gpus.len() as i64));
+        }
+        facts.gpus = gpus;
+        facts.terms = config.terms.clone();
+        facts.available.extend(config.available.clone());
+    }
+    let gpus = std::mem::take(&mut facts.gpus_outside);
+    facts.gpus_outside = gpus
+        .into_iter()
+        .filter(|number| facts.gpus.contains(number))
+        .collect();
+    facts
+}
+
+/// A hook of the site has failed there, which is said to take nodes out of service.
+pub fn take_out(server: &mut ServerState, nodes: &[String], why: &str) {
+    let now = server.now;
+    // Of one that is out already, an earlier comment says why.
+    let serve = nodes
+        .iter()
+        .filter_map(|name| server.node(name))
+        .filter(|node| !node.offline);
+    for node in serve.cloned().collect::<Vec<_>>() {
+        tracing::warn!("node {} is taken out of service: {why}", node.facts.name);
+        server.set_node(Node {
+            offline: true,
+            comment: Some(why.to_string()),
+            changed: now,
+            ..node
+        });
+    }
+}
+
+/// A node that has not answered for this long has lost contact with its jobs.
+const SILENT: Span = Span::seconds(5);
+
+/// Shows the jobs of silent nodes as what they are.
+pub fn note_silence(server: &mut ServerState) {
+    let now = server.now;
+    let silent = |node: &&Node| !node.up && now.since(node.changed) >= SILENT;
+    let nodes: Vec<String> = server
+        .nodes()
+        .filter(silent)
+        .map(|node| node.facts.name.clone())
+        .collect();
+    for node in nodes {
+        let tasks = tasks::running_on(server, |name| name == node);
+        let tasks = tasks
+            .into_iter()
+            .filter(|job| job.life.state.is_under_way());
+        for job in running_on(server, |name| name == node)
+            .into_iter()
+            .chain(tasks)
+        {
+            if server
+                .job(job.id)
+                .and_then(|job| job.life.open_run())
+                .is_some_and(|run| !run.silent)
+            {
+                server.happen(job.id, Event::ContactLost { node: node.clone() });
+            }
+        }
+    }
+}
+
+/// A node stopped answering: its jobs stay as they are until it answers again.
+pub fn node_down(server: &mut ServerState, name: &str) {
+    let now = server.now;
+    if let Some(node) = server.node(name).filter(|node| node.up).cloned() {
+        server.set_node(Node {
+            up: false,
+            changed: now,
+            ..node
+        });
+    }
+}

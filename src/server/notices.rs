@@ -1,0 +1,182 @@
+//! What programs are told about a job when it begins, ends or goes wrong: the site's (`[server]
+//! notify`), and the owner's own (`-W notify=`).
+
+use crate::model::job::Job;
+use crate::model::job::Owner;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
+use crate::server::mail;
+use crate::server::mail::Occasion;
+use crate::server::setup::Setup;
+use crate::shown::data;
+use crate::wire::message::ServerFacts;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The attribute that names the owner's program.
+const ATTRIBUTE: &str = "notify";
+
+/// Who is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// The site.
+    Site,
+    /// A user, by a program that runs as this user.
+    User(Owner),
+}
+
+/// A message about a job.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// Who is told.
+    pub whom: Whom,
+    /// The job's owner.
+    pub user: String,
+    /// The program.
+    pub program: PathBuf,
+    /// What it is told.
+    pub body: Body,
+}
+
+/// What is told.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// Something happened to a job, which is as it was left.
+    Job(Box<Turn>),
+    /// More happened than is told one by one.
+    Digest {
+        /// How many messages this stands for.
+        count: usize,
+        /// The first of them.
+        turns: Vec<Value>,
+    },
+}
+
+/// What happened to a job.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// `begin`, `end` or `abort`.
+    pub event: &'static str,
+    /// In a line or two.
+    pub what: String,
+    /// The job.
+    pub job: Job,
+    /// Where this is.
+    pub facts: Arc<ServerFacts>,
+}
+
+impl Notice {
+    /// Where this is.
+    pub fn facts(&self) -> Option<Arc<ServerFacts>> {
+        match &self.body {
+            Body::Job(turn) => Some(turn.facts.clone()),
+            Body::Digest { .. } => None,
+        }
+    }
+
+    /// The node on which the job last ran or runs, if the notice is about one job that has started.
+    pub fn node(&self) -> Option<&str> {
+        match &self.body {
+            Body::Job(turn) => turn
+                .job
+                .life
+                .run
+                .as_ref()?
+                .shares
+                .first()
+                .map(|share| share.node.as_str()),
+            Body::Digest { .. } => None,
+        }
+    }
+
+    /// What the program reads.
+    pub fn document(&self) -> Vec<u8> {
+        let document = match &self.body {
+            Body::Job(turn) => json!({
+                "event": turn.event,
+                "what": turn.what,
+                "server": turn.facts.name,
+                "job": data::of_job(&turn.job, None, &turn.facts),
+            }),
+            Body::Digest { count, turns } => {
+                json!({ "event": "digest", "user": self.user, "count": count, "jobs": turns })
+            }
+        };
+        document.to_string().into_bytes()
+    }
+}
+
+/// The messages about an event. `before`: the state it found the job in; the job is as it left it.
+/// No event: of an array, whose elements make it what it is.
+pub fn notices(
+    setup: &Setup,
+    facts: impl FnOnce() -> Arc<ServerFacts>,
+    before: State,
+    job: &Job,
+    event: Option<&Event>,
+) -> Vec<Notice> {
+    let site = setup
+        .config
+        .server
+        .notify
+        .iter()
+        .map(|program| (Whom::Site, program.clone()));
+    let own = job
+        .spec
+        .other
+        .get(ATTRIBUTE)
+        .filter(|program| !program.is_empty());
+    let own = own.map(|program| (Whom::User(job.owner.clone()), PathBuf::from(program)));
+    let mut programs = site.chain(own).peekable();
+    if programs.peek().is_none() || !mail::is_told_alone(job) {
+        return Vec::new();
+    }
+    let Some((event, what)) = turn(before, job, event) else {
+        return Vec::new();
+    };
+    let body = Body::Job(Box::new(Turn {
+        event,
+        what,
+        job: job.clone(),
+        facts: facts(),
+    }));
+    let user = &job.owner.user;
+    programs
+        .map(|(whom, program)| Notice {
+            whom,
+            user: user.clone(),
+            program,
+            body: body.clone(),
+        })
+        .collect()
+}
+
+fn turn(before: State, job: &Job, event: Option<&Event>) -> Option<(&'static str, String)> {
+    match mail::occasion(before, job, event) {
+        Some(Occasion { points, what }) => {
+            let event = if points.contains('a') {
+                "abort"
+            } else if points == "b" {
+                "begin"
+            } else {
+                "end"
+            };
+            Some((event, what))
+        }
+        // Its owner needs no letter to know; a program that follows the queue does.
+        None if before != State::Finished
+            && job.life.state == State::Finished
+            && job.life.moved_to.is_none() =>
+        {
+            Some((
+                "abort",
+                job.life
+                    .comment
+                    .clone()
+                    .unwrap_or_else(|| "Job deleted before it ran".into()),
+            ))
+        }
+        None => None,
+    }
+}

@@ -1,0 +1,236 @@
+//! Orders to nodes, derived from how jobs stand. Every order may be sent again: after a restart,
+//! after a connection was lost, after any change of the job.
+
+use crate::config::Workdir;
+use crate::model::hook::Occasion;
+use crate::model::hook::asked;
+use crate::model::hook::rites::Rites;
+use crate::model::hook::rites::around_a_job;
+use crate::model::job::Job;
+use crate::model::job::Program;
+use crate::model::job::Run;
+use crate::model::job::Want;
+use crate::model::job::checkpoint::Progress;
+use crate::model::job::placeholder;
+use crate::model::job::response::Missing;
+use crate::model::job::run_limits::Bounds;
+use crate::model::job::run_limits::Times;
+use crate::model::job::staging::Files;
+use crate::model::job::state::State;
+use crate::model::refusal::Refusal;
+use crate::model::signal;
+use crate::model::text::Text;
+use crate::model::time::Span;
+use crate::server::checkpoint;
+use crate::server::outside::JobHistory;
+use crate::server::setup::Setup;
+use crate::server::state::ServerState;
+use crate::shown::data;
+use crate::wire::message::Payload;
+use crate::wire::order::Launch;
+use crate::wire::order::Order;
+use crate::wire::task::TaskPlace;
+use serde_json::Value;
+
+/// What the node of this job must be told, if anything, and which node that is.
+pub fn order(
+    server: &ServerState,
+    history: &dyn JobHistory,
+    job: &Job,
+) -> Result<Option<(String, Order)>, Refusal> {
+    let (Some(run), Some(node)) = (job.life.open_run(), job.script_node()) else {
+        return Ok(None);
+    };
+    let (id, attempt) = (job.id, run.attempt);
+    let order = match (&job.life.want, run.session) {
+        (Want::Run, Some(_)) => return Ok(None),
+        (Want::Run, None) => Order::Start(Box::new(launch(server, history, job, run)?)),
+        (Want::Requeue(_), Some(_)) if checkpoint::is_pending(&server.setup, job) => {
+            return Ok(
+                checkpoint::order(&server.setup, job, run).map(|order| (node.to_string(), order))
+            );
+        }
+        _ => {
+            let (grace, signal) = farewell(&server.setup, job, run);
+            let again = matches!(job.life.want, Want::Requeue(_) | Want::Anew);
+            Order::Cancel {
+                job: id,
+                attempt,
+                task: 0,
+                grace,
+                signal,
+                again,
+            }
+        }
+    };
+    Ok(Some((node.to_string(), order)))
+}
+
+/// How long a job that ends has, and what it is told first: one that makes way for others may know
+/// how to write down how far it has come (Y17).
+fn farewell(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
+    // Finished while its attempt is open: deleted by force. noded knows that by this order.
+    if job.life.state == State::Finished {
+        return (Span(0), Some(signal::KILL));
+    }
+    let (usual, rule) = (setup.config.launch.grace, &setup.policy.preemption);
+    // Where it may be done with 0, its shepherd knows by being told a signal (Y17).
+    let first = (run.checkpoint == Progress::Wanted).then_some(signal::TERM);
+    if !job.makes_way(run) {
+        return (usual, first);
+    }
+    match job.interruption() {
+        Some(signal) => (rule.interruption, Some(signal)),
+        None => (rule.grace.unwrap_or(usual), first),
+    }
+}
+
+/// The limits on the time of a running job, told anew: they may have been altered.
+pub fn walltime(job: &Job) -> Option<(String, Order)> {
+    let (run, node) = (job.life.open_run()?, job.script_node()?);
+    let order = Order::Walltime {
+        job: job.id,
+        attempt: run.attempt,
+        times: Times::of(&job.spec),
+    };
+    Some((node.to_string(), order))
+}
+
+/// The hooks that nodes ask again and again.
+pub fn attend(setup: &Setup) -> Order {
+    let hooks = asked(&setup.config.hooks, Occasion::ExechostPeriodic)
+        .into_iter()
+        .cloned()
+        .collect();
+    Order::Attend {
+        server: setup.name.clone(),
+        hooks,
+    }
+}
+
+fn launch(
+    server: &ServerState,
+    history: &dyn JobHistory,
+    job: &Job,
+    run: &Run,
+) -> Result<Launch, Refusal> {
+    let lost = || {
+        Refusal::spool(format!(
+            "the script or environment of job {} is gone",
+            job.id
+        ))
+    };
+    let payload = match &job.spec.program {
+        Program::Command(words) => Payload::Command(words.clone()),
+        Program::Script(digest) => Payload::Script(history.script(*digest)?.ok_or_else(lost)?),
+    };
+    let environ = history.environment(job.spec.environ)?.ok_or_else(lost)?;
+    Ok(Launch {
+        rites: rites(server, job),
+        ..frame(&server.setup, job, run, payload, environ)
+    })
+}
+
+/// What the site has done around a job, if anything.
+fn rites(server: &ServerState, job: &Job) -> Option<Box<Rites>> {
+    let config = &server.setup.config;
+    let (hooks, scripts) = (around_a_job(&config.hooks), config.launch.scripts.clone());
+    if hooks.is_empty() && scripts.prologue.is_none() && scripts.epilogue.is_none() {
+        return None;
+    }
+    let told = data::of_job(job, None, &server.facts_now());
+    Some(Box::new(Rites {
+        hooks,
+        scripts,
+        server: server.setup.name.clone(),
+        job: Value::Object(told).to_string(),
+    }))
+}
+
+/// How much of a resource the script's share has.
+fn given(run: &Run, resource: &str) -> Option<i64> {
+    run.shares
+        .first()?
+        .taken
+        .iter()
+        .find(|(name, _)| name == resource)?
+        .1
+        .amount()
+}
+
+/// The order to start the script of an attempt, or what else it runs, in this environment.
+pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec<u8>) -> Launch {
+    let checkpoint = &setup.config.launch.checkpoint;
+    let in_home = setup.config.server.workdir == Workdir::Home;
+    let first = job.spec.request.select.chunks.first();
+    let threads = first.map_or(1, |chunk| match chunk.get("ompthreads") {
+        Some(_) => chunk.long("ompthreads"),
+        // What it was given, which may be more than it asked at least (Q22).
+        None => given(run, "ncpus").unwrap_or_else(|| chunk.long("ncpus")),
+    });
+    Launch {
+        job: job.id,
+        attempt: run.attempt,
+        full_id: job.id.full(&setup.name),
+        name: job.spec.name.clone(),
+        queue: job.spec.queue.clone(),
+        account: job.spec.account.clone(),
+        owner: job.owner.clone(),
+        payload,
+        arguments: job.spec.job_arguments.clone(),
+        shell: job.spec.shell.clone(),
+        login: setup.config.launch.login,
+        interactive: job.spec.interactive,
+        environ,
+        workdir: match &job.spec.init_workdir {
+            Some(folder) => folder.clone(),
+            None if in_home => Text::default(),
+            None => job.spec.workdir.clone(),
+        },
+        output: stream(job, job.spec.output.as_ref(), 'o'),
+        error: stream(job, job.spec.error.as_ref(), 'e'),
+        join: job.spec.join,
+        umask: job.spec.umask,
+        walltime: job.spec.walltime(),
+        overrun: setup.config.launch.overrun,
+        grace: setup.config.launch.grace,
+        staging_timeout: setup.config.launch.staging_timeout,
+        shares: run.shares.clone(),
+        threads: u32::try_from(threads).unwrap_or(1),
+        limits: Bounds::of(&job.spec),
+        responses: setup.config.launch.rules.limits,
+        files: Files {
+            awaited: setup.config.launch.rules.stage_in.missing == Missing::Wait,
+            ..Files::of(&job.spec.other).filled(job.id, &job.spec.name)
+        },
+        groups: job.spec.other.get("group_list").cloned(),
+        place: TaskPlace::default(),
+        checkpoints: checkpoint
+            .program
+            .is_some()
+            .then(|| checkpoint.folders.clone()),
+        rites: None,
+    }
+}
+
+/// Where a stream goes: to the home folder if it is kept there, else to the path behind `host:`,
+/// else to its default place where qsub ran.
+fn stream(job: &Job, given: Option<&Text>, letter: char) -> Text {
+    let own = job.id.output_file(&job.spec.name, letter);
+    let keep = job.spec.other.get("Keep_Files").map_or("", String::as_str);
+    if keep.contains(letter) && !keep.contains('d') {
+        return own.as_str().into();
+    }
+    let Some(given) = given else {
+        return Text([job.spec.workdir.0.as_slice(), b"/", own.as_bytes()].concat());
+    };
+    let host_ends = given
+        .0
+        .iter()
+        .position(|&byte| byte == b':' || byte == b'/');
+    let path = match host_ends {
+        Some(at) if given.0[at] == b':' => &given.0[at + 1..],
+        _ => &given.0,
+    };
+    Text(placeholder::filled(path, job.id, &job.spec.name))
+}

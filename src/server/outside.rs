@@ -1,0 +1,44 @@
+//! What the server needs from outside: stored jobs, and the accounts of the machine.
+
+use crate::model::job::Digest;
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Owner;
+use crate::model::job::dependency::label::Mark;
+use crate::model::refusal::Refusal;
+use crate::model::reservation::recurrence::Zone;
+use std::fmt;
+
+/// The jobs that are stored, finished or not. Changes of the current tick are not stored yet.
+pub trait JobHistory {
+    /// A stored job.
+    fn job(&self, id: JobId) -> Result<Option<Job>, Refusal>;
+    /// The job that a user submitted with this token.
+    fn submitted(&self, uid: u32, token: [u8; 16]) -> Result<Option<JobId>, Refusal>;
+    /// The last job with this label, not counting `except`.
+    fn labelled(&self, mark: &Mark, except: Option<JobId>) -> Result<Option<JobId>, Refusal>;
+    /// A stored job script.
+    fn script(&self, digest: Digest) -> Result<Option<Vec<u8>>, Refusal>;
+    /// A stored environment of a job.
+    fn environment(&self, digest: Digest) -> Result<Option<Vec<u8>>, Refusal>;
+}
+
+/// The users, the groups and the time zone of the machine.
+pub trait Accounts: fmt::Debug {
+    /// The number of a user; None if there is no such user, or the lookup fails.
+    fn user_number(&self, name: &str) -> Option<u32>;
+    /// The number of a group.
+    fn group_number(&self, name: &str) -> Option<u32>;
+    /// The name of a group, or its number if it has no name.
+    fn group_name(&self, gid: u32) -> String;
+    /// The number of a group if this user is a member of it.
+    fn membership(&self, owner: &Owner, group: &str) -> Result<Option<u32>, Refusal>;
+    /// Whether this process may run jobs with this group.
+    fn may_take_group(&self, gid: u32) -> bool;
+    /// The local time zone.
+    fn zone(&self) -> &dyn Zone;
+    /// The name of the local time zone.
+    fn zone_name(&self) -> String;
+    /// The time zone of this name, if it is known.
+    fn zone_named(&self, name: &str) -> Option<Box<dyn Zone>>;
+}

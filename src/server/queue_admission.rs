@@ -1,0 +1,197 @@
+//! The way into a queue, as schedd has it: the same door for `qsub`, `qmove` and what routing
+//! queues pass on ([`Entrance`]), with what only schedd knows: reservations, groups, and how many
+//! jobs there are.
+
+use crate::model::account::lineage::Lineages;
+use crate::model::credentials::Credentials;
+use crate::model::job::Job;
+use crate::model::job::Owner;
+use crate::model::job::Spec;
+use crate::model::job::state::State;
+use crate::model::limit::Subject;
+use crate::model::policy::Policy;
+use crate::model::queue::admission::Entered;
+use crate::model::queue::admission::Entrance;
+use crate::model::queue::admission::Visitor;
+use crate::model::queue::counters::Comer;
+use crate::model::refusal::Refusal;
+use crate::server::outside::Accounts;
+use crate::server::requests::RequestContext;
+use crate::server::requests::is_member;
+use crate::server::state::ServerState;
+use std::cell::OnceCell;
+
+impl RequestContext<'_> {
+    /// Lets a new job into its queue, or on to where that routes it: that of a reservation makes it
+    /// run there and nowhere else.
+    pub(crate) fn enter(
+        &self,
+        owner: &Owner,
+        spec: &Spec,
+        standing: State,
+    ) -> Result<Entered, Refusal> {
+        let default = || self.server.setup.policy.fair_share.default_for(&owner.user);
+        let spec = Spec {
+            account: spec.account.clone().or_else(default),
+            ..spec.clone()
+        };
+        self.come_in(Comer::New(standing), owner, &spec, standing)
+    }
+
+    /// The same for any job.
+    pub(crate) fn come_in(
+        &self,
+        comer: Comer,
+        owner: &Owner,
+        spec: &Spec,
+        standing: State,
+    ) -> Result<Entered, Refusal> {
+        let entered = match self.server.reservation_queue(&spec.queue) {
+            Some(reservation) => {
+                self.may_enter(reservation)?;
+                let queue = self
+                    .server
+                    .queue(&spec.queue)
+                    .ok_or_else(Refusal::unknown_queue)?;
+                if !queue.enabled {
+                    return Err(Refusal::queue_disabled());
+                }
+                let spec = Spec {
+                    reservation: Some(spec.queue.clone()),
+                    ..spec.clone()
+                };
+                let notes = self.server.room_for(comer, owner, &spec)?;
+                Entered { spec, notes }
+            }
+            None => enter(self.server, comer, owner, spec, standing)?,
+        };
+        if entered
+            .spec
+            .reservation
+            .as_ref()
+            .is_some_and(|name| !self.is_reservation(name))
+        {
+            return Err(Refusal::unknown_reservation());
+        }
+        Ok(entered)
+    }
+
+    /// Holds an altered job against what its queue takes and against limits on what is queued; it
+    /// gets what goes without saying there (M27, F4, I19). One that runs is there already. What is
+    /// to be said besides.
+    pub(crate) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<Vec<String>, Refusal> {
+        if before.life.state.is_under_way() {
+            return Ok(Vec::new());
+        }
+        let (comer, owner) = (Comer::Known(before.id), &before.owner);
+        let is_as_before = before.spec.request == after.request && before.spec.qos == after.qos;
+        if let Some(queue) = self
+            .server
+            .setup
+            .queue(&after.queue)
+            .filter(|_| !is_as_before)
+        {
+            through(self.server, comer, owner, |entrance| {
+                entrance.fit(after, queue)
+            })?;
+        }
+        self.server.room_for(comer, owner, after)
+    }
+
+    /// Refuses a queue in which a job may not have its quality of service, unless an operator puts
+    /// it there (M27).
+    pub(crate) fn keep_quality(&self, job: &Job, queue: &str) -> Result<(), Refusal> {
+        if self.caller.privileged {
+            return Ok(());
+        }
+        through(self.server, Comer::Known(job.id), &job.owner, |entrance| {
+            entrance.keep_quality(&job.spec, queue)
+        })
+    }
+}
+
+/// Lets a job into the site's queue that it names, or on to where that routes it.
+pub fn enter(
+    server: &ServerState,
+    comer: Comer,
+    owner: &Owner,
+    spec: &Spec,
+    standing: State,
+) -> Result<Entered, Refusal> {
+    through(server, comer, owner, |entrance| {
+        entrance.enter(spec, standing)
+    })
+}
+
+/// Asks at the door on behalf of an owner.
+pub fn through<T>(
+    server: &ServerState,
+    comer: Comer,
+    owner: &Owner,
+    ask: impl FnOnce(&Entrance) -> T,
+) -> T {
+    let (setup, name) = (&server.setup, OnceCell::new());
+    let is_member = |group: &str| is_member(setup, owner, group);
+    let group = || {
+        name.get_or_init(|| setup.installation.accounts.group_name(owner.gid))
+            .clone()
+    };
+    ask(&Entrance {
+        queues: &setup.queues,
+        resources: &setup.resources,
+        qualities: &setup.policy.qualities,
+        visitor: Visitor {
+            user: &owner.user,
+            group: &group,
+            is_member: &is_member,
+            host: &setup.host,
+        },
+        room: &|spec| server.room_for(comer, owner, spec),
+    })
+}
+
+/// The names by which limits know jobs; of the group only where they tell groups apart.
+pub fn subject(
+    policy: &Policy,
+    accounts: &dyn Accounts,
+    who: &Credentials,
+    heeds_groups: bool,
+) -> Subject {
+    // One that a limit names goes by that name, whatever else it is called: so it does where it
+    // runs.
+    let named = || policy.limits.groups.get(&who.gid).cloned();
+    let group = if heeds_groups {
+        named().unwrap_or_else(|| accounts.group_name(who.gid))
+    } else {
+        String::new()
+    };
+    let lineages = Lineages::new(&policy.fair_share.accounts);
+    let lineage = lineages.of(&who.user, who.account.as_deref());
+    Subject::new(who, group, lineage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedd::accounts::SystemAccounts;
+
+    /// I19: a number may have several names, and no system knows this one.
+    #[test]
+    fn a_group_is_known_at_the_door_by_the_name_that_limits_have_for_it() {
+        let [user, project, queue] = ["ann", "none", "batch"].map(str::to_string);
+        let who = Credentials {
+            user,
+            gid: 3_999_999_999,
+            project,
+            account: None,
+            qos: None,
+            queue,
+        };
+        let mut policy = Policy::default();
+        policy.limits.groups.insert(who.gid, "staff".to_string());
+        assert_eq!(
+            subject(&policy, &SystemAccounts, &who, true).names[2],
+            ["staff"]
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! `pbs_release_nodes`: a running job gives nodes back before its end. What runs of it there is
+//! ended, its node files lose their lines, and it is charged for them until now.
+
+use crate::model::job::Attempt;
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Run;
+use crate::model::job::TaskNumber;
+use crate::model::job::Want;
+use crate::model::job::event::Event;
+use crate::model::job::release::Keep;
+use crate::model::job::task::node_file;
+use crate::model::refusal::Refusal;
+use crate::model::request::select::Request;
+use crate::model::request::select::Select;
+use crate::server::requests::Granted;
+use crate::server::requests::RequestContext;
+use crate::server::state::ServerState;
+use crate::server::tasks;
+use crate::server::tasks::Orders;
+use crate::wire::order::Order;
+
+impl RequestContext<'_> {
+    /// What a job does not keep is given back.
+    pub(crate) fn release_nodes(&mut self, id: JobId, keep: &Keep) -> Result<Granted, Refusal> {
+        let job = self.owned(id)?;
+        if id.is_array() {
+            return Err(Refusal::not_for_arrays());
+        }
+        let runs =
+            |run: &&Run| run.session.is_some() && run.has_script() && job.life.want == Want::Run;
+        let run = job
+            .life
+            .open_run()
+            .filter(runs)
+            .ok_or_else(Refusal::bad_state)?;
+        let asked = self.select(keep)?;
+        let division = run.divide(keep, &asked, |node| Some(&self.server.node(node)?.facts))?;
+        let by = self.caller.shown();
+        self.server.happen(
+            id,
+            Event::NodesReleased {
+                by,
+                attempt: run.attempt,
+                division,
+            },
+        );
+        Ok(Granted::Orders(follow(self.server, id)))
+    }
+
+    fn select(&self, keep: &Keep) -> Result<Select, Refusal> {
+        let Keep::Select(text) = keep else {
+            return Ok(Select::default());
+        };
+        let asked = [("select".to_string(), text.clone())];
+        Ok(Request::parse(&asked, &self.server.setup.resources)?.select)
+    }
+}
+
+/// A job's files are being copied away (`-W release_nodes_on_stageout`): it gives back all but its
+/// script's host, if it is to.
+pub fn at_stage_out(server: &mut ServerState, id: JobId, attempt: Attempt) -> Orders {
+    let Some(job) = server.job(id).cloned() else {
+        return Vec::new();
+    };
+    let asks = job
+        .spec
+        .other
+        .get("release_nodes_on_stageout")
+        .is_some_and(|text| text == "True");
+    let run = job
+        .life
+        .open_run()
+        .filter(|run| asks && run.attempt == attempt && run.has_script());
+    let Some(run) = run else { return Vec::new() };
+    let Ok(division) = run.divide(&Keep::Nothing, &Select::default(), |_| None) else {
+        return Vec::new();
+    };
+    let by = format!("schedd@{}", server.setup.host);
+    server.happen(
+        id,
+        Event::NodesReleased {
+            by,
+            attempt,
+            division,
+        },
+    );
+    follow(server, id)
+}
+
+/// What nodes are told of a job that has given some back.
+fn follow(server: &mut ServerState, id: JobId) -> Orders {
+    let Some(job) = server.job(id).cloned() else {
+        return Vec::new();
+    };
+    let mut orders = tasks::withdraw(server, &job);
+    let Some(job) = server.job(id) else {
+        return orders;
+    };
+    orders.extend(
+        job.script_node()
+            .and_then(|node| Some((node.to_string(), places(job, 0)?))),
+    );
+    let Some(run) = job.life.open_run() else {
+        return orders;
+    };
+    let stays = run.tasks().open().filter(|(_, task)| !task.ending);
+    orders.extend(
+        stays.filter_map(|(task, _)| {
+            Some((run.share_of_task(task)?.node.clone(), places(job, task)?))
+        }),
+    );
+    orders
+}
+
+/// The node file of a process of a job that has given nodes back: what it was started with names
+/// more. To be told again to a node that may have missed it.
+pub fn places(job: &Job, task: TaskNumber) -> Option<Order> {
+    let run = job.life.open_run().filter(|run| !run.released.is_empty())?;
+    Some(Order::Places {
+        job: job.id,
+        attempt: run.attempt,
+        task,
+        nodes: node_file(&run.shares),
+    })
+}

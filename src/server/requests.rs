@@ -1,0 +1,399 @@
+//! What clients ask, one function each. A request changes the server or is refused; it is
+//! acknowledged once the tick is on disk.
+
+pub mod alter;
+
+pub mod job_control;
+
+mod nested;
+
+mod node_gone;
+
+mod qmgr;
+
+mod retry;
+
+pub mod shutdown;
+
+pub mod subjobs;
+
+pub mod submission;
+
+use crate::model::job::Attempt;
+use crate::model::job::Digest;
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Owner;
+use crate::model::job::array::Indices;
+use crate::model::job::event::Event;
+use crate::model::job::state::Holds;
+use crate::model::job::state::State;
+use crate::model::refusal::Refusal;
+use crate::model::time::Span;
+use crate::server::caller::Caller;
+use crate::server::checkpoint;
+use crate::server::dependencies;
+use crate::server::outside::JobHistory;
+use crate::server::requests::shutdown::ShutdownMode;
+use crate::server::setup::Setup;
+use crate::server::state::ServerState;
+use crate::server::tasks::Orders;
+use crate::update::Update;
+use crate::wire::batch;
+use crate::wire::batch::Act;
+use crate::wire::batch::Batch;
+use crate::wire::batch::Target;
+use crate::wire::message::Request;
+use crate::wire::order::Order;
+use std::sync::Arc;
+
+/// What a granted request comes to.
+#[derive(Clone, Debug)]
+pub enum Granted {
+    /// A new job, and what of it is not as it was asked for.
+    Job(JobId, Vec<String>),
+    /// Done.
+    Done,
+    /// Done, and there is something to know about it.
+    Noted(String),
+    /// Changed: the node of a running job has to be told. What is not as it was asked for.
+    Altered(JobId, Vec<String>),
+    /// To be answered when this job is over.
+    Wait(JobId),
+    /// Done; the nodes of running jobs have to pass on a signal.
+    Signal(Vec<(JobId, Attempt)>, i32),
+    /// Done; the node of a running job has this to do besides.
+    Tell(JobId, Order),
+    /// Done; this is what nodes have to do besides.
+    Orders(Orders),
+    /// Done; schedd shuts down.
+    Shutdown(ShutdownMode),
+    /// A reservation known under this full id, and whether it can be had.
+    Reserved(String, Option<bool>),
+    /// What each request of a batch comes to.
+    Batch(Vec<Result<Granted, Refusal>>),
+}
+
+/// Applies a request. `lack` is there when the spool has no room: it refuses every request that
+/// could make the spool grow much, so that jobs can still be held, released and deleted.
+pub fn apply(
+    server: &mut ServerState,
+    history: &dyn JobHistory,
+    caller: &Caller,
+    request: &Request,
+    lack: Option<&Refusal>,
+) -> Result<Granted, Refusal> {
+    if let Request::Batch(batch) = request {
+        return apply_batch(server, history, caller, batch, lack);
+    }
+    if caller.privileged {
+        server.bind_grantee(&caller.owner);
+    }
+    let mut context = RequestContext {
+        server,
+        history,
+        caller,
+    };
+    if let Some(lack) = lack
+        && needs_room(request)
+    {
+        return match request {
+            Request::Submit(submission) => context
+                .submitted(submission.token)?
+                .ok_or_else(|| lack.clone()),
+            _ => Err(lack.clone()),
+        };
+    }
+    match request {
+        Request::Submit(submission) => context.submit(submission),
+        Request::Alter(id, settings) => context.alter(*id, settings),
+        Request::Hold(id, holds) => context.hold(*id, *holds),
+        Request::Release(id, holds) => context.release(*id, *holds),
+        Request::Delete {
+            job,
+            only,
+            force,
+            purge,
+        } => match only.or(job.index().map(Indices::one)) {
+            Some(only) => context.delete_elements(*job, only, *force),
+            None => context.delete(*job, *force, *purge),
+        },
+        Request::Rerun { job, only, .. } => context.rerun(*job, *only),
+        Request::RerunFailed(id) => context.rerun_failed(*id),
+        Request::Retry { job, only } => context.retry(*job, *only),
+        Request::Signal { job, only, signal } => context.signal(*job, *only, signal),
+        Request::ReleaseNodes(id, keep) => context.release_nodes(*id, keep),
+        &Request::Terminate { manner, nodes } => context.terminate(manner, nodes),
+        Request::Move(id, destination) => context.put(*id, destination),
+        Request::Swap(one, other) => context.swap(*one, *other),
+        Request::Message {
+            job,
+            output,
+            errors,
+            text,
+        } => context.message(*job, *output, *errors, text),
+        Request::Run { job, on, detached } => context.run_now(*job, on, *detached),
+        Request::Shove(id) => context.shove(*id),
+        Request::Adopt(adoption) => context.adopt(adoption),
+        Request::Claim(claim) => context.claim(claim),
+        Request::GiveBack { copy, to } => context.give_back(*copy, to),
+        Request::Wait(id) => context.wait(*id),
+        Request::MarkNode {
+            node,
+            offline,
+            comment,
+        } => context.mark_node(node, *offline, comment.as_deref()),
+        Request::DeclareGone { node } => context.declare_gone(node),
+        Request::Reserve(asked) => context.reserve(asked),
+        Request::AlterReservation { id, changes, force } => {
+            context.alter_reservation(id, changes, *force)
+        }
+        Request::Amend(command) => context.amend(command),
+        Request::DeleteReservation(id) => context.delete_reservation(id),
+        Request::Ask(_)
+        | Request::Attach(_)
+        | Request::Watch { .. }
+        | Request::Status
+        | Request::ImportHook { .. }
+        | Request::Stop => Err(Refusal::invalid_request()),
+        Request::Batch(_) => Err(Refusal::invalid_request()),
+    }
+}
+
+/// Applies a batch to its jobs in their order. Dependencies are evaluated after the last job: a job
+/// that the batch deletes is neither released nor deleted because another job of the batch ends.
+fn apply_batch(
+    server: &mut ServerState,
+    history: &dyn JobHistory,
+    caller: &Caller,
+    batch: &Batch,
+    lack: Option<&Refusal>,
+) -> Result<Granted, Refusal> {
+    if batch.jobs.len() > batch::LARGEST {
+        return Err(Refusal::invalid_request());
+    }
+    server.defer_dependencies();
+    let granted = batch
+        .jobs
+        .iter()
+        .map(|target| apply_to(server, history, caller, (&batch.act, target), lack));
+    let granted = granted.collect();
+    server.pass_on_deferred();
+    Ok(Granted::Batch(granted))
+}
+
+/// Applies an act to one job of a batch.
+fn apply_to(
+    server: &mut ServerState,
+    history: &dyn JobHistory,
+    caller: &Caller,
+    (act, target): (&Act, &Target),
+    lack: Option<&Refusal>,
+) -> Result<Granted, Refusal> {
+    let unknown = Refusal::unknown_job();
+    let granted = apply(
+        server,
+        history,
+        caller,
+        &act.on(target.job, target.only),
+        lack,
+    );
+    match target.array() {
+        Some(array) if granted.as_ref().is_err_and(|refusal| *refusal == unknown) => {
+            apply(server, history, caller, &act.on(array, None), lack)
+        }
+        _ => granted,
+    }
+}
+
+/// Whether a request can make the spool grow much.
+fn needs_room(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Submit(_)
+            | Request::Adopt(_)
+            | Request::Alter(..)
+            | Request::RerunFailed(_)
+            | Request::Retry { .. }
+            | Request::ReleaseNodes(..)
+            | Request::Run { .. }
+            | Request::Shove(_)
+            | Request::Reserve(_)
+            | Request::AlterReservation { .. }
+            | Request::Amend(_)
+            | Request::ImportHook { .. }
+    )
+}
+
+/// One request in hand: what it may change, where history is looked up, who asks.
+pub(crate) struct RequestContext<'a> {
+    pub(crate) server: &'a mut ServerState,
+    pub(crate) history: &'a dyn JobHistory,
+    pub(crate) caller: &'a Caller,
+}
+
+impl RequestContext<'_> {
+    /// Stores bytes by their digest: a hundred thousand equal environments are one.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) -> Digest {
+        let digest = Digest::of(bytes);
+        self.server.also(Update::Blob(digest, bytes.into()));
+        digest
+    }
+
+    /// The job, if it is not over; else why it cannot be acted on.
+    pub(crate) fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        match self.server.known(id) {
+            Some(job) if job.life.state != State::Finished => Ok(job),
+            Some(job) => Err(self.over(&job)),
+            None => Err(self
+                .past(id)?
+                .map_or_else(Refusal::unknown_job, |job| self.over(&job))),
+        }
+    }
+
+    /// What is said of a job that is over: without a history nobody knows of it any more.
+    fn over(&self, job: &Job) -> Refusal {
+        match &job.life.moved_to {
+            _ if !self.has_history() => Refusal::unknown_job(),
+            Some(to) => Refusal::moved(to),
+            None => Refusal::finished(),
+        }
+    }
+
+    /// Whether anybody is shown jobs that are over.
+    pub(crate) fn has_history(&self) -> bool {
+        self.server.setup.config.server.history > Span(0)
+    }
+
+    /// A job out of the history.
+    pub(crate) fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
+        match self.server.is_forgotten(id.parent().unwrap_or(id)) {
+            true => Ok(None),
+            false => self.history.job(id),
+        }
+    }
+
+    /// The caller's own job, which elements of an array are not: they are what their array is.
+    pub(crate) fn whole(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        if id.index().is_some() {
+            Err(Refusal::invalid_request())
+        } else {
+            self.owned(id)
+        }
+    }
+
+    pub(crate) fn owned(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        let job = self.live(id)?;
+        self.caller.must_own(&job)?;
+        Ok(job)
+    }
+
+    fn hold(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
+        self.whole(id)?;
+        may_hold(self.caller, holds)?;
+        self.server.happen_to_all(
+            id,
+            &Event::Held {
+                holds,
+                by: self.caller.shown(),
+            },
+        );
+        checkpoint::of_held(self.server, id, &self.caller.shown());
+        Ok(Granted::Done)
+    }
+
+    fn release(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
+        let was = self.whole(id)?;
+        may_hold(self.caller, holds)?;
+        self.server.happen_to_all(
+            id,
+            &Event::Released {
+                holds,
+                by: self.caller.shown(),
+            },
+        );
+        if holds.contains(Holds::SYSTEM) {
+            dependencies::lift(self.server, &was);
+        }
+        Ok(Granted::Done)
+    }
+
+    fn delete(&mut self, id: JobId, force: bool, purge: bool) -> Result<Granted, Refusal> {
+        match self.owned(id) {
+            Ok(_) => self.server.happen_to_all(
+                id,
+                &Event::DeleteWanted {
+                    by: self.caller.shown(),
+                    force,
+                },
+            ),
+            Err(refusal) if purge && refusal.code == Refusal::finished().code => self.purge(id)?,
+            Err(refusal) => return Err(refusal),
+        }
+        Ok(Granted::Done)
+    }
+
+    /// Out of the history. A job whose node has still to report stays until it has.
+    fn purge(&mut self, id: JobId) -> Result<(), Refusal> {
+        let job = self.past(id)?.ok_or_else(Refusal::unknown_job)?;
+        self.caller.must_own(&job)?;
+        if self.server.is_unsettled(id) {
+            return Err(Refusal::bad_state());
+        }
+        self.server.forget(id);
+        Ok(())
+    }
+
+    fn wait(&self, id: JobId) -> Result<Granted, Refusal> {
+        match self.live(id) {
+            Err(refusal) => {
+                let known = self.server.known(id).map(Arc::unwrap_or_clone);
+                let job = known.map_or_else(|| self.past(id), |job| Ok(Some(job)))?;
+                let has_ended = job.is_some_and(|job| job.life.moved_to.is_none());
+                if has_ended {
+                    Ok(Granted::Wait(id))
+                } else {
+                    Err(refusal)
+                }
+            }
+            Ok(_) => Ok(Granted::Wait(id)),
+        }
+    }
+
+    pub(crate) fn mark_node(
+        &mut self,
+        name: &str,
+        offline: Option<bool>,
+        comment: Option<&str>,
+    ) -> Result<Granted, Refusal> {
+        self.caller.must_be_privileged()?;
+        let mut node = self
+            .server
+            .node(name)
+            .cloned()
+            .ok_or_else(Refusal::unknown_node)?;
+        if let Some(offline) = offline.filter(|&offline| offline != node.offline) {
+            (node.offline, node.changed) = (offline, self.server.now);
+        }
+        if let Some(comment) = comment {
+            node.comment = Some(comment.to_string()).filter(|comment| !comment.is_empty());
+        }
+        self.server.set_node(node);
+        Ok(Granted::Done)
+    }
+}
+
+/// Whether a user is a member of a group. A user who cannot be looked up is a member of none.
+pub(crate) fn is_member(setup: &Setup, owner: &Owner, group: &str) -> bool {
+    let number = setup.installation.accounts.membership(owner, group);
+    number.is_ok_and(|number| number.is_some())
+}
+
+/// The owner sets and releases user holds; the others are for operators.
+pub(crate) fn may_hold(caller: &Caller, holds: Holds) -> Result<(), Refusal> {
+    if Holds::USER.contains(holds) {
+        Ok(())
+    } else {
+        caller.must_be_privileged()
+    }
+}

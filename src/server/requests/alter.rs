@@ -1,0 +1,144 @@
+//! `qalter`: what a job comes to by it, and the change.
+
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Spec;
+use crate::model::job::attribute;
+use crate::model::job::attribute::Draft;
+use crate::model::job::attribute::Setting;
+use crate::model::job::dependency::effects;
+use crate::model::job::dependency::effects::Bonds;
+use crate::model::job::event::Event;
+use crate::model::job::state::Holds;
+use crate::model::refusal::Refusal;
+use crate::server::requests::Granted;
+use crate::server::requests::RequestContext;
+use crate::server::requests::is_member;
+use crate::server::requests::may_hold;
+use crate::server::requests::submission::LARGEST_REST;
+use crate::server::requests::submission::size_of;
+use std::sync::Arc;
+
+/// A job as it is, and as it would be.
+pub(crate) struct Alteration {
+    /// As it is.
+    pub job: Arc<Job>,
+    /// What would be otherwise.
+    pub after: Draft,
+    bonds: Bonds,
+}
+
+impl RequestContext<'_> {
+    /// What settings make of a job, if they may be made.
+    pub(crate) fn altered(
+        &mut self,
+        id: JobId,
+        settings: &[Setting],
+    ) -> Result<Alteration, Refusal> {
+        let job = self.whole(id)?;
+        if size_of(settings) > LARGEST_REST {
+            return Err(Refusal::too_large("a request", LARGEST_REST));
+        }
+        let before = Draft::of(&job);
+        let is_member = |group: &str| is_member(&self.server.setup, &job.owner, group);
+        let context = self.context(&job.owner, job.life.state.is_under_way(), &is_member);
+        let mut after = attribute::alter(&before, settings, &context)?;
+        self.wait_for_named(&job.owner, &mut after);
+        let above = self.fit_again(&job, &mut after.spec)?;
+        after.notes.extend(above);
+        if let Some(reservation) = self.server.reservation_queue(&after.spec.queue) {
+            after.spec.reservation = Some(reservation.id.clone());
+        }
+        let reservation = after
+            .spec
+            .reservation
+            .as_ref()
+            .filter(|_| after.spec.reservation != job.spec.reservation);
+        if reservation.is_some_and(|name| !self.is_reservation(name)) {
+            return Err(Refusal::unknown_reservation());
+        }
+        let changed = after
+            .holds
+            .without(before.holds)
+            .with(before.holds.without(after.holds));
+        may_hold(self.caller, changed)?;
+        let mut bonds = self.bonds(Some(id), &after.depend)?;
+        bonds.labels = self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend.labels)?;
+        self.no_circle_of_labels(Some(&job), (&job.owner, &after.spec), &bonds)?;
+        self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
+        self.check_hosts(Some(&job.spec), &after.spec)?;
+        self.refuse_impossible(&job, &after.spec)?;
+        Ok(Alteration { job, after, bonds })
+    }
+
+    /// Refuses a request that can never run, as `qsub` does. Other attributes of a job that could
+    /// never run before may be changed.
+    fn refuse_impossible(&mut self, job: &Job, after: &Spec) -> Result<(), Refusal> {
+        let before = &job.spec;
+        let is_same = (&before.request, &before.wishes, &before.qos)
+            == (&after.request, &after.wishes, &after.qos);
+        if job.life.state.is_under_way() || is_same {
+            return Ok(());
+        }
+        self.server.refuse_impossible(&Job {
+            spec: Arc::new(after.clone()),
+            ..job.clone()
+        })
+    }
+
+    pub(crate) fn alter(&mut self, id: JobId, settings: &[Setting]) -> Result<Granted, Refusal> {
+        let Alteration { job, after, bonds } = self.altered(id, settings)?;
+        self.server.keep_spec_of_begun(id);
+        let (now, before, holds) = (self.server.now, job.life.holds, after.holds);
+        let (depends, notes) = (!after.depend.is_empty(), after.notes);
+        self.server.change(id, |job| {
+            after
+                .eligible_time
+                .into_iter()
+                .for_each(|time| job.life.eligibility.set(time, now));
+            job.spec = Arc::new(after.spec);
+            job.life.holds = after.holds;
+            job.life.run_count = after.run_count;
+            job.life.comment = after.comment;
+        });
+        let attributes = settings
+            .iter()
+            .map(|setting| setting.attribute.clone())
+            .collect();
+        self.server.happen(
+            id,
+            Event::Altered {
+                by: self.caller.shown(),
+                attributes,
+            },
+        );
+        self.hold_begun(id, before, holds);
+        if depends {
+            effects::bind(self.server, id, &bonds, true);
+        }
+        Ok(Granted::Altered(id, notes))
+    }
+
+    /// The elements of an array that have begun get its holds, and lose those it has lost.
+    fn hold_begun(&mut self, id: JobId, before: Holds, after: Holds) {
+        let (more, fewer) = (after.without(before), before.without(after));
+        if !more.is_none() {
+            self.server.happen_to_begun(
+                id,
+                &Event::Held {
+                    holds: more,
+                    by: self.caller.shown(),
+                },
+            );
+        }
+        if !fewer.is_none() {
+            self.server.happen_to_begun(
+                id,
+                &Event::Released {
+                    holds: fewer,
+                    by: self.caller.shown(),
+                },
+            );
+        }
+    }
+}

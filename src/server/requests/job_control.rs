@@ -1,0 +1,316 @@
+//! What is done to jobs beside the order in which they would start by themselves: put into another
+//! queue, swapped, started at once, spoken to. One function for each request, as in [`requests`].
+//!
+//! [`requests`]: super::requests
+
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Run;
+use crate::model::job::Spec;
+use crate::model::job::attribute;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
+use crate::model::policy::Order as Precedes;
+use crate::model::queue::admission::elsewhere;
+use crate::model::queue::counters::Comer;
+use crate::model::reason::Reason;
+use crate::model::refusal::Refusal;
+use crate::model::text::Text;
+use crate::sched::cycle::forced;
+use crate::sched::view::change::is_candidate;
+use crate::sched::view::plan::Start;
+use crate::server::node_reports;
+use crate::server::requests::Granted;
+use crate::server::requests::RequestContext;
+use crate::server::routing;
+use crate::wire::message::Placing;
+use crate::wire::order::Order;
+use std::collections::BTreeSet;
+use std::iter;
+use std::sync::Arc;
+
+/// The longest message to a job, in bytes: an order to its shepherd holds it whole.
+pub const LONGEST_MESSAGE: usize = 1024;
+
+impl RequestContext<'_> {
+    /// `qmove`: a job that does not run goes into another queue of this server.
+    pub(crate) fn put(&mut self, id: JobId, destination: &str) -> Result<Granted, Refusal> {
+        let job = self.whole_unstarted(id)?;
+        let setup = &self.server.setup;
+        let named = attribute::destination(destination, &setup.name)?;
+        let name = if named.is_empty() {
+            setup.config.server.default_queue.clone()
+        } else {
+            named
+        };
+        self.keep_quality(&job, &name)?;
+        let entered = self.come_in(
+            Comer::Known(id),
+            &job.owner,
+            &elsewhere(&job.spec, &name),
+            job.life.state,
+        )?;
+        if entered.spec.queue != job.spec.queue {
+            routing::put_into(self.server, id, entered.spec, self.caller.shown());
+        }
+        Ok(entered
+            .notes
+            .into_iter()
+            .next()
+            .map_or(Granted::Done, Granted::Noted))
+    }
+
+    /// `qorder`: two jobs change their places in the order, and their queues if these differ.
+    pub(crate) fn swap(&mut self, one: JobId, other: JobId) -> Result<Granted, Refusal> {
+        let (first, second) = (self.whole_unstarted(one)?, self.whole_unstarted(other)?);
+        if one == other {
+            return Ok(Granted::Done);
+        }
+        let in_vain = if first.spec.queue == second.spec.queue {
+            self.in_vain(one, other)
+        } else {
+            None
+        };
+        let (of_one, of_other) = (
+            self.in_place_of(&first, &second)?,
+            self.in_place_of(&second, &first)?,
+        );
+        self.take_place_of(one, &second, of_one);
+        self.take_place_of(other, &first, of_other);
+        Ok(in_vain.map_or(Granted::Done, Granted::Noted))
+    }
+
+    /// What to tell who lets two jobs change places where that changes nothing now (X18).
+    fn in_vain(&self, one: JobId, other: JobId) -> Option<String> {
+        let setup = &self.server.setup;
+        let first = self
+            .server
+            .cluster()
+            .worth_more(&setup.policy, one, other)?;
+        let order = setup.policy.precedence.order;
+        let (id, by) = (first.full(&setup.name), order.name());
+        let help = match order {
+            Precedes::Multifactor => format!("; qalter --user-factor=0.5 {id} would lower it"),
+            Precedes::Cluster | Precedes::Priority => "; qalter -p would change that".to_string(),
+            _ => String::new(),
+        };
+        Some(format!(
+            "warning: {id} still goes first: by [order] by = \"{by}\" it is worth more, and places decide only between \
+             jobs worth the same (qstat --priority){help}"
+        ))
+    }
+
+    /// What a job comes to in the queue of another, which leaves it.
+    fn in_place_of(&self, job: &Job, other: &Job) -> Result<Spec, Refusal> {
+        if job.spec.queue == other.spec.queue {
+            return Ok(Spec::clone(&job.spec));
+        }
+        self.keep_quality(job, &other.spec.queue)?;
+        let spec = elsewhere(&job.spec, &other.spec.queue);
+        Ok(self
+            .come_in(
+                Comer::InPlaceOf {
+                    own: job.id,
+                    other: other.id,
+                },
+                &job.owner,
+                &spec,
+                job.life.state,
+            )?
+            .spec)
+    }
+
+    fn take_place_of(&mut self, id: JobId, other: &Job, spec: Spec) {
+        self.server.change(id, |job| {
+            job.life.rank = Some(other.own_rank());
+            job.spec = Arc::new(spec);
+        });
+        self.server.happen(
+            id,
+            Event::Reordered {
+                by: self.caller.shown(),
+                with: other.id,
+            },
+        );
+    }
+
+    /// `qmsg`: a line into the files of a running job.
+    pub(crate) fn message(
+        &mut self,
+        id: JobId,
+        output: bool,
+        errors: bool,
+        text: &Text,
+    ) -> Result<Granted, Refusal> {
+        let job = self.owned(id)?;
+        let spoken_to = |run: &&Run| run.session.is_some() && run.has_script();
+        let run = job
+            .life
+            .open_run()
+            .filter(spoken_to)
+            .ok_or_else(Refusal::bad_state)?;
+        if text.0.len() > LONGEST_MESSAGE {
+            return Err(Refusal::too_large("a message", LONGEST_MESSAGE));
+        }
+        if !node_reports::can_be_told(self.server, id) {
+            return Err(Refusal::node_away());
+        }
+        self.server.happen(
+            id,
+            Event::Messaged {
+                by: self.caller.shown(),
+                output,
+                errors,
+            },
+        );
+        Ok(Granted::Tell(
+            id,
+            Order::Message {
+                job: id,
+                attempt: run.attempt,
+                output,
+                errors,
+                text: text.clone(),
+            },
+        ))
+    }
+
+    /// `qalter --shove`: the scheduler looks at it now, whenever it would have been tried again
+    /// (Q1).
+    pub(crate) fn shove(&mut self, id: JobId) -> Result<Granted, Refusal> {
+        let job = self.owned(id)?;
+        if !is_candidate(&job) {
+            return Err(Refusal::bad_state());
+        }
+        // An element that has never started waits with its array.
+        let whom = if self.server.job(id).is_some() {
+            id
+        } else {
+            id.parent().unwrap_or(id)
+        };
+        let elements = self
+            .server
+            .job(whom)
+            .map_or(Vec::new(), |job| job.elements_begun());
+        let is_put_off = |id: &JobId| {
+            self.server
+                .job(*id)
+                .is_some_and(|job| job.life.not_before.is_some())
+        };
+        let put_off: Vec<JobId> = elements.into_iter().filter(is_put_off).collect();
+        for id in iter::once(whom).chain(put_off) {
+            self.server.happen(
+                id,
+                Event::Shoved {
+                    by: self.caller.shown(),
+                },
+            );
+        }
+        Ok(Granted::Done)
+    }
+
+    /// `qrun`: the job starts in this tick, or is refused for the reason that its comment would
+    /// give. `detached` is granted in any case, once the caller may ask.
+    pub(crate) fn run_now(
+        &mut self,
+        id: JobId,
+        on: &Placing,
+        detached: bool,
+    ) -> Result<Granted, Refusal> {
+        let (job, start) = self.planned_run(id, on, detached)?;
+        start
+            .into_iter()
+            .for_each(|start| self.start_now(&job, start));
+        Ok(Granted::Done)
+    }
+
+    /// What such an order comes to now: the job, and where it would start; None for one that is
+    /// `detached` and cannot.
+    pub(crate) fn planned_run(
+        &self,
+        id: JobId,
+        on: &Placing,
+        detached: bool,
+    ) -> Result<(Arc<Job>, Option<Start>), Refusal> {
+        self.caller.must_be_privileged()?;
+        let job = self.unstarted(id)?;
+        if id.is_array() {
+            return Err(Refusal::invalid_request());
+        }
+        let nodes = self.wanted_nodes(&job, on)?;
+        let (setup, now) = (&self.server.setup, self.server.now);
+        match forced::start(
+            self.server.cluster(),
+            &setup.policy,
+            &job,
+            nodes.as_ref(),
+            now,
+        ) {
+            Ok(start) => Ok((job, Some(start))),
+            Err(reason) if !detached => Err(Refusal::cannot_start(&reason)),
+            Err(_) => Ok((job, None)),
+        }
+    }
+
+    fn start_now(&mut self, job: &Job, start: Start) {
+        // The operator's turn, not its own.
+        let started = Event::Started {
+            attempt: job.life.attempt + 1,
+            shares: start.shares,
+            score: None,
+            extra: false,
+        };
+        self.server.happen(
+            job.id,
+            Event::RunWanted {
+                by: self.caller.shown(),
+            },
+        );
+        self.server.happen(job.id, started);
+    }
+
+    /// The nodes `-H` names; None for any.
+    fn wanted_nodes(&self, job: &Job, on: &Placing) -> Result<Option<BTreeSet<String>>, Refusal> {
+        let names: BTreeSet<String> = match on {
+            Placing::Anywhere => return Ok(None),
+            Placing::On(names) => names.iter().cloned().collect(),
+            Placing::Again => {
+                let run = job
+                    .life
+                    .run
+                    .as_ref()
+                    .ok_or_else(|| Refusal::cannot_start(&Reason::NoNodes))?;
+                run.shares.iter().map(|share| share.node.clone()).collect()
+            }
+        };
+        match names.iter().find(|name| self.server.node(name).is_none()) {
+            Some(unknown) => Err(Refusal::no_such_node(unknown)),
+            None => Ok(Some(names)),
+        }
+    }
+
+    /// A job, or a whole array, that has not begun: an element has no place in the order of its
+    /// own.
+    fn whole_unstarted(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        let job = self.unstarted(id)?;
+        if id.index().is_none() {
+            Ok(job)
+        } else {
+            Err(Refusal::invalid_request())
+        }
+    }
+
+    /// A job that has not begun and that the caller may act on.
+    fn unstarted(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        let job = self.owned(id)?;
+        match job.life.state {
+            // One whose tasks of an earlier attempt are still being ended is not free to start.
+            State::Queued | State::Held | State::Waiting
+                if job.life.open_run().is_none() && !job.has_begun() =>
+            {
+                Ok(job)
+            }
+            _ => Err(Refusal::bad_state()),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! How waiting jobs move from a queue of nested instances to a nested instance of their owner.
+//!
+//! A reader offers a job; the nested instance makes a held copy of it, and claims the job. The
+//! claim ends the job here, in one transaction; only then the copy is released. At no time could
+//! both start.
+
+use crate::model::job::Digest;
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Life;
+use crate::model::job::Program;
+use crate::model::job::Spec;
+use crate::model::job::event::Event;
+use crate::model::job::state::Holds;
+use crate::model::job::state::State;
+use crate::model::queue::Queue;
+use crate::model::refusal::Refusal;
+use crate::server::requests::Granted;
+use crate::server::requests::RequestContext;
+use crate::update::Update;
+use crate::wire::message::Adoption;
+use crate::wire::message::Claim;
+use crate::wire::message::Offered;
+use std::sync::Arc;
+
+/// The longest full id of a job, in bytes: it is stored and printed.
+const LONGEST_ID: usize = 300;
+
+impl RequestContext<'_> {
+    /// Whether the caller's nested instance may take this job now. A job stays where it is if other
+    /// jobs refer to it.
+    fn may_take(&self, job: &Job, queue: &Queue) -> bool {
+        let ties = &self.server.ties;
+        queue.passes_on(job) && !ties.has_dependents(job.id) && ties.membership(job.id).is_none()
+    }
+
+    /// Ends the job here: it goes on as `to`. The token tells a repeated claim from another one.
+    pub(crate) fn claim(&mut self, claim: &Claim) -> Result<Granted, Refusal> {
+        let Claim { job: id, to, .. } = claim;
+        if !is_full_id(to) {
+            return Err(Refusal::invalid_request());
+        }
+        if self.submitted(claim.token)?.is_some() || self.has_moved(*id, to)? {
+            return Ok(Granted::Done);
+        }
+        let job = self.live(*id)?;
+        if !self.caller.owner.is_same_account(&job.owner) {
+            return Err(Refusal::unauthorized());
+        }
+        let queue = self
+            .server
+            .setup
+            .queue(&job.spec.queue)
+            .ok_or_else(Refusal::unknown_queue)?;
+        let is_as_offered = self.revision(&job)? == claim.revision;
+        if !is_as_offered || !self.may_take(&job, queue) {
+            return Err(Refusal::bad_state());
+        }
+        self.server.also(Update::Token(
+            self.caller.owner.uid,
+            claim.token,
+            *id,
+            self.server.now,
+        ));
+        self.server.happen(
+            *id,
+            Event::Taken {
+                by: self.caller.shown(),
+                to: to.clone(),
+            },
+        );
+        Ok(Granted::Done)
+    }
+
+    fn revision(&self, job: &Job) -> Result<Digest, Refusal> {
+        job.spec.revision().map_err(Refusal::spool)
+    }
+
+    /// Whether a job of the caller is over because it goes on as `to`: tokens are not kept for
+    /// ever.
+    fn has_moved(&self, id: JobId, to: &str) -> Result<bool, Refusal> {
+        let job = match self.server.known(id) {
+            Some(job) => Some(Arc::unwrap_or_clone(job)),
+            None => self.past(id)?,
+        };
+        let has_moved = |job: Job| job.life.moved_to.as_deref() == Some(to);
+        Ok(job.is_some_and(|job| self.caller.owner.is_same_account(&job.owner) && has_moved(job)))
+    }
+
+    /// A held copy of a job of the parent. The parent has checked the job, and its owner is the one
+    /// user here.
+    pub(crate) fn adopt(&mut self, adoption: &Adoption) -> Result<Granted, Refusal> {
+        self.must_be_nested()?;
+        if let Some(granted) = self.submitted(adoption.token)? {
+            return Ok(granted);
+        }
+        let Offered {
+            spec,
+            script,
+            environ,
+            ..
+        } = &adoption.offered;
+        let is_whole = Digest::of(environ) == spec.environ
+            && matches!(&spec.program, Program::Script(known) if *known == Digest::of(script))
+                | matches!(spec.program, Program::Command(_));
+        if !is_whole {
+            return Err(Refusal::invalid_request());
+        }
+        let owner = self.admit()?;
+        let queue = self.server.setup.config.server.default_queue.clone();
+        let wanted = Spec {
+            queue,
+            qos: None,
+            ..Spec::clone(spec)
+        };
+        let entered = self.enter(&owner, &wanted, State::Held)?;
+        let id = JobId::job(self.server.next_number());
+        let life = Life::new(Holds::SYSTEM, 0, self.server.now);
+        let mut job = Job {
+            id,
+            owner,
+            spec: Arc::new(entered.spec),
+            life,
+            elements: None,
+        };
+        self.server.refuse_impossible(&job)?;
+        if let Program::Script(_) = spec.program {
+            self.keep(script);
+        }
+        self.keep(environ);
+        job.id = self.server.take_number(false);
+        let id = job.id;
+        self.server.also(Update::Token(
+            job.owner.uid,
+            adoption.token,
+            id,
+            self.server.now,
+        ));
+        self.server.insert(job);
+        Ok(Granted::Job(id, entered.notes))
+    }
+
+    /// Ends a held copy whose job was not claimed: the job goes on as `to`. That is no end of the
+    /// job, so no mail and no notification tells of it.
+    pub(crate) fn give_back(&mut self, copy: JobId, to: &str) -> Result<Granted, Refusal> {
+        self.must_be_nested()?;
+        if !is_full_id(to) {
+            return Err(Refusal::invalid_request());
+        }
+        let job = self.whole(copy)?;
+        if job.life.state != State::Held || !job.life.holds.contains(Holds::SYSTEM) {
+            return Err(Refusal::bad_state());
+        }
+        self.server.happen(
+            copy,
+            Event::Taken {
+                by: self.caller.shown(),
+                to: to.to_string(),
+            },
+        );
+        Ok(Granted::Done)
+    }
+
+    fn must_be_nested(&self) -> Result<(), Refusal> {
+        let setup = &self.server.setup;
+        let is_nested = !setup.shared && setup.installation.nested;
+        if is_nested {
+            Ok(())
+        } else {
+            Err(Refusal::unauthorized())
+        }
+    }
+}
+
+/// Whether a text is the full id of a job: `7.job1.head`.
+fn is_full_id(text: &str) -> bool {
+    let is_plain = !text.contains(|letter: char| letter.is_control() || letter.is_whitespace());
+    let has_job = |(job, server): (&str, &str)| job.parse::<JobId>().is_ok() && !server.is_empty();
+    text.len() <= LONGEST_ID && is_plain && text.split_once('.').is_some_and(has_job)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_full_id_is_one() {
+        assert!(is_full_id("7.job1.head"));
+        let long = format!("7.{}", "x".repeat(LONGEST_ID));
+        for text in [
+            "",
+            "7",
+            "7.",
+            ".head",
+            "x.head",
+            "7.he\u{1b}[2Jad",
+            "7.head\n",
+            "7.my head",
+            &long,
+        ] {
+            assert!(!is_full_id(text), "{text}");
+        }
+    }
+}

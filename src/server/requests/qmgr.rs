@@ -1,0 +1,489 @@
+//! `qmgr`, and the commands that open and close queues: who may say what, and what stands in the
+//! way.
+
+use crate::config::Person;
+use crate::config::overrides::Edit;
+use crate::config::overrides::Op;
+use crate::config::overrides::QmgrCommand;
+use crate::config::overrides::QmgrObject;
+use crate::config::overrides::QmgrOverrides;
+use crate::config::overrides::Verb;
+use crate::config::overrides::known;
+use crate::config::settings::Origin;
+use crate::config::settings::Setting;
+use crate::config::settings::resolved;
+use crate::model::job::Job;
+use crate::model::job::Share;
+use crate::model::job::state::State;
+use crate::model::queue::Queue;
+use crate::model::refusal::Refusal;
+use crate::model::resource::Kind;
+use crate::model::resource::Value;
+use crate::model::resource::system_wide::Telling;
+use crate::server::requests::Granted;
+use crate::server::requests::RequestContext;
+use crate::server::setup::Setup;
+use crate::server::state::ServerState;
+use std::sync::Arc;
+
+/// The names that a command grants rights to: what has them is the account that has the name now.
+fn granted_anew(command: &QmgrCommand) -> Vec<String> {
+    let grants = |edit: &&Edit| {
+        let attribute = &edit.key.attribute;
+        ["managers", "operators"]
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(attribute))
+            && edit.op != Op::Remove
+    };
+    let granted = command
+        .edits
+        .iter()
+        .filter(grants)
+        .flat_map(|edit| edit.value.split(','));
+    let people = granted.filter_map(|text| Person::parse(text.trim()));
+    people
+        .filter_map(|person| person.account().map(str::to_string))
+        .collect()
+}
+
+impl RequestContext<'_> {
+    /// Does what a command of `qmgr` says, all of it or nothing.
+    pub(crate) fn amend(&mut self, command: &QmgrCommand) -> Result<Granted, Refusal> {
+        command.check_size()?;
+        self.may_amend(command)?;
+        let note = match &command.target {
+            QmgrObject::Node(name) => {
+                self.is_node(name, command)?;
+                let (own, others) = apart(command);
+                let marks = own
+                    .iter()
+                    .map(|edit| mark(command.verb, edit))
+                    .collect::<Result<Vec<_>, _>>()?;
+                // A node comes into being with its noded, which has only to be dialled.
+                let verb = if command.verb == Verb::Create {
+                    Verb::Set
+                } else {
+                    command.verb
+                };
+                self.amend_others(&QmgrCommand {
+                    edits: others,
+                    verb,
+                    ..command.clone()
+                })?;
+                for (offline, comment) in marks {
+                    self.mark_node(name, offline, comment)?;
+                }
+                if command.verb == Verb::Delete {
+                    self.server.forget_node(name);
+                }
+                None
+            }
+            _ => {
+                let (told, others) = apart(command);
+                let others = QmgrCommand {
+                    edits: others,
+                    ..command.clone()
+                };
+                if told.is_empty() || !others.edits.is_empty() || !is_change(command.verb) {
+                    self.nobody_needs(&command.target, &others)?;
+                    self.amend_others(&others)?;
+                }
+                self.tell_of_resource(command, &told)?;
+                idle(&others)
+                    .or_else(|| self.led_there(&others))
+                    .or_else(|| self.unused_priority(&others))
+            }
+        };
+        tracing::info!("{} at request of {}", told(command), self.caller.shown());
+        Ok(note.map_or(Granted::Done, Granted::Noted))
+    }
+
+    /// Managers; operators open and close queues, and take nodes out of service.
+    fn may_amend(&self, command: &QmgrCommand) -> Result<(), Refusal> {
+        if matches!(command.target, QmgrObject::Hook(_)) {
+            return self.may_see_to_hooks();
+        }
+        self.caller.must_be_privileged()?;
+        // Whoever names the program that schedd starts, or the noded that gets all jobs' scripts,
+        // is schedd's user.
+        let of_schedd = ["mailer", SOCKET];
+        let is_program = |edit: &&Edit| {
+            of_schedd
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(&edit.key.attribute))
+        };
+        if let Some(edit) = command
+            .edits
+            .iter()
+            .find(is_program)
+            .filter(|_| !self.caller.is_ourselves())
+        {
+            return Err(Refusal::read_only(&edit.key.to_string()));
+        }
+        if self.caller.manager {
+            return Ok(());
+        }
+        let open: &[&str] = match &command.target {
+            QmgrObject::Queue(_) => &["enabled", "started"],
+            QmgrObject::Node(_) => &OF_NODE,
+            QmgrObject::Resource(_) => &OF_RESOURCE,
+            _ => &[],
+        };
+        let is_barred = |edit: &&Edit| {
+            !open
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(&edit.key.attribute))
+        };
+        match (command.verb, command.edits.iter().find(is_barred)) {
+            (Verb::Create | Verb::Delete, _) => Err(Refusal::unauthorized()),
+            (_, Some(edit)) => Err(Refusal::read_only(&edit.key.to_string())),
+            (_, None) => Ok(()),
+        }
+    }
+
+    /// Whoever says what hooks run is schedd's user.
+    fn may_see_to_hooks(&self) -> Result<(), Refusal> {
+        match self.caller.is_ourselves() {
+            true => Ok(()),
+            false => Err(Refusal::not_for_hooks(
+                &self.caller.shown(),
+                &self.server.setup.name,
+            )),
+        }
+    }
+
+    /// Refuses a new program for a hook that does not exist, or of another user.
+    pub(crate) fn may_import_hook(&self, name: &str) -> Result<(), Refusal> {
+        self.may_see_to_hooks()?;
+        let hooks = &self.server.setup.config.hooks;
+        match hooks.iter().any(|hook| hook.name == name) {
+            true => Ok(()),
+            false => Err(Refusal::no_hook(name)),
+        }
+    }
+
+    /// What there is of a resource of the whole system, and used elsewhere (Q21): a script of the
+    /// site's says so, or an operator.
+    fn tell_of_resource(&mut self, command: &QmgrCommand, told: &[Edit]) -> Result<(), Refusal> {
+        let QmgrObject::Resource(name) = &command.target else {
+            return Ok(());
+        };
+        if told.is_empty() {
+            return Ok(());
+        }
+        let setup = &self.server.setup;
+        let kind = setup
+            .resources
+            .get(name)
+            .ok_or_else(Refusal::no_resource)?
+            .kind;
+        if !setup.config.pools.iter().any(|(pool, _)| pool == name) {
+            let why = format!(
+                "{name}: total and used are told of what the whole system has, with a total of its own"
+            );
+            return Err(Refusal::unsupported(&why));
+        }
+        let known = self.server.telling(name);
+        let mut total = known.and_then(|telling| telling.total);
+        let mut used = known.map(|telling| telling.elsewhere);
+        for edit in told {
+            let amount = amount_of(command.verb, edit, kind)?;
+            match edit.key.attribute.eq_ignore_ascii_case("total") {
+                true => total = amount,
+                false => used = amount,
+            }
+        }
+        let (at, by) = (self.server.now, self.caller.shown());
+        let is_said = total.is_some() || used.is_some();
+        let telling = is_said.then(|| Telling {
+            total,
+            elsewhere: used.unwrap_or(0),
+            at,
+            by,
+        });
+        self.server.tell(name, telling);
+        Ok(())
+    }
+
+    fn amend_others(&mut self, command: &QmgrCommand) -> Result<(), Refusal> {
+        if command.edits.is_empty() && matches!(command.verb, Verb::Set | Verb::Unset) {
+            return Ok(());
+        }
+        let setup = &self.server.setup;
+        let amendments = setup.amendments.with(command, &setup.file)?;
+        let mut grantees = setup.grantees.clone();
+        grantees.release(&granted_anew(command));
+        let next: Setup = setup
+            .clone()
+            .granted_to(grantees)
+            .with_overrides(Arc::new(amendments));
+        self.server.reconfigure(next).map_err(Refusal::spool)
+    }
+
+    /// What to tell who deletes a queue that another still leads to: its jobs go nowhere.
+    fn led_there(&self, command: &QmgrCommand) -> Option<String> {
+        let QmgrObject::Queue(gone) = &command.target else {
+            return None;
+        };
+        let leads = |queue: &&Queue| {
+            queue
+                .route
+                .iter()
+                .any(|route| route.destinations.contains(gone))
+        };
+        let from = &self
+            .server
+            .setup
+            .queues
+            .iter()
+            .find(leads)
+            .filter(|_| command.verb == Verb::Delete)?
+            .name;
+        let remedy = format!("qmgr -c 'set queue {from} route_destinations -= {gone}'");
+        Some(format!(
+            "warning: queue {from} still leads to {gone}, and no job goes there: {remedy}"
+        ))
+    }
+
+    fn is_node(&self, name: &str, command: &QmgrCommand) -> Result<(), Refusal> {
+        let configured = self
+            .server
+            .setup
+            .config
+            .nodes
+            .iter()
+            .find(|node| node.name == name);
+        let has_socket = configured.is_some_and(|node| node.socket.is_some());
+        let is_known = self.server.node(name).is_some();
+        if !is_known && !apart(command).0.is_empty() {
+            return Err(Refusal::unknown_node());
+        }
+        let is_there = is_known || has_socket;
+        match command.verb {
+            Verb::Create if is_there => Err(Refusal::node_exists()),
+            // A node is there as soon as its noded is, and for as long as it is remembered.
+            Verb::Create if names_socket(command) => Ok(()),
+            Verb::Create => Err(Refusal::unknown_node()),
+            Verb::Delete if is_there => self.nobody_is_on(name),
+            _ if is_there => Ok(()),
+            _ => Err(Refusal::unknown_node()),
+        }
+    }
+
+    /// A node stays while anybody has of it, the file names it, or its noded is there: it would
+    /// come back.
+    fn nobody_is_on(&self, name: &str) -> Result<(), Refusal> {
+        let is_it = |share: &Share| share.node == name;
+        let holds = |job: &Arc<Job>| {
+            job.life
+                .open_run()
+                .is_some_and(|run| run.shares.iter().chain(run.lingering()).any(is_it))
+        };
+        let mut windows = self.server.reservations().filter(|made| !made.is_over());
+        if self.server.holders().any(holds)
+            || windows.any(|made| made.occurrence().shares.iter().any(is_it))
+        {
+            return Err(Refusal::busy());
+        }
+        let setup = &self.server.setup;
+        if let Some(line) = line_of_node(setup, name) {
+            let place = format!("line {line} of {}", setup.installation.config.display());
+            return Err(Refusal::busy().because(&format!(
+                "its [[node]] stands at {place}; take it out there and have schedd read the file anew (SIGHUP)"
+            )));
+        }
+        match self.server.node(name).is_some_and(|node| node.up) {
+            true => Err(Refusal::busy().because(
+                "its noded presents it; stop that first, as by systemctl stop noded on its host",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// A queue with jobs stays, and so does a resource of which anything is said, as it is.
+    fn nobody_needs(&self, target: &QmgrObject, command: &QmgrCommand) -> Result<(), Refusal> {
+        let is_taken = |is_needed: bool| {
+            if is_needed {
+                Err(Refusal::busy())
+            } else {
+                Ok(())
+            }
+        };
+        match (target, command.verb) {
+            (QmgrObject::Queue(name), Verb::Create)
+                if self.server.reservation_queue(name).is_some() =>
+            {
+                Err(Refusal::queue_exists())
+            }
+            (QmgrObject::Queue(name), Verb::Delete) => is_taken(has_jobs(self.server, name)),
+            (QmgrObject::Resource(name), Verb::Delete | Verb::Set | Verb::Unset)
+                if self.server.setup.config.has_own_resource(name) =>
+            {
+                is_taken(
+                    self.server.setup.config.mentions(name) || self.server.asks_for(name).is_some(),
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Where the noded of a node listens.
+const SOCKET: &str = "socket";
+
+fn names_socket(command: &QmgrCommand) -> bool {
+    command
+        .edits
+        .iter()
+        .any(|edit| edit.key.attribute.eq_ignore_ascii_case(SOCKET))
+}
+
+/// What the server has of a node, and not the configuration.
+const OF_NODE: [&str; 2] = ["state", "comment"];
+
+/// The same of a resource of the whole system: how much is there, and how much is used elsewhere.
+const OF_RESOURCE: [&str; 2] = ["total", "used"];
+
+fn is_change(verb: Verb) -> bool {
+    matches!(verb, Verb::Set | Verb::Unset)
+}
+
+/// What a command says of the server's side of a node or of a resource, and the rest.
+fn apart(command: &QmgrCommand) -> (Vec<Edit>, Vec<Edit>) {
+    let own: &[&str] = match &command.target {
+        QmgrObject::Node(_) => &OF_NODE,
+        QmgrObject::Resource(_) => &OF_RESOURCE,
+        _ => &[],
+    };
+    let is_own = |edit: &Edit| {
+        own.iter()
+            .any(|name| name.eq_ignore_ascii_case(&edit.key.attribute))
+    };
+    command.edits.iter().cloned().partition(is_own)
+}
+
+/// An amount that is set; none where it is unset.
+fn amount_of(verb: Verb, edit: &Edit, kind: Kind) -> Result<Option<i64>, Refusal> {
+    if verb == Verb::Unset {
+        return Ok(None);
+    }
+    let amount = Value::parse(kind, &edit.value)
+        .and_then(|value| value.amount())
+        .filter(|amount| *amount >= 0);
+    match (verb, edit.op, amount) {
+        (Verb::Set, Op::Set, Some(amount)) => Ok(Some(amount)),
+        _ => Err(Refusal::illegal_value("")),
+    }
+}
+
+/// What an edit says of a node: whether it is offline, its comment.
+fn mark(verb: Verb, edit: &Edit) -> Result<(Option<bool>, Option<&str>), Refusal> {
+    let is_set = verb == Verb::Set;
+    match edit.key.attribute.eq_ignore_ascii_case("comment") {
+        true => Ok((None, Some(if is_set { edit.value.as_str() } else { "" }))),
+        false => Ok((Some(is_set && is_offline(edit)?), None)),
+    }
+}
+
+/// A node's states that can be said: it takes no new jobs, or does.
+fn is_offline(edit: &Edit) -> Result<bool, Refusal> {
+    match (edit.value.as_str(), edit.op) {
+        ("offline", Op::Set | Op::Add) => Ok(true),
+        ("offline", Op::Remove) | ("free", Op::Set) => Ok(false),
+        _ => Err(Refusal::illegal_value("")),
+    }
+}
+
+fn has_jobs(server: &ServerState, queue: &str) -> bool {
+    server
+        .jobs()
+        .any(|job| job.spec.queue == queue && job.life.state != State::Finished)
+}
+
+/// The line of the file at which a node is named.
+fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
+    let all = resolved(&setup.file, &setup.text, &QmgrOverrides::default());
+    let is_it = |known: &&Setting| {
+        (known.section, known.name.as_deref(), &*known.key) == ("node", Some(name), "name")
+    };
+    match all.iter().find(is_it)?.origin {
+        Origin::Line(line) => Some(line),
+        Origin::Preset | Origin::Qmgr => None,
+    }
+}
+
+impl RequestContext<'_> {
+    /// What to say of a queue's priority that is set and has no effect.
+    fn unused_priority(&self, command: &QmgrCommand) -> Option<String> {
+        let QmgrObject::Queue(queue) = &command.target else {
+            return None;
+        };
+        let is_priority =
+            |edit: &Edit| edit.key.attribute.eq_ignore_ascii_case("priority") && edit.value != "0";
+        let is_set = command.verb != Verb::Unset && command.edits.iter().any(is_priority);
+        let policy = &self.server.setup.policy;
+        (is_set && !policy.uses_queue_priority(queue)).then(|| policy.unused_queue_priority(queue))
+    }
+}
+
+/// What of a command is kept and shown, and has no effect.
+fn idle(command: &QmgrCommand) -> Option<String> {
+    if command.verb == Verb::Unset {
+        return None;
+    }
+    let is_idle = |edit: &&Edit| {
+        known(&command.target, &edit.key.attribute).is_some_and(|known| known.is_idle)
+    };
+    let names: Vec<&str> = command
+        .edits
+        .iter()
+        .filter(is_idle)
+        .map(|edit| edit.key.attribute.as_str())
+        .collect();
+    match names.is_empty() {
+        false => Some(format!(
+            "{}: kept and shown, without effect here",
+            names.join(", ")
+        )),
+        true => uncounted(command),
+    }
+}
+
+/// A resource that PBS would count, of a type that has no amounts.
+fn uncounted(command: &QmgrCommand) -> Option<String> {
+    let said = |name: &str| {
+        let edit = command
+            .edits
+            .iter()
+            .find(|edit| edit.key.attribute.eq_ignore_ascii_case(name));
+        edit.map(|edit| edit.value.as_str()).unwrap_or_default()
+    };
+    let is_of_resource = matches!(command.target, QmgrObject::Resource(_));
+    let is_to_count = is_of_resource && said("flag").contains(['n', 'f', 'q']);
+    let text = "is compared, and not counted: only long and size are";
+    (is_to_count && said("type") == "float")
+        .then(|| format!("{}: a float {text}", command.target.name()))
+}
+
+/// A command as the log has it.
+fn told(command: &QmgrCommand) -> String {
+    let verb = match command.verb {
+        Verb::Create => "create",
+        Verb::Delete => "delete",
+        Verb::Set => "set",
+        Verb::Unset => "unset",
+    };
+    let op = |op: Op| match op {
+        Op::Set => "=",
+        Op::Add => "+=",
+        Op::Remove => "-=",
+    };
+    let edit = |edit: &Edit| match command.verb {
+        Verb::Unset => edit.key.to_string(),
+        _ => format!("{} {} {:?}", edit.key, op(edit.op), edit.value),
+    };
+    let edits: Vec<String> = command.edits.iter().map(edit).collect();
+    format!("{verb} {} {}", command.target, edits.join(", "))
+        .trim_end()
+        .to_string()
+}

@@ -1,0 +1,94 @@
+//! `qalter --retry` and `qrerun --failed`: what is over runs once more, out of the history (Q27).
+
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::array::Indices;
+use crate::model::job::event::Event;
+use crate::model::job::retry::Again;
+use crate::model::job::state::State;
+use crate::model::queue::counters::Comer;
+use crate::model::refusal::Refusal;
+use crate::server::requests::Granted;
+use crate::server::requests::RequestContext;
+use crate::server::requests::subjobs;
+
+impl RequestContext<'_> {
+    /// Lets those elements of an array that failed wait again; an array that is over comes back for
+    /// that.
+    pub(crate) fn rerun_failed(&mut self, id: JobId) -> Result<Granted, Refusal> {
+        if id.index().is_some() {
+            return Err(Refusal::invalid_request());
+        }
+        let array = self.to_be_retried(id)?;
+        if array.elements.is_none() {
+            return Err(Refusal::not_an_array());
+        }
+        self.run_again(array, Again::Failed)
+    }
+
+    /// Lets a job that failed or was deleted wait again, of an array those elements that did, all
+    /// or these alone.
+    pub(crate) fn retry(&mut self, id: JobId, only: Option<Indices>) -> Result<Granted, Refusal> {
+        let only = only.or(id.index().map(Indices::one));
+        let job = self.to_be_retried(id.parent().unwrap_or(id))?;
+        match (&job.elements, only) {
+            (None, Some(_)) => return Err(Refusal::unknown_job()),
+            (Some(elements), Some(only)) => {
+                let indices = job.indices().ok_or_else(Refusal::unknown_job)?;
+                let named = indices
+                    .positions(only)
+                    .ok_or_else(Refusal::invalid_request)?;
+                subjobs::bounded(named, elements)?;
+            }
+            // It comes in as a new one does.
+            (None, None) => self.has_place(&job)?,
+            (Some(_), None) => {}
+        }
+        self.run_again(job, Again::Unsuccessful(only))
+    }
+
+    /// A job, over or not, that the caller may have run once more.
+    fn to_be_retried(&self, id: JobId) -> Result<Job, Refusal> {
+        let job = match self.server.job(id) {
+            Some(job) => Job::clone(job),
+            None if self.has_history() => self.past(id)?.ok_or_else(Refusal::unknown_job)?,
+            None => return Err(Refusal::unknown_job()),
+        };
+        self.caller.must_own(&job)?;
+        // Whoever sat at the terminal is not there for another run.
+        let is_settled =
+            job.life.open_run().is_none() && !self.server.has_unsettled_element(job.id);
+        if is_settled && !job.spec.interactive {
+            Ok(job)
+        } else {
+            Err(Refusal::bad_state())
+        }
+    }
+
+    fn has_place(&self, job: &Job) -> Result<(), Refusal> {
+        let queue = self
+            .server
+            .queue(&job.spec.queue)
+            .ok_or_else(Refusal::unknown_queue)?;
+        if !queue.enabled {
+            return Err(Refusal::queue_disabled());
+        }
+        self.server
+            .room_for(Comer::New(State::Queued), &job.owner, &job.spec)
+            .map(drop)
+    }
+
+    fn run_again(&mut self, job: Job, again: Again) -> Result<Granted, Refusal> {
+        if !job.can_run_again(again) {
+            return Err(Refusal::bad_state());
+        }
+        let (id, highest, by) = (job.id, job.life.highest, self.caller.shown());
+        self.server.take_back(job);
+        let event = match again {
+            Again::Failed => Event::FailedRerun { by, highest },
+            Again::Unsuccessful(only) => Event::Retried { by, only, highest },
+        };
+        self.server.happen(id, event);
+        Ok(Granted::Done)
+    }
+}

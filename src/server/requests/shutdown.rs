@@ -1,0 +1,59 @@
+//! `qterm`: running jobs continue (`-t quick`), jobs that cannot be rerun are waited for (`-t
+//! delay`), or all jobs are requeued or deleted (`-t immediate`).
+
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Run;
+use crate::model::job::Want;
+use crate::model::job::event::Event;
+use crate::model::refusal::Refusal;
+use crate::server::requests::Granted;
+use crate::server::requests::RequestContext;
+use crate::server::state::ServerState;
+use crate::wire::message::Manner;
+use std::sync::Arc;
+
+/// How the server shuts down.
+#[derive(Clone, Copy, Debug)]
+pub struct ShutdownMode {
+    /// What happens to running jobs.
+    pub manner: Manner,
+    /// Whether the nodes' daemons exit too.
+    pub nodes: bool,
+}
+
+impl RequestContext<'_> {
+    /// Requeues or deletes running jobs as requested. Their ends do not need this server.
+    pub(crate) fn terminate(&mut self, manner: Manner, nodes: bool) -> Result<Granted, Refusal> {
+        self.caller.must_be_privileged()?;
+        let by = self.caller.shown();
+        let running: Vec<(JobId, bool)> = running(self.server)
+            .map(|job| (job.id, job.spec.rerunnable))
+            .collect();
+        for (id, rerunnable) in running {
+            match (manner, rerunnable) {
+                (Manner::Quick, _) | (Manner::Delay, false) => {}
+                (_, true) => self
+                    .server
+                    .happen(id, Event::RerunWanted { by: by.clone() }),
+                (Manner::Immediate, false) => {
+                    self.server.happen(
+                        id,
+                        Event::DeleteWanted {
+                            by: by.clone(),
+                            force: false,
+                        },
+                    );
+                }
+            }
+        }
+        Ok(Granted::Shutdown(ShutdownMode { manner, nodes }))
+    }
+}
+
+/// The jobs that run and that nobody wants to end.
+pub fn running(server: &ServerState) -> impl Iterator<Item = &Arc<Job>> {
+    server.jobs().filter(|job| {
+        job.life.want == Want::Run && job.life.open_run().is_some_and(Run::has_script)
+    })
+}

@@ -1,0 +1,233 @@
+//! What clients ask of the elements of an array, and of running jobs one by one.
+
+use crate::model::indices::spans::Spans;
+use crate::model::job::Attempt;
+use crate::model::job::JobId;
+use crate::model::job::Spec;
+use crate::model::job::array;
+use crate::model::job::array::Elements;
+use crate::model::job::array::Indices;
+use crate::model::job::array::Standing;
+use crate::model::job::event::Event;
+use crate::model::job::suspension::Turn;
+use crate::model::refusal::Refusal;
+use crate::model::signal;
+use crate::server::node_reports;
+use crate::server::requests::Granted;
+use crate::server::requests::RequestContext;
+use std::sync::Arc;
+
+impl RequestContext<'_> {
+    /// The elements of a new array; None for what is none.
+    pub(crate) fn elements(&self, spec: &Spec) -> Result<Option<Arc<Elements>>, Refusal> {
+        let most = self.server.setup.config.server.max_array_size;
+        match spec
+            .element_count()
+            .is_some_and(|count| most.is_some_and(|most| count > most))
+        {
+            true => Err(Refusal::array_too_large()),
+            false => Ok(spec.elements().map(Arc::new)),
+        }
+    }
+
+    /// The jobs that an id stands for when something is done to running jobs: itself, or the
+    /// elements of an array that have begun, all or these alone.
+    pub(crate) fn begun(&self, id: JobId, only: Option<Indices>) -> Result<Vec<JobId>, Refusal> {
+        let job = self.live(id.parent().unwrap_or(id))?;
+        let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else {
+            return Ok(vec![id]);
+        };
+        let only = only.or(id.index().map(Indices::one));
+        if only.is_some_and(|only| indices.common(only).is_none()) {
+            return Err(Refusal::invalid_request());
+        }
+        let wanted = |id: &JobId| {
+            only.is_none_or(|only| id.index().is_some_and(|i| only.position(i).is_some()))
+        };
+        Ok(array::ids(job.id, elements.begun(), indices)
+            .filter(wanted)
+            .collect())
+    }
+
+    /// Deletes elements: those that are over already are passed by, if others are left.
+    pub(crate) fn delete_elements(
+        &mut self,
+        id: JobId,
+        only: Indices,
+        force: bool,
+    ) -> Result<Granted, Refusal> {
+        let array = self.owned(id.parent().unwrap_or(id))?;
+        let (Some(indices), Some(elements)) = (array.indices(), &array.elements) else {
+            return Err(Refusal::unknown_job());
+        };
+        let named = indices
+            .positions(only)
+            .ok_or_else(Refusal::invalid_request)?;
+        bounded(named, elements)?;
+        let (waiting, begun) = (
+            runs_among(named, elements.waiting()),
+            runs_among(named, elements.begun()),
+        );
+        if waiting.is_empty() && begun.is_empty() {
+            return Err(Refusal::finished_element());
+        }
+        let by = self.caller.shown();
+        for position in begun.into_iter().flat_map(|(first, last)| first..=last) {
+            let element = JobId::element(array.id.number, indices.at(position));
+            self.server.happen(
+                element,
+                Event::DeleteWanted {
+                    by: by.clone(),
+                    force,
+                },
+            );
+        }
+        if !waiting.is_empty() {
+            self.server.end_waiting(array.id, &waiting);
+            self.server
+                .happen(array.id, Event::ElementsDeleted { by, indices: only });
+        }
+        Ok(Granted::Done)
+    }
+
+    pub(crate) fn rerun(&mut self, id: JobId, only: Option<Indices>) -> Result<Granted, Refusal> {
+        let job = self.live(id.parent().unwrap_or(id))?;
+        self.caller.must_be_privileged()?;
+        let runs = |id: &JobId| {
+            self.server
+                .job(*id)
+                .is_some_and(|job| job.life.state.is_under_way())
+        };
+        let running: Vec<JobId> = self.begun(id, only)?.into_iter().filter(runs).collect();
+        match () {
+            () if running.is_empty() => return Err(Refusal::bad_state()),
+            () if !job.spec.rerunnable => return Err(Refusal::not_rerunnable()),
+            () => {}
+        }
+        for id in running {
+            self.server.happen(
+                id,
+                Event::RerunWanted {
+                    by: self.caller.shown(),
+                },
+            );
+        }
+        Ok(Granted::Done)
+    }
+
+    /// Why nothing of this can be signalled.
+    pub(crate) fn not_running(&self, id: JobId) -> Refusal {
+        let array = id.parent().and_then(|array| self.server.job(array));
+        let standing = array
+            .zip(id.index())
+            .and_then(|(array, index)| array.standing(index));
+        match standing {
+            Some(Standing::Ended(_)) => Refusal::finished_element(),
+            _ => Refusal::bad_state(),
+        }
+    }
+
+    pub(crate) fn signal(
+        &mut self,
+        id: JobId,
+        only: Option<Indices>,
+        name: &str,
+    ) -> Result<Granted, Refusal> {
+        if let Some(turn) = Turn::named(name) {
+            return self.turn(id, only, turn);
+        }
+        self.owned(id.parent().unwrap_or(id))?;
+        let signal = signal::parse(name).ok_or_else(Refusal::unknown_signal)?;
+        let attempt = |id: JobId| -> Option<(JobId, Attempt)> {
+            let run = self
+                .server
+                .job(id)?
+                .life
+                .open_run()
+                .filter(|run| run.session.is_some() && run.has_script())?;
+            Some((id, run.attempt))
+        };
+        let attempts: Vec<(JobId, Attempt)> = self
+            .begun(id, only)?
+            .into_iter()
+            .filter_map(attempt)
+            .collect();
+        if attempts.is_empty() {
+            return Err(self.not_running(id));
+        }
+        let attempts: Vec<_> = attempts
+            .into_iter()
+            .filter(|&(id, _)| node_reports::can_be_told(self.server, id))
+            .collect();
+        if attempts.is_empty() {
+            return Err(Refusal::node_away());
+        }
+        for &(id, _) in &attempts {
+            self.server.happen(
+                id,
+                Event::Signalled {
+                    by: self.caller.shown(),
+                    signal,
+                },
+            );
+        }
+        Ok(Granted::Signal(attempts, signal))
+    }
+}
+
+/// An array in pieces costs memory for each: so many that lie apart are not made at once, nor more
+/// than twice as many in all.
+const MOST_APART: u32 = 100_000;
+
+/// Refuses to take so many apart.
+pub(crate) fn bounded(named: Indices, elements: &Elements) -> Result<(), Refusal> {
+    let apart = if named.is_dense() { 1 } else { named.count() };
+    match apart > MOST_APART
+        || elements.waiting().runs().saturating_add(apart as usize) > 2 * MOST_APART as usize
+    {
+        true => Err(Refusal::too_scattered(MOST_APART)),
+        false => Ok(()),
+    }
+}
+
+/// The numbers of a set that are among `named`, as runs.
+fn runs_among(named: Indices, set: &Spans) -> Vec<(u32, u32)> {
+    match named.is_dense() {
+        true => set.within(named.at(0), named.largest()).collect(),
+        false => named
+            .iter()
+            .filter(|&position| set.contains(position))
+            .map(|position| (position, position))
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_cut_to_what_is_in_the_set() {
+        let mut set = Spans::default();
+        set.insert(2, 5);
+        set.insert(8, 9);
+        let range = |text: &str| text.parse::<Indices>().unwrap();
+        assert_eq!(runs_among(range("3-8"), &set), [(3, 5), (8, 8)]);
+        assert_eq!(runs_among(range("0-9:4"), &set), [(4, 4), (8, 8)]);
+        assert_eq!(runs_among(Indices::one(7), &set), []);
+    }
+
+    #[test]
+    fn nobody_takes_an_array_to_a_million_pieces() {
+        let elements = Elements::new(1_000_000);
+        let range = |text: &str| text.parse::<Indices>().unwrap();
+        assert!(bounded(range("0-999999"), &elements).is_ok());
+        assert!(bounded(range("0-199998:2"), &elements).is_ok());
+        assert!(
+            bounded(range("0-999999:2"), &elements)
+                .unwrap_err()
+                .text
+                .contains("100000")
+        );
+    }
+}

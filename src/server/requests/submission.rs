@@ -1,0 +1,340 @@
+//! `qsub`: checks what is submitted, and adds the job.
+
+use crate::model::job::Digest;
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Life;
+use crate::model::job::Owner;
+use crate::model::job::Program;
+use crate::model::job::Spec;
+use crate::model::job::attribute;
+use crate::model::job::attribute::Context;
+use crate::model::job::attribute::Draft;
+use crate::model::job::attribute::Origin;
+use crate::model::job::attribute::Rights;
+use crate::model::job::attribute::Setting;
+use crate::model::job::dependency::Wish;
+use crate::model::job::dependency::effects;
+use crate::model::job::dependency::effects::Bonds;
+use crate::model::job::staging::transfers;
+use crate::model::job::state::State;
+use crate::model::refusal::Refusal;
+use crate::model::request::per_host::for_host;
+use crate::server::dependencies::grant::DependencyRequest;
+use crate::server::requests::Granted;
+use crate::server::requests::RequestContext;
+use crate::server::requests::is_member;
+use crate::update::Update;
+use crate::wire::message::Payload;
+use crate::wire::message::Submission;
+use std::sync::Arc;
+
+impl RequestContext<'_> {
+    /// Adds a job, or repeats the answer to an earlier submission with the same token.
+    pub(crate) fn submit(&mut self, submission: &Submission) -> Result<Granted, Refusal> {
+        let owner = self.admit()?;
+        if let Some(granted) = self.submitted(submission.token)? {
+            return Ok(granted);
+        }
+        let (draft, bonds, _) = self.admitted(&owner, submission)?;
+        if let (None, Payload::Script(text)) = (&submission.stored, &submission.payload) {
+            self.keep(text);
+        }
+        let environ = self.keep(&with_queue(
+            &submission.environ,
+            &self.asked_queue(submission),
+        ));
+        let elements = self.elements(&draft.spec)?;
+        let id = self.server.take_number(elements.is_some());
+        self.server.also(Update::Token(
+            owner.uid,
+            submission.token,
+            id,
+            self.server.now,
+        ));
+        let mut life = Life::new(draft.holds, draft.run_count, self.server.now);
+        life.comment = draft.comment;
+        life.bars = bonds.bars();
+        life.awaits = bonds.labels.clone();
+        draft
+            .eligible_time
+            .into_iter()
+            .for_each(|time| life.eligibility.set(time, self.server.now));
+        self.server.insert(Job {
+            id,
+            owner,
+            spec: Arc::new(Spec {
+                environ,
+                ..draft.spec
+            }),
+            life,
+            elements,
+        });
+        effects::bind(self.server, id, &bonds, false);
+        Ok(Granted::Job(id, draft.notes))
+    }
+
+    /// The same of one that can also run, and the job that it comes to, without a number.
+    pub(crate) fn admitted(
+        &mut self,
+        owner: &Owner,
+        submission: &Submission,
+    ) -> Result<(Draft, Bonds, Job), Refusal> {
+        let (draft, bonds) = self.draft(owner, submission)?;
+        let job = Job {
+            id: JobId::job(self.server.next_number()),
+            owner: owner.clone(),
+            spec: Arc::new(draft.spec.clone()),
+            life: Life::new(draft.holds, draft.run_count, self.server.now),
+            elements: None,
+        };
+        self.server.refuse_impossible(&job)?;
+        Ok((draft, bonds, job))
+    }
+
+    /// What a submission asks for, and what its job would wait for, if it may be submitted.
+    pub(crate) fn draft(
+        &self,
+        owner: &Owner,
+        submission: &Submission,
+    ) -> Result<(Draft, Bonds), Refusal> {
+        let origin = self.origin(submission)?;
+        let is_member = |group: &str| is_member(&self.server.setup, owner, group);
+        let mut draft = attribute::submit(
+            &submission.settings,
+            origin,
+            &self.context(owner, false, &is_member),
+        )?;
+        self.grant_group(owner, None, &draft.spec)?;
+        self.check_hosts(None, &draft.spec)?;
+        self.wait_for_named(owner, &mut draft);
+        let mut bonds = self.bonds(None, &draft.depend)?;
+        bonds.labels = self.awaited(None, (owner, &draft.spec), &draft.depend.labels)?;
+        self.no_circle_of_labels(None, (owner, &draft.spec), &bonds)?;
+        let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
+        let is_early = draft
+            .spec
+            .begin
+            .is_some_and(|begin| begin > self.server.wall());
+        let standing = if is_held {
+            State::Held
+        } else if is_early {
+            State::Waiting
+        } else {
+            State::Queued
+        };
+        let entered = self.enter(owner, &draft.spec, standing)?;
+        draft.spec = entered.spec;
+        draft.notes.extend(entered.notes);
+        Ok((draft, bonds))
+    }
+
+    /// The queue that a submission names: `PBS_O_QUEUE`, wherever that routes the job.
+    fn asked_queue(&self, submission: &Submission) -> String {
+        let setup = &self.server.setup;
+        let named = submission
+            .settings
+            .iter()
+            .rev()
+            .find(|setting| setting.attribute == "queue");
+        let queue =
+            named.and_then(|named| attribute::destination(&named.value.lossy(), &setup.name).ok());
+        queue
+            .filter(|queue| !queue.is_empty())
+            .unwrap_or_else(|| setup.config.server.default_queue.clone())
+    }
+
+    /// What a wish for dependencies comes to; `job` has none while it has no number.
+    pub(crate) fn bonds(&self, job: Option<JobId>, wish: &Wish) -> Result<Bonds, Refusal> {
+        match wish.is_empty() {
+            true => Ok(Bonds::default()),
+            false => DependencyRequest {
+                server: self.server,
+                history: self.history,
+                caller: self.caller,
+                job,
+            }
+            .grant(wish),
+        }
+    }
+
+    /// The job of an earlier request with this token, in this tick or before.
+    pub(crate) fn submitted(&self, token: [u8; 16]) -> Result<Option<Granted>, Refusal> {
+        let uid = self.caller.owner.uid;
+        let found = match self.server.recorded(uid, token) {
+            Some(id) => Some(id),
+            None => self.history.submitted(uid, token)?,
+        };
+        Ok(found.map(|id| Granted::Job(id, Vec::new())))
+    }
+
+    /// Root's jobs, and those of system accounts, are not run for many users.
+    pub(crate) fn admit(&self) -> Result<Owner, Refusal> {
+        let owner = self.caller.owner.clone();
+        let setup = &self.server.setup;
+        match setup.shared && owner.uid < setup.config.server.min_uid.max(1) {
+            true => Err(Refusal::bad_uid()),
+            false => Ok(owner),
+        }
+    }
+
+    fn origin(&self, submission: &Submission) -> Result<Origin, Refusal> {
+        bounded(submission)?;
+        let most = self.server.setup.config.server.jobscript_max_size.bytes();
+        if !is_place(&submission.workdir.0) {
+            return Err(Refusal::illegal_value("PBS_O_WORKDIR"));
+        }
+        if submission
+            .script_size()
+            .is_some_and(|size| size as u64 > most)
+        {
+            return Err(Refusal::script_too_large());
+        }
+        let program = match (&submission.stored, &submission.payload) {
+            (Some(stored), _) => Program::Script(stored.digest),
+            (None, Payload::Command(words)) if words.is_empty() => {
+                return Err(Refusal::invalid_request());
+            }
+            (None, Payload::Command(words)) => Program::Command(words.clone()),
+            (None, Payload::Script(text)) => Program::Script(Digest::of(text)),
+        };
+        Ok(Origin {
+            program,
+            environ: Digest::of(&submission.environ),
+            workdir: submission.workdir.clone(),
+            submit_host: submission.submit_host.clone(),
+            arguments: submission.arguments.clone(),
+        })
+    }
+
+    pub(crate) fn context<'a>(
+        &'a self,
+        owner: &'a Owner,
+        running: bool,
+        is_member: &'a dyn Fn(&str) -> bool,
+    ) -> Context<'a> {
+        let setup = &self.server.setup;
+        Context {
+            resources: &setup.resources,
+            rights: Rights {
+                privileged: self.caller.privileged,
+                running,
+            },
+            owner: &owner.user,
+            server: &setup.name,
+            default_queue: Some(&setup.config.server.default_queue),
+            policy: &setup.policy,
+            is_member,
+        }
+    }
+
+    /// Refuses a group that the owner is not a member of. `before`: the job unaltered.
+    pub(crate) fn grant_group(
+        &self,
+        owner: &Owner,
+        before: Option<&Spec>,
+        after: &Spec,
+    ) -> Result<(), Refusal> {
+        let setup = &self.server.setup;
+        let Some(list) = newly(before, after, "group_list") else {
+            return Ok(());
+        };
+        let Some(name) = for_host(list.as_bytes(), &setup.host) else {
+            return Ok(());
+        };
+        let accounts = &setup.installation.accounts;
+        let gid = accounts
+            .membership(owner, &String::from_utf8_lossy(name))?
+            .ok_or_else(Refusal::bad_gid)?;
+        // The noded of one user is that user, and cannot become what that user is not.
+        if setup.shared || accounts.may_take_group(gid) {
+            Ok(())
+        } else {
+            Err(Refusal::bad_gid())
+        }
+    }
+
+    /// Refuses copies from and to hosts that no node is on.
+    pub(crate) fn check_hosts(&self, before: Option<&Spec>, after: &Spec) -> Result<(), Refusal> {
+        let setup = &self.server.setup;
+        let known = |host: &str| {
+            let short = host.split('.').next().unwrap_or_default();
+            let is = |name: &str| attribute::same_server(name, short);
+            short == "localhost"
+                || is(&setup.host)
+                || self.server.nodes().any(|node| is(&node.facts.host))
+        };
+        for name in ["stagein", "stageout"] {
+            let list = newly(before, after, name)
+                .and_then(transfers)
+                .unwrap_or_default();
+            if let Some(transfer) = list.iter().find(|transfer| !known(&transfer.host)) {
+                return Err(Refusal::other_host(name, &transfer.host));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The text of an attribute, if the job did not have it before.
+fn newly<'a>(before: Option<&Spec>, after: &'a Spec, name: &str) -> Option<&'a str> {
+    let text = after.other.get(name)?;
+    let known = before.and_then(|spec| spec.other.get(name));
+    (known != Some(text)).then_some(text.as_str())
+}
+
+/// The longest path, in bytes: `PATH_MAX` of Linux.
+const LONGEST_PATH: usize = 4096;
+
+/// Whether a path can be that of a folder: absolute, and one the kernel could be given.
+fn is_place(path: &[u8]) -> bool {
+    path.starts_with(b"/") && path.len() < LONGEST_PATH && !path.contains(&0)
+}
+
+/// The largest environment kept for a job: more than a program can be given.
+const LARGEST_ENVIRON: usize = 1 << 20;
+/// The most that all else of a job may take, besides its script: it is kept in memory.
+pub(crate) const LARGEST_REST: usize = 256 << 10;
+
+/// Refuses what would cost everybody, not only its owner.
+fn bounded(submission: &Submission) -> Result<(), Refusal> {
+    if submission.environ.len() > LARGEST_ENVIRON {
+        return Err(Refusal::too_large("an environment", LARGEST_ENVIRON));
+    }
+    // An empty word or setting takes room, too.
+    let words = match &submission.payload {
+        Payload::Command(words) => words.iter().map(|word| word.0.len() + 32).sum(),
+        Payload::Script(_) => 0,
+    };
+    let rest =
+        submission.arguments.0.len() + submission.workdir.0.len() + submission.submit_host.len();
+    match words + rest + size_of(&submission.settings) {
+        size if size > LARGEST_REST => Err(Refusal::too_large("a request", LARGEST_REST)),
+        _ => Ok(()),
+    }
+}
+
+/// About what settings take in memory, in bytes.
+pub(crate) fn size_of(settings: &[Setting]) -> usize {
+    let one = |setting: &Setting| {
+        setting.attribute.len()
+            + setting.value.0.len()
+            + setting.resource.as_ref().map_or(0, String::len)
+            + 96
+    };
+    settings.iter().map(one).sum()
+}
+
+/// What stands behind `PBS_O_QUEUE`, as in PBS.
+const HOST: &[u8] = b"\0PBS_O_HOST=";
+
+/// `PBS_O_QUEUE` is known only here.
+fn with_queue(environ: &[u8], queue: &str) -> Vec<u8> {
+    let entry = format!("PBS_O_QUEUE={queue}\0");
+    let host = environ
+        .windows(HOST.len())
+        .rposition(|part| part == HOST)
+        .map(|at| at + 1);
+    let (before, behind) = environ.split_at(host.unwrap_or(environ.len()));
+    [before, entry.as_bytes(), behind].concat()
+}

@@ -1,0 +1,141 @@
+//! What users who are neither operators nor managers may reserve (`resv_...` in `[server]`): who,
+//! how many, for how long, and how much of the processors.
+
+use crate::model::job::Owner;
+use crate::model::node::NodeFacts;
+use crate::model::refusal::Refusal;
+use crate::model::request::select::Request;
+use crate::model::reservation::Occurrence;
+use crate::model::reservation::Reservation;
+use crate::model::resource::Value;
+use crate::model::time::Span;
+use crate::server::caller::Caller;
+use crate::server::state::ServerState;
+
+/// The most occurrences that all reservations of one user have together. Operators are limited,
+/// too.
+const MOST: usize = 1000;
+
+/// Refuses reservations to users who may not have them, and more of them than one user may have.
+pub fn check_number(server: &ServerState, caller: &Caller, more: usize) -> Result<(), Refusal> {
+    let bounds = &server.setup.config.server.reserving;
+    let owner = &caller.owner;
+    let may_reserve = bounds
+        .users
+        .iter()
+        .any(|person| person.is(&owner.user, &server.setup.host));
+    if !caller.privileged && !may_reserve {
+        let why =
+            "only operators and the users in resv_users reserve; qmgr -c 'list server' shows it";
+        return Err(Refusal::unauthorized().because(why));
+    }
+    let most = if caller.privileged {
+        MOST
+    } else {
+        MOST.min(bounds.number as usize)
+    };
+    let has = of_user(server, owner)
+        .map(|made| made.occurrences.len() - made.current)
+        .sum::<usize>();
+    match has + more > most {
+        true => Err(Refusal::too_many_reservations(most, has, more)),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a reservation that is too long or too large. `except`: the reservation that it replaces.
+pub fn check_size(
+    server: &ServerState,
+    caller: &Caller,
+    request: &Request,
+    occurrences: &[Occurrence],
+    except: Option<&str>,
+) -> Result<(), Refusal> {
+    if caller.privileged {
+        return Ok(());
+    }
+    let bounds = &server.setup.config.server.reserving;
+    for occurrence in occurrences {
+        let lasts = Span::seconds(occurrence.to.0.saturating_sub(occurrence.from.0));
+        if lasts > bounds.duration {
+            return Err(Refusal::reservation_too_long(bounds.duration, lasts));
+        }
+    }
+    let nodes = Processors::of(server);
+    if nodes.all == 0 {
+        return Err(Refusal::no_processors_yet());
+    }
+    let (most, more) = (
+        (nodes.all as f64 * bounds.share) as u64,
+        nodes.asked(request),
+    );
+    for occurrence in occurrences {
+        let others = of_user(server, &caller.owner).filter(|made| except != Some(made.id.as_str()));
+        let at_that_time = others.filter(|made| {
+            made.occurrences[made.current..]
+                .iter()
+                .any(|o| overlap(o, occurrence))
+        });
+        let has = at_that_time
+            .map(|made| nodes.asked(&made.terms.request))
+            .sum::<u64>();
+        if has + more > most {
+            return Err(Refusal::reservation_too_large(most, has, more));
+        }
+    }
+    Ok(())
+}
+
+fn of_user<'a>(server: &'a ServerState, owner: &'a Owner) -> impl Iterator<Item = &'a Reservation> {
+    let made = server.reservations().map(AsRef::as_ref);
+    made.filter(|made: &&Reservation| owner.is_same_account(&made.owner) && made.has_queue())
+}
+
+fn overlap(one: &Occurrence, other: &Occurrence) -> bool {
+    one.from < other.to && other.from < one.to
+}
+
+/// The processors of the nodes.
+struct Processors {
+    all: u64,
+    /// Those of the largest node.
+    largest: u64,
+}
+
+impl Processors {
+    fn of(server: &ServerState) -> Processors {
+        let (mut all, mut largest) = (0, 0);
+        for node in server.nodes() {
+            let has = processors(&node.facts);
+            all += has;
+            largest = largest.max(has);
+        }
+        Processors { all, largest }
+    }
+
+    /// What a request takes: a chunk that is alone on its node takes as much as the largest node
+    /// has.
+    fn asked(&self, request: &Request) -> u64 {
+        let is_alone = request.place.sharing.is_exclusive();
+        let of_chunk = |ncpus: i64| {
+            if is_alone {
+                self.largest
+            } else {
+                ncpus.unsigned_abs()
+            }
+        };
+        let chunks = request.select.chunks.iter();
+        chunks
+            .map(|chunk| of_chunk(chunk.long("ncpus")).saturating_mul(chunk.count.into()))
+            .sum()
+    }
+}
+
+fn processors(facts: &NodeFacts) -> u64 {
+    facts
+        .available
+        .get("ncpus")
+        .and_then(Value::amount)
+        .unwrap_or(0)
+        .unsigned_abs()
+}

@@ -1,0 +1,582 @@
+//! Reservations that somebody makes: what the commands ask, one function each, and what becomes of
+//! reservations as time goes by ([`attend`]).
+//!
+//! Whether one can be had is found out in the tick in which it is asked for: its answer and its
+//! nodes are one transaction. What takes time, a `pbs_rsub -I` would wait for, is only a cluster
+//! without nodes yet.
+
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Share;
+use crate::model::job::event::Event;
+use crate::model::job::state::State as JobState;
+use crate::model::reason::Reason;
+use crate::model::refusal::Refusal;
+use crate::model::reservation::Happened;
+use crate::model::reservation::Occurrence;
+use crate::model::reservation::Reservation;
+use crate::model::reservation::State;
+use crate::model::reservation::recurrence::Zone;
+use crate::model::reservation::request::Reserving;
+use crate::model::reservation::window::ANY;
+use crate::model::time::Span;
+use crate::model::time::Wall;
+use crate::sched::backfill::reservation_window;
+use crate::sched::backfill::reservation_window::Wanted;
+use crate::server::caller::Caller;
+use crate::server::outside::Accounts;
+use crate::server::requests::Granted;
+use crate::server::requests::RequestContext;
+use crate::server::requests::is_member;
+use crate::server::reservation_limits;
+use crate::server::site_calendar;
+use crate::server::state::ServerState;
+use std::sync::Arc;
+
+impl RequestContext<'_> {
+    /// `pbs_rsub`: the number is taken, and the answer told, whether it can be had or not.
+    pub(crate) fn reserve(&mut self, asked: &Reserving) -> Result<Granted, Refusal> {
+        asked.check()?;
+        reservation_limits::check_number(self.server, self.caller, 1)?;
+        if let Some(job) = asked.job {
+            let job = self.owned(job)?;
+            let id = reserve_nodes_of(self.server, &job, asked.name.clone())
+                .ok_or_else(Refusal::bad_state)?;
+            return Ok(self.told(&id, Some(true)));
+        }
+        if !asked.nodes.is_empty() {
+            self.caller.must_be_privileged()?;
+        }
+        let accounts = &*self.server.setup.installation.accounts;
+        let first = asked.times(self.server.wall())?;
+        let zone = zone_of(asked, accounts)?;
+        let zone = zone.as_deref().unwrap_or(accounts.zone());
+        let occurrences = asked.occurrences(first, zone)?;
+        reservation_limits::check_number(self.server, self.caller, occurrences.len())?;
+        let length = Span::seconds(first.1.0 - first.0.0);
+        let terms = asked.terms(&self.caller.shown(), length, &self.server.setup.resources)?;
+        reservation_limits::check_size(
+            self.server,
+            self.caller,
+            &terms.request,
+            &occurrences,
+            None,
+        )?;
+        let nodes = self.hosts(&asked.nodes)?;
+        let letter = if terms.whole {
+            'M'
+        } else if terms.rule.is_some() {
+            'S'
+        } else {
+            'R'
+        };
+        let reservation = Reservation {
+            id: format!("{letter}{}", self.server.take_number(false).number),
+            owner: self.caller.owner.clone(),
+            submit_host: asked.submit_host.clone(),
+            terms,
+            occurrences: if nodes.is_empty() {
+                occurrences
+            } else {
+                with_shares(occurrences, &nodes)
+            },
+            current: 0,
+            state: State::Unconfirmed,
+            lost: Vec::new(),
+            ctime: self.server.now,
+            mtime: self.server.now,
+        };
+        Ok(self.submitted_reservation(reservation))
+    }
+
+    fn submitted_reservation(&mut self, reservation: Reservation) -> Granted {
+        let (id, by) = (reservation.id.clone(), self.caller.shown());
+        self.server.add_reservation(reservation);
+        self.server
+            .happen_to_reservation(&id, Happened::Submitted(by));
+        let confirmed = confirm(self.server, &id);
+        self.told(&id, confirmed)
+    }
+
+    fn told(&self, id: &str, confirmed: Option<bool>) -> Granted {
+        Granted::Reserved(format!("{id}.{}", self.server.setup.name), confirmed)
+    }
+
+    /// All of the nodes of these hosts, as shares.
+    fn hosts(&self, hosts: &[String]) -> Result<Vec<Share>, Refusal> {
+        let mut names = Vec::new();
+        for host in hosts {
+            let facts = self.server.nodes().map(|node| &node.facts);
+            let found: Vec<String> = facts
+                .filter(|facts| facts.host == *host || facts.name == *host)
+                .map(|facts| facts.name.clone())
+                .collect();
+            if found.is_empty() {
+                return Err(Refusal::no_such_node(host));
+            }
+            names.extend(
+                found
+                    .into_iter()
+                    .filter(|name| !names.contains(name))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        reservation_window::whole(self.server.cluster(), &names)
+            .map_err(|name| Refusal::no_such_node(&name))
+    }
+
+    /// `pbs_ralter`: all or nothing.
+    pub(crate) fn alter_reservation(
+        &mut self,
+        id: &str,
+        changes: &Reserving,
+        force: bool,
+    ) -> Result<Granted, Refusal> {
+        let was = self.own_reservation(id)?;
+        if force {
+            self.caller.must_be_privileged()?;
+        }
+        changes.check()?;
+        let begun = was.state == State::Running;
+        if begun && !changes.resources.is_empty() {
+            return Err(Refusal::bad_state());
+        }
+        let old = was.occurrence();
+        let (from, to) = changes.times_anew((old.from, old.to), begun, self.server.wall())?;
+        let terms = changes.changed(
+            &was.terms,
+            Span::seconds(to.0 - from.0),
+            &self.server.setup.resources,
+        )?;
+        let mut after = (*was).clone();
+        let same =
+            (from, to, &terms.request.select) == (old.from, old.to, &was.terms.request.select);
+        after.terms = terms;
+        after.occurrences[was.current] = Occurrence {
+            from,
+            to,
+            shares: old.shares.clone(),
+        };
+        if !same {
+            let changed = std::slice::from_ref(after.occurrence());
+            reservation_limits::check_size(
+                self.server,
+                self.caller,
+                &after.terms.request,
+                changed,
+                Some(id),
+            )?;
+        }
+        if !same && !force {
+            match fitted(self.server, &after) {
+                Some(shares) => after.occurrences[was.current].shares = shares,
+                None => return Ok(self.told(id, Some(false))),
+            }
+        }
+        self.server
+            .change_reservation(id, |reservation| *reservation = after);
+        self.server
+            .happen_to_reservation(id, Happened::Altered(self.caller.shown()));
+        self.server.show_insiders(id);
+        Ok(self.told(id, Some(true)))
+    }
+
+    /// `pbs_rdel`: its jobs go with it.
+    pub(crate) fn delete_reservation(&mut self, id: &str) -> Result<Granted, Refusal> {
+        self.own_reservation(id)?;
+        let by = self.caller.shown();
+        self.server
+            .happen_to_reservation(id, Happened::DeleteWanted(by.clone()));
+        delete_jobs(self.server, id, &by);
+        Ok(Granted::Done)
+    }
+
+    fn own_reservation(&self, id: &str) -> Result<Arc<Reservation>, Refusal> {
+        let found = self
+            .server
+            .reservation(id)
+            .filter(|reservation| !reservation.is_over());
+        let reservation = found.cloned().ok_or_else(Refusal::unknown_reservation)?;
+        if !reservation.has_queue() {
+            return Err(Refusal::unsupported(
+                "lanai.toml makes this reservation: change it there",
+            ));
+        }
+        match self.caller.privileged || self.caller.owner.is_same_account(&reservation.owner) {
+            true => Ok(reservation),
+            false => Err(Refusal::unauthorized()),
+        }
+    }
+
+    /// Whether a job may ask for this: a reservation that is known, one that the configuration
+    /// makes now and then, or any.
+    pub(crate) fn is_reservation(&self, name: &str) -> bool {
+        let configured = self
+            .server
+            .setup
+            .config
+            .reservations
+            .iter()
+            .any(|known| known.name == name);
+        configured
+            || name == ANY
+            || self
+                .server
+                .cluster()
+                .windows()
+                .any(|window| window.is_called(name))
+    }
+
+    /// Whether the caller may submit to the queue of a reservation.
+    pub(crate) fn may_enter(&self, reservation: &Reservation) -> Result<(), Refusal> {
+        let owner = &self.caller.owner;
+        // Groups are looked up only if a group is named.
+        let is_member = |group: &str| is_member(&self.server.setup, owner, group);
+        let host = &self.server.setup.host;
+        match self.caller.privileged || reservation.lets_in(owner, host, is_member) {
+            true => Ok(()),
+            false => Err(Refusal::queue_denied()),
+        }
+    }
+}
+
+fn with_shares(occurrences: Vec<Occurrence>, shares: &[Share]) -> Vec<Occurrence> {
+    occurrences
+        .into_iter()
+        .map(|occurrence| Occurrence {
+            shares: shares.to_vec(),
+            ..occurrence
+        })
+        .collect()
+}
+
+/// The time zone in which the rule of a standing reservation counts; None for a single reservation.
+fn zone_of(asked: &Reserving, accounts: &dyn Accounts) -> Result<Option<Box<dyn Zone>>, Refusal> {
+    let name = match (&asked.rule, &asked.zone) {
+        (None, _) => return Ok(None),
+        (Some(_), None) => return Err(Refusal::other_zone("(unset)", &accounts.zone_name())),
+        (Some(_), Some(name)) => name,
+    };
+    let zone = accounts.zone_named(name);
+    zone.map(Some)
+        .ok_or_else(|| Refusal::other_zone(name, &accounts.zone_name()))
+}
+
+/// Gives a reservation its nodes, or takes it away if it cannot have them. None while no node is
+/// known that could be had.
+fn confirm(server: &mut ServerState, id: &str) -> Option<bool> {
+    let reservation = server.reservation(id)?.clone();
+    let found = match reservation.terms.whole {
+        true => Ok(reservation
+            .occurrences
+            .iter()
+            .map(|occurrence| occurrence.shares.clone())
+            .collect()),
+        false => reservation
+            .occurrences
+            .iter()
+            .map(|occurrence| find(server, &reservation, occurrence))
+            .collect(),
+    };
+    match found {
+        Ok(shares) => {
+            server.happen_to_reservation(id, Happened::Confirmed(shares));
+            Some(true)
+        }
+        Err(Reason::NoNodes) if reservation.occurrences[0].from > server.wall() => None,
+        Err(reason) => {
+            server.happen_to_reservation(id, Happened::Denied(reason.to_string()));
+            server.drop_reservation(id);
+            Some(false)
+        }
+    }
+}
+
+/// Where an occurrence of a reservation can lie.
+pub(crate) fn find(
+    server: &ServerState,
+    reservation: &Reservation,
+    when: &Occurrence,
+) -> Result<Vec<Share>, Reason> {
+    let clock = server.clock().table();
+    let request = &reservation.terms.request;
+    let wanted = Wanted {
+        request,
+        from: clock.time(when.from).max(server.now),
+        to: clock.time(when.to),
+        except: &reservation.id,
+    };
+    reservation_window::place(server.cluster(), &wanted, &server.inside(), server.now)
+}
+
+/// The shares a changed reservation can have: those it has, if they will do, and if it has begun no
+/// others.
+fn fitted(server: &ServerState, after: &Reservation) -> Option<Vec<Share>> {
+    let when = after.occurrence();
+    if after.terms.whole {
+        return Some(when.shares.clone());
+    }
+    if after.state != State::Running {
+        return find(server, after, when).ok();
+    }
+    let clock = server.clock().table();
+    let request = &after.terms.request;
+    let wanted = Wanted {
+        request,
+        from: server.now,
+        to: clock.time(when.to),
+        except: &after.id,
+    };
+    let keeps = reservation_window::keeps(
+        server.cluster(),
+        &wanted,
+        &when.shares,
+        &server.inside(),
+        server.now,
+    );
+    keeps.then(|| when.shares.clone())
+}
+
+/// Makes a reservation of the nodes of a job that runs, until its walltime is over, and puts the
+/// job into it. None for a job that does not run, or is in one already.
+fn reserve_nodes_of(server: &mut ServerState, job: &Job, name: Option<String>) -> Option<String> {
+    let run = job
+        .life
+        .open_run()
+        .filter(|_| job.life.state == JobState::Running)?;
+    if job.spec.reservation.is_some() || job.id.index().is_some() {
+        return None;
+    }
+    let walltime = job
+        .spec
+        .walltime()
+        .unwrap_or(server.setup.policy.default_walltime);
+    let (now, by) = (
+        server.now,
+        format!("{}@{}", job.owner.user, job.spec.submit_host),
+    );
+    let to = server.clock().wall(run.until(walltime, now));
+    let shares = run.shares.clone();
+    let id = format!("R{}", server.take_number(false).number);
+    let asked = Reserving {
+        name,
+        job: Some(job.id),
+        ..Reserving::default()
+    };
+    let terms = asked.terms(&by, walltime, &server.setup.resources).ok()?;
+    let reservation = Reservation {
+        id: id.clone(),
+        owner: job.owner.clone(),
+        submit_host: job.spec.submit_host.clone(),
+        terms: crate::model::reservation::Terms {
+            request: job.spec.request.clone(),
+            ..terms
+        },
+        occurrences: vec![Occurrence {
+            from: server.wall(),
+            to,
+            shares: shares.clone(),
+        }],
+        current: 0,
+        state: State::Unconfirmed,
+        lost: Vec::new(),
+        ctime: now,
+        mtime: now,
+    };
+    server.add_reservation(reservation);
+    for fact in [
+        Happened::Submitted(by.clone()),
+        Happened::Confirmed(vec![shares]),
+        Happened::Began,
+    ] {
+        server.happen_to_reservation(&id, fact);
+    }
+    let from = job.spec.queue.clone();
+    server.change(job.id, |job| {
+        let spec = Arc::make_mut(&mut job.spec);
+        (spec.queue, spec.reservation) = (id.clone(), Some(id.clone()));
+    });
+    server.happen(
+        job.id,
+        Event::Moved {
+            by,
+            from,
+            to: id.clone(),
+        },
+    );
+    Some(id)
+}
+
+/// `-W create_resv_from_job=true`: once the job has started.
+pub(crate) fn of_started(server: &mut ServerState, id: JobId) {
+    let Some(job) = server.job(id).cloned() else {
+        return;
+    };
+    let asks = job
+        .spec
+        .other
+        .get("create_resv_from_job")
+        .is_some_and(|text| text == "True");
+    let owner = Caller::of(job.owner.clone(), &server.setup);
+    if asks && reservation_limits::check_number(server, &owner, 1).is_ok() {
+        reserve_nodes_of(server, &job, None);
+    }
+}
+
+/// What time does to reservations: they begin and end, those without nodes yet are tried again, and
+/// what is over goes when the last of its jobs has gone.
+pub(crate) fn attend(server: &mut ServerState) {
+    site_calendar::attend(server);
+    let searches = server.searches(SEARCH);
+    let ids: Vec<String> = server
+        .reservations()
+        .map(|reservation| reservation.id.clone())
+        .collect();
+    for id in ids {
+        turn(server, &id);
+        notice_lost_nodes(server, &id, searches);
+        let is_over = server
+            .reservation(&id)
+            .is_some_and(|reservation| reservation.is_over());
+        let has_jobs =
+            || server.reservation_queue(&id).is_some() && !server.jobs_in(&id).is_empty();
+        if is_over && !has_jobs() {
+            server.happen_to_reservation(&id, Happened::Emptied);
+            server.drop_reservation(&id);
+        }
+    }
+}
+
+/// Begins and ends what is due, one after another if several things are.
+fn turn(server: &mut ServerState, id: &str) {
+    let now = server.wall();
+    let is_due = |server: &ServerState| {
+        server
+            .reservation(id)
+            .and_then(|r| r.next_turn())
+            .is_some_and(|turn| turn <= now)
+    };
+    if server
+        .reservation(id)
+        .is_some_and(|reservation| reservation.state == State::Unconfirmed)
+    {
+        confirm(server, id);
+    }
+    while is_due(server) {
+        let begins = server
+            .reservation(id)
+            .is_some_and(|reservation| reservation.state == State::Confirmed);
+        server.happen_to_reservation(
+            id,
+            if begins {
+                Happened::Began
+            } else {
+                Happened::Ended
+            },
+        );
+        if !begins {
+            end_jobs(server, id);
+        }
+    }
+}
+
+/// The time is over: jobs that run are ended, and those that wait too, unless it comes again.
+fn end_jobs(server: &mut ServerState, id: &str) {
+    let Some(reservation) = server
+        .reservation(id)
+        .cloned()
+        .filter(|reservation| reservation.has_queue())
+    else {
+        return;
+    };
+    let by = format!("Scheduler@{}", server.setup.host);
+    if reservation.is_over() {
+        return delete_jobs(server, id, &by);
+    }
+    for job in server.jobs_in(id) {
+        let Some(job) = server
+            .job(job)
+            .filter(|job| job.has_begun() || job.life.open_run().is_some())
+            .cloned()
+        else {
+            continue;
+        };
+        let event = match job.spec.rerunnable {
+            true => Event::RerunWanted { by: by.clone() },
+            false => Event::DeleteWanted {
+                by: by.clone(),
+                force: false,
+            },
+        };
+        server.happen_to_all(job.id, &event);
+    }
+}
+
+fn delete_jobs(server: &mut ServerState, id: &str, by: &str) {
+    for job in server.jobs_in(id) {
+        server.happen_to_all(
+            job,
+            &Event::DeleteWanted {
+                by: by.to_string(),
+                force: false,
+            },
+        );
+    }
+}
+
+/// A node may be away for so long before a reservation counts as degraded: one that is only started
+/// anew is back by then.
+const AWAY: Span = Span::seconds(60);
+
+/// So often does a reservation that lacks nodes look for others.
+const SEARCH: Span = Span::seconds(60);
+
+/// Nodes that are away or offline degrade a reservation; one that has not begun looks for others,
+/// at once and whenever it is time to search.
+fn notice_lost_nodes(server: &mut ServerState, id: &str, searches: bool) {
+    let Some(reservation) = server.reservation(id).cloned() else {
+        return;
+    };
+    if reservation.is_over() || reservation.state == State::Unconfirmed || reservation.terms.whole {
+        return;
+    }
+    let is_lost = |share: &&Share| {
+        let node = server.node(&share.node);
+        node.is_none_or(|node| {
+            node.offline
+                || !node.up && server.now.since(node.changed) > AWAY && server.is_settled(AWAY)
+        })
+    };
+    let mut lost: Vec<String> = reservation
+        .occurrence()
+        .shares
+        .iter()
+        .filter(is_lost)
+        .map(|s| s.node.clone())
+        .collect();
+    lost.dedup();
+    let is_known = lost == reservation.lost;
+    if is_known && (lost.is_empty() || !searches) {
+        return;
+    }
+    let elsewhere = match reservation.state == State::Confirmed && !lost.is_empty() {
+        true => find(server, &reservation, reservation.occurrence()).ok(),
+        false => None,
+    };
+    match elsewhere {
+        Some(shares) => {
+            let mut all: Vec<Vec<Share>> = reservation
+                .occurrences
+                .iter()
+                .map(|o| o.shares.clone())
+                .collect();
+            all[reservation.current] = shares;
+            server.happen_to_reservation(id, Happened::Confirmed(all));
+        }
+        None if is_known => {}
+        None => server.happen_to_reservation(id, Happened::Lost(lost)),
+    }
+}
+
+/// When a reservation that lasts for ever ends.
+pub(crate) const NEVER: Wall = Wall(i64::MAX);

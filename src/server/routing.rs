@@ -1,0 +1,48 @@
+//! What waits in routing queues is passed on: tried when something about the job changes, then
+//! again and again.
+
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Spec;
+use crate::model::job::event::Event;
+use crate::model::queue::Queue;
+use crate::model::queue::admission::Turn;
+use crate::model::queue::counters::Comer;
+use crate::server::queue_admission;
+use crate::server::state::ServerState;
+use std::sync::Arc;
+
+/// Tries all jobs whose turn it is.
+pub fn attend(server: &mut ServerState) {
+    for id in server.routed_due() {
+        let job = server.job(id).cloned();
+        let queue = job
+            .as_ref()
+            .and_then(|job| server.setup.queue(&job.spec.queue).cloned());
+        if let Some((job, queue)) = job.zip(queue) {
+            attend_to(server, &job, &queue);
+        }
+    }
+}
+
+fn attend_to(server: &mut ServerState, job: &Job, queue: &Queue) {
+    let by = format!("Server@{}", server.setup.host);
+    let comer = Comer::Known(job.id);
+    match queue_admission::through(server, comer, &job.owner, |entrance| {
+        entrance.turn(job, queue, server.now)
+    }) {
+        Turn::PassOn(spec) => put_into(server, job.id, *spec, by),
+        Turn::Delete => server.happen_to_all(job.id, &Event::DeleteWanted { by, force: false }),
+        Turn::Wait(pause) => server.try_again(job.id, pause),
+    }
+}
+
+/// A job goes into another queue, as what it comes to there.
+pub fn put_into(server: &mut ServerState, id: JobId, spec: Spec, by: String) {
+    let Some(from) = server.job(id).map(|job| job.spec.queue.clone()) else {
+        return;
+    };
+    let to = spec.queue.clone();
+    server.change(id, |job| job.spec = Arc::new(spec));
+    server.happen(id, Event::Moved { by, from, to });
+}

@@ -1,0 +1,64 @@
+//! Requests that jobs have in common, kept in memory once: of a hundred thousand queued jobs most
+//! ask for what another asks for, and a request is the largest part of a job.
+
+use crate::model::job::Job;
+use crate::model::job::Spec;
+use crate::model::request::select::Request;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The pool is swept of requests that no job has any more when it has grown to this.
+const SMALLEST: usize = 1024;
+
+/// The requests there are, by their texts.
+pub struct SharedRequests {
+    known: BTreeMap<String, Vec<Arc<Request>>>,
+    size: usize,
+    sweep_at: usize,
+}
+
+impl Default for SharedRequests {
+    fn default() -> SharedRequests {
+        SharedRequests {
+            known: BTreeMap::new(),
+            size: 0,
+            sweep_at: SMALLEST,
+        }
+    }
+}
+
+impl SharedRequests {
+    /// Lets a job share its request with those that have the same.
+    pub fn share(&mut self, job: &mut Job) {
+        let same = self
+            .known
+            .entry(job.spec.request.select.text.clone())
+            .or_default();
+        match same.iter().find(|request| **request == job.spec.request) {
+            Some(request) if Arc::ptr_eq(request, &job.spec.request) => {}
+            Some(request) => {
+                let request = request.clone();
+                job.spec = Arc::new(Spec {
+                    request,
+                    ..Arc::unwrap_or_clone(job.spec.clone())
+                });
+            }
+            None => {
+                same.push(job.spec.request.clone());
+                self.size += 1;
+            }
+        }
+        if self.size >= self.sweep_at {
+            self.sweep();
+        }
+    }
+
+    fn sweep(&mut self) {
+        for same in self.known.values_mut() {
+            same.retain(|request| Arc::strong_count(request) > 1);
+        }
+        self.known.retain(|_, same| !same.is_empty());
+        self.size = self.known.values().map(Vec::len).sum();
+        self.sweep_at = SMALLEST.max(2 * self.size);
+    }
+}

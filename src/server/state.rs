@@ -1,0 +1,613 @@
+//! What schedd knows, in memory, and what the current tick has changed of it.
+//!
+//! The spool is the durable twin: every change made here is also a row to be written, and until
+//! that has happened the tick can be taken back whole ([`ServerState::roll_back`]), as if nobody had
+//! asked.
+
+mod arrays;
+
+mod charges;
+
+mod commit;
+
+mod eligible_time;
+
+mod impossible;
+
+mod job_counters;
+
+mod licenses;
+
+mod maintenance;
+
+mod messages;
+
+mod nodes;
+
+mod reconfiguration;
+
+mod reservations;
+
+mod scheduler_changes;
+
+use crate::model::job::Attempt;
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Usage;
+use crate::model::job::dependency::effects;
+use crate::model::job::dependency::graph::Ties;
+use crate::model::job::event::Event;
+use crate::model::job::life::Moment;
+use crate::model::job::state::State;
+use crate::model::node::Node;
+use crate::model::queue::counters::Census;
+use crate::model::resource::system_wide::Telling;
+use crate::model::time::Span;
+use crate::model::time::Time;
+use crate::model::time::Wall;
+use crate::model::trigger::Trigger;
+use crate::model::trigger::Triggers;
+use crate::sched::placement::nearest_fit::Possible;
+use crate::sched::view::change::is_candidate;
+use crate::sched::view::snapshot::ClassId;
+use crate::server::accounting::AccountingContext;
+use crate::server::clock::Clock;
+use crate::server::clock::Reading;
+use crate::server::job_comment;
+use crate::server::mail;
+use crate::server::mail::Letter;
+use crate::server::node_uses::NodeUses;
+use crate::server::notices::Notice;
+use crate::server::scheduler_view::Recorder;
+use crate::server::scheduler_view::SchedulerView;
+use crate::server::setup::Setup;
+use crate::server::shared_requests::SharedRequests;
+use crate::server::state::licenses::LicenseCounts;
+use crate::server::state::scheduler_changes::furnish;
+use crate::server::state::scheduler_changes::seen;
+use crate::update::Kin;
+use crate::update::Update;
+use crate::wire::message::ServerFacts;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The working state.
+pub struct ServerState {
+    /// What the configuration says.
+    pub setup: Setup,
+    /// The time of this tick.
+    pub now: Time,
+    /// Which job waits for which.
+    pub ties: Ties,
+    clock: Clock,
+    jobs: BTreeMap<JobId, Arc<Job>>,
+    sharing: SharedRequests,
+    nodes: BTreeMap<String, Node>,
+    uses: NodeUses,
+    /// The nodes with measures that are not on disk yet.
+    measured: BTreeSet<String>,
+    cluster: SchedulerView,
+    reservations: reservations::Reservations,
+    outside: LicenseCounts,
+    census: Census,
+    possible: Possible,
+    routed: job_counters::Routed,
+    /// When this schedd began.
+    began: Time,
+    /// Jobs that wait for their begin time.
+    waiting: BTreeSet<(Wall, JobId)>,
+    /// Arrays of which the scheduler's view is behind.
+    stale: BTreeSet<JobId>,
+    next: u64,
+    tick: Tick,
+    /// Steps of the wall clock that are not on disk yet: they outlive a tick that is taken back.
+    steps: Vec<(Time, i64)>,
+    told: reconfiguration::Told,
+    /// The configuration before the one in force, until that is taken note of everywhere.
+    superseded: Option<Box<Setup>>,
+    /// What is to be mailed of ticks that are on disk.
+    letters: Vec<Letter>,
+    notices: Vec<Notice>,
+    /// Whether dependencies are looked at later: several requests are being applied together.
+    defers_dependencies: bool,
+    cycle_due: bool,
+    /// Why it is.
+    triggers: Triggers,
+    sweep_due: bool,
+}
+
+/// What this tick has changed, and how it was before.
+#[derive(Default)]
+struct Tick {
+    jobs: BTreeMap<JobId, Touched>,
+    nodes: BTreeMap<String, Option<Node>>,
+    next: Option<u64>,
+    changes: Vec<Update>,
+    /// The jobs of its tokens, by user.
+    tokens: BTreeMap<(u32, [u8; 16]), JobId>,
+    /// Jobs taken out of the history.
+    forgotten: BTreeSet<JobId>,
+    /// What ended before is taken out of the history, when all else is done.
+    purge: Option<Time>,
+    letters: Vec<Letter>,
+    notices: Vec<Notice>,
+    /// What these need to know besides, made once.
+    facts: Option<Arc<ServerFacts>>,
+    charges: charges::Charges,
+    /// The configuration before it.
+    setup: Option<Box<Setup>>,
+}
+
+/// A job changed in this tick.
+struct Touched {
+    before: Option<Arc<Job>>,
+    /// The whole row must be written, not only the `life`.
+    whole: bool,
+}
+
+impl ServerState {
+    /// A server of what the spool held. `next` is the number of the next job; `told` was last told
+    /// of what the whole system has.
+    pub fn new(
+        setup: Setup,
+        recorder: Option<Box<dyn Recorder>>,
+        clock: Clock,
+        jobs: Vec<Job>,
+        nodes: Vec<Node>,
+        told: BTreeMap<String, Telling>,
+        next: u64,
+    ) -> ServerState {
+        let (mut cluster, outside) = (
+            SchedulerView::new(&setup, recorder),
+            LicenseCounts::new(told),
+        );
+        furnish(&mut cluster, &setup, &outside, &nodes);
+        let mut sharing = SharedRequests::default();
+        let shared = |mut job: Job| {
+            sharing.share(&mut job);
+            (job.id, Arc::new(job))
+        };
+        let mut server = ServerState {
+            setup,
+            now: Time(0),
+            ties: Ties::default(),
+            clock,
+            jobs: jobs.into_iter().map(shared).collect(),
+            sharing,
+            nodes: nodes
+                .into_iter()
+                .map(|node| (node.facts.name.clone(), node))
+                .collect(),
+            uses: NodeUses::default(),
+            measured: BTreeSet::new(),
+            cluster,
+            reservations: Default::default(),
+            outside,
+            census: Census::default(),
+            possible: Possible::default(),
+            routed: Default::default(),
+            began: Time::NEVER,
+            waiting: BTreeSet::new(),
+            stale: BTreeSet::new(),
+            next,
+            tick: Tick::default(),
+            steps: Vec::new(),
+            told: BTreeMap::new(),
+            superseded: None,
+            letters: Vec::new(),
+            notices: Vec::new(),
+            defers_dependencies: false,
+            cycle_due: false,
+            triggers: Triggers::default(),
+            sweep_due: false,
+        };
+        let ids: Vec<JobId> = server.jobs.keys().copied().collect();
+        ids.into_iter().for_each(|id| server.reschedule(id));
+        server.count_anew();
+        server.want_cycle(Trigger::Begin);
+        server
+    }
+
+    /// Begins a tick at this reading of the clocks.
+    pub fn begin(&mut self, reading: &Reading) {
+        self.now = self.now.max(self.clock.now(reading));
+        self.began = self.began.min(self.now);
+        if let Some((since, ahead)) = self.clock.observe(reading) {
+            tracing::warn!(
+                "the wall clock was stepped; it now stands {} s off schedd's own",
+                ahead / 1000
+            );
+            self.steps.push((since, ahead));
+            self.show_all_windows();
+        }
+    }
+
+    /// The clock, to be saved with the tick.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// What every display needs to know, as of now: for what programs are told.
+    pub fn facts_now(&self) -> ServerFacts {
+        ServerFacts {
+            clock: self.clock.table().clone(),
+            now: self.now,
+            ..self.setup.facts()
+        }
+    }
+
+    /// Whether this schedd has been there for longer than that: nodes had time to answer.
+    pub fn is_settled(&self, time: Span) -> bool {
+        self.now.since(self.began) > time
+    }
+
+    /// What a watch shows now.
+    pub fn wall(&self) -> Wall {
+        self.clock.wall(self.now)
+    }
+
+    /// This tick's moment, for [`Job::apply`].
+    pub fn moment(&self) -> Moment {
+        let (rules, accrual) = (self.setup.config.rules(), self.setup.policy.accrual);
+        Moment {
+            now: self.now,
+            wall: self.wall(),
+            rules,
+            accrual,
+            hosts: self.cluster.host_count(),
+        }
+    }
+
+    /// A job that is not over, or whose last attempt is not.
+    pub fn job(&self, id: JobId) -> Option<&Arc<Job>> {
+        self.jobs.get(&id)
+    }
+
+    /// The same, or an element of an array that is not over, whether it has begun or not.
+    pub fn known(&self, id: JobId) -> Option<Arc<Job>> {
+        let element = || {
+            self.jobs
+                .get(&id.parent()?)?
+                .unrecorded(id.index()?)
+                .map(Arc::new)
+        };
+        self.jobs.get(&id).cloned().or_else(element)
+    }
+
+    /// Whether nodes have still to report of a job that is over, or of elements of such an array.
+    pub fn is_unsettled(&self, id: JobId) -> bool {
+        let last = JobId::element(id.number, u32::MAX);
+        self.jobs.contains_key(&id)
+            || (id.is_array() && self.jobs.range(id..=last).next().is_some())
+    }
+
+    /// Whether nodes have still to report of elements of an array that are over.
+    pub fn has_unsettled_element(&self, array: JobId) -> bool {
+        let all = JobId::element(array.number, 0)..=JobId::element(array.number, u32::MAX);
+        let is_over =
+            |job: &Job| job.life.state == State::Finished && job.life.open_run().is_some();
+        self.jobs.range(all).any(|(_, element)| is_over(element))
+    }
+
+    /// Whether what is left of a job is taken away in this tick.
+    pub fn is_forgotten(&self, id: JobId) -> bool {
+        self.tick.forgotten.contains(&id)
+    }
+
+    /// All jobs that hold something of a node.
+    pub fn holders(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.cluster.holders().filter_map(|id| self.jobs.get(&id))
+    }
+
+    /// Whether a waiting job is to have what others give up for it.
+    pub fn keeps_room_for(&self, job: JobId) -> bool {
+        self.cluster.keeps_room_for(job)
+    }
+
+    /// All those jobs, in the order of their numbers.
+    pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.jobs.values()
+    }
+
+    /// Asks for a cycle, and says why (Q1).
+    pub fn want_cycle(&mut self, trigger: Trigger) {
+        self.cycle_due = true;
+        self.triggers.note(trigger);
+    }
+
+    /// Asks for one more cycle for what has been noted already.
+    pub fn look_again(&mut self) {
+        self.cycle_due = true;
+    }
+
+    /// Why the cycle that is due is: asked once.
+    pub fn take_triggers(&mut self) -> Triggers {
+        std::mem::take(&mut self.triggers)
+    }
+
+    /// The number that the next new job gets.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// The number for a new job.
+    pub fn take_number(&mut self, is_array: bool) -> JobId {
+        self.tick.next.get_or_insert(self.next);
+        let id = if is_array {
+            JobId::array(self.next)
+        } else {
+            JobId::job(self.next)
+        };
+        self.next += 1;
+        id
+    }
+
+    /// Adds a new job.
+    pub fn insert(&mut self, mut job: Job) {
+        let id = job.id;
+        self.sharing.share(&mut job);
+        self.tick.jobs.insert(
+            id,
+            Touched {
+                before: None,
+                whole: true,
+            },
+        );
+        self.jobs.insert(id, Arc::new(job));
+        self.happen(id, Event::Submitted);
+    }
+
+    /// Takes note of what happened to a job, and of what that means for those that wait for it.
+    pub fn happen(&mut self, id: JobId, event: Event) {
+        self.note(id, event);
+        if !self.defers_dependencies {
+            effects::pass_on(self);
+        }
+    }
+
+    /// From now on, events do not act on dependent jobs until [`ServerState::pass_on_deferred`].
+    pub(crate) fn defer_dependencies(&mut self) {
+        self.defers_dependencies = true;
+    }
+
+    /// Applies what the events since [`ServerState::defer_dependencies`] mean for dependent jobs.
+    pub(crate) fn pass_on_deferred(&mut self) {
+        self.defers_dependencies = false;
+        effects::pass_on(self);
+    }
+
+    /// Takes note of what happened to a job alone.
+    pub(crate) fn note(&mut self, id: JobId, event: Event) {
+        let moment = self.moment();
+        if matches!(event, Event::Started { .. } | Event::RunWanted { .. }) {
+            self.begin_element(id);
+        }
+        let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else {
+            return;
+        };
+        let was = job.life.state;
+        let was_open = job.life.open_run().is_some();
+        let was_maintained = job.is_maintained_under();
+        job.apply(&event, moment);
+        if matches!(event, Event::Started { .. }) {
+            nodes::bind(job, &self.nodes);
+        }
+        let is_maintained = job.is_maintained_under();
+        self.ties.observe(was, job);
+        let (accounting, is_forced) = (
+            accounting(&self.setup, &self.clock, moment.now),
+            matches!(event, Event::DeleteWanted { force: true, .. }),
+        );
+        if let Event::NodesReleased { division, .. } = &event {
+            self.uses.note(&division.released, moment.now);
+            self.tick.release(&accounting, job, division);
+        }
+        if matches!(event, Event::Suspended { .. }) {
+            self.tick.stop(&accounting, job);
+        }
+        let closed = job.life.run.as_ref().filter(|run| was_open && !run.open);
+        self.triggers.note_event(&event, job, closed);
+        if let Some(run) = closed {
+            self.uses.note(&run.shares, moment.now);
+            self.tick.close(&accounting, job, Some(&event));
+        } else if was != State::Finished && !was_open {
+            self.tick.end_waiting(&accounting, job);
+        } else if was != State::Finished && is_forced {
+            self.tick.end_by_force(&accounting, job);
+        }
+        if let Some(comment) = job_comment::comment(job, &event, &self.setup.name, |time| {
+            let zone = self.setup.installation.accounts.zone();
+            zone.civil(self.clock.wall(time)).unwrap_or_default()
+        }) {
+            job.life.comment = comment;
+        }
+        self.tick
+            .letters
+            .extend(mail::letter(&self.setup, was, job, Some(&event)));
+        self.note_turn(id, was, Some(&event));
+        self.tick.changes.push(Update::Event(moment.now, id, event));
+        self.reschedule(id);
+        self.tell_array(id);
+        if was_maintained != is_maintained {
+            self.maintain_nodes(id, is_maintained);
+        }
+    }
+
+    /// The attempt that a start of this job would be; None if it cannot be started.
+    pub fn next_attempt(&self, id: JobId) -> Option<Attempt> {
+        let job = self
+            .jobs
+            .get(&id)
+            .or_else(|| self.jobs.get(&id.parent()?))?;
+        is_candidate(job).then_some(job.life.attempt + 1)
+    }
+
+    /// Changes a job in another way than by an event.
+    pub fn change(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
+        let now = self.now;
+        if let Some(begin) = self.jobs.get(&id).and_then(|job| job.spec.begin) {
+            self.waiting.remove(&(begin, id));
+        }
+        if let Some(job) = touch(&mut self.jobs, &mut self.tick, id, true) {
+            change(job);
+            job.life.mtime = now;
+            self.reschedule(id);
+        }
+    }
+
+    /// Notes what a running job has used; nothing else depends on it.
+    pub fn used(&mut self, id: JobId, used: Usage) {
+        if let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) {
+            job.life.used = used;
+        }
+    }
+
+    /// A finished job leaves the history; [`ServerState::sweep`] then takes away what was kept for it.
+    pub fn forget(&mut self, id: JobId) {
+        self.tick.forgotten.insert(id);
+        self.also(Update::Forget(id));
+        self.sweep_due = true;
+    }
+
+    /// Takes away scripts and environments of jobs forgotten since it was last called. To be called
+    /// once in a while: it looks at every job there is.
+    pub fn sweep(&mut self) {
+        if std::mem::take(&mut self.sweep_due) {
+            self.also(Update::Sweep);
+        }
+    }
+
+    /// Changes what is known of the tasks of a job's open attempt, which may end with the last of
+    /// them.
+    pub fn change_tasks(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
+        let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else {
+            return;
+        };
+        let closing = job.life.open_run().is_some_and(|run| !run.has_script());
+        let gave_back = job
+            .life
+            .open_run()
+            .is_some_and(|run| run.lingering().next().is_some());
+        let held = if closing || gave_back {
+            job.held()
+        } else {
+            Vec::new()
+        };
+        change(job);
+        let kept = if closing || gave_back {
+            job.held()
+        } else {
+            Vec::new()
+        };
+        self.triggers
+            .note_freed(held.iter().filter(|share| !kept.contains(share)));
+        if closing && job.life.open_run().is_none() {
+            self.tick
+                .close(&accounting(&self.setup, &self.clock, self.now), job, None);
+        }
+        if closing || gave_back || job.life.open_run().is_some_and(|run| !run.has_script()) {
+            self.reschedule(id);
+        }
+    }
+
+    /// Takes out of the history what ended before; not what comes back from there in this tick.
+    pub fn purge(&mut self, before: Time) {
+        self.tick.purge = Some(before);
+    }
+
+    /// The jobs changed in this tick.
+    pub fn touched(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.tick.jobs.keys().filter_map(|id| self.jobs.get(id))
+    }
+
+    /// A change of the spool that memory need not know.
+    pub fn also(&mut self, change: Update) {
+        if let Update::Token(uid, token, job, _) = &change {
+            self.tick.tokens.insert((*uid, *token), *job);
+        }
+        self.tick.changes.push(change);
+    }
+
+    /// The job that this tick has recorded under a token of a user. It is not in the spool yet.
+    pub fn recorded(&self, uid: u32, token: [u8; 16]) -> Option<JobId> {
+        self.tick.tokens.get(&(uid, token)).copied()
+    }
+
+    /// The jobs whose begin time has come.
+    pub fn due(&self) -> Vec<JobId> {
+        let now = self.wall();
+        self.waiting
+            .iter()
+            .take_while(|(begin, _)| *begin <= now)
+            .map(|&(_, id)| id)
+            .collect()
+    }
+
+    /// When the next begin time comes.
+    pub fn next_begin(&self) -> Option<Time> {
+        self.waiting
+            .first()
+            .map(|&(begin, _)| self.clock.table().time(begin))
+    }
+
+    /// Brings the scheduler's view of a job in line with the job.
+    fn reschedule(&mut self, id: JobId) {
+        self.cycle_due = true;
+        match self.jobs.get(&id) {
+            Some(job) => self.ties.follow(job),
+            None => self.ties.unfollow(id),
+        }
+        self.note_waiting(id);
+        self.note_routed(id);
+        self.count(id);
+        match id.is_array() {
+            // An array may change with each of its elements: it is looked at once, before the
+            // cycle.
+            true => drop(self.stale.insert(id)),
+            false => self.view(id),
+        }
+    }
+
+    fn note_waiting(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
+        let Some(begin) = job.spec.begin else { return };
+        match job.life.state {
+            State::Waiting => self.waiting.insert((begin, id)),
+            _ => self.waiting.remove(&(begin, id)),
+        };
+    }
+}
+
+fn accounting<'a>(setup: &'a Setup, clock: &'a Clock, now: Time) -> AccountingContext<'a> {
+    AccountingContext {
+        setup,
+        clock: clock.table(),
+        now,
+    }
+}
+
+/// The job, to be changed in this tick.
+fn touch<'a>(
+    jobs: &'a mut BTreeMap<JobId, Arc<Job>>,
+    tick: &mut Tick,
+    id: JobId,
+    whole: bool,
+) -> Option<&'a mut Job> {
+    let job = jobs.get_mut(&id)?;
+    let touched = tick.jobs.entry(id).or_insert_with(|| Touched {
+        before: Some(job.clone()),
+        whole,
+    });
+    touched.whole |= whole;
+    Some(Arc::make_mut(job))
+}
+
+/// With whom a job shares its verdict.
+fn kin(job: &Job) -> Kin {
+    Kin {
+        class: ClassId::of(job).0,
+        shape: ClassId::of_request(job).0,
+    }
+}

@@ -1,0 +1,143 @@
+//! The charges of a tick: rows at once, the scheduler's view when these are on disk.
+
+use crate::model::account::charge::Charge;
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::event::Event;
+use crate::model::job::release::Division;
+use crate::model::job::state::State;
+use crate::sched::view::change::Change;
+use crate::sched::view::usage::Usage;
+use crate::server::accounting::AccountingContext;
+use crate::server::charging;
+use crate::server::state::ServerState;
+use crate::server::state::Tick;
+use crate::update::Update;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The parts of an attempt up to its pauses are numbered from here; those it gives back, from 1.
+const PAUSES: u32 = 1 << 31;
+
+/// What a tick charges, and what it no longer keeps.
+#[derive(Default)]
+pub(crate) struct Charges {
+    ended: Vec<(JobId, Charge)>,
+    forgotten: Vec<Charge>,
+}
+
+impl Tick {
+    /// An attempt is over: it is charged, and has its entry in the accounts.
+    pub(crate) fn close(
+        &mut self,
+        accounting: &AccountingContext,
+        job: &Job,
+        event: Option<&Event>,
+    ) {
+        self.changes.extend(accounting.of_attempt(job, event));
+        let charge = charging::of_ended(accounting.setup, job, event, accounting.now);
+        let Some((charge, run)) = charge.zip(job.life.run.as_ref()) else {
+            return;
+        };
+        if !charge.is_empty() {
+            self.changes.push(Update::Charge(
+                (job.id, run.attempt, 0),
+                Box::new(charge.clone()),
+            ));
+        }
+        self.charges.ended.push((job.id, charge));
+    }
+
+    /// Some of what a job has is given back: that part is charged until now, the rest goes on.
+    pub(crate) fn release(
+        &mut self,
+        accounting: &AccountingContext,
+        job: &Job,
+        division: &Division,
+    ) {
+        let Some(run) = job.life.open_run() else {
+            return;
+        };
+        let Some(charge) =
+            charging::of_released(accounting.setup, job, &division.released, accounting.now)
+        else {
+            return;
+        };
+        let part = u32::try_from(run.released.len()).unwrap_or(u32::MAX);
+        if !charge.is_empty() {
+            self.changes.push(Update::Charge(
+                (job.id, run.attempt, part),
+                Box::new(charge.clone()),
+            ));
+        }
+        self.charges.ended.push((job.id, charge));
+    }
+
+    /// A job stands still from now on: it is charged until now, and by another row when it goes on.
+    pub(crate) fn stop(&mut self, accounting: &AccountingContext, job: &Job) {
+        let Some(run) = job.life.open_run() else {
+            return;
+        };
+        let Some(charge) = charging::of_stopped(accounting.setup, job, accounting.now) else {
+            return;
+        };
+        let part = PAUSES.saturating_add(run.pauses().count);
+        if !charge.is_empty() {
+            self.changes.push(Update::Charge(
+                (job.id, run.attempt, part),
+                Box::new(charge.clone()),
+            ));
+        }
+        self.charges.ended.push((job.id, charge));
+    }
+
+    /// A job that is over by force has its entry in the accounts, though its attempt goes on to be
+    /// charged until its nodes have said that it is over.
+    pub(crate) fn end_by_force(&mut self, accounting: &AccountingContext, job: &Job) {
+        self.changes.extend(accounting.of_forced(job));
+    }
+
+    /// A job that did not run has its entry in the accounts if that was its end; an array has those
+    /// of its elements.
+    pub(crate) fn end_waiting(&mut self, accounting: &AccountingContext, job: &Job) {
+        let is_over = job.life.state == State::Finished && job.life.open_run().is_none();
+        self.changes
+            .extend((is_over && !job.id.is_array()).then(|| accounting.of_waiting(job)));
+    }
+}
+
+impl ServerState {
+    /// What has been used, as the spool has it; the jobs that run are charged besides.
+    pub fn load_usage(&mut self, usage: Usage) {
+        self.cluster.make(Change::Usage(Cow::Owned(usage)));
+        let jobs: Vec<Arc<Job>> = self.jobs.values().cloned().collect();
+        jobs.iter().for_each(|job| self.charge_running(job));
+    }
+
+    /// These charges are no longer kept.
+    pub fn uncharge(&mut self, charges: Vec<Charge>) {
+        self.tick.charges.forgotten.extend(charges);
+    }
+
+    /// A tick is on disk that has touched these jobs.
+    pub(crate) fn settle_charges(&mut self, charges: Charges, touched: &[Arc<Job>]) {
+        for (id, charge) in charges.ended {
+            self.cluster.make(Change::Charged(id, Cow::Owned(charge)));
+        }
+        if !charges.forgotten.is_empty() {
+            self.cluster
+                .make(Change::Forgotten(Cow::Owned(charges.forgotten)));
+        }
+        touched.iter().for_each(|job| self.charge_running(job));
+    }
+
+    fn charge_running(&mut self, job: &Job) {
+        let charge = charging::of_running(&self.setup, job);
+        if let Some(charge) =
+            charge.filter(|charge| !self.cluster.usage().is_charged(job.id, charge))
+        {
+            self.cluster
+                .make(Change::Charged(job.id, Cow::Owned(charge)));
+        }
+    }
+}

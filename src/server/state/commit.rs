@@ -1,0 +1,104 @@
+//! How a tick ends: what it has changed is on disk, or all is as it was before it.
+
+use crate::model::job::Job;
+use crate::model::job::state::State;
+use crate::sched::view::change::Change;
+use crate::sched::view::change::is_candidate;
+use crate::server::state::ServerState;
+use crate::server::state::arrays;
+use crate::server::state::kin;
+use crate::server::state::seen;
+use crate::update::Update;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+impl ServerState {
+    /// The rows this tick must write, in order.
+    pub fn changes(&mut self) -> Vec<Update> {
+        let steps = self
+            .steps
+            .iter()
+            .map(|&(since, ahead)| Update::ClockStep(since, ahead));
+        let mut changes: Vec<Update> = steps
+            .chain(std::mem::take(&mut self.tick.changes))
+            .collect();
+        if self.tick.next.is_some() {
+            changes.push(Update::Meta("next", self.next.to_string()));
+        }
+        for (id, touched) in &self.tick.jobs {
+            let Some(job) = self.jobs.get_mut(id) else {
+                continue;
+            };
+            if let Some(rewrite) = arrays::unwritten(job) {
+                changes.push(Update::Elements(*id, rewrite));
+            }
+            let kin = is_candidate(job).then(|| kin(job));
+            changes.push(if touched.whole {
+                Update::Job(job.clone(), kin)
+            } else {
+                Update::Life(job.clone(), kin)
+            });
+        }
+        changes.extend(self.unwritten_reservations());
+        changes.extend(self.tick.purge.take().map(Update::Purge));
+        changes
+    }
+
+    /// The tick is on disk: what it changed. Jobs that are over leave memory.
+    pub fn settle(&mut self) -> Vec<Arc<Job>> {
+        let mut tick = std::mem::take(&mut self.tick);
+        self.steps.clear();
+        self.ties.settle();
+        self.settle_reservations();
+        self.letters.append(&mut tick.letters);
+        self.notices.append(&mut tick.notices);
+        let touched: Vec<Arc<Job>> = tick
+            .jobs
+            .keys()
+            .filter_map(|id| self.jobs.get(id).cloned())
+            .collect();
+        self.settle_charges(tick.charges, &touched);
+        self.settle_setup(tick.setup);
+        self.settle_outside();
+        for job in &touched {
+            if job.life.state == State::Finished && job.life.open_run().is_none() {
+                self.jobs.remove(&job.id);
+            }
+        }
+        touched
+    }
+
+    /// The tick could not be written: everything is as it was before it.
+    pub fn roll_back(&mut self) {
+        let tick = std::mem::take(&mut self.tick);
+        self.ties.roll_back();
+        self.roll_back_setup(tick.setup);
+        self.roll_back_outside();
+        self.roll_back_reservations();
+        if let Some(next) = tick.next {
+            self.next = next;
+        }
+        for (id, touched) in tick.jobs {
+            if let Some(begin) = self.jobs.get(&id).and_then(|job| job.spec.begin) {
+                self.waiting.remove(&(begin, id));
+            }
+            match touched.before {
+                Some(job) => self.jobs.insert(id, job),
+                None => self.jobs.remove(&id),
+            };
+            self.reschedule(id);
+        }
+        for (name, before) in tick.nodes {
+            match before {
+                Some(node) => {
+                    self.cluster.make(seen(&node));
+                    self.nodes.insert(name, node);
+                }
+                None => {
+                    self.cluster.make(Change::NoNode(Cow::Borrowed(&name)));
+                    self.nodes.remove(&name);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Eligible time in the server, where no event says that it changes: by a cycle's verdict, and when
+//! schedd begins. All other changes come with the events, in
+//! [`Job::apply`](crate::model::job::Job).
+
+use crate::model::job::JobId;
+use crate::model::job::eligible_time::Eligibility;
+use crate::sched::view::change::Change;
+use crate::sched::view::plan::Plan;
+use crate::server::state::ServerState;
+use crate::server::state::touch;
+
+impl ServerState {
+    /// Takes note of which candidates a plan finds barred by a limit of their own, where that is
+    /// news and matters. Whether anything was noted.
+    pub fn judge_limits(&mut self, plan: &Plan) -> bool {
+        let moment = self.moment();
+        let judged = self.cluster.judge_limits(plan).into_iter();
+        let judged =
+            judged.filter_map(|(id, limit)| Some((id, self.jobs.get(&id)?.judged(limit, moment)?)));
+        let judged: Vec<(JobId, Eligibility)> = judged.collect();
+        judged
+            .iter()
+            .for_each(|&(id, eligibility)| self.set_eligibility(id, eligibility));
+        !judged.is_empty()
+    }
+
+    /// Brings all jobs in line with a policy that may be another than that of the schedd before.
+    pub fn accrue_anew(&mut self) {
+        let moment = self.moment();
+        let anew = self
+            .jobs
+            .values()
+            .map(|job| (job.id, job.life.eligibility, job.eligibility(moment)));
+        let changed: Vec<_> = anew.filter(|(_, before, after)| before != after).collect();
+        changed
+            .into_iter()
+            .for_each(|(id, _, eligibility)| self.set_eligibility(id, eligibility));
+    }
+
+    fn set_eligibility(&mut self, id: JobId, eligibility: Eligibility) {
+        if let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) {
+            job.life.eligibility = eligibility;
+            self.cluster.make(Change::Accrues(id, eligibility));
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Jobs that can never run, whatever ends: told so when they come, and waited for by nobody.
+
+use crate::model::job::Job;
+use crate::model::job::state::State;
+use crate::model::refusal::Refusal;
+use crate::server::state::ServerState;
+use crate::wire::message::Stuck;
+use std::sync::Arc;
+
+impl ServerState {
+    /// Refuses a job that can never run, with the nearest request that could (P24); unless the site
+    /// keeps such jobs, or a node that it lists has never been seen.
+    pub fn refuse_impossible(&mut self, job: &Job) -> Result<(), Refusal> {
+        let setup = &self.setup;
+        if !setup.config.server.refuse_impossible || !self.has_seen_all_nodes() {
+            return Ok(());
+        }
+        let world = (&*self.cluster, &setup.policy, &setup.resources);
+        match self.possible.never(world, job, self.now) {
+            Some(never) => Err(Refusal::out_of_bounds(&never.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// What there is to say if no job is left that could ever run, but some that wait to.
+    pub fn stuck(&mut self) -> Option<Stuck> {
+        let is_left = |job: &&Arc<Job>| job.life.state.is_live() || job.life.open_run().is_some();
+        let may_run =
+            |job: &Arc<Job>| job.life.state != State::Queued || job.life.open_run().is_some();
+        let mut left = self.jobs.values().filter(is_left).peekable();
+        let first = left.peek()?.id;
+        if !self.has_seen_all_nodes() || left.clone().any(may_run) {
+            return None;
+        }
+        let world = (&*self.cluster, &self.setup.policy, &self.setup.resources);
+        let (mut jobs, mut why) = (0, None);
+        for job in left {
+            let never = self.possible.never(world, job, self.now)?;
+            why.get_or_insert_with(|| never.to_string());
+            jobs += 1;
+        }
+        Some(Stuck {
+            jobs,
+            first,
+            why: why?,
+        })
+    }
+
+    /// Whether every node that the site lists has been there at some time.
+    fn has_seen_all_nodes(&self) -> bool {
+        self.setup
+            .config
+            .nodes
+            .iter()
+            .all(|node| self.nodes.contains_key(&node.name))
+    }
+}

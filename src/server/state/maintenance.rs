@@ -1,0 +1,25 @@
+//! Nodes that are maintained while jobs on them are suspended for that (`qsig -s admin-suspend`):
+//! they take no new jobs until the last of these goes on, or is over.
+
+use crate::model::job::JobId;
+use crate::model::node::Node;
+use crate::server::state::ServerState;
+
+impl ServerState {
+    /// From now on a job keeps its nodes under maintenance, or no more.
+    pub(crate) fn maintain_nodes(&mut self, id: JobId, is_wanted: bool) {
+        let Some(run) = self.jobs.get(&id).and_then(|job| job.life.run.as_ref()) else {
+            return;
+        };
+        let nodes: Vec<Node> = run
+            .shares
+            .iter()
+            .filter_map(|share| self.nodes.get(&share.node))
+            .cloned()
+            .collect();
+        for mut node in nodes {
+            node.maintain(id, is_wanted);
+            self.set_node(node);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What people and programs are told of what has happened: gathered as it happens, handed out once
+//! it is on disk.
+
+use crate::model::job::JobId;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
+use crate::server::mail::Letter;
+use crate::server::notices;
+use crate::server::notices::Notice;
+use crate::server::state::ServerState;
+use std::sync::Arc;
+
+impl ServerState {
+    /// What is to be mailed of ticks that are on disk; asked once.
+    pub fn take_letters(&mut self) -> Vec<Letter> {
+        std::mem::take(&mut self.letters)
+    }
+
+    /// What programs are told of a job; `was`: how it stood before.
+    pub(crate) fn note_turn(&mut self, id: JobId, was: State, event: Option<&Event>) {
+        let Some(job) = self.jobs.get(&id).cloned() else {
+            return;
+        };
+        let facts = || {
+            self.tick
+                .facts
+                .clone()
+                .unwrap_or_else(|| Arc::new(self.facts_now()))
+        };
+        let notices = notices::notices(&self.setup, facts, was, &job, event);
+        self.tick.facts = notices
+            .last()
+            .and_then(Notice::facts)
+            .or(self.tick.facts.take());
+        self.tick.notices.extend(notices);
+    }
+
+    /// What programs are told of ticks that are on disk; asked once.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+}

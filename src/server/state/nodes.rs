@@ -1,0 +1,100 @@
+//! The nodes, and what is known of them beside their jobs.
+
+use crate::model::job::Job;
+use crate::model::node::Node;
+use crate::model::node::NodeFacts;
+use crate::model::trigger::Trigger;
+use crate::server::state::ServerState;
+use crate::server::state::seen;
+use crate::update::Update;
+use std::collections::BTreeMap;
+
+/// Notes with the attempt of a job that was just started which state directory it belongs to: the
+/// order to start it goes to the noded with that one alone.
+pub(crate) fn bind(job: &mut Job, nodes: &BTreeMap<String, Node>) {
+    let Some(run) = job.life.run.as_mut() else {
+        return;
+    };
+    let node = run.shares.first().and_then(|share| nodes.get(&share.node));
+    run.directory = node.and_then(|node| node.directory.clone());
+}
+
+impl ServerState {
+    /// All nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    /// A node.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(name)
+    }
+
+    /// Adds or changes a node.
+    pub fn set_node(&mut self, mut node: Node) {
+        node.used = self.uses.take(&node.facts.name).or(node.used);
+        if self.nodes.get(&node.facts.name) == Some(&node) {
+            return;
+        }
+        let name = node.facts.name.clone();
+        let before = self.nodes.get(&name).cloned();
+        // When it was last used, or what is said of it, is nothing to a cycle.
+        if before
+            .as_ref()
+            .is_none_or(|before| seen(before) != seen(&node))
+        {
+            self.cluster.make(seen(&node));
+            self.want_cycle(Trigger::Node(name.clone()));
+        }
+        self.tick.nodes.entry(name.clone()).or_insert(before);
+        self.tick.changes.push(Update::Node(Box::new(node.clone())));
+        self.nodes.insert(name, node);
+    }
+
+    /// A node of which nothing is to be known any more, until its noded presents it anew.
+    pub fn forget_node(&mut self, name: &str) {
+        let Some(before) = self.nodes.remove(name) else {
+            return;
+        };
+        self.tick
+            .nodes
+            .entry(name.to_string())
+            .or_insert(Some(before));
+        self.forget_told(name);
+        self.unsee(name);
+        self.tick.changes.push(Update::NodeGone(name.to_string()));
+        self.want_cycle(Trigger::Node(name.to_string()));
+    }
+
+    /// Takes in what a node measures of itself. Where the policy uses it, a cycle follows, and it
+    /// is written, so that `pbsnodes` shows what the reasons of waiting jobs name. Elsewhere it is
+    /// written with the next uses of nodes. A cycle uses what was last taken in (X21).
+    pub fn measure(&mut self, name: &str, facts: NodeFacts) {
+        let Some(node) = self.nodes.get_mut(name) else {
+            return;
+        };
+        node.facts = facts;
+        self.cluster.make(seen(node));
+        if self.setup.policy.placement.heeds_measures() {
+            self.tick.changes.push(Update::Node(Box::new(node.clone())));
+            self.want_cycle(Trigger::Node(name.to_string()));
+        } else {
+            self.measured.insert(name.to_string());
+        }
+    }
+
+    /// Writes when nodes were last used, and what they measure, where that is new.
+    pub fn write_uses(&mut self) {
+        let measured = std::mem::take(&mut self.measured);
+        let nodes = measured.iter().filter_map(|name| self.nodes.get(name));
+        self.tick
+            .changes
+            .extend(nodes.map(|node| Update::Node(Box::new(node.clone()))));
+        for name in self.uses.nodes() {
+            match self.nodes.get(&name).cloned() {
+                Some(node) => self.set_node(node),
+                None => drop(self.uses.take(&name)),
+            }
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Jobs that stand still in the middle of their runs: who may ask for it, what nodes are told, and
+//! what they say.
+//!
+//! What is wanted of a job follows from how it stands ([`crate::model::job::suspension`]), and is told
+//! to each of its nodes until that has said so: after any change of the job, at each greeting, and
+//! when a node says otherwise.
+
+use crate::model::job::Job;
+use crate::model::job::JobId;
+use crate::model::job::Run;
+use crate::model::job::Share;
+use crate::model::job::TaskNumber;
+use crate::model::job::Want;
+use crate::model::job::array::Indices;
+use crate::model::job::event::Event;
+use crate::model::job::suspension::Turn;
+use crate::model::refusal::Refusal;
+use crate::sched::view::plan::Resume;
+use crate::server::requests::Granted;
+use crate::server::requests::RequestContext;
+use crate::server::state::ServerState;
+use crate::server::tasks::Orders;
+use crate::server::tasks::TaskName;
+use crate::wire::order::Order;
+use crate::wire::order::Standing;
+
+impl RequestContext<'_> {
+    /// `qsig -s suspend` and its kin: for operators alone. Of an array, the elements that it suits.
+    pub(crate) fn turn(
+        &mut self,
+        id: JobId,
+        only: Option<Indices>,
+        turn: Turn,
+    ) -> Result<Granted, Refusal> {
+        self.live(id.parent().unwrap_or(id))?;
+        self.caller.must_be_privileged()?;
+        let releases = self.server.setup.config.releases.0.clone();
+        let jobs = self
+            .begun(id, only)?
+            .into_iter()
+            .filter_map(|id| self.server.job(id));
+        let (mut events, mut why) = (Vec::new(), self.not_running(id));
+        for job in jobs {
+            match turn.of(job, &self.caller.shown(), &releases) {
+                Ok(of_job) => events.extend(of_job.into_iter().map(|event| (job.id, event))),
+                Err(refusal) => why = refusal,
+            }
+        }
+        if events.is_empty() {
+            return Err(why);
+        }
+        events
+            .into_iter()
+            .for_each(|(id, event)| self.server.happen(id, event));
+        Ok(Granted::Done)
+    }
+}
+
+impl ServerState {
+    /// Jobs that a plan lets go on.
+    pub fn take_resumes(&mut self, resumes: &[Resume]) {
+        for Resume { job, shares, .. } in resumes {
+            let waits = self
+                .job(*job)
+                .filter(|job| job.waits_to_go_on())
+                .and_then(|job| job.life.open_run());
+            if let Some(attempt) = waits.map(|run| run.attempt) {
+                self.happen(
+                    *job,
+                    Event::Resumed {
+                        attempt,
+                        shares: shares.clone(),
+                    },
+                );
+            }
+        }
+    }
+}
+
+/// What the nodes of a job are to be told of its standing still and going on: until they have said
+/// that it is so.
+pub fn orders(job: &Job) -> Orders {
+    let Some(run) = job.life.open_run().filter(|_| job.life.want == Want::Run) else {
+        return Vec::new();
+    };
+    let tasks = run.tasks().open().map(|(number, _)| number);
+    let parts = tasks.chain(run.has_script().then_some(0));
+    parts
+        .filter_map(|task| {
+            Some((
+                run.share_of_task(task)?.node.clone(),
+                wanted(job, run, task)?,
+            ))
+        })
+        .collect()
+}
+
+/// What is still wanted of a part of an attempt.
+fn wanted(job: &Job, run: &Run, task: TaskNumber) -> Option<Order> {
+    let (job, attempt) = (job.id, run.attempt);
+    match &run.suspension {
+        Some(suspension) if !suspension.stopped.contains(&task) => {
+            Some(Order::Suspend { job, attempt, task })
+        }
+        None if run.pauses().waking.contains(&task) => Some(Order::Resume {
+            job,
+            attempt,
+            task,
+            cpus: processors(run, task),
+        }),
+        _ => None,
+    }
+}
+
+/// The processors of a part of an attempt, by its host's numbers.
+fn processors(run: &Run, task: TaskNumber) -> Vec<u16> {
+    let Some(own) = run.share_of_task(task) else {
+        return Vec::new();
+    };
+    let is_its = |share: &&Share| {
+        if task == 0 {
+            share.host == own.host
+        } else {
+            *share == own
+        }
+    };
+    run.shares
+        .iter()
+        .filter(is_its)
+        .flat_map(|share| share.cpus.iter().copied())
+        .collect()
+}
+
+/// Takes in whether a node says of a part of an attempt that it stands still. `back` is for that
+/// node's noded.
+pub fn part_stands(
+    server: &mut ServerState,
+    name: TaskName,
+    standing: &Standing,
+    back: &mut Vec<Order>,
+) {
+    let TaskName {
+        job: id,
+        attempt,
+        task,
+    } = name;
+    let Some(job) = server.job(id).cloned() else {
+        return;
+    };
+    let Some(run) = job
+        .life
+        .open_run()
+        .filter(|run| run.attempt == attempt && job.life.want == Want::Run)
+    else {
+        return;
+    };
+    match (standing, &run.suspension) {
+        (Standing::Suspended(_), Some(suspension)) if !suspension.stopped.contains(&task) => {
+            server.change_tasks(id, |job| job.note_stopped(task));
+            note_still(server, id);
+        }
+        (Standing::Running(_), Some(_)) => back.push(Order::Suspend {
+            job: id,
+            attempt,
+            task,
+        }),
+        (Standing::Suspended(_), None) => {
+            back.push(Order::Resume {
+                job: id,
+                attempt,
+                task,
+                cpus: processors(run, task),
+            });
+        }
+        (Standing::Running(_), None) if run.pauses().waking.contains(&task) => {
+            server.change_tasks(id, |job| job.note_going_on(task));
+        }
+        _ => {}
+    }
+}
+
+/// A job of which all has stopped, the last of it just now, gives up what it is to.
+pub fn note_still(server: &mut ServerState, id: JobId) {
+    let newly = server
+        .job(id)
+        .filter(|job| job.is_newly_still())
+        .and_then(|job| job.life.open_run());
+    if let Some(attempt) = newly.map(|run| run.attempt) {
+        server.happen(id, Event::Suspended { attempt });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::suspension::Manner;
+    use crate::sched::fixture;
+
+    fn happen(job: &mut Job, event: Event) {
+        job.apply(&event, fixture::moment(5));
+    }
+
+    /// Runs its script on the first of two nodes of one host, and a task on each other.
+    fn job() -> Job {
+        let mut job = fixture::cluster("").job(1, "select=3:ncpus=1");
+        let share = |node: &str, host: &str, cpus: &[u16]| {
+            let (host, cpus) = (host.to_string(), cpus.to_vec());
+            Share {
+                host,
+                cpus,
+                ..fixture::share(node)
+            }
+        };
+        let shares = vec![
+            share("a0", "a", &[0, 1]),
+            share("a1", "a", &[2]),
+            share("b", "b", &[7]),
+        ];
+        happen(
+            &mut job,
+            Event::Started {
+                attempt: 1,
+                shares,
+                score: None,
+                extra: false,
+            },
+        );
+        happen(
+            &mut job,
+            Event::Launched {
+                attempt: 1,
+                session: 4,
+                boot: "b".into(),
+            },
+        );
+        let tasks = job.life.run.as_mut().unwrap().tasks_mut();
+        tasks.make(7, 1, 0);
+        tasks.make(8, 2, 0);
+        job
+    }
+
+    /// `a0 stop 0`; `a0 go 0 on 0,1,2` with the processors.
+    fn told(job: &Job) -> Vec<String> {
+        let words = |(node, order): (String, Order)| match order {
+            Order::Suspend { task, .. } => format!("{node} stop {task}"),
+            Order::Resume { task, cpus, .. } => format!("{node} go {task} on {cpus:?}"),
+            other => panic!("{other:?}"),
+        };
+        let mut told: Vec<String> = orders(job).into_iter().map(words).collect();
+        told.sort();
+        told
+    }
+
+    #[test]
+    fn each_part_is_told_to_stop_and_to_go_on_with_its_processors_until_it_says_so() {
+        let mut job = job();
+        assert_eq!(told(&job), [""; 0]);
+        let manner = Manner::UntilTold {
+            releases: vec!["ncpus".into()],
+        };
+        happen(
+            &mut job,
+            Event::SuspendWanted {
+                by: "op@head".into(),
+                attempt: 1,
+                manner,
+            },
+        );
+        assert_eq!(told(&job), ["a0 stop 0", "a1 stop 1", "b stop 2"]);
+        job.note_stopped(1);
+        assert_eq!(told(&job), ["a0 stop 0", "b stop 2"]);
+        job.note_stopped(0);
+        job.note_stopped(2);
+        happen(&mut job, Event::Suspended { attempt: 1 });
+        assert_eq!(told(&job), [""; 0]);
+        let mut shares = job.life.run.as_ref().unwrap().shares.clone();
+        shares[0].cpus = vec![3, 4];
+        happen(&mut job, Event::Resumed { attempt: 1, shares });
+        // The script has all that is the job's on its host, a task what is its node's.
+        assert_eq!(
+            told(&job),
+            ["a0 go 0 on [3, 4, 2]", "a1 go 1 on [2]", "b go 2 on [7]"]
+        );
+        job.note_going_on(0);
+        assert_eq!(told(&job), ["a1 go 1 on [2]", "b go 2 on [7]"]);
+    }
+
+    #[test]
+    fn nothing_more_is_said_of_it_once_it_is_to_end() {
+        let mut job = job();
+        let manner = Manner::UntilTold {
+            releases: Vec::new(),
+        };
+        happen(
+            &mut job,
+            Event::SuspendWanted {
+                by: "op@head".into(),
+                attempt: 1,
+                manner,
+            },
+        );
+        happen(
+            &mut job,
+            Event::DeleteWanted {
+                by: "op@head".into(),
+                force: false,
+            },
+        );
+        assert_eq!(told(&job), [""; 0]);
+    }
+}
