@@ -5,6 +5,12 @@
 //!
 //! Each directory imports only those above it in this list; `tests/architecture.rs` enforces it.
 
+// Amounts of resources, as arrays of integers.
+pub(in crate::sched) mod amounts;
+
+// The arithmetic of fair-share: accounts, shares, usage.
+pub mod share_tree;
+
 // What the cycle sees, and the plan that it returns.
 pub mod view;
 

@@ -8,6 +8,7 @@ pub(in crate::sched) mod formula;
 pub(in crate::sched) mod pool_satisfaction;
 pub mod queue_order;
 pub(in crate::sched) mod ranking;
+pub(in crate::sched) mod rating;
 pub(in crate::sched) mod round_robin;
 pub(in crate::sched) mod tiers;
 pub(in crate::sched) mod user_priority;

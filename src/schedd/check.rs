@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::config::overrides::QmgrOverrides;
 use crate::config::settings::{Setting, Written, resolved};
 use crate::config::warnings::warnings;
-use crate::sched::fairshare::shares::outline;
+use crate::sched::share_tree::outline;
 use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
 use anyhow::{Context, Result};

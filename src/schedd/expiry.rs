@@ -4,7 +4,7 @@
 use super::timers;
 use crate::model::account::charge::UsageRules;
 use crate::model::time::Time;
-use crate::sched::view::usage::Usage;
+use crate::sched::share_tree::usage::Usage;
 use crate::server::setup::Setup;
 use crate::server::state::ServerState;
 use crate::spool::{Spool, SpoolError};

@@ -12,9 +12,7 @@ use lanai::model::expression::{self, Expression};
 use lanai::model::policy::FairShare;
 use lanai::model::policy::components::{Component, Count};
 use lanai::model::policy::fair_share::{Distance, Method, Subject, Ties};
-use lanai::sched::fairshare::shares::{
-    Standing, Standings, Tree, classic, linear, standings, target,
-};
+use lanai::sched::share_tree::{ShareRow, ShareTable, Tree, classic, linear, share_table, target};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -141,7 +139,7 @@ impl Site {
         self.usage.insert(member(account, user), usage);
     }
 
-    fn stand(self, method: Method, ties: Ties) -> Standings {
+    fn stand(self, method: Method, ties: Ties) -> ShareTable {
         let policy = FairShare {
             method,
             ties,
@@ -149,7 +147,7 @@ impl Site {
             ..FairShare::default()
         };
         assert_eq!(lanai::model::account::check(&policy.accounts), Ok(()));
-        standings(&Tree::of(&policy.accounts), &policy, &self.usage)
+        share_table(&Tree::of(&policy.accounts), &policy, &self.usage)
     }
 }
 
@@ -195,7 +193,7 @@ fn slurm(name: &str, method: Method, input: &Value, expected: &Value) {
 }
 
 /// `account/user`, `account/`, or `user` in whatever account.
-fn find<'a>(table: &'a Standings, key: &str) -> Option<&'a Standing> {
+fn find<'a>(table: &'a ShareTable, key: &str) -> Option<&'a ShareRow> {
     match key.split_once('/') {
         Some((account, "")) => table.accounts.get(account),
         Some((account, user)) => table.members.get(&member(account, user)),
@@ -208,7 +206,7 @@ fn find<'a>(table: &'a Standings, key: &str) -> Option<&'a Standing> {
 }
 
 /// As Slurm prints it. It prints no factor for accounts.
-fn slurm_column(standing: &Standing, column: &str, is_account: bool) -> Option<Value> {
+fn slurm_column(standing: &ShareRow, column: &str, is_account: bool) -> Option<Value> {
     let six = |number: f64| Value::from(format!("{number:.6}"));
     match column {
         "shares" => Some(Value::from(standing.shares.to_string())),
@@ -443,7 +441,7 @@ proptest! {
     #[test]
     fn factors_lie_between_nothing_and_one_and_ranks_follow_them(made in made(), method in method(), ties in ties()) {
         let table = site(&made).stand(method, ties);
-        let rows: Vec<&Standing> = table.accounts.values().chain(table.members.values()).collect();
+        let rows: Vec<&ShareRow> = table.accounts.values().chain(table.members.values()).collect();
         for row in &rows {
             prop_assert!((0.0..=1.0).contains(&row.factor), "{row:?}");
             let numbers = [row.normalised, row.effective, row.used, row.usage, row.level.unwrap_or(0.0)];
@@ -490,7 +488,7 @@ proptest! {
         let subject = Subject::ALL[subject].1;
         for accounts in [site.accounts, Vec::new()] {
             let policy = FairShare { subject, accounts, ..FairShare::default() };
-            prop_assert!(standings(&Tree::of(&policy.accounts), &policy, &site.usage).of(&member).is_some());
+            prop_assert!(share_table(&Tree::of(&policy.accounts), &policy, &site.usage).of(&member).is_some());
         }
     }
 }

@@ -8,10 +8,10 @@ use lanai::model::job::preemption::Cause;
 use lanai::model::policy::starvation::Boundary;
 use lanai::model::policy::{Policy, Preset};
 use lanai::model::time::Time;
-use lanai::sched::fairshare::shares::Whole;
-use lanai::sched::fairshare::shares::water_filling::{Claim, split};
 use lanai::sched::fairshare::starvation::groups::{Group, Thresholds, divide};
 use lanai::sched::fixture::{Scene, cluster};
+use lanai::sched::share_tree::Whole;
+use lanai::sched::share_tree::water_filling::{Claim, split};
 use proptest::prelude::*;
 use std::sync::Arc;
 

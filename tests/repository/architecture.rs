@@ -74,6 +74,20 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The directories of `sched`, the lowest first: each names only those before it. The fixture and
+/// the unit tests may name all of them.
+const SCHED: &[&str] = &[
+    "amounts",
+    "share_tree",
+    "view",
+    "fairshare",
+    "placement",
+    "priority",
+    "backfill",
+    "cycle",
+    "explain",
+];
+
 /// What makes a decision depend on more than its arguments: never in `model`, `config`,
 /// `sched` and `server`.
 const IMPURE: &[&str] = &[
@@ -227,6 +241,40 @@ fn layers_know_only_the_layers_below() {
     }
     expect_none(
         "these name a layer they must not know (src/lib.rs has the rule):",
+        breaches,
+    );
+}
+
+#[test]
+fn directories_of_the_scheduler_know_only_those_before_them() {
+    let mut breaches = Vec::new();
+    for source in sources() {
+        let Some(path) = source.path.strip_prefix("sched/") else {
+            continue;
+        };
+        let own = path.split(['/', '.']).next().unwrap_or_default();
+        if own == "mod" || own == "fixture" {
+            continue;
+        }
+        let Some(level) = SCHED.iter().position(|directory| *directory == own) else {
+            breaches.push(format!("src/sched/{path}: add `{own}` to SCHED"));
+            continue;
+        };
+        let outside = if path.contains('/') {
+            "super::super"
+        } else {
+            "super"
+        };
+        let above = SCHED[level + 1..].iter();
+        let mut phrases: Vec<String> = above
+            .flat_map(|name| [format!("sched::{name}"), format!("{outside}::{name}")])
+            .collect();
+        phrases.push("sched::{".to_string());
+        let phrases = phrases.iter().map(String::as_str);
+        breaches.extend(found(&source, source.production(), phrases));
+    }
+    expect_none(
+        "these name a directory of `sched` that comes after their own (SCHED):",
         breaches,
     );
 }

@@ -12,12 +12,12 @@
 
 use super::calendar::{Calendar, Promise};
 use super::reservation_access::Windows;
-use super::timeline::OVERDUE;
 use crate::model::job::JobId;
 use crate::model::policy::{Backfill, Filling, Keep};
 use crate::model::time::{Span, Time};
 use crate::sched::placement::availability_map::Space;
 use crate::sched::placement::resolution::Resolved;
+use crate::sched::view::current_bookings::OVERDUE;
 use crate::sched::view::plan::{Booking, Cause, Plan};
 use crate::sched::view::shape::{ClassId, ClassKey};
 use crate::sched::view::snapshot::State;

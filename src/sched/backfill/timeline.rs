@@ -5,14 +5,15 @@
 //! fits, and the first end that suffices is found by halving.
 
 use crate::model::job::JobId;
-use crate::model::time::{Span, Time};
+use crate::model::time::Time;
+use crate::sched::amounts::Amounts;
 use crate::sched::placement::availability_map::{Claim, Space};
 use crate::sched::placement::matching;
-use crate::sched::placement::shared_hosts::{self, Place};
-use crate::sched::view::amounts::Amounts;
 use crate::sched::view::cluster::NodeIx;
+use crate::sched::view::current_bookings::OVERDUE;
 use crate::sched::view::node_access::Tenant;
 use crate::sched::view::shape::Shape;
+use crate::sched::view::shared_hosts::{self, SharedPlace};
 use crate::sched::view::snapshot::State;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,9 +28,6 @@ pub struct Closing<'s> {
     ended: usize,
 }
 
-/// A job past its walltime is taken to end this soon: at once, but later than now.
-pub const OVERDUE: Span = Span(1);
-
 /// The ends that are known, soonest first.
 #[derive(Clone)]
 pub struct Timeline<'s> {
@@ -40,7 +38,7 @@ pub struct Timeline<'s> {
     /// Those of newcomers, not yet in order among the others.
     newcomers: Vec<(Time, JobId)>,
     /// Who will hold what newcomers have together with others of their arrays, and until when.
-    heirs: BTreeMap<Place, (Time, JobId)>,
+    heirs: BTreeMap<SharedPlace, (Time, JobId)>,
     /// What jobs will therefore hold of nodes by then, where that is not what they hold now.
     inherited: BTreeMap<(JobId, NodeIx), Amounts>,
 }
@@ -126,7 +124,12 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    fn pass_on(&mut self, before: JobId, (job, ix): (JobId, NodeIx), (_, host, index): &Place) {
+    fn pass_on(
+        &mut self,
+        before: JobId,
+        (job, ix): (JobId, NodeIx),
+        (_, host, index): &SharedPlace,
+    ) {
         let (mut passed, mut own) = (BTreeMap::new(), None);
         self.holds_of(before, |at, taken, _| {
             drop(passed.insert((before, at), Amounts::from(taken)))

@@ -4,55 +4,10 @@
 //! orders.
 
 use super::state::Ledger;
-use crate::model::policy::{Filling, Order, Policy};
-use crate::model::request::cluster_path::{ClusterPath, distance};
+use crate::model::policy::Filling;
 use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{Candidate, Ranking};
-use crate::sched::view::cluster::KindIx;
-use crate::sched::view::shape::{ClassKey, Shape, ShapeId};
-use crate::sched::view::snapshot::State;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-/// What the policy makes of requests in each pass but the last, which takes jobs anywhere. None
-/// unless the order goes by clusters.
-pub fn passes(state: &State, policy: &Policy, whole: &Resolved) -> Vec<Resolved> {
-    if policy.precedence.order != Order::Cluster {
-        return Vec::new();
-    }
-    let labels = labels(state);
-    let clusters: BTreeSet<ClusterPath> = state
-        .classes
-        .values()
-        .map(|class| class.key.cluster())
-        .collect();
-    let apart = |cluster: &ClusterPath| {
-        labels
-            .keys()
-            .map(|label| distance(label, cluster))
-            .collect::<Vec<_>>()
-    };
-    let mut distances: BTreeSet<usize> = clusters.iter().flat_map(apart).collect();
-    distances.pop_last();
-    let near = |farthest: usize| {
-        // Most of a long queue asks for what others ask for.
-        let mut known: BTreeMap<ShapeId, Arc<Shape>> = BTreeMap::new();
-        let narrow = |class: &ClassKey| {
-            let shape = known.entry(class.shape.id).or_insert_with(|| {
-                let shape =
-                    Shape::clone(&class.shape).on(within(&labels, &class.cluster(), farthest));
-                Arc::new(shape.renamed(&("near", farthest)))
-            });
-            ClassKey {
-                shape: shape.clone(),
-                ..class.clone()
-            }
-        };
-        whole.narrowed(state, narrow)
-    };
-    distances.into_iter().map(near).collect()
-}
 
 /// Starts what fits in a pass; of what does not nothing is said yet. Where jobs are promised
 /// starts, nobody behind one that waits for room everywhere is looked at before that has its
@@ -88,30 +43,11 @@ fn is_blocked<'s>(job: Candidate<'s>, whole: &'s Resolved, ledger: &mut Ledger<'
     cycle::fit(job.asking(whole.of(class)), ledger).is_err_and(|reason| reason.is_blocked())
 }
 
-/// The kinds of nodes by cluster.
-fn labels(state: &State) -> BTreeMap<&ClusterPath, Vec<KindIx>> {
-    let mut labels: BTreeMap<&ClusterPath, Vec<KindIx>> = BTreeMap::new();
-    for (ix, kind) in state.cluster.kinds() {
-        labels.entry(&kind.terms.cluster).or_default().push(ix);
-    }
-    labels
-}
-
-fn within(
-    labels: &BTreeMap<&ClusterPath, Vec<KindIx>>,
-    cluster: &ClusterPath,
-    farthest: usize,
-) -> BTreeSet<KindIx> {
-    let near = labels
-        .iter()
-        .filter(|(label, _)| distance(label, cluster) <= farthest);
-    near.flat_map(|(_, kinds)| kinds.iter().copied()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::node::Terms;
+    use crate::model::policy::Order;
     use crate::sched::fixture::{Scene, cluster};
 
     /// Two nodes of a cluster, one of them taken for a while, and a small one elsewhere.

@@ -15,50 +15,11 @@ use crate::model::reason::{self, Reason};
 use crate::model::time::Span;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking;
+use crate::sched::view::eligible::{Eligible, Few};
 use crate::sched::view::plan::Plan;
 use crate::sched::view::shape::ClassId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The classes of which only some jobs are considered.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Eligible(BTreeMap<ClassId, Few>);
-
-/// Those of a class that are, and why the others are not.
-#[derive(Clone, Debug, PartialEq)]
-struct Few {
-    /// Of arrays their elements, and the array itself.
-    jobs: BTreeSet<JobId>,
-    why: Arc<Reason>,
-}
-
-impl Eligible {
-    /// Why a job of a class is not considered; None if it is.
-    pub fn refusal(&self, class: ClassId, job: JobId) -> Option<&Arc<Reason>> {
-        self.0
-            .get(&class)
-            .filter(|few| !few.jobs.contains(&job))
-            .map(|few| &few.why)
-    }
-
-    /// Whether of a class not all are.
-    pub fn lists(&self, class: ClassId) -> bool {
-        self.0.contains_key(&class)
-    }
-
-    /// How many jobs and elements of a class are, if not all are.
-    pub fn count(&self, class: ClassId) -> Option<u64> {
-        let few = self.0.get(&class)?;
-        Some(few.jobs.iter().filter(|job| !job.is_array()).count() as u64)
-    }
-
-    /// Those that are, of classes of which not all are.
-    pub fn jobs(&self) -> impl Iterator<Item = (ClassId, JobId)> + '_ {
-        self.0
-            .iter()
-            .flat_map(|(class, few)| few.jobs.iter().map(|job| (*class, *job)))
-    }
-}
 
 /// Makes the list.
 pub(super) fn list<'s>(

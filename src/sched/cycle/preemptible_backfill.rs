@@ -2,10 +2,10 @@
 
 use crate::model::job::JobId;
 use crate::model::job::preemption::{Action, Cause};
+use crate::sched::amounts::Amounts;
 use crate::sched::placement::allocation;
 use crate::sched::placement::availability_map::Space;
 use crate::sched::placement::matching;
-use crate::sched::view::amounts::Amounts;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::node_access::Tenant;
 use crate::sched::view::plan::Preemption;

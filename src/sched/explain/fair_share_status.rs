@@ -6,13 +6,14 @@ use crate::model::policy::Policy;
 use crate::model::policy::preemption::Trigger;
 use crate::model::report::fair_share_status::{Claimant, Owed, Status};
 use crate::model::time::Time;
+use crate::sched::amounts::{Amounts, add};
 use crate::sched::cycle::state::Ledger;
 use crate::sched::cycle::{self, preemption};
-use crate::sched::fairshare::starvation::{Entitled, FairShares, Hunger, Party, Subject};
+use crate::sched::fairshare::starvation::{Entitled, FairShares, Hunger};
 use crate::sched::placement::cycle_cache::Memory;
 use crate::sched::placement::resolution::Resolved;
-use crate::sched::view::amounts::{Amounts, add};
 use crate::sched::view::snapshot::State;
+use crate::sched::view::starvation::{Party, Subject};
 use std::collections::BTreeMap;
 
 /// All of them, each pool before what is in it; none where nobody is looked at for starvation.

@@ -5,11 +5,12 @@ use crate::model::limit::{Key, Limit, Selector, Stage};
 use crate::model::policy::Policy;
 use crate::model::report::limit_usage::LimitUse;
 use crate::model::time::Time;
-use crate::sched::cycle::eligibility::{self, Eligible};
+use crate::sched::cycle::eligibility;
 use crate::sched::cycle::limits::Books;
 use crate::sched::cycle::state::Ledger;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::view::class::Class;
+use crate::sched::view::eligible::Eligible;
 use crate::sched::view::snapshot::State;
 use std::collections::BTreeMap;
 

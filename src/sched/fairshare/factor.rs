@@ -1,58 +1,30 @@
 //! What each of those who wait has had of what is theirs, as a factor (F3, F11).
 
-use super::shares::{Due, Seat, Seating, Tree};
 use crate::model::account::member::Member;
 use crate::model::credentials::Credentials;
 use crate::model::policy::fair_share::Method;
 use crate::model::policy::{FairShare, Order, Policy};
 use crate::model::time::Time;
-use crate::sched::priority::components::fair_share::Percents;
+use crate::sched::share_tree::{Due, Seat, ShareIndex, Tree};
+use crate::sched::view::fair_share_factors::{
+    ClassOwner, FairShareFactors, MemberPlaces, UsagePercents,
+};
 use crate::sched::view::shape::{ClassKey, User};
 use crate::sched::view::snapshot::State;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A user, with the account asked for.
-pub(in crate::sched) type Owner = (User, Option<String>);
-
-/// The owners of those who wait, each with the number of classes.
-pub(in crate::sched) type Owners = BTreeMap<Owner, (usize, Arc<Credentials>)>;
-
-/// What each of those who wait has had.
-#[derive(Clone, Debug, Default)]
-pub struct Shares {
-    /// By user, then by the account asked for.
-    dues: BTreeMap<User, Vec<(Option<String>, Due)>>,
-    /// Members with running jobs, by the account they asked for, and their factors.
-    running: Vec<(Member, f64)>,
-    seats: Option<Seats>,
-    /// How much of all usage is whose, where that counts.
-    pub percents: Percents,
-}
-
-/// Where they sit, and who makes them sit so.
-#[derive(Clone, Debug)]
-struct Seats {
-    seating: Seating,
-    /// Those of whom there is usage, as it names them, with their seats.
-    used: Vec<(Member, Seat)>,
-    /// Those who wait or have waited.
-    waiting: BTreeMap<Owner, Seat>,
-    /// Those of them who have used nothing: without them others have more.
-    new: Vec<Owner>,
-}
-
-impl Seats {
+impl MemberPlaces {
     /// Those of before, if they do.
-    fn after(before: Option<Seats>, state: &State, policy: &FairShare) -> Seats {
+    fn after(before: Option<MemberPlaces>, state: &State, policy: &FairShare) -> MemberPlaces {
         let kept = before.filter(|seats| seats.do_for(state, policy));
         kept.and_then(|seats| seats.joined(state))
-            .unwrap_or_else(|| Seats::new(state, policy))
+            .unwrap_or_else(|| MemberPlaces::new(state, policy))
     }
 
-    fn new(state: &State, policy: &FairShare) -> Seats {
+    fn new(state: &State, policy: &FairShare) -> MemberPlaces {
         let usage = state.usage();
-        let seating = Seating::new(policy, |tree| {
+        let seating = ShareIndex::new(policy, |tree| {
             let waiting = state
                 .owners
                 .values()
@@ -63,7 +35,7 @@ impl Seats {
         let seat = |member: &Member| Some((member.clone(), seating.seat_of(member)?));
         let used: Vec<(Member, Seat)> = usage.members().filter_map(seat).collect();
         let of = |who: &Credentials| seating.seat(&who.user, who.account.as_deref());
-        let waiting: BTreeMap<Owner, Seat> = state
+        let waiting: BTreeMap<ClassOwner, Seat> = state
             .owners
             .iter()
             .filter_map(|(owner, (_, who))| Some((owner.clone(), of(who)?)))
@@ -74,7 +46,7 @@ impl Seats {
             .filter(|(_, seat)| !taken.contains(seat))
             .map(|(owner, _)| owner.clone())
             .collect();
-        Seats {
+        MemberPlaces {
             seating,
             used,
             waiting,
@@ -96,7 +68,7 @@ impl Seats {
     }
 
     /// With those who wait now; None if somebody has no seat yet.
-    fn joined(mut self, state: &State) -> Option<Seats> {
+    fn joined(mut self, state: &State) -> Option<MemberPlaces> {
         for (owner, (_, who)) in &state.owners {
             if !self.waiting.contains_key(owner) {
                 let seat = self.seating.seat(&who.user, who.account.as_deref())?;
@@ -107,11 +79,16 @@ impl Seats {
     }
 }
 
-impl Shares {
+impl FairShareFactors {
     /// At a moment: by what they have used until then, running jobs included. What was known
     /// `before` makes it quicker and nothing else.
-    pub fn of(state: &State, policy: &Policy, now: Time, before: &mut Arc<Shares>) -> Shares {
-        let mut seats = Seats::after(
+    pub fn of(
+        state: &State,
+        policy: &Policy,
+        now: Time,
+        before: &mut Arc<FairShareFactors>,
+    ) -> FairShareFactors {
+        let mut seats = MemberPlaces::after(
             Arc::make_mut(before).seats.take(),
             state,
             &policy.fair_share,
@@ -120,9 +97,9 @@ impl Shares {
         let dues = seats
             .seating
             .weigh(seats_used.zip(state.usage().all_decayed(now)));
-        let mut shares = Shares {
+        let mut shares = FairShareFactors {
             percents: percents(state, policy, now),
-            ..Shares::default()
+            ..FairShareFactors::default()
         };
         for (user, account) in state.owners.keys() {
             let seat = seats.waiting.get(&(*user, account.clone()));
@@ -142,8 +119,13 @@ impl Shares {
     }
 
     /// The same with who has come since; all others stand as they did before.
-    pub fn joined(state: &State, policy: &Policy, now: Time, before: &mut Arc<Shares>) -> Shares {
-        let mut shares = Shares::of(state, policy, now, before);
+    pub fn joined(
+        state: &State,
+        policy: &Policy,
+        now: Time,
+        before: &mut Arc<FairShareFactors>,
+    ) -> FairShareFactors {
+        let mut shares = FairShareFactors::of(state, policy, now, before);
         for (user, accounts) in &mut shares.dues {
             let stood = before.dues.get(user).into_iter().flatten();
             stood.for_each(|(account, stood)| {
@@ -153,7 +135,7 @@ impl Shares {
                     .for_each(|(_, due)| *due = *stood);
             });
         }
-        Shares {
+        FairShareFactors {
             percents: before.percents.clone(),
             ..shares
         }
@@ -193,18 +175,13 @@ impl Shares {
     }
 }
 
-/// The owner of the jobs of a class.
-pub(in crate::sched) fn owner_of(class: &ClassKey) -> Owner {
-    (class.user, class.who.account.clone())
-}
-
 /// Who has used how much of all, where the order heeds that.
-fn percents(state: &State, policy: &Policy, now: Time) -> Percents {
+fn percents(state: &State, policy: &Policy, now: Time) -> UsagePercents {
     if policy.precedence.order != Order::Components {
-        return Percents::default();
+        return UsagePercents::default();
     }
     let tree = Tree::of(&policy.fair_share.accounts);
-    Percents::of(&tree, &decayed(state, &tree, now))
+    UsagePercents::of(&tree, &decayed(state, &tree, now))
 }
 
 /// What is left at a moment of what each has used, as the tree names them, with all who wait.
@@ -226,7 +203,7 @@ mod tests {
     use crate::model::account::charge::{Charge, Held};
     use crate::model::policy::fair_share::Method;
     use crate::sched::fixture::cluster;
-    use crate::sched::view::usage::Usage;
+    use crate::sched::share_tree::usage::Usage;
 
     const NAMES: [&str; 4] = ["ann", "bob", "cid", "zoe"];
 
@@ -275,8 +252,8 @@ mod tests {
                 _ => scene = scene.owned(name).queued(step, "select=1:ncpus=1"),
             }
             scene.state.usage = Arc::new(usage.clone());
-            let shares = |before: &mut Arc<Shares>| {
-                Shares::of(&scene.state, &scene.policy, Time(9_000), before)
+            let shares = |before: &mut Arc<FairShareFactors>| {
+                FairShareFactors::of(&scene.state, &scene.policy, Time(9_000), before)
             };
             let (kept, fresh) = (shares(&mut before), shares(&mut Arc::default()));
             assert_eq!(

@@ -12,11 +12,6 @@
 //! later the next; after four B has 4, which is as near to 5 as the tolerance of .8 asks, and that
 //! is all. What B lacks then it gets when some of A's end by themselves.
 
-// What runs, by operation.
-mod operations;
-
-pub use operations::{Age, Operation, Operations, operation_of};
-
 // Who shares, what do they want, and what have they?
 mod demand;
 
@@ -25,12 +20,12 @@ pub use demand::Ahead;
 // What is everybody owed?
 mod fair_share;
 
-pub use fair_share::{Entitled, FairShares, Held, Line, Party, Row, amounts_of, is_of_pools};
+pub use fair_share::{Entitled, FairShares, Line, Row, amounts_of, is_of_pools};
 
 // Since when has somebody less?
 mod time_below;
 
-pub use time_below::{Fasting, Hunger, Subject};
+pub use time_below::Hunger;
 
 // Which of its allocations can an operation lose, and to whom?
 pub mod groups;
@@ -39,21 +34,6 @@ pub mod groups;
 mod exemption;
 
 pub use exemption::{Exposure, Shield};
-
-use crate::model::time::Time;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-/// What is remembered from one cycle to the next; nothing of it outlives schedd.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Starving {
-    /// Since when who is below.
-    pub fasting: Fasting,
-    /// Fair shares as they were poured out last.
-    pub held: Option<Arc<Held>>,
-    /// The nodes on which others have made way, until when nobody else does (Y11).
-    pub backoff: BTreeMap<String, Time>,
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,20 +1,21 @@
 //! What everybody owns of the machine, has had of it, and how that stands at a moment.
 
 use super::factor::decayed;
-use super::shares::linear::MAX_FAIRSHARE;
-use super::shares::{self, Tree};
 use crate::model::account::member::Member;
 use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::Method;
 use crate::model::report::share_status::Stake;
 use crate::model::time::Time;
+use crate::sched::share_tree;
+use crate::sched::share_tree::Tree;
+use crate::sched::share_tree::linear::MAX_FAIRSHARE;
 use crate::sched::view::snapshot::{State, User};
 
 impl State {
     /// The tree of shares, row by row, with all who have jobs that wait or have used anything.
     pub fn stakes(&self, policy: &FairShare, now: Time) -> Vec<Stake> {
         let tree = Tree::of(&policy.accounts);
-        shares::stakes(&tree, policy, self.usage(), &decayed(self, &tree, now), now)
+        share_tree::entries(&tree, policy, self.usage(), &decayed(self, &tree, now), now)
     }
 
     /// The fair-share priorities by which those who wait were rated last, by the account they ask
@@ -57,7 +58,7 @@ mod tests {
     use crate::model::policy::Order;
     use crate::model::time::Span;
     use crate::sched::fixture::cluster;
-    use crate::sched::view::usage::Usage;
+    use crate::sched::share_tree::usage::Usage;
     use std::sync::Arc;
 
     /// I2's P1, P2 and P3 have used 6000, 3000 and 1000.

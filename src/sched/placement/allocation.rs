@@ -2,10 +2,10 @@
 
 use super::availability_map::{Claim, Space};
 use super::matching::Placement;
-use crate::sched::view::cluster::{Cluster, NodeIx};
+use crate::sched::view::cluster::Cluster;
 use crate::sched::view::pools;
-use crate::sched::view::shape::{Shape, Tenancy, Tenant};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::sched::view::shape::Shape;
+use std::collections::BTreeMap;
 
 /// What the job takes of each node; a job that wants whole hosts also holds their other nodes. What
 /// it takes of the whole system's resources is counted with its first node, or with the first on
@@ -26,7 +26,7 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> Claim {
         let taken = holds.entry(ix).or_insert_with(|| cluster.catalog.nothing());
         taken[index] += amount;
     }
-    for neighbour in neighbours(cluster, shape.tenant(), holds.keys()) {
+    for neighbour in cluster.neighbours(shape.tenant(), holds.keys()) {
         holds
             .entry(neighbour)
             .or_insert_with(|| cluster.catalog.nothing());
@@ -36,29 +36,6 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> Claim {
         tenant: shape.tenant(),
         joins: Vec::new(),
     }
-}
-
-/// All nodes of the hosts that a job on some nodes has as a whole.
-pub fn neighbours<'a>(
-    cluster: &Cluster,
-    tenant: Tenant,
-    nodes: impl Iterator<Item = &'a NodeIx>,
-) -> Vec<NodeIx> {
-    let has_host = |ix: &&NodeIx| {
-        let bounds = cluster
-            .node(**ix)
-            .kind
-            .map(|kind| cluster.kind(kind).empty.bounds);
-        tenant.on(bounds.unwrap_or_default()) == Tenancy::Hosts
-    };
-    let hosts: BTreeSet<&str> = nodes
-        .filter(has_host)
-        .map(|&ix| cluster.node(ix).host.as_str())
-        .collect();
-    hosts
-        .into_iter()
-        .flat_map(|host| cluster.nodes_of_host(host))
-        .collect()
 }
 
 /// What each pick gets beyond what was asked at least (Q22): chunk by chunk as much as it may have

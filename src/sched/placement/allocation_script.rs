@@ -1,30 +1,13 @@
-//! What a program of the site says of the nodes that jobs should get (M8i): which classes it is to
-//! be asked about, what it may choose from, and what it has said.
-//!
-//! A class that it has been asked about waits for the answer, which always comes: at worst that
-//! there is none. Answers are kept until the nodes change, or nobody of the class waits any more.
+//! The allocation script of the site (M8i): the classes that it must still be asked about, and the
+//! nodes from which it may choose. A class waits until the script answers; an answer always comes,
+//! at worst an empty one.
 
 use super::availability_map::Space;
 use super::candidates::Candidates;
 use crate::model::policy::{Allocation, Policy};
-use crate::sched::view::shape::{ClassId, ClassKey, Shape};
+use crate::sched::view::shape::{ClassId, Shape};
 use crate::sched::view::snapshot::State;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-/// Places by the names of nodes, the best first.
-pub type Places = Arc<BTreeMap<String, usize>>;
-
-/// How it stands with what the program says of a class.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// It was asked.
-    Awaited,
-    /// It has said nothing that helps.
-    Nothing,
-    /// The nodes in its order.
-    Order(Places),
-}
+use std::collections::BTreeSet;
 
 impl State {
     /// The classes whose jobs go where a program says, of which it has not been asked.
@@ -60,69 +43,6 @@ impl State {
             .map(|ix| self.cluster.node(ix))
             .filter(|node| node.usable);
         usable.map(|node| node.name.as_str()).collect()
-    }
-
-    /// What the jobs of a class have in common; None if none waits.
-    pub fn class(&self, class: ClassId) -> Option<&ClassKey> {
-        self.classes.get(&class).map(|class| &class.key)
-    }
-
-    /// The program was asked about a class: its jobs wait for what it says.
-    pub fn await_answer(&mut self, class: ClassId) {
-        self.edition += 1;
-        if self.classes.contains_key(&class) {
-            self.answers.insert(class, Answer::Awaited);
-        }
-    }
-
-    /// Whether the program has been asked about a class and has not answered.
-    pub fn is_awaited(&self, class: ClassId) -> bool {
-        matches!(self.answers.get(&class), Some(Answer::Awaited))
-    }
-
-    /// Whether the program has answered all that it was asked.
-    pub(in crate::sched) fn awaits_nothing(&self) -> bool {
-        !self
-            .answers
-            .values()
-            .any(|answer| matches!(answer, Answer::Awaited))
-    }
-
-    /// What the program says of the nodes that jobs of a class should get, the best first; None
-    /// when it does not say. False if it names what is no node: then it has said nothing. Of a
-    /// class of which no job waits nothing is kept.
-    pub fn set_answer(&mut self, class: ClassId, nodes: Option<&[String]>) -> bool {
-        self.edition += 1;
-        let is_known =
-            nodes.is_none_or(|nodes| nodes.iter().all(|name| self.cluster.find(name).is_some()));
-        if self.classes.contains_key(&class) {
-            let order = |nodes: &[String]| {
-                let mut places = BTreeMap::new();
-                for (place, name) in nodes.iter().enumerate() {
-                    places.entry(name.clone()).or_insert(place);
-                }
-                Answer::Order(Arc::new(places))
-            };
-            self.answers.insert(
-                class,
-                nodes.filter(|_| is_known).map_or(Answer::Nothing, order),
-            );
-        }
-        is_known
-    }
-
-    /// What was said of other nodes holds no more; what is awaited still comes.
-    pub(in crate::sched) fn forget_answers(&mut self) {
-        self.edition += 1;
-        self.answers
-            .retain(|_, answer| matches!(answer, Answer::Awaited));
-    }
-
-    /// For a look ahead: nobody waits for the program.
-    pub fn expect_no_answers(&mut self) {
-        self.edition += 1;
-        self.answers
-            .retain(|_, answer| !matches!(answer, Answer::Awaited));
     }
 }
 

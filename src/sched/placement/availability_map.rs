@@ -8,13 +8,13 @@ use super::cycle_cache::Rooms;
 use super::node_class::{Bucket, Head, Merged};
 use super::rank::{Guide, Rank};
 use super::rank_order::Preferred;
-use super::shared_hosts::{Place, SharedHosts};
 use crate::model::time::Time;
-use crate::sched::view::amounts::{Amounts, subtract};
+use crate::sched::amounts::{Amounts, subtract};
 use crate::sched::view::cluster::{Cluster, Condition, Key, KindIx, NodeIx, Room};
 use crate::sched::view::free_resources::InUse;
 use crate::sched::view::node_access::{Tenancy, Tenant};
 use crate::sched::view::shape::Need;
+use crate::sched::view::shared_hosts::{SharedHosts, SharedPlace};
 use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ pub struct Claim {
     /// Whose they are, and whom it bears there.
     pub tenant: Tenant,
     /// What is counted by host it has together with others of its array, and with which node.
-    pub joins: Vec<(Place, NodeIx)>,
+    pub joins: Vec<(SharedPlace, NodeIx)>,
 }
 
 /// A room that differs from the cluster's, and its bucket, if it is in one.

@@ -8,7 +8,7 @@ use super::availability_map::Space;
 use crate::model::node::{Adjust, NodeFacts};
 use crate::model::policy::{Availability, Placement};
 use crate::model::resource::Value;
-use crate::sched::view::amounts::counted;
+use crate::sched::amounts::counted;
 use crate::sched::view::cluster::{Cluster, Kind, Node, NodeIx, Room};
 use crate::sched::view::free_resources::InUse;
 

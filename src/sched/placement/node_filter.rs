@@ -6,33 +6,13 @@
 //! there, is asked node by node.
 
 use super::availability_map::Space;
+use super::expression_context::{NodeView, is_changing, is_of_kind};
 use crate::model::expression::Expression;
 use crate::model::reason::Bar;
-use crate::model::request::cluster_path::{ClusterPath, Restriction};
-use crate::model::request::host_list::HostList;
+use crate::model::request::cluster_path::ClusterPath;
 use crate::sched::view::cluster::{Kind, KindIx, NodeIx};
-use crate::sched::view::expression_context::{JobFacts, NodeView, is_changing, is_of_kind};
+use crate::sched::view::node_filter::NodeFilter;
 use crate::sched::view::shape::Shape;
-use std::collections::BTreeSet;
-
-/// What a job says of nodes, and the site of both.
-#[derive(Clone, Debug, Default)]
-pub struct Screen {
-    /// Where the job stands in the tree of clusters.
-    pub cluster: ClusterPath,
-    /// The clusters whose nodes it takes.
-    pub restriction: Option<Restriction>,
-    /// The hosts it takes.
-    pub hosts: HostList,
-    /// The hosts on which starts of the job failed, as long as it is to start elsewhere.
-    pub failed_hosts: BTreeSet<String>,
-    /// What must be true of a node.
-    pub requirement: Option<Expression>,
-    /// What must not be true of a node and the job.
-    pub veto: Option<Expression>,
-    /// What an expression can ask of the job.
-    pub job: JobFacts,
-}
 
 /// Whether all that an expression asks of nodes is the same for all of a kind.
 fn is_of_kinds(expression: Option<&Expression>) -> bool {
@@ -43,7 +23,7 @@ fn is_passing(expression: Option<&Expression>) -> bool {
     expression.is_some_and(|expression| expression.names().into_iter().any(is_changing))
 }
 
-impl Screen {
+impl NodeFilter {
     fn asks_nodes(&self) -> bool {
         !is_of_kinds(self.requirement.as_ref())
             || !is_of_kinds(self.veto.as_ref())
@@ -94,9 +74,9 @@ pub fn asks_nodes(space: &Space, shape: &Shape) -> bool {
     };
     shape.pooled.iter().any(is_scoped)
         || shape
-            .screen
+            .node_filter
             .as_ref()
-            .is_some_and(|screen| screen.asks_nodes())
+            .is_some_and(|filter| filter.asks_nodes())
 }
 
 /// Whether nodes of a kind suit, as far as that tells.
@@ -109,13 +89,13 @@ pub fn suits_kind(space: &Space, shape: &Shape, kind: KindIx) -> bool {
         return false;
     }
     objection_to_kind(space, shape, kind).is_none()
-        && shape.screen.as_ref().is_none_or(|screen| {
-            let view = NodeView::of_kind(space, kind).for_job(&screen.job);
+        && shape.node_filter.as_ref().is_none_or(|filter| {
+            let view = NodeView::of_kind(space, kind).for_job(&filter.job);
             let is_met =
                 |expression: &Expression| !is_of_kinds(Some(expression)) || expression.holds(&view);
             let is_vetoed = |veto: &Expression| is_of_kinds(Some(veto)) && veto.holds(&view);
-            screen.requirement.as_ref().is_none_or(is_met)
-                && !screen.veto.as_ref().is_some_and(is_vetoed)
+            filter.requirement.as_ref().is_none_or(is_met)
+                && !filter.veto.as_ref().is_some_and(is_vetoed)
         })
 }
 
@@ -126,9 +106,9 @@ fn objection_to_kind(space: &Space, shape: &Shape, kind: KindIx) -> Option<(Bar,
     }
     if let Some(own) = &kind.terms.restrictions {
         let cluster = shape
-            .screen
+            .node_filter
             .as_ref()
-            .map_or_else(ClusterPath::root, |screen| screen.cluster.clone());
+            .map_or_else(ClusterPath::root, |filter| filter.cluster.clone());
         if !own.accepts(&cluster) {
             return Some((
                 Bar::Restriction,
@@ -137,9 +117,9 @@ fn objection_to_kind(space: &Space, shape: &Shape, kind: KindIx) -> Option<(Bar,
         }
     }
     shape
-        .screen
+        .node_filter
         .as_ref()
-        .and_then(|screen| screen.objection_to_kind(kind))
+        .and_then(|filter| filter.objection_to_kind(kind))
 }
 
 /// Whether a node suits.
@@ -162,25 +142,25 @@ pub fn objection(space: &Space, shape: &Shape, ix: NodeIx) -> Option<(Bar, Strin
     by_kind
         .or_else(|| out_of_scope(space, shape, &node.host))
         .or_else(|| {
-            let screen = shape.screen.as_ref()?;
+            let filter = shape.node_filter.as_ref()?;
             let groups = node
                 .kind
                 .map_or(&[][..], |kind| &space.cluster.kind(kind).terms.groups);
-            if screen.hosts.names_hosts() && !screen.hosts.accepts(&node.host, groups) {
-                return Some((Bar::Hosts, screen.hosts.to_string()));
+            if filter.hosts.names_hosts() && !filter.hosts.accepts(&node.host, groups) {
+                return Some((Bar::Hosts, filter.hosts.to_string()));
             }
-            if screen.failed_hosts.contains(&node.host) {
+            if filter.failed_hosts.contains(&node.host) {
                 return Some((
                     Bar::FailedStart,
                     format!("the last start failed on {}", node.name),
                 ));
             }
             let may_change =
-                is_passing(screen.requirement.as_ref()) || is_passing(screen.veto.as_ref());
+                is_passing(filter.requirement.as_ref()) || is_passing(filter.veto.as_ref());
             if space.is_vacant() && may_change {
                 return None;
             }
-            screen.objection(&NodeView::new(space, ix).for_job(&screen.job), &node.name)
+            filter.objection(&NodeView::new(space, ix).for_job(&filter.job), &node.name)
         })
 }
 

@@ -6,20 +6,12 @@ use super::matching::{Placement, arrange};
 use crate::model::policy::{NodeSets, SetChoice};
 use crate::model::resource::Value;
 use crate::sched::view::cluster::KindIx;
+use crate::sched::view::node_filter::AllowedSets;
 use crate::sched::view::shape::Shape;
 use std::collections::BTreeSet;
 
-/// The sets a job is bound to.
-#[derive(Clone, Debug)]
-pub struct Sets {
-    /// Which there are, and how many a job may span.
-    pub sets: NodeSets,
-    /// The job has waited long enough for one, or need not wait.
-    pub may_span: bool,
-}
-
 /// Places within a set.
-pub fn place(space: &Space, shape: &Shape, sets: &Sets) -> Option<Placement> {
+pub fn place(space: &Space, shape: &Shape, sets: &AllowedSets) -> Option<Placement> {
     let free = Shape {
         sets: None,
         ..shape.clone()

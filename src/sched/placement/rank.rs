@@ -5,13 +5,13 @@
 //! goes on there is asked of each node that would do.
 
 use super::availability_map::Space;
+use super::expression_context::NodeView;
 use crate::model::expression::Expression;
 use crate::model::node::Terms;
 use crate::model::policy::{Access, Allocation, Availability, Distribution, Placement};
 use crate::model::resource::Value;
-use crate::sched::view::amounts::{MOST_OF_A_NODE, counted};
+use crate::sched::amounts::{MOST_OF_A_NODE, counted};
 use crate::sched::view::cluster::{Cluster, Kind, KindIx, NodeIx};
-use crate::sched::view::expression_context::NodeView;
 use crate::sched::view::shape::Shape;
 use crate::sched::view::sort_key::highest_first;
 

@@ -2,19 +2,19 @@
 //! sets of nodes, the site's veto. Most requests stay as they are. A job whose start failed by the
 //! fault of a node is kept off that host for a while.
 
-use super::allocation_script::Answer;
 use super::availability_map::Space;
+use super::cluster_passes;
 use super::matching;
-use super::node_filter::Screen;
-use super::node_sets::Sets;
 use super::rank::Guide;
 use crate::model::expression::Expression;
 use crate::model::policy::{Access, Allocation, Policy};
 use crate::model::resource::{ResourceList, Value};
 use crate::model::time::Time;
-use crate::sched::cycle::cluster_distance;
+use crate::sched::view::allocation_answer::AllocationAnswer;
 use crate::sched::view::cluster::{Cluster, Condition};
-use crate::sched::view::shape::{ClassId, ClassKey, Shape, Tenancy, facts};
+use crate::sched::view::job_facts::facts;
+use crate::sched::view::node_filter::{AllowedSets, NodeFilter};
+use crate::sched::view::shape::{ClassId, ClassKey, Shape, Tenancy};
 use crate::sched::view::snapshot::State;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Resolved {
         let mut whole = Resolved::whole(state, policy, now);
         whole.keep_off_failed_hosts(state, policy, now);
         Resolved {
-            passes: cluster_distance::passes(state, policy, &whole),
+            passes: cluster_passes::passes(state, policy, &whole),
             ..whole
         }
     }
@@ -61,7 +61,7 @@ impl Resolved {
                 .min();
             let may_span = from.is_some_and(|from| from <= now);
             let mut class = resolution.class(&class.key, may_span);
-            if let Some(Answer::Order(answer)) = state.answers.get(&id) {
+            if let Some(AllocationAnswer::Order(answer)) = state.answers.get(&id) {
                 let shape = Shape {
                     answer: Some(answer.clone()),
                     ..Shape::clone(&class.shape)
@@ -141,16 +141,16 @@ fn elsewhere(class: &ClassKey) -> ClassKey {
         .as_deref()
         .cloned()
         .unwrap_or_default();
-    let known = class.shape.screen.as_deref().cloned();
+    let known = class.shape.node_filter.as_deref().cloned();
     let shape = Shape::clone(&class.shape).renamed(&("elsewhere", &failed_hosts));
-    let screen = Screen {
+    let filter = NodeFilter {
         failed_hosts,
         ..known.unwrap_or_default()
     };
     ClassKey {
         not_before: None,
         shape: Arc::new(Shape {
-            screen: Some(Arc::new(screen)),
+            node_filter: Some(Arc::new(filter)),
             ..shape
         }),
         ..class.clone()
@@ -210,20 +210,20 @@ impl<'a> Resolution<'a> {
         shape.sets = placement
             .sets
             .clone()
-            .map(|sets| Arc::new(Sets { sets, may_span }));
+            .map(|sets| Arc::new(AllowedSets { sets, may_span }));
         if let Some(veto) = &self.veto {
             let walltime = class
                 .walltime
                 .map(|walltime| ("walltime".to_string(), Value::Time(walltime)));
             let list: ResourceList = walltime.into_iter().collect();
-            let known = shape.screen.as_deref().cloned();
-            let screen = known.unwrap_or_else(|| Screen {
+            let known = shape.node_filter.as_deref().cloned();
+            let filter = known.unwrap_or_else(|| NodeFilter {
                 job: facts(&class.who, &list, None),
-                ..Screen::default()
+                ..NodeFilter::default()
             });
-            shape.screen = Some(Arc::new(Screen {
+            shape.node_filter = Some(Arc::new(NodeFilter {
                 veto: Some(veto.clone()),
-                ..screen
+                ..filter
             }));
         }
         let user = self.is_personal.then_some(class.user);

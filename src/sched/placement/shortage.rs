@@ -117,11 +117,11 @@ fn suits_nobody(vacant: &Space, shape: &Shape) -> Option<Reason> {
 /// Why nodes that have enough do not suit, as said of the first of them.
 fn unsuitable(space: &Space, shape: &Shape) -> Option<Reason> {
     let restricts = |kind: &Kind| kind.terms.restrictions.is_some();
-    if shape.screen.is_none() && !space.cluster.kinds().any(|(_, kind)| restricts(kind)) {
+    if shape.node_filter.is_none() && !space.cluster.kinds().any(|(_, kind)| restricts(kind)) {
         return None;
     }
     let anywhere = Shape {
-        screen: None,
+        node_filter: None,
         is_welcome_anywhere: true,
         ..shape.clone()
     };

@@ -5,7 +5,7 @@ use super::matching::Placement;
 use crate::model::job::Share;
 use crate::model::policy::Distribution;
 use crate::model::resource::Value;
-use crate::sched::view::amounts::counted;
+use crate::sched::amounts::counted;
 use crate::sched::view::cluster::{Cluster, NodeIx};
 use crate::sched::view::pools;
 use crate::sched::view::shape::{ChunkShape, Shape};

@@ -5,7 +5,7 @@ use super::candidates::Candidates;
 use super::chunk_distribution::deal;
 use super::matching::Placement;
 use crate::model::request::select::Arrangement;
-use crate::sched::view::amounts::Amounts;
+use crate::sched::amounts::Amounts;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::{ChunkShape, Shape};
 use std::collections::{BTreeMap, BTreeSet};

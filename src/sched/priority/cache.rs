@@ -6,52 +6,26 @@ use super::calculator::Yardstick;
 use super::round_robin;
 use crate::model::expression::Fault;
 use crate::model::job::JobId;
-use crate::model::policy::{FairShare, Policy, Precedence};
+use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
-use crate::sched::fairshare::factor::Shares;
 use crate::sched::view::class::{Class, Head};
+use crate::sched::view::fair_share_factors::FairShareFactors;
+use crate::sched::view::priority_cache::{PriorityCache, PriorityRule};
 use crate::sched::view::request_groups::Group;
 use crate::sched::view::shape::ClassId;
 use crate::sched::view::snapshot::State;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How the queue was put in order.
-#[derive(Clone, Debug, Default)]
-pub(in crate::sched) struct Ranks {
-    rule: Option<Arc<Rule>>,
-    /// When all were rated last.
-    at: Time,
-    /// Something has changed since that makes all worth something else.
-    is_stale: bool,
-    /// Somebody has used something since, which matters where what jobs are worth moves at all.
-    has_used: bool,
-    /// Who has come since, and was not rated yet.
-    new: BTreeSet<JobId>,
-    /// How everybody stood.
-    shares: Arc<Shares>,
-    /// In what the order's formula made no sense for somebody who was rated.
-    fault: Option<Fault>,
-}
-
-/// What of a policy says who goes first.
-#[derive(Clone, Debug, PartialEq)]
-struct Rule {
-    precedence: Precedence,
-    fair_share: FairShare,
-    default_walltime: Span,
-}
-
-impl Rule {
-    fn of(policy: &Policy) -> Rule {
+impl PriorityRule {
+    fn of(policy: &Policy) -> PriorityRule {
         let Policy {
             precedence,
             fair_share,
             default_walltime,
             ..
         } = policy.clone();
-        Rule {
+        PriorityRule {
             precedence,
             fair_share,
             default_walltime,
@@ -81,27 +55,7 @@ enum Due {
     All,
 }
 
-impl Ranks {
-    /// A job has come that was not rated yet.
-    pub fn note_new(&mut self, id: JobId) {
-        self.new.insert(id);
-    }
-
-    /// A job is no candidate any more.
-    pub fn forget(&mut self, id: JobId) {
-        self.new.remove(&id);
-    }
-
-    /// Something has changed that may make anybody worth more or less.
-    pub fn note_change(&mut self) {
-        self.is_stale = true;
-    }
-
-    /// Somebody has used something.
-    pub fn note_use(&mut self) {
-        self.has_used = true;
-    }
-
+impl PriorityCache {
     fn due(&self, policy: &Policy, now: Time, hold: Span) -> Due {
         let Some(rule) = self.rule.as_deref().filter(|rule| rule.is_of(policy)) else {
             return Due::All;
@@ -174,7 +128,7 @@ impl State {
     }
 
     /// How everybody stood who waited when all were rated last.
-    pub(in crate::sched) fn shares(&self) -> &Shares {
+    pub(in crate::sched) fn shares(&self) -> &FairShareFactors {
         &self.ranks.shares
     }
 
@@ -195,7 +149,7 @@ impl State {
         };
         if policy.precedence.heeds_shares() && !new.iter().all(is_known) {
             let mut before = std::mem::take(&mut self.ranks.shares);
-            self.ranks.shares = Arc::new(Shares::joined(self, policy, now, &mut before));
+            self.ranks.shares = Arc::new(FairShareFactors::joined(self, policy, now, &mut before));
         }
         let mut classes = std::mem::take(&mut self.classes);
         let mut alike = std::mem::take(&mut self.alike);
@@ -230,11 +184,11 @@ impl State {
             .is_none_or(|rule| rule.precedence.is_by_rank());
         let rule = before
             .filter(|rule| rule.is_of(policy))
-            .unwrap_or_else(|| Arc::new(Rule::of(policy)));
+            .unwrap_or_else(|| Arc::new(PriorityRule::of(policy)));
         let mut before = std::mem::take(&mut self.ranks.shares);
         let shares = match policy.precedence.heeds_shares() {
-            true => Shares::of(self, policy, now, &mut before),
-            false => Shares::default(),
+            true => FairShareFactors::of(self, policy, now, &mut before),
+            false => FairShareFactors::default(),
         };
         let is_ordered = || {
             self.classes
@@ -242,11 +196,11 @@ impl State {
                 .any(|class| class.key.system_priority.is_some())
         };
         let is_unchanged = was_by_rank && rule.precedence.is_by_rank() && !is_ordered();
-        self.ranks = Ranks {
+        self.ranks = PriorityCache {
             rule: Some(rule),
             at: now,
             shares: Arc::new(shares),
-            ..Ranks::default()
+            ..PriorityCache::default()
         };
         if is_unchanged {
             return;
@@ -283,10 +237,10 @@ mod tests {
     use crate::model::expression::Expression;
     use crate::model::job::Job;
     use crate::model::job::eligible_time::{Accrues, Eligibility};
-    use crate::model::policy::{Factors, Order, Tiers, Turns};
+    use crate::model::policy::{Factors, Order, Precedence, Tiers, Turns};
     use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::share_tree::usage::Usage;
     use crate::sched::view::change::Change;
-    use crate::sched::view::usage::Usage;
 
     const HELD: &[(i64, &str)] = &[
         (1, "walltime=600"),

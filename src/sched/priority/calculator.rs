@@ -13,7 +13,7 @@ use crate::model::policy::{Components, Factors, Order, Policy};
 use crate::model::queue::Queue;
 use crate::model::report::priority_score::{Part, Worth};
 use crate::model::time::{Span, Time};
-use crate::sched::fairshare::factor::Shares;
+use crate::sched::view::fair_share_factors::FairShareFactors;
 use crate::sched::view::node_count::fewest_nodes;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::State;
@@ -27,7 +27,7 @@ pub struct Yardstick<'s> {
     pub(super) state: &'s State,
     pub(super) policy: &'s Policy,
     pub(super) now: Time,
-    pub(super) shares: Arc<Shares>,
+    pub(super) shares: Arc<FairShareFactors>,
     /// How many nodes there are.
     nodes: usize,
     /// The first thing in which the formula made no sense.
@@ -63,7 +63,7 @@ impl<'s> Yardstick<'s> {
         state: &'s State,
         policy: &'s Policy,
         now: Time,
-        shares: Arc<Shares>,
+        shares: Arc<FairShareFactors>,
     ) -> Yardstick<'s> {
         let nodes = state.cluster.present().count();
         Yardstick {

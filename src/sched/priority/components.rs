@@ -5,8 +5,6 @@
 
 mod credential;
 
-pub mod fair_share;
-
 mod resource;
 
 mod service;

@@ -4,7 +4,7 @@
 use super::calculator::Yardstick;
 use crate::model::expression::{Expression, Fault, Scope, Value};
 use crate::model::report::priority_score::Part;
-use crate::sched::fairshare::shares::linear::MAX_FAIRSHARE;
+use crate::sched::share_tree::linear::MAX_FAIRSHARE;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::wait::Wait;
 

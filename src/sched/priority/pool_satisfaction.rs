@@ -4,9 +4,9 @@
 use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
-use crate::sched::fairshare::shares::Tree;
+use crate::sched::amounts::{Amounts, add, multiple};
 use crate::sched::fairshare::starvation::{Ahead, FairShares};
-use crate::sched::view::amounts::{Amounts, add, multiple};
+use crate::sched::share_tree::Tree;
 use crate::sched::view::class::{Class, Waiting};
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::State;

@@ -6,6 +6,7 @@ use super::calculator::Yardstick;
 use super::pool_satisfaction::PoolTurns;
 use crate::model::policy::{Order, Precedence, Turns};
 use crate::sched::view::class::{Class, Place, Waiting};
+use crate::sched::view::queue_turns::QueueTurns;
 use crate::sched::view::shape::{ClassId, ClassKey};
 use crate::sched::view::sort_key::Merit;
 use std::collections::BTreeMap;
@@ -74,30 +75,9 @@ fn in_lines<'a>(
     lines
 }
 
-/// When each queue had its last turn: the later, the higher. Never for those that are not there.
-#[derive(Clone, Debug, Default)]
-pub struct Served(BTreeMap<String, u64>);
-
-impl Served {
-    /// A job of a queue has started.
-    pub fn note(&mut self, queue: &str) {
-        let turn = 1 + self.0.values().max().copied().unwrap_or(0);
-        match self.0.get_mut(queue) {
-            Some(last) => *last = turn,
-            None => drop(self.0.insert(queue.to_string(), turn)),
-        }
-    }
-
-    /// How many of these queues had their last turn before.
-    fn before<'q>(&self, queue: &str, all: impl Iterator<Item = &'q str>) -> i64 {
-        let last = self.0.get(queue);
-        all.filter(|other| self.0.get(*other) < last).count() as i64
-    }
-}
-
 /// The first of each queue, then the second of each; of the queues that one first whose last turn
 /// is longest ago.
-fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &Served) -> Dealt {
+fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> Dealt {
     let lines = in_lines(classes, |class| class.who.queue.clone());
     let of_queue = |(queue, line): (&String, &Vec<InLine>)| -> Vec<((ClassId, Place), Merit)> {
         let before = served.before(queue, lines.keys().map(String::as_str));

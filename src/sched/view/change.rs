@@ -4,7 +4,6 @@
 use super::holdings::Claimant;
 use super::preemption_candidate::Tenure;
 use super::snapshot::{ClassId, State, Tenant};
-use super::usage::Usage;
 use crate::model::account::charge::Charge;
 use crate::model::credentials::Credentials;
 use crate::model::job::eligible_time::Eligibility;
@@ -20,6 +19,7 @@ use crate::model::resource::Resources;
 use crate::model::resource::system_wide::Pool;
 use crate::model::time::{Span, Time};
 use crate::model::trigger::Triggers;
+use crate::sched::share_tree::usage::Usage;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;

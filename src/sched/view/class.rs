@@ -5,7 +5,6 @@ use super::sort_key::Merit;
 use super::wait::Wait;
 use crate::model::job::JobId;
 use crate::model::job::array::{Elements, Indices};
-use crate::sched::priority::calculator::Yardstick;
 use std::collections::{BTreeMap, BTreeSet, btree_map, btree_set};
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ pub(in crate::sched) struct Class {
     /// What they are alike in.
     pub key: ClassKey,
     /// An array stands here once, with its elements.
-    jobs: BTreeMap<Place, Waiting>,
+    pub(in crate::sched) jobs: BTreeMap<Place, Waiting>,
     /// The order in which they start, where it is not that in which they stand in the queue.
     sequence: Option<BTreeSet<Head>>,
 }
@@ -146,24 +145,6 @@ impl Class {
         Some(waiting)
     }
 
-    /// One of them is worth what a yardstick says now.
-    pub fn rate_one(&mut self, place: Place, yardstick: &Yardstick) {
-        let Some(waiting) = self.remove(place) else {
-            return;
-        };
-        let merit = yardstick.rate(&self.key).merit(&waiting.wait);
-        self.insert(place, Waiting { merit, ..waiting });
-    }
-
-    /// All of them are worth what a yardstick says now.
-    pub fn rate(&mut self, yardstick: &Yardstick) {
-        let rating = yardstick.rate(&self.key);
-        self.jobs
-            .values_mut()
-            .for_each(|waiting| waiting.merit = rating.merit(&waiting.wait));
-        self.put_in_turn();
-    }
-
     /// Each of them is worth what is said of it.
     pub fn rate_by(&mut self, merit: impl Fn(Place, &Waiting) -> Merit) {
         self.jobs
@@ -172,7 +153,8 @@ impl Class {
         self.put_in_turn();
     }
 
-    fn put_in_turn(&mut self) {
+    /// Sorts the jobs anew, after their sort keys have changed.
+    pub fn put_in_turn(&mut self) {
         let is_in_turn = self.jobs.values().map(|waiting| waiting.merit).is_sorted();
         self.sequence = (!is_in_turn).then(|| self.heads().collect());
     }

@@ -4,17 +4,17 @@
 //! Nodes of one kind with equal rooms share a *bucket*, and a request is held against buckets.
 //! Host and node names are not part of a kind: no two nodes would be alike.
 
-use super::amounts::{Amounts, Catalog, MOST_OF_A_NODE, counted};
 pub use super::free_resources::{Condition, Room};
 use super::node_access::{Bounds, Tenancy, Tenant, User};
 use super::node_order::Order;
 use super::pools::Pools;
 use super::shape::Need;
+use super::shared_hosts::{SharedPlace, Sharers};
 use crate::model::job::{JobId, Share};
 use crate::model::node::{NodeFacts, Terms};
 use crate::model::request::cluster_path::ClusterPath;
 use crate::model::resource::{ResourceList, Value};
-use crate::sched::placement::shared_hosts;
+use crate::sched::amounts::{Amounts, Catalog, MOST_OF_A_NODE, counted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub struct Cluster {
     /// What the whole system has.
     pub pools: Pools,
     /// Where arrays have what is counted by host, and which of their elements.
-    pub(in crate::sched) shared: BTreeMap<shared_hosts::Place, shared_hosts::There>,
+    pub(in crate::sched) shared: BTreeMap<SharedPlace, Sharers>,
     /// The names of users.
     pub users: BTreeMap<User, String>,
     pub(super) order: Order,
@@ -510,6 +510,29 @@ impl Cluster {
         }
         self.node_mut(ix).room = room;
         self.withhold_outside(ix);
+    }
+
+    /// All nodes of the hosts that a job on some nodes has as a whole.
+    pub fn neighbours<'a>(
+        &self,
+        tenant: Tenant,
+        nodes: impl Iterator<Item = &'a NodeIx>,
+    ) -> Vec<NodeIx> {
+        let has_host = |ix: &&NodeIx| {
+            let bounds = self
+                .node(**ix)
+                .kind
+                .map(|kind| self.kind(kind).empty.bounds);
+            tenant.on(bounds.unwrap_or_default()) == Tenancy::Hosts
+        };
+        let hosts: BTreeSet<&str> = nodes
+            .filter(has_host)
+            .map(|&ix| self.node(ix).host.as_str())
+            .collect();
+        hosts
+            .into_iter()
+            .flat_map(|host| self.nodes_of_host(host))
+            .collect()
     }
 }
 

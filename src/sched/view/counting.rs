@@ -1,6 +1,5 @@
 //! How what limits limit is counted: in whole numbers, of fractions and times in thousandths.
 
-use super::amounts::Catalog;
 use super::cluster::Cluster;
 use super::holdings::{Holding, Pledge};
 use super::processor_equivalents;
@@ -9,6 +8,7 @@ use super::snapshot::State;
 use crate::model::limit::Quantity;
 use crate::model::report::limit_usage::Figure;
 use crate::model::time::Span;
+use crate::sched::amounts::Catalog;
 
 /// How a quantity is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

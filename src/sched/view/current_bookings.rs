@@ -9,8 +9,10 @@ use crate::model::job::JobId;
 use crate::model::job::preemption::{Action, Yielding};
 use crate::model::job::promise::Promise;
 use crate::model::time::{Span, Time};
-use crate::sched::backfill::timeline::OVERDUE;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A job past its walltime counts as ending this long after now: as soon as can be, but later.
+pub const OVERDUE: Span = Span(1);
 
 /// What the last plan promised, and what has happened since.
 #[derive(Clone, Debug, Default)]

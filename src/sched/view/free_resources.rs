@@ -1,7 +1,7 @@
 //! What a node has left, and who may join it.
 
-use super::amounts::{Amounts, add, subtract};
 use super::node_access::{Bounds, Tenancy, Tenant, User};
+use crate::sched::amounts::{Amounts, add, subtract};
 use std::collections::BTreeMap;
 
 /// Who may still join a node.

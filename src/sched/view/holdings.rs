@@ -1,13 +1,13 @@
 //! What runs, by whose it is: what limits count. Kept as jobs start and end, so that a cycle begins
 //! with as many steps as there are people, not jobs.
 
-use super::amounts::{Amounts, Catalog, add, counted, subtract};
 use super::shape::ClassKey;
 use super::snapshot::State;
 use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId};
 use crate::model::resource::Value;
 use crate::model::time::Time;
+use crate::sched::amounts::{Amounts, Catalog, add, counted, subtract};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Where nodes are filed: by host, by what they are, and by what they have left.
 
-use super::amounts::{add, subtract};
 use super::cluster::{Cluster, NodeIx};
+use crate::sched::amounts::{add, subtract};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

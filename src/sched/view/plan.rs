@@ -1,19 +1,19 @@
 //! What comes out of a cycle: starts, promises, and one verdict for every class that waits.
 
-use super::amounts::subtract;
 use super::cluster::{Hold, NodeIx, Room};
+use super::eligible::Eligible;
 use super::pools::Pools;
 use super::shape::{ClassId, ClassKey, Shape, Tenant};
+use super::shared_hosts::SharedHosts;
 use super::snapshot::State;
+use super::starvation::Starving;
 use crate::model::job::preemption::{self, Action};
 pub use crate::model::job::promise::Cause;
 use crate::model::job::{JobId, Share};
 use crate::model::reason::{self, Reason};
 use crate::model::request::select::Arrangement;
 use crate::model::time::Time;
-use crate::sched::cycle::eligibility::Eligible;
-use crate::sched::fairshare::starvation::Starving;
-use crate::sched::placement::shared_hosts::SharedHosts;
+use crate::sched::amounts::subtract;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! What the whole system has, and no node in particular: licenses and the like (Q21). Jobs take of
 //! it while they run, and what is used elsewhere is told by whoever knows.
 
-use super::amounts::{Amounts, Catalog, add, subtract};
 use super::cluster::{Cluster, NodeIx};
 use super::shape::Shape;
 pub use crate::model::resource::system_wide::Pool;
+use crate::sched::amounts::{Amounts, Catalog, add, subtract};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All of them.

@@ -7,11 +7,10 @@ use crate::model::account::charge::Held;
 use crate::model::job::checkpoint::Progress;
 use crate::model::job::preemption::{Action, Yielding};
 use crate::model::job::{Job, JobId, Run};
-use crate::model::policy::{Components, Policy, Preemption};
+use crate::model::policy::{Policy, Preemption};
 use crate::model::request::cluster_path::ClusterPath;
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
-use crate::sched::priority::components::usage::Course;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -53,6 +52,17 @@ pub struct Tenure {
     pub can_stop: bool,
 }
 
+/// How far a running job has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunProgress {
+    /// How long it has been running.
+    pub ran: Span,
+    /// How long it may run; None for a job without an end.
+    pub walltime: Option<Span>,
+    /// How many processors it has.
+    pub processors: u32,
+}
+
 impl Tenure {
     /// That of a job's attempt that runs; None for a job of which none does.
     pub fn of(job: &Job) -> Option<Tenure> {
@@ -82,18 +92,12 @@ impl Tenure {
     }
 
     /// How far it has come.
-    pub fn course(&self, now: Time) -> Course {
-        Course {
+    pub fn course(&self, now: Time) -> RunProgress {
+        RunProgress {
             ran: Span(now.since(self.started).0.max(0)),
             walltime: self.walltime,
             processors: self.processors,
         }
-    }
-
-    /// What it is worth beside others that run: what it was worth when it started, and what it has
-    /// used since (M20).
-    pub fn worth(&self, rule: &Components, now: Time) -> f64 {
-        self.score.unwrap_or(f64::MAX) + self.course(now).score(rule)
     }
 
     /// How many percent of its walltime it has left; None for one without an end.

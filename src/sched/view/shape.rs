@@ -5,12 +5,10 @@
 
 mod class_key;
 
-use super::amounts::{Amounts, Catalog, add, counted};
 use super::cluster::{Kind, KindIx};
-use super::expression_context::{self, JobFacts};
 pub use super::node_access::{Tenancy, Tenant, User};
+use super::node_filter::{AllowedSets, NodeFilter};
 use crate::model::credentials::Credentials;
-use crate::model::expression::Value as Operand;
 use crate::model::job::Job;
 use crate::model::policy::{Access, Allocation, Distribution};
 use crate::model::request::geometry::Geometry;
@@ -19,8 +17,7 @@ use crate::model::request::select::{Arrangement, Chunk, Request};
 use crate::model::resource::amount::Amount;
 use crate::model::resource::{ResourceList, Size, Value};
 use crate::model::time::Time;
-use crate::sched::placement::node_filter::Screen;
-use crate::sched::placement::node_sets::Sets;
+use crate::sched::amounts::{Amounts, Catalog, add, counted};
 pub use class_key::{ClassId, ClassKey};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -210,11 +207,11 @@ pub struct Shape {
     /// All nodes must have the same value of this resource.
     pub group: Option<String>,
     /// Nodes of these sets, if the site has some (M47).
-    pub sets: Option<Arc<Sets>>,
+    pub sets: Option<Arc<AllowedSets>>,
     /// Only nodes of these kinds, if any are named.
     pub kinds: Option<Arc<BTreeSet<KindIx>>>,
     /// What it says of nodes besides.
-    pub screen: Option<Arc<Screen>>,
+    pub node_filter: Option<Arc<NodeFilter>>,
     /// The hosts on which starts failed; None where none did.
     pub failed_hosts: Option<Arc<BTreeSet<String>>>,
     /// Nodes do not restrict it: to find out what they would have for it.
@@ -244,7 +241,7 @@ impl Shape {
     pub fn new(job: &Job, catalog: &Catalog) -> Shape {
         Shape {
             id: ShapeId::of(job),
-            screen: screen(job).map(Arc::new),
+            node_filter: NodeFilter::of(job).map(Arc::new),
             array: array(job),
             failed_hosts: job.life.avoided_hosts().cloned().map(Arc::new),
             ..Shape::asked(&job.spec.request, &job.spec.wishes, catalog)
@@ -313,7 +310,7 @@ impl Shape {
             group: request.place.group.clone(),
             sets: None,
             kinds: None,
-            screen: None,
+            node_filter: None,
             failed_hosts: None,
             is_welcome_anywhere: false,
             allocation: wishes.allocation,
@@ -338,7 +335,7 @@ impl Shape {
 
     /// Whether it holds nothing of one job alone.
     pub fn is_common(&self) -> bool {
-        self.screen.is_none() && self.failed_hosts.is_none()
+        self.node_filter.is_none() && self.failed_hosts.is_none()
     }
 
     /// Whether it says nothing of nodes beyond its chunks and its place.
@@ -538,56 +535,6 @@ fn pooled(list: &ResourceList, catalog: &Catalog) -> Vec<(usize, i64)> {
     pooled
         .filter(|&(index, amount)| catalog.pooled().contains(&index) && amount > 0)
         .collect()
-}
-
-/// What a job says of nodes besides its chunks; None where it says nothing.
-fn screen(job: &Job) -> Option<Screen> {
-    let wishes = &job.spec.wishes;
-    let is_silent =
-        wishes.hosts.is_empty() && wishes.requirements.is_none() && wishes.restrictions.is_none();
-    if is_silent && wishes.cluster.is_none() {
-        return None;
-    }
-    Some(Screen {
-        cluster: wishes.cluster.clone().unwrap_or_default(),
-        restriction: wishes.restrictions.clone(),
-        hosts: wishes.hosts.clone(),
-        failed_hosts: BTreeSet::new(),
-        requirement: wishes.requirements.clone(),
-        veto: None,
-        job: facts(
-            &Credentials::of(job),
-            &job.spec.request.list,
-            wishes.cluster.as_ref().map(ToString::to_string),
-        ),
-    })
-}
-
-/// What an expression can ask of a job.
-pub fn facts(who: &Credentials, list: &ResourceList, cluster: Option<String>) -> JobFacts {
-    let text = |text: &str| Operand::Text(text.to_string().into());
-    let mut facts: JobFacts = list
-        .iter()
-        .filter_map(|(name, value)| Some((name.clone(), expression_context::shown(value)?)))
-        .collect();
-    let named = [
-        ("user", &who.user),
-        ("project", &who.project),
-        ("queue", &who.queue),
-    ];
-    facts.extend(named.map(|(name, value)| (name.to_string(), text(value))));
-    let optional = [("account", &who.account), ("qos", &who.qos)];
-    facts.extend(
-        optional
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_string(), text(value.as_ref()?)))),
-    );
-    facts.insert("group".to_string(), Operand::Number(f64::from(who.gid)));
-    facts.insert(
-        "cluster".to_string(),
-        text(cluster.as_deref().unwrap_or("/")),
-    );
-    facts
 }
 
 pub(super) fn stable_hash(key: &impl Serialize) -> u64 {

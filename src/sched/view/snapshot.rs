@@ -5,21 +5,26 @@
 //! touches kinds of things and not things.
 
 mod running;
+mod sharing;
 
-use super::amounts::{Amounts, Catalog, add};
+use super::allocation_answer::AllocationAnswer;
 pub(in crate::sched) use super::class::{Array, Class, Head, Place, Waiting};
 use super::cluster::Cluster;
 use super::current_bookings::Standing;
+use super::fair_share_factors::{ClassOwner, ClassOwners, owner_of};
 use super::holdings::Holdings;
 use super::limited::Limited;
+use super::operations::Operations;
 use super::plan::Plan;
 use super::pools::Pool;
+use super::priority_cache::PriorityCache;
+use super::queue_turns::QueueTurns;
 use super::request_groups::Alike;
 use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
 use super::sort_key::Merit;
+use super::starvation::Starving;
 use super::suspended::Suspended;
-use super::usage::Usage;
 use super::wait::Wait;
 use crate::model::job::array::Standing as ElementStanding;
 use crate::model::job::eligible_time::{Accrues, Eligibility};
@@ -31,11 +36,8 @@ use crate::model::reason::Reason;
 use crate::model::reservation::window::Window;
 use crate::model::resource::{ResourceList, Resources};
 use crate::model::time::Time;
-use crate::sched::fairshare::factor::{Owner, Owners, owner_of};
-use crate::sched::fairshare::starvation::{Operations, Starving};
-use crate::sched::placement::allocation_script::Answer;
-use crate::sched::priority::cache::Ranks;
-use crate::sched::priority::round_robin::Served;
+use crate::sched::amounts::{Amounts, Catalog, add};
+use crate::sched::share_tree::usage::Usage;
 pub(in crate::sched) use running::Running;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,18 +67,18 @@ pub struct State {
     pub(in crate::sched) site_time: SiteTime,
     /// Each candidate's class, and its place in the order.
     pub(in crate::sched) jobs: BTreeMap<JobId, (ClassId, u64)>,
-    /// What the site's program says of nodes, by class.
-    pub(in crate::sched) answers: BTreeMap<ClassId, Answer>,
+    /// The answers of the allocation script, by class.
+    pub(in crate::sched) answers: BTreeMap<ClassId, AllocationAnswer>,
     /// What has been used, and by whom.
     pub(in crate::sched) usage: Arc<Usage>,
     /// Counts what has happened to it, so that a cycle can tell whether anything has.
     pub(in crate::sched) edition: u64,
-    /// How the queue was put in order.
-    pub(in crate::sched) ranks: Ranks,
-    /// Which queues had their turns.
-    pub(in crate::sched) served: Served,
-    /// Whose the classes are.
-    pub(in crate::sched) owners: Owners,
+    /// The priorities computed last.
+    pub(in crate::sched) ranks: PriorityCache,
+    /// When each queue had its last turn.
+    pub(in crate::sched) served: QueueTurns,
+    /// The owners of the waiting classes.
+    pub(in crate::sched) owners: ClassOwners,
     /// The classes of arrays that take more room than they limit themselves to (Q15).
     pub(in crate::sched) expanding: BTreeSet<ClassId>,
     /// The classes with a priority of their owner's (`-p`).
@@ -92,7 +94,7 @@ pub struct State {
     pub(in crate::sched) holdings: Holdings,
     /// What stands still and waits to go on.
     pub(in crate::sched) suspended: BTreeMap<JobId, Arc<Suspended>>,
-    /// What runs, by operation.
+    /// The running jobs by operation.
     pub(in crate::sched) operations: Arc<Operations>,
     /// Since when operations and pools have had less than their fair shares.
     pub(in crate::sched) starvation: Starving,
@@ -129,9 +131,9 @@ impl State {
             answers: BTreeMap::new(),
             usage: Arc::default(),
             edition: 0,
-            ranks: Ranks::default(),
-            served: Served::default(),
-            owners: Owners::new(),
+            ranks: PriorityCache::default(),
+            served: QueueTurns::default(),
+            owners: ClassOwners::new(),
             expanding: BTreeSet::new(),
             prioritized: BTreeSet::new(),
             subjob_limits: BTreeMap::new(),
@@ -467,7 +469,7 @@ impl State {
     }
 
     /// An owner has a class less.
-    fn disown(&mut self, owner: Owner) {
+    fn disown(&mut self, owner: ClassOwner) {
         if let Entry::Occupied(mut owned) = self.owners.entry(owner) {
             owned.get_mut().0 -= 1;
             if owned.get().0 == 0 {

@@ -5,11 +5,9 @@
 use super::class::Place;
 use super::shape::ClassKey;
 use super::snapshot::State;
-use super::sort_key::Merit;
 use super::wait::Wait;
 use crate::model::job::{Job, JobId, Share};
 use crate::model::time::Span;
-use crate::sched::priority::calculator::Yardstick;
 use std::sync::Arc;
 
 /// A job that waits to go on.
@@ -29,18 +27,11 @@ pub struct Suspended {
     pub made_way_for: Option<JobId>,
     /// How long it has run.
     pub ran: Span,
-    pub(super) wait: Wait,
+    /// How long it has waited.
+    pub(in crate::sched) wait: Wait,
 }
 
 impl Suspended {
-    /// What it is worth: what it was when it started, in the tier in which it would be now; or what
-    /// it has become since, if that is more, so that nobody who came later overtakes it by waiting.
-    pub(in crate::sched) fn merit(&self, yardstick: &Yardstick) -> Merit {
-        let now = yardstick.rate(&self.key).merit(&self.wait);
-        self.score
-            .map_or(now, |score| now.min(Merit::of(now.tier(), score)))
-    }
-
     /// The nodes it is on.
     pub(in crate::sched) fn nodes(&self) -> Vec<String> {
         self.shares.iter().map(|share| share.node.clone()).collect()

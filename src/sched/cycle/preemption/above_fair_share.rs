@@ -8,13 +8,13 @@ use crate::model::job::JobId;
 use crate::model::job::preemption::Action;
 use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
+use crate::sched::amounts::subtract;
 use crate::sched::fairshare::starvation::groups::{Group, Thresholds, divide};
-use crate::sched::fairshare::starvation::{
-    Age, Exposure, FairShares, Operation, Party, Row, Shield,
-};
-use crate::sched::view::amounts::subtract;
+use crate::sched::fairshare::starvation::{Exposure, FairShares, Row, Shield};
 use crate::sched::view::cluster::NodeIx;
+use crate::sched::view::operations::{Age, Operation};
 use crate::sched::view::snapshot::{Running, State};
+use crate::sched::view::starvation::Party;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

@@ -11,9 +11,9 @@ use crate::model::policy::{Order, Policy};
 use crate::model::request::cluster_path::ClusterPath;
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
+use crate::sched::amounts::Catalog;
 use crate::sched::cycle::state::Ledger;
 use crate::sched::priority::ranking::Candidate;
-use crate::sched::view::amounts::Catalog;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::State;
 

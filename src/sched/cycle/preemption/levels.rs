@@ -7,7 +7,7 @@ use crate::model::policy::Policy;
 use crate::model::policy::preemption::Condition;
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::limits::Books;
-use crate::sched::fairshare::shares::Tree;
+use crate::sched::share_tree::Tree;
 use crate::sched::view::snapshot::State;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

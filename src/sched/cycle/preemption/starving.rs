@@ -14,12 +14,12 @@ use crate::model::job::preemption::{Action, Cause};
 use crate::model::time::Time;
 use crate::sched::cycle::state::Ledger;
 use crate::sched::fairshare::starvation::groups::Group;
-use crate::sched::fairshare::starvation::{
-    Age, Ahead, Exposure, FairShares, Hunger, Party, Shield, Starving, Subject, operation_of,
-};
+use crate::sched::fairshare::starvation::{Ahead, Exposure, FairShares, Hunger, Shield};
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
 use crate::sched::view::cluster::NodeIx;
+use crate::sched::view::operations::{Age, operation_of};
+use crate::sched::view::starvation::{Party, Starving, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// In a cycle at most so many jobs are tried at each stage: most that come after them want the same

@@ -3,8 +3,8 @@
 use super::Ledger;
 use crate::model::job::JobId;
 use crate::model::reason::Reason;
-use crate::sched::cycle::eligibility::Eligible;
 use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::eligible::Eligible;
 use crate::sched::view::shape::{ClassId, ClassKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -6,16 +6,16 @@ use crate::model::job::preemption::Action;
 use crate::model::policy::{self, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
-use crate::sched::backfill::timeline::OVERDUE;
 use crate::sched::cycle::limits::Books;
-use crate::sched::fairshare::starvation::Starving;
 use crate::sched::placement::availability_map::Space;
 use crate::sched::placement::matching::Placement;
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::current_bookings::KEPT;
+use crate::sched::view::current_bookings::OVERDUE;
 use crate::sched::view::plan::{Booking, Preemption, Start};
 use crate::sched::view::shape::ClassKey;
+use crate::sched::view::starvation::Starving;
 use std::collections::BTreeSet;
 
 impl<'s> Ledger<'s> {

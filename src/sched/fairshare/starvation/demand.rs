@@ -1,16 +1,16 @@
 //! Who shares the cluster, what they want of it, and what they have.
 
-use super::fair_share::Party;
-use super::operations::operation_of;
 use crate::model::account::lineage::Lineages;
 use crate::model::credentials::Credentials;
 use crate::model::job::JobId;
 use crate::model::policy::pool::{FifoKey, Mode};
 use crate::model::policy::{FairShare, PoolTerms};
 use crate::model::time::Time;
-use crate::sched::view::amounts::{Amounts, add, add_times, multiple, subtract};
+use crate::sched::amounts::{Amounts, add, add_times, multiple, subtract};
 use crate::sched::view::class::{Class, Waiting};
+use crate::sched::view::operations::operation_of;
 use crate::sched::view::snapshot::State;
+use crate::sched::view::starvation::Party;
 use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};

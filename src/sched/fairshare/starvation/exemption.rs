@@ -4,8 +4,9 @@
 
 use super::fair_share::{Entitled, FairShares, Row};
 use super::groups::{Group, ROUNDING};
-use super::time_below::{Fasting, Hunger, Subject};
+use super::time_below::Hunger;
 use crate::model::time::Time;
+use crate::sched::view::starvation::{Fasting, Subject};
 
 /// Protects operations and pools that starve, or whose satisfaction is below their threshold.
 pub struct Shield<'a> {

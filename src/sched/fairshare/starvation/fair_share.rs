@@ -3,32 +3,24 @@
 
 use super::demand::{self, Ahead, Wish, Wishes, pool_of};
 use super::groups::ROUNDING;
-use super::operations::operation_of;
-use super::time_below::{Fasting, Hunger, Subject};
+use super::time_below::Hunger;
 use crate::model::job::JobId;
 use crate::model::limit::{Limits, Quantity, Scope, Selector, Stage};
+use crate::model::policy::Policy;
 use crate::model::policy::pool::Mode;
 use crate::model::policy::starvation::{Cutoffs, Patience, Terms};
-use crate::model::policy::{FairShare, Policy};
 use crate::model::resource::ResourceList;
 use crate::model::time::Time;
-use crate::sched::fairshare::shares::water_filling::{Bounds, Claim, Drinker, UNBOUNDED, pour};
-use crate::sched::fairshare::shares::{Tree, Whole};
-use crate::sched::view::amounts::{Amounts, Catalog, add, counted};
+use crate::sched::amounts::{Amounts, Catalog, add, counted};
+use crate::sched::share_tree::water_filling::{Bounds, Claim, Drinker, UNBOUNDED, pour};
+use crate::sched::share_tree::{Tree, Whole};
 use crate::sched::view::class::Class;
+use crate::sched::view::operations::operation_of;
 use crate::sched::view::shape::ClassId;
 use crate::sched::view::snapshot::State;
+use crate::sched::view::starvation::{FairSharePolicy, Fasting, HeldShares, Party, Subject};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Who has a fair share of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Party {
-    /// An operation.
-    Operation(JobId),
-    /// Each of the jobs of a class that wait, none of them an array.
-    Alike(ClassId),
-}
 
 /// What somebody is owed, and has, as parts of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -58,25 +50,7 @@ impl Entitled {
     }
 }
 
-/// What follows from what everybody wants, and from the policy.
-#[derive(Clone, Debug, PartialEq)]
-struct Rule {
-    fair_share: FairShare,
-    limits: Limits,
-}
-
-/// Fair shares as they were poured out, to be held still for a while.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Held {
-    at: Time,
-    rule: Arc<Rule>,
-    whole: Whole,
-    /// By party: how many alike there are, and what each is owed.
-    parties: Vec<(Party, u64, f64)>,
-    pools: BTreeMap<String, f64>,
-}
-
-impl Held {
+impl HeldShares {
     /// Whether they still hold: nobody has come or gone, and nothing else has changed.
     fn holds(&self, wishes: &Wishes, policy: &Policy, whole: &Whole, now: Time) -> bool {
         let is_recent = now == self.at
@@ -141,7 +115,7 @@ pub struct FairShares {
     /// All that there is.
     pub whole: Whole,
     /// As they were poured out.
-    pub held: Arc<Held>,
+    pub held: Arc<HeldShares>,
 }
 
 impl FairShares {
@@ -152,7 +126,7 @@ impl FairShares {
 
     /// The same where they were poured out so before.
     pub(in crate::sched) fn after(
-        before: Option<&Arc<Held>>,
+        before: Option<&Arc<HeldShares>>,
         state: &State,
         policy: &Policy,
         ahead: &Ahead,
@@ -170,7 +144,7 @@ impl FairShares {
 
     /// The same where these classes wait.
     pub(in crate::sched) fn among<'s>(
-        before: Option<&Arc<Held>>,
+        before: Option<&Arc<HeldShares>>,
         state: &'s State,
         classes: impl Iterator<Item = &'s Class>,
         policy: &'s Policy,
@@ -378,7 +352,7 @@ fn by_pool(wishes: &Wishes, by_line: &[Amounts]) -> BTreeMap<String, Amounts> {
 }
 
 /// Pours the cluster out.
-fn poured(wishes: &Wishes, state: &State, policy: &Policy, whole: &Whole, now: Time) -> Held {
+fn poured(wishes: &Wishes, state: &State, policy: &Policy, whole: &Whole, now: Time) -> HeldShares {
     let tree = Tree::of(&policy.fair_share.accounts);
     let mut order: Vec<&Wish> = wishes.all.iter().collect();
     order.sort_by_key(|wish| wish.place);
@@ -409,7 +383,7 @@ fn poured(wishes: &Wishes, state: &State, policy: &Policy, whole: &Whole, now: T
     let mut parties: Vec<(Party, u64, f64)> =
         order.into_iter().zip(poured.drinkers).map(each).collect();
     parties.sort_by_key(|(party, ..)| *party);
-    let rule = Rule {
+    let rule = FairSharePolicy {
         fair_share: policy.fair_share.clone(),
         limits: policy.limits.clone(),
     };
@@ -420,7 +394,7 @@ fn poured(wishes: &Wishes, state: &State, policy: &Policy, whole: &Whole, now: T
         .map(|held| held.rule.clone())
         .filter(|known| **known == rule);
     let rule = known.unwrap_or_else(|| Arc::new(rule));
-    Held {
+    HeldShares {
         at: now,
         rule,
         whole: whole.clone(),

@@ -3,8 +3,8 @@
 //! starves.
 
 use crate::model::policy::starvation::{Boundary, Cutoffs};
-use crate::sched::fairshare::shares::Whole;
-use crate::sched::view::amounts::{Amounts, subtract};
+use crate::sched::amounts::{Amounts, subtract};
+use crate::sched::share_tree::Whole;
 use std::fmt;
 
 /// Parts of the whole that differ by less are equal.
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::model::job::JobId;
     use crate::model::time::Time;
-    use crate::sched::fairshare::starvation::Age;
+    use crate::sched::view::operations::Age;
 
     const THRESHOLDS: Thresholds = Thresholds {
         aggressive: 0.25,

@@ -3,8 +3,8 @@
 
 use super::exemption::Shield;
 use super::groups::Group;
-use super::time_below::{Fasting, Hunger, Subject};
-use super::{Ahead, FairShares, Party};
+use super::time_below::Hunger;
+use super::{Ahead, FairShares};
 use crate::model::account::Account;
 use crate::model::job::{JobId, Share};
 use crate::model::limit::{Limit, Quantity, Scope, Selector, Stage};
@@ -13,6 +13,7 @@ use crate::model::policy::starvation::Overrides;
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
 use crate::sched::fixture::{Scene, cluster, pool, share};
+use crate::sched::view::starvation::{Fasting, Party, Subject};
 use std::sync::Arc;
 
 /// So many elements of an array of this account run on a node, each with so many processors; so

@@ -1,45 +1,7 @@
 //! Since when somebody has less than its fair share, and what that makes of it (Y1, Y2).
 
-use super::fair_share::Party;
 use crate::model::policy::starvation::Patience;
 use crate::model::time::Time;
-use std::collections::BTreeMap;
-
-/// Whom fair shares are compared for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
-    /// An operation, or operations alike.
-    Party(Party),
-    /// A pool.
-    Pool(String),
-}
-
-/// Those that are below their fair shares, and since when.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Fasting(BTreeMap<Subject, Time>);
-
-impl Fasting {
-    /// Since when somebody is below; None for who is not.
-    pub fn since(&self, subject: &Subject) -> Option<Time> {
-        self.0.get(subject).copied()
-    }
-
-    /// Those that are below now: who was before has been since then, all others since now. Who is
-    /// no longer is forgotten at once (Y2).
-    pub fn renewed(&self, below: impl Iterator<Item = Subject>, now: Time) -> Fasting {
-        Fasting(
-            below
-                .map(|subject| (self.since(&subject).unwrap_or(now), subject))
-                .map(|(at, who)| (who, at))
-                .collect(),
-        )
-    }
-
-    /// All of them.
-    pub fn all(&self) -> impl Iterator<Item = (&Subject, Time)> {
-        self.0.iter().map(|(subject, since)| (subject, *since))
-    }
-}
 
 /// What having less for a while makes of somebody (Y2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +47,7 @@ impl Hunger {
 mod tests {
     use super::*;
     use crate::model::job::JobId;
+    use crate::sched::view::starvation::{Fasting, Party, Subject};
 
     fn seconds(seconds: i64) -> Time {
         Time(seconds * 1000)

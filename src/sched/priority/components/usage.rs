@@ -8,24 +8,14 @@ use crate::model::policy::Components;
 use crate::model::policy::components::Kind;
 use crate::model::report::priority_score::{Part, Worth};
 use crate::model::time::{Span, Time};
+use crate::sched::view::preemption_candidate::{RunProgress, Tenure};
 
-/// How far a running job has come.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Course {
-    /// How long it has been running.
-    pub ran: Span,
-    /// How long it may run; None for a job without an end.
-    pub walltime: Option<Span>,
-    /// How many processors it has.
-    pub processors: u32,
-}
-
-impl Course {
+impl RunProgress {
     /// That of a job's attempt that runs; None for a job of which none does.
-    pub fn of(job: &Job, now: Time) -> Option<Course> {
+    pub fn of(job: &Job, now: Time) -> Option<RunProgress> {
         let run = job.life.open_run()?;
         let ran = Span(now.since(run.started + run.stood_still(now)).0.max(0));
-        Some(Course {
+        Some(RunProgress {
             ran,
             walltime: job.spec.walltime(),
             processors: Held::of(&run.shares).cores,
@@ -63,10 +53,18 @@ impl Course {
     }
 }
 
+impl Tenure {
+    /// The priority of the job among running jobs: its priority at its start, and what it has used
+    /// since (M20).
+    pub fn worth(&self, rule: &Components, now: Time) -> f64 {
+        self.score.unwrap_or(f64::MAX) + self.course(now).score(rule)
+    }
+}
+
 /// What a running job is worth beside others that run, and why (M20); None for one that does not
 /// run.
 pub fn worth(rule: &Components, job: &Job, now: Time) -> Option<Worth> {
-    let course = Course::of(job, now)?;
+    let course = RunProgress::of(job, now)?;
     Some(Worth {
         job: job.id,
         tier: 0,
@@ -90,8 +88,8 @@ mod tests {
         rule
     }
 
-    fn course(ran: i64) -> Course {
-        Course {
+    fn course(ran: i64) -> RunProgress {
+        RunProgress {
             ran: Span::seconds(ran),
             walltime: Some(Span::seconds(3600)),
             processors: 4,
@@ -108,7 +106,7 @@ mod tests {
     /// M20.
     #[test]
     fn what_was_used_what_is_to_come_and_the_time_count() {
-        let values = |course: Course| [0, 1, 3].map(|part| course.score(&counting(part)));
+        let values = |course: RunProgress| [0, 1, 3].map(|part| course.score(&counting(part)));
         assert_eq!(values(course(600)), [4800.0, 24_000.0, 20.0]);
         assert_eq!(
             values(course(7200)),
@@ -116,7 +114,7 @@ mod tests {
             "past its walltime nothing is to come"
         );
         assert_eq!(
-            values(Course {
+            values(RunProgress {
                 walltime: None,
                 ..course(600)
             }),
@@ -124,7 +122,7 @@ mod tests {
         );
         assert_eq!(course(600).score(&Components::default()), 0.0);
         assert_eq!(
-            Course {
+            RunProgress {
                 walltime: Some(Span(0)),
                 ..course(600)
             }

@@ -6,7 +6,7 @@ use crate::model::job::Job;
 use crate::model::request::cluster_path::ClusterPath;
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
-use crate::sched::view::amounts::Catalog;
+use crate::sched::amounts::Catalog;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -94,9 +94,9 @@ impl ClassKey {
     /// Where they stand in the tree of clusters.
     pub fn cluster(&self) -> ClusterPath {
         self.shape
-            .screen
+            .node_filter
             .as_ref()
-            .map_or_else(ClusterPath::root, |screen| screen.cluster.clone())
+            .map_or_else(ClusterPath::root, |filter| filter.cluster.clone())
     }
 
     /// The class of a job.

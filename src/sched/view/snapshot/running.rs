@@ -3,8 +3,7 @@
 use super::State;
 use crate::model::job::{JobId, Share};
 use crate::model::time::Time;
-use crate::sched::placement::allocation;
-use crate::sched::view::amounts::{Amounts, add, subtract};
+use crate::sched::amounts::{Amounts, add, subtract};
 use crate::sched::view::cluster::{Hold, NodeIx};
 use crate::sched::view::holdings::Holder;
 use crate::sched::view::preemption_candidate::Tenure;
@@ -105,7 +104,7 @@ impl State {
         tenant: Tenant,
     ) -> Result<BTreeMap<NodeIx, Hold>, String> {
         let mut holds = self.cluster.holds(shares, tenant)?;
-        for neighbour in allocation::neighbours(&self.cluster, tenant, holds.keys()) {
+        for neighbour in self.cluster.neighbours(tenant, holds.keys()) {
             holds
                 .entry(neighbour)
                 .or_insert_with(|| self.cluster.bare_hold(tenant));

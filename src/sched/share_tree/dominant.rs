@@ -1,6 +1,6 @@
 //! What amounts of many resources come to: the largest part of any that there is (Y21).
 
-use crate::sched::view::amounts::Amounts;
+use crate::sched::amounts::Amounts;
 
 /// All that there is.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,20 +1,20 @@
-//! The tree row by row: what everybody owns, has had, and how that stands.
+//! The rows of the fair-share report: shares, usage and factor of each account and user.
 
 use super::balance::Course;
 use super::charged::Charged;
-use super::table::{Standing, Standings, standings};
+use super::table::{ShareRow, ShareTable, share_table};
 use super::tree::{ROOT, Tree};
 use crate::model::account::charge::Used;
 use crate::model::account::member::Member;
 use crate::model::policy::FairShare;
 use crate::model::report::share_status::{Balance, Stake};
 use crate::model::time::Time;
-use crate::sched::view::usage::Usage;
+use crate::sched::share_tree::usage::Usage;
 use std::collections::BTreeMap;
 
 /// All accounts and users, each account before what is below it. `decayed` is what is left of what
 /// each has used, with all who have jobs that wait, as [`Tree::member`] names them.
-pub fn stakes(
+pub fn entries(
     tree: &Tree,
     policy: &FairShare,
     usage: &Usage,
@@ -45,7 +45,7 @@ pub fn stakes(
     let (raw, in_use) = (sum(|used| used.raw), sum(|used| used.now));
     let mut rows = Rows {
         charged,
-        standings: standings(tree, policy, decayed),
+        table: share_table(tree, policy, decayed),
         raw,
         in_use,
         balances,
@@ -60,7 +60,7 @@ pub fn stakes(
 /// The rows, as far as they are there.
 struct Rows<'a> {
     charged: &'a Charged,
-    standings: Standings,
+    table: ShareTable,
     raw: Vec<f64>,
     in_use: Vec<f64>,
     balances: Vec<Balance>,
@@ -99,16 +99,16 @@ impl<'a> Rows<'a> {
     }
 
     fn add(&mut self, name: Name<'a>, place: usize, depth: u32) {
-        let (account, user, standing) = match name {
-            Name::Account(name) => (name, None, self.standings.accounts.get(name)),
+        let (account, user, row) = match name {
+            Name::Account(name) => (name, None, self.table.accounts.get(name)),
             Name::User(member) => (
                 &*member.account,
                 Some(member.user.clone()),
-                self.standings.members.get(member),
+                self.table.members.get(member),
             ),
         };
-        let Some(standing) = standing else { return };
-        let &Standing {
+        let Some(row) = row else { return };
+        let &ShareRow {
             shares,
             normalised,
             usage,
@@ -118,7 +118,7 @@ impl<'a> Rows<'a> {
             rank,
             factor,
             is_capped,
-        } = standing;
+        } = row;
         self.out.push(Stake {
             account: account.to_string(),
             user,

@@ -13,7 +13,7 @@ use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::Method;
 use crate::model::report::share_status::Balance;
 use crate::model::time::{Span, Time};
-use crate::sched::view::usage::Usage;
+use crate::sched::share_tree::usage::Usage;
 
 /// As far ahead is looked where usage is never forgotten, and at most.
 const FAR: Span = Span::seconds(10 * 365 * 24 * 3600);

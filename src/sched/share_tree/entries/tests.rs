@@ -82,12 +82,12 @@ fn told(policy: &FairShare, usage: &Usage, waiting: &[Member], hour: i64) -> Vec
         .map(|member| (tree.named(member), usage.decayed(member, at(hour))))
         .collect();
     decayed.extend(waiting.iter().map(|member| (member.clone(), 0.0)));
-    stakes(&tree, policy, usage, &decayed, at(hour))
+    entries(&tree, policy, usage, &decayed, at(hour))
 }
 
-fn balance(stakes: &[Stake], name: &str) -> Balance {
+fn balance(entries: &[Stake], name: &str) -> Balance {
     let is_meant = |stake: &&Stake| stake.user.as_ref().unwrap_or(&stake.account) == name;
-    stakes
+    entries
         .iter()
         .find(is_meant)
         .unwrap_or_else(|| panic!("nobody is {name}"))
@@ -118,12 +118,12 @@ fn rows_are_in_the_order_of_the_tree_with_what_was_used_below_them() {
         accounts: accounts(&["physics:40", "art:60 bob=1 eve=2"]),
         ..FairShare::default()
     };
-    let stakes = told(&policy, &usage, &[Member::new("physics", "new")], 1);
+    let entries = told(&policy, &usage, &[Member::new("physics", "new")], 1);
     let row = |stake: &Stake| {
         let name = stake.user.as_ref().unwrap_or(&stake.account).clone();
         (name, stake.depth, stake.raw / 3600.0, stake.in_use)
     };
-    let rows: Vec<_> = stakes.iter().map(row).collect();
+    let rows: Vec<_> = entries.iter().map(row).collect();
     let expected = [
         ("art", 0, 7.0, 0.0),
         ("bob", 1, 6.0, 0.0),
@@ -138,13 +138,13 @@ fn rows_are_in_the_order_of_the_tree_with_what_was_used_below_them() {
     );
     assert_eq!(
         (
-            stakes[0].normalised,
-            stakes[0].used,
-            stakes[0].account.as_str()
+            entries[0].normalised,
+            entries[0].used,
+            entries[0].account.as_str()
         ),
         (0.6, 7.0 / 11.0, "art")
     );
-    assert!((stakes[2].normalised - 0.4).abs() < 1e-12 && stakes[5].factor > stakes[4].factor);
+    assert!((entries[2].normalised - 0.4).abs() < 1e-12 && entries[5].factor > entries[4].factor);
 }
 
 /// Without decay 30 h of one processor are as much as another's after 30 h more: half of all for

@@ -1,4 +1,4 @@
-//! The table that comes of it: how everybody stands.
+//! The share table: shares, usage and factor of each account and user.
 
 use super::charged::{Charged, account_of, key};
 use super::tree::Tree;
@@ -9,9 +9,9 @@ use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::{Method, Subject};
 use std::collections::BTreeMap;
 
-/// How a user under an account, or an account, stands.
+/// The row of an account, or of a user under an account.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
+pub struct ShareRow {
     /// As the file has them.
     pub shares: Shares,
     /// What is owed, from 0 to 1: of the whole machine; by `fairtree`, of what the siblings share.
@@ -44,23 +44,23 @@ pub(super) struct Weighed {
     pub is_capped: bool,
 }
 
-/// How everybody stands.
+/// Shares, usage and factor of all accounts and users.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Standings {
-    /// Whose standing counts for a job.
+pub struct ShareTable {
+    /// Which rows count for a job.
     pub subject: Subject,
     /// The accounts, with all below them.
-    pub accounts: BTreeMap<String, Standing>,
+    pub accounts: BTreeMap<String, ShareRow>,
     /// Users under accounts; under no account where those do not count. None where only accounts
     /// do.
-    pub members: BTreeMap<Member, Standing>,
+    pub members: BTreeMap<Member, ShareRow>,
     is_flat: bool,
 }
 
-impl Standings {
+impl ShareTable {
     /// What counts for a job of a member; None if `usage` did not name them and the accounts do
     /// not list them.
-    pub fn of(&self, member: &Member) -> Option<&Standing> {
+    pub fn of(&self, member: &Member) -> Option<&ShareRow> {
         match self.subject {
             Subject::Account | Subject::Pool => self.accounts.get(account_of(member)),
             Subject::Member | Subject::User => self.members.get(&key(self.is_flat, member)),
@@ -68,25 +68,25 @@ impl Standings {
     }
 }
 
-/// How everybody in the tree and in `usage` stands. `usage`, in seconds of weighted resources, must
-/// name all who have jobs, as [`Tree::member`] names them, with 0 if nothing was charged: shares
-/// are divided among those that are known.
-pub fn standings(tree: &Tree, policy: &FairShare, usage: &BTreeMap<Member, f64>) -> Standings {
+/// Makes the table of all accounts and users in the tree and in `usage`. `usage`, in seconds of
+/// weighted resources, must list every member with jobs under the name that [`Tree::member`] gives
+/// it, with 0 if nothing was charged: the listed members divide the shares.
+pub fn share_table(tree: &Tree, policy: &FairShare, usage: &BTreeMap<Member, f64>) -> ShareTable {
     let charged = Charged::new(tree, policy.subject, usage);
     let weighed = weigh(&charged, policy);
-    let standing = |&place: &usize| standing(&charged, &weighed, place);
+    let row = |&place: &usize| row(&charged, &weighed, place);
     let is_flat = charged.tree.is_flat();
     let accounts = charged
         .tree
         .accounts
         .iter()
-        .map(|(name, place)| (name.clone(), standing(place)));
+        .map(|(name, place)| (name.clone(), row(place)));
     let members = charged
         .tree
         .members
         .iter()
-        .map(|(member, place)| (member.clone(), standing(place)));
-    Standings {
+        .map(|(member, place)| (member.clone(), row(place)));
+    ShareTable {
         subject: policy.subject,
         accounts: ranked(accounts),
         members: ranked(members),
@@ -105,7 +105,7 @@ pub(super) fn weigh(charged: &Charged, policy: &FairShare) -> Vec<Weighed> {
     }
 }
 
-fn standing(charged: &Charged, weighed: &[Weighed], place: usize) -> Standing {
+fn row(charged: &Charged, weighed: &[Weighed], place: usize) -> ShareRow {
     let Weighed {
         normalised,
         effective,
@@ -115,7 +115,7 @@ fn standing(charged: &Charged, weighed: &[Weighed], place: usize) -> Standing {
     } = weighed[place];
     let shares = charged.tree.nodes[place].shares;
     let (usage, used) = (charged.usage(place), charged.used(place));
-    Standing {
+    ShareRow {
         shares,
         normalised,
         usage,
@@ -129,9 +129,9 @@ fn standing(charged: &Charged, weighed: &[Weighed], place: usize) -> Standing {
 }
 
 /// Fills in the ranks: one more than there are with a larger factor.
-fn ranked<K: Ord>(all: impl Iterator<Item = (K, Standing)>) -> BTreeMap<K, Standing> {
-    let mut all: BTreeMap<K, Standing> = all.collect();
-    let mut rows: Vec<&mut Standing> = all.values_mut().collect();
+fn ranked<K: Ord>(all: impl Iterator<Item = (K, ShareRow)>) -> BTreeMap<K, ShareRow> {
+    let mut all: BTreeMap<K, ShareRow> = all.collect();
+    let mut rows: Vec<&mut ShareRow> = all.values_mut().collect();
     rows.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     let (mut rank, mut last) = (0, f64::INFINITY);
     for (before, row) in rows.into_iter().enumerate() {

@@ -4,38 +4,24 @@ use crate::model::account::member::Member;
 use crate::model::policy::components::Priorities;
 use crate::model::policy::fair_share::{Method, Subject};
 use crate::model::policy::{Components, FairShare};
-use crate::sched::fairshare::shares::{Standings, Tree, standings, target};
+use crate::sched::share_tree::{ShareTable, Tree, share_table, target};
+use crate::sched::view::fair_share_factors::{UsagePercents, UsageTables};
 use crate::sched::view::shape::ClassKey;
 use std::collections::BTreeMap;
 
-/// Who has used how much of all that was used.
-#[derive(Clone, Debug, Default)]
-pub struct Percents {
-    /// Nothing where fair-share does not count.
-    known: Option<Known>,
-}
-
-#[derive(Clone, Debug)]
-struct Known {
-    tree: Tree,
-    users: Standings,
-    /// With all accounts below them.
-    accounts: Standings,
-}
-
-impl Percents {
+impl UsagePercents {
     /// Of what members of a tree have used.
-    pub fn of(tree: &Tree, used: &BTreeMap<Member, f64>) -> Percents {
+    pub fn of(tree: &Tree, used: &BTreeMap<Member, f64>) -> UsagePercents {
         let by = |subject| {
             let policy = FairShare {
                 method: Method::Off,
                 subject,
                 ..FairShare::default()
             };
-            standings(tree, &policy, used)
+            share_table(tree, &policy, used)
         };
-        Percents {
-            known: Some(Known {
+        UsagePercents {
+            known: Some(UsageTables {
                 tree: tree.clone(),
                 users: by(Subject::User),
                 accounts: by(Subject::Account),
@@ -72,7 +58,7 @@ impl Percents {
 }
 
 /// Whom nobody knows has used nothing.
-fn percent(standings: &Standings, member: &Member) -> f64 {
+fn percent(standings: &ShareTable, member: &Member) -> f64 {
     standings
         .of(member)
         .map_or(0.0, |standing| 100.0 * standing.used)

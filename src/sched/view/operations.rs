@@ -1,10 +1,10 @@
-//! What runs, by operation, kept as jobs start and end.
+//! Running jobs by operation, kept up to date as jobs start and end.
 
+use super::snapshot::State;
 use crate::model::credentials::Credentials;
 use crate::model::job::JobId;
 use crate::model::time::Time;
-use crate::sched::view::amounts::{Amounts, add, subtract};
-use crate::sched::view::snapshot::State;
+use crate::sched::amounts::{Amounts, add, subtract};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,15 +1,12 @@
-//! What an expression can ask of a node: Qube's `host.*` and `job.*` (Q20), and Maui's names for
-//! the ranking of nodes (M8f). Amounts of memory and disk are megabytes, times seconds.
+//! The names that an expression can read of a node: Qube's `host.*` and `job.*` (Q20), and Maui's
+//! names for the ranking of nodes (M8f). Amounts of memory and disk are megabytes, times seconds.
 
-use super::cluster::{Kind, KindIx, NodeIx};
+use super::availability_map::Space;
 use crate::model::expression::{Scope, Value};
 use crate::model::resource;
-use crate::sched::placement::availability_map::Space;
+use crate::sched::view::cluster::{Kind, KindIx, NodeIx};
+use crate::sched::view::job_facts::JobFacts;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-
-/// What is known of a job by name, without `job.`.
-pub type JobFacts = BTreeMap<String, Value<'static>>;
 
 /// A node, or all nodes of a kind, in a space.
 pub struct NodeView<'a> {
@@ -209,18 +206,6 @@ impl Scope for NodeView<'_> {
             None => self.maui(name),
         }
     }
-}
-
-/// An amount as expressions count it.
-pub fn shown(value: &resource::Value) -> Option<Value<'static>> {
-    Some(match value {
-        resource::Value::String(text) => Value::Text(Cow::Owned(text.clone())),
-        resource::Value::Boolean(flag) => Value::Boolean(*flag),
-        resource::Value::Float(number) => Value::Number(*number),
-        resource::Value::Size(size) => Value::Number(size.bytes() as f64 / 1_048_576.0),
-        resource::Value::Time(span) => Value::Number(span.0 as f64 / 1000.0),
-        resource::Value::Long(number) => Value::Number(*number as f64),
-    })
 }
 
 #[cfg(test)]
@@ -444,16 +429,5 @@ mod tests {
             assert!(!is_changing(lasting) && is_of_kind(lasting), "{lasting}");
         }
         assert!(!is_of_kind("host.name") && !is_changing("host.name"));
-    }
-
-    #[test]
-    fn amounts_count_in_megabytes_and_seconds() {
-        let number = |kind, text| shown(&resource::Value::parse(kind, text).unwrap());
-        assert_eq!(number(Type::Size, "2gb"), Some(Value::Number(2048.0)));
-        assert_eq!(number(Type::Time, "1:00:00"), Some(Value::Number(3600.0)));
-        assert_eq!(number(Type::Float, "0.5"), Some(Value::Number(0.5)));
-        assert_eq!(number(Type::Long, "3"), Some(Value::Number(3.0)));
-        assert_eq!(number(Type::Boolean, "true"), Some(Value::Boolean(true)));
-        assert_eq!(number(Type::String, "linux"), Some(Value::from("linux")));
     }
 }

@@ -1,5 +1,5 @@
-//! Where everybody sits in the tree, kept for as long as nobody joins or leaves: to weigh usage
-//! that has only moved on, nobody has to be looked for by name.
+//! An index of the share tree. It holds the place of every member while no member joins or leaves,
+//! so that new usage can be weighed without a search by name.
 
 use super::charged::Charged;
 use super::table::{Weighed, weigh};
@@ -8,15 +8,15 @@ use crate::model::account::member::Member;
 use crate::model::policy::FairShare;
 use std::collections::BTreeMap;
 
-/// A tree in which members have their seats.
+/// The share tree, with an index of its members.
 #[derive(Clone, Debug)]
-pub struct Seating {
+pub struct ShareIndex {
     policy: FairShare,
     tree: Tree,
     charged: Charged,
 }
 
-/// A place in the tree; several members may have the same.
+/// A place in the tree. Several members may share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seat(usize);
 
@@ -31,33 +31,33 @@ pub struct Due {
     pub used: f64,
 }
 
-impl Seating {
-    /// Seats for all who wait or have used something: they share what there is.
-    pub fn new(policy: &FairShare, all: impl Fn(&Tree) -> Vec<Member>) -> Seating {
+impl ShareIndex {
+    /// Indexes the members that `all` lists: those with waiting jobs or with usage.
+    pub fn new(policy: &FairShare, all: impl Fn(&Tree) -> Vec<Member>) -> ShareIndex {
         let tree = Tree::of(&policy.accounts);
         let nothing: BTreeMap<Member, f64> =
             all(&tree).into_iter().map(|member| (member, 0.0)).collect();
         let charged = Charged::new(&tree, policy.subject, &nothing);
-        Seating {
+        ShareIndex {
             policy: policy.clone(),
             tree,
             charged,
         }
     }
 
-    /// Whether it is that of a policy.
+    /// Whether the index was made for this policy.
     pub fn is_of(&self, policy: &FairShare) -> bool {
         self.policy == *policy
     }
 
-    /// Where a job of `user` that asks for this account is charged.
+    /// The place to which a job of `user` under this account is charged.
     pub fn seat(&self, user: &str, account: Option<&str>) -> Option<Seat> {
         self.charged
             .seat(self.policy.subject, &self.tree.member(user, account))
             .map(Seat)
     }
 
-    /// Where what a member is charged counts, by whatever name usage has it.
+    /// The place of a member, as the usage records name it.
     pub fn seat_of(&self, member: &Member) -> Option<Seat> {
         self.charged
             .seat(self.policy.subject, &self.tree.named(member))

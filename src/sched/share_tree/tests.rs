@@ -48,16 +48,16 @@ fn member(name: &str) -> Member {
     Member::new(account, user)
 }
 
-fn table(method: Method, all: &[&str], used: &[(&str, f64)]) -> Standings {
+fn table(method: Method, all: &[&str], used: &[(&str, f64)]) -> ShareTable {
     let policy = FairShare {
         method,
         accounts: accounts(all),
         ..FairShare::default()
     };
-    standings(&Tree::of(&policy.accounts), &policy, &usage(used))
+    share_table(&Tree::of(&policy.accounts), &policy, &usage(used))
 }
 
-fn factor(table: &Standings, name: &str) -> f64 {
+fn factor(table: &ShareTable, name: &str) -> f64 {
     table.of(&member(name)).unwrap().factor
 }
 
@@ -154,7 +154,7 @@ fn f12_the_walk_ranks_the_example() {
             accounts: self::accounts(&accounts),
             ..FairShare::default()
         };
-        let table = standings(&Tree::of(&policy.accounts), &policy, &usage(&used));
+        let table = share_table(&Tree::of(&policy.accounts), &policy, &usage(&used));
         let mut ranked: Vec<_> = table
             .members
             .iter()
@@ -204,7 +204,7 @@ fn i3_linear_is_of_the_project_and_shared_by_its_members() {
         ("P3/eve", 1000.0),
         ("P4/dan", 0.0),
     ]);
-    let table = standings(&Tree::of(&[]), &policy, &used);
+    let table = share_table(&Tree::of(&[]), &policy, &used);
     let value = |name: &str| table.of(&member(name)).unwrap().level.unwrap();
     assert_eq!(
         ["P1/ann", "P1/bob", "P2/ann", "P3/eve"].map(value),
@@ -212,7 +212,7 @@ fn i3_linear_is_of_the_project_and_shared_by_its_members() {
     );
     assert_eq!(value("P4/dan"), linear::MAX_FAIRSHARE);
     assert_eq!(factor(&table, "P1/ann"), 0.4);
-    let nothing = standings(&Tree::of(&[]), &policy, &usage(&[("P1/ann", 0.0)]));
+    let nothing = share_table(&Tree::of(&[]), &policy, &usage(&[("P1/ann", 0.0)]));
     assert_eq!(nothing.of(&member("P1/ann")).unwrap().level, Some(1e6));
     assert_eq!(linear::priority(0.0, 0.0), 1e6);
 }
@@ -270,7 +270,7 @@ fn m12_a_cap_forbids_and_changes_no_factor() {
         accounts: capped,
         ..FairShare::default()
     };
-    let table = standings(
+    let table = share_table(
         &Tree::of(&policy.accounts),
         &policy,
         &usage(&[("a/x", 30.0), ("b/x", 10.0), ("c/x", 60.0)]),
@@ -403,7 +403,7 @@ fn x5_the_subject_says_whose_usage_counts() {
             accounts: accounts(&["a:1", "b:1"]),
             ..FairShare::default()
         };
-        standings(&Tree::of(&policy.accounts), &policy, &used)
+        share_table(&Tree::of(&policy.accounts), &policy, &used)
             .of(&member(name))
             .unwrap()
             .level
@@ -438,7 +438,7 @@ fn x5_accounts_alone_are_ranked_in_the_walk_too() {
         ..FairShare::default()
     };
     let used = usage(&[("a/ann", 60.0), ("c/bob", 30.0), ("d/bob", 10.0)]);
-    let table = standings(&Tree::of(&policy.accounts), &policy, &used);
+    let table = share_table(&Tree::of(&policy.accounts), &policy, &used);
     let factors = ["d", "b", "c", "a"].map(|name| six(table.accounts[name].factor));
     assert_eq!(factors, ["1.000000", "1.000000", "0.666667", "0.333333"]);
 }
@@ -555,7 +555,7 @@ fn f12_levels_that_differ_by_rounding_are_equal_by_flux() {
             ..FairShare::default()
         };
         let used = usage(&[("a/x", 1.0), ("b/y", 1.0 + more), ("c/z", of_all)]);
-        let table = standings(&Tree::of(&policy.accounts), &policy, &used);
+        let table = share_table(&Tree::of(&policy.accounts), &policy, &used);
         ["a", "b", "c"].map(|name| table.accounts[name].rank)
     };
     for of_all in [10.0, 1e6] {
@@ -575,7 +575,7 @@ fn m12_the_factor_goes_down_from_one_half_by_the_distance() {
             ..FairShare::default()
         };
         let used = usage(&[("a/x", 60.0), ("b/y", 40.0)]);
-        standings(&Tree::of(&policy.accounts), &policy, &used).accounts[name].factor
+        share_table(&Tree::of(&policy.accounts), &policy, &used).accounts[name].factor
     };
     // 35 above 25, and 35 below 75; the parts are of 100, or of the targets.
     assert_eq!(
@@ -613,7 +613,7 @@ fn x5_accounts_keep_their_parents_without_the_users() {
         accounts,
         ..FairShare::default()
     };
-    let table = standings(
+    let table = share_table(
         &Tree::of(&policy.accounts),
         &policy,
         &usage(&[("a/ann", 1.0), ("d/eve", 3.0)]),

@@ -1,0 +1,56 @@
+//! The arithmetic of fair-share: shares and usage of accounts and users, and the factors that
+//! follow from them. It knows no jobs, no nodes and no queue.
+//!
+//! The input is a tree of accounts and users, a method, and the usage by member. The output is a
+//! [`ShareTable`] with a factor from 0 (far above its share) to 1 (nothing used) for each of them.
+//! The factor orders the queue and bars no job: a member far above its share still starts a job at
+//! once where no other job wants the resources (F19). [`usage`] decays the usage beforehand.
+
+mod tree;
+
+pub use tree::Tree;
+
+mod charged;
+
+pub(in crate::sched) mod table;
+
+pub use table::{ShareRow, ShareTable, share_table};
+
+mod index;
+
+pub use index::{Due, Seat, ShareIndex};
+
+// The methods (X8).
+pub mod linear;
+
+pub mod classic;
+
+mod fair_tree;
+
+pub mod target;
+
+// When a member above its share will be back at its share.
+mod balance;
+
+// The rows of the fair-share report.
+mod entries;
+
+pub use entries::entries;
+
+// Fair shares of the present resources.
+pub mod water_filling;
+
+mod dominant;
+
+pub use dominant::Whole;
+
+// The configured tree as text.
+mod outline;
+
+pub use outline::outline;
+
+// Usage by member, decayed.
+pub mod usage;
+
+#[cfg(test)]
+mod tests;

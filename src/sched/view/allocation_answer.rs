@@ -1,0 +1,88 @@
+//! The answers of the allocation script (M8i), by class. An answer is kept until the nodes change
+//! or no job of the class waits any more.
+
+use super::shape::{ClassId, ClassKey};
+use super::snapshot::State;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Places by the names of nodes, the best first.
+pub type NodePlaces = Arc<BTreeMap<String, usize>>;
+
+/// The answer of the allocation script for a class.
+#[derive(Clone, Debug)]
+pub enum AllocationAnswer {
+    /// The script has been asked.
+    Awaited,
+    /// The script gave no usable answer.
+    Nothing,
+    /// The order of the nodes.
+    Order(NodePlaces),
+}
+
+impl State {
+    /// The key of a class; None if no job of it waits.
+    pub fn class(&self, class: ClassId) -> Option<&ClassKey> {
+        self.classes.get(&class).map(|class| &class.key)
+    }
+
+    /// Notes that the script has been asked about a class: its jobs wait for the answer.
+    pub fn await_answer(&mut self, class: ClassId) {
+        self.edition += 1;
+        if self.classes.contains_key(&class) {
+            self.answers.insert(class, AllocationAnswer::Awaited);
+        }
+    }
+
+    /// Whether the script has been asked about a class and has not answered.
+    pub fn is_awaited(&self, class: ClassId) -> bool {
+        matches!(self.answers.get(&class), Some(AllocationAnswer::Awaited))
+    }
+
+    /// Whether the script has answered every question.
+    pub(in crate::sched) fn awaits_nothing(&self) -> bool {
+        !self
+            .answers
+            .values()
+            .any(|answer| matches!(answer, AllocationAnswer::Awaited))
+    }
+
+    /// Keeps the answer for a class: node names, the best first, or None for no choice. Returns false
+    /// if it names an unknown node; the answer then counts as empty. Nothing is kept for a class
+    /// without waiting jobs.
+    pub fn set_answer(&mut self, class: ClassId, nodes: Option<&[String]>) -> bool {
+        self.edition += 1;
+        let is_known =
+            nodes.is_none_or(|nodes| nodes.iter().all(|name| self.cluster.find(name).is_some()));
+        if self.classes.contains_key(&class) {
+            let order = |nodes: &[String]| {
+                let mut places = BTreeMap::new();
+                for (place, name) in nodes.iter().enumerate() {
+                    places.entry(name.clone()).or_insert(place);
+                }
+                AllocationAnswer::Order(Arc::new(places))
+            };
+            self.answers.insert(
+                class,
+                nodes
+                    .filter(|_| is_known)
+                    .map_or(AllocationAnswer::Nothing, order),
+            );
+        }
+        is_known
+    }
+
+    /// Drops the answers, which are about other nodes. Awaited answers still come.
+    pub(in crate::sched) fn forget_answers(&mut self) {
+        self.edition += 1;
+        self.answers
+            .retain(|_, answer| matches!(answer, AllocationAnswer::Awaited));
+    }
+
+    /// For a forecast: no class waits for the script.
+    pub fn expect_no_answers(&mut self) {
+        self.edition += 1;
+        self.answers
+            .retain(|_, answer| !matches!(answer, AllocationAnswer::Awaited));
+    }
+}

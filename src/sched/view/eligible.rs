@@ -1,0 +1,48 @@
+//! The jobs that a cycle considers, where a policy limits their number (M24).
+
+use super::shape::ClassId;
+use crate::model::job::JobId;
+use crate::model::reason::Reason;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The classes of which the cycle considers only some jobs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Eligible(pub(in crate::sched) BTreeMap<ClassId, Few>);
+
+/// The jobs of a class that the cycle considers.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::sched) struct Few {
+    /// The jobs; of an array its elements, and the array itself.
+    pub jobs: BTreeSet<JobId>,
+    /// Why the other jobs of the class are not.
+    pub why: Arc<Reason>,
+}
+
+impl Eligible {
+    /// Why a job of a class is not considered; None if it is.
+    pub fn refusal(&self, class: ClassId, job: JobId) -> Option<&Arc<Reason>> {
+        self.0
+            .get(&class)
+            .filter(|few| !few.jobs.contains(&job))
+            .map(|few| &few.why)
+    }
+
+    /// Whether it considers only some jobs of a class.
+    pub fn lists(&self, class: ClassId) -> bool {
+        self.0.contains_key(&class)
+    }
+
+    /// The number of jobs and elements of a class that it considers; None for all.
+    pub fn count(&self, class: ClassId) -> Option<u64> {
+        let few = self.0.get(&class)?;
+        Some(few.jobs.iter().filter(|job| !job.is_array()).count() as u64)
+    }
+
+    /// The jobs that it considers, of the classes that are listed.
+    pub fn jobs(&self) -> impl Iterator<Item = (ClassId, JobId)> + '_ {
+        self.0
+            .iter()
+            .flat_map(|(class, few)| few.jobs.iter().map(|job| (*class, *job)))
+    }
+}

@@ -1,0 +1,61 @@
+//! The priorities of waiting jobs, kept from cycle to cycle (F9).
+
+use super::fair_share_factors::FairShareFactors;
+use crate::model::expression::Fault;
+use crate::model::job::JobId;
+use crate::model::policy::{FairShare, Precedence};
+use crate::model::time::{Span, Time};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The priorities computed last: by which rule, when, and what has changed since.
+#[derive(Clone, Debug, Default)]
+pub(in crate::sched) struct PriorityCache {
+    /// The rule they follow.
+    pub rule: Option<Arc<PriorityRule>>,
+    /// When all jobs were rated last.
+    pub at: Time,
+    /// A change since then may affect every priority.
+    pub is_stale: bool,
+    /// Usage has grown since then. It counts where priorities change with time.
+    pub has_used: bool,
+    /// Jobs that came since then and are not rated yet.
+    pub new: BTreeSet<JobId>,
+    /// The fair-share factors at that time.
+    pub shares: Arc<FairShareFactors>,
+    /// The error of the order's formula for one of the rated jobs.
+    pub fault: Option<Fault>,
+}
+
+/// The parts of the policy that decide the order of the queue.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::sched) struct PriorityRule {
+    /// The order and its weights.
+    pub precedence: Precedence,
+    /// Fair-share.
+    pub fair_share: FairShare,
+    /// The walltime of jobs that request none.
+    pub default_walltime: Span,
+}
+
+impl PriorityCache {
+    /// A job has come that is not rated yet.
+    pub fn note_new(&mut self, id: JobId) {
+        self.new.insert(id);
+    }
+
+    /// A job is no longer a candidate.
+    pub fn forget(&mut self, id: JobId) {
+        self.new.remove(&id);
+    }
+
+    /// A change may affect every priority.
+    pub fn note_change(&mut self) {
+        self.is_stale = true;
+    }
+
+    /// Usage has grown.
+    pub fn note_use(&mut self) {
+        self.has_used = true;
+    }
+}

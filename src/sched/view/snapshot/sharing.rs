@@ -1,0 +1,166 @@
+//! Subjobs of one array that share what is counted by host: however many of them are on a host,
+//! they take it once there. The subjob that ends last holds it, so that it is free again when all
+//! of them have ended.
+
+use super::State;
+use crate::model::job::JobId;
+use crate::sched::amounts::Amounts;
+use crate::sched::view::cluster::{Cluster, Hold, NodeIx};
+use crate::sched::view::shared_hosts::{SharedPlace, Sharers, last};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+impl Cluster {
+    /// What an element has part in.
+    fn shared_by(&self, id: JobId, nodes: &[NodeIx]) -> BTreeSet<SharedPlace> {
+        if self.shared.is_empty() {
+            return BTreeSet::new();
+        }
+        let hosts: BTreeSet<&String> = nodes.iter().map(|&ix| &self.node(ix).host).collect();
+        let on =
+            |host: &String| (id.number, host.clone(), 0)..=(id.number, host.clone(), usize::MAX);
+        let all = hosts
+            .into_iter()
+            .flat_map(|host| self.shared.range(on(host)));
+        all.filter(|(_, there)| there.contains_key(&id))
+            .map(|(place, _)| place.clone())
+            .collect()
+    }
+
+    fn held(&self, ix: NodeIx, job: JobId, index: usize) -> i64 {
+        self.node(ix)
+            .tenants
+            .get(&job)
+            .map_or(0, |hold| hold.taken[index])
+    }
+}
+
+impl State {
+    /// An element has come to its nodes: what is counted by host it has together with the others
+    /// there.
+    pub(in crate::sched) fn join_siblings(&mut self, id: JobId) {
+        let Some(running) = self.running.get(&id).filter(|_| id.index().is_some()) else {
+            return;
+        };
+        let until = running.until;
+        let mut asked: BTreeMap<SharedPlace, i64> = BTreeMap::new();
+        for (&ix, index) in running
+            .nodes
+            .iter()
+            .flat_map(|ix| self.cluster.pools.by_host().map(move |index| (ix, index)))
+        {
+            let amount = self.cluster.held(ix, id, index);
+            if amount > 0 {
+                *asked
+                    .entry((id.number, self.cluster.node(ix).host.clone(), index))
+                    .or_default() += amount;
+            }
+        }
+        for (place, amount) in asked {
+            let mut there = self.cluster.shared.get(&place).cloned().unwrap_or_default();
+            there.insert(id, (until, amount));
+            self.settle(place, there, id);
+        }
+    }
+
+    /// An element leaves: those that stay on its hosts have it from now on.
+    pub(in crate::sched) fn leave_to_siblings(&mut self, id: JobId) {
+        let Some(running) = self
+            .running
+            .get(&id)
+            .filter(|_| !self.cluster.shared.is_empty())
+        else {
+            return;
+        };
+        for place in self.cluster.shared_by(id, &running.nodes) {
+            let mut there = self.cluster.shared.remove(&place).unwrap_or_default();
+            there.remove(&id);
+            self.settle(place, there, id);
+        }
+    }
+
+    /// Those who are there now have it: the one that ends last holds it for all of them.
+    fn settle(&mut self, place: SharedPlace, there: Sharers, moved: JobId) {
+        let most = there.values().map(|&(_, amount)| amount).max();
+        let last = last(&there).map(|(_, job)| job);
+        for &job in there.keys() {
+            let amount = most.filter(|_| last == Some(job)).unwrap_or(0);
+            self.hold(job, amount, (&place.1, place.2), moved);
+        }
+        if !there.is_empty() {
+            self.cluster.shared.insert(place, there);
+        }
+    }
+
+    /// An element holds so much on a host from now on, with the first of its nodes there.
+    fn hold(&mut self, job: JobId, mut amount: i64, (host, index): (&str, usize), moved: JobId) {
+        for ix in self.nodes_on(job, host) {
+            let more = std::mem::take(&mut amount) - self.cluster.held(ix, job, index);
+            if more != 0 {
+                self.hand((job, ix), index, more, moved);
+            }
+        }
+    }
+
+    fn nodes_on(&self, job: JobId, host: &str) -> Vec<NodeIx> {
+        let nodes = self
+            .running
+            .get(&job)
+            .into_iter()
+            .flat_map(|running| &running.nodes)
+            .copied();
+        nodes
+            .filter(|&ix| self.cluster.node(ix).host == host)
+            .collect()
+    }
+
+    /// One holds so much more from now on, or less.
+    fn hand(&mut self, (job, ix): (JobId, NodeIx), index: usize, more: i64, moved: JobId) {
+        let Some(mut hold) = self.cluster.node(ix).tenants.get(&job).cloned() else {
+            return;
+        };
+        // Who moves is counted by whoever moves it.
+        if job != moved {
+            self.strike(job);
+        }
+        hold.taken[index] += more;
+        self.cluster.occupy(ix, job, hold);
+        if let Some(running) = self.running.get_mut(&job).map(Arc::make_mut) {
+            running.taken[index] += more;
+            if let Some(released) = self.releases.get_mut(&running.until) {
+                released[index] += more;
+            }
+        }
+        if job != moved {
+            self.enroll(job);
+        }
+    }
+
+    /// What a job gives back of a node when it goes after these: what its array has there with the
+    /// last of them.
+    pub(in crate::sched) fn gives_back<'h>(
+        &self,
+        (id, ix): (JobId, NodeIx),
+        hold: &'h Hold,
+        gone: &BTreeSet<JobId>,
+    ) -> Cow<'h, Amounts> {
+        let mut given = Cow::Borrowed(&hold.taken);
+        for place in self.cluster.shared_by(id, &[ix]) {
+            let (there, is_first) = (
+                &self.cluster.shared[&place],
+                self.nodes_on(id, &place.1).first() == Some(&ix),
+            );
+            let is_last = there
+                .keys()
+                .all(|other| *other == id || gone.contains(other));
+            let most = there
+                .values()
+                .map(|&(_, amount)| amount)
+                .max()
+                .filter(|_| is_last && is_first);
+            given.to_mut()[place.2] = most.unwrap_or(0);
+        }
+        given
+    }
+}

@@ -1,0 +1,87 @@
+//! Starvation data kept from cycle to cycle: what is below its fair share and since when, and the
+//! fair shares in force (Y1, Y2).
+
+use super::shape::ClassId;
+use crate::model::job::JobId;
+use crate::model::limit::Limits;
+use crate::model::policy::FairShare;
+use crate::model::time::Time;
+use crate::sched::share_tree::Whole;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The state of starvation between two cycles; a restart of schedd forgets it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Starving {
+    /// Operations and pools below their fair share, and since when.
+    pub fasting: Fasting,
+    /// The fair shares computed last.
+    pub held: Option<Arc<HeldShares>>,
+    /// Nodes on which jobs were preempted, and until when no other job is (Y11).
+    pub backoff: BTreeMap<String, Time>,
+}
+
+/// An operation or a class of jobs with a fair share of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Party {
+    /// An operation.
+    Operation(JobId),
+    /// Each waiting job of a class that is no array.
+    Alike(ClassId),
+}
+
+/// An operation, class or pool that may be below its fair share.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// An operation, or a class of jobs.
+    Party(Party),
+    /// A pool.
+    Pool(String),
+}
+
+/// Operations, classes and pools below their fair shares, and since when.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fasting(BTreeMap<Subject, Time>);
+
+impl Fasting {
+    /// Since when it is below; None if it is not.
+    pub fn since(&self, subject: &Subject) -> Option<Time> {
+        self.0.get(subject).copied()
+    }
+
+    /// Those that are below now. What was below before keeps its time; all others begin now. What is
+    /// no longer below is forgotten at once (Y2).
+    pub fn renewed(&self, below: impl Iterator<Item = Subject>, now: Time) -> Fasting {
+        Fasting(
+            below
+                .map(|subject| (self.since(&subject).unwrap_or(now), subject))
+                .map(|(at, who)| (who, at))
+                .collect(),
+        )
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = (&Subject, Time)> {
+        self.0.iter().map(|(subject, since)| (subject, *since))
+    }
+}
+
+/// The parts of the policy that fair shares depend on.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::sched) struct FairSharePolicy {
+    /// The fair-share policy.
+    pub fair_share: FairShare,
+    /// The limits, which bound the fair shares of pools.
+    pub limits: Limits,
+}
+
+/// Fair shares that stay in force for a while.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldShares {
+    pub(in crate::sched) at: Time,
+    pub(in crate::sched) rule: Arc<FairSharePolicy>,
+    pub(in crate::sched) whole: Whole,
+    /// By party: the number of jobs, and the fair share of each.
+    pub(in crate::sched) parties: Vec<(Party, u64, f64)>,
+    pub(in crate::sched) pools: BTreeMap<String, f64>,
+}
