@@ -12,11 +12,14 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
-use lanai::model::account::charge::{Charge, Held, UsageRules};
+use lanai::model::account::charge::{Charge, UsageRules};
 use lanai::model::account::member::Member;
 use lanai::model::account::{Account, Shares};
-use lanai::model::job::{JobId, Share};
-use lanai::model::policy::{Access, Factors, Order, Precedence, Preset};
+use lanai::model::job::Share;
+use lanai::model::job::held::Held;
+use lanai::model::job_id::JobId;
+use lanai::model::policy::{Factors, Order, Precedence, Preset};
+use lanai::model::request::placement_policy::Access;
 use lanai::model::resource::Value;
 use lanai::model::time::{Span, Time};
 use lanai::sched::cycle;

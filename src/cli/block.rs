@@ -6,7 +6,7 @@
 use super::again;
 use super::exit::{self, Failure};
 use super::operand::Operand;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::sys::home::Home;
 use crate::wire::client::{Client, ClientError};
 use crate::wire::message::{Reply, Request};

@@ -7,7 +7,8 @@
 use super::block::deadly_signals;
 use super::exit::Failure;
 use crate::model::job::task::{MOST, Stage, Token};
-use crate::model::job::{Attempt, JobId, TaskNumber};
+use crate::model::job::{Attempt, TaskNumber};
+use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::sys::{clock, env, process, socket};
 use crate::wire::frame::{FrameError, Link};

@@ -3,7 +3,7 @@
 use super::exit::{self, Failure};
 use super::operand::Operand;
 use super::source::Source;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
 use crate::wire::batch::{self, Act, Batch, Target};

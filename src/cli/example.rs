@@ -6,8 +6,9 @@ use super::source::Answers;
 use crate::model::job::array::{Elements, Indices};
 use crate::model::job::state::{Holds, State};
 use crate::model::job::{
-    Digest, Exit, Job, JobId, Join, Life, Owner, Program, Run, Share, Spec, Usage, Want,
+    Digest, Exit, Job, Join, Life, Owner, Program, Run, Share, Spec, Usage, Want,
 };
+use crate::model::job_id::JobId;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
 use crate::model::request::select::Request;

@@ -6,7 +6,7 @@
 use super::away::{self, Away};
 use super::installation;
 use super::operand::Operand;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::wire::client::ClientError;
 use std::io::{self, Write};

@@ -6,7 +6,7 @@
 use super::away::Away;
 use super::exit::Failure;
 use super::source::Source;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::sys::home::Home;
 use crate::wire::message::{Detail, Question};
 

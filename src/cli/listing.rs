@@ -4,11 +4,11 @@ use super::ask::{self, Feed};
 use super::away::unknown_host;
 use super::exit::Failure;
 use super::operand::Operand;
-use crate::model::job::JobId;
 use crate::model::job::array::Indices;
-use crate::model::job::attribute::same_server;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
+use crate::model::server_name::same_server;
 use crate::wire::message::{
     Answer, Arrays, Detail, Filter, History, Question, Record, Row, ServerFacts,
 };

@@ -2,7 +2,7 @@
 
 use super::attributes::{Attributes, Shown};
 use super::place;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::resource::{ResourceList, Resources, Value};
 use crate::model::time::Time;

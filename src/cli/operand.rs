@@ -2,9 +2,9 @@
 
 use super::away::unknown_host;
 use super::exit::Failure;
-use crate::model::job::JobId;
 use crate::model::job::array::Indices;
-use crate::model::job::attribute::same_server;
+use crate::model::job_id::JobId;
+use crate::model::server_name::same_server;
 use std::ffi::OsStr;
 
 /// A job id of the command line.

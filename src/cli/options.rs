@@ -5,7 +5,7 @@
 
 use super::exit::Failure;
 use super::{date, paths, resources, script};
-use crate::model::job::attribute::{self, Setting};
+use crate::model::attribute::{self, Setting};
 use crate::model::job::dependency::{Fault, Wish};
 use crate::model::job::run_limits::Warning;
 use crate::model::job::state::Holds;

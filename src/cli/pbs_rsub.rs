@@ -178,7 +178,7 @@ impl Args {
         })
     }
 
-    fn job(&self, schedd: &mut Schedd) -> Result<crate::model::job::JobId, Failure> {
+    fn job(&self, schedd: &mut Schedd) -> Result<crate::model::job_id::JobId, Failure> {
         let [job] = self.operands.as_slice() else {
             return Err(Failure::usage(""));
         };

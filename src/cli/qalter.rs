@@ -5,7 +5,7 @@ use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use super::options::{self, JobOptions, Place};
 use super::paths;
-use crate::model::job::attribute::Setting;
+use crate::model::attribute::Setting;
 use crate::model::job::value_syntax;
 use crate::sys::{clock, env};
 use crate::wire::batch::Act;

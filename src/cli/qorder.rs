@@ -4,7 +4,7 @@ use super::each::{Schedd, Server};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use super::operand::Operand;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::wire::message::{Reply, Request};
 use clap::{CommandFactory, Parser};

@@ -9,7 +9,7 @@ use super::interactive;
 use super::options::{JobOptions, Place, illegal, unsupported};
 use super::script::Source;
 use super::submission::{Wanted, Words};
-use crate::model::job::attribute::Setting;
+use crate::model::attribute::Setting;
 use crate::model::job::value_syntax;
 use crate::sys::{env, home::Home};
 use crate::wire::client::Client;

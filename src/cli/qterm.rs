@@ -3,8 +3,8 @@
 use super::away::unknown_host;
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
-use crate::model::job::attribute::same_server;
 use crate::model::refusal::Refusal;
+use crate::model::server_name::same_server;
 use crate::sys::clock;
 use crate::sys::home::Home;
 use crate::wire::client::{Client, More};

@@ -3,8 +3,8 @@
 
 use super::ahead;
 use super::operand::Operand;
-use crate::model::job::JobId;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::sys::home::Home;
 use crate::wire::ahead::{Ahead, Told};
 use crate::wire::client::Client;

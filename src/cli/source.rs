@@ -4,8 +4,8 @@
 use crate::config::Config;
 use crate::config::overrides::description::Described;
 use crate::model::account::accounting::{Entry, Tally};
-use crate::model::job::JobId;
 use crate::model::job::event::Event;
+use crate::model::job_id::JobId;
 use crate::model::reservation::Reservation;
 use crate::model::time::{ClockTable, Time};
 use crate::model::trigger::CycleRecord;

@@ -9,7 +9,8 @@ use crate::model::job::preemption::{self, Action, Yielding, shown_some};
 use crate::model::job::promise::Cause;
 use crate::model::job::state::State;
 use crate::model::job::suspension::Manner;
-use crate::model::job::{How, JobId, Outcome, Share, Usage};
+use crate::model::job::{How, Outcome, Share, Usage};
+use crate::model::job_id::JobId;
 use crate::model::signal;
 use crate::model::time::{Time, Wall};
 use crate::wire::message::{Record, ServerFacts};
@@ -608,8 +609,8 @@ fn used(used: &Usage) -> String {
 mod tests {
     use super::super::example::{self, SUBMITTED, finished, queued, running, share};
     use super::*;
-    use crate::model::job::JobId;
     use crate::model::job::state::Holds;
+    use crate::model::job_id::JobId;
     use crate::model::time::Span;
 
     fn told(record: &Record, events: Vec<Event>) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! What a job's submitter wants, gathered from directives and from the command line.
 
 use super::qsub::dialects::Line;
-use crate::model::job::attribute::Setting;
+use crate::model::attribute::Setting;
 use crate::model::job::value_syntax;
 use crate::model::text::Text;
 use std::borrow::Cow;

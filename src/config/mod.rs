@@ -20,6 +20,7 @@ use crate::model::expression::Expression;
 use crate::model::hook::Hook;
 use crate::model::hook::rites::Scripts;
 use crate::model::job::checkpoint::CheckpointCommand;
+use crate::model::job::eligible_time::Accrual;
 use crate::model::job::response::Rules;
 use crate::model::job::suspension::Releases;
 use crate::model::limit::{Limit, Limits};
@@ -27,13 +28,13 @@ use crate::model::node::Terms;
 use crate::model::policy::quality::Qualities;
 use crate::model::policy::site_time::PrimeHours;
 use crate::model::policy::{
-    Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preemption, Preset, Starvation,
+    Backfill, FairShare, Placement, Policy, Precedence, Preemption, Preset, Starvation,
 };
 use crate::model::queue::Queue;
 use crate::model::reservation::recurrence::Standing;
 use crate::model::reservation::window::Access;
-use crate::model::resource::system_wide::{Meter, Pool};
 use crate::model::resource::{Definition, ResourceList, Resources, Size};
+use crate::model::system_resource::{Meter, Pool};
 use crate::model::time::Span;
 use chrono::NaiveDateTime;
 use std::collections::BTreeMap;

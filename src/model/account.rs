@@ -8,8 +8,10 @@ pub mod charge;
 pub mod decay;
 pub mod lineage;
 pub mod member;
+pub mod pool_terms;
+pub mod starvation;
 
-use crate::model::policy::PoolTerms;
+use crate::model::account::pool_terms::PoolTerms;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

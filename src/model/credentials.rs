@@ -1,7 +1,9 @@
 //! What a job stands for when somebody asks whose it is: access, limits and shares go by this.
 
-use crate::model::job::{Job, Owner, Spec};
 use serde::{Deserialize, Serialize};
+
+/// The name of the default quality of service.
+pub const NORMAL_QOS: &str = "normal";
 
 /// The names a job goes under.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -18,23 +20,4 @@ pub struct Credentials {
     pub qos: Option<String>,
     /// Its queue.
     pub queue: String,
-}
-
-impl Credentials {
-    /// Those of a job.
-    pub fn of(job: &Job) -> Credentials {
-        Credentials::new(&job.owner, &job.spec)
-    }
-
-    /// Those of a job of this owner.
-    pub fn new(owner: &Owner, spec: &Spec) -> Credentials {
-        Credentials {
-            user: owner.user.clone(),
-            gid: owner.gid,
-            project: spec.project.clone(),
-            account: spec.account.clone(),
-            qos: spec.qos.clone(),
-            queue: spec.queue.clone(),
-        }
-    }
 }

@@ -1,14 +1,15 @@
 //! A job: who submitted it, what was asked for, and what became of it.
 
 pub mod array;
-pub mod attribute;
 pub mod checkpoint;
+mod credentials;
 pub mod dependency;
 pub mod digest;
 pub mod eligible_time;
 pub mod event;
 pub(crate) mod failed_start;
 pub mod grant;
+pub mod held;
 pub mod life;
 pub mod placeholder;
 pub mod preemption;
@@ -24,6 +25,7 @@ pub mod task;
 pub mod value_syntax;
 
 use crate::model::indices::list::IndexList;
+use crate::model::job_id::JobId;
 use crate::model::request::placement_requirements::Wishes;
 use crate::model::request::select::Request;
 use crate::model::resource::Value;
@@ -42,124 +44,9 @@ use serde::{Deserialize, Serialize};
 use state::{Holds, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use suspension::{Pauses, Suspension};
 use task::Tasks;
-
-/// Names a job, an array of jobs, or an element of one. In order: an array comes before its
-/// elements, and these before the next number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct JobId {
-    /// The sequence number, counted by the server.
-    pub number: u64,
-    /// Which part of what was submitted under it.
-    pub part: Part,
-}
-
-/// What of a submission an id names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Part {
-    /// `12`: a job that is no array.
-    Whole,
-    /// `12[]`: an array of jobs.
-    Array,
-    /// `12[3]`: the element of an array that has this index.
-    Element(u32),
-}
-
-impl JobId {
-    /// A job that is no array.
-    pub const fn job(number: u64) -> JobId {
-        JobId {
-            number,
-            part: Part::Whole,
-        }
-    }
-
-    /// An array of jobs.
-    pub const fn array(number: u64) -> JobId {
-        JobId {
-            number,
-            part: Part::Array,
-        }
-    }
-
-    /// An element of an array.
-    pub const fn element(number: u64, index: u32) -> JobId {
-        JobId {
-            number,
-            part: Part::Element(index),
-        }
-    }
-
-    /// The array this is an element of.
-    pub fn parent(self) -> Option<JobId> {
-        self.index().map(|_| JobId::array(self.number))
-    }
-
-    /// The index of an element.
-    pub fn index(self) -> Option<u32> {
-        match self.part {
-            Part::Element(index) => Some(index),
-            Part::Whole | Part::Array => None,
-        }
-    }
-
-    /// Whether it names an array.
-    pub fn is_array(self) -> bool {
-        self.part == Part::Array
-    }
-
-    /// The file that a stream of this job's goes to by default: `STDIN.o12`, for an element
-    /// `STDIN.o12.3`, for an array `STDIN.o12.^array_index^`. `letter` is `o` or `e`.
-    pub fn output_file(self, name: &str, letter: char) -> String {
-        let number = self.number;
-        match self.part {
-            Part::Whole => format!("{name}.{letter}{number}"),
-            Part::Array => format!("{name}.{letter}{number}.^array_index^"),
-            Part::Element(index) => format!("{name}.{letter}{number}.{index}"),
-        }
-    }
-
-    /// The id as clients see it: `12.head`, `12[].head`, `12[3].head`.
-    pub fn full(self, server: &str) -> String {
-        format!("{self}.{server}")
-    }
-}
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self.part {
-            Part::Whole => write!(f, "{}", self.number),
-            Part::Array => write!(f, "{}[]", self.number),
-            Part::Element(index) => write!(f, "{}[{index}]", self.number),
-        }
-    }
-}
-
-/// Not the name of a job: `12`, `12[]` or `12[3]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not the name of a job")]
-pub struct NotAJob;
-
-impl FromStr for JobId {
-    type Err = NotAJob;
-
-    fn from_str(text: &str) -> Result<JobId, NotAJob> {
-        let number = |text: &str| text.parse().map_err(|_| NotAJob);
-        let Some((job, rest)) = text.split_once('[') else {
-            return Ok(JobId::job(number(text)?));
-        };
-        match rest.strip_suffix(']').ok_or(NotAJob)? {
-            "" => Ok(JobId::array(number(job)?)),
-            index => Ok(JobId::element(
-                number(job)?,
-                index.parse().map_err(|_| NotAJob)?,
-            )),
-        }
-    }
-}
 
 /// Which of a job's starts: 1 for the first. (job, attempt) names one run for ever; noded refuses
 /// an attempt below the highest it has seen.

@@ -10,8 +10,9 @@ pub mod excess;
 
 pub mod directory;
 pub mod pbs;
+pub mod usage;
 
-use crate::model::credentials::Credentials;
+use crate::model::credentials::{Credentials, NORMAL_QOS};
 use directory::Directory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -241,10 +242,7 @@ pub struct Subject {
 impl Subject {
     /// That of credentials; its accounts, the own one first, and the name of its group are told.
     pub fn new(who: &Credentials, group: String, accounts: Vec<String>) -> Subject {
-        let qos = who
-            .qos
-            .clone()
-            .unwrap_or_else(|| super::policy::quality::Qualities::NORMAL.to_string());
+        let qos = who.qos.clone().unwrap_or_else(|| NORMAL_QOS.to_string());
         let one = |name: &str| vec![name.to_string()];
         let names = [
             one(&who.queue),

@@ -1,16 +1,23 @@
 //! The nouns: jobs, requests, resources, nodes, queues, reasons. No I/O, no clock.
 //!
-//! Each directory imports only those above it in this list; `tests/architecture.rs` enforces it.
+//! Each file and directory imports only those before it in this order, which
+//! `tests/repository/architecture.rs` enforces: `time`, `text`, `signal`, `spelling`,
+//! `server_name`, `job_id`, `refusal`, `indices`, `resource`, `expression`, `request`,
+//! `system_resource`, `node`, `credentials`, `limit`, `reason`, `job`, `account`, `queue`,
+//! `policy`, `attribute`, `admission`, `reservation`, `hook`, `trigger`, `report`.
 
 #[macro_use]
 mod named;
 
 pub mod account;
+pub mod admission;
+pub mod attribute;
 pub mod credentials;
 pub mod expression;
 pub mod hook;
 pub mod indices;
 pub mod job;
+pub mod job_id;
 pub mod limit;
 pub mod node;
 pub mod policy;
@@ -21,8 +28,10 @@ pub mod report;
 pub mod request;
 pub mod reservation;
 pub mod resource;
+pub mod server_name;
 pub mod signal;
 pub mod spelling;
+pub mod system_resource;
 pub mod text;
 pub mod time;
 pub mod trigger;

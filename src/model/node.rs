@@ -1,8 +1,8 @@
 //! Nodes: what a host offers and in what condition it is.
 
-use crate::model::job::JobId;
-use crate::model::policy::Access;
+use crate::model::job_id::JobId;
 use crate::model::request::cluster_path::{ClusterPath, Restriction};
+use crate::model::request::placement_policy::Access;
 use crate::model::request::select::Sharing;
 use crate::model::resource::ResourceList;
 use crate::model::time::Time;

@@ -6,14 +6,15 @@ pub mod site_time;
 
 use crate::model::account::charge::UsageRules;
 use crate::model::expression::Expression;
+use crate::model::job::eligible_time::Accrual;
 use crate::model::limit::Limits;
+use crate::model::request::placement_policy::{Access, Allocation, Distribution};
 use crate::model::time::Span;
 use quality::Qualities;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-mod accrual;
 pub mod components;
 mod factors;
 pub mod fair_share;
@@ -25,21 +26,17 @@ pub mod preemption;
 
 mod preset;
 
-pub mod pool;
-pub mod starvation;
-
 mod turns;
 
-pub use accrual::Accrual;
+pub use crate::model::account::pool_terms::PoolTerms;
+pub use crate::model::account::starvation::Starvation;
 pub use components::Components;
 pub use factors::Factors;
 pub use fair_share::FairShare;
 pub use order::{Favor, Order, Precedence};
 pub use own_say::{OwnSay, UserPriority};
-pub use pool::PoolTerms;
 pub use preemption::Preemption;
 pub use preset::Preset;
-pub use starvation::Starvation;
 pub use turns::{Tiers, Turns};
 
 /// The policy of a cycle.
@@ -278,56 +275,6 @@ named! {
         Utilized = "utilized",
         /// The larger of both.
         Combined = "combined",
-    }
-}
-
-named! {
-    /// Which of the nodes that would do (M8); ties go by the order of the nodes.
-    Allocation {
-        /// Those that have least, so that much stays for those that need much.
-        MinResource = "minresource",
-        /// The first.
-        FirstAvailable = "firstavailable",
-        /// Those whose next promise comes soonest after the job's end.
-        LastAvailable = "lastavailable",
-        /// Those with the most idle processors.
-        CpuLoad = "cpuload",
-        /// The highest by an expression.
-        Priority = "priority",
-        /// The fastest.
-        Fastest = "fastest",
-        /// Neighbours.
-        Contiguous = "contiguous",
-        /// Nodes of equal speed.
-        MaxBalance = "maxbalance",
-        /// What a program of the site says.
-        Site = "local",
-    }
-}
-
-named! {
-    /// How tasks are dealt to the nodes (M9).
-    Distribution {
-        /// Fill a node, then the next.
-        Pack = "pack",
-        /// One to each in turn.
-        RoundRobin = "roundrobin",
-        /// The same number to each.
-        Balanced = "balanced",
-    }
-}
-
-named! {
-    /// Who may share a node (M46).
-    Access {
-        /// Anybody.
-        Shared = "shared",
-        /// Jobs of one user.
-        SingleUser = "singleuser",
-        /// One job.
-        SingleJob = "singlejob",
-        /// One task of one job.
-        SingleTask = "singletask",
     }
 }
 

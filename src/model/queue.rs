@@ -1,9 +1,8 @@
 //! Queues: what one takes from whom, and what becomes of it. What it says is held against a job in
 //! [`entrance`].
 //!
-//! [`entrance`]: super::queue::admission
+//! [`entrance`]: super::admission
 
-pub mod admission;
 pub mod counters;
 
 use crate::model::job::Job;

@@ -10,7 +10,7 @@ pub use codes::{CODES, Code, stage_of};
 pub use stage::Stage;
 pub use words::is_none;
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::limit;
 use crate::model::limit::excess::Excess;
 use crate::model::time::Time;

@@ -1,7 +1,5 @@
 //! Why a request was refused: PBS's numbers and texts, which clients match on (`spec` table 0.1).
 
-use crate::model::reason::Reason;
-use crate::model::request::select::Chunk;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -303,13 +301,11 @@ impl Refusal {
     }
 
     /// A chunk to be kept that the job has not, or not so often.
-    pub fn too_much_to_keep(chunk: &Chunk) -> Refusal {
-        let resources = chunk
-            .resources
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
-        let text = resources.collect::<Vec<_>>().join(":");
-        Refusal::new(15010, format!("could not satisfy select chunk ({text})"))
+    pub fn too_much_to_keep(resources: &str) -> Refusal {
+        Refusal::new(
+            15010,
+            format!("could not satisfy select chunk ({resources})"),
+        )
     }
 
     /// An array or several elements, where one job is needed.
@@ -449,9 +445,9 @@ impl Refusal {
         Refusal::new(15041, format!("Execution server rejected request: {why}"))
     }
 
-    /// Not to be started now; why, as the job's comment words it.
-    pub fn cannot_start(why: &Reason) -> Refusal {
-        Refusal::new(15044, why.to_string())
+    /// The job cannot start now. `reason` is the text of its comment.
+    pub fn cannot_start(reason: &str) -> Refusal {
+        Refusal::new(15044, reason)
     }
 
     /// No node of this name.

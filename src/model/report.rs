@@ -1,7 +1,6 @@
 //! What commands show of the scheduler's decisions: forecasts, priorities, fair shares, limits.
 
 pub mod fair_share_status;
-pub mod limit_usage;
 pub mod outlook;
 pub mod priority_score;
 pub mod queue_place;

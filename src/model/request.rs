@@ -9,11 +9,13 @@ pub mod geometry;
 pub mod host_list;
 pub mod operands;
 pub mod per_host;
+pub mod placement_policy;
 pub mod placement_requirements;
+pub mod preempt_targets;
 pub mod select;
 
-use crate::model::job::preemption::Target;
 use crate::model::refusal::Refusal;
+use crate::model::request::preempt_targets::Target;
 use crate::model::resource::{Definition, Kind, ResourceList, Resources, Value};
 pub use defaults::Defaults;
 use select::{Chunk, Request, Select};

@@ -9,7 +9,8 @@ pub mod recurrence;
 pub mod request;
 pub mod window;
 
-use crate::model::job::{JobId, Owner, Share};
+use crate::model::job::{Owner, Share};
+use crate::model::job_id::JobId;
 use crate::model::queue::Queue;
 use crate::model::request::select::Request;
 use crate::model::time::{ClockTable, Time, Wall};

@@ -1,7 +1,6 @@
 //! Named quantities: what jobs ask for, what nodes have, what is used.
 
 pub mod amount;
-pub mod system_wide;
 
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;

@@ -3,7 +3,8 @@
 
 use crate::model::job::event::Event;
 use crate::model::job::state::State;
-use crate::model::job::{Job, JobId, Run, Share};
+use crate::model::job::{Job, Run, Share};
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -6,8 +6,9 @@
 
 use super::folder::{Folder, Name};
 use super::poller::{Poller, Source};
+use crate::model::job::Attempt;
 use crate::model::job::task::Token;
-use crate::model::job::{Attempt, JobId};
+use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::sys::{clock, socket};
 use crate::wire::frame::{FrameError, Link};

@@ -302,7 +302,7 @@ fn call(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
 
     fn order(job: u32, timeout: i64) -> Checkpoint {
         Checkpoint {

@@ -10,7 +10,7 @@ use super::limits;
 use super::program::Program;
 use super::shepherd::UMASK;
 use crate::model::job::Join;
-use crate::model::job::attribute::same_server;
+use crate::model::server_name::same_server;
 use crate::model::text::{Text, shortened};
 use crate::sys::user::{self, Account};
 use crate::sys::{packet, process, terminal};

@@ -311,7 +311,7 @@ fn errno(error: io::Error) -> Errno {
 mod tests {
     use super::super::launch_for_tests as launch;
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::wire::task::TaskPlace;
     use std::fs::Permissions;
     use std::io::Write;

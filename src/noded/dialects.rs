@@ -138,7 +138,7 @@ fn host_file(launch: &Launch) -> String {
 mod tests {
     use super::super::launch_for_tests as launch;
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::model::resource::Value;
     use crate::model::time::Span;
 

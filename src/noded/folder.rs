@@ -19,7 +19,8 @@
 //! finds it there already has been overtaken and leaves: that is why no attempt runs twice.
 
 use super::control::{Cancel, Control};
-use crate::model::job::{Attempt, JobId, NotAJob, Outcome, TaskNumber, Usage};
+use crate::model::job::{Attempt, Outcome, TaskNumber, Usage};
+use crate::model::job_id::{JobId, NotAJob};
 use crate::model::text::Text;
 use crate::sys::{fault, process, procfs};
 use crate::wire::order::Launch;

@@ -115,7 +115,8 @@ pub fn command() -> clap::Command {
 
 #[cfg(test)]
 fn launch_for_tests() -> crate::wire::order::Launch {
-    use crate::model::job::{JobId, Join, Owner, Share};
+    use crate::model::job::{Join, Owner, Share};
+    use crate::model::job_id::JobId;
     use crate::model::time::Span;
     let share = Share {
         node: "n1".into(),

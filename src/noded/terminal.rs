@@ -326,7 +326,7 @@ mod tests {
         fn new() -> Seat {
             let folder = tempfile::tempdir().unwrap();
             let name = super::super::folder::Name {
-                job: crate::model::job::JobId::job(1),
+                job: crate::model::job_id::JobId::job(1),
                 attempt: 1,
                 task: 0,
             };

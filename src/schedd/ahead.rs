@@ -1,10 +1,11 @@
 //! Questions about what is to come: what the loop has to add before a reader can answer them.
 
 use crate::model::job::state::State;
-use crate::model::job::{Digest, Job, JobId, Life};
+use crate::model::job::{Digest, Job, Life};
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::report::outlook::{Explanation, Overtaker};
-use crate::model::resource::system_wide::{Pool, PoolUse};
+use crate::model::system_resource::{Pool, PoolUse};
 use crate::model::time::Span;
 use crate::schedd::Schedd;
 use crate::schedd::clients::Token;

@@ -4,7 +4,8 @@
 //! client is handed that connection, and schedd is out of the way: no byte of a session passes
 //! through it, and its end ends none.
 
-use crate::model::job::{Attempt, JobId};
+use crate::model::job::Attempt;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::schedd::Schedd;

@@ -1,7 +1,7 @@
 //! The connections of clients: accepted, read, answered, and bounded in number, size and time.
 
 use super::callers::Callers;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::server::caller::Caller;

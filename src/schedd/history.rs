@@ -1,7 +1,8 @@
 //! The spool as the server's history of jobs.
 
 use crate::model::job::dependency::label::Mark;
-use crate::model::job::{Digest, Job, JobId};
+use crate::model::job::{Digest, Job};
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::server::outside::JobHistory;
 use crate::spool::Spool;

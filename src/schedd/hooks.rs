@@ -20,10 +20,11 @@ mod question;
 mod words;
 
 use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
+use crate::model::attribute::Setting;
 use crate::model::hook::{Answer, Hook, Occasion, asked};
-use crate::model::job::attribute::Setting;
+use crate::model::job::Spec;
 use crate::model::job::event::Event;
-use crate::model::job::{JobId, Spec};
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::model::trigger::Trigger;

@@ -2,9 +2,9 @@
 //! knows how much is used; of those on what is queued, which count held jobs too, whoever counts at
 //! submission.
 
+use crate::model::limit::usage::LimitUse;
 use crate::model::limit::{Key, Limit, Limits, Scope, Selector, Stage};
 use crate::model::queue::counters::uses::Counted;
-use crate::model::report::limit_usage::LimitUse;
 use crate::model::resource::Resources;
 use std::collections::BTreeMap;
 

@@ -49,8 +49,8 @@ mod watchers;
 
 pub use start::{command, main};
 
-use crate::model::job::JobId;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::sched::placement::cycle_cache::Memory;

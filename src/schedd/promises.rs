@@ -8,9 +8,9 @@
 //! long as its job waits it is remembered, so that the start told then is held against what was
 //! promised first.
 
-use crate::model::job::JobId;
 use crate::model::job::event::Event;
 use crate::model::job::promise::{Cause, Promise};
+use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use crate::sched::view::plan::Booking;
 use crate::schedd::timers::FIGURES;

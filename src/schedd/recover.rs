@@ -3,8 +3,8 @@
 use super::configuration;
 use super::expiry;
 use super::recording::Recording;
-use crate::model::job::JobId;
 use crate::model::job::promise::Promise;
+use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::reservation::Reservation;
 use crate::model::time::Time;

@@ -3,8 +3,8 @@
 //! said nothing, which is logged once and shown with the resource.
 
 use crate::config::Config;
-use crate::model::resource::system_wide::{Meter, Telling};
 use crate::model::resource::{Kind, Resources};
+use crate::model::system_resource::{Meter, Telling};
 use crate::model::time::Span;
 use crate::server::state::ServerState;
 use crate::sys::tool::{Ended, Tool};

@@ -7,15 +7,16 @@
 //! its work. All else is done by readers, one at a time, and what one of them has worked out the
 //! next one uses.
 
-use crate::model::job::{Job, JobId};
+use crate::model::job::Job;
+use crate::model::job_id::JobId;
+use crate::model::limit::usage::LimitUse;
 use crate::model::policy::{Order, Policy};
 use crate::model::queue::counters::uses::Counted;
-use crate::model::report::limit_usage::LimitUse;
 use crate::model::report::outlook::{Explanation, Overtaker};
 use crate::model::report::queue_place::Neighbours;
 use crate::model::report::share_status::Stake;
 use crate::model::resource::Resources;
-use crate::model::resource::system_wide::PoolUse;
+use crate::model::system_resource::PoolUse;
 use crate::model::time::{Span, Time};
 use crate::sched::explain::fair_share_status;
 use crate::sched::explain::forecast::{self, Budget, Outlook};

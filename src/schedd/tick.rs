@@ -4,7 +4,8 @@
 
 use crate::model::job::event::Event;
 use crate::model::job::state::State;
-use crate::model::job::{Attempt, Job, JobId, TaskNumber, Usage, Want};
+use crate::model::job::{Attempt, Job, TaskNumber, Usage, Want};
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::schedd::Schedd;
 use crate::schedd::clients::Token;

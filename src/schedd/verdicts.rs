@@ -5,8 +5,8 @@
 //! on a busy machine figures move with every start.
 
 use crate::model::account::member::Member;
-use crate::model::job::JobId;
 use crate::model::job::promise::Promise;
+use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::sched::view::plan::Plan;

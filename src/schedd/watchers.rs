@@ -5,7 +5,8 @@
 //! schedd are all above those of the one before it, so after a restart every client is answered at
 //! once and looks again. While nobody watches, nothing is kept.
 
-use crate::model::job::{Job, JobId};
+use crate::model::job::Job;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::schedd::clients::Token;

@@ -3,13 +3,13 @@
 
 use crate::model::job::Attempt;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Run;
 use crate::model::job::Want;
 use crate::model::job::event::Event;
 use crate::model::job::preemption::Action;
 use crate::model::job::preemption::Cause;
 use crate::model::job::suspension::Manner;
+use crate::model::job_id::JobId;
 use crate::sched::view::preemption_candidate::Tenure;
 use crate::server::setup::Setup;
 use crate::server::state::ServerState;

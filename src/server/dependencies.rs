@@ -10,7 +10,6 @@ pub mod grant;
 mod labels;
 
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::dependency::Edge;
 use crate::model::job::dependency::Kind;
 use crate::model::job::dependency::Tie;
@@ -18,6 +17,7 @@ use crate::model::job::dependency::effects::Standing;
 use crate::model::job::dependency::effects::Tied;
 use crate::model::job::dependency::graph::Ties;
 use crate::model::job::event::Event;
+use crate::model::job_id::JobId;
 use crate::server::state::ServerState;
 use crate::update::Update;
 use std::sync::Arc;

@@ -5,11 +5,11 @@
 use crate::model::hook::rites::delay;
 use crate::model::job::Attempt;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Run;
 use crate::model::job::Want;
 use crate::model::job::event::Event;
 use crate::model::job::staging::Files;
+use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::server::state::ServerState;
 

@@ -2,13 +2,13 @@
 
 use crate::model::job::Attempt;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Run;
 use crate::model::job::TaskNumber;
 use crate::model::job::event::Event;
 use crate::model::job::preemption::shown_some;
 use crate::model::job::run_limits::Times;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::node::NodeFacts;
 use crate::model::resource::Value;

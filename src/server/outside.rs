@@ -2,9 +2,9 @@
 
 use crate::model::job::Digest;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Owner;
 use crate::model::job::dependency::label::Mark;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::reservation::recurrence::Zone;
 use std::fmt;

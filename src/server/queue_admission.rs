@@ -3,6 +3,9 @@
 //! jobs there are.
 
 use crate::model::account::lineage::Lineages;
+use crate::model::admission::Entered;
+use crate::model::admission::Entrance;
+use crate::model::admission::Visitor;
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
 use crate::model::job::Owner;
@@ -10,9 +13,6 @@ use crate::model::job::Spec;
 use crate::model::job::state::State;
 use crate::model::limit::Subject;
 use crate::model::policy::Policy;
-use crate::model::queue::admission::Entered;
-use crate::model::queue::admission::Entrance;
-use crate::model::queue::admission::Visitor;
 use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
 use crate::server::outside::Accounts;

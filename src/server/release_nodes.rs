@@ -3,13 +3,13 @@
 
 use crate::model::job::Attempt;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Run;
 use crate::model::job::TaskNumber;
 use crate::model::job::Want;
 use crate::model::job::event::Event;
 use crate::model::job::release::Keep;
 use crate::model::job::task::node_file;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::request::select::Request;
 use crate::model::request::select::Select;

@@ -6,10 +6,10 @@
 //! without nodes yet.
 
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Share;
 use crate::model::job::event::Event;
 use crate::model::job::state::State as JobState;
+use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
 use crate::model::reservation::Happened;

@@ -1,12 +1,12 @@
 //! What waits in routing queues is passed on: tried when something about the job changes, then
 //! again and again.
 
+use crate::model::admission::Turn;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Spec;
 use crate::model::job::event::Event;
+use crate::model::job_id::JobId;
 use crate::model::queue::Queue;
-use crate::model::queue::admission::Turn;
 use crate::model::queue::counters::Comer;
 use crate::server::queue_admission;
 use crate::server::state::ServerState;

@@ -1,8 +1,8 @@
 //! The scheduler's view of the server. All that changes it goes through one door, so that it can be
 //! recorded and made once more elsewhere.
 
-use crate::model::job::JobId;
 use crate::model::job::eligible_time::Limit;
+use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::model::trigger::Triggers;

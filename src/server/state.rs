@@ -32,16 +32,16 @@ mod scheduler_changes;
 
 use crate::model::job::Attempt;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Usage;
 use crate::model::job::dependency::effects;
 use crate::model::job::dependency::graph::Ties;
 use crate::model::job::event::Event;
 use crate::model::job::life::Moment;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::queue::counters::Census;
-use crate::model::resource::system_wide::Telling;
+use crate::model::system_resource::Telling;
 use crate::model::time::Span;
 use crate::model::time::Time;
 use crate::model::time::Wall;

@@ -6,7 +6,6 @@
 //! when a node says otherwise.
 
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Run;
 use crate::model::job::Share;
 use crate::model::job::TaskNumber;
@@ -14,6 +13,7 @@ use crate::model::job::Want;
 use crate::model::job::array::Indices;
 use crate::model::job::event::Event;
 use crate::model::job::suspension::Turn;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::sched::view::plan::Resume;
 use crate::server::requests::Granted;

@@ -8,7 +8,6 @@
 use crate::model::job::Attempt;
 use crate::model::job::How;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Outcome;
 use crate::model::job::Run;
 use crate::model::job::TaskNumber;
@@ -23,6 +22,7 @@ use crate::model::job::task::Stage;
 use crate::model::job::task::Task;
 use crate::model::job::task::Token;
 use crate::model::job::task::node_file;
+use crate::model::job_id::JobId;
 use crate::server::node_reports::Inventory;
 use crate::server::orders;
 use crate::server::release_nodes;

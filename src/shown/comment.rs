@@ -206,8 +206,8 @@ fn by_status(job: &Job) -> String {
 mod tests {
     use super::*;
     use crate::cli::example::{self, finished, queued, running, share};
-    use crate::model::job::JobId;
     use crate::model::job::dependency::{Bars, Edge};
+    use crate::model::job_id::JobId;
     use crate::model::reason::Reason;
 
     fn shown(record: &Record) -> String {

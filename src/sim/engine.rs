@@ -5,7 +5,7 @@
 //! one cycle, and what it starts runs from that very instant. (Predictions that expire would come
 //! between: jobs are planned with their user's estimate and cut at it, so none does.)
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
 use crate::sched::cycle;

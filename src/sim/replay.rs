@@ -5,7 +5,7 @@ use super::machine::Machine;
 use super::submission::Classes;
 use super::trace::Job;
 use crate::config::Config;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};

@@ -32,7 +32,7 @@ use super::world::Submission;
 use super::world::act::Deed;
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
-use crate::model::job::attribute::Setting;
+use crate::model::attribute::Setting;
 use crate::model::node::NodeFacts;
 use crate::model::time::{Span, Time, Wall};
 use chrono::{Local, NaiveDateTime, TimeZone};

@@ -5,9 +5,10 @@
 
 use super::machine::Machine;
 use super::trace;
-use crate::model::job::attribute::{self, Context, Origin, Rights, Setting};
+use crate::model::attribute::{self, Context, Origin, Rights, Setting};
 use crate::model::job::state::Holds;
-use crate::model::job::{Digest, Job, JobId, Life, Owner, Program, Spec};
+use crate::model::job::{Digest, Job, Life, Owner, Program, Spec};
+use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::refusal::Refusal;
 use crate::model::resource::Resources;

@@ -3,9 +3,10 @@
 
 use super::{Spool, SpoolError, load};
 use crate::model::account::accounting::{Asked, End, Entry, Parties, Stamps};
-use crate::model::account::charge::Held;
+use crate::model::job::Usage;
+use crate::model::job::held::Held;
 use crate::model::job::preemption::Yielding;
-use crate::model::job::{JobId, Usage};
+use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use rusqlite::{Row, Transaction, params};
 

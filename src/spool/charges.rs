@@ -2,8 +2,9 @@
 //! usage can be made of these anew.
 
 use super::{Spool, SpoolError, load};
-use crate::model::account::charge::{Charge, Held};
+use crate::model::account::charge::Charge;
 use crate::model::account::member::Member;
+use crate::model::job::held::Held;
 use crate::model::time::Time;
 use crate::update::ChargePart;
 use rusqlite::{Row, Transaction, params};
@@ -140,7 +141,7 @@ pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), Spoo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::update::Update;
     use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 //! in no index.
 
 use super::{Spool, SpoolError};
-use crate::model::job::JobId;
 use crate::model::job::dependency::label::Mark;
+use crate::model::job_id::JobId;
 use rusqlite::OptionalExtension;
 
 /// What a job carries: `group:label`.

@@ -3,7 +3,8 @@
 use super::{Spool, SpoolError};
 use crate::model::job::array::{Elements, Standing};
 use crate::model::job::promise::Promise;
-use crate::model::job::{Digest, Job, JobId, Life, Owner, Spec};
+use crate::model::job::{Digest, Job, Life, Owner, Spec};
+use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::reason::Reason;
 use crate::model::time::{ClockTable, Time};

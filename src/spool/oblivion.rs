@@ -5,7 +5,7 @@
 //! are taken away.
 
 use super::{Spool, SpoolError};
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use rusqlite::Transaction;
 

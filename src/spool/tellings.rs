@@ -2,7 +2,7 @@
 //! else is told, whatever becomes of schedd.
 
 use super::{Spool, SpoolError};
-use crate::model::resource::system_wide::Telling;
+use crate::model::system_resource::Telling;
 use rusqlite::{Transaction, params};
 use std::collections::BTreeMap;
 

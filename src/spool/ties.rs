@@ -7,7 +7,7 @@ use super::{Spool, SpoolError};
 use crate::model::job::dependency::effects::Standing;
 use crate::model::job::dependency::{Edge, Kind, Link, Tie};
 use crate::model::job::state::State;
-use crate::model::job::{JobId, Part};
+use crate::model::job_id::{JobId, Part};
 use rusqlite::{Connection, Transaction, params};
 
 /// The most bonds of one kind that a job shows: an answer travels in frames, which are bounded.

@@ -1,8 +1,8 @@
 //! What has happened to a job: its events, oldest first.
 
 use super::{SpoolError, load};
-use crate::model::job::JobId;
 use crate::model::job::event::Event;
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::wire::message::Answer;
 use rusqlite::Connection;

@@ -3,15 +3,15 @@
 
 use super::message::Submission;
 use crate::model::account::charge::Used;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
+use crate::model::limit::usage::LimitUse;
 use crate::model::policy::fair_share::{Method, Subject};
 use crate::model::reason::Reason;
 use crate::model::report::fair_share_status::Owed;
-use crate::model::report::limit_usage::LimitUse;
 use crate::model::report::outlook::{Explanation, Foreseen, Horizon, Window};
 use crate::model::report::queue_place::{Neighbours, Turn};
 use crate::model::report::share_status::Stake;
-use crate::model::resource::system_wide::PoolUse;
+use crate::model::system_resource::PoolUse;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,10 @@
 //! Commands with a list of jobs: one request for all of them.
 
 use super::message::{Placing, Request};
-use crate::model::job::JobId;
+use crate::model::attribute::Setting;
 use crate::model::job::array::Indices;
-use crate::model::job::attribute::Setting;
 use crate::model::job::state::Holds;
+use crate::model::job_id::JobId;
 use crate::model::text::Text;
 use serde::{Deserialize, Serialize};
 

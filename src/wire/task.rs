@@ -6,7 +6,8 @@
 
 use crate::model::job::run_limits::Room;
 use crate::model::job::task::{Stage, Token};
-use crate::model::job::{Attempt, JobId, TaskNumber};
+use crate::model::job::{Attempt, TaskNumber};
+use crate::model::job_id::JobId;
 use crate::model::text::Text;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use crate::support::cases;
 use crate::support::sandbox::Sandbox;
-use lanai::model::job::JobId;
+use lanai::model::job_id::JobId;
 use lanai::model::report::outlook::Prospect;
 use lanai::model::time::Time;
 use lanai::sched::explain::forecast::{self, Budget};

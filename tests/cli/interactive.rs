@@ -3,7 +3,7 @@
 use crate::security::multi_user::shared;
 use crate::support::people::two_people;
 use crate::support::sandbox::{Sandbox, kill};
-use lanai::model::job::JobId;
+use lanai::model::job_id::JobId;
 use lanai::wire::client::Client;
 use lanai::wire::frame::{self, FrameError};
 use lanai::wire::message::{Reply, Request};

@@ -4,7 +4,8 @@
 use crate::support::people::people;
 use crate::support::played::Played;
 use crate::support::sandbox::{Sandbox, kill};
-use lanai::model::job::{How, JobId, Outcome};
+use lanai::model::job::{How, Outcome};
+use lanai::model::job_id::JobId;
 use lanai::wire::order::{Order, Report, Standing};
 use serde_json::json;
 use std::fs::{self, Permissions};

@@ -2,7 +2,7 @@
 
 use crate::support::people::two_people;
 use crate::support::sandbox::{Done, Sandbox, kill};
-use lanai::model::job::JobId;
+use lanai::model::job_id::JobId;
 use lanai::sys::procfs;
 use lanai::wire::frame;
 use lanai::wire::task::{News, Plea};

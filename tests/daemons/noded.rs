@@ -1,7 +1,8 @@
 //! The real noded, in a folder of its own, running real jobs.
 
 use lanai::model::job::run_limits::{Bound, Times};
-use lanai::model::job::{Attempt, How, JobId, Join, Outcome, Owner, Share, TaskNumber};
+use lanai::model::job::{Attempt, How, Join, Outcome, Owner, Share, TaskNumber};
+use lanai::model::job_id::JobId;
 use lanai::model::resource::{Size, Value};
 use lanai::model::time::Span;
 use lanai::sys::{process, procfs, user};

@@ -3,7 +3,7 @@
 
 use crate::properties::cycle::{Made, enqueue, made, nodes, promising, scene, simulate};
 use crate::support::cases;
-use lanai::model::job::JobId;
+use lanai::model::job_id::JobId;
 use lanai::model::resource::Value;
 use lanai::sched::fixture::Scene;
 use lanai::sched::view::plan::Plan;

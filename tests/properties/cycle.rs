@@ -1,7 +1,7 @@
 //! Properties of the cycle, over clusters and queues made up at random.
 
 use crate::support::cases;
-use lanai::model::job::JobId;
+use lanai::model::job_id::JobId;
 use lanai::model::policy::{Backfill, FillOrder, Filling, Keep};
 use lanai::model::time::Time;
 use lanai::sched::fixture::{Scene, cluster};

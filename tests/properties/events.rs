@@ -6,9 +6,9 @@
 use crate::properties::cycle::{Made, made, promising};
 use crate::support::cases;
 use lanai::config::Config;
-use lanai::model::job::JobId;
+use lanai::model::job_id::JobId;
 use lanai::model::policy::{Backfill, Filling};
-use lanai::model::resource::system_wide::Pool;
+use lanai::model::system_resource::Pool;
 use lanai::model::time::Span;
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster};

@@ -4,7 +4,7 @@
 use crate::properties::cycle::promising;
 use crate::support::cases;
 use lanai::config::Config;
-use lanai::model::job::JobId;
+use lanai::model::job_id::JobId;
 use lanai::model::policy::{Backfill, Filling, Keep};
 use lanai::model::time::Time;
 use lanai::sched::cycle;

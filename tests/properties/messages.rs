@@ -5,9 +5,9 @@
 use crate::support::sandbox::Sandbox;
 use lanai::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
 use lanai::model::account::accounting::{Inquiry, Key as Grouping};
-use lanai::model::job::JobId;
-use lanai::model::job::attribute::Setting;
+use lanai::model::attribute::Setting;
 use lanai::model::job::state::Holds;
+use lanai::model::job_id::JobId;
 use lanai::model::reservation::request::Reserving;
 use lanai::model::time::Wall;
 use lanai::wire::ahead::Ahead;

@@ -3,8 +3,8 @@
 //! end.
 
 use crate::support::cases;
-use lanai::model::job::JobId;
 use lanai::model::job::preemption::Action;
+use lanai::model::job_id::JobId;
 use lanai::model::policy::preemption::{Mode, Preemption, Trigger, Victims};
 use lanai::model::policy::{Backfill, Filling, Order, Precedence};
 use lanai::model::time::{Span, Time};

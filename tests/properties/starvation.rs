@@ -2,10 +2,10 @@
 //! at random.
 
 use crate::support::cases;
+use lanai::model::account::starvation::Boundary;
 use lanai::model::account::{Account, Shares};
-use lanai::model::job::JobId;
 use lanai::model::job::preemption::Cause;
-use lanai::model::policy::starvation::Boundary;
+use lanai::model::job_id::JobId;
 use lanai::model::policy::{Policy, Preset};
 use lanai::model::time::Time;
 use lanai::sched::fairshare::starvation::groups::{Group, Thresholds, divide};

@@ -74,18 +74,53 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The directories of `sched`, the lowest first: each names only those before it. The fixture and
-/// the unit tests may name all of them.
-const SCHED: &[&str] = &[
-    "amounts",
-    "share_tree",
-    "view",
-    "fairshare",
-    "placement",
-    "priority",
-    "backfill",
-    "cycle",
-    "explain",
+/// The files and directories of a layer, in order: each imports only those before it.
+const ORDER: &[(&str, &[&str])] = &[
+    (
+        "model",
+        &[
+            "time",
+            "text",
+            "signal",
+            "spelling",
+            "server_name",
+            "job_id",
+            "refusal",
+            "indices",
+            "resource",
+            "expression",
+            "request",
+            "system_resource",
+            "node",
+            "credentials",
+            "limit",
+            "reason",
+            "job",
+            "account",
+            "queue",
+            "policy",
+            "attribute",
+            "admission",
+            "reservation",
+            "hook",
+            "trigger",
+            "report",
+        ],
+    ),
+    (
+        "sched",
+        &[
+            "amounts",
+            "share_tree",
+            "view",
+            "fairshare",
+            "placement",
+            "priority",
+            "backfill",
+            "cycle",
+            "explain",
+        ],
+    ),
 ];
 
 /// What makes a decision depend on more than its arguments: never in `model`, `config`,
@@ -246,37 +281,48 @@ fn layers_know_only_the_layers_below() {
 }
 
 #[test]
-fn directories_of_the_scheduler_know_only_those_before_them() {
+fn directories_import_only_those_before_them() {
     let mut breaches = Vec::new();
     for source in sources() {
-        let Some(path) = source.path.strip_prefix("sched/") else {
+        let Some((layer, below)) = source.path.split_once('/') else {
             continue;
         };
-        let own = path.split(['/', '.']).next().unwrap_or_default();
-        if own == "mod" || own == "fixture" {
-            continue;
+        let name = below.split(['/', '.']).next().unwrap_or_default();
+        for (_, order) in ORDER.iter().filter(|(ordered, _)| *ordered == layer) {
+            let Some(place) = order.iter().position(|other| *other == name) else {
+                continue;
+            };
+            let to_layer = "super::".repeat(below.matches('/').count() + 1);
+            let paths = order[place + 1..].iter().flat_map(|later| {
+                [
+                    format!("crate::{layer}::{later}"),
+                    format!(" {to_layer}{later}"),
+                ]
+            });
+            let phrases: Vec<String> = paths.collect();
+            breaches.extend(found(
+                &source,
+                source.production(),
+                phrases.iter().map(String::as_str),
+            ));
         }
-        let Some(level) = SCHED.iter().position(|directory| *directory == own) else {
-            breaches.push(format!("src/sched/{path}: add `{own}` to SCHED"));
-            continue;
-        };
-        let outside = if path.contains('/') {
-            "super::super"
-        } else {
-            "super"
-        };
-        let above = SCHED[level + 1..].iter();
-        let mut phrases: Vec<String> = above
-            .flat_map(|name| [format!("sched::{name}"), format!("{outside}::{name}")])
-            .collect();
-        phrases.push("sched::{".to_string());
-        let phrases = phrases.iter().map(String::as_str);
-        breaches.extend(found(&source, source.production(), phrases));
     }
     expect_none(
-        "these name a directory of `sched` that comes after their own (SCHED):",
+        "these import a directory after their own (ORDER in tests/repository/architecture.rs):",
         breaches,
     );
+}
+
+#[test]
+fn every_directory_of_an_ordered_layer_has_a_place() {
+    let missing = sources().into_iter().filter_map(|source| {
+        let (layer, below) = source.path.split_once('/')?;
+        let name = below.split(['/', '.']).next()?;
+        let (_, order) = ORDER.iter().find(|(ordered, _)| *ordered == layer)?;
+        let has_place = order.contains(&name) || ["mod", "named", "fixture"].contains(&name);
+        (!has_place).then(|| format!("src/{}", source.path))
+    });
+    expect_none("these have no place in ORDER:", missing.collect());
 }
 
 #[test]

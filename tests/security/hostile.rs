@@ -1,9 +1,9 @@
 //! Clients that mean harm, or do it: nobody else notices.
 
 use crate::support::sandbox::Sandbox;
-use lanai::model::job::JobId;
-use lanai::model::job::attribute::Setting;
+use lanai::model::attribute::Setting;
 use lanai::model::job::state::Holds;
+use lanai::model::job_id::JobId;
 use lanai::model::text::Text;
 use lanai::sys::process;
 use lanai::wire::frame;

@@ -9,11 +9,10 @@ use lanai::cli::exit::Failure;
 use lanai::cli::json::{Document, Preamble};
 use lanai::cli::qsub::{self, Here};
 use lanai::cli::{date, resources};
-use lanai::model::job::attribute::{
-    self, Context, DEFAULT_PROJECT, Draft, Origin, Rights, Setting,
-};
+use lanai::model::attribute::{self, Context, DEFAULT_PROJECT, Draft, Origin, Rights, Setting};
 use lanai::model::job::dependency::{self, Wish};
-use lanai::model::job::{Digest, Job, JobId, Life, Owner, Program, Spec};
+use lanai::model::job::{Digest, Job, Life, Owner, Program, Spec};
+use lanai::model::job_id::JobId;
 
 use lanai::model::policy::Policy;
 use lanai::model::request::select::Request;

@@ -6,7 +6,7 @@ use crate::machine::Limits;
 use crate::report::{Better, Figure, Report};
 use crate::stage::{Stage, must};
 use anyhow::{Result, bail};
-use lanai::model::job::attribute::Setting;
+use lanai::model::attribute::Setting;
 use lanai::wire::client::Client;
 use lanai::wire::frame;
 use lanai::wire::message::{Payload, Reply, Request, Submission};

@@ -92,7 +92,7 @@ fn why(server: &ServerFacts, trigger: &Trigger) -> Map<String, Value> {
 mod tests {
     use super::super::super::example::{self, SUBMITTED};
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::model::trigger::{Triggers, Turn};
 
     #[test]

@@ -5,7 +5,7 @@ use super::super::exit::Failure;
 use super::Inquiry;
 use super::columns::{self, Head};
 use crate::model::limit::Quantity;
-use crate::model::report::limit_usage::{Figure, LimitUse};
+use crate::model::limit::usage::{Figure, LimitUse};
 use crate::model::resource::{Kind, Resources};
 use crate::model::time::Time;
 use crate::sys::user;
@@ -241,7 +241,7 @@ pub(super) fn round(shown: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::model::limit::{Limit, Scope, Selector, Stage};
 
     fn one(place: usize, scope: Scope, whom: &[&str], used: i64, hard: i64) -> LimitUse {

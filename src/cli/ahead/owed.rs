@@ -119,7 +119,7 @@ fn since(owed: &Owed, server: &ServerFacts) -> Option<String> {
 mod tests {
     use super::*;
     use crate::cli::example;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
 
     fn owed(who: Claimant, pools: &[&str], status: Status) -> Owed {
         let pools = pools.iter().map(|pool| pool.to_string()).collect();

@@ -5,7 +5,7 @@ use super::super::attributes::{Attributes, Shown};
 use super::super::comment;
 use super::super::exit::Failure;
 use super::Inquiry;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::report::priority_score::{Part, Worth};
 use crate::model::report::queue_place::{Difference, Neighbours, Turn};
 use crate::wire::ahead::{Ahead, Told};

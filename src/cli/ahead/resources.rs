@@ -5,8 +5,8 @@ use super::super::exit::Failure;
 use super::Inquiry;
 use super::columns::{self, Head};
 use super::limits;
-use crate::model::resource::system_wide::PoolUse;
 use crate::model::resource::{Kind, Resources, Size};
+use crate::model::system_resource::PoolUse;
 use crate::model::time::{Time, Wall};
 use crate::shown::when;
 use crate::wire::ahead::{Ahead, Told};
@@ -137,7 +137,7 @@ fn data(one: &PoolUse, wall: impl Fn(Time) -> Wall) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::resource::system_wide::{Pool, Telling};
+    use crate::model::system_resource::{Pool, Telling};
 
     #[test]
     fn q21_what_the_whole_system_has_is_told_in_columns_and_in_json() {

@@ -5,7 +5,7 @@ use super::super::comment;
 use super::super::exit::Failure;
 use super::super::when;
 use super::{Inquiry, nodes};
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::report::outlook::{Foreseen, Horizon, Prospect};
 use crate::model::time::Time;
 use crate::wire::ahead::{Ahead, Told};

@@ -83,7 +83,7 @@ fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String 
 mod tests {
     use super::*;
     use crate::cli::example;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::model::reason::Reason;
     use crate::model::report::outlook::Horizon;
     use crate::model::time::Time;

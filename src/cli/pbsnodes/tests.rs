@@ -3,7 +3,7 @@
 use super::super::example::{self, NOW, System, node, share};
 use super::super::when;
 use super::*;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::resource::Value;
 
 fn system() -> System {

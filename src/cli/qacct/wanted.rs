@@ -1,7 +1,7 @@
 //! The jobs that `-j` names: which jobs they mean, and which of them the accounts have told of.
 
 use super::super::operand::Operand;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use std::collections::BTreeMap;
 
 /// What was named, and what was told of it.

@@ -8,10 +8,10 @@ use crate::cli::{
     directives, getopt, pbs_rdel, pbs_rsub, qalter, qdel, qhold, qmove, qorder, qrerun, qrls, qrun,
     qsig, qsub,
 };
-use crate::model::job::JobId;
+use crate::model::attribute::{self, Setting};
 use crate::model::job::array::Indices;
-use crate::model::job::attribute::{self, Setting};
 use crate::model::job::suspension::Turn;
+use crate::model::job_id::JobId;
 use crate::model::time::Wall;
 use crate::sim::scenario::Grammar;
 use crate::sim::world::act::Deed;

@@ -12,7 +12,7 @@ use crate::cli::options::{Place, illegal, joined};
 use crate::cli::paths;
 use crate::cli::script::{self, Source};
 use crate::cli::submission::Wanted;
-use crate::model::job::attribute::Setting;
+use crate::model::attribute::Setting;
 use crate::model::job::value_syntax::shell_list;
 use crate::model::text::Text;
 use crate::model::time::Wall;

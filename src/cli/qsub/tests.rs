@@ -2,7 +2,7 @@
 
 use super::asked::Plan;
 use super::*;
-use crate::model::job::attribute::Setting;
+use crate::model::attribute::Setting;
 use crate::model::text::Text;
 use crate::model::time::Wall;
 use crate::wire::message::Payload;

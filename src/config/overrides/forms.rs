@@ -5,8 +5,8 @@ use crate::config::{Config, NodeConfig};
 use crate::model::hook::Hook;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
-use crate::model::resource::system_wide::Pool;
 use crate::model::resource::{Definition, Kind, ResourceList, Value};
+use crate::model::system_resource::Pool;
 
 /// What an attribute is as a text; None when it is not set.
 type Get<T> = fn(&T) -> Option<String>;

@@ -3,7 +3,7 @@
 use super::{keys, scheduling::named};
 use crate::config::ConfigError;
 use crate::config::document::Section;
-use crate::model::policy::Accrual;
+use crate::model::job::eligible_time::Accrual;
 
 /// Which of a job's waiting counts as eligible time, if the section says so (I13, M17).
 pub fn accrual(section: &Section) -> Result<Option<Accrual>, ConfigError> {
@@ -14,7 +14,7 @@ pub fn accrual(section: &Section) -> Result<Option<Accrual>, ConfigError> {
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
-    use crate::model::policy::Accrual;
+    use crate::model::job::eligible_time::Accrual;
 
     fn accrual(text: &str) -> Accrual {
         Config::parse(text).unwrap().policy().accrual

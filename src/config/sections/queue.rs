@@ -7,7 +7,7 @@ use super::{
 };
 use crate::config::ConfigError;
 use crate::config::document::Section;
-use crate::model::queue::admission;
+use crate::model::admission;
 use crate::model::queue::{Access, Queue, Route};
 use crate::model::resource::{Definition, ResourceList, Resources};
 use toml::de::DeValue;

@@ -9,9 +9,10 @@ use crate::config::ConfigError;
 use crate::config::document::{Section, entry};
 use crate::model::expression::Expression;
 use crate::model::policy::{
-    Access, Allocation, Availability, Backfill, Chunk, Distribution, FillOrder, Filling, Group,
-    Keep, Metric, NodeSets, Placement, SetChoice,
+    Availability, Backfill, Chunk, FillOrder, Filling, Group, Keep, Metric, NodeSets, Placement,
+    SetChoice,
 };
+use crate::model::request::placement_policy::{Access, Allocation, Distribution};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -170,6 +171,7 @@ mod tests {
     use crate::config::Config;
     use crate::model::expression::Expression;
     use crate::model::policy::*;
+    use crate::model::request::placement_policy::{Access, Allocation, Distribution};
     use crate::model::time::Span;
 
     #[test]

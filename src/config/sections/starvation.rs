@@ -6,9 +6,10 @@ use super::{BOOLEAN, boolean, by_name, keys, list, one_of, queue, span};
 use crate::config::ConfigError;
 use crate::config::document::Section;
 use crate::model::account::Account;
-use crate::model::policy::pool::{FifoKey, Mode};
-use crate::model::policy::starvation::{Boundary, Cutoffs, Overrides, Patience};
-use crate::model::policy::{PoolTerms, Starvation};
+use crate::model::account::pool_terms::PoolTerms;
+use crate::model::account::pool_terms::{FifoKey, Mode};
+use crate::model::account::starvation::{Boundary, Cutoffs, Overrides, Patience};
+use crate::model::policy::Starvation;
 use crate::model::resource::Resources;
 use toml::de::DeValue;
 

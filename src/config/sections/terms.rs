@@ -10,11 +10,11 @@ use super::{text, whole};
 use crate::config::ConfigError;
 use crate::config::document::Section;
 use crate::model::node::{Adjust, NodeSharing, Terms};
-use crate::model::policy::Access;
 use crate::model::request::cluster_path::{ClusterPath, Restriction};
 use crate::model::request::host_list::HostList;
+use crate::model::request::placement_policy::Access;
 use crate::model::resource::Kind;
-use crate::model::resource::system_wide::{Meter, Pool};
+use crate::model::system_resource::{Meter, Pool};
 use std::str::FromStr;
 use toml::de::DeValue;
 
@@ -163,8 +163,8 @@ fn thousandths(value: &DeValue) -> Option<u32> {
 mod tests {
     use crate::config::Config;
     use crate::model::node::{Adjust, NodeSharing};
-    use crate::model::policy::Access;
-    use crate::model::resource::system_wide::Meter;
+    use crate::model::request::placement_policy::Access;
+    use crate::model::system_resource::Meter;
     use crate::model::time::Span;
 
     #[test]

@@ -1,8 +1,9 @@
 //! `[preemption.starvation]` and what accounts say as pools, as they hold.
 
 use super::{Known, amounts, span};
-use crate::model::policy::pool::{FifoKey, Mode};
-use crate::model::policy::{PoolTerms, Starvation};
+use crate::model::account::pool_terms::PoolTerms;
+use crate::model::account::pool_terms::{FifoKey, Mode};
+use crate::model::policy::Starvation;
 use toml::Value;
 
 pub(super) fn starvation(rule: &Starvation) -> Vec<Known> {

@@ -3,9 +3,10 @@
 //! An entry stands for itself: who, where, when, what was asked for, had and used. It outlives the
 //! job, and its moments are those of the calendar, for people ask for months.
 
-use super::charge::Held;
+use crate::model::job::held::Held;
 use crate::model::job::preemption::Yielding;
-use crate::model::job::{Attempt, JobId, Usage};
+use crate::model::job::{Attempt, Usage};
+use crate::model::job_id::JobId;
 use crate::model::request::select::Request;
 use crate::model::resource::Value;
 use crate::model::time::{Span, Wall};

@@ -4,46 +4,12 @@
 
 use super::decay::{Decay, Stretch};
 use super::member::Member;
+use crate::model::job::held::Held;
 use crate::model::job::{Job, Run, Share};
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// What an attempt has of the cluster, used or not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
-    /// Nodes of which it has something.
-    pub nodes: u32,
-    /// Processors.
-    pub cores: u32,
-    /// GPUs.
-    pub gpus: u32,
-    /// Memory, in kilobytes.
-    pub mem_kb: u64,
-}
-
-impl Held {
-    /// What shares come to.
-    pub fn of(shares: &[Share]) -> Held {
-        let taken = |name: &str| -> u64 {
-            let amounts = shares
-                .iter()
-                .flat_map(|share| &share.taken)
-                .filter(|(taken, _)| taken == name);
-            let amounts = amounts.filter_map(|(_, value)| u64::try_from(value.amount()?).ok());
-            amounts.fold(0, u64::saturating_add)
-        };
-        let count = |name: &str| u32::try_from(taken(name)).unwrap_or(u32::MAX);
-        let nodes: BTreeSet<&str> = shares.iter().map(|share| share.node.as_str()).collect();
-        Held {
-            nodes: nodes.len() as u32,
-            cores: count("ncpus"),
-            gpus: count("ngpus"),
-            mem_kb: taken("mem") / 1024,
-        }
-    }
-}
+use std::collections::BTreeMap;
 
 /// What shares come to of every consumable that [`Held`] does not count: sizes in gibibytes, all
 /// else as plain numbers.

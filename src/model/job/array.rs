@@ -4,9 +4,10 @@
 use super::eligible_time::Accrues;
 use super::life::{DELETED, Moment};
 use super::state::State;
-use super::{Exit, Job, JobId, Life, Want};
+use super::{Exit, Job, Life, Want};
 use crate::model::indices::spans::Spans;
 pub use crate::model::indices::{Indices, NotIndices};
+use crate::model::job_id::JobId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;

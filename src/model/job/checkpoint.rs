@@ -155,11 +155,11 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobId;
     use crate::model::job::Spec;
     use crate::model::job::event::Event;
     use crate::model::job::preemption::Cause;
     use crate::model::job::state::{Holds, State};
+    use crate::model::job_id::JobId;
     use crate::sched::fixture::{cluster, moment};
     use std::sync::Arc;
 

@@ -5,11 +5,12 @@ pub mod effects;
 pub mod graph;
 pub mod label;
 
-use super::attribute::same_server;
 use super::dependency::label::{Awaited, is_awaitable, is_label};
 use super::life::{LOST, OVER_WALLTIME};
 use super::state::State;
-use super::{Job, JobId, Life};
+use super::{Job, Life};
+use crate::model::job_id::JobId;
+use crate::model::server_name::same_server;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::Write;

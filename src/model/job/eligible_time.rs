@@ -10,10 +10,24 @@ use super::life::Moment;
 use super::state::{Holds, State};
 use crate::model::limit::Stage;
 use crate::model::limit::excess::Excess;
-use crate::model::policy::Accrual;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
+
+named! {
+    /// Which of a job's waiting counts as eligible time.
+    Accrual {
+        /// Waiting for what others have; not for itself: its owner's hold, its begin time, its
+        /// dependencies, a limit of its own.
+        Pbs = "pbs",
+        /// All of it.
+        Always = "always",
+        /// Waiting without a hold, while it is within the limits on waiting jobs.
+        QueuePolicy = "queue_policy",
+        /// Waiting without a hold, while it is within all limits of its own.
+        FullPolicy = "full_policy",
+    }
+}
 
 /// What a job accrues: PBS's `accrue_type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,8 @@ use super::promise::Cause;
 use super::release::Division;
 use super::state::Holds;
 use super::suspension::Manner;
-use super::{Attempt, JobId, Outcome, Share};
+use super::{Attempt, Outcome, Share};
+use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 

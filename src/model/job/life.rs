@@ -13,8 +13,9 @@ use super::release::Division;
 use super::response::Rules;
 use super::retry::Again;
 use super::state::{Holds, State};
-use super::{Attempt, Exit, How, Job, JobId, Life, Outcome, Run, Share, Want};
-use crate::model::policy::Accrual;
+use super::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
+use crate::model::job::eligible_time::Accrual;
+use crate::model::job_id::JobId;
 use crate::model::time::{Time, Wall};
 
 /// When an event happens, on both clocks, and the rules for attempts that go wrong.

@@ -1,7 +1,7 @@
 //! What stands in the paths of output files for what is known later: `^array_index^` as in PBS, and
 //! for Grid Engine's `$JOB_ID` and `$JOB_NAME` the like.
 
-use super::JobId;
+use crate::model::job_id::JobId;
 
 /// The index of an array's element; stays as it is where there is none.
 pub const INDEX: &str = "^array_index^";

@@ -1,6 +1,7 @@
 //! A running job makes way: for whom, why, and how.
 
-use super::{Attempt, JobId, Run};
+use super::{Attempt, Run};
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -62,35 +63,6 @@ impl Action {
             .iter()
             .map(|(_, action)| *action)
             .find(|action| action.letter() == Some(letter))
-    }
-}
-
-/// Whose place a job may have, as one of the words of `preempt_targets` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
-    /// `Queue=workq`: of jobs in a queue.
-    Queue(&'a str),
-    /// `Resource_List.ncpus=4`: of jobs that ask for so much of a resource.
-    Resource(&'a str, &'a str),
-    /// `None`: of nobody.
-    Nobody,
-}
-
-impl<'a> Target<'a> {
-    /// Reads a word; None for none of these.
-    pub fn parse(word: &'a str) -> Option<Target<'a>> {
-        let is = |text: &str, name: &str| text.eq_ignore_ascii_case(name);
-        match word.trim().split_once('=') {
-            None if is(word.trim(), "none") => Some(Target::Nobody),
-            Some((kind, name)) if is(kind, "queue") && !name.is_empty() => {
-                Some(Target::Queue(name))
-            }
-            Some((kind, value)) if !value.is_empty() => {
-                let (list, name) = kind.split_once('.').filter(|(_, name)| !name.is_empty())?;
-                is(list, "resource_list").then_some(Target::Resource(name, value))
-            }
-            _ => None,
-        }
     }
 }
 
@@ -207,27 +179,6 @@ mod tests {
             told(None, Cause::Overcommit, Action::Requeue),
             "put back into the queue (the node has less than its jobs have)"
         );
-    }
-
-    #[test]
-    fn targets_are_queues_resources_or_nobody() {
-        assert_eq!(Target::parse("QUEUE=a"), Some(Target::Queue("a")));
-        assert_eq!(
-            Target::parse(" Resource_List.mem=2gb"),
-            Some(Target::Resource("mem", "2gb"))
-        );
-        assert_eq!(Target::parse("NONE"), Some(Target::Nobody));
-        for wrong in [
-            "",
-            "a",
-            "queue=",
-            "server=x",
-            "Resource_List.=1",
-            "Resource_List=1",
-            "Resource_List.mem=",
-        ] {
-            assert_eq!(Target::parse(wrong), None, "{wrong}");
-        }
     }
 
     #[test]

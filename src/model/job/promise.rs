@@ -1,6 +1,6 @@
 //! The promise of a start, and why one was not kept.
 
-use super::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;

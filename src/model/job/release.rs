@@ -6,7 +6,7 @@
 //! end.
 
 use super::{Run, Share};
-use crate::model::account::charge::Held;
+use crate::model::job::held::Held;
 use crate::model::node::NodeFacts;
 use crate::model::refusal::Refusal;
 use crate::model::request::select::{Chunk, Select};
@@ -146,7 +146,7 @@ impl Run {
                 };
                 let at = (from..self.shares.len())
                     .find(suits)
-                    .ok_or_else(|| Refusal::too_much_to_keep(chunk))?;
+                    .ok_or_else(|| Refusal::too_much_to_keep(&resources_of(chunk)))?;
                 (kept[at], spoken_for[at], from) = (true, true, at + 1);
             }
         }
@@ -260,6 +260,15 @@ fn offers(offered: Option<&Value>, asked: &Value) -> bool {
         // An amount of which the job has none here.
         _ => asked.amount() == Some(0),
     }
+}
+
+/// The resources of a chunk as `select` names them, without its count.
+fn resources_of(chunk: &Chunk) -> String {
+    let resources = chunk
+        .resources
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
+    resources.collect::<Vec<_>>().join(":")
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! works (`-W sandbox`), and which of its output is removed (`-R`) or written at its place at once
 //! (`-k`).
 
-use super::JobId;
 use super::placeholder;
+use crate::model::job_id::JobId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

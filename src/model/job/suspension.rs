@@ -7,7 +7,8 @@
 
 use super::event::Event;
 use super::state::State;
-use super::{Attempt, Job, JobId, Run, Share, TaskNumber, Want};
+use super::{Attempt, Job, Run, Share, TaskNumber, Want};
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};

@@ -5,7 +5,7 @@
 
 use super::description::KINDS;
 use super::{Key, Quantity, Scope, Selector, Stage};
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;

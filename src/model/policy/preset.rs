@@ -5,11 +5,13 @@ use super::super::account::charge::UsageRules;
 use super::super::account::decay::Decay;
 use super::super::time::Span;
 use super::preemption::{Actions, NoAgenda, Trigger};
-use super::starvation::Boundary;
 use super::{
-    Accrual, Allocation, Availability, Backfill, Factors, FairShare, Filling, Order, OwnSay,
-    Placement, Policy, Precedence, Preemption, Starvation, UserPriority,
+    Availability, Backfill, Factors, FairShare, Filling, Order, OwnSay, Placement, Policy,
+    Precedence, Preemption, Starvation, UserPriority,
 };
+use crate::model::account::starvation::Boundary;
+use crate::model::job::eligible_time::Accrual;
+use crate::model::request::placement_policy::Allocation;
 use serde::{Deserialize, Serialize};
 
 /// The formula of IT4I (I2).

@@ -3,6 +3,7 @@
 mod flag;
 
 use super::{Backfill, Group};
+use crate::model::credentials::NORMAL_QOS;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 pub use flag::Flag;
@@ -142,7 +143,7 @@ impl Quality {
 
 impl Qualities {
     /// That of a job that asks for none.
-    pub const NORMAL: &str = "normal";
+    pub const NORMAL: &str = NORMAL_QOS;
 
     /// Its factor, where the configuration says nothing of it.
     pub const NORMAL_FACTOR: f64 = 0.5;

@@ -10,7 +10,8 @@ mod words;
 
 use crate::model::credentials::Credentials;
 use crate::model::job::state::State;
-use crate::model::job::{Job, JobId, Spec};
+use crate::model::job::{Job, Spec};
+use crate::model::job_id::JobId;
 use crate::model::limit::directory::Directory;
 use crate::model::limit::{Concern, Key, Limit, Limits, Quantity, Selector, Stage, Subject};
 use crate::model::refusal::Refusal;

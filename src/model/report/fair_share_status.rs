@@ -1,7 +1,7 @@
 //! What a pool or an operation is owed of the cluster, what it has of it now, and what having less
 //! has made of it (Y1, Y2).
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 

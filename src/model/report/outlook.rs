@@ -1,7 +1,7 @@
 //! What is foreseen of jobs that wait: when, where, or why not. Told to whoever asks, never kept.
 
 use super::fair_share_status::Owed;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};

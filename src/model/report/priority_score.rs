@@ -1,7 +1,7 @@
 //! What a job is worth under the order of the policy, part by part: what went in, what it counts
 //! for, what comes of it.
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use serde::{Deserialize, Serialize};
 
 /// One of the numbers that make up a job's worth.

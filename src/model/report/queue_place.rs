@@ -107,7 +107,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
 
     fn turn(tier: i64, parts: &[(&str, f64, f64)]) -> Turn {
         let part = |&(name, factor, weight): &(&str, f64, f64)| {

@@ -4,7 +4,7 @@ use super::cluster_path::{ClusterPath, Restriction};
 use super::geometry::Geometry;
 use super::host_list::HostList;
 use crate::model::expression::Expression;
-use crate::model::policy::{Access, Allocation, Distribution};
+use crate::model::request::placement_policy::{Access, Allocation, Distribution};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 

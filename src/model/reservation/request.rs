@@ -2,8 +2,8 @@
 
 use super::recurrence::{Rule, Zone};
 use super::{Occurrence, Repetition, Terms};
-use crate::model::job::JobId;
 use crate::model::job::value_syntax;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::request::select::Request;
 use crate::model::resource::{Resources, Value};

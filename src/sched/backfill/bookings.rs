@@ -12,7 +12,7 @@
 
 use super::calendar::{Calendar, Promise};
 use super::reservation_access::Windows;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::{Backfill, Filling, Keep};
 use crate::model::time::{Span, Time};
 use crate::sched::placement::availability_map::Space;

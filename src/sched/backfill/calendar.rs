@@ -11,7 +11,7 @@ use super::measure::Measure;
 use super::pins::{Pins, Slot, Terms};
 use super::reservation_access::Windows;
 use super::tally::Tally;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use crate::sched::placement::allocation;
 use crate::sched::placement::availability_map::{Claim, Space};

@@ -4,7 +4,7 @@
 //! waits and all that runs is made of pieces of one size of one resource, each of which may lie
 //! anywhere.
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;
 use crate::sched::placement::availability_map::Space;
 use crate::sched::view::cluster::{Condition, Hold};

@@ -9,7 +9,7 @@
 
 use super::reservation_access::Windows;
 use super::timeline::{Closing, Timeline};
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::{Amounts, add};

@@ -8,7 +8,8 @@
 //! Jobs that the same windows keep out see the same: each such view is made once in a cycle and
 //! kept in line with what starts.
 
-use crate::model::job::{JobId, Share};
+use crate::model::job::Share;
+use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::reservation::window::{Admission, Window};
 use crate::model::time::{Span, Time};

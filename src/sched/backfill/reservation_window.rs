@@ -4,9 +4,10 @@
 //! A running job has what it has until its walltime is over, then its nodes are free; a promise to
 //! a waiting job gives way, as in PBS: it is made anew around the reservation.
 
-use crate::model::job::{JobId, Share};
-use crate::model::policy::Distribution;
+use crate::model::job::Share;
+use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
+use crate::model::request::placement_policy::Distribution;
 use crate::model::request::select::Request;
 use crate::model::reservation::window::Window;
 use crate::model::time::Time;

@@ -4,7 +4,7 @@
 //! Not one trial for each running job: ends are taken in twice as many at a time until the request
 //! fits, and the first end that suffices is found by halving.
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::amounts::Amounts;
 use crate::sched::placement::availability_map::{Claim, Space};

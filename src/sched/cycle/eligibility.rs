@@ -8,7 +8,7 @@
 use super::limits::Books;
 use super::state::Ledger;
 use super::{feasibility, threshold, throttling};
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::limit::Stage;
 use crate::model::policy::Policy;
 use crate::model::reason::{self, Reason};
@@ -103,7 +103,7 @@ pub(super) fn tell(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::model::policy::Policy;
     use crate::sched::explain::forecast::{self, Budget};
     use crate::sched::explain::why::explain;

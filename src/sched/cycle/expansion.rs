@@ -11,8 +11,8 @@
 //! later may have it back.
 
 use super::state::Ledger;
-use crate::model::job::JobId;
 use crate::model::job::array;
+use crate::model::job_id::JobId;
 use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::Candidate;
@@ -90,8 +90,9 @@ impl<'s> Line<'s> {
 
 #[cfg(test)]
 mod tests {
+    use crate::model::job::Run;
     use crate::model::job::state::State as Standing;
-    use crate::model::job::{JobId, Run};
+    use crate::model::job_id::JobId;
     use crate::model::policy::Filling;
     use crate::model::report::outlook::{Foreseen, Prospect};
     use crate::model::reservation::window::{Access, Window};

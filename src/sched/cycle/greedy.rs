@@ -3,7 +3,7 @@
 use super::backfill_order;
 use super::state::Ledger;
 use super::{feasibility, throttling};
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::backfill::calendar::Calendar;
 use crate::sched::placement::allocation;

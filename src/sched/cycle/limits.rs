@@ -6,13 +6,13 @@
 
 use crate::model::account::lineage::Lineages;
 use crate::model::credentials::Credentials;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::limit::directory::Directory;
 use crate::model::limit::excess::Excess;
+use crate::model::limit::usage::LimitUse;
 use crate::model::limit::{Bounds, Concern, Key, Limit, Stage};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
-use crate::model::report::limit_usage::LimitUse;
 use crate::model::time::{Span, Time};
 use crate::sched::view::counting::Count;
 use crate::sched::view::holdings::{Holding, Pledge};

@@ -1,7 +1,7 @@
 //! Fillers on borrowed room make way when a promise is due (M34).
 
-use crate::model::job::JobId;
 use crate::model::job::preemption::{Action, Cause};
+use crate::model::job_id::JobId;
 use crate::sched::amounts::Amounts;
 use crate::sched::placement::allocation;
 use crate::sched::placement::availability_map::Space;
@@ -114,7 +114,7 @@ impl<'s> Borrowed<'s> {
 mod tests {
     use crate::model::policy::{Backfill, Filling};
     use crate::model::reservation::window::{Access, Window};
-    use crate::model::resource::system_wide::Pool;
+    use crate::model::system_resource::Pool;
     use crate::model::time::Time;
     use crate::sched::backfill::reservation_window;
     use crate::sched::fixture::{Scene, cluster};
@@ -131,7 +131,7 @@ mod tests {
         let plan = scene.plan();
         assert!(plan.starts.len() == 3 && plan.starts.iter().all(|start| start.preemptible));
         scene.apply(&plan);
-        scene.state.withdraw(crate::model::job::JobId::job(2));
+        scene.state.withdraw(crate::model::job_id::JobId::job(2));
         waiting
             .iter()
             .fold(scene, |scene, &(id, text)| scene.queued(id, text))
@@ -146,7 +146,7 @@ mod tests {
         let plan = scene.plan();
         assert_eq!(
             plan.asks,
-            [(crate::model::job::JobId::job(2), vec!["n1".to_string()])]
+            [(crate::model::job_id::JobId::job(2), vec!["n1".to_string()])]
         );
         assert!(
             plan.preempts.is_empty()
@@ -185,7 +185,7 @@ mod tests {
             (12, "select=1:ncpus=3 walltime=100"),
             (13, "select=1:ncpus=2 walltime=100"),
         ]);
-        scene.state.vacate(crate::model::job::JobId::job(1));
+        scene.state.vacate(crate::model::job_id::JobId::job(1));
         assert_eq!(preempted(&scene), [(5, 12), (4, 13)]);
     }
 
@@ -196,7 +196,7 @@ mod tests {
             (12, "select=1:ncpus=7 walltime=100"),
             (13, "select=1:ncpus=1 walltime=1000"),
         ]);
-        scene.state.vacate(crate::model::job::JobId::job(1));
+        scene.state.vacate(crate::model::job_id::JobId::job(1));
         assert_eq!(
             (preempted(&scene), scene.starts().as_str()),
             (vec![(5, 12), (4, 12), (3, 12)], "")
@@ -246,7 +246,7 @@ mod tests {
         let plan = scene.plan();
         assert!(plan.starts.len() == 2 && plan.starts.iter().all(|start| start.preemptible));
         scene.apply(&plan);
-        scene.state.withdraw(crate::model::job::JobId::job(2));
+        scene.state.withdraw(crate::model::job_id::JobId::job(2));
         let scene = scene
             .queued(12, "select=1:ncpus=1 site_lic=1 walltime=100")
             .at(50);
@@ -276,7 +276,7 @@ mod tests {
         let plan = scene.plan();
         assert!(plan.starts.len() == 3 && plan.starts.iter().all(|start| start.preemptible));
         scene.apply(&plan);
-        scene.state.withdraw(crate::model::job::JobId::job(2));
+        scene.state.withdraw(crate::model::job_id::JobId::job(2));
         preempted(
             &waiting
                 .iter()

@@ -28,7 +28,7 @@ mod above_fair_share;
 mod victims;
 
 use super::state::Ledger;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::Preemption;
 use crate::model::policy::preemption::Trigger;
 use crate::model::reason::Reason;

@@ -9,7 +9,8 @@
 //! will have.
 
 use super::state::Ledger;
-use crate::model::job::{JobId, Share};
+use crate::model::job::Share;
+use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::sched::amounts::Amounts;
@@ -213,7 +214,7 @@ impl Ledger<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::model::policy::Precedence;
     use crate::model::policy::site_time::SiteTime;
     use crate::model::time::Time;

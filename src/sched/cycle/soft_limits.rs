@@ -11,7 +11,7 @@
 //! blocked job (M36), those over a soft limit are the last of them.
 
 use super::state::Ledger;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::reason::{Reason, Stage};
 use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;

@@ -53,7 +53,7 @@ pub fn tell_low(state: &State, policy: &Policy, plan: &mut Plan) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::model::policy::Precedence;
     use crate::sched::fixture::cluster;
 

@@ -1,7 +1,7 @@
 //! What pools and operations are owed, what they have, and who starves: as the next cycle would see
 //! it.
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::policy::preemption::Trigger;
 use crate::model::report::fair_share_status::{Claimant, Owed, Status};

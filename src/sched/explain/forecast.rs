@@ -2,9 +2,10 @@
 //! state, from one end of a job to the next. Jobs end at their walltimes; one that is overdue ends
 //! at once.
 
+use crate::model::job::Share;
 use crate::model::job::array::Standing;
 use crate::model::job::preemption::Action;
-use crate::model::job::{JobId, Share};
+use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::reason::{self, Reason};
 use crate::model::report::outlook::{Foreseen, Horizon, Prospect};

@@ -1,9 +1,9 @@
 //! The limits in force, and what of them is used (P9): asked on demand, and by the same books as a
 //! cycle's.
 
+use crate::model::limit::usage::LimitUse;
 use crate::model::limit::{Key, Limit, Selector, Stage};
 use crate::model::policy::Policy;
-use crate::model::report::limit_usage::LimitUse;
 use crate::model::time::Time;
 use crate::sched::cycle::eligibility;
 use crate::sched::cycle::limits::Books;
@@ -204,7 +204,7 @@ mod tests {
                 one.limit.quantity.name(),
                 one.whom.join("/"),
             );
-            let shown = |figure: &Option<crate::model::report::limit_usage::Figure>| {
+            let shown = |figure: &Option<crate::model::limit::usage::Figure>| {
                 figure
                     .as_ref()
                     .map_or("-".to_string(), |figure| figure.shown.clone())

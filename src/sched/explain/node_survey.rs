@@ -397,7 +397,7 @@ impl Rejection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::model::node::Terms;
     use crate::model::reservation::window::{Access, Window};
     use crate::model::time::Time;

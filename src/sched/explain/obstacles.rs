@@ -1,7 +1,7 @@
 //! What is in a job's way, each stage asked for itself once a cycle has decided: the cycle stops at
 //! the first that refuses, people want to know all.
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::reason::{Reason, Stage};
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::state::Ledger;

@@ -3,7 +3,7 @@
 
 use super::forecast::Outlook;
 use super::{fair_share_status, node_survey, obstacles};
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::{Order, Policy};
 use crate::model::reason::Reason;
 use crate::model::report::fair_share_status::Owed;

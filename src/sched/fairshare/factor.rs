@@ -200,7 +200,8 @@ pub(super) fn decayed(state: &State, tree: &Tree, now: Time) -> BTreeMap<Member,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::account::charge::{Charge, Held};
+    use crate::model::account::charge::Charge;
+    use crate::model::job::held::Held;
     use crate::model::policy::fair_share::Method;
     use crate::sched::fixture::cluster;
     use crate::sched::share_tree::usage::Usage;

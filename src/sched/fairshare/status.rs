@@ -53,8 +53,9 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::account::charge::{Charge, Held, UsageRules};
+    use crate::model::account::charge::{Charge, UsageRules};
     use crate::model::account::decay::Decay;
+    use crate::model::job::held::Held;
     use crate::model::policy::Order;
     use crate::model::time::Span;
     use crate::sched::fixture::cluster;
@@ -120,7 +121,7 @@ mod tests {
             amounts: Default::default(),
             factor: 1.0,
         };
-        Arc::make_mut(&mut scene.state.usage).charge(crate::model::job::JobId::job(9), &charge);
+        Arc::make_mut(&mut scene.state.usage).charge(crate::model::job_id::JobId::job(9), &charge);
         let mut scene = scene.at(2000);
         scene.state.prioritise(&scene.policy, scene.now);
         let told = scene.state.fair_share_priorities(&scene.policy.fair_share);

@@ -4,7 +4,8 @@
 
 use super::availability_map::Space;
 use super::candidates::Candidates;
-use crate::model::policy::{Allocation, Policy};
+use crate::model::policy::Policy;
+use crate::model::request::placement_policy::Allocation;
 use crate::sched::view::shape::{ClassId, Shape};
 use crate::sched::view::snapshot::State;
 use std::collections::BTreeSet;
@@ -48,8 +49,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::job::JobId;
-    use crate::model::policy::Allocation;
+    use crate::model::job_id::JobId;
+    use crate::model::request::placement_policy::Allocation;
     use crate::sched::fixture::cluster;
 
     fn names(names: &[&str]) -> Vec<String> {

@@ -560,7 +560,7 @@ impl<'s> Space<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::sched::fixture::{Scene, cluster};
 
     /// The nodes with so many processors free, as the buckets have it.

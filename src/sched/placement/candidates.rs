@@ -5,7 +5,7 @@ use super::availability_map::Space;
 use super::node_filter;
 use super::rank::Rank;
 use super::tentative::Trial;
-use crate::model::policy::Allocation;
+use crate::model::request::placement_policy::Allocation;
 use crate::sched::view::cluster::{Condition, Key, NodeIx};
 use crate::sched::view::node_access::Tenant;
 use crate::sched::view::shape::{ChunkShape, Shape};

@@ -1,7 +1,7 @@
 //! How many chunks go on which of the nodes that would do (M9).
 
 use super::availability_map::Space;
-use crate::model::policy::Distribution;
+use crate::model::request::placement_policy::Distribution;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::Shape;
 use std::collections::BTreeMap;

@@ -194,7 +194,7 @@ fn is_plain(cluster: &Cluster) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::model::node::Terms;
     use crate::model::policy::{Backfill, Chunk, Filling, Keep};
     use crate::model::time::Span;

@@ -12,7 +12,7 @@ use super::chunk_distribution::deal;
 use super::rank::Rank;
 use super::tentative::Trial;
 use super::{neighborhood, node_filter, node_sets, search, shared_hosts};
-use crate::model::policy::Allocation;
+use crate::model::request::placement_policy::Allocation;
 use crate::model::request::select::Arrangement;
 use crate::model::resource::Value;
 use crate::sched::view::cluster::NodeIx;
@@ -342,7 +342,7 @@ fn in_order(
 #[cfg(test)]
 mod tests {
     use crate::model::node::Terms;
-    use crate::model::policy::{Access, Allocation};
+    use crate::model::request::placement_policy::{Access, Allocation};
     use crate::sched::fixture::{Scene, cluster};
 
     fn starts(nodes: &str, request: &str) -> String {

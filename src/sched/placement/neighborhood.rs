@@ -3,7 +3,7 @@
 use super::availability_map::Space;
 use super::candidates::Candidates;
 use super::matching::{Placement, arrange, spread};
-use crate::model::policy::Allocation;
+use crate::model::request::placement_policy::Allocation;
 use crate::sched::view::cluster::{KindIx, NodeIx};
 use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +84,7 @@ pub fn balanced(space: &Space, shape: &Shape) -> Option<Placement> {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::policy::Allocation;
+    use crate::model::request::placement_policy::Allocation;
     use crate::sched::fixture::{Scene, cluster};
 
     fn under(policy: Allocation, nodes: &str, busy: &str) -> Scene {

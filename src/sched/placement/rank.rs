@@ -8,7 +8,8 @@ use super::availability_map::Space;
 use super::expression_context::NodeView;
 use crate::model::expression::Expression;
 use crate::model::node::Terms;
-use crate::model::policy::{Access, Allocation, Availability, Distribution, Placement};
+use crate::model::policy::{Availability, Placement};
+use crate::model::request::placement_policy::{Access, Allocation, Distribution};
 use crate::model::resource::Value;
 use crate::sched::amounts::{MOST_OF_A_NODE, counted};
 use crate::sched::view::cluster::{Cluster, Kind, KindIx, NodeIx};
@@ -214,7 +215,7 @@ fn speed(kind: &Kind) -> i64 {
 mod tests {
     use super::Rank;
     use crate::model::expression::Expression;
-    use crate::model::policy::Allocation;
+    use crate::model::request::placement_policy::Allocation;
     use crate::model::time::Time;
     use crate::sched::fixture::{Scene, cluster};
 
@@ -368,7 +369,7 @@ mod tests {
         );
         let class = scene
             .state
-            .class_of(crate::model::job::JobId::job(1))
+            .class_of(crate::model::job_id::JobId::job(1))
             .unwrap();
         assert!(scene.state.set_answer(class, Some(&["n2".to_string()])));
         assert_eq!(scene.starts(), "1 on n2");

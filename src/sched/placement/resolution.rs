@@ -7,7 +7,8 @@ use super::cluster_passes;
 use super::matching;
 use super::rank::Guide;
 use crate::model::expression::Expression;
-use crate::model::policy::{Access, Allocation, Policy};
+use crate::model::policy::Policy;
+use crate::model::request::placement_policy::{Access, Allocation};
 use crate::model::resource::{ResourceList, Value};
 use crate::model::time::Time;
 use crate::sched::view::allocation_answer::AllocationAnswer;
@@ -249,7 +250,8 @@ fn is_personal(cluster: &Cluster) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::model::node::Terms;
-    use crate::model::policy::{Access, NodeSets, SetChoice};
+    use crate::model::policy::{NodeSets, SetChoice};
+    use crate::model::request::placement_policy::Access;
     use crate::model::time::{Span, Time};
     use crate::sched::fixture::{Scene, cluster};
 

@@ -116,7 +116,7 @@ impl<'a> Search<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::policy::Allocation;
+    use crate::model::request::placement_policy::Allocation;
     use crate::sched::fixture::cluster;
 
     /// Neither order of first fit places these: they put the large ones together.

@@ -3,7 +3,7 @@
 
 use super::matching::Placement;
 use crate::model::job::Share;
-use crate::model::policy::Distribution;
+use crate::model::request::placement_policy::Distribution;
 use crate::model::resource::Value;
 use crate::sched::amounts::counted;
 use crate::sched::view::cluster::{Cluster, NodeIx};
@@ -120,7 +120,7 @@ fn share(
 
 #[cfg(test)]
 mod tests {
-    use crate::model::policy::Distribution;
+    use crate::model::request::placement_policy::Distribution;
     use crate::sched::fixture::cluster;
 
     #[test]

@@ -5,7 +5,7 @@
 use super::calculator::Yardstick;
 use super::round_robin;
 use crate::model::expression::Fault;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
 use crate::sched::view::class::{Class, Head};
@@ -232,11 +232,12 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::account::charge::{Charge, Held};
+    use crate::model::account::charge::Charge;
     use crate::model::account::member::Member;
     use crate::model::expression::Expression;
     use crate::model::job::Job;
     use crate::model::job::eligible_time::{Accrues, Eligibility};
+    use crate::model::job::held::Held;
     use crate::model::policy::{Factors, Order, Precedence, Tiers, Turns};
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::share_tree::usage::Usage;

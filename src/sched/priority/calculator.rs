@@ -8,7 +8,7 @@ use super::pool_satisfaction::PoolTurns;
 use super::tiers;
 use super::user_priority;
 use crate::model::expression::{Expression, Fault};
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::{Components, Factors, Order, Policy};
 use crate::model::queue::Queue;
 use crate::model::report::priority_score::{Part, Worth};

@@ -121,7 +121,7 @@ mod tests {
         let scene = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
         let class = scene
             .state
-            .waiting_class(crate::model::job::JobId::job(1))
+            .waiting_class(crate::model::job_id::JobId::job(1))
             .unwrap();
         let waited = Time(12 * HOUR * 1000).since(Time(0));
         let size = size(4, 16, rule.favor);

@@ -1,7 +1,7 @@
 //! How well pools are served (YTsaurus): each is satisfied by what its jobs have of its fair share,
 //! and in each so is every operation (Y22).
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add, multiple};

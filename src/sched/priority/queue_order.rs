@@ -2,7 +2,7 @@
 
 use super::calculator::Yardstick;
 use super::tiers;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::{Order, Policy};
 use crate::model::report::queue_place::{Neighbours, Turn};
 use crate::model::time::Time;

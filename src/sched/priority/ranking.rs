@@ -3,7 +3,7 @@
 //! Jobs of one class differ in nothing but their place in the queue, and classes of one shape share
 //! their refusals for want of room.
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::view::class::{InOrder, Waiting};
 use crate::sched::view::request_groups::{Group, Members};
@@ -334,7 +334,7 @@ impl Iterator for Line<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::sched::fixture::cluster;
 
     #[test]

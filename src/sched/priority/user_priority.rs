@@ -133,7 +133,7 @@ pub(super) fn part(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::priority::queue_order::QueueOrder;
 

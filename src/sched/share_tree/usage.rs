@@ -9,7 +9,7 @@ mod balance;
 
 use crate::model::account::charge::{Charge, UsageRules, Used};
 use crate::model::account::member::Member;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use balance::Balance;
 use serde::{Deserialize, Serialize};

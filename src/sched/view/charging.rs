@@ -3,8 +3,9 @@
 
 use super::plan::Start;
 use super::snapshot::State;
-use crate::model::account::charge::{self, Charge, Held};
+use crate::model::account::charge::{self, Charge};
 use crate::model::account::member::Member;
+use crate::model::job::held::Held;
 use crate::model::policy::quality::Qualities;
 use crate::model::time::Time;
 

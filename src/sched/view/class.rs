@@ -3,8 +3,8 @@
 use super::shape::ClassKey;
 use super::sort_key::Merit;
 use super::wait::Wait;
-use crate::model::job::JobId;
 use crate::model::job::array::{Elements, Indices};
+use crate::model::job_id::JobId;
 use std::collections::{BTreeMap, BTreeSet, btree_map, btree_set};
 use std::sync::Arc;
 

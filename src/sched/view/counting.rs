@@ -6,7 +6,7 @@ use super::processor_equivalents;
 use super::shape::ClassKey;
 use super::snapshot::State;
 use crate::model::limit::Quantity;
-use crate::model::report::limit_usage::Figure;
+use crate::model::limit::usage::Figure;
 use crate::model::time::Span;
 use crate::sched::amounts::Catalog;
 

@@ -5,9 +5,9 @@
 
 use super::plan::{Booking, Plan};
 use super::snapshot::State;
-use crate::model::job::JobId;
 use crate::model::job::preemption::{Action, Yielding};
 use crate::model::job::promise::Promise;
+use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -321,9 +321,9 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::Standing;
-    use crate::model::job::JobId;
     use crate::model::job::preemption::{Action, Cause, Yielding};
     use crate::model::job::promise::Promise;
+    use crate::model::job_id::JobId;
     use crate::model::policy::{Backfill, Filling, Keep};
     use crate::model::time::{Span, Time};
     use crate::sched::fixture::{Scene, cluster};

@@ -1,7 +1,7 @@
 //! The jobs that a cycle considers, where a policy limits their number (M24).
 
 use super::shape::ClassId;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -4,7 +4,8 @@
 use super::shape::ClassKey;
 use super::snapshot::State;
 use crate::model::credentials::Credentials;
-use crate::model::job::{Job, JobId};
+use crate::model::job::Job;
+use crate::model::job_id::JobId;
 use crate::model::resource::Value;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, Catalog, add, counted, subtract};

@@ -7,8 +7,8 @@
 use super::plan::Plan;
 use super::shape::ClassId;
 use super::snapshot::State;
-use crate::model::job::JobId;
 use crate::model::job::eligible_time::{Eligibility, Limit};
+use crate::model::job_id::JobId;
 use crate::model::reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

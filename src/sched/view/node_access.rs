@@ -3,7 +3,7 @@
 use super::shape::stable_hash;
 use crate::model::job::Job;
 use crate::model::node::{NodeSharing, Terms};
-use crate::model::policy::Access;
+use crate::model::request::placement_policy::Access;
 use crate::model::request::placement_requirements::Wishes;
 use crate::model::request::select::{Place, Sharing};
 use serde::{Deserialize, Serialize};

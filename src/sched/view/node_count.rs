@@ -76,7 +76,7 @@ fn largest_first(mut sizes: Vec<(u64, u64)>, needed: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::sched::fixture::cluster;
 
     fn nodes(nodes: &str, request: &str) -> u64 {

@@ -142,7 +142,7 @@ mod tests {
             scene.clone().queued(1, "select=3:ncpus=1").starts(),
             "1 on n2,b,n1"
         );
-        scene.state.vacate(crate::model::job::JobId::job(9));
+        scene.state.vacate(crate::model::job_id::JobId::job(9));
         assert_eq!(wide(&scene), "1 on n2,b,a,n1,n10");
     }
 

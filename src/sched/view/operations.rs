@@ -2,7 +2,7 @@
 
 use super::snapshot::State;
 use crate::model::credentials::Credentials;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add, subtract};
 use std::collections::{BTreeMap, BTreeSet};

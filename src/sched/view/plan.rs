@@ -7,9 +7,10 @@ use super::shape::{ClassId, ClassKey, Shape, Tenant};
 use super::shared_hosts::SharedHosts;
 use super::snapshot::State;
 use super::starvation::Starving;
+use crate::model::job::Share;
 use crate::model::job::preemption::{self, Action};
 pub use crate::model::job::promise::Cause;
-use crate::model::job::{JobId, Share};
+use crate::model::job_id::JobId;
 use crate::model::reason::{self, Reason};
 use crate::model::request::select::Arrangement;
 use crate::model::time::Time;
@@ -572,7 +573,7 @@ mod tests {
 
     #[test]
     fn the_audit_finds_who_takes_more_than_the_system_has() {
-        let pool = |total| crate::model::resource::system_wide::Pool {
+        let pool = |total| crate::model::system_resource::Pool {
             total,
             ..Default::default()
         };
@@ -608,7 +609,7 @@ mod tests {
             line.contains(", not in ")
                 && line.ends_with(
                     &super::Cause::Overdue {
-                        job: crate::model::job::JobId::job(1)
+                        job: crate::model::job_id::JobId::job(1)
                     }
                     .to_string()
                 ),

@@ -3,7 +3,7 @@
 
 use super::cluster::{Cluster, NodeIx};
 use super::shape::Shape;
-pub use crate::model::resource::system_wide::Pool;
+pub use crate::model::system_resource::Pool;
 use crate::sched::amounts::{Amounts, Catalog, add, subtract};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,7 +106,7 @@ pub fn amounts(
 
 #[cfg(test)]
 mod tests {
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::view::pools::Pool;
 

@@ -3,10 +3,11 @@
 
 use super::plan::Start;
 use super::snapshot::State;
-use crate::model::account::charge::Held;
 use crate::model::job::checkpoint::Progress;
+use crate::model::job::held::Held;
 use crate::model::job::preemption::{Action, Yielding};
-use crate::model::job::{Job, JobId, Run};
+use crate::model::job::{Job, Run};
+use crate::model::job_id::JobId;
 use crate::model::policy::{Policy, Preemption};
 use crate::model::request::cluster_path::ClusterPath;
 use crate::model::resource::Value;

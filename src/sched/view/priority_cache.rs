@@ -2,7 +2,7 @@
 
 use super::fair_share_factors::FairShareFactors;
 use crate::model::expression::Fault;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::{FairShare, Precedence};
 use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;

@@ -196,7 +196,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::model::time::Span;
     use crate::sched::fixture::{Scene, cluster};
     use std::collections::BTreeSet;

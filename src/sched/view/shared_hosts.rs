@@ -1,6 +1,6 @@
 //! Resources counted by host that subjobs of one array share (Q21, G2): where, and which subjobs.
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 //! fair shares in force (Y1, Y2).
 
 use super::shape::ClassId;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::limit::Limits;
 use crate::model::policy::FairShare;
 use crate::model::time::Time;

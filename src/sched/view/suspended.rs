@@ -6,7 +6,8 @@ use super::class::Place;
 use super::shape::ClassKey;
 use super::snapshot::State;
 use super::wait::Wait;
-use crate::model::job::{Job, JobId, Share};
+use crate::model::job::{Job, Share};
+use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use std::sync::Arc;
 

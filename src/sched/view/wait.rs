@@ -2,8 +2,8 @@
 
 use super::plan::Plan;
 use super::snapshot::State;
-use crate::model::job::JobId;
 use crate::model::job::eligible_time::Eligibility;
+use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

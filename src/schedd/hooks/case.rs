@@ -1,8 +1,8 @@
 //! What hooks are asked about, and what they have changed of it.
 
+use crate::model::attribute::Setting;
 use crate::model::hook::{Hook, Occasion, asked};
-use crate::model::job::JobId;
-use crate::model::job::attribute::Setting;
+use crate::model::job_id::JobId;
 use crate::model::text::Text;
 use crate::schedd::clients::Token;
 use crate::server::caller::Caller;

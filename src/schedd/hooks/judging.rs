@@ -1,6 +1,7 @@
 //! What a matter comes to by our own word: whether it can be granted, and of which job it is.
 
-use crate::model::job::{Job, JobId};
+use crate::model::job::Job;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::text::Text;
 use crate::schedd::hooks::case::Case;

@@ -2,7 +2,7 @@
 //! long.
 
 use crate::model::hook::{Answer, Hook};
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::schedd::clients::Token;
 use crate::schedd::hooks::case::Case;

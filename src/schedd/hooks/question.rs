@@ -1,7 +1,7 @@
 //! What a hook is told: the occasion, who asks, and the job as `qstat -f -F json` shows it.
 
+use crate::model::attribute::Setting;
 use crate::model::hook::Hook;
-use crate::model::job::attribute::Setting;
 use crate::model::refusal::Refusal;
 use crate::schedd::hooks::Portrait;
 use crate::schedd::hooks::case::Case;

@@ -1,6 +1,7 @@
 //! The starts that hooks have let: remembered until they are made, for a while.
 
-use crate::model::job::{JobId, Spec};
+use crate::model::job::Spec;
+use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //! is asked again once it is back. Each request can be repeated. The parent is never started from
 //! here: its user may have stopped it.
 
-use crate::model::job::JobId;
 use crate::model::job::state::{Holds, State};
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::spool;

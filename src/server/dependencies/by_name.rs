@@ -1,14 +1,14 @@
 //! Dependencies on jobs by their names, as Grid Engine's `-hold_jid` has them: on all of the
 //! owner's jobs of that name that are not over.
 
-use crate::model::job::JobId;
+use crate::model::attribute::Draft;
 use crate::model::job::Owner;
-use crate::model::job::attribute::Draft;
 use crate::model::job::dependency::Condition;
 use crate::model::job::dependency::Edge;
 use crate::model::job::dependency::Kind;
 use crate::model::job::dependency::Wish;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::server::requests::RequestContext;
 
 /// So many jobs may one name stand for.

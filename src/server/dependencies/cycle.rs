@@ -1,7 +1,7 @@
 //! Jobs that would wait for one another in a circle.
 
-use crate::model::job::JobId;
 use crate::model::job::dependency::graph::Ties;
+use crate::model::job_id::JobId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most jobs of a circle that are named.

@@ -1,7 +1,6 @@
 //! What `-W depend=` asks for, judged against the jobs there are: granted whole or refused.
 
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::dependency::Condition;
 use crate::model::job::dependency::Edge;
 use crate::model::job::dependency::Kind;
@@ -13,6 +12,7 @@ use crate::model::job::dependency::effects::Bonds;
 use crate::model::job::dependency::fate;
 use crate::model::job::dependency::judge;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::server::caller::Caller;
 use crate::server::dependencies::cycle;

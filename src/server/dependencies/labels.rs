@@ -2,7 +2,6 @@
 //! last, if there is one, else by any that comes so far later.
 
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Owner;
 use crate::model::job::Spec;
 use crate::model::job::dependency::Condition;
@@ -14,6 +13,7 @@ use crate::model::job::dependency::label::Awaited;
 use crate::model::job::dependency::label::Mark;
 use crate::model::job::dependency::label::circle;
 use crate::model::job::dependency::label::circle::Newcomer;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::server::requests::RequestContext;
 

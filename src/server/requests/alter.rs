@@ -1,15 +1,15 @@
 //! `qalter`: what a job comes to by it, and the change.
 
+use crate::model::attribute;
+use crate::model::attribute::Draft;
+use crate::model::attribute::Setting;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Spec;
-use crate::model::job::attribute;
-use crate::model::job::attribute::Draft;
-use crate::model::job::attribute::Setting;
 use crate::model::job::dependency::effects;
 use crate::model::job::dependency::effects::Bonds;
 use crate::model::job::event::Event;
 use crate::model::job::state::Holds;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::server::requests::Granted;
 use crate::server::requests::RequestContext;

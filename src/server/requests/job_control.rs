@@ -3,15 +3,15 @@
 //!
 //! [`requests`]: super::requests
 
+use crate::model::admission::elsewhere;
+use crate::model::attribute;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Run;
 use crate::model::job::Spec;
-use crate::model::job::attribute;
 use crate::model::job::event::Event;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::model::policy::Order as Precedes;
-use crate::model::queue::admission::elsewhere;
 use crate::model::queue::counters::Comer;
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
@@ -247,7 +247,7 @@ impl RequestContext<'_> {
             now,
         ) {
             Ok(start) => Ok((job, Some(start))),
-            Err(reason) if !detached => Err(Refusal::cannot_start(&reason)),
+            Err(reason) if !detached => Err(Refusal::cannot_start(&reason.to_string())),
             Err(_) => Ok((job, None)),
         }
     }
@@ -279,7 +279,7 @@ impl RequestContext<'_> {
                     .life
                     .run
                     .as_ref()
-                    .ok_or_else(|| Refusal::cannot_start(&Reason::NoNodes))?;
+                    .ok_or_else(|| Refusal::cannot_start(&Reason::NoNodes.to_string()))?;
                 run.shares.iter().map(|share| share.node.clone()).collect()
             }
         };

@@ -6,13 +6,13 @@
 
 use crate::model::job::Digest;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Life;
 use crate::model::job::Program;
 use crate::model::job::Spec;
 use crate::model::job::event::Event;
 use crate::model::job::state::Holds;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 use crate::server::requests::Granted;

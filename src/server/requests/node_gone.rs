@@ -2,9 +2,9 @@
 //! not respond keeps its jobs.
 
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Run;
 use crate::model::job::event::Event;
+use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::refusal::Refusal;
 use crate::server::requests::Granted;

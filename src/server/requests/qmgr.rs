@@ -19,7 +19,7 @@ use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 use crate::model::resource::Kind;
 use crate::model::resource::Value;
-use crate::model::resource::system_wide::Telling;
+use crate::model::system_resource::Telling;
 use crate::server::requests::Granted;
 use crate::server::requests::RequestContext;
 use crate::server::setup::Setup;

@@ -1,11 +1,11 @@
 //! `qalter --retry` and `qrerun --failed`: what is over runs once more, out of the history (Q27).
 
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::array::Indices;
 use crate::model::job::event::Event;
 use crate::model::job::retry::Again;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
 use crate::server::requests::Granted;

@@ -2,10 +2,10 @@
 //! delay`), or all jobs are requeued or deleted (`-t immediate`).
 
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Run;
 use crate::model::job::Want;
 use crate::model::job::event::Event;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::server::requests::Granted;
 use crate::server::requests::RequestContext;

@@ -2,7 +2,6 @@
 
 use crate::model::indices::spans::Spans;
 use crate::model::job::Attempt;
-use crate::model::job::JobId;
 use crate::model::job::Spec;
 use crate::model::job::array;
 use crate::model::job::array::Elements;
@@ -10,6 +9,7 @@ use crate::model::job::array::Indices;
 use crate::model::job::array::Standing;
 use crate::model::job::event::Event;
 use crate::model::job::suspension::Turn;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::signal;
 use crate::server::node_reports;

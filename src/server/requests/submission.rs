@@ -1,25 +1,26 @@
 //! `qsub`: checks what is submitted, and adds the job.
 
+use crate::model::attribute;
+use crate::model::attribute::Context;
+use crate::model::attribute::Draft;
+use crate::model::attribute::Origin;
+use crate::model::attribute::Rights;
+use crate::model::attribute::Setting;
 use crate::model::job::Digest;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Life;
 use crate::model::job::Owner;
 use crate::model::job::Program;
 use crate::model::job::Spec;
-use crate::model::job::attribute;
-use crate::model::job::attribute::Context;
-use crate::model::job::attribute::Draft;
-use crate::model::job::attribute::Origin;
-use crate::model::job::attribute::Rights;
-use crate::model::job::attribute::Setting;
 use crate::model::job::dependency::Wish;
 use crate::model::job::dependency::effects;
 use crate::model::job::dependency::effects::Bonds;
 use crate::model::job::staging::transfers;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::request::per_host::for_host;
+use crate::model::server_name;
 use crate::server::dependencies::grant::DependencyRequest;
 use crate::server::requests::Granted;
 use crate::server::requests::RequestContext;
@@ -259,7 +260,7 @@ impl RequestContext<'_> {
         let setup = &self.server.setup;
         let known = |host: &str| {
             let short = host.split('.').next().unwrap_or_default();
-            let is = |name: &str| attribute::same_server(name, short);
+            let is = |name: &str| server_name::same_server(name, short);
             short == "localhost"
                 || is(&setup.host)
                 || self.server.nodes().any(|node| is(&node.facts.host))

@@ -2,11 +2,11 @@
 //! others.
 
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::array::Rewrite;
 use crate::model::job::event::Event;
 use crate::model::job::life::Moment;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::server::mail;
 use crate::server::state::ServerState;
 use crate::server::state::Touched;

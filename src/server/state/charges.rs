@@ -2,10 +2,10 @@
 
 use crate::model::account::charge::Charge;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::event::Event;
 use crate::model::job::release::Division;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::sched::share_tree::usage::Usage;
 use crate::sched::view::change::Change;
 use crate::server::accounting::AccountingContext;

@@ -2,8 +2,8 @@
 //! schedd begins. All other changes come with the events, in
 //! [`Job::apply`](crate::model::job::Job).
 
-use crate::model::job::JobId;
 use crate::model::job::eligible_time::Eligibility;
+use crate::model::job_id::JobId;
 use crate::sched::view::change::Change;
 use crate::sched::view::plan::Plan;
 use crate::server::state::ServerState;

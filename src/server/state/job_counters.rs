@@ -3,9 +3,9 @@
 
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Owner;
 use crate::model::job::Spec;
+use crate::model::job_id::JobId;
 use crate::model::queue::counters::Census;
 use crate::model::queue::counters::Comer;
 use crate::model::queue::counters::uses::Counted;

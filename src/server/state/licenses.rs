@@ -1,8 +1,8 @@
 //! What of the whole system's resources is told from outside (Q21): by their commands, and by
 //! operators. What was told holds, over restarts too, until something else is.
 
-use crate::model::resource::system_wide::Pool;
-use crate::model::resource::system_wide::Telling;
+use crate::model::system_resource::Pool;
+use crate::model::system_resource::Telling;
 use crate::model::trigger::Trigger;
 use crate::sched::view::change::Change;
 use crate::server::state::ServerState;

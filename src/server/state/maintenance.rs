@@ -1,7 +1,7 @@
 //! Nodes that are maintained while jobs on them are suspended for that (`qsig -s admin-suspend`):
 //! they take no new jobs until the last of these goes on, or is over.
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::server::state::ServerState;
 

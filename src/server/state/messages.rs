@@ -1,9 +1,9 @@
 //! What people and programs are told of what has happened: gathered as it happens, handed out once
 //! it is on disk.
 
-use crate::model::job::JobId;
 use crate::model::job::event::Event;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::server::mail::Letter;
 use crate::server::notices;
 use crate::server::notices::Notice;

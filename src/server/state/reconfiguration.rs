@@ -2,9 +2,9 @@
 //! changes with it, and is as before if the tick cannot be written.
 
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::Owner;
 use crate::model::job::state::State;
+use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;

@@ -2,7 +2,7 @@
 //! the scheduler sees.
 
 use crate::model::job::Job;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::site_time::SiteTime;
 use crate::model::queue::Queue;
 use crate::model::reservation::Happened;

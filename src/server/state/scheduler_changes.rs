@@ -1,9 +1,9 @@
 //! The scheduler's view of what the server knows, and how it is kept in line with that.
 
 use crate::model::job::Job;
-use crate::model::job::JobId;
 use crate::model::job::eligible_time::Accrues;
 use crate::model::job::promise::Promise;
+use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::trigger::Trigger;
 use crate::model::trigger::Triggers;

@@ -4,8 +4,8 @@ use super::super::when;
 use super::*;
 use crate::cli::example::{self, SUBMITTED, array, finished, queued, running, server, share, with};
 use crate::cli::full::{self, Lines};
-use crate::model::job::JobId;
 use crate::model::job::array::Standing;
+use crate::model::job_id::JobId;
 use crate::model::time::Span;
 
 fn text(record: &Record) -> String {

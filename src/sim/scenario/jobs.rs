@@ -3,8 +3,8 @@
 use super::{Grammar, Planned, values, wall};
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
+use crate::model::attribute::Setting;
 use crate::model::job::Owner;
-use crate::model::job::attribute::Setting;
 use crate::model::job::run_limits::Bound;
 use crate::model::resource::{Kind, Value};
 use crate::model::time::{Span, Time};

@@ -1,6 +1,6 @@
 //! The kinds of values that a scenario holds.
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use toml::de::DeValue;
 

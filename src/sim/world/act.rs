@@ -2,15 +2,16 @@
 
 use super::World;
 use crate::config::Config;
+use crate::model::admission::elsewhere;
+use crate::model::attribute::{self, Draft, Rights, Setting};
 use crate::model::job::array::Indices;
-use crate::model::job::attribute::{self, Draft, Rights, Setting};
 use crate::model::job::dependency::effects;
 use crate::model::job::event::Event;
 use crate::model::job::retry::Again;
 use crate::model::job::state::{Holds, State};
 use crate::model::job::suspension::Turn;
-use crate::model::job::{Job, JobId, Spec};
-use crate::model::queue::admission::elsewhere;
+use crate::model::job::{Job, Spec};
+use crate::model::job_id::JobId;
 use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
 use crate::model::reservation::request::Reserving;

@@ -2,11 +2,12 @@
 //! starts.
 
 use super::World;
+use crate::model::job::Job;
 use crate::model::job::dependency::Progress;
 use crate::model::job::event::Event;
 use crate::model::job::life::Moment;
 use crate::model::job::state::State;
-use crate::model::job::{Job, JobId};
+use crate::model::job_id::JobId;
 
 impl World {
     /// Takes note of what happened to a job, and if it is an array to its elements that have begun

@@ -3,7 +3,8 @@
 use super::World;
 use crate::model::job::event::Event;
 use crate::model::job::state::State;
-use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, Share, Usage, Want};
+use crate::model::job::{Attempt, How, Job, Outcome, Run, Share, Usage, Want};
+use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use crate::sched::view::plan::{Plan, Resume, Start};
 

@@ -2,7 +2,7 @@
 //! program.
 
 use super::World;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::trigger::Trigger;
 use crate::sched::view::change::Change;
 use crate::sched::view::snapshot::ClassId;

@@ -2,13 +2,14 @@
 
 use super::World;
 use crate::model::account::lineage::Lineages;
+use crate::model::admission::{Entered, Entrance, Turn, Visitor};
 use crate::model::credentials::Credentials;
 use crate::model::job::event::Event;
 use crate::model::job::state::State;
-use crate::model::job::{Job, JobId, Owner, Spec};
+use crate::model::job::{Job, Owner, Spec};
+use crate::model::job_id::JobId;
 use crate::model::limit::Subject;
 use crate::model::queue::Queue;
-use crate::model::queue::admission::{Entered, Entrance, Turn, Visitor};
 use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;

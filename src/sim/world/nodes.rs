@@ -1,8 +1,9 @@
 //! Nodes that come, go, and change.
 
 use super::World;
+use crate::model::job::Job;
 use crate::model::job::event::Event;
-use crate::model::job::{Job, JobId};
+use crate::model::job_id::JobId;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::Value;
 use crate::model::trigger::Trigger;

@@ -1,7 +1,7 @@
 //! What is told from outside of what the whole system has (Q21).
 
 use super::World;
-use crate::model::resource::system_wide::{Pool, Telling};
+use crate::model::system_resource::{Pool, Telling};
 use crate::model::trigger::Trigger;
 use crate::sched::view::change::Change;
 use std::borrow::Cow;

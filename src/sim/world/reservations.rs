@@ -4,7 +4,8 @@
 
 use super::{World, time, wall};
 use crate::model::job::event::Event;
-use crate::model::job::{Job, JobId, Owner, Share};
+use crate::model::job::{Job, Owner, Share};
+use crate::model::job_id::JobId;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 use crate::model::reservation::request::Reserving;

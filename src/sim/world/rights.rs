@@ -3,9 +3,10 @@
 
 use super::World;
 use super::act::Deed;
-use crate::model::job::attribute::{Context, Rights};
+use crate::model::attribute::{Context, Rights};
+use crate::model::job::Owner;
 use crate::model::job::state::{Holds, State};
-use crate::model::job::{JobId, Owner};
+use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 
 /// The host of all users.

@@ -1,14 +1,15 @@
 //! Submission, as schedd does it, to the world's own queues.
 
 use super::{Fate, World};
-use crate::model::job::attribute::{self, Origin, Rights, Setting};
+use crate::model::attribute::{self, Origin, Rights, Setting};
 use crate::model::job::dependency::effects::{self, Bonds};
 use crate::model::job::dependency::label::circle::{self, Newcomer};
 use crate::model::job::dependency::label::{Awaited, Mark};
 use crate::model::job::dependency::{Kind, Progress, Verdict, Wish, fate, judge};
 use crate::model::job::event::Event;
 use crate::model::job::state::State;
-use crate::model::job::{Digest, Job, JobId, Life, Owner, Program, Spec};
+use crate::model::job::{Digest, Job, Life, Owner, Program, Spec};
+use crate::model::job_id::JobId;
 use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
 use crate::model::text::Text;

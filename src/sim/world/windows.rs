@@ -3,7 +3,8 @@
 
 use super::{World, wall};
 use crate::config::{ReservationConfig, Times};
-use crate::model::job::{Job, JobId, Share};
+use crate::model::job::{Job, Share};
+use crate::model::job_id::JobId;
 use crate::model::policy::site_time::{Prime, SiteTime};
 use crate::model::reservation::recurrence::{Instance, Zone};
 use crate::model::reservation::request::Reserving;

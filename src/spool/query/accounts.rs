@@ -5,7 +5,7 @@ use super::super::accounting::{COLUMNS, entry};
 use super::super::{SpoolError, load};
 use super::{Each, PART, PART_BYTES};
 use crate::model::account::accounting::{Entry, Inquiry, Key, Sums, Tally};
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::wire::message::Answer;
 use rusqlite::{Connection, Row, params_from_iter};
 
@@ -185,8 +185,8 @@ impl Found {
 mod tests {
     use super::*;
     use crate::model::account::accounting::{Asked, End, Parties, Stamps};
-    use crate::model::account::charge::Held;
     use crate::model::job::Usage;
+    use crate::model::job::held::Held;
     use crate::model::time::{Span, Time, Wall};
     use crate::spool::Spool;
     use crate::spool::query::Reader;

@@ -4,9 +4,10 @@ use super::super::SpoolError;
 use super::super::load;
 use super::search::{Search, condition, texts_of};
 use super::{Each, PART};
+use crate::model::job::Job;
 use crate::model::job::array::Indices;
 use crate::model::job::state::State;
-use crate::model::job::{Job, JobId};
+use crate::model::job_id::JobId;
 use crate::wire::message::{Answer, Filter};
 use rusqlite::{Connection, params, params_from_iter};
 use std::collections::VecDeque;
@@ -172,8 +173,8 @@ pub(super) fn longest_of(connection: &Connection, filter: &Filter) -> Result<u32
 mod tests {
     use super::super::Viewer;
     use super::*;
+    use crate::model::attribute::{self, Context, Origin, Rights, Setting};
     use crate::model::job::array::{Elements, Standing};
-    use crate::model::job::attribute::{self, Context, Origin, Rights, Setting};
     use crate::model::job::state::Holds;
     use crate::model::job::{Digest, Life, Owner, Program, Run};
     use crate::model::resource::Resources;

@@ -3,7 +3,8 @@
 use super::super::load::{self, Specs, job_of};
 use super::super::{SpoolError, scripts, ties};
 use super::{Each, Viewer};
-use crate::model::job::{Job, JobId, Program};
+use crate::model::job::{Job, Program};
+use crate::model::job_id::JobId;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 use crate::wire::message::{Answer, Offered};

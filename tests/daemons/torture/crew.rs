@@ -3,7 +3,7 @@
 use super::dice::Dice;
 use super::{RUNNING, SLOTS};
 use crate::support::sandbox::{Done, Sandbox};
-use lanai::model::job::JobId;
+use lanai::model::job_id::JobId;
 use lanai::noded::folder::{self, Folder, Name};
 use lanai::spool::scripts::SMALLEST;
 use rusqlite::{Connection, OpenFlags};

@@ -3,7 +3,7 @@
 use super::crew::{Crew, open, sleep};
 use super::dice::Dice;
 use crate::support::sandbox::kill;
-use lanai::model::job::JobId;
+use lanai::model::job_id::JobId;
 use rusqlite::Row;
 use std::fmt;
 use std::fs;

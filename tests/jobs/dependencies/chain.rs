@@ -2,9 +2,9 @@
 
 use super::head;
 use crate::support::sandbox::Sandbox;
-use lanai::model::job::JobId;
-use lanai::model::job::attribute::Setting;
+use lanai::model::attribute::Setting;
 use lanai::model::job::state::State;
+use lanai::model::job_id::JobId;
 use lanai::wire::frame;
 use lanai::wire::message::{
     Answer, Detail, Filter, History, Payload, Question, Reply, Request, Row, Submission,

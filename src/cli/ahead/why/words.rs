@@ -1,7 +1,7 @@
 //! Reasons in sentences for people who have never read a scheduler's manual.
 
 use super::View;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::limit::excess::Excess;
 use crate::model::reason::{OutsideUse, Reason, is_none};
 use crate::model::report::outlook::Rejection;

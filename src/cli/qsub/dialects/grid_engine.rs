@@ -4,8 +4,8 @@ use super::super::super::environ::{self, Origin};
 use super::super::super::exit::Failure;
 use super::super::super::submission::Wanted;
 use super::{Line, text};
+use crate::model::attribute::Setting;
 use crate::model::indices::list::IndexList;
-use crate::model::job::attribute::Setting;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 

@@ -7,9 +7,10 @@
 use super::graph::{Ties, Turn};
 use super::label::{Awaited, Mark};
 use super::{Bars, Condition, Edge, Kind, Progress, Tie, Verdict, fate, judge};
+use crate::model::job::Job;
 use crate::model::job::event::Event;
 use crate::model::job::state::State;
-use crate::model::job::{Job, JobId};
+use crate::model::job_id::JobId;
 
 /// Where tied jobs are kept.
 pub trait Tied {

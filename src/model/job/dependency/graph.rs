@@ -3,8 +3,9 @@
 
 use super::label::{Mark, Waiters};
 use super::{Condition, Edge, Kind, Tie};
+use crate::model::job::Job;
 use crate::model::job::state::State;
-use crate::model::job::{Job, JobId, Part};
+use crate::model::job_id::{JobId, Part};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A turn in a job's life that matters to jobs tied to it.

@@ -7,8 +7,9 @@
 pub mod circle;
 
 use super::{Condition, Kind};
+use crate::model::job::Job;
 use crate::model::job::state::State;
-use crate::model::job::{Job, JobId};
+use crate::model::job_id::JobId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::model::job::event::Event;
-use crate::model::job::{How, Job, JobId, Outcome, Spec};
+use crate::model::job::{How, Job, Outcome, Spec};
+use crate::model::job_id::JobId;
 use crate::model::time::Wall;
 use crate::sched::fixture::{cluster, moment};
 use std::sync::Arc;

@@ -434,7 +434,7 @@ fn what_is_used_is_told_with_the_jobs_that_use_it() {
     );
     assert_eq!(
         crowd.census.uses()[1].by.len(),
-        crate::model::report::limit_usage::LimitUse::MOST
+        crate::model::limit::usage::LimitUse::MOST
     );
 }
 

@@ -2,9 +2,9 @@
 //! (P9).
 
 use super::{Census, Entry, Party, Place};
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
+use crate::model::limit::usage::{Figure, LimitUse};
 use crate::model::limit::{Bounds, Key, Limit, Quantity};
-use crate::model::report::limit_usage::{Figure, LimitUse};
 use crate::model::resource::{Definition, Resources, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What fillers may do, and who is promised what: the worked examples of the rules.
 
-use crate::model::job::JobId;
 use crate::model::job::preemption;
+use crate::model::job_id::JobId;
 use crate::model::policy::{Backfill, Chunk, FillOrder, Filling, Group, Keep, Metric};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;

@@ -1,7 +1,7 @@
 //! What is promised to whom, and who is said to be in the way, where promises are counted.
 
-use crate::model::job::JobId;
 use crate::model::job::preemption::{Action, Cause, Yielding};
+use crate::model::job_id::JobId;
 use crate::model::policy::{Backfill, Keep};
 use crate::model::reason::Reason;
 use crate::model::time::Time;

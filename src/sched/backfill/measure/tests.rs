@@ -3,10 +3,11 @@
 use super::Measure;
 use crate::model::expression::Expression;
 use crate::model::node::{NodeSharing, Terms};
-use crate::model::policy::{Access, Allocation, Availability, NodeSets, Policy, SetChoice};
+use crate::model::policy::{Availability, NodeSets, Policy, SetChoice};
 use crate::model::request::host_list::HostList;
+use crate::model::request::placement_policy::{Access, Allocation};
 use crate::model::reservation::window::Window;
-use crate::model::resource::system_wide::Pool;
+use crate::model::system_resource::Pool;
 use crate::model::time::Time;
 use crate::sched::backfill::reservation_window;
 use crate::sched::fixture::{Scene, cluster};

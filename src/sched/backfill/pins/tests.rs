@@ -1,9 +1,9 @@
 //! Promises that are pinned to nodes: which they take, and when they are kept.
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::policy::{Backfill, Keep};
 use crate::model::reservation::window::{Access, Window};
-use crate::model::resource::system_wide::Pool;
+use crate::model::system_resource::Pool;
 use crate::model::time::{Span, Time};
 use crate::sched::backfill::reservation_window;
 use crate::sched::fixture::{Scene, cluster};
@@ -364,7 +364,8 @@ fn a_promise_takes_no_more_than_it_needs() {
 fn a_promise_is_filled_up_on_the_first_nodes() {
     let mut scene =
         pinned(cluster("1 x ncpus=8, 1 x ncpus=4")).running(1, "select=1:ncpus=6", "n1", 100);
-    scene.policy.placement.allocation = crate::model::policy::Allocation::FirstAvailable;
+    scene.policy.placement.allocation =
+        crate::model::request::placement_policy::Allocation::FirstAvailable;
     assert_eq!(
         promised(&scene.queued(2, "select=7:ncpus=1")),
         "n1,n1,n1,n1,n1,n1,n1"
@@ -422,7 +423,7 @@ fn a_promise_does_not_stay_where_it_would_run_into_one_made_before_it() {
 /// M8d: what the load is now says nothing of then.
 #[test]
 fn i29_a_promise_goes_by_what_nodes_have_where_starts_go_by_load() {
-    use crate::model::policy::Allocation;
+    use crate::model::request::placement_policy::Allocation;
     let scene = pinned(cluster(""))
         .measured("n1", "ncpus=8", "", 0)
         .measured("n2", "ncpus=4", "", 4000);

@@ -1,6 +1,7 @@
 //! Who gets what reservations set aside, and who stays out of it.
 
-use crate::model::job::{JobId, Share};
+use crate::model::job::Share;
+use crate::model::job_id::JobId;
 use crate::model::reservation::window::{Access, TimeLimit, Window};
 use crate::model::time::{Span, Time};
 use crate::sched::backfill::reservation_window;

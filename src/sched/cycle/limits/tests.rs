@@ -1,7 +1,7 @@
 //! Limits in a cycle, each rule in the smallest cluster that shows it.
 
 use crate::config::Config;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::limit::Quantity;
 use crate::model::policy::{Filling, Keep, Policy};
 use crate::model::reason::Reason;

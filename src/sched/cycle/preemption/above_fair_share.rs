@@ -4,8 +4,8 @@
 //! An operation is passed over after a look at two numbers if it has too little to lose anything;
 //! of all others those jobs are looked at that it loses, from the newest on, and one more.
 
-use crate::model::job::JobId;
 use crate::model::job::preemption::Action;
+use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::subtract;

@@ -2,13 +2,13 @@
 
 use super::levels::Levels;
 use super::victims::{self, Exposed};
-use crate::model::job::JobId;
-use crate::model::job::preemption::Target;
 use crate::model::job::preemption::{Action, Cause};
+use crate::model::job_id::JobId;
 use crate::model::policy::preemption::{Mode, NoAgenda, Trigger};
 use crate::model::policy::quality::Flag;
 use crate::model::policy::{Order, Policy};
 use crate::model::request::cluster_path::ClusterPath;
+use crate::model::request::preempt_targets::Target;
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::Catalog;

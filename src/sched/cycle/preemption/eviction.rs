@@ -7,8 +7,8 @@
 
 use super::candidates::Rivalry;
 use super::victims::Exposed;
-use crate::model::job::JobId;
 use crate::model::job::preemption::{Action, Cause};
+use crate::model::job_id::JobId;
 use crate::sched::amounts::{Amounts, add};
 use crate::sched::cycle::limits::Books;
 use crate::sched::cycle::state::Ledger;

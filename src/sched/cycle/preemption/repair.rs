@@ -4,8 +4,8 @@
 use super::eviction::Stage;
 use super::starving;
 use super::victims::{self, Exposed};
-use crate::model::job::JobId;
 use crate::model::job::preemption::{Action, Cause};
+use crate::model::job_id::JobId;
 use crate::model::limit::Quantity;
 use crate::model::policy::preemption::Trigger;
 use crate::sched::cycle::state::Ledger;

@@ -9,8 +9,8 @@
 use super::above_fair_share::{Assessor, Spare, Surplus};
 use super::eviction::{Room, Stage};
 use super::waits_for_room;
-use crate::model::job::JobId;
 use crate::model::job::preemption::{Action, Cause};
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::cycle::state::Ledger;
 use crate::sched::fairshare::starvation::groups::Group;
@@ -379,7 +379,7 @@ pub fn first_to_go(ledger: &Ledger, is_meant: impl Fn(JobId) -> bool) -> Vec<Job
 
 #[cfg(test)]
 mod tests {
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::model::policy::preemption::{Preemption, Trigger};
     use crate::model::time::{Span, Time};
     use crate::sched::fixture::{Scene, cluster};

@@ -1,13 +1,13 @@
 //! Who makes way for whom, on small scenes.
 
-use crate::model::job::JobId;
 use crate::model::job::preemption::{Action, Cause};
+use crate::model::job_id::JobId;
 use crate::model::policy::preemption::{Mode, NoAgenda, Preemption, Trigger, Victims};
 use crate::model::policy::quality::{Flag, Qualities, Quality};
 use crate::model::policy::{Filling, Order, Precedence};
 use crate::model::report::outlook::Way;
 use crate::model::resource::Value;
-use crate::model::resource::system_wide::Pool;
+use crate::model::system_resource::Pool;
 use crate::model::time::{Span, Time};
 use crate::sched::fixture::{Scene, cluster, queue};
 use crate::sched::view::plan::{Booking, Plan};

@@ -1,7 +1,7 @@
 //! Those that could be asked to make way, in the order in which they are asked (X14).
 
-use crate::model::job::JobId;
 use crate::model::job::preemption::Action;
+use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::policy::preemption::Victims;
 use crate::model::request::cluster_path::ClusterPath;

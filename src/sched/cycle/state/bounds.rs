@@ -1,7 +1,7 @@
 //! What limits allow, as far as a cycle has come.
 
 use super::Ledger;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::eligible::Eligible;

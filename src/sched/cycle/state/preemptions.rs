@@ -1,8 +1,8 @@
 //! What a cycle decides of those that run: who makes way, and for whom the room is kept.
 
 use super::Ledger;
-use crate::model::job::JobId;
 use crate::model::job::preemption::Action;
+use crate::model::job_id::JobId;
 use crate::model::policy::{self, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};

@@ -187,7 +187,7 @@ impl Ledger<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::sched::fixture::{Scene, cluster};
     use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Suspended jobs in the books of a cycle.
 
 use super::Ledger;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use crate::sched::placement::availability_map::Claim;
 use crate::sched::view::plan::Resume;

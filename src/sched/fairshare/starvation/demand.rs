@@ -1,10 +1,11 @@
 //! Who shares the cluster, what they want of it, and what they have.
 
 use crate::model::account::lineage::Lineages;
+use crate::model::account::pool_terms::PoolTerms;
+use crate::model::account::pool_terms::{FifoKey, Mode};
 use crate::model::credentials::Credentials;
-use crate::model::job::JobId;
-use crate::model::policy::pool::{FifoKey, Mode};
-use crate::model::policy::{FairShare, PoolTerms};
+use crate::model::job_id::JobId;
+use crate::model::policy::FairShare;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add, add_times, multiple, subtract};
 use crate::sched::view::class::{Class, Waiting};

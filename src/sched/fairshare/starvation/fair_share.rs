@@ -4,11 +4,11 @@
 use super::demand::{self, Ahead, Wish, Wishes, pool_of};
 use super::groups::ROUNDING;
 use super::time_below::Hunger;
-use crate::model::job::JobId;
+use crate::model::account::pool_terms::Mode;
+use crate::model::account::starvation::{Cutoffs, Patience, Terms};
+use crate::model::job_id::JobId;
 use crate::model::limit::{Limits, Quantity, Scope, Selector, Stage};
 use crate::model::policy::Policy;
-use crate::model::policy::pool::Mode;
-use crate::model::policy::starvation::{Cutoffs, Patience, Terms};
 use crate::model::resource::ResourceList;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, Catalog, add, counted};

@@ -2,7 +2,7 @@
 //! own, those that it loses to who starves aggressively, and those that it loses to anybody who
 //! starves.
 
-use crate::model::policy::starvation::{Boundary, Cutoffs};
+use crate::model::account::starvation::{Boundary, Cutoffs};
 use crate::sched::amounts::{Amounts, subtract};
 use crate::sched::share_tree::Whole;
 use std::fmt;
@@ -122,7 +122,7 @@ pub fn divide<'a, T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::model::time::Time;
     use crate::sched::view::operations::Age;
 

@@ -1,6 +1,6 @@
 //! Since when somebody has less than its fair share, and what that makes of it (Y1, Y2).
 
-use crate::model::policy::starvation::Patience;
+use crate::model::account::starvation::Patience;
 use crate::model::time::Time;
 
 /// What having less for a while makes of somebody (Y2).
@@ -46,7 +46,7 @@ impl Hunger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobId;
+    use crate::model::job_id::JobId;
     use crate::sched::view::starvation::{Fasting, Party, Subject};
 
     fn seconds(seconds: i64) -> Time {

@@ -1,8 +1,9 @@
 //! What elements of one array have together.
 
+use crate::model::job::Share;
 use crate::model::job::event::Event;
 use crate::model::job::suspension::Manner;
-use crate::model::job::{JobId, Share};
+use crate::model::job_id::JobId;
 use crate::model::policy::preemption::{Mode, Preemption, Trigger};
 use crate::model::policy::quality::{Flag, Qualities, Quality};
 use crate::model::policy::{Backfill, Filling, NodeSets, SetChoice};

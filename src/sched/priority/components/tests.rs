@@ -1,8 +1,8 @@
 //! What jobs are worth by their components, and whom they count as having passed them.
 
 use super::*;
-use crate::model::job::JobId;
 use crate::model::job::eligible_time::Eligibility;
+use crate::model::job_id::JobId;
 use crate::model::policy::components::Component;
 use crate::model::policy::{Order, Precedence};
 use crate::model::report::priority_score::Worth;

@@ -2,8 +2,8 @@
 //! another: the one worth least.
 
 use super::of_component;
-use crate::model::account::charge::Held;
 use crate::model::job::Job;
+use crate::model::job::held::Held;
 use crate::model::policy::Components;
 use crate::model::policy::components::Kind;
 use crate::model::report::priority_score::{Part, Worth};

@@ -1,10 +1,11 @@
 //! How long it takes until who has had too much has had no more than their share.
 
 use super::*;
-use crate::model::account::charge::{Charge, Held, UsageRules};
+use crate::model::account::charge::{Charge, UsageRules};
 use crate::model::account::decay::Decay;
 use crate::model::account::{Account, Shares, Target};
-use crate::model::job::JobId;
+use crate::model::job::held::Held;
+use crate::model::job_id::JobId;
 use crate::model::policy::fair_share::{Method, Subject};
 use crate::model::time::Span;
 

@@ -1,8 +1,9 @@
 //! Sums against what raw charges come to one by one.
 
 use super::*;
-use crate::model::account::charge::{Held, Weights};
+use crate::model::account::charge::Weights;
 use crate::model::account::decay::Decay;
+use crate::model::job::held::Held;
 use crate::model::time::Span;
 use proptest::prelude::*;
 

@@ -1,7 +1,8 @@
 //! Jobs that have their allocation: what they take of which nodes, and until when.
 
 use super::State;
-use crate::model::job::{JobId, Share};
+use crate::model::job::Share;
+use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add, subtract};
 use crate::sched::view::cluster::{Hold, NodeIx};

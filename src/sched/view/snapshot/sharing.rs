@@ -3,7 +3,7 @@
 //! of them have ended.
 
 use super::State;
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::sched::amounts::Amounts;
 use crate::sched::view::cluster::{Cluster, Hold, NodeIx};
 use crate::sched::view::shared_hosts::{SharedPlace, Sharers, last};

@@ -11,7 +11,8 @@
 use super::Mark;
 use crate::model::job::dependency::effects::Bonds;
 use crate::model::job::dependency::graph::Ties;
-use crate::model::job::{Job, JobId, Owner, Spec};
+use crate::model::job::{Job, Owner, Spec};
+use crate::model::job_id::JobId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// More than so many steps from one to another are not looked at: then there may be a circle that

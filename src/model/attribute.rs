@@ -3,9 +3,9 @@
 //! `qsub` and `qalter` say what they want as settings: attribute, value. [`submit`] makes a new
 //! job's [`Draft`] of them, [`alter`] a changed one of an old; both do all or nothing.
 
-use super::dependency::Wish;
-use super::state::Holds;
-use super::{Digest, Job, Join, Program, Spec};
+use super::job::dependency::Wish;
+use super::job::state::Holds;
+use super::job::{Digest, Job, Join, Program, Spec};
 use crate::model::policy::Policy;
 use crate::model::policy::quality::Asker;
 use crate::model::refusal::Refusal;
@@ -13,6 +13,7 @@ use crate::model::request::operands;
 use crate::model::request::placement_requirements;
 use crate::model::request::select::Request;
 use crate::model::resource::{Resources, Value};
+use crate::model::server_name::same_server;
 use crate::model::spelling::close;
 use crate::model::text::Text;
 use crate::model::time::Span;
@@ -287,16 +288,6 @@ pub fn may_set(name: &str, privileged: bool) -> Result<(), Refusal> {
     find(name, privileged).map(|_| ())
 }
 
-/// Whether two names mean one server: alike in any case, or one is the other with its domain.
-pub fn same_server(a: &str, b: &str) -> bool {
-    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-    let Some(head) = long.get(..short.len()) else {
-        return false;
-    };
-    head.eq_ignore_ascii_case(short)
-        && (long.len() == short.len() || long[short.len()..].starts_with('.'))
-}
-
 fn blank(origin: Origin, priority: i32) -> Draft {
     let spec = Spec {
         name: "STDIN".into(),
@@ -445,7 +436,7 @@ fn keep<'a>(
 
 /// In the one way in which it is shown.
 fn claim(text: &str) -> Option<&str> {
-    Some(if super::value_syntax::boolean(text)? {
+    Some(if super::job::value_syntax::boolean(text)? {
         "True"
     } else {
         "False"

@@ -1,6 +1,6 @@
 //! What of a limit is used, and by whom: what `qstat --limits` shows.
 
-use crate::model::job::JobId;
+use crate::model::job_id::JobId;
 use crate::model::limit::{Key, Limit};
 use serde::{Deserialize, Serialize};
 

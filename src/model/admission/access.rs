@@ -1,8 +1,8 @@
 //! Who may submit to a queue: PBS's access lists.
 
-use crate::model::job::attribute::same_server;
 use crate::model::queue::Access;
 use crate::model::refusal::Refusal;
+use crate::model::server_name::same_server;
 
 /// Who comes.
 #[derive(Clone, Copy)]

@@ -3,9 +3,9 @@
 
 use super::Entrance;
 use crate::model::job::Spec;
-use crate::model::policy::Access;
 use crate::model::policy::quality::{Asker, Flag};
 use crate::model::refusal::Refusal;
+use crate::model::request::placement_policy::Access;
 
 impl Entrance<'_> {
     /// Gives a job that asks for no quality of service the one that goes without saying for it, and

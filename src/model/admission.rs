@@ -12,7 +12,7 @@ mod quality;
 
 mod routing;
 
-use super::Queue;
+use super::queue::Queue;
 use crate::model::job::Spec;
 use crate::model::job::state::State;
 use crate::model::policy::quality::Qualities;

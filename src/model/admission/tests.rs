@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::config::Config;
-use crate::model::job::attribute;
+use crate::model::attribute;
 use crate::model::job::event::Event;
-use crate::model::job::{Digest, Job, JobId, Life, Owner, Program};
+use crate::model::job::{Digest, Job, Life, Owner, Program};
+use crate::model::job_id::JobId;
 use crate::model::text::Text;
 use crate::model::time::{Span, Time};
 use crate::sched::fixture::moment;
@@ -323,7 +324,7 @@ fn a_job_gets_the_quality_of_its_queue_and_what_that_brings_along() {
     );
     assert_eq!(
         night.wishes.access,
-        Some(crate::model::policy::Access::SingleJob)
+        Some(crate::model::request::placement_policy::Access::SingleJob)
     );
     assert_eq!(entered("queue=night qos=normal").reservation, None);
     assert_eq!(entered("").qos, None);

@@ -1,6 +1,6 @@
 //! What the whole system has, and no node in particular: licenses and the like (Q21).
 
-use super::{Kind, Value};
+use super::resource::{Kind, Value};
 use crate::model::request::host_list::HostList;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,56 @@
+//! `-l preempt_targets=`: the jobs that a job may preempt.
+
+/// Whose place a job may have, as one of the words of `preempt_targets` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// `Queue=workq`: of jobs in a queue.
+    Queue(&'a str),
+    /// `Resource_List.ncpus=4`: of jobs that ask for so much of a resource.
+    Resource(&'a str, &'a str),
+    /// `None`: of nobody.
+    Nobody,
+}
+
+impl<'a> Target<'a> {
+    /// Reads a word; None for none of these.
+    pub fn parse(word: &'a str) -> Option<Target<'a>> {
+        let is = |text: &str, name: &str| text.eq_ignore_ascii_case(name);
+        match word.trim().split_once('=') {
+            None if is(word.trim(), "none") => Some(Target::Nobody),
+            Some((kind, name)) if is(kind, "queue") && !name.is_empty() => {
+                Some(Target::Queue(name))
+            }
+            Some((kind, value)) if !value.is_empty() => {
+                let (list, name) = kind.split_once('.').filter(|(_, name)| !name.is_empty())?;
+                is(list, "resource_list").then_some(Target::Resource(name, value))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_queues_resources_or_nobody() {
+        assert_eq!(Target::parse("QUEUE=a"), Some(Target::Queue("a")));
+        assert_eq!(
+            Target::parse(" Resource_List.mem=2gb"),
+            Some(Target::Resource("mem", "2gb"))
+        );
+        assert_eq!(Target::parse("NONE"), Some(Target::Nobody));
+        for wrong in [
+            "",
+            "a",
+            "queue=",
+            "server=x",
+            "Resource_List.=1",
+            "Resource_List=1",
+            "Resource_List.mem=",
+        ] {
+            assert_eq!(Target::parse(wrong), None, "{wrong}");
+        }
+    }
+}
