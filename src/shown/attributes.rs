@@ -3,13 +3,13 @@
 
 use super::comment;
 use super::place;
+use super::reason::numbers_of;
 use crate::model::job::array::{self, Counts};
 use crate::model::job::dependency::{self, Edge};
 use crate::model::job::placeholder;
 use crate::model::job::state::State;
 use crate::model::job::{Join, Program, Run};
 use crate::model::job_id::Part;
-use crate::model::reason::Reason;
 use crate::model::resource::Value;
 use crate::model::text::Text;
 use crate::model::time::{ClockTable, Time, Wall};
@@ -633,55 +633,6 @@ fn element(name: &str, text: &str) -> String {
         .replace('<', "&lt;")
         .replace('>', "&gt;");
     format!("<jsdl-hpcpa:{name}>{escaped}</jsdl-hpcpa:{name}>")
-}
-
-/// Code, stage and numbers of a reason, in one object: moments in seconds since 1970, null for
-/// never, jobs by their ids.
-pub fn numbers_of(reason: &Reason, server: &ServerFacts) -> serde_json::Value {
-    let mut object = serde_json::Map::new();
-    object.insert("code".into(), reason.code().into());
-    object.insert(
-        "stage".into(),
-        serde_json::to_value(reason.stage()).unwrap_or_default(),
-    );
-    if let Ok(serde_json::Value::Object(variant)) = serde_json::to_value(reason) {
-        let numbers = variant
-            .into_iter()
-            .filter_map(|(_, fields)| fields.as_object().cloned());
-        object.extend(numbers.flatten());
-    }
-    for key in ["at", "from", "until"] {
-        if let Some(moment) = object.get_mut(key) {
-            let at = moment.as_i64().map(Time).filter(|at| *at != Time::NEVER);
-            *moment = at.map(|at| server.clock.wall(at).0).into();
-        }
-    }
-    if let Reason::ArrayLimit {
-        expand: Some(u32::MAX),
-        ..
-    } = reason
-    {
-        object.insert("expand".into(), "unlimited".into());
-    }
-    if let Reason::WouldDelayBooking { holder, .. } = reason {
-        object.insert("holder".into(), holder.full(&server.name).into());
-    }
-    if let Reason::Limited(excess) = reason {
-        let by = excess
-            .by
-            .iter()
-            .map(|job| job.full(&server.name).into())
-            .collect::<Vec<serde_json::Value>>();
-        object.insert("by".into(), by.into());
-        let whom = excess
-            .names()
-            .into_iter()
-            .map(|(kind, name)| (kind.to_string(), name.into()));
-        object.insert("whom".into(), serde_json::Value::Object(whom.collect()));
-        object.remove("scope");
-        object.insert("counts".into(), excess.stage.name().into());
-    }
-    serde_json::Value::Object(object)
 }
 
 #[cfg(test)]

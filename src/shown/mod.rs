@@ -5,6 +5,7 @@ pub mod attributes;
 pub mod comment;
 
 pub mod place;
+pub mod reason;
 
 pub mod when;
 

@@ -6,7 +6,9 @@ use crate::cli::example::{self, SUBMITTED, array, finished, queued, running, ser
 use crate::cli::full::{self, Lines};
 use crate::model::job::array::Standing;
 use crate::model::job_id::JobId;
+use crate::model::reason::Reason;
 use crate::model::time::Span;
+use crate::shown::reason::numbers_of;
 
 fn text(record: &Record) -> String {
     let mut out = String::new();

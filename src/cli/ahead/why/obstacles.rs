@@ -1,6 +1,5 @@
 //! What is in a job's way: holds and dependencies from its record, all else from the scheduler.
 
-use super::super::super::attributes::numbers_of;
 use super::super::super::comment;
 use super::super::super::remedy::remedy;
 use super::super::super::when;
@@ -12,6 +11,7 @@ use crate::model::job::state::{Holds, State};
 use crate::model::reason::{Code, Reason, Stage};
 use crate::model::report::outlook::{Explanation, Prospect};
 use crate::model::time::Span;
+use crate::shown::reason::numbers_of;
 use serde_json::{Map, Value, json};
 
 /// Who may release which hold, and how.
