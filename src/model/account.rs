@@ -180,9 +180,10 @@ pub fn check(accounts: &[Account]) -> Result<(), (usize, Fault)> {
 fn fault_of(account: &Account, parents: &BTreeMap<&str, Option<&str>>) -> Option<Fault> {
     let is_bare =
         account.parent.is_none() && account.shares == Shares::default() && account.target.is_none();
-    match account.name == ROOT_NAME {
-        true => (!is_bare).then_some(Fault::Root),
-        false => climb(&account.name, parents).err(),
+    if account.name == ROOT_NAME {
+        (!is_bare).then_some(Fault::Root)
+    } else {
+        climb(&account.name, parents).err()
     }
 }
 

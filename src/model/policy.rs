@@ -91,9 +91,10 @@ impl Policy {
     /// What to say of a queue's priority that has no effect.
     pub fn unused_queue_priority(&self, queue: &str) -> String {
         let order = self.precedence.order.name();
-        let why = match self.precedence.queues.contains_key(queue) {
-            true => "its `factor` in [[queue]] counts instead".to_string(),
-            false => format!("[order] by = \"{order}\" does not use it"),
+        let why = if self.precedence.queues.contains_key(queue) {
+            "its `factor` in [[queue]] counts instead".to_string()
+        } else {
+            format!("[order] by = \"{order}\" does not use it")
         };
         format!("the priority of queue `{queue}` has no effect: {why}")
     }

@@ -211,9 +211,10 @@ impl Reservation {
         if self.is_over() {
             return;
         }
-        match self.current + 1 < self.occurrences.len() {
-            true => (self.current, self.state) = (self.current + 1, State::Confirmed),
-            false => self.state = State::Finished,
+        if self.current + 1 < self.occurrences.len() {
+            (self.current, self.state) = (self.current + 1, State::Confirmed)
+        } else {
+            self.state = State::Finished
         }
     }
 

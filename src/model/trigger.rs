@@ -163,10 +163,11 @@ pub struct Triggers {
 impl Triggers {
     /// One more.
     pub fn note(&mut self, trigger: Trigger) {
-        match self.first.contains(&trigger) {
-            true => {}
-            false if self.first.len() < MOST => self.first.push(trigger),
-            false => self.more += 1,
+        if self.first.contains(&trigger) {
+        } else if self.first.len() < MOST {
+            self.first.push(trigger)
+        } else {
+            self.more += 1
         }
     }
 

@@ -147,9 +147,10 @@ impl Askers {
         self.connected
             .entry(number)
             .and_modify(|asker| asker.waits = None);
-        match self.connected.get(&number).is_some_and(Asker::may_go_on) {
-            true => self.hear(number, true, poller),
-            false => self.watch(number, poller),
+        if self.connected.get(&number).is_some_and(Asker::may_go_on) {
+            self.hear(number, true, poller)
+        } else {
+            self.watch(number, poller)
         }
     }
 
@@ -165,16 +166,15 @@ impl Askers {
                 cookie,
             } => {
                 let name = Name { job, attempt, task };
-                match asker.name.is_none() && proved(&self.state, name, &cookie, asker.uid) {
-                    true => {
-                        asker.name = Some(name);
-                        self.say(number, &News::Welcome, poller);
-                    }
-                    false => self.dismiss(
+                if asker.name.is_none() && proved(&self.state, name, &cookie, asker.uid) {
+                    asker.name = Some(name);
+                    self.say(number, &News::Welcome, poller);
+                } else {
+                    self.dismiss(
                         number,
                         format!("this process is not part of job {job} on this node"),
                         poller,
-                    ),
+                    )
                 }
             }
             Plea::Wish(wish) => match asker.name {

@@ -71,10 +71,12 @@ impl Stream {
 /// `begun`: what the process has open already.
 pub fn open(path: &Path, launch: &Launch, direct: bool, begun: &[Stream]) -> Result<Opened, Errno> {
     let is_script = launch.place.task == 0;
-    let opened = match is_script {
-        true if direct => None,
-        true => begin(path, launch, begun),
-        false => join_in(path, launch),
+    let opened = if is_script && direct {
+        None
+    } else if is_script {
+        begin(path, launch, begun)
+    } else {
+        join_in(path, launch)
     };
     match opened {
         Some(opened) => Ok(opened),
@@ -102,9 +104,12 @@ pub fn deliver(stream: &Stream, launch: &Launch) -> Result<(), String> {
     let Some(part) = beside(place, launch) else {
         return Ok(());
     };
-    let brought = fs::symlink_metadata(&part).and_then(|found| match stream.is(&found) {
-        true => fs::rename(&part, place).map(|()| true),
-        false => Ok(stream.is_at_place()),
+    let brought = fs::symlink_metadata(&part).and_then(|found| {
+        if stream.is(&found) {
+            fs::rename(&part, place).map(|()| true)
+        } else {
+            Ok(stream.is_at_place())
+        }
     });
     match brought.map_err(errno) {
         Ok(true) => Ok(()),
@@ -297,9 +302,10 @@ fn beside(place: &Path, launch: &Launch) -> Option<PathBuf> {
 /// absolute begins in the home folder.
 pub fn place(path: &[u8], home: &Path, full_id: &str, ending: &str) -> PathBuf {
     let path = home.join(OsStr::from_bytes(path));
-    match path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/") {
-        true => path.join(format!("{full_id}.{ending}")),
-        false => path,
+    if path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/") {
+        path.join(format!("{full_id}.{ending}"))
+    } else {
+        path
     }
 }
 

@@ -145,9 +145,10 @@ impl Watcher {
             (Err(error), _) => self.fail(&error.to_string()),
             (Ok(said), 0) => {
                 self.numbers = said.lines().filter_map(number).collect();
-                match self.numbers.is_empty() {
-                    true => self.fail("it tells of no GPU"),
-                    false => self.ask(1, now, poller),
+                if self.numbers.is_empty() {
+                    self.fail("it tells of no GPU")
+                } else {
+                    self.ask(1, now, poller)
                 }
             }
             (Ok(said), _) => {

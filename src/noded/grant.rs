@@ -24,11 +24,12 @@ impl Hardware {
     /// The part of it that a job was given.
     pub fn within(self, grant: &Grant) -> Hardware {
         let bound = !grant.cpus.is_empty();
-        let processors = match bound {
-            true => grant.cpus.clone(),
-            false => (0..grant.ncpus)
+        let processors = if bound {
+            grant.cpus.clone()
+        } else {
+            (0..grant.ncpus)
                 .filter_map(|number| u16::try_from(number).ok())
-                .collect(),
+                .collect()
         };
         Hardware {
             processors,

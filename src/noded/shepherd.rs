@@ -322,13 +322,14 @@ impl Household<'_> {
 /// Where the job's files are: its owner's home folder, or, if it asked for one, a folder in it that
 /// nobody else's can be.
 fn jobdir(launch: &Launch, account: &Account, cookie: &str) -> PathBuf {
-    match launch.files.private {
-        true => account.home.join(format!(
+    if launch.files.private {
+        account.home.join(format!(
             "pbs.{}.{}",
             launch.full_id,
             cookie.get(..6).unwrap_or(cookie)
-        )),
-        false => account.home.clone(),
+        ))
+    } else {
+        account.home.clone()
     }
 }
 

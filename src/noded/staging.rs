@@ -142,19 +142,17 @@ impl Staging<'_> {
                     .map(|e| shortened(format!("{} not removed: {e}", path.display()), LONGEST)),
             );
         }
-        match self.files.private {
-            true if kept => faults.push(format!(
+        if self.files.private && kept {
+            faults.push(format!(
                 "the job's files are left in {}",
                 self.folder.display()
-            )),
-            true => {
-                let removed = filesystem::remove_tree(self.folder)
-                    .err()
-                    .filter(|e| e.kind() != io::ErrorKind::NotFound);
-                faults
-                    .extend(removed.map(|e| format!("{} not removed: {e}", self.folder.display())));
-            }
-            false => {}
+            ))
+        } else if self.files.private {
+            let removed = filesystem::remove_tree(self.folder)
+                .err()
+                .filter(|e| e.kind() != io::ErrorKind::NotFound);
+            faults.extend(removed.map(|e| format!("{} not removed: {e}", self.folder.display())));
+        } else {
         }
         if faults.is_empty() {
             Ok(())
@@ -271,9 +269,10 @@ fn copy_all(source: &Path, target: &Path) -> Result<(), String> {
     for entry in fs::read_dir(source).map_err(fault(source))? {
         let entry = entry.map_err(fault(source))?;
         let (from, to) = (entry.path(), target.join(entry.file_name()));
-        match entry.file_type().map_err(fault(&from))?.is_symlink() {
-            true => copy_link(&from, &to).map_err(fault(&to))?,
-            false => copy_all(&from, &to)?,
+        if entry.file_type().map_err(fault(&from))?.is_symlink() {
+            copy_link(&from, &to).map_err(fault(&to))?
+        } else {
+            copy_all(&from, &to)?
         }
     }
     fs::set_permissions(target, found.permissions()).map_err(fault(target))

@@ -450,9 +450,10 @@ impl<'a> Watch<'a> {
                 How::Exceeded { bound, .. } => !self.launch.responses.of(*bound).ends_at_once(),
                 _ => false,
             };
-            match patient {
-                true => self.end(cgroup, self.launch.grace, Some(excess)),
-                false => self.end_at_once(excess),
+            if patient {
+                self.end(cgroup, self.launch.grace, Some(excess))
+            } else {
+                self.end_at_once(excess)
             }
         }
     }

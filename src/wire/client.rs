@@ -118,17 +118,18 @@ impl Client {
         let stream = socket::connect(&path).map_err(unreachable)?;
         // Whoever could make this path could also listen on it.
         let server = peer::of(&stream).map_err(unreachable)?.uid();
-        match trusted(home).contains(&server) {
-            true => Ok(Client {
+        if trusted(home).contains(&server) {
+            Ok(Client {
                 stream,
                 home: home.clone(),
                 may_start: false,
                 patience: None,
-            }),
-            false => Err(ClientError::Protocol(format!(
+            })
+        } else {
+            Err(ClientError::Protocol(format!(
                 "{} is served by user {server}: not trusted",
                 path.display()
-            ))),
+            )))
         }
     }
 
@@ -143,9 +144,10 @@ impl Client {
                 }
                 other => return Ok(other?),
             }
-            *self = match may_be_done {
-                true => self.connect_again()?,
-                false => self.connect_anew()?,
+            *self = if may_be_done {
+                self.connect_again()?
+            } else {
+                self.connect_anew()?
             };
         }
         Ok(self.try_call(request)?)
@@ -168,9 +170,10 @@ impl Client {
 
     /// Another connection of the same kind.
     fn connect_anew(&self) -> Result<Client, ClientError> {
-        let mut client = match self.may_start {
-            true => Client::connect(&self.home)?,
-            false => Client::reach(&self.home)?,
+        let mut client = if self.may_start {
+            Client::connect(&self.home)?
+        } else {
+            Client::reach(&self.home)?
         };
         self.patience
             .into_iter()

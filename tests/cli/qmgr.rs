@@ -124,9 +124,10 @@ fn the_blocks_of_a_real_qmgr_hold() {
     sandbox.running(&id);
     let mut complaints = Vec::new();
     for block in &blocks {
-        let done = match block.is_root {
-            true => sandbox.shell(&block.command),
-            false => person.shell(&sandbox, &block.command),
+        let done = if block.is_root {
+            sandbox.shell(&block.command)
+        } else {
+            person.shell(&sandbox, &block.command)
         };
         complaints.extend(differs(block, &done));
     }

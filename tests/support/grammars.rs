@@ -547,23 +547,24 @@ fn is_of_the_contract(failure: &Failure) -> bool {
             .any(|known| why.trim_start().starts_with(known));
         return *code == 1 && !usage && known && directive.ends_with(' ');
     }
-    match usage {
-        true => {
-            *code == 2
-                && (text.is_empty() || WITH_USAGE.iter().any(|known| text.starts_with(known)))
-        }
-        false => REFUSALS
+    if *usage {
+        *code == 2 && (text.is_empty() || WITH_USAGE.iter().any(|known| text.starts_with(known)))
+    } else {
+        REFUSALS
             .iter()
-            .any(|(status, known)| status == code && text.starts_with(known)),
+            .any(|(status, known)| status == code && text.starts_with(known))
     }
 }
 
 /// The names and values of `-l` are those that stand there: read by PBS's rule, they are put
 /// together again.
 pub fn list_is_split(pairs: &[(String, String)]) {
-    let quoted = |value: &str| match value.contains('"') {
-        true => format!("'{value}'"),
-        false => format!("\"{value}\""),
+    let quoted = |value: &str| {
+        if value.contains('"') {
+            format!("'{value}'")
+        } else {
+            format!("\"{value}\"")
+        }
     };
     let text: Vec<String> = pairs
         .iter()

@@ -65,9 +65,10 @@ impl Sandbox {
         } else {
             "[launch]\nlogin = false"
         };
-        let config = match config.contains("[launch]") {
-            true => config.replace("[launch]", launch),
-            false => format!("{config}\n{launch}\n"),
+        let config = if config.contains("[launch]") {
+            config.replace("[launch]", launch)
+        } else {
+            format!("{config}\n{launch}\n")
         };
         let folder = tempfile::Builder::new()
             .prefix("lanai-test-")

@@ -36,9 +36,10 @@ impl Access {
                 return Err(Refusal::unauthorized().because(&why("acl_groups")));
             }
         }
-        match self.by_host && !admits(&self.hosts, |entry| is_host(entry, visitor.host)) {
-            true => Err(Refusal::host_denied().because(&why("acl_hosts"))),
-            false => Ok(()),
+        if self.by_host && !admits(&self.hosts, |entry| is_host(entry, visitor.host)) {
+            Err(Refusal::host_denied().because(&why("acl_hosts")))
+        } else {
+            Ok(())
         }
     }
 }

@@ -26,9 +26,12 @@ fn site(text: &str) -> Site {
 
 impl Site {
     fn at_the_door<T>(&self, ask: impl FnOnce(&Entrance) -> T) -> T {
-        let room = |spec: &Spec| match self.full.contains(&spec.queue.as_str()) {
-            true => Err(Refusal::too_many("full".to_string())),
-            false => Ok(Vec::new()),
+        let room = |spec: &Spec| {
+            if self.full.contains(&spec.queue.as_str()) {
+                Err(Refusal::too_many("full".to_string()))
+            } else {
+                Ok(Vec::new())
+            }
         };
         ask(&Entrance {
             queues: &self.config.queues(),

@@ -46,11 +46,12 @@ impl IndexList {
     pub fn positions(&self) -> Spans {
         let (from, mut positions) = (self.enclosing().at(0), Spans::default());
         for range in &self.0 {
-            match range.is_dense() {
-                true => positions.insert(range.at(0) - from, range.largest() - from),
-                false => range
+            if range.is_dense() {
+                positions.insert(range.at(0) - from, range.largest() - from)
+            } else {
+                range
                     .iter()
-                    .for_each(|index| positions.insert(index - from, index - from)),
+                    .for_each(|index| positions.insert(index - from, index - from))
             }
         }
         positions

@@ -326,9 +326,10 @@ impl Job {
             return;
         }
         self.life.bars.broken = true;
-        match self.id.is_array() {
-            true => self.end_waiting(0, u32::MAX, moment),
-            false => self.finish(DELETED, true, moment),
+        if self.id.is_array() {
+            self.end_waiting(0, u32::MAX, moment)
+        } else {
+            self.finish(DELETED, true, moment)
         }
     }
 
@@ -404,9 +405,10 @@ impl Job {
 
     /// Nobody had it end.
     fn over_by_itself(&mut self, how: &How, outcome: &Outcome, moment: Moment) {
-        match self.spec.rerunnable && moment.rules.requeues(how) {
-            true => self.over_limit(moment),
-            false => self.ended_by_itself(exit_status(outcome).unwrap_or(LOST), moment),
+        if self.spec.rerunnable && moment.rules.requeues(how) {
+            self.over_limit(moment)
+        } else {
+            self.ended_by_itself(exit_status(outcome).unwrap_or(LOST), moment)
         }
     }
 

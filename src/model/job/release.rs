@@ -99,9 +99,10 @@ impl Run {
             return Err(Refusal::of_the_script(name));
         }
         let foreign: Vec<&str> = names.difference(&own).copied().collect();
-        match foreign.is_empty() {
-            true => Ok(self.shares.iter().map(|share| !of(share)).collect()),
-            false => Err(Refusal::not_of_the_job(&foreign.join(" "))),
+        if foreign.is_empty() {
+            Ok(self.shares.iter().map(|share| !of(share)).collect())
+        } else {
+            Err(Refusal::not_of_the_job(&foreign.join(" ")))
         }
     }
 
@@ -186,9 +187,10 @@ impl Run {
 
     /// What was given back and has still something of the job on it.
     pub fn lingering(&self) -> impl Iterator<Item = &Share> {
-        let lines: BTreeSet<u32> = match self.released.is_empty() {
-            true => BTreeSet::new(),
-            false => self.tasks().open().map(|(_, task)| task.slot).collect(),
+        let lines: BTreeSet<u32> = if self.released.is_empty() {
+            BTreeSet::new()
+        } else {
+            self.tasks().open().map(|(_, task)| task.slot).collect()
         };
         let is_busy = move |share: &&Share| share.ranks.iter().any(|line| lines.contains(line));
         self.released

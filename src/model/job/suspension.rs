@@ -268,13 +268,14 @@ impl Turn {
                     .collect());
             }
         };
-        match job.can_be_suspended() {
-            true => Ok(vec![Event::SuspendWanted {
+        if job.can_be_suspended() {
+            Ok(vec![Event::SuspendWanted {
                 by,
                 attempt,
                 manner,
-            }]),
-            false => Err(Refusal::bad_state()),
+            }])
+        } else {
+            Err(Refusal::bad_state())
         }
     }
 

@@ -101,9 +101,10 @@ impl fmt::Display for Whom {
             Selector::Each => EACH,
             Selector::Named(name) => name,
         };
-        match name.contains(|c: char| c.is_whitespace() || "[],=".contains(c)) {
-            true => write!(f, "{letter}:\"{name}\""),
-            false => write!(f, "{letter}:{name}"),
+        if name.contains(|c: char| c.is_whitespace() || "[],=".contains(c)) {
+            write!(f, "{letter}:\"{name}\"")
+        } else {
+            write!(f, "{letter}:{name}")
         }
     }
 }

@@ -90,12 +90,13 @@ impl Prime {
         if queue.starts_with("p_") && !self.is_on {
             return Err(Reason::PrimeOnly);
         }
-        match self.may_cross || end <= self.until {
-            true => Ok(()),
-            false => Err(Reason::CrossesPrime {
+        if self.may_cross || end <= self.until {
+            Ok(())
+        } else {
+            Err(Reason::CrossesPrime {
                 into_prime: !self.is_on,
                 at: self.until,
-            }),
+            })
         }
     }
 }

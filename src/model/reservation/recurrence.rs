@@ -136,10 +136,12 @@ impl Rule {
             starts.push(start);
         }
         let overlaps = |pair: &[NaiveDateTime]| (pair[1] - pair[0]).num_milliseconds() < length.0;
-        match starts.windows(2).any(overlaps) {
-            _ if starts.is_empty() => Err(RuleFault::Never),
-            true => Err(RuleFault::Overlaps),
-            false => Ok(starts),
+        if starts.is_empty() {
+            Err(RuleFault::Never)
+        } else if starts.windows(2).any(overlaps) {
+            Err(RuleFault::Overlaps)
+        } else {
+            Ok(starts)
         }
     }
 

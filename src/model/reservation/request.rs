@@ -136,12 +136,12 @@ impl Reserving {
             (None, None, Some(length)) => (was.0, plus(was.0, length)),
             _ => return self.times(now),
         };
-        match begun {
-            true if from != was.0 || to <= now || to <= from || to.0 > LAST => {
-                Err(Refusal::bad_times())
-            }
-            true => Ok((from, to)),
-            false => sensible(from, to, now),
+        if begun && (from != was.0 || to <= now || to <= from || to.0 > LAST) {
+            Err(Refusal::bad_times())
+        } else if begun {
+            Ok((from, to))
+        } else {
+            sensible(from, to, now)
         }
     }
 
@@ -213,9 +213,10 @@ impl Reserving {
         length: Span,
         resources: &Resources,
     ) -> Result<Terms, Refusal> {
-        let request = match self.resources.is_empty() {
-            true => (*was.request).clone(),
-            false => was.request.alter(&self.resources, resources)?,
+        let request = if self.resources.is_empty() {
+            (*was.request).clone()
+        } else {
+            was.request.alter(&self.resources, resources)?
         };
         let mut other = was.other.clone();
         other.extend(self.other.clone());

@@ -101,12 +101,11 @@ impl Attempts {
         poller.forget(Source::OldBuilders(number));
         self.hear_old(Source::OldSpawner(number), poller);
         for name in self.in_doubt.remove(&number).unwrap_or_default() {
-            match Folder::of(&self.site.state, name).exists() {
-                true => self.examine(name, poller),
-                false => {
-                    self.unwatch(name, poller);
-                    self.unsent.push_back(name);
-                }
+            if Folder::of(&self.site.state, name).exists() {
+                self.examine(name, poller)
+            } else {
+                self.unwatch(name, poller);
+                self.unsent.push_back(name);
             }
         }
         // It may have been killed between a fork and the word of it.

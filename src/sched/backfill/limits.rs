@@ -72,12 +72,13 @@ impl Gaps {
             return Ok(());
         };
         let until = freed + chunk.duration;
-        match now < until && processors < i64::from(chunk.size) {
-            true => Err(Reason::KeptForWider {
+        if now < until && processors < i64::from(chunk.size) {
+            Err(Reason::KeptForWider {
                 size: chunk.size,
                 until,
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         }
     }
 }

@@ -381,12 +381,12 @@ impl<'s> Pins<'s> {
                 .windows
                 .in_the_way(terms.class, nodes, at, at + span)
                 .is_none();
-        let is_free = match of_nodes_alone {
-            true => self.is_free(now, &claim, at, span),
-            false => self
-                .left_at(now, terms, at, span)
+        let is_free = if of_nodes_alone {
+            self.is_free(now, &claim, at, span)
+        } else {
+            self.left_at(now, terms, at, span)
                 .space
-                .has_room_for(&claim),
+                .has_room_for(&claim)
         };
         is_free.then_some(Slot { at, placement })
     }
@@ -593,9 +593,10 @@ impl Future {
 
 impl Change {
     fn happen(&self, room: &mut Room) {
-        match self.begins {
-            true => room.admit(&self.taken, self.tenant),
-            false => room.dismiss(&self.taken, self.tenant),
+        if self.begins {
+            room.admit(&self.taken, self.tenant)
+        } else {
+            room.dismiss(&self.taken, self.tenant)
         }
     }
 }

@@ -241,9 +241,10 @@ impl<'s> Timeline<'s> {
             }
             self.shift(&mut space, ended, middle);
             ended = middle;
-            match matching::fits(&space, shape) {
-                true => enough = middle,
-                false => too_few = middle,
+            if matching::fits(&space, shape) {
+                enough = middle
+            } else {
+                too_few = middle
             }
         }
     }

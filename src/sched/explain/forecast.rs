@@ -269,18 +269,19 @@ impl Course {
         let is_listed =
             |class, job| last.eligible.lists(class) && last.eligible.refusal(class, job).is_none();
         let jobs = classes.flat_map(|(class, of_class)| {
-            self.state
-                .jobs_in(class)
-                .map(move |job| match is_listed(class, job) {
-                    true => Foreseen {
+            self.state.jobs_in(class).map(move |job| {
+                if is_listed(class, job) {
+                    Foreseen {
                         job,
                         prospect: prospect(own(job)),
-                    },
-                    false => Foreseen {
+                    }
+                } else {
+                    Foreseen {
                         job,
                         prospect: of_class.clone(),
-                    },
-                })
+                    }
+                }
+            })
         });
         let mut rest: Vec<Foreseen> = jobs.collect();
         rest.sort_by_key(|foreseen| foreseen.job);

@@ -52,11 +52,11 @@ pub fn of(class: &ClassKey, ledger: &Ledger, heeds_promises: bool) -> Option<Sur
     {
         let name = &space.cluster.node(ix).name;
         let is_promised = heeds_promises && space.next_promise(ix).is_some_and(|at| at < until);
-        let objection = match windows.encloses(class, name) {
-            true => poll
-                .objection(ix)
-                .or_else(|| is_promised.then(Objection::promised)),
-            false => Some(Objection::outside()),
+        let objection = if windows.encloses(class, name) {
+            poll.objection(ix)
+                .or_else(|| is_promised.then(Objection::promised))
+        } else {
+            Some(Objection::outside())
         };
         tally.note(name, objection, &poll);
     }
@@ -262,12 +262,13 @@ impl Poll<'_> {
                     .iter()
                     .any(|&(i, amount)| Some(i) == index && amount <= free + outside)
             });
-        Some(match is_gpus && outside > 0 && would_do {
-            true => Objection {
+        Some(if is_gpus && outside > 0 && would_do {
+            Objection {
                 code: "used_outside",
                 ..objection
-            },
-            false => objection,
+            }
+        } else {
+            objection
         })
     }
 

@@ -162,13 +162,10 @@ impl<'a> Change<'a> {
 
 /// When a job's walltime is over. Of one that stands still nobody can tell.
 fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
-    match run.is_still() {
-        true => Time::NEVER,
-        false => {
-            run.started
-                + job.spec.walltime().unwrap_or(policy.default_walltime)
-                + run.pauses().total
-        }
+    if run.is_still() {
+        Time::NEVER
+    } else {
+        run.started + job.spec.walltime().unwrap_or(policy.default_walltime) + run.pauses().total
     }
 }
 

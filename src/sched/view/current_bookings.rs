@@ -63,9 +63,10 @@ impl Standing {
 
     /// Whether a job may be put back into the queue.
     pub fn note_rerunnable(&mut self, job: JobId, rerunnable: bool) {
-        match rerunnable {
-            true => self.lasting.remove(&job),
-            false => self.lasting.insert(job),
+        if rerunnable {
+            self.lasting.remove(&job)
+        } else {
+            self.lasting.insert(job)
         };
     }
 

@@ -25,9 +25,10 @@ impl Cluster {
 
     /// Takes note of what is now said of a node.
     pub fn note_outside(&mut self, ix: NodeIx) {
-        match self.node(ix).gpus_outside.is_empty() {
-            true => self.with_outside.remove(&ix),
-            false => self.with_outside.insert(ix),
+        if self.node(ix).gpus_outside.is_empty() {
+            self.with_outside.remove(&ix)
+        } else {
+            self.with_outside.insert(ix)
         };
     }
 

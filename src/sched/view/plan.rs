@@ -290,13 +290,12 @@ impl Audit<'_> {
             .iter()
             .zip(&resume.shares)
             .map(|(needed, whole)| {
-                let of = |name: &str, numbers: &[u16]| match needed
-                    .taken
-                    .iter()
-                    .any(|(taken, _)| taken == name)
-                {
-                    true => numbers.to_vec(),
-                    false => Vec::new(),
+                let of = |name: &str, numbers: &[u16]| {
+                    if needed.taken.iter().any(|(taken, _)| taken == name) {
+                        numbers.to_vec()
+                    } else {
+                        Vec::new()
+                    }
                 };
                 Share {
                     cpus: of("ncpus", &whole.cpus),

@@ -137,9 +137,12 @@ impl Search<'_> {
 
     /// These jobs, in this order.
     pub(super) fn by_id(mut self, ids: &[JobId], each: Each) -> Result<(), SpoolError> {
-        let lengths = ids.iter().map(|id| match id.is_array() {
-            true => Ok(load::job(self.connection, *id)?.map_or(0, |array| longest_id(&array))),
-            false => Ok(length(*id)),
+        let lengths = ids.iter().map(|id| {
+            if id.is_array() {
+                Ok(load::job(self.connection, *id)?.map_or(0, |array| longest_id(&array)))
+            } else {
+                Ok(length(*id))
+            }
         });
         let longest = lengths
             .collect::<Result<Vec<u32>, SpoolError>>()?
@@ -433,13 +436,13 @@ impl Waits {
     /// The start promised to a job, or to the next element of an array.
     fn promise(&self, id: JobId) -> Option<&Promise> {
         let elements = JobId::element(id.number, 0)..=JobId::element(id.number, u32::MAX);
-        match id.is_array() {
-            true => self
-                .promises
+        if id.is_array() {
+            self.promises
                 .range(elements)
                 .map(|(_, promise)| promise)
-                .min_by_key(|promise| promise.at),
-            false => self.promises.get(&id),
+                .min_by_key(|promise| promise.at)
+        } else {
+            self.promises.get(&id)
         }
     }
 

@@ -128,9 +128,10 @@ fn submit(sandbox: &Sandbox, jobs: &[Made], gate: &str) -> Vec<String> {
 }
 
 fn fate(job: &Value) -> Fate {
-    match job["run_count"].is_null() {
-        true => Fate::NeverRan,
-        false => Fate::Ran(job["Exit_status"].as_u64().unwrap_or(u64::MAX) as u32),
+    if job["run_count"].is_null() {
+        Fate::NeverRan
+    } else {
+        Fate::Ran(job["Exit_status"].as_u64().unwrap_or(u64::MAX) as u32)
     }
 }
 

@@ -121,9 +121,10 @@ impl Waiters {
     pub fn follow(&mut self, job: &Job) {
         self.note_label(job);
         let marks = |awaited: &Awaited| (Mark::of(job, &awaited.label), awaited.condition);
-        match job.life.awaits.is_empty() || job.life.state == State::Finished {
-            true => self.wait_no_more(job.id),
-            false => self.enter(job.id, job.life.awaits.iter().map(marks).collect()),
+        if job.life.awaits.is_empty() || job.life.state == State::Finished {
+            self.wait_no_more(job.id)
+        } else {
+            self.enter(job.id, job.life.awaits.iter().map(marks).collect())
         }
     }
 

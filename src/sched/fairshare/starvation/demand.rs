@@ -209,9 +209,10 @@ impl<'s> Wish<'s> {
 
 /// Adds to amounts, of which none may be there yet.
 fn include<'s>(sum: &mut Cow<'s, [i64]>, more: Cow<'s, [i64]>) {
-    match sum.is_empty() {
-        true => *sum = more,
-        false => add(sum.to_mut(), &more),
+    if sum.is_empty() {
+        *sum = more
+    } else {
+        add(sum.to_mut(), &more)
     }
 }
 
