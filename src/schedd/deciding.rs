@@ -71,10 +71,12 @@ impl Schedd {
         self.verdicts.take_in_shares(fair_shares, monotonic());
         let waits = |job| self.server.cluster().class_of(job).is_some();
         self.verdicts.take_in(&plan, waits, monotonic());
-        let makes_way = self.take_preempts(&plan);
+        let makes_way = self.server.take_preempts(&plan);
         self.hold_back(&mut plan);
         self.server.take_resumes(&plan.resumes);
-        self.take_starts(&plan);
+        for started in self.server.take_starts(&plan) {
+            self.forgive(started);
+        }
         self.cycles.note(record(&plan, triggers, took));
         let judged = self.server.judge_limits(&plan);
         if plan.starts.is_empty() && plan.resumes.is_empty() && !makes_way && !judged {
@@ -105,60 +107,6 @@ impl Schedd {
         let (policy, now) = (&self.server.setup.policy, self.server.now);
         let plan = cycle::run_again(self.server.cluster(), policy, now, &mut self.memory);
         (plan, monotonic_micros() - began)
-    }
-
-    /// Tells jobs to make way, and those for whom they do; whether there are any that were not told
-    /// before.
-    fn take_preempts(&mut self, plan: &Plan) -> bool {
-        let mut told = false;
-        for &Preemption {
-            job,
-            by: to,
-            cause,
-            action,
-        } in &plan.preempts
-        {
-            let runs = self
-                .server
-                .job(job)
-                .filter(|job| job.life.want == Want::Run);
-            let Some(attempt) = runs.and_then(|job| Some(job.life.open_run()?.attempt)) else {
-                continue;
-            };
-            self.server.make_way(job, attempt, (to, cause, action));
-            told = true;
-        }
-        let rooms = plan.rooms_made().into_iter().filter(|_| told);
-        rooms.for_each(|(job, by)| self.server.happen(job, Event::RoomMade { by }));
-        told
-    }
-
-    /// Of several jobs of one `runone` set only the first starts: its start bars the others.
-    fn take_starts(&mut self, plan: &Plan) {
-        // An array is rated anew once one of its elements has begun.
-        let score = |start: &Start| {
-            self.server
-                .cluster()
-                .score(&self.server.setup.policy, start.job)
-        };
-        let scores: Vec<Option<f64>> = plan.starts.iter().map(score).collect();
-        for (start, score) in plan.starts.iter().zip(scores) {
-            let Some(attempt) = self.server.next_attempt(start.job) else {
-                continue;
-            };
-            let (shares, extra) = (start.shares.clone(), start.beyond.is_some());
-            self.server.happen(
-                start.job,
-                Event::Started {
-                    attempt,
-                    shares,
-                    score,
-                    extra,
-                },
-            );
-            reservations::of_started(&mut self.server, start.job);
-            self.forgive(start.job);
-        }
     }
 }
 

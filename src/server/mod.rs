@@ -35,6 +35,8 @@ pub mod orders;
 
 pub mod outside;
 
+pub mod plan;
+
 pub mod queue_admission;
 
 pub mod release_nodes;

@@ -215,12 +215,10 @@ fn tell_site_time(server: &mut ServerState) {
     server.set_site_time(SiteTime { dedicated, prime });
 }
 
-/// When there is something to look at again.
-pub(crate) fn next(server: &ServerState) -> Option<Time> {
-    let config = &server.setup.config;
-    let change = server.cluster().site_time().next_change(server.now);
-    let pace = (!config.reservations.is_empty()).then(|| server.now + PACE);
-    change.into_iter().chain(pace).min()
+/// When the reservations of the configuration are tried again.
+pub(crate) fn next_retry(server: &ServerState) -> Option<Time> {
+    let reservations = &server.setup.config.reservations;
+    (!reservations.is_empty()).then(|| server.now + PACE)
 }
 
 fn zone(server: &ServerState) -> &dyn Zone {

@@ -325,6 +325,16 @@ impl ServerState {
         std::mem::take(&mut self.triggers)
     }
 
+    /// Gives this number to the next new job: a simulation chooses the numbers of jobs.
+    pub fn number_from(&mut self, number: u64) {
+        self.next = number;
+    }
+
+    /// Replaces what is noted as the reason for the next cycle.
+    pub fn set_triggers(&mut self, triggers: Triggers) {
+        self.triggers = triggers;
+    }
+
     /// The number that the next new job gets.
     pub fn next_number(&self) -> u64 {
         self.next

@@ -202,8 +202,11 @@ impl<'a> Play<'a> {
 }
 
 fn world(scenario: &Scenario) -> World {
-    let mut world = World::new(scenario.config.clone(), scenario.zero);
-    world.name_groups(scenario.groups.clone());
+    let mut world = World::new(
+        scenario.config.clone(),
+        scenario.groups.clone(),
+        scenario.zero,
+    );
     for machine in &scenario.nodes {
         world.set_node(machine.facts.clone());
         let name = &machine.facts.name;

@@ -1,227 +1,164 @@
-//! A cluster that is not there, with a clock that jumps: jobs live by [`Job::apply`], the
-//! scheduler's view follows them by [`Change::of`], and [`cycle::run`] decides, all three as in
-//! schedd. What is made up is what machines and people do.
+//! A simulated cluster with a clock that jumps. The server handles requests and reports as in
+//! schedd; what users, nodes and jobs do is simulated.
 //!
-//! Of what happens at one instant, ends come first ([`World::reach`]), then what people do
-//! ([`World::submit`], [`World::act`]), then the scheduler looks ([`World::decide`]).
+//! At one instant jobs end first ([`World::reach`]), then users act ([`World::submit`],
+//! [`World::act`]), then the scheduler runs ([`World::decide`]).
+
+mod accounts;
 
 pub mod act;
 
-mod arrays;
-
 mod attempts;
-
-mod choice;
-
-mod entrance;
 
 mod fate;
 
+mod history;
+
 mod nodes;
-
-mod outside;
-
-mod reservations;
-
-mod rights;
-
-mod submit;
-
-mod windows;
 
 use crate::config::Config;
 use crate::model::account::charge::Charge;
-use crate::model::job::dependency::Tie;
-use crate::model::job::dependency::effects::{Standing, Tied};
-use crate::model::job::dependency::graph::Ties;
 use crate::model::job::event::Event;
-use crate::model::job::life::Moment;
 use crate::model::job::preemption::Action;
-use crate::model::job::state::State as Stand;
-use crate::model::job::suspension::Manner;
-use crate::model::job::{How, Job, Want};
+use crate::model::job::state::{Holds, State};
+use crate::model::job::{How, Job, Owner};
 use crate::model::job_id::JobId;
-use crate::model::node::Node;
-use crate::model::policy::Policy;
-use crate::model::queue::Queue;
-use crate::model::queue::counters::Census;
 use crate::model::reason::Reason;
 use crate::model::report::outlook::Prospect;
-use crate::model::reservation::Reservation;
 use crate::model::resource::Resources;
-use crate::model::system_resource::Telling;
-use crate::model::time::{Span, Time, Wall};
-use crate::model::trigger::{Moment as When, Trigger, Triggers};
+use crate::model::time::{Span, Time};
+use crate::model::trigger::{Moment, Trigger, Triggers};
 use crate::sched::cycle;
 use crate::sched::explain::forecast::{self, Budget};
 use crate::sched::placement::cycle_cache::Memory;
-use crate::sched::placement::nearest_fit::Possible;
 use crate::sched::share_tree::usage::Usage as Used;
-use crate::sched::view::change::Change;
-use crate::sched::view::plan::{Booking, Plan, Preemption};
-use crate::sched::view::snapshot::State;
+use crate::sched::view::plan::{Booking, Plan};
+use crate::server::clock::{Clock, Reading};
+use crate::server::reservations;
+use crate::server::routing;
+use crate::server::setup::{Installation, Setup};
+use crate::server::state::ServerState;
+use crate::update::Update;
+use accounts::WorldAccounts;
+pub use act::Submission;
 pub use attempts::Past;
 pub use fate::{Excess, Fate};
+use history::WorldHistory;
 pub use nodes::number;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-pub use submit::Submission;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-/// After so many cycles at one instant something goes round in a circle.
+/// The host of a world, and the name of its server.
+const HOST: &str = "sim";
+
+/// A world that needs more cycles than this at one instant never finishes.
 const MOST_CYCLES: usize = 10_000;
 
-/// The cluster, its jobs, and what became of them so far.
-#[derive(Debug)]
+/// The server, and what it does not know: what jobs will do, and what has happened so far.
 pub struct World {
-    now: Time,
-    config: Config,
-    policy: Policy,
-    resources: Resources,
-    state: State,
-    jobs: BTreeMap<JobId, Job>,
+    server: ServerState,
+    history: WorldHistory,
     fates: BTreeMap<u64, Fate>,
-    nodes: BTreeMap<String, Node>,
-    /// The numbers of groups.
-    groups: BTreeMap<String, u32>,
-    ties: Ties,
-    /// Those that somebody made.
-    reservations: BTreeMap<String, Reservation>,
+    users: BTreeMap<String, Owner>,
+    /// How many reservations were made.
+    reservations: u64,
     plan: Plan,
     memory: Memory,
-    is_due: bool,
     past: Vec<Past>,
-    /// What was said to who submitted or altered a job last.
+    /// The messages of the last submission or alteration of each job.
     notes: BTreeMap<JobId, Vec<String>>,
-    /// Those that are over, raw: under other rules they come to something else.
+    /// All charges: under another policy they add up to other usage.
     charges: Vec<Charge>,
     cycles: Vec<(Time, Triggers)>,
-    /// What has happened since the last of them.
-    triggers: Triggers,
-    queues: Vec<Queue>,
-    /// How many there are, where limits ask.
-    census: Census,
-    possible: Possible,
-    /// Those in routing queues, with when they are tried next.
-    routed: BTreeMap<JobId, Time>,
-    /// What was last told of what the whole system has.
-    told: BTreeMap<String, Telling>,
 }
 
 impl World {
-    /// An empty cluster.
-    pub fn new(config: Config, now: Time) -> World {
-        let mut world = World {
-            now,
-            policy: config.policy(),
-            resources: config.resources(),
-            state: State::new(&config.resources()),
-            config,
-            jobs: BTreeMap::new(),
+    /// An empty cluster, in which groups have these numbers.
+    pub fn new(config: Config, groups: BTreeMap<String, u32>, now: Time) -> World {
+        let installation = Installation {
+            host: HOST.to_string(),
+            own: Owner {
+                user: "operator".to_string(),
+                uid: 0,
+                gid: 0,
+            },
+            system: false,
+            nested: false,
+            config: PathBuf::new(),
+            mailer: None,
+            accounts: Arc::new(WorldAccounts { groups }),
+        };
+        let setup = Setup::new(installation, "".into(), Arc::new(config));
+        let usage = Used::new(setup.policy.usage.clone());
+        let (clock, told) = (Clock::new(&reading(now)), BTreeMap::new());
+        let mut server = ServerState::new(setup, None, clock, Vec::new(), Vec::new(), told, 1);
+        server.begin(&reading(now));
+        server.load_usage(usage);
+        // The beginning is no reason for a cycle: there is nothing yet.
+        server.take_triggers();
+        server.take_cycle_due();
+        World {
+            server,
+            history: WorldHistory::default(),
             fates: BTreeMap::new(),
-            nodes: BTreeMap::new(),
-            groups: BTreeMap::new(),
-            ties: Ties::default(),
-            reservations: BTreeMap::new(),
+            users: BTreeMap::new(),
+            reservations: 0,
             plan: Plan::new(now),
             memory: Memory::default(),
-            is_due: false,
             past: Vec::new(),
             notes: BTreeMap::new(),
             charges: Vec::new(),
             cycles: Vec::new(),
-            triggers: Triggers::default(),
-            queues: Vec::new(),
-            census: Census::default(),
-            possible: Possible::default(),
-            routed: BTreeMap::new(),
-            told: BTreeMap::new(),
-        };
-        world.state.make(&Change::Usage(Cow::Owned(Used::new(
-            world.policy.usage.clone(),
-        ))));
-        let listed = world
-            .config
-            .nodes
-            .iter()
-            .map(|node| node.name.clone())
-            .collect();
-        world.state.make(&Change::Order(listed));
-        world.set_queues();
-        world
-    }
-
-    fn set_queues(&mut self) {
-        self.queues = self.config.queues();
-        self.possible = Possible::default();
-        self.census = Census::new(&self.policy.limits, self.policy.default_walltime);
-        for queue in &self.queues {
-            self.state.make(&Change::Queue(Cow::Borrowed(queue)));
-        }
-        for (name, pool) in self.config.pools.clone() {
-            self.show_pool(&name, &pool);
         }
     }
 
-    /// From now on another configuration holds; resources stay as they are.
-    pub fn configure(&mut self, config: Config) {
-        self.want_cycle(Trigger::Config);
-        self.policy = config.policy();
-        self.number_groups();
-        self.config = config;
-        self.set_queues();
-        self.state.make(&Change::Usage(Cow::Owned(Used::of(
-            self.policy.usage.clone(),
-            &self.charges,
-        ))));
-        let moment = self.moment();
-        self.jobs
-            .values_mut()
-            .for_each(|job| job.life.eligibility = job.eligibility(moment));
-        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
-        for id in ids {
-            self.charge(id);
-            self.view(id);
-        }
+    /// Replaces the configuration.
+    fn configure(&mut self, config: Config) -> Result<(), String> {
+        let installation = self.server.setup.installation.clone();
+        let setup = Setup::new(installation, "".into(), Arc::new(config));
+        self.server
+            .reconfigure(setup)
+            .map_err(|error| error.to_string())?;
+        self.commit();
+        let rules = self.server.setup.policy.usage.clone();
+        self.server.load_usage(Used::of(rules, &self.charges));
+        Ok(())
     }
 
-    /// What has been used, and by whom.
+    /// Ends a tick: what the server has changed is stored. Returns what a spool would write.
+    fn commit(&mut self) -> Vec<Update> {
+        let updates = self.server.changes();
+        for update in &updates {
+            if let Update::Charge(_, charge) = update {
+                self.charges.push(Charge::clone(charge));
+            }
+        }
+        self.history.store(self.server.settle());
+        updates
+    }
+
+    /// The usage of the cluster by account and user.
     pub fn usage(&self) -> &Used {
-        self.state.usage()
+        self.server.cluster().usage()
     }
 
-    /// Groups have these numbers.
-    pub fn name_groups(&mut self, groups: BTreeMap<String, u32>) {
-        self.groups = groups;
-        self.number_groups();
-    }
-
-    fn number_groups(&mut self) {
-        let groups = &self.groups;
-        self.policy
-            .precedence
-            .components
-            .number_groups(|name| groups.get(name).copied());
-        self.policy
-            .limits
-            .number_groups(|name| groups.get(name).copied());
-    }
-
-    /// What is known of resources.
+    /// The resources of the configuration.
     pub fn resources(&self) -> &Resources {
-        &self.resources
+        &self.server.setup.resources
     }
 
-    /// A job, also one that is over; an element only once it has begun.
+    /// A job, finished or not; a subjob only once it has started.
     pub fn find(&self, id: JobId) -> Option<&Job> {
-        self.jobs.get(&id)
+        self.history.jobs.get(&id).map(Arc::as_ref)
     }
 
-    /// All jobs, also those that are over.
+    /// All jobs, finished or not.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
-        self.jobs.values()
+        self.history.jobs.values().map(Arc::as_ref)
     }
 
-    /// What was said to who submitted or altered a job last.
+    /// The messages of the last submission or alteration of a job.
     pub fn notes(&self, id: JobId) -> &[String] {
         self.notes.get(&id).map_or(&[], Vec::as_slice)
     }
@@ -231,27 +168,27 @@ impl World {
         &self.past
     }
 
-    /// The moments at which the scheduler has looked, and why.
+    /// When cycles ran, and why.
     pub fn cycles(&self) -> &[(Time, Triggers)] {
         &self.cycles
     }
 
-    /// Why the scheduler has left a job waiting when it last looked.
+    /// Why the last cycle did not start a job.
     pub fn reason(&self, id: JobId) -> Option<&Reason> {
-        self.state.verdict(&self.plan, id)
+        self.server.cluster().verdict(&self.plan, id)
     }
 
-    /// What the scheduler has promised a job when it last looked.
+    /// The planned start of a job, as of the last cycle.
     pub fn booking(&self, id: JobId) -> Option<&Booking> {
         self.plan.bookings.iter().find(|booking| booking.job == id)
     }
 
-    /// When a job starts that waits, as `qstat --start` would tell; None if that cannot be told.
+    /// The start of a waiting job as `qstat --start` predicts it.
     pub fn foreseen(&self, id: JobId) -> Option<Time> {
         let outlook = forecast::run(
-            self.state.clone(),
-            &self.policy,
-            self.now,
+            self.server.cluster().clone(),
+            &self.server.setup.policy,
+            self.server.now,
             Budget::default(),
         );
         match outlook.of(id)?.prospect {
@@ -260,314 +197,149 @@ impl World {
         }
     }
 
-    /// Whether every job is over.
+    /// What is in use of a resource of the whole system, what is not there included, and its total.
+    pub fn in_use(&self, name: &str) -> Option<(i64, i64)> {
+        self.server.cluster().pool(name)
+    }
+
+    /// The name of the reason for which a job waits before the scheduler considers it (M3).
+    pub fn barred_by(&self, id: JobId) -> Option<&'static str> {
+        let life = &self.find(id)?.life;
+        let names = [
+            (Holds::USER, "held.user"),
+            (Holds::OPERATOR, "held.operator"),
+            (Holds::SYSTEM, "held.system"),
+        ];
+        match life.state {
+            State::Waiting => Some("begin_time"),
+            State::Held => {
+                let hold = names
+                    .into_iter()
+                    .find(|(hold, _)| life.holds.contains(*hold));
+                Some(hold.map_or("dep_wait", |(_, name)| name))
+            }
+            _ => None,
+        }
+    }
+
+    /// The eligible time of a job at a moment since the last change. A subjob that has not started
+    /// has that of its array.
+    pub fn eligible_time(&self, id: JobId, at: Time) -> Option<Span> {
+        let job = self.history.job_or_subjob(id)?;
+        Some(job.life.eligibility.at(at))
+    }
+
+    /// The priority of a waiting job at a moment since the last change, or that of a running job
+    /// when it started (F9); None for a job that was never rated.
+    pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
+        let policy = &self.server.setup.policy;
+        let waiting = self.server.cluster().worth(policy, at, id);
+        let waiting = waiting.map(|worth| worth.score);
+        waiting.or_else(|| self.find(id)?.life.run.as_ref()?.score)
+    }
+
+    /// Whether all jobs have finished.
     pub fn is_over(&self) -> bool {
-        self.jobs
-            .values()
-            .all(|job| job.life.state == Stand::Finished)
+        self.server
+            .jobs()
+            .all(|job| job.life.state == State::Finished)
     }
 
     /// When something happens next, if nobody does anything.
     pub fn next(&self) -> Option<Time> {
-        let ends = self
-            .jobs
-            .values()
-            .filter_map(|job| self.end_of(job))
-            .map(|(end, _)| end);
-        let begins = self
-            .jobs
-            .values()
-            .filter(|job| job.life.state == Stand::Waiting);
-        let begins = begins.filter_map(|job| job.spec.begin).map(time);
-        let turns = self
-            .next_close()
-            .into_iter()
-            .chain(self.next_turn())
-            .chain(self.next_routed());
-        ends.chain(begins)
-            .chain(self.plan.next)
-            .chain(turns)
-            .filter(|next| *next > self.now)
+        let ends = self.server.jobs().filter_map(|job| self.end_of(job));
+        let server = &self.server;
+        let turns = [
+            server.next_begin(),
+            server.next_calendar_change(),
+            server.next_routed(),
+            self.plan.next,
+        ];
+        ends.map(|(end, _)| end)
+            .chain(turns.into_iter().flatten())
+            .filter(|next| *next > server.now)
             .min()
     }
 
-    /// Lets time pass until `now`: jobs end, and those whose time has come may start.
+    /// Lets time pass until `now`: jobs end, and delayed jobs become eligible.
     pub fn reach(&mut self, now: Time) {
-        self.now = now;
-        let over = |job: &Job| {
-            self.end_of(job)
-                .filter(|(end, _)| *end <= now)
-                .map(|(_, how)| (job.id, how))
-        };
-        let ends: Vec<(JobId, How)> = self.jobs.values().filter_map(over).collect();
-        ends.into_iter().for_each(|(id, how)| self.end(id, how));
-        let is_due =
-            |job: &&Job| job.life.state == Stand::Waiting && job.spec.begin <= Some(wall(now));
-        let begins: Vec<JobId> = self
-            .jobs
-            .values()
-            .filter(is_due)
-            .map(|job| job.id)
+        self.server.begin(&reading(now));
+        let ends: Vec<(JobId, How)> = self
+            .server
+            .jobs()
+            .filter_map(|job| Some((job.id, self.end_of(job)?)))
+            .filter(|(_, (end, _))| *end <= now)
+            .map(|(id, (_, how))| (id, how))
             .collect();
-        begins
-            .into_iter()
-            .for_each(|id| self.happen(id, Event::Due));
-        if self.plan.next.is_some_and(|next| next <= now) {
-            self.want_cycle(Trigger::Timer(When::Plan));
+        for (id, how) in ends {
+            self.end(id, how);
         }
+        for id in self.server.due() {
+            self.server.happen(id, Event::Due);
+        }
+        if self.plan.next.is_some_and(|next| next <= now) {
+            self.server.want_cycle(Trigger::Timer(Moment::Plan));
+        }
+        self.commit();
     }
 
-    /// The scheduler looks, once more after each look that has changed more than it decided. The
-    /// error is a plan that cannot be carried out, or one that never comes to an end.
+    /// Runs the scheduler, and again after each cycle that changed more than it decided. The error
+    /// is a plan that cannot be carried out, or an endless loop.
     pub fn decide(&mut self) -> Result<(), String> {
-        self.attend_windows();
-        self.attend_reservations();
-        self.attend_routing();
+        reservations::attend(&mut self.server);
+        self.obey();
+        routing::attend(&mut self.server);
+        self.commit();
         for _ in 0..MOST_CYCLES {
-            if !std::mem::take(&mut self.is_due) {
+            if !self.server.take_cycle_due() {
                 return Ok(());
             }
-            self.ties.stirred = false;
-            self.state.prioritise(&self.policy, self.now);
-            let plan = cycle::run_again(&self.state, &self.policy, self.now, &mut self.memory);
-            plan.audit(&self.state)?;
-            self.cycles
-                .push((self.now, std::mem::take(&mut self.triggers)));
-            self.state.take_over(&plan);
-            let freed = self.carry_out(&plan);
-            self.judge_limits(&plan);
-            self.plan = plan;
-            // What was started leaves a cycle nothing to decide, unless it was lost or freed
-            // others.
-            self.is_due = freed || self.ties.stirred;
-        }
-        Err(format!(
-            "the scheduler looks for ever at second {}",
-            self.now.0 / 1000
-        ))
-    }
-
-    /// The scheduler is to look, for this reason.
-    pub fn want_cycle(&mut self, trigger: Trigger) {
-        self.is_due = true;
-        self.triggers.note(trigger);
-    }
-
-    /// True if a start has failed, or others have made way.
-    fn carry_out(&mut self, plan: &Plan) -> bool {
-        let mut freed = self.preempt(plan);
-        self.resume(plan);
-        // An array is rated anew once one of its elements has begun.
-        let scores: Vec<Option<f64>> = plan
-            .starts
-            .iter()
-            .map(|start| self.state.score(&self.policy, start.job))
-            .collect();
-        for (start, score) in plan.starts.iter().zip(scores) {
-            freed |= self.start(start, score);
-        }
-        freed
-    }
-
-    /// Takes note of whom a limit of his own bars.
-    fn judge_limits(&mut self, plan: &Plan) {
-        let moment = self.moment();
-        for (id, limit) in self.state.judge_limits(plan) {
-            let Some(job) = self.jobs.get_mut(&id) else {
-                continue;
-            };
-            let Some(eligibility) = job.judged(limit, moment) else {
-                continue;
-            };
-            job.life.eligibility = eligibility;
-            self.state.make(&Change::Accrues(id, eligibility));
-        }
-    }
-
-    /// The eligible time of a job at a moment since the last change, an element's with its array's.
-    pub fn eligible_time(&self, id: JobId, at: Time) -> Option<Span> {
-        let element = || self.jobs.get(&id.parent()?)?.unrecorded(id.index()?);
-        let job = self.jobs.get(&id).cloned().or_else(element)?;
-        Some(job.life.eligibility.at(at))
-    }
-
-    /// What a job that waits is worth at a moment since the last change, or was worth when it
-    /// started last (F9); None for one that was never rated.
-    pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
-        let waiting = self
-            .state
-            .worth(&self.policy, at, id)
-            .map(|worth| worth.score);
-        waiting.or_else(|| self.jobs.get(&id)?.life.run.as_ref()?.score)
-    }
-
-    /// Tells jobs to make way; whether any is gone at once.
-    fn preempt(&mut self, plan: &Plan) -> bool {
-        let mut freed = false;
-        for way in &plan.preempts {
-            let run = self
-                .jobs
-                .get(&way.job)
-                .filter(|job| job.life.want == Want::Run);
-            let Some(attempt) = run.and_then(|job| Some(job.life.open_run()?.attempt)) else {
-                continue;
-            };
-            let &Preemption {
-                job,
-                by: to,
-                cause,
-                action,
-            } = way;
-            let by = || "Scheduler@sim".to_string();
-            self.happen(
-                job,
-                Event::Preempted {
-                    attempt,
-                    to,
-                    cause,
-                    action,
-                    by: by(),
-                },
+            self.server.ties.stirred = false;
+            self.server.prioritise();
+            let triggers = self.server.take_triggers();
+            let plan = cycle::run_again(
+                self.server.cluster(),
+                &self.server.setup.policy,
+                self.server.now,
+                &mut self.memory,
             );
-            if let (Action::Suspend, Some(to)) = (action, to) {
-                let manner = Manner::For {
-                    job: to,
-                    releases: self.policy.preemption.releases.clone(),
-                };
-                self.happen(
-                    job,
-                    Event::SuspendWanted {
-                        by: by(),
-                        attempt,
-                        manner,
-                    },
-                );
-                self.come_to_rest(job);
+            plan.audit(self.server.cluster())?;
+            self.server.take_over(&plan, &triggers);
+            self.cycles.push((self.server.now, triggers));
+            let freed = self.carry_out(&plan);
+            self.server.judge_limits(&plan);
+            self.plan = plan;
+            self.commit();
+            // The starts of a cycle leave it nothing to decide, unless one failed or freed others.
+            self.server.take_cycle_due();
+            if freed || self.server.ties.stirred {
+                self.server.look_again();
             }
-            self.end_unwanted(job);
-            freed |= action != Action::Finish;
         }
-        for (job, by) in plan.rooms_made() {
-            self.happen(job, Event::RoomMade { by });
+        let second = self.server.now.0 / 1000;
+        Err(format!("the scheduler looks for ever at second {second}"))
+    }
+
+    /// Returns true if a start has failed, or jobs were preempted at once.
+    fn carry_out(&mut self, plan: &Plan) -> bool {
+        let is_new = self.server.take_preempts(plan);
+        self.obey();
+        self.server.take_resumes(&plan.resumes);
+        let mut freed = is_new && plan.preempts.iter().any(|p| p.action != Action::Finish);
+        for id in self.server.take_starts(plan) {
+            let start = plan.starts.iter().find(|start| start.job == id);
+            let is_filler = start.is_some_and(|start| start.passed.is_some());
+            freed |= !self.launch(id, is_filler);
         }
         freed
     }
-
-    /// Takes note of what happened to a job, and of what that means for those tied to it.
-    fn happen(&mut self, id: JobId, event: Event) {
-        self.note(id, event);
-        crate::model::job::dependency::effects::pass_on(self);
-    }
-
-    fn moment(&self) -> Moment {
-        let (rules, accrual) = (self.config.rules(), self.policy.accrual);
-        Moment {
-            now: self.now,
-            wall: wall(self.now),
-            rules,
-            accrual,
-            hosts: self.state.host_count(),
-        }
-    }
-
-    /// Charges what a job has, as much of it as counts; nothing, where it is free of charge (I5,
-    /// X24).
-    fn charge(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else {
-            return;
-        };
-        let factor = self
-            .policy
-            .qualities
-            .charge(job.spec.qos.as_deref(), self.queue(&job.spec.queue));
-        let charge = match job
-            .life
-            .open_run()
-            .filter(|run| factor > 0.0 && !run.is_still())
-        {
-            Some(run) => Some(Charge::of(job, run, factor)),
-            None => self
-                .state
-                .usage()
-                .open(id)
-                .map(|open| open.clone().until(self.now)),
-        };
-        if let Some(charge) = charge {
-            self.charges.extend(charge.to.map(|_| charge.clone()));
-            self.state.make(&Change::Charged(id, Cow::Owned(charge)));
-        }
-    }
-
-    /// Brings the scheduler's view of a job in line with the job.
-    fn view(&mut self, id: JobId) {
-        self.is_due = true;
-        self.note_crowd(id);
-        let (job, walltime) = (self.jobs.get(&id), self.policy.default_walltime);
-        let limit = Change::of_limit(id, job, &self.state);
-        limit.iter().for_each(|limit| self.state.make(limit));
-        let change = Change::of(id, job, &self.policy);
-        let change = match job.filter(|job| job.life.open_run().is_some()) {
-            Some(job) => change.inside(
-                self.state.reservation_of(job, walltime, self.now),
-                self.close_of(job),
-            ),
-            None => change,
-        };
-        self.state.make(&change);
-    }
 }
 
-impl Tied for World {
-    fn job(&self, id: JobId) -> Option<&Job> {
-        self.jobs.get(&id)
+/// The clocks of the machine at this moment.
+fn reading(now: Time) -> Reading {
+    Reading {
+        since_boot: Span(now.0),
+        wall: now.0,
+        boot: "1".to_string(),
     }
-
-    fn ties(&self) -> &Ties {
-        &self.ties
-    }
-
-    fn ties_mut(&mut self) -> &mut Ties {
-        &mut self.ties
-    }
-
-    fn note(&mut self, id: JobId, event: Event) {
-        if matches!(event, Event::Started { .. } | Event::RunWanted { .. }) {
-            self.begin_element(id);
-        }
-        let moment = self.moment();
-        let Some(job) = self.jobs.get_mut(&id) else {
-            return;
-        };
-        let (was, was_open) = (job.life.state, job.life.open_run().is_some());
-        let was_maintained = job.is_maintained_under();
-        job.apply(&event, moment);
-        let is_maintained = job.is_maintained_under();
-        self.ties.observe(was, job);
-        let closed = job.life.run.as_ref().filter(|run| was_open && !run.open);
-        // Here a job begins the moment it is started, and its node has no news for the scheduler.
-        if !matches!(event, Event::Launched { .. }) {
-            self.triggers.note_event(&event, job, closed);
-        }
-        self.charge(id);
-        self.view(id);
-        self.tell_array(id);
-        if was_maintained != is_maintained {
-            self.maintain_nodes(id, is_maintained);
-        }
-    }
-
-    /// Nothing is kept beyond the ties themselves.
-    fn keep(&mut self, _: Tie, _: Standing) {}
-
-    fn server(&self) -> &str {
-        "sim"
-    }
-}
-
-fn wall(time: Time) -> Wall {
-    Wall(time.0.div_euclid(1000))
-}
-
-fn time(wall: Wall) -> Time {
-    Time(wall.0.saturating_mul(1000))
 }

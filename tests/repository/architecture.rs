@@ -67,7 +67,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("schedd/", &["noded", "cli", "sim"]),
-    ("sim/", &["spool", "wire", "schedd", "noded", "cli"]),
+    ("sim/", &["spool", "schedd", "noded", "cli"]),
     (
         "noded/",
         &["sched", "server", "spool", "schedd", "cli", "sim"],

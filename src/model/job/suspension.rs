@@ -236,6 +236,16 @@ pub enum Turn {
 }
 
 impl Turn {
+    /// Its name as a signal of `qsig`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Turn::Suspend => "suspend",
+            Turn::Resume => "resume",
+            Turn::AdminSuspend => "admin-suspend",
+            Turn::AdminResume => "admin-resume",
+        }
+    }
+
     /// The turn of this name.
     pub fn named(name: &str) -> Option<Turn> {
         match name {

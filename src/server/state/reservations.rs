@@ -113,13 +113,21 @@ impl ServerState {
         })
     }
 
-    /// When a reservation begins or ends next, or something else of the calendar comes.
+    /// When the server must look at reservations and the calendar next: something changes then, or
+    /// it tries again to make a reservation of the configuration.
     pub fn next_turn(&self) -> Option<Time> {
+        let retry = site_calendar::next_retry(self);
+        self.next_calendar_change().into_iter().chain(retry).min()
+    }
+
+    /// When a reservation begins or ends next, or another part of the calendar begins.
+    pub fn next_calendar_change(&self) -> Option<Time> {
         let turns = self
             .reservations()
             .filter_map(|reservation| reservation.next_turn());
         let turn = turns.min().map(|wall| self.clock.table().time(wall));
-        turn.into_iter().chain(site_calendar::next(self)).min()
+        let change = self.cluster.site_time().next_change(self.now);
+        turn.into_iter().chain(change).min()
     }
 
     /// Tells the scheduler what of the calendar lies ahead.

@@ -1,26 +1,40 @@
-//! What people and machines do to the world, beside submitting jobs.
+//! What users and machines do to a world. Requests go to the server as those of clients do.
 
 use super::World;
+use super::fate::Fate;
 use crate::config::Config;
-use crate::model::admission::elsewhere;
-use crate::model::attribute::{self, Draft, Rights, Setting};
+use crate::model::attribute::Setting;
 use crate::model::job::array::Indices;
-use crate::model::job::dependency::effects;
-use crate::model::job::event::Event;
-use crate::model::job::retry::Again;
-use crate::model::job::state::{Holds, State};
+use crate::model::job::state::Holds;
 use crate::model::job::suspension::Turn;
-use crate::model::job::{Job, Spec};
+use crate::model::job::{Digest, Owner};
 use crate::model::job_id::JobId;
-use crate::model::queue::counters::Comer;
 use crate::model::refusal::Refusal;
+use crate::model::reservation::Happened;
 use crate::model::reservation::request::Reserving;
+use crate::model::system_resource::Telling;
+use crate::model::text::Text;
 use crate::model::trigger::Trigger;
-use crate::sched::cycle::forced;
-use crate::sched::view::change::is_candidate;
+use crate::sched::view::snapshot::ClassId;
+use crate::server::caller::Caller;
+use crate::server::requests::{self, Granted};
+use crate::update::Update;
+use crate::wire::message::{self, Payload, Placing, Request, StoredScript};
 use std::collections::BTreeSet;
-use std::iter;
 use std::sync::Arc;
+
+/// What a user submits.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// The number of the job.
+    pub number: u64,
+    /// The user.
+    pub owner: Owner,
+    /// The options of `qsub`.
+    pub settings: Vec<Setting>,
+    /// What the job will do.
+    pub fate: Fate,
+}
 
 /// Something done.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,312 +91,245 @@ pub enum Deed {
     Cycle,
 }
 
-/// Who does it.
-const OPERATOR: &str = "operator@sim";
+/// The user that acts where a scenario names none.
+const OPERATOR: &str = "operator";
 
 impl World {
-    /// Does something as an operator, or says why it was refused.
+    /// Submits a job or an array.
+    pub fn submit(&mut self, submission: Submission) -> Result<JobId, Refusal> {
+        let Submission {
+            number,
+            owner,
+            settings,
+            fate,
+        } = submission;
+        self.users.insert(owner.user.clone(), owner.clone());
+        self.server.number_from(number);
+        let caller = self.caller(owner);
+        // Nothing really runs: one script stands for all.
+        let stored = StoredScript {
+            digest: Digest([0; 32]),
+            size: 0,
+        };
+        let request = Request::Submit(Box::new(message::Submission {
+            token: [0; 16],
+            settings,
+            payload: Payload::Script(Vec::new()),
+            environ: Vec::new(),
+            workdir: Text::from("/"),
+            submit_host: self.server.setup.host.clone(),
+            arguments: Text::default(),
+            defaults: String::new(),
+            stored: Some(Arc::new(stored)),
+        }));
+        let granted = self.grant(&caller, &request);
+        self.commit();
+        let Granted::Job(id, notes) = granted? else {
+            return Err(Refusal::invalid_request());
+        };
+        self.fates.insert(number, fate);
+        self.notes.insert(id, notes);
+        Ok(id)
+    }
+
+    /// Does something as an operator. The error says why it was refused.
     pub fn act(&mut self, deed: &Deed) -> Result<(), String> {
-        self.act_with(deed, true)
+        let operator = Owner {
+            user: OPERATOR.to_string(),
+            uid: 0,
+            gid: 0,
+        };
+        self.act_with(operator, deed)
     }
 
-    /// Does what is allowed; `privileged` says whether it is an operator's doing.
-    pub(super) fn act_with(&mut self, deed: &Deed, privileged: bool) -> Result<(), String> {
-        let by = OPERATOR.to_string();
-        let text = |refusal: Refusal| refusal.text;
+    /// Does something as this user.
+    pub fn act_as(&mut self, user: &str, deed: &Deed) -> Result<(), String> {
+        let unknown = Owner {
+            user: user.to_string(),
+            uid: u32::MAX - 1,
+            gid: u32::MAX - 1,
+        };
+        let owner = self.users.get(user).cloned().unwrap_or(unknown);
+        self.act_with(owner, deed)
+    }
+
+    /// A user with the rights that the configuration grants. All users of a personal installation
+    /// are its one user.
+    fn caller(&self, owner: Owner) -> Caller {
+        let mut caller = Caller::of(owner, &self.server.setup);
+        let is_personal = !self.server.setup.shared;
+        caller.privileged |= is_personal;
+        caller.manager |= is_personal;
+        caller
+    }
+
+    fn act_with(&mut self, owner: Owner, deed: &Deed) -> Result<(), String> {
+        let caller = self.caller(owner);
+        let done = match request(deed) {
+            Some(request) => self.ask(&caller, deed, &request),
+            None if caller.privileged || *deed == Deed::Cycle => self.happen_to_machine(deed),
+            None => Err(Refusal::unauthorized().text),
+        };
+        self.obey();
+        self.commit();
+        done
+    }
+
+    fn grant(&mut self, caller: &Caller, request: &Request) -> Result<Granted, Refusal> {
+        requests::apply(&mut self.server, &self.history, caller, request, None)
+    }
+
+    /// Sends a request to the server.
+    fn ask(&mut self, caller: &Caller, deed: &Deed, request: &Request) -> Result<(), String> {
+        if let Deed::Reserve(_) = deed {
+            self.server.number_from(self.reservations + 1);
+        }
+        let granted = self
+            .grant(caller, request)
+            .map_err(|refusal| refusal.text)?;
+        match (deed, granted) {
+            (Deed::Alter(id, _), Granted::Altered(_, notes)) => {
+                self.notes.insert(*id, notes);
+            }
+            (Deed::Move(id, _), Granted::Noted(note)) => {
+                self.notes.insert(*id, vec![note]);
+            }
+            (Deed::Move(id, _), _) => {
+                self.notes.insert(*id, Vec::new());
+            }
+            (Deed::Run(id, _), _) => {
+                self.launch(*id, false);
+            }
+            (_, Granted::Reserved(_, Some(false))) => {
+                let why = self.commit().into_iter().find_map(denial);
+                return Err(format!("it cannot be had: {}", why.unwrap_or_default()));
+            }
+            (_, Granted::Reserved(..)) => self.reservations += 1,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What no client requests.
+    fn happen_to_machine(&mut self, deed: &Deed) -> Result<(), String> {
         match deed {
-            Deed::Hold(id, holds) => {
-                self.live(*id).map_err(text)?;
-                self.happen_to_all(*id, &Event::Held { holds: *holds, by });
+            Deed::NodeDown(name) => self.lose_node(name),
+            Deed::NodeUp(name) => self.regain_node(name),
+            Deed::Offline(name, offline) => self.mark_offline(name, *offline),
+            Deed::Offer(name, resource, text) => self.offer(name, resource, text),
+            Deed::Use(name, resource, text) => self.note_use(name, resource, text),
+            Deed::Load(name, load) => self.change_facts(name, |facts| facts.load = *load),
+            Deed::UseGpus(name, gpus) => {
+                self.change_facts(name, |facts| facts.gpus_outside.clone_from(gpus))
             }
-            Deed::Release(id, holds) => {
-                self.live(*id).map_err(text)?;
-                self.happen_to_all(*id, &Event::Released { holds: *holds, by });
-            }
-            Deed::Delete(id, only) => self.delete(*id, *only).map_err(text)?,
-            Deed::Alter(id, settings) => self.alter(*id, settings, privileged).map_err(text)?,
-            Deed::Retry(id, only) => self.retry(*id, *only).map_err(text)?,
-            Deed::Shove(id) => self.shove(*id).map_err(text)?,
-            Deed::Rerun(id) => self.rerun(*id).map_err(text)?,
-            Deed::Turn(id, turn) => self.turn(*id, *turn).map_err(text)?,
-            Deed::Run(id, on) => self.run_now(*id, on)?,
-            Deed::Move(id, queue) => self.put(*id, queue, privileged).map_err(text)?,
-            Deed::Swap(one, other) => self.swap(*one, *other, privileged).map_err(text)?,
-            Deed::NodeDown(name) => self.lose_node(name)?,
-            Deed::NodeUp(name) => self.regain_node(name)?,
-            Deed::Offline(name, offline) => self.mark_offline(name, *offline)?,
-            Deed::Offer(name, resource, text) => self.offer(name, resource, text)?,
-            Deed::Use(name, resource, text) => self.note_use(name, resource, text)?,
-            Deed::Load(name, load) => self.change_facts(name, |facts| facts.load = *load)?,
-            Deed::UseGpus(name, gpus) => self.use_gpus_outside(name, gpus.clone())?,
-            Deed::Tell(name, total, used) => self.tell(name, total, used.as_deref())?,
-            Deed::Reserve(asked) => self.reserve(asked)?,
-            Deed::Unreserve(id) => self.unreserve(id)?,
-            Deed::AskProgram(id) => self.ask_program(*id)?,
-            Deed::HearProgram(id, nodes) => self.hear_program(*id, nodes)?,
+            Deed::Tell(name, total, used) => self.tell(name, total, used.as_deref()),
+            Deed::AskProgram(id) => self.ask_program(*id),
+            Deed::HearProgram(id, nodes) => self.hear_program(*id, nodes),
             Deed::Configure(config) => self.configure(Config::clone(config)),
-            Deed::Cycle => self.want_cycle(Trigger::Asked),
-        }
-        Ok(())
-    }
-
-    fn live(&self, id: JobId) -> Result<&Job, Refusal> {
-        let known = self.jobs.get(&id).ok_or_else(Refusal::unknown_job)?;
-        if known.life.state == State::Finished {
-            Err(Refusal::finished())
-        } else {
-            Ok(known)
-        }
-    }
-
-    fn delete(&mut self, id: JobId, only: Option<Indices>) -> Result<(), Refusal> {
-        let by = OPERATOR.to_string();
-        match only.or(id.index().map(Indices::one)) {
-            None => {
-                self.live(id)?;
-                self.happen_to_all(id, &Event::DeleteWanted { by, force: false });
-            }
-            Some(only) => self.delete_elements(id.parent().unwrap_or(id), only)?,
-        }
-        self.end_unwanted(id.parent().unwrap_or(id));
-        Ok(())
-    }
-
-    fn delete_elements(&mut self, array: JobId, only: Indices) -> Result<(), Refusal> {
-        let indices = self
-            .live(array)?
-            .indices()
-            .ok_or_else(Refusal::unknown_job)?;
-        for element in self.begun(array) {
-            if element
-                .index()
-                .is_some_and(|index| only.position(index).is_some())
-            {
-                self.happen(
-                    element,
-                    Event::DeleteWanted {
-                        by: OPERATOR.to_string(),
-                        force: false,
-                    },
-                );
+            _ => {
+                self.server.want_cycle(Trigger::Asked);
+                Ok(())
             }
         }
-        self.change_array(array, |job, moment| {
-            for position in only.iter().filter_map(|index| indices.position(index)) {
-                job.end_waiting(position, position, moment);
-            }
-        });
-        effects::pass_on(self);
-        Ok(())
     }
 
-    fn alter(&mut self, id: JobId, settings: &[Setting], privileged: bool) -> Result<(), Refusal> {
-        let job = self.live(id)?.clone();
-        let is_member = |group: &str| self.is_member(&job.owner, group);
-        let rights = Rights {
-            privileged,
-            running: job.life.state.is_under_way(),
+    /// A license server reports how much there is of a resource, and how much others use (Q21).
+    fn tell(&mut self, name: &str, total: &str, used: Option<&str>) -> Result<(), String> {
+        let pools = &self.server.setup.config.pools;
+        if !pools.iter().any(|(known, _)| known == name) {
+            return Err(format!("the whole system has no `{name}`"));
+        }
+        let amount = |text: &str| {
+            let amount = self.value(name, text)?.amount();
+            let amount = amount.filter(|amount| *amount >= 0);
+            amount.ok_or_else(|| format!("`{text}` is no amount of `{name}`"))
         };
-        let context = self.context(&job.owner, rights, &is_member);
-        let mut after = attribute::alter(&Draft::of(&job), settings, &context)?;
-        let above = self.fit_again(&job, &mut after.spec)?;
-        after.notes.extend(above);
-        let mut bonds = self.grant(&after.depend)?;
-        bonds.labels = self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend);
-        self.no_circle(Some(&job), (&job.owner, &after.spec), &bonds)?;
-        self.notes.insert(id, after.notes);
-        let now = self.now;
-        if let Some(job) = self.jobs.get_mut(&id) {
-            after
-                .eligible_time
-                .into_iter()
-                .for_each(|time| job.life.eligibility.set(time, now));
-            job.spec = Arc::new(after.spec);
-            (job.life.holds, job.life.run_count, job.life.comment) =
-                (after.holds, after.run_count, after.comment);
-        }
-        let attributes = settings
-            .iter()
-            .map(|setting| setting.attribute.clone())
-            .collect();
-        self.happen(
-            id,
-            Event::Altered {
-                by: OPERATOR.to_string(),
-                attributes,
-            },
-        );
-        if !after.depend.is_empty() {
-            effects::bind(self, id, &bonds, true);
-        }
-        Ok(())
-    }
-
-    fn retry(&mut self, id: JobId, only: Option<Indices>) -> Result<(), Refusal> {
-        let (only, id) = (
-            only.or(id.index().map(Indices::one)),
-            id.parent().unwrap_or(id),
-        );
-        let job = self.jobs.get(&id).ok_or_else(Refusal::unknown_job)?;
-        if !job.can_run_again(Again::Unsuccessful(only)) {
-            return Err(Refusal::bad_state());
-        }
-        let highest = job.life.highest;
-        self.happen(
-            id,
-            Event::Retried {
-                by: OPERATOR.to_string(),
-                only,
-                highest,
-            },
-        );
-        Ok(())
-    }
-
-    fn shove(&mut self, id: JobId) -> Result<(), Refusal> {
-        let job = self.live(id)?;
-        if !is_candidate(job) {
-            return Err(Refusal::bad_state());
-        }
-        let is_put_off = |id: &JobId| {
-            self.jobs
-                .get(id)
-                .is_some_and(|job| job.life.not_before.is_some())
+        let (total, elsewhere) = (Some(amount(total)?), used.map_or(Ok(0), amount)?);
+        let telling = Telling {
+            total,
+            elsewhere,
+            at: self.server.now,
+            by: "license@sim".to_string(),
         };
-        let put_off: Vec<JobId> = job
-            .elements_begun()
-            .into_iter()
-            .filter(is_put_off)
-            .collect();
-        let by = || OPERATOR.to_string();
-        iter::once(id)
-            .chain(put_off)
-            .for_each(|id| self.happen(id, Event::Shoved { by: by() }));
+        self.server.tell(name, Some(telling));
         Ok(())
     }
 
-    fn rerun(&mut self, id: JobId) -> Result<(), Refusal> {
-        let job = self.live(id)?;
-        if job.life.open_run().is_none() {
-            return Err(Refusal::bad_state());
-        }
-        if !job.spec.rerunnable {
-            return Err(Refusal::not_rerunnable());
-        }
-        self.happen(
-            id,
-            Event::RerunWanted {
-                by: OPERATOR.to_string(),
-            },
-        );
-        self.end_unwanted(id);
+    /// The allocation script of the site is asked about a job and those alike: they wait for its
+    /// answer (M8i).
+    fn ask_program(&mut self, job: JobId) -> Result<(), String> {
+        let class = self.waiting_class(job)?;
+        self.server.note_asked(class);
         Ok(())
     }
 
-    /// Of an array, its elements that it suits.
-    fn turn(&mut self, id: JobId, turn: Turn) -> Result<(), Refusal> {
-        let ids = if self.live(id)?.id.is_array() {
-            self.begun(id)
-        } else {
-            vec![id]
-        };
-        let of = |id: &JobId| {
-            Some((
-                *id,
-                turn.of(self.jobs.get(id)?, OPERATOR, &self.config.releases.0),
-            ))
-        };
-        let turned: Vec<_> = ids.iter().filter_map(of).collect();
-        if turned.iter().all(|(_, events)| events.is_err()) {
-            return Err(turned
-                .into_iter()
-                .find_map(|(_, events)| events.err())
-                .unwrap_or_else(Refusal::bad_state));
-        }
-        for (id, events) in turned
-            .into_iter()
-            .filter_map(|(id, events)| Some((id, events.ok()?)))
-        {
-            events.into_iter().for_each(|event| self.happen(id, event));
-            self.come_to_rest(id);
-        }
+    /// The script names nodes, the best first. An answer with a node that is no candidate counts as
+    /// none.
+    fn hear_program(&mut self, job: JobId, nodes: &[String]) -> Result<(), String> {
+        let class = self.waiting_class(job)?;
+        let candidates = self.server.cluster().candidates(class);
+        let is_good =
+            !nodes.is_empty() && nodes.iter().all(|name| candidates.contains(&name.as_str()));
+        let answer = is_good.then(|| nodes.to_vec());
+        self.server.note_answer(class, answer);
         Ok(())
     }
 
-    fn run_now(&mut self, id: JobId, on: &BTreeSet<String>) -> Result<(), String> {
-        let job = self.unstarted(id).map_err(|refusal| refusal.text)?.clone();
-        let on = Some(on).filter(|names| !names.is_empty());
-        let start = forced::start(&self.state, &self.policy, &job, on, self.now)
-            .map_err(|reason| reason.to_string())?;
-        self.happen(
-            id,
-            Event::RunWanted {
-                by: OPERATOR.to_string(),
-            },
-        );
-        let score = self.state.score(&self.policy, job.id);
-        self.begin(&start, job.life.attempt + 1, score);
-        Ok(())
+    fn waiting_class(&self, job: JobId) -> Result<ClassId, String> {
+        let class = self.server.cluster().class_of(job);
+        class.ok_or_else(|| format!("job {job} does not wait to be started"))
     }
+}
 
-    fn put(&mut self, id: JobId, queue: &str, privileged: bool) -> Result<(), Refusal> {
-        let job = self.unstarted(id)?.clone();
-        self.keep_quality(&job, queue, privileged)?;
-        let spec = elsewhere(&job.spec, queue);
-        let entered = self.enter(Comer::Known(id), &job.owner, &spec, job.life.state)?;
-        self.notes.insert(id, entered.notes);
-        self.put_into(id, entered.spec, OPERATOR.to_string());
-        Ok(())
+/// The request that a client sends for this; None for what no client requests.
+fn request(deed: &Deed) -> Option<Request> {
+    Some(match deed.clone() {
+        Deed::Hold(id, holds) => Request::Hold(id, holds),
+        Deed::Release(id, holds) => Request::Release(id, holds),
+        Deed::Delete(job, only) => Request::Delete {
+            job,
+            only,
+            force: false,
+            purge: false,
+        },
+        Deed::Alter(id, settings) => Request::Alter(id, settings),
+        Deed::Retry(job, only) => Request::Retry { job, only },
+        Deed::Shove(id) => Request::Shove(id),
+        Deed::Rerun(job) => Request::Rerun {
+            job,
+            only: None,
+            force: false,
+        },
+        Deed::Turn(job, turn) => Request::Signal {
+            job,
+            only: None,
+            signal: turn.name().to_string(),
+        },
+        Deed::Run(job, on) => Request::Run {
+            job,
+            on: placing(on),
+            detached: false,
+        },
+        Deed::Move(id, queue) => Request::Move(id, queue),
+        Deed::Swap(one, other) => Request::Swap(one, other),
+        Deed::Reserve(asked) => Request::Reserve(asked),
+        Deed::Unreserve(id) => Request::DeleteReservation(id),
+        _ => return None,
+    })
+}
+
+fn placing(on: BTreeSet<String>) -> Placing {
+    if on.is_empty() {
+        Placing::Anywhere
+    } else {
+        Placing::On(on.into_iter().collect())
     }
+}
 
-    fn swap(&mut self, one: JobId, other: JobId, privileged: bool) -> Result<(), Refusal> {
-        let (first, second) = (self.unstarted(one)?.clone(), self.unstarted(other)?.clone());
-        let of_one = self.in_place_of(&first, &second, privileged)?;
-        let of_other = self.in_place_of(&second, &first, privileged)?;
-        for (id, place, spec) in [(one, &second, of_one), (other, &first, of_other)] {
-            if let Some(job) = self.jobs.get_mut(&id) {
-                job.life.rank = Some(place.own_rank());
-                job.spec = Arc::new(spec);
-            }
-            self.happen(
-                id,
-                Event::Reordered {
-                    by: OPERATOR.to_string(),
-                    with: place.id,
-                },
-            );
-        }
-        Ok(())
-    }
-
-    /// What a job comes to in the queue of another, which leaves it.
-    fn in_place_of(&self, job: &Job, other: &Job, privileged: bool) -> Result<Spec, Refusal> {
-        let queue = &other.spec.queue;
-        if job.spec.queue == *queue {
-            return Ok(Spec::clone(&job.spec));
-        }
-        self.keep_quality(job, queue, privileged)?;
-        let comer = Comer::InPlaceOf {
-            own: job.id,
-            other: other.id,
-        };
-        Ok(self
-            .enter(
-                comer,
-                &job.owner,
-                &elsewhere(&job.spec, queue),
-                job.life.state,
-            )?
-            .spec)
-    }
-
-    fn unstarted(&self, id: JobId) -> Result<&Job, Refusal> {
-        let job = self.live(id)?;
-        let waits = matches!(job.life.state, State::Queued | State::Held | State::Waiting);
-        if waits && !job.has_begun() {
-            Ok(job)
-        } else {
-            Err(Refusal::bad_state())
-        }
+/// Why a reservation was denied, if this update says so.
+fn denial(update: Update) -> Option<String> {
+    match update {
+        Update::ReservationEvent(_, _, Happened::Denied(why)) => Some(why),
+        _ => None,
     }
 }
