@@ -139,6 +139,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         preempted: 0,
         boosted: false,
         yielding: None,
+        deferral: None,
         moved_to: None,
     };
     let owner = Owner {

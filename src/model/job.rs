@@ -3,6 +3,7 @@
 pub mod array;
 pub mod checkpoint;
 mod credentials;
+pub mod deferral;
 pub mod dependency;
 pub mod digest;
 pub mod eligible_time;
@@ -34,6 +35,7 @@ use crate::model::text::Text;
 use crate::model::time::{Span, Time, Wall};
 use array::{Elements, Indices};
 use checkpoint::Progress;
+use deferral::Deferral;
 use dependency::Bars;
 use dependency::label::Awaited;
 use eligible_time::Eligibility;
@@ -419,6 +421,9 @@ pub struct Life {
     /// For whom it made way last, and how.
     #[serde(default)]
     pub yielding: Option<Box<Yielding>>,
+    /// Why its start was put off, if the comment says that it was.
+    #[serde(default)]
+    pub deferral: Option<Deferral>,
 }
 
 /// One attempt: where it runs and what is known of it.

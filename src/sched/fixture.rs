@@ -757,6 +757,7 @@ fn life() -> Life {
         preempted: 0,
         boosted: false,
         yielding: None,
+        deferral: None,
         moved_to: None,
     }
 }

@@ -86,7 +86,13 @@ impl Schedd {
                 return;
             }
         };
-        match task(&mut self.server, &self.meters, &self.spool, &caller, ahead) {
+        match task(
+            &mut self.server,
+            &self.resource_poller,
+            &self.spool,
+            &caller,
+            ahead,
+        ) {
             Ok(task) => self.readers.study(stream, caller, Study { scene, task }),
             Err(refusal) => self.refuse_study(stream, caller, &refusal),
         }
@@ -112,7 +118,7 @@ fn number_of_jobs(ahead: &Ahead) -> usize {
 
 fn task(
     server: &mut ServerState,
-    meters: &ResourcePoller,
+    resource_poller: &ResourcePoller,
     spool: &Spool,
     caller: &Caller,
     ahead: Ahead,
@@ -129,7 +135,7 @@ fn task(
         Ahead::Scores(jobs) => Task::Scores(jobs),
         Ahead::Shares => Task::Shares,
         Ahead::Limits => Task::Limits(server.counted(), Arc::new(server.setup.resources.clone())),
-        Ahead::Resources => Task::Resources(pools(server, meters)),
+        Ahead::Resources => Task::Resources(pools(server, resource_poller)),
         Ahead::Windows(submission) => {
             let (job, _) = imagined(
                 &RequestContext {
@@ -167,7 +173,7 @@ fn leave_out_script(submission: &mut Submission) {
 }
 
 /// What the whole system has, with what is told of it; the scheduler knows how much jobs have.
-fn pools(server: &ServerState, meters: &ResourcePoller) -> Vec<PoolUse> {
+fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse> {
     let pool = |(name, pool): &(String, Pool)| {
         let is_metered = server
             .setup
@@ -182,7 +188,7 @@ fn pools(server: &ServerState, meters: &ResourcePoller) -> Vec<PoolUse> {
             is_license: is_metered || telling.is_some(),
             jobs: 0,
             telling,
-            fault: meters.fault(name).map(String::from),
+            fault: resource_poller.fault(name).map(String::from),
         }
     };
     server.setup.config.pools.iter().map(pool).collect()

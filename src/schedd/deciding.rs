@@ -1,14 +1,11 @@
 //! What a tick does once all is applied: it cycles, and carries out what the cycles decide.
 
-use crate::model::job::Want;
-use crate::model::job::event::Event;
 use crate::model::trigger::{CycleRecord, Moment, Trigger, Triggers};
 use crate::sched::cycle;
-use crate::sched::view::plan::{Plan, Preemption, Start};
+use crate::sched::view::plan::Plan;
 use crate::schedd::Schedd;
 use crate::schedd::tick::Effects;
 use crate::schedd::timers;
-use crate::server::reservations;
 use crate::spool::SpoolError;
 use crate::sys::clock::{monotonic, monotonic_micros};
 use crate::sys::fault;
@@ -24,54 +21,18 @@ impl Schedd {
         }
     }
 
-    /// Runs the cycle and carries out its plan: starts are on disk before any node hears of them.
-    /// False if there was nothing to carry out, or it could not be.
+    /// Runs one scheduling cycle and carries out its plan. Starts are on disk before any node hears
+    /// of them. False if there was nothing to carry out, or it could not be.
     fn decide_once(&mut self) -> bool {
-        if !self.reserve.is_whole() {
-            // What runs must be able to end: nothing is started that would need the same room.
-            self.next_cycle = None;
+        if !self.may_decide() {
             return false;
         }
-        if !self.server.setup.config.cycle.scheduling || self.farewell.is_some() {
-            // Only `qrun` starts jobs, or nothing does.
-            self.next_cycle = None;
+        let Some(triggers) = self.due_triggers() else {
             return false;
-        }
-        if self.awaits_own_noded()
-            || self.settling.goes_on(&mut self.server)
-            || !self.server.take_cycle_due()
-        {
-            return false;
-        }
-        self.chooser.ask(&mut self.server, monotonic());
-        let triggers = self.server.take_triggers();
-        if !triggers.have_poll() && fault::point("cycle.event").is_err() {
-            return false;
-        }
-        self.renew_permits();
-        if !cycle::is_due(
-            self.server.cluster(),
-            &self.server.setup.policy,
-            self.server.now,
-            &self.memory,
-        ) {
-            return false;
-        }
+        };
         let (mut plan, took) = self.look();
-        self.next_cycle = plan.next;
-        self.faults.take_in(
-            self.server.cluster().formula_fault(),
-            &self.server.setup.policy.precedence,
-        );
-        self.server.take_over(&plan, &triggers);
-        let fair_shares = self
-            .server
-            .cluster()
-            .fair_share_priorities(&self.server.setup.policy.fair_share);
-        self.verdicts.take_in_shares(fair_shares, monotonic());
-        let waits = |job| self.server.cluster().class_of(job).is_some();
-        self.verdicts.take_in(&plan, waits, monotonic());
-        let makes_way = self.server.take_preempts(&plan);
+        self.publish(&plan, &triggers);
+        let preempts = self.server.take_preempts(&plan);
         self.hold_back(&mut plan);
         self.server.take_resumes(&plan.resumes);
         for started in self.server.take_starts(&plan) {
@@ -79,13 +40,74 @@ impl Schedd {
         }
         self.cycles.note(record(&plan, triggers, took));
         let judged = self.server.judge_limits(&plan);
-        if plan.starts.is_empty() && plan.resumes.is_empty() && !makes_way && !judged {
+        if plan.starts.is_empty() && plan.resumes.is_empty() && !preempts && !judged {
             return false;
         }
-        let committed = self.commit();
-        let carried_out = committed.is_ok();
-        match committed {
-            Ok(touched) => self.carry_out(Effects::default(), &touched),
+        let carried_out = self.commit_plan();
+        // What has just been started changed the server, but leaves a cycle nothing to decide.
+        self.server.take_cycle_due();
+        carried_out
+    }
+
+    /// Whether the scheduler may run now.
+    fn may_decide(&mut self) -> bool {
+        // Running jobs need the rest of the disk to end, and with scheduling off, only `qrun`
+        // starts jobs.
+        let is_off = !self.reserve.is_whole()
+            || !self.server.setup.config.cycle.scheduling
+            || self.shutdown_mode.is_some();
+        if is_off {
+            self.next_cycle = None;
+            return false;
+        }
+        !self.awaits_own_noded() && !self.startup_grace.goes_on(&mut self.server)
+    }
+
+    /// The reasons for the cycle that is due; None if no cycle is due.
+    fn due_triggers(&mut self) -> Option<Triggers> {
+        if !self.server.take_cycle_due() {
+            return None;
+        }
+        self.allocation_script.ask(&mut self.server, monotonic());
+        let triggers = self.server.take_triggers();
+        if !triggers.have_poll() && fault::point("cycle.event").is_err() {
+            return None;
+        }
+        self.renew_permits();
+        let is_due = cycle::is_due(
+            self.server.cluster(),
+            &self.server.setup.policy,
+            self.server.now,
+            &self.memory,
+        );
+        is_due.then_some(triggers)
+    }
+
+    /// Lets the next cycle and the displays know what a plan promises and why jobs wait.
+    fn publish(&mut self, plan: &Plan, triggers: &Triggers) {
+        self.next_cycle = plan.next;
+        self.faults.take_in(
+            self.server.cluster().formula_fault(),
+            &self.server.setup.policy.precedence,
+        );
+        self.server.take_over(plan, triggers);
+        let fair_shares = self
+            .server
+            .cluster()
+            .fair_share_priorities(&self.server.setup.policy.fair_share);
+        self.verdicts.take_in_shares(fair_shares, monotonic());
+        let waits = |job| self.server.cluster().class_of(job).is_some();
+        self.verdicts.take_in(plan, waits, monotonic());
+    }
+
+    /// Writes what a plan has changed, and sends the orders that follow from it. False if the disk
+    /// did not take it.
+    fn commit_plan(&mut self) -> bool {
+        match self.commit() {
+            Ok(touched) => {
+                self.carry_out(Effects::default(), &touched);
+                true
+            }
             Err(error) => {
                 tracing::error!("the spool did not take a plan: {error}");
                 if matches!(error, SpoolError::Full) {
@@ -93,11 +115,9 @@ impl Schedd {
                 }
                 self.server.want_cycle(Trigger::Timer(Moment::Disk));
                 self.timers.retry = Some(monotonic() + timers::RETRY);
+                false
             }
         }
-        // What has just been started changed the server, but leaves a cycle nothing to decide.
-        self.server.take_cycle_due();
-        carried_out
     }
 
     /// What the cycle decides, and how many microseconds that took.

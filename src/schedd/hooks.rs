@@ -23,6 +23,7 @@ use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, 
 use crate::model::attribute::Setting;
 use crate::model::hook::{Answer, Hook, Occasion, asked};
 use crate::model::job::Spec;
+use crate::model::job::deferral::Deferral;
 use crate::model::job::event::Event;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
@@ -41,7 +42,6 @@ use crate::schedd::hooks::words::Words;
 use crate::schedd::tick::Input;
 use crate::schedd::timers;
 use crate::server::caller::Caller;
-use crate::server::job_comment;
 use crate::server::requests::RequestContext;
 use crate::sys::clock::monotonic;
 use crate::sys::tool::Tool;
@@ -425,10 +425,11 @@ impl Schedd {
         if self
             .server
             .job(array)
-            .is_some_and(|job| job_comment::is_refused_start(job))
+            .is_some_and(|job| job.life.deferral == Some(Deferral::HookRefused))
         {
             self.server.change(array, |job| {
-                (job.life.comment, job.life.not_before) = (None, None)
+                (job.life.comment, job.life.deferral) = (None, None);
+                job.life.not_before = None;
             });
         }
     }

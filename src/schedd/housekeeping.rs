@@ -122,11 +122,11 @@ impl Schedd {
     /// Leaves in order: running jobs go on under their shepherds.
     pub(super) fn leave(&mut self) {
         tracing::info!("leaving");
-        self.postman.leave();
+        self.mailer.leave();
         self.send_last_notices();
-        self.herald.leave();
-        self.chooser.leave();
-        self.meters.leave();
+        self.notifier.leave();
+        self.allocation_script.leave();
+        self.resource_poller.leave();
         self.hooks.leave();
         if !self.server.setup.shared {
             self.nodes.leave();

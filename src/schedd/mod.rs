@@ -119,13 +119,13 @@ pub struct Schedd {
     cycles: Cycles,
     faults: Faults,
     memory: Memory,
-    settling: StartupGrace,
+    startup_grace: StartupGrace,
     timers: Timers,
-    postman: Mailer,
-    herald: Notifier,
+    mailer: Mailer,
+    notifier: Notifier,
     user_notices: UserNotices,
-    chooser: AllocationScript,
-    meters: ResourcePoller,
+    allocation_script: AllocationScript,
+    resource_poller: ResourcePoller,
     hooks: Hooks,
     signals: Signals,
     /// What a file read anew has changed, until that is on disk.
@@ -144,7 +144,7 @@ pub struct Schedd {
     started: Span,
     leaving: bool,
     /// It has been told to leave, by whoever said how.
-    farewell: Option<ShutdownMode>,
+    shutdown_mode: Option<ShutdownMode>,
     _lock: Lock,
 }
 
@@ -175,7 +175,7 @@ impl Schedd {
             server,
             epoch,
             verdicts,
-            settling,
+            startup_grace,
             promises,
             last_cycle,
         } = recovered;
@@ -194,13 +194,17 @@ impl Schedd {
             cycles: Cycles::new(last_cycle),
             faults: Faults::default(),
             memory: Memory::default(),
-            settling,
+            startup_grace,
             timers: Timers::new(server.setup.config.cycle.poll_interval),
-            postman: Mailer::new(&server.setup),
-            herald: Notifier::default(),
+            mailer: Mailer::new(&server.setup),
+            notifier: Notifier::default(),
             user_notices: UserNotices::new(epoch),
-            chooser: AllocationScript::new(&server.setup.policy.placement),
-            meters: ResourcePoller::new(&server.setup.config, &server.setup.resources, now),
+            allocation_script: AllocationScript::new(&server.setup.policy.placement),
+            resource_poller: ResourcePoller::new(
+                &server.setup.config,
+                &server.setup.resources,
+                now,
+            ),
             hooks: Hooks::new(portrait),
             clients: Clients::default(),
             reloaded: None,
@@ -211,7 +215,7 @@ impl Schedd {
             busy: now,
             started: now,
             leaving: false,
-            farewell: None,
+            shutdown_mode: None,
             listener,
             signals,
             home,
@@ -229,8 +233,10 @@ impl Schedd {
             self.clients.pause(|uid| scripts.is_full_for(uid));
             let ready = self.watch();
             self.gather(ready);
-            self.chooser.hear(&mut self.server, machine::monotonic());
-            self.meters.attend(&mut self.server, machine::monotonic());
+            self.allocation_script
+                .hear(&mut self.server, machine::monotonic());
+            self.resource_poller
+                .attend(&mut self.server, machine::monotonic());
             self.hear_hooks();
             self.answer_watchers();
             self.take_up_again();
@@ -305,9 +311,9 @@ impl Schedd {
             fds.push(PollFd::new(fd, flags(writes)));
         }
         for fd in self
-            .chooser
+            .allocation_script
             .watched()
-            .chain(self.meters.watched())
+            .chain(self.resource_poller.watched())
             .chain(self.hooks.watched())
         {
             watched.push(Watched::Site);
@@ -378,9 +384,9 @@ impl Schedd {
             .next()
             .into_iter()
             .chain(self.aside.due)
-            .chain(self.chooser.next())
+            .chain(self.allocation_script.next())
             .chain(self.hooks.next());
-        let others = others.chain(self.meters.next());
+        let others = others.chain(self.resource_poller.next());
         let first = timers
             .into_iter()
             .flatten()

@@ -72,7 +72,7 @@ impl Notifier {
                     RequestContext::new(inbox, ear).work();
                     drop(finished);
                 };
-                thread::Builder::new().name("herald".into()).spawn(work)?;
+                thread::Builder::new().name("notifier".into()).spawn(work)?;
                 Ok(bell)
             });
             match begun {

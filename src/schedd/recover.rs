@@ -37,7 +37,7 @@ pub struct Recovered {
     /// Classes with a verdict on disk, to be found wrong or right by the first cycle.
     pub verdicts: BTreeMap<u64, (Reason, Time)>,
     /// The nodes to be waited for.
-    pub settling: StartupGrace,
+    pub startup_grace: StartupGrace,
     /// The starts promised.
     pub promises: BTreeMap<JobId, Promise>,
     /// The number of the last cycle that is known.
@@ -80,7 +80,7 @@ pub fn recover(home: &Home) -> Result<Recovered> {
     let mut jobs = spool.live_jobs()?;
     jobs.extend(spool.unsettled_jobs()?);
     let mut nodes = spool.nodes()?;
-    let settling = StartupGrace::of(&nodes);
+    let startup_grace = StartupGrace::of(&nodes);
     nodes.iter_mut().for_each(|node| node.up = false);
     let next = spool.meta::<u64>("next")?.unwrap_or(1);
     let (verdicts, promises, last_cycle) =
@@ -115,7 +115,7 @@ pub fn recover(home: &Home) -> Result<Recovered> {
         server,
         epoch,
         verdicts,
-        settling,
+        startup_grace,
         promises,
         last_cycle,
     })

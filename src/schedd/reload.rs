@@ -66,14 +66,15 @@ impl Schedd {
         let setup = &self.server.setup;
         self.clients.authorize(setup);
         if (&before.mailer, &before.mail_from) != (&setup.mailer, &setup.mail_from) {
-            self.postman.leave();
-            self.postman = Mailer::new(setup);
+            self.mailer.leave();
+            self.mailer = Mailer::new(setup);
         }
         if before.policy.placement != setup.policy.placement {
-            self.chooser.leave();
-            self.chooser = AllocationScript::new(&setup.policy.placement);
+            self.allocation_script.leave();
+            self.allocation_script = AllocationScript::new(&setup.policy.placement);
         }
-        self.meters.follow(&setup.config, &setup.resources, now);
+        self.resource_poller
+            .follow(&setup.config, &setup.resources, now);
         if before.config.hooks != setup.config.hooks {
             self.hooks.forget_words();
             programs::clear(&self.home.hooks(), &setup.config.hooks);

@@ -9,7 +9,7 @@ use crate::wire::order::Order;
 impl Schedd {
     /// Exits after `qterm`, once the jobs that it waits for have ended.
     pub(super) fn wind_down(&mut self) {
-        let Some(mode) = self.farewell else {
+        let Some(mode) = self.shutdown_mode else {
             return;
         };
         if mode.manner == Manner::Delay && running(&self.server).next().is_some() {
@@ -33,6 +33,6 @@ impl Schedd {
                 ..
             })
         );
-        self.farewell.is_some() && begins
+        self.shutdown_mode.is_some() && begins
     }
 }

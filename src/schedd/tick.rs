@@ -74,7 +74,7 @@ pub(super) struct Effects {
     met: Vec<Vec<String>>,
     /// Nodeds that are not admitted, and why.
     refused: Vec<(usize, String)>,
-    farewell: Option<ShutdownMode>,
+    shutdown_mode: Option<ShutdownMode>,
 }
 
 impl Schedd {
@@ -186,14 +186,14 @@ impl Schedd {
 
     pub(super) fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
         self.take_up_setup();
-        self.farewell = effects.farewell.or(self.farewell);
+        self.shutdown_mode = effects.shutdown_mode.or(self.shutdown_mode);
         let letters = self.server.take_letters();
-        self.postman.post(letters);
+        self.mailer.post(letters);
         let notices = self.server.take_notices();
         let (site, users) = notices
             .into_iter()
             .partition(|notice| notice.whom == Whom::Site);
-        self.herald.tell(site);
+        self.notifier.tell(site);
         self.user_notices.take(users, monotonic());
         for (token, reply) in &effects.replies {
             self.clients.answer(*token, reply);
@@ -433,7 +433,7 @@ impl Effects {
                 Reply::Done
             }
             Ok(Granted::Shutdown(mode)) => {
-                self.farewell = Some(mode);
+                self.shutdown_mode = Some(mode);
                 Reply::Done
             }
             Ok(Granted::Tell(job, order)) => {

@@ -3,6 +3,7 @@
 
 use crate::model::job::How;
 use crate::model::job::Job;
+use crate::model::job::deferral::Deferral;
 use crate::model::job::event::Event;
 use crate::model::job::preemption::shown_some;
 use crate::model::job::state::Holds;
@@ -29,8 +30,11 @@ pub fn comment(
         // The comment said why it was suspended.
         Event::Resumed { .. } => Some(None),
         Event::FailedRerun { .. } | Event::Retried { .. } => Some(None),
-        Event::Shoved { .. } if is_put_off(job) => Some(None),
-        Event::StartRefused { why, .. } => Some(Some(format!("{REFUSED}{why}"))),
+        Event::Shoved { .. } if job.life.deferral.is_some() => Some(None),
+        Event::StartRefused { why, .. } => {
+            let begin = Deferral::HookRefused.comment();
+            Some(Some(format!("{begin}{why}")))
+        }
         Event::ContactLost { node } => {
             Some(Some(format!("Lost contact with node {node} on {}", now())))
         }
@@ -43,13 +47,10 @@ pub fn comment(
             let jobs = shown_some(by, |job| job.full(server));
             Some(Some(format!("Not Running: Waits for {jobs} to make way")))
         }
-        Event::Ended { .. }
-            if job.life.state == State::Queued
-                && job.life.run.as_ref().is_some_and(|run| job.makes_way(run)) =>
-        {
+        Event::Ended { .. } if was_preempted(job) => {
             Some(made_way(job, "Not Running: Job was preempted", server))
         }
-        Event::Ended { outcome, .. } => Some(after_end(job, &outcome.how, &civil)),
+        Event::Ended { outcome, .. } => Some(after_end(job, event, &outcome.how, &civil)),
         Event::DependencyBroken { why, .. } => Some(Some(why.clone())),
         Event::Vanished { why, .. } => Some(lost(job, why)),
         _ => None,
@@ -62,27 +63,29 @@ fn made_way(job: &Job, what: &str, server: &str) -> Option<String> {
     Some(format!("{what}: {}", told.told(|job| job.full(server))))
 }
 
-/// What the comment of a job begins with whose start a hook has refused, as in PBS.
-const REFUSED: &str = "Not Running: PBS Error: ";
-
-/// What it begins with where a start has failed, and is to be tried again at its time.
-const FAILED: &str = "Not Running: Job start failed, tried again ";
-
-/// What it begins with where files to stage in are missing.
-const AWAITED: &str = "Not Running: Files to stage in are missing, looked for again";
-
-/// Whether a job's comment is that it was put off.
-fn is_put_off(job: &Job) -> bool {
-    let begins = |comment: &str| comment.starts_with(FAILED) || comment.starts_with(AWAITED);
-    is_refused_start(job) || job.life.comment.as_deref().is_some_and(begins)
+/// Why the start of a job is put off after `event`.
+pub fn deferral(job: &Job, event: &Event) -> Option<Deferral> {
+    let how = match event {
+        Event::StartRefused { .. } => return Some(Deferral::HookRefused),
+        Event::Ended { outcome, .. } if !was_preempted(job) => &outcome.how,
+        _ => return None,
+    };
+    let is_tried_again = job.life.state == State::Queued && job.life.failed_starts > 0;
+    let is_held = job.life.holds.contains(Holds::SYSTEM);
+    match how {
+        How::AwaitsFiles(_) => Some(Deferral::FilesMissing),
+        How::NodeFault(_) | How::Cancelled if is_held => None,
+        How::NodeFault(_) | How::Cancelled | How::Signaled(_) if is_tried_again => {
+            Some(Deferral::StartFailed)
+        }
+        _ => None,
+    }
 }
 
-/// Whether a job's comment is that a hook has refused its start.
-pub fn is_refused_start(job: &Job) -> bool {
-    job.life
-        .comment
-        .as_deref()
-        .is_some_and(|comment| comment.starts_with(REFUSED))
+/// Whether the attempt that ended last was ended for another job, and this one waits again.
+fn was_preempted(job: &Job) -> bool {
+    let is_victim = job.life.run.as_ref().is_some_and(|run| job.makes_way(run));
+    job.life.state == State::Queued && is_victim
 }
 
 /// A date as in PBS: `Fri Nov 11 17:57:05 2016`, in the server's time zone.
@@ -90,22 +93,29 @@ fn shown(civil: NaiveDateTime) -> String {
     civil.format("%a %b %e %H:%M:%S %Y").to_string()
 }
 
-fn after_end(job: &Job, how: &How, civil: &impl Fn(Time) -> NaiveDateTime) -> Option<String> {
-    let is_put_off = job.life.state == State::Queued && job.life.failed_starts > 0;
+fn after_end(
+    job: &Job,
+    event: &Event,
+    how: &How,
+    civil: &impl Fn(Time) -> NaiveDateTime,
+) -> Option<String> {
+    let is_held = job.life.holds.contains(Holds::SYSTEM);
+    let deferral = deferral(job, event);
     match how {
         How::CannotStart { why, .. } => Some(format!("Job could not be started: {why}")),
         How::AwaitsFiles(files) => {
-            let at = job
-                .life
-                .not_before
-                .map_or(String::new(), |at| format!(" on {}", shown(civil(at))));
-            Some(format!("{AWAITED}{at}: {files}"))
+            let begin = Deferral::FilesMissing.comment();
+            let at = job.life.not_before;
+            let at = at.map_or(String::new(), |at| format!(" on {}", shown(civil(at))));
+            Some(format!("{begin}{at}: {files}"))
         }
         How::ShepherdLost => lost(job, "its shepherd was killed"),
-        How::NodeFault(why) if job.life.holds.contains(Holds::SYSTEM) => Some(held(why)),
-        How::NodeFault(why) if is_put_off => Some(put_off(job, why, civil)),
-        How::Cancelled if job.life.holds.contains(Holds::SYSTEM) => Some(held(UNCONFIRMED)),
-        How::Cancelled | How::Signaled(_) if is_put_off => Some(put_off(job, UNCONFIRMED, civil)),
+        How::NodeFault(why) if is_held => Some(held(why)),
+        How::NodeFault(why) if deferral.is_some() => Some(put_off(job, why, civil)),
+        How::Cancelled if is_held => Some(held(UNCONFIRMED)),
+        How::Cancelled | How::Signaled(_) if deferral.is_some() => {
+            Some(put_off(job, UNCONFIRMED, civil))
+        }
         How::Overran { .. } | How::Exceeded { .. } if job.life.state == State::Queued => {
             Some(format!("Not Running: Job was requeued: {}", how.excess()?))
         }
@@ -122,9 +132,10 @@ fn held(why: &str) -> String {
 
 /// M10: what PBS has no state for and others call deferred.
 fn put_off(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> String {
+    let begin = Deferral::StartFailed.comment();
     match job.life.not_before {
-        Some(moment) => format!("{FAILED}on {}: {why}", shown(civil(moment))),
-        None => format!("{FAILED}shortly: {why}"),
+        Some(moment) => format!("{begin}on {}: {why}", shown(civil(moment))),
+        None => format!("{begin}shortly: {why}"),
     }
 }
 

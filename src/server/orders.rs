@@ -51,7 +51,7 @@ pub fn order(
             );
         }
         _ => {
-            let (grace, signal) = farewell(&server.setup, job, run);
+            let (grace, signal) = end_grace(&server.setup, job, run);
             let again = matches!(job.life.want, Want::Requeue(_) | Want::Anew);
             Order::Cancel {
                 job: id,
@@ -68,7 +68,7 @@ pub fn order(
 
 /// How long a job that ends has, and what it is told first: one that makes way for others may know
 /// how to write down how far it has come (Y17).
-fn farewell(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
+fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
     // Finished while its attempt is open: deleted by force. noded knows that by this order.
     if job.life.state == State::Finished {
         return (Span(0), Some(signal::KILL));

@@ -33,6 +33,7 @@ mod scheduler_changes;
 use crate::model::job::Attempt;
 use crate::model::job::Job;
 use crate::model::job::Usage;
+use crate::model::job::deferral::Deferral;
 use crate::model::job::dependency::effects;
 use crate::model::job::dependency::graph::Ties;
 use crate::model::job::event::Event;
@@ -164,6 +165,10 @@ impl ServerState {
         furnish(&mut cluster, &setup, &outside, &nodes);
         let mut sharing = SharedRequests::default();
         let shared = |mut job: Job| {
+            if job.life.deferral.is_none() {
+                let comment = job.life.comment.as_deref();
+                job.life.deferral = comment.and_then(Deferral::of_comment);
+            }
             sharing.share(&mut job);
             (job.id, Arc::new(job))
         };
@@ -430,6 +435,7 @@ impl ServerState {
             zone.civil(self.clock.wall(time)).unwrap_or_default()
         }) {
             job.life.comment = comment;
+            job.life.deferral = job_comment::deferral(job, &event);
         }
         self.tick
             .letters

@@ -259,6 +259,7 @@ impl Job {
         let run_count = self.life.run_count.max(self.life.attempt);
         let mut life = Life {
             comment: None,
+            deferral: None,
             began: None,
             highest: 0,
             run_count,

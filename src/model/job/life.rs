@@ -79,6 +79,7 @@ impl Life {
             boosted: false,
             moved_to: None,
             yielding: None,
+            deferral: None,
         }
     }
 

@@ -99,7 +99,10 @@ impl RequestContext<'_> {
             job.spec = Arc::new(after.spec);
             job.life.holds = after.holds;
             job.life.run_count = after.run_count;
-            job.life.comment = after.comment;
+            if job.life.comment != after.comment {
+                job.life.comment = after.comment;
+                job.life.deferral = None;
+            }
         });
         let attributes = settings
             .iter()

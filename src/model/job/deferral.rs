@@ -1,0 +1,63 @@
+//! Why the start of a waiting job was put off.
+
+use serde::{Deserialize, Serialize};
+
+/// What put off the start of a waiting job. The job's comment says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deferral {
+    /// A hook refused it.
+    HookRefused,
+    /// An earlier start failed.
+    StartFailed,
+    /// Files to stage in are missing.
+    FilesMissing,
+}
+
+impl Deferral {
+    /// The beginning of the comment.
+    pub fn comment(self) -> &'static str {
+        match self {
+            // As in PBS.
+            Deferral::HookRefused => "Not Running: PBS Error: ",
+            Deferral::StartFailed => "Not Running: Job start failed, tried again ",
+            Deferral::FilesMissing => {
+                "Not Running: Files to stage in are missing, looked for again"
+            }
+        }
+    }
+
+    /// The deferral that a comment tells of. Jobs stored by version 0.1 have only the comment.
+    pub fn of_comment(comment: &str) -> Option<Deferral> {
+        let all = [
+            Deferral::HookRefused,
+            Deferral::StartFailed,
+            Deferral::FilesMissing,
+        ];
+        all.into_iter()
+            .find(|deferral| comment.starts_with(deferral.comment()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_of_version_0_1_tell_why_a_start_was_put_off() {
+        let of = Deferral::of_comment;
+        assert_eq!(
+            of("Not Running: PBS Error: no license"),
+            Some(Deferral::HookRefused)
+        );
+        assert_eq!(
+            of("Not Running: Job start failed, tried again shortly: no home"),
+            Some(Deferral::StartFailed)
+        );
+        assert_eq!(
+            of("Not Running: Files to stage in are missing, looked for again: data"),
+            Some(Deferral::FilesMissing)
+        );
+        assert_eq!(of("Not Running: Job was preempted"), None);
+    }
+}
