@@ -1,8 +1,8 @@
 //! Records made by hand, for the tests of the displays.
 
-use super::ask::{Ask, Part};
-use super::exit::Failure;
-use super::source::Answers;
+use super::client::exit::Failure;
+use super::client::query::{Ask, Part};
+use super::client::source::Answers;
 use crate::model::job::array::{Elements, Indices};
 use crate::model::job::state::{Holds, State};
 use crate::model::job::{
@@ -189,7 +189,7 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
     let life = &mut record.job.life;
     let ncpus = shares
         .iter()
-        .map(|share| super::place::processors(share) as u32)
+        .map(|share| crate::shown::exec_host::processors(share) as u32)
         .sum();
     life.state = State::Running;
     life.run_count = 1;
@@ -436,7 +436,7 @@ pub fn parse<T: clap::FromArgMatches>(
     let words = words
         .split_whitespace()
         .map(|word| word.replace('_', " ").trim().to_string().into());
-    let matches = super::getopt::matches(&mut command(), words)?;
+    let matches = super::arguments::getopt::matches(&mut command(), words)?;
     Ok(T::from_arg_matches(&matches).unwrap())
 }
 

@@ -4,8 +4,8 @@
 //! follows a `.` or `-` in the name does not count: sites rename a command to `qsub.real` or
 //! `qsub-lanai` and put a program of their own in its place.
 
-use super::exit::{self, Failure};
-use super::getopt;
+use super::arguments::getopt;
+use super::client::exit::{self, Failure};
 use super::programs::{PROGRAMS, Program};
 use crate::sys::env;
 use std::ffi::{OsStr, OsString};

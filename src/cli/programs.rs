@@ -3,32 +3,32 @@
 //! Manual pages, completions, the client program and the links to it are all derived from it.
 //! `build.rs` reads the names from the text of this file.
 
-use super::gates;
-use super::pbs_ralter;
-use super::pbs_rdel;
-use super::pbs_release_nodes;
-use super::pbs_rstat;
-use super::pbs_rsub;
-use super::pbsdsh;
-use super::pbsnodes;
-use super::qacct;
-use super::qalter;
-use super::qdel;
-use super::qhold;
-use super::qmgr;
-use super::qmove;
-use super::qmsg;
-use super::qorder;
-use super::qrerun;
-use super::qrls;
-use super::qrun;
-use super::qselect;
-use super::qsig;
-use super::qsim;
-use super::qstat;
-use super::qsub;
-use super::qterm;
-use super::tracejob;
+use super::commands::pbs_ralter;
+use super::commands::pbs_rdel;
+use super::commands::pbs_release_nodes;
+use super::commands::pbs_rstat;
+use super::commands::pbs_rsub;
+use super::commands::pbsdsh;
+use super::commands::pbsnodes;
+use super::commands::qacct;
+use super::commands::qalter;
+use super::commands::qdel;
+use super::commands::qhold;
+use super::commands::qmgr;
+use super::commands::qmove;
+use super::commands::qmsg;
+use super::commands::qorder;
+use super::commands::qrerun;
+use super::commands::qrls;
+use super::commands::qrun;
+use super::commands::qselect;
+use super::commands::qsig;
+use super::commands::qsim;
+use super::commands::qstat;
+use super::commands::qsub;
+use super::commands::qterm;
+use super::commands::queue_state;
+use super::commands::tracejob;
 use std::process::ExitCode;
 
 /// One program of Lanai.
@@ -193,14 +193,14 @@ pub const PROGRAMS: &[Program] = &[
     Program {
         name: "qdisable",
         section: 8,
-        command: gates::qdisable_command,
-        main: Some(gates::qdisable),
+        command: queue_state::qdisable_command,
+        main: Some(queue_state::qdisable),
     },
     Program {
         name: "qenable",
         section: 8,
-        command: gates::qenable_command,
-        main: Some(gates::qenable),
+        command: queue_state::qenable_command,
+        main: Some(queue_state::qenable),
     },
     Program {
         name: "qmgr",
@@ -211,14 +211,14 @@ pub const PROGRAMS: &[Program] = &[
     Program {
         name: "qstart",
         section: 8,
-        command: gates::qstart_command,
-        main: Some(gates::qstart),
+        command: queue_state::qstart_command,
+        main: Some(queue_state::qstart),
     },
     Program {
         name: "qstop",
         section: 8,
-        command: gates::qstop_command,
-        main: Some(gates::qstop),
+        command: queue_state::qstop_command,
+        main: Some(queue_state::qstop),
     },
     Program {
         name: "qterm",

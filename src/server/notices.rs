@@ -8,7 +8,7 @@ use crate::model::job::state::State;
 use crate::server::mail;
 use crate::server::mail::Occasion;
 use crate::server::setup::Setup;
-use crate::shown::data;
+use crate::shown::job_json;
 use crate::wire::message::ServerFacts;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -97,7 +97,7 @@ impl Notice {
                 "event": turn.event,
                 "what": turn.what,
                 "server": turn.facts.name,
-                "job": data::of_job(&turn.job, None, &turn.facts),
+                "job": job_json::of_job(&turn.job, None, &turn.facts),
             }),
             Body::Digest { count, turns } => {
                 json!({ "event": "digest", "user": self.user, "count": count, "jobs": turns })

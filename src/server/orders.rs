@@ -25,7 +25,7 @@ use crate::server::checkpoint;
 use crate::server::outside::JobHistory;
 use crate::server::setup::Setup;
 use crate::server::state::ServerState;
-use crate::shown::data;
+use crate::shown::job_json;
 use crate::wire::message::Payload;
 use crate::wire::order::Launch;
 use crate::wire::order::Order;
@@ -138,7 +138,7 @@ fn rites(server: &ServerState, job: &Job) -> Option<Box<Rites>> {
     if hooks.is_empty() && scripts.prologue.is_none() && scripts.epilogue.is_none() {
         return None;
     }
-    let told = data::of_job(job, None, &server.facts_now());
+    let told = job_json::of_job(job, None, &server.facts_now());
     Some(Box::new(Rites {
         hooks,
         scripts,

@@ -2,7 +2,7 @@
 //! that knows its type, so that no display guesses a type from a text.
 
 use super::comment;
-use super::place;
+use super::exec_host;
 use super::reason::numbers_of;
 use crate::model::job::array::{self, Counts};
 use crate::model::job::dependency::{self, Edge};
@@ -243,9 +243,12 @@ impl<'a> View<'a> {
         let spec = &self.record.job.spec;
         self.out.text("Error_Path", self.path(&spec.error, 'e'));
         if let Some(run) = self.attempt() {
-            self.out.text("exec_host", place::exec_host(&run.shares));
-            self.out.text("exec_vnode", place::exec_vnode(&run.shares));
-            self.out.text_if("exec_gpus", place::exec_gpus(&run.shares));
+            self.out
+                .text("exec_host", exec_host::exec_host(&run.shares));
+            self.out
+                .text("exec_vnode", exec_host::exec_vnode(&run.shares));
+            self.out
+                .text_if("exec_gpus", exec_host::exec_gpus(&run.shares));
         }
         if let Some(begin) = spec.begin {
             self.out.add("Execution_Time", Shown::Moment(begin));
@@ -534,7 +537,7 @@ impl<'a> View<'a> {
         };
         let start = Shown::Moment(self.clock.wall(promise.at));
         let vnodes = Shown::Text(
-            place::planned_vnode(
+            exec_host::planned_vnode(
                 &job.spec.request.select,
                 &promise.nodes,
                 &self.server.resources,

@@ -1,8 +1,8 @@
 //! The comment of a job: somebody's, else the scheduler's latest reason, else what its state says.
 //! Every job has one, because there are clients that rely on it.
 
-use super::place;
-use super::when;
+use super::exec_host;
+use super::timestamp;
 use crate::model::job::dependency::{Kind, Link};
 use crate::model::job::state::State;
 use crate::model::job::{Exit, Job, Run, Want};
@@ -32,7 +32,7 @@ pub fn of<'a>(record: &'a Record, server: &ServerFacts) -> Cow<'a, str> {
         (None, Some(reason)) if job.life.state == State::Queued => {
             let since = record
                 .never_since
-                .map(|since| format!(", since {}", when::ctime(clock.wall(since))));
+                .map(|since| format!(", since {}", timestamp::ctime(clock.wall(since))));
             Cow::Owned(format!("{reason}{}", since.unwrap_or_default()))
         }
         (None, _) if is_held_by_dependency(job) => Cow::Owned(dependency(record, &server.name)),
@@ -136,7 +136,7 @@ fn suspended(job: &Job, run: Option<&Run>, clock: &ClockTable, server: &str) -> 
     let Some(suspension) = suspension.filter(|_| job.life.want == Want::Run) else {
         return String::new();
     };
-    let at = when::comment_time(clock.wall(suspension.since));
+    let at = timestamp::comment_time(clock.wall(suspension.since));
     match suspension.manner.for_job() {
         Some(other) => format!(
             "Job suspended at {at} by {} for {}",
@@ -154,7 +154,7 @@ fn array_began(job: &Job, clock: &ClockTable) -> String {
     let at = job
         .life
         .began
-        .map(|began| when::comment_time(clock.wall(began)).to_string());
+        .map(|began| timestamp::comment_time(clock.wall(began)).to_string());
     format!("Job Array Began at {}", at.unwrap_or_default())
 }
 
@@ -173,14 +173,17 @@ fn failing(job: &Job) -> String {
 
 fn waiting(job: &Job) -> String {
     match job.spec.begin {
-        Some(begin) => format!("Not Running: Waiting until {}", when::ctime(begin)),
+        Some(begin) => format!("Not Running: Waiting until {}", timestamp::ctime(begin)),
         None => "Not Running: Waiting for its time".to_string(),
     }
 }
 
 fn started(said: &str, run: &Run, clock: &ClockTable) -> String {
-    let at = when::comment_time(clock.wall(run.started));
-    format!("Job {said} at {at} on {}", place::exec_vnode(&run.shares))
+    let at = timestamp::comment_time(clock.wall(run.started));
+    format!(
+        "Job {said} at {at} on {}",
+        exec_host::exec_vnode(&run.shares)
+    )
 }
 
 /// How it ended: by its exit status, then with figures and what became of its files.
@@ -216,7 +219,8 @@ mod tests {
 
     #[test]
     fn every_state_has_a_comment() {
-        let day = when::comment_time(example::server().clock.wall(example::SUBMITTED)).to_string();
+        let day =
+            timestamp::comment_time(example::server().clock.wall(example::SUBMITTED)).to_string();
         let job = running(queued(1, "a", ""), vec![share(2, Some("512mb"))]);
         let ran = format!("Job run at {day} on (head:ncpus=2:mem=524288kb)");
         assert_eq!(shown(&job), ran);
@@ -304,7 +308,7 @@ mod tests {
 
     #[test]
     fn an_array_says_when_it_began_and_how_it_ended() {
-        let began = when::comment_time(example::server().clock.wall(example::SUBMITTED));
+        let began = timestamp::comment_time(example::server().clock.wall(example::SUBMITTED));
         let mut record = example::array(queued(1, "a", ""), "1-3");
         let never = Record {
             job: record.job.unrecorded(2).unwrap(),
@@ -353,7 +357,7 @@ mod tests {
             total: 1,
         });
         record.never_since = Some(example::SUBMITTED);
-        let since = when::ctime(example::server().clock.wall(example::SUBMITTED));
+        let since = timestamp::ctime(example::server().clock.wall(example::SUBMITTED));
         assert_eq!(
             shown(&record),
             format!("Can Never Run: Not enough total nodes available (R: 2 T: 1), since {since}")

@@ -4,9 +4,9 @@ pub mod attributes;
 
 pub mod comment;
 
-pub mod place;
+pub mod exec_host;
 pub mod reason;
 
-pub mod when;
+pub mod timestamp;
 
-pub mod data;
+pub mod job_json;

@@ -2,7 +2,7 @@
 
 use crate::support::sandbox::bin;
 use crate::support::{files, root};
-use lanai::cli::qsim::grammar::GRAMMAR;
+use lanai::cli::commands::qsim::grammar::GRAMMAR;
 use lanai::sim::check::{self, Report};
 use lanai::sim::scenario::Scenario;
 use std::collections::BTreeSet;

@@ -15,8 +15,9 @@
 use crate::support::cases;
 use crate::support::grammars;
 use crate::support::sandbox::Sandbox;
-use lanai::cli::full::{self, Lines};
-use lanai::cli::{dsv, qsub};
+use lanai::cli::commands::qsub;
+use lanai::cli::output::dsv;
+use lanai::cli::output::full::{self, Lines};
 use lanai::shown::attributes;
 use lanai::wire::message::{Record, Submission};
 use proptest::prelude::*;

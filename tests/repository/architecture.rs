@@ -121,6 +121,22 @@ const ORDER: &[(&str, &[&str])] = &[
             "explain",
         ],
     ),
+    (
+        "cli",
+        &[
+            "client",
+            "arguments",
+            "session",
+            "output",
+            "report",
+            "commands",
+            "programs",
+            "multicall",
+            "completion",
+            "man",
+            "example",
+        ],
+    ),
 ];
 
 /// What makes a decision depend on more than its arguments: never in `model`, `config`,
@@ -184,7 +200,7 @@ const LONGEST: usize = 600;
 
 /// Longer files, each with its reason.
 const LONG: &[(&str, &str)] = &[
-    ("cli/story.rs", "not yet divided by subject"),
+    ("cli/output/event_text.rs", "not yet divided by subject"),
     ("model/job/suspension.rs", "not yet divided by subject"),
     ("noded/daemon.rs", "not yet divided by subject"),
     ("noded/shepherd.rs", "not yet divided by subject"),

@@ -5,10 +5,10 @@
 //! which have this file in common with them. Each panics where the text shows that something does
 //! not hold.
 
-use lanai::cli::exit::Failure;
-use lanai::cli::json::{Document, Preamble};
-use lanai::cli::qsub::{self, Here};
-use lanai::cli::{date, resources};
+use lanai::cli::arguments::{date, resources};
+use lanai::cli::client::exit::Failure;
+use lanai::cli::commands::qsub::{self, Here};
+use lanai::cli::output::json::{Document, Preamble};
 use lanai::model::attribute::{self, Context, DEFAULT_PROJECT, Draft, Origin, Rights, Setting};
 use lanai::model::job::dependency::{self, Wish};
 use lanai::model::job::{Digest, Job, Life, Owner, Program, Spec};

@@ -1,9 +1,9 @@
 //! What is displayed of jobs, in PBS's order.
 
-use super::super::when;
+use super::super::timestamp;
 use super::*;
 use crate::cli::example::{self, SUBMITTED, array, finished, queued, running, server, share, with};
-use crate::cli::full::{self, Lines};
+use crate::cli::output::full::{self, Lines};
 use crate::model::job::array::Standing;
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
@@ -87,8 +87,9 @@ fn an_element_has_its_own_paths_and_index() {
 
 #[test]
 fn a_finished_job_is_shown_in_the_order_of_pbs() {
-    let date = |span| when::ctime(server().clock.wall(SUBMITTED + Span::seconds(span))).to_string();
-    let day = when::comment_time(server().clock.wall(SUBMITTED)).to_string();
+    let date =
+        |span| timestamp::ctime(server().clock.wall(SUBMITTED + Span::seconds(span))).to_string();
+    let day = timestamp::comment_time(server().clock.wall(SUBMITTED)).to_string();
     let expected = "\
 Job Id: 1001.head
     Job_Name = bench

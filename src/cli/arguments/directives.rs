@@ -1,0 +1,197 @@
+//! `#PBS` lines: which lines of a script are directives, and the words in them.
+
+use crate::cli::client::exit::Failure;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+/// The prefix of a directive where nobody chose another.
+pub const PREFIX: &str = "#PBS";
+
+/// The directives of a script, without prefix, a continued one as one line.
+///
+/// Only what stands before the first line of the script proper counts: a line that is neither
+/// blank, nor begins with `#` or `:`. An empty prefix means that there are no directives.
+pub fn find(script: &[u8], prefix: &[u8]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    let mut lines = script.split(|&b| b == b'\n');
+    while let Some(line) = lines.next() {
+        let line = line.trim_ascii_start();
+        match line.strip_prefix(prefix) {
+            Some(directive) if !prefix.is_empty() => found.push(continued(directive, &mut lines)),
+            _ if line.is_empty() || line.starts_with(b"#") || line.starts_with(b":") => {}
+            _ => break,
+        }
+    }
+    found
+}
+
+/// The prefix of Grid Engine's directives.
+const GRID_ENGINE: &[u8] = b"#$";
+
+/// Grid Engine's directives of a script: lines that begin with `#$` and go on with an option. The
+/// whole script is looked at, but only if one stands before its first command: what a script writes
+/// into another is not its own.
+pub fn grid_engine(script: &[u8]) -> Vec<Vec<u8>> {
+    let is_option = |line: &Vec<u8>| line.trim_ascii_start().starts_with(b"-");
+    if !find(script, GRID_ENGINE).iter().any(is_option) {
+        return Vec::new();
+    }
+    let lines = script
+        .split(|&b| b == b'\n')
+        .filter_map(|line| line.strip_prefix(GRID_ENGINE));
+    lines.map(<[u8]>::to_vec).filter(is_option).collect()
+}
+
+/// The line, and the next as long as `\` stands at the end.
+fn continued<'a>(line: &[u8], lines: &mut impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut whole = line.to_vec();
+    while whole.last() == Some(&b'\\') {
+        whole.pop();
+        whole.extend_from_slice(lines.next().unwrap_or_default());
+    }
+    whole
+}
+
+/// The words of a directive, with quotes and `\` read as a shell does; nothing is expanded. No word
+/// of a command line has a zero byte in it, and none of a directive.
+pub fn words(line: &[u8]) -> Result<Vec<OsString>, Failure> {
+    if line.contains(&0) {
+        let shown = String::from_utf8_lossy(line).trim().replace('\0', "^@");
+        return Err(error(&[shown.into()], ""));
+    }
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<Vec<u8>>, None);
+    let mut bytes = line.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match (quote, byte) {
+            (Some(open), _) if byte == open => quote = None,
+            (None, b'"' | b'\'') => {
+                quote = Some(byte);
+                word.get_or_insert_default();
+            }
+            (None, b' ' | b'\t') => words.extend(word.take()),
+            (None, b'\\') => word.get_or_insert_default().extend(bytes.next()),
+            (Some(b'"'), b'\\') => {
+                let escaped = bytes.next_if(|&next| next == b'"' || next == b'\\');
+                word.get_or_insert_default().push(escaped.unwrap_or(b'\\'));
+            }
+            _ => word.get_or_insert_default().push(byte),
+        }
+    }
+    if let Some(open) = quote {
+        return Err(Failure::new(1, format!("unmatched {}", char::from(open))));
+    }
+    words.extend(word);
+    Ok(words.into_iter().map(OsString::from_vec).collect())
+}
+
+/// PBS's line for a directive that cannot be acted on, after what is wrong with it.
+pub fn error(words: &[OsString], why: &str) -> Failure {
+    let shown: String = words
+        .iter()
+        .map(|word| format!("{} ", word.to_string_lossy()))
+        .collect();
+    let before = if why.is_empty() {
+        String::new()
+    } else {
+        format!("{why}\nqsub: ")
+    };
+    Failure::new(1, format!("{before}directive error: {shown}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(script: &str) -> Vec<String> {
+        let found = find(script.as_bytes(), b"#PBS");
+        found
+            .into_iter()
+            .map(|line| String::from_utf8(line).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn directives_are_what_pbs_takes_for_them() {
+        let none: [&str; 0] = [];
+        for script in [
+            "# PBS -N x\n",
+            "##PBS -N x\n",
+            "#pbs -N x\n",
+            "export A\n#PBS -N x\n",
+            "",
+        ] {
+            assert_eq!(found(script), none, "{script}");
+        }
+        for (script, expected) in [
+            ("#PBS-N x\n", "-N x"),
+            ("  #PBS -N x\n", " -N x"),
+            ("\t#PBS\t-N\tx\n", "\t-N\tx"),
+            ("#PBSfoo\n", "foo"),
+            ("#PBS\n", ""),
+            ("#PBS -N x", " -N x"),
+            ("\n\n# c\n#PBS -N x\n", " -N x"),
+            ("\n   \n#PBS -N x\n", " -N x"),
+            (":\n#PBS -N x\n", " -N x"),
+            ("#!/bin/sh\n: x\n#PBS -N x\n", " -N x"),
+            ("#PBS -N \\\nx\n", " -N x"),
+            ("#PBS -N \\\n#PBS x\n", " -N #PBS x"),
+            ("#PBS -N inner\necho x\n#PBS -N late\n", " -N inner"),
+            ("#PBS -N \\", " -N "),
+        ] {
+            assert_eq!(found(script), [expected], "{script}");
+        }
+    }
+
+    #[test]
+    fn another_prefix_may_be_chosen_or_none() {
+        assert_eq!(find(b"XX -N x\n#PBS -N y\n", b"XX"), [b" -N x"]);
+        assert!(find(b"#PBS -N y\n", b"").is_empty());
+    }
+
+    #[test]
+    fn grid_engines_directives_count_wherever_they_stand() {
+        let shown = |script: &str| {
+            let found = grid_engine(script.as_bytes())
+                .into_iter()
+                .map(|line| String::from_utf8(line).unwrap());
+            found.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown("#!/bin/sh\n#$ -cwd\n#$-N x\necho\n#$ -j y\n"),
+            [" -cwd", "-N x", " -j y"]
+        );
+        for none in [
+            "#$Id: x$\n#$HOME\n",
+            "echo\n#$ -cwd\n",
+            "# $ -cwd\n",
+            "#PBS -N x\n",
+        ] {
+            assert!(shown(none).is_empty(), "{none}");
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_as_in_a_shell() {
+        for (line, expected) in [
+            ("-A \"a b\"", &["-A", "a b"][..]),
+            ("-A a\\ b", &["-A", "a b"]),
+            ("-A 'a b'c", &["-A", "a bc"]),
+            ("-A $HOME", &["-A", "$HOME"]),
+            ("-C ''", &["-C", ""]),
+            ("-v \"A=x\\,y\",'B=\"'", &["-v", "A=x\\,y,B=\""]),
+            (" \t ", &[]),
+        ] {
+            let words = words(line.as_bytes()).unwrap();
+            assert_eq!(words, expected, "{line}");
+        }
+        assert_eq!(
+            words(b"-A \"x").unwrap_err(),
+            Failure::new(1, "unmatched \"")
+        );
+        assert_eq!(words(b"-A 'x").unwrap_err(), Failure::new(1, "unmatched '"));
+        assert_eq!(
+            words(b" -A a\0b").unwrap_err(),
+            Failure::new(1, "directive error: -A a^@b ")
+        );
+    }
+}

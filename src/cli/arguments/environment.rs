@@ -1,0 +1,256 @@
+//! The environment a job is handed (`Variable_List`): where it was submitted, what `-v` names, and
+//! with `-V` all of qsub's own.
+
+use crate::cli::client::exit::Failure;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// Variables of qsub's environment that every job gets, with `PBS_O_` before their names.
+const HANDED_ON: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "MAIL", "SHELL", "TZ"];
+
+/// Variables that come last, and that nobody else sets: the second is the server's.
+const RESERVED: [&[u8]; 2] = [b"PBS_O_HOST", b"PBS_O_QUEUE"];
+
+/// What a job is told of its submission.
+#[derive(Clone, Debug)]
+pub struct Origin<'a> {
+    /// The environment of qsub.
+    pub vars: &'a [(OsString, OsString)],
+    /// `PBS_O_WORKDIR`.
+    pub workdir: &'a OsStr,
+    /// `PBS_O_HOST`.
+    pub host: &'a str,
+    /// `PBS_O_SYSTEM`: the operating system's name.
+    pub system: &'a str,
+}
+
+/// `K=V` entries, each ended by a zero byte. `named` is the value of `-v`, which counts more than
+/// what `all` (`-V`) adds; neither replaces a `PBS_O_` variable given here. The server adds
+/// `PBS_O_QUEUE`.
+pub fn variable_list(
+    origin: &Origin,
+    named: Option<&OsStr>,
+    all: bool,
+) -> Result<Vec<u8>, Failure> {
+    let mut list = List::default();
+    for name in HANDED_ON {
+        if let Some(value) = lookup(origin.vars, name.as_bytes()) {
+            list.add(format!("PBS_O_{name}").as_bytes(), value.as_bytes());
+        }
+    }
+    list.add(b"PBS_O_WORKDIR", origin.workdir.as_bytes());
+    list.add(b"PBS_O_SYSTEM", origin.system.as_bytes());
+    let named = named.map_or(Ok(Vec::new()), |named| entries(named, origin.vars))?;
+    let free = named
+        .iter()
+        .filter(|(name, _)| !RESERVED.contains(&name.as_slice()));
+    free.for_each(|(name, value)| list.add(name, value));
+    let exported = origin
+        .vars
+        .iter()
+        .filter(|(name, _)| all && !name.as_bytes().starts_with(b"PBS_O_"));
+    exported.for_each(|(name, value)| list.add(name.as_bytes(), value.as_bytes()));
+    list.add(b"PBS_O_HOST", origin.host.as_bytes());
+    Ok(list.bytes)
+}
+
+/// Adds a variable to a list made before, unless it is not set, or named there already.
+pub fn add(list: &mut Vec<u8>, name: &str, value: Option<&OsStr>) {
+    let prefix = format!("{name}=").into_bytes();
+    let named = list
+        .split(|&byte| byte == 0)
+        .any(|entry| entry.starts_with(&prefix));
+    if let Some(value) = value.filter(|_| !named) {
+        list.extend([&prefix, value.as_bytes(), b"\0"].concat());
+    }
+}
+
+fn lookup<'a>(vars: &'a [(OsString, OsString)], name: &[u8]) -> Option<&'a OsStr> {
+    vars.iter()
+        .find(|(known, _)| known.as_bytes() == name)
+        .map(|(_, value)| value.as_os_str())
+}
+
+/// Entries in order; of two of one name the first stays.
+#[derive(Default)]
+struct List {
+    bytes: Vec<u8>,
+    names: std::collections::BTreeSet<Vec<u8>>,
+}
+
+impl List {
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        if self.names.insert(name.to_vec()) {
+            for part in [name, b"=", value, b"\0"] {
+                self.bytes.extend_from_slice(part);
+            }
+        }
+    }
+}
+
+type Entry = (Vec<u8>, Vec<u8>);
+
+/// Reads `A,B=2,"C='x,y'",D=x\,y`: a name without value takes it from the environment. A later
+/// entry replaces an earlier one of its name.
+fn entries(text: &OsStr, vars: &[(OsString, OsString)]) -> Result<Vec<Entry>, Failure> {
+    let bad = || Failure::new(1, "cannot send environment with the job");
+    let mut entries: Vec<Entry> = Vec::new();
+    if text.is_empty() {
+        return Ok(entries);
+    }
+    for part in split(text.as_bytes()).ok_or_else(bad)? {
+        let (name, value) = entry(&part, vars).ok_or_else(bad)?;
+        entries.retain(|(known, _)| *known != name);
+        entries.push((name, value));
+    }
+    Ok(entries)
+}
+
+/// The parts between commas that are neither quoted nor behind a `\`; None when a quote stays
+/// open. A quote opens at the start of a part, or behind its `=`.
+fn split(text: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut parts, mut quote, mut bytes) = (vec![Vec::new()], None, text.iter().copied());
+    while let Some(byte) = bytes.next() {
+        let part = parts.last_mut()?;
+        let opens = part.is_empty() || part.last() == Some(&b'=');
+        match (quote, byte) {
+            (None, b',') => {
+                parts.push(Vec::new());
+                continue;
+            }
+            (None, b'"' | b'\'') if opens => quote = Some(byte),
+            (Some(open), _) if byte == open => quote = None,
+            _ => {}
+        }
+        part.push(byte);
+        if byte == b'\\' {
+            part.extend(bytes.next());
+        }
+    }
+    quote.is_none().then_some(parts)
+}
+
+fn entry(part: &[u8], vars: &[(OsString, OsString)]) -> Option<Entry> {
+    let part = unquoted(part).unwrap_or(part);
+    let equals = part.iter().position(|&b| b == b'=');
+    let name = &part[..equals.unwrap_or(part.len())];
+    if name.is_empty() {
+        return None;
+    }
+    let value = match equals {
+        None => lookup(vars, name)?.to_os_string().into_vec(),
+        Some(at) => value(&part[at + 1..])?,
+    };
+    Some((name.to_vec(), value))
+}
+
+/// What stands in quotes that enclose it all.
+fn unquoted(text: &[u8]) -> Option<&[u8]> {
+    match text {
+        [first @ (b'"' | b'\''), inner @ .., last] if first == last => Some(inner),
+        _ => None,
+    }
+}
+
+/// A value without its quotes and `\`; None for a quote inside that nothing explains.
+fn value(text: &[u8]) -> Option<Vec<u8>> {
+    let (inner, closed_by) = unquoted(text).map_or((text, None), |inner| (inner, Some(text[0])));
+    let is_stray = |b: u8| closed_by.map_or(b == b'"' || b == b'\'', |quote| b == quote);
+    let (mut value, mut bytes) = (Vec::new(), inner.iter().copied().peekable());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => value.push(
+                bytes
+                    .next_if(|next| b",\\\"'".contains(next))
+                    .unwrap_or(b'\\'),
+            ),
+            stray if is_stray(stray) => return None,
+            plain => value.push(plain),
+        }
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(named: &str, all: bool) -> Result<String, Failure> {
+        let pair = |name: &str, value: &[u8]| (name.into(), OsString::from_vec(value.to_vec()));
+        let vars = [
+            pair("HOME", b"/home/alice"),
+            pair("A", b"env"),
+            pair("PBS_O_FOO", b"old"),
+            pair("RAW", b"\xff,\"\\"),
+        ];
+        let origin = Origin {
+            vars: &vars,
+            workdir: OsStr::new("/w"),
+            host: "head",
+            system: "Linux",
+        };
+        let list = variable_list(&origin, Some(OsStr::new(named)), all)?;
+        Ok(list
+            .iter()
+            .map(|&b| if b == 0 { '|' } else { char::from(b) })
+            .collect())
+    }
+
+    const BEFORE: &str = "PBS_O_HOME=/home/alice|PBS_O_WORKDIR=/w|PBS_O_SYSTEM=Linux|";
+    const AFTER: &str = "PBS_O_HOST=head|";
+
+    #[test]
+    fn named_variables_are_read_with_quotes_and_escapes() {
+        for (named, expected) in [
+            ("", ""),
+            ("A", "A=env|"),
+            ("A,B=2,\"C='x,y'\"", "A=env|B=2|C=x,y|"),
+            ("FOO=\"a,b\",BAR=x\\,y,BAZ=p q", "FOO=a,b|BAR=x,y|BAZ=p q|"),
+            ("BAZ=1=2", "BAZ=1=2|"),
+            ("K=", "K=|"),
+            ("\"K=V\",\"K2=V2\"", "K=V|K2=V2|"),
+            ("W=a\\b\\\\c", "W=a\\b\\c|"),
+            ("X=1,X=2", "X=2|"),
+            (
+                "PBS_O_HOME=y,PBS_O_NEW=z,PBS_O_HOST=h,PBS_O_QUEUE=q",
+                "PBS_O_NEW=z|",
+            ),
+        ] {
+            assert_eq!(
+                list(named, false).unwrap(),
+                format!("{BEFORE}{expected}{AFTER}"),
+                "{named}"
+            );
+        }
+    }
+
+    #[test]
+    fn malformed_lists_are_refused() {
+        for named in [
+            "=x",
+            "NOTSET",
+            "A=1,B",
+            "A='x",
+            "FOO='q',BAR=a\"b",
+            "A=1,",
+            "A=\"x\"y",
+            "\"",
+        ] {
+            let failure = list(named, false).expect_err(named);
+            assert_eq!(
+                failure,
+                Failure::new(1, "cannot send environment with the job"),
+                "{named}"
+            );
+        }
+    }
+
+    #[test]
+    fn exporting_all_keeps_every_byte_and_what_was_named() {
+        let all = list("A=cli", true).unwrap();
+        assert_eq!(
+            all,
+            format!("{BEFORE}A=cli|HOME=/home/alice|RAW=\u{ff},\"\\|{AFTER}")
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! Splits the words of a command line as PBS's commands do, then lets clap read them.
+//!
+//! PBS options are single letters in the tradition of getopt: values may be glued (`-NNAME`,
+//! `-lselect=2`) or begin with `-`, letters without values may be joined (`-xf`), and options may
+//! stand behind operands. clap's own reading differs in small ways (it drops a leading `=`, refuses
+//! some values that begin with `-`), so the words are told apart here, by what clap knows of each
+//! letter, and handed on in a form that leaves clap no choice.
+
+use crate::cli::client::exit::{self, Failure};
+use clap::{ArgMatches, Command, FromArgMatches};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// How a command line starts out.
+#[derive(Debug)]
+pub enum Line<T> {
+    /// To be acted on.
+    Asked(T),
+    /// `--help` or `--version`: answered already.
+    Answered,
+}
+
+/// Reads this process's command line. `--version`, as the only word, and `--help` are answered
+/// here; a line that PBS would not accept is a usage error (exit status 2).
+pub fn read<T: FromArgMatches>(command: fn() -> Command) -> Result<Line<T>, Failure> {
+    let words: Vec<OsString> = crate::sys::env::args().skip(1).collect();
+    if answered(command, &words)? {
+        return Ok(Line::Answered);
+    }
+    let matches = matches(&mut command(), words)?;
+    read_matches(&matches).map(Line::Asked)
+}
+
+/// Answers `--version`, as the only word, and `--help`; false for any other line.
+pub fn answered(command: fn() -> Command, words: &[OsString]) -> Result<bool, Failure> {
+    match words {
+        [only] if only == "--version" => {
+            exit::print(format!("pbs_version = {}\n", env!("CARGO_PKG_VERSION")))?;
+            Ok(true)
+        }
+        [first, ..] if first == "--help" => {
+            exit::print(command().render_long_help().to_string())?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Whether the word is one of options, and no operand.
+pub fn is_option(word: &OsStr) -> bool {
+    matches!(word.as_bytes(), [b'-', _, ..])
+}
+
+/// Whether the value of the last option of this word is the next word.
+pub fn wants_next(command: &Command, word: &OsStr) -> bool {
+    let takes_value =
+        |known: Option<&clap::Arg>| known.is_some_and(|arg| arg.get_action().takes_values());
+    let [b'-', letters @ ..] = word.as_bytes() else {
+        return false;
+    };
+    if let Some(name) = letters.strip_prefix(b"-") {
+        return takes_value(
+            command
+                .get_arguments()
+                .find(|arg| arg.get_long().is_some_and(|l| l.as_bytes() == name)),
+        );
+    }
+    let of = |letter: u8| {
+        command
+            .get_arguments()
+            .find(|arg| arg.get_short() == Some(char::from(letter)))
+    };
+    let first = letters.iter().position(|&letter| takes_value(of(letter)));
+    first.is_some_and(|first| first + 1 == letters.len())
+}
+
+/// What matches say.
+pub fn read_matches<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, Failure> {
+    T::from_arg_matches(matches).map_err(|error| from_clap(&error))
+}
+
+/// What all commands of PBS have in common: `-h` and `-V` are theirs, the last of a repeated option
+/// counts, `--help` and `--version` stand alone.
+pub fn pbs(command: Command) -> Command {
+    command
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args_override_self(true)
+        .after_help("  --help     Print this text\n  --version  Print pbs_version and the version")
+}
+
+/// Reads any words as a command line of `command`.
+pub fn matches(
+    command: &mut Command,
+    words: impl IntoIterator<Item = OsString>,
+) -> Result<ArgMatches, Failure> {
+    let plain = split(command, words)?;
+    let name = OsString::from(command.get_name());
+    command
+        .try_get_matches_from_mut(std::iter::once(name).chain(plain))
+        .map_err(|error| from_clap(&error))
+}
+
+/// The words rewritten for clap: `-X=VALUE`, `-F`, `--long`, then `--` and the operands. Operands
+/// behind a `--` of the command line follow a second `--`.
+fn split(
+    command: &Command,
+    words: impl IntoIterator<Item = OsString>,
+) -> Result<Vec<OsString>, Failure> {
+    let mut words = words.into_iter();
+    let (mut options, mut operands) = (Vec::new(), Vec::new());
+    while let Some(word) = words.next() {
+        match word.as_bytes() {
+            b"--" => {
+                operands.push(OsString::from("--"));
+                operands.extend(words.by_ref());
+            }
+            [b'-', b'-', ..] => options.push(long(command, word, &mut words)?),
+            [b'-', letters @ ..] if !letters.is_empty() => {
+                cluster(command, letters, &mut words, &mut options)?
+            }
+            _ => operands.push(word),
+        }
+    }
+    options.push("--".into());
+    options.extend(operands);
+    Ok(options)
+}
+
+/// A word of an option with a long name; a value that does not stand in it is the next word.
+fn long(
+    command: &Command,
+    word: OsString,
+    words: &mut impl Iterator<Item = OsString>,
+) -> Result<OsString, Failure> {
+    let text = word.to_string_lossy();
+    let name = text[2..].split('=').next().unwrap_or_default();
+    let known = command
+        .get_arguments()
+        .find(|arg| arg.get_long() == Some(name));
+    let arg = known.ok_or_else(|| Failure::usage("invalid option -- '-'"))?;
+    if text.contains('=') || !arg.get_action().takes_values() {
+        return Ok(word);
+    }
+    let value = words
+        .next()
+        .ok_or_else(|| Failure::usage(format!("option requires an argument -- '{name}'")))?;
+    let mut whole = word.into_vec();
+    whole.push(b'=');
+    whole.extend_from_slice(value.as_bytes());
+    Ok(OsString::from_vec(whole))
+}
+
+/// One word of letters: flags up to the first letter with a value, which is the rest of the word
+/// or else the next word.
+fn cluster(
+    command: &Command,
+    letters: &[u8],
+    words: &mut impl Iterator<Item = OsString>,
+    options: &mut Vec<OsString>,
+) -> Result<(), Failure> {
+    for (place, &letter) in letters.iter().enumerate() {
+        let letter = char::from(letter);
+        let known = command
+            .get_arguments()
+            .find(|arg| arg.get_short() == Some(letter));
+        let arg = known.ok_or_else(|| Failure::usage(format!("invalid option -- '{letter}'")))?;
+        if !arg.get_action().takes_values() {
+            options.push(format!("-{letter}").into());
+            continue;
+        }
+        let glued = Some(&letters[place + 1..]).filter(|rest| !rest.is_empty());
+        let value = glued
+            .map(|rest| OsStr::from_bytes(rest).to_os_string())
+            .or_else(|| words.next());
+        let missing = || Failure::usage(format!("option requires an argument -- '{letter}'"));
+        let mut option = format!("-{letter}=").into_bytes();
+        option.extend_from_slice(value.ok_or_else(missing)?.as_bytes());
+        options.push(OsString::from_vec(option));
+        return Ok(());
+    }
+    Ok(())
+}
+
+/// What clap still finds wrong: a missing or an extra operand, a bad value of a long option. PBS
+/// tells the former by the usage alone.
+fn from_clap(error: &clap::Error) -> Failure {
+    use clap::error::ErrorKind::{
+        MissingRequiredArgument, TooFewValues, TooManyValues, UnknownArgument,
+    };
+    let wrong_operands = [
+        MissingRequiredArgument,
+        TooFewValues,
+        TooManyValues,
+        UnknownArgument,
+    ];
+    let said = error.to_string();
+    let first = said
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ");
+    let text = if wrong_operands.contains(&error.kind()) {
+        ""
+    } else {
+        first
+    };
+    Failure::usage(text.to_string())
+}

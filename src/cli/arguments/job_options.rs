@@ -1,0 +1,517 @@
+//! The options that qsub and qalter share, and the settings they ask for.
+//!
+//! Values that PBS's commands check themselves fail here with `illegal -X value` and the usage; the
+//! rest is the server's to judge.
+
+use super::{date, paths, resources, script};
+use crate::cli::client::exit::Failure;
+use crate::model::attribute::{self, Setting};
+use crate::model::job::dependency::{Fault, Wish};
+use crate::model::job::run_limits::Warning;
+use crate::model::job::state::Holds;
+use crate::model::job::value_syntax;
+use crate::model::text::Text;
+use crate::model::time::Wall;
+use clap::Args;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// Options of a job, for qsub and qalter.
+#[derive(Args, Clone, Debug, Default)]
+pub struct JobOptions {
+    /// Not to start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time. Without a day: the
+    /// next time it is hhmm, which is tomorrow during that minute
+    #[arg(short = 'a', value_name = "date_time")]
+    pub begin: Option<OsString>,
+    /// Account to charge, any text
+    #[arg(short = 'A', value_name = "account_string")]
+    pub account: Option<OsString>,
+    /// Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES. With n no program of the site's checkpoints
+    /// the job; all else is kept and shown, without effect
+    #[arg(short = 'c', value_name = "interval")]
+    pub checkpoint: Option<OsString>,
+    /// File for standard error: [host:]path; a folder gets <job id>.ER in it
+    #[arg(short = 'e', value_name = "path")]
+    pub error: Option<OsString>,
+    /// Join output and errors: oe into the output file, eo into the error file, n not at all
+    #[arg(short = 'j', value_name = "oe|eo|n")]
+    pub join: Option<OsString>,
+    /// Output to write in the home folder on the node, from the start: n, or letters of o e; with d
+    /// (-k oed) straight to its place
+    #[arg(short = 'k', value_name = "keep")]
+    pub keep: Option<OsString>,
+    /// Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...;
+    /// sizes take b, kb, mb, gb, tb, pb
+    #[arg(short = 'l', value_name = "resource_list")]
+    pub resources: Vec<OsString>,
+    /// Mail on abort, begin, end: n, or letters of a b e; j too for each subjob of an array
+    #[arg(short = 'm', value_name = "mail_options")]
+    pub mail_points: Option<OsString>,
+    /// Recipients of mail: plain addresses, user[@host],... (default: the owner)
+    #[arg(short = 'M', value_name = "user_list")]
+    pub mail_users: Option<OsString>,
+    /// Name of the job: up to 230 letters, digits and - _ + .
+    #[arg(short = 'N', value_name = "jobname")]
+    pub name: Option<OsString>,
+    /// File for standard output: [host:]path; a folder gets <job id>.OU in it
+    #[arg(short = 'o', value_name = "path")]
+    pub output: Option<OsString>,
+    /// Priority, -1024 to 1023, the highest best; where [order] lowest_is_best, 1 to 9999, the
+    /// lowest best. How good owners may make it is for the site to say. In the default order it
+    /// orders the jobs of one owner in one queue and does not affect other users
+    #[arg(short = 'p', value_name = "priority")]
+    pub priority: Option<OsString>,
+    /// What to leave of the job's priority, 0 to 1, where the order is a sum of factors: 1, as if
+    /// it were not said, leaves all of it
+    #[arg(long, value_name = "factor")]
+    pub user_factor: Option<OsString>,
+    /// Process group, in which its label counts and those it waits for; up to 230 letters, digits
+    /// and - _ + .
+    #[arg(long, value_name = "group")]
+    pub group: Option<OsString>,
+    /// Label, by which other jobs of its process group may wait for it before it is there: see
+    /// DEPENDENCIES
+    #[arg(long, value_name = "label")]
+    pub label: Option<OsString>,
+    /// Of an array that limits its subjobs (-J X-Y%N): so many at most where there is room that
+    /// nobody else wants; -1 or unlimited for any number, 0 for no more than the limit
+    #[arg(long, value_name = "most")]
+    pub expand: Option<OsString>,
+    /// Project
+    #[arg(short = 'P', value_name = "project")]
+    pub project: Option<OsString>,
+    /// Whether the job may be started again from the beginning
+    #[arg(short = 'r', value_name = "y|n")]
+    pub rerunnable: Option<OsString>,
+    /// Output to remove if the job ends with status 0: letters of o e
+    #[arg(short = 'R', value_name = "o|e|oe")]
+    pub remove: Option<OsString>,
+    /// Shell to run the script: path[@host],...
+    #[arg(short = 'S', value_name = "path")]
+    pub shell: Option<OsString>,
+    /// Users to run as: user[@host],...; only the owner is accepted
+    #[arg(short = 'u', value_name = "user_list")]
+    pub users: Option<OsString>,
+    /// Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see
+    /// DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is
+    /// over), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both is a subjob's
+    /// index), sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS,
+    /// max_run_subjobs=N (as -J %N), expand=N (as --expand), no_preempt=true (leave it alone, see
+    /// lanai-scheduling(7)), interrupt=SIGNAL (sent in place of TERM if it makes way for others),
+    /// notify=PATH (a program of yours that reads as JSON when the job begins, ends or goes wrong;
+    /// noded runs it as you, within 30 seconds, 1 GB of memory and 256 processes, and ends all that
+    /// it has started), those of WHERE IT RUNS, or any attribute by name
+    #[arg(short = 'W', value_name = "attribute=value")]
+    pub others: Vec<OsString>,
+}
+
+/// Where and when a command runs: what relative paths and dates are relative to.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The working directory.
+    pub workdir: &'a Path,
+    /// This host.
+    pub host: &'a str,
+    /// What a watch shows.
+    pub now: Wall,
+    /// Whether there is another host of this name.
+    pub knows_host: fn(&str) -> bool,
+}
+
+impl JobOptions {
+    /// The settings these options ask for; those by `-W` come last.
+    pub fn settings(&self, place: &Place) -> Result<Vec<Setting>, Failure> {
+        let mut settings = Vec::new();
+        self.dates_and_paths(place, &mut settings)?;
+        self.checked(&mut settings)?;
+        self.named(&mut settings)?;
+        for list in &self.resources {
+            settings.extend(resource_list(list)?);
+        }
+        for list in &self.others {
+            settings.extend(others(list)?);
+        }
+        add_up(&mut settings);
+        Ok(settings)
+    }
+
+    fn dates_and_paths(&self, place: &Place, settings: &mut Vec<Setting>) -> Result<(), Failure> {
+        if let Some(text) = &self.begin {
+            let begin =
+                date::begin(&text.to_string_lossy(), place.now).ok_or_else(|| illegal('a'))?;
+            settings.push(Setting::new("Execution_Time", begin));
+        }
+        for (letter, attribute, path) in [
+            ('e', "Error_Path", &self.error),
+            ('o', "Output_Path", &self.output),
+        ] {
+            if let Some(path) = path
+                .as_ref()
+                .filter(|path| !paths::is_default(path, place.host))
+            {
+                let path = paths::resolve(path, place.workdir, place.host, place.knows_host)
+                    .ok_or_else(|| illegal(letter))?;
+                settings.push(Setting::new(attribute, path));
+            }
+        }
+        Ok(())
+    }
+
+    /// Options whose values are checked by their form alone, and sent as they are.
+    fn checked(&self, settings: &mut Vec<Setting>) -> Result<(), Failure> {
+        type Check = fn(&str) -> bool;
+        let rows: [(char, &str, &Option<OsString>, Check); 10] = [
+            (
+                'c',
+                "Checkpoint",
+                &self.checkpoint,
+                value_syntax::checkpoint,
+            ),
+            ('j', "Join_Path", &self.join, |text| {
+                value_syntax::join(text).is_some()
+            }),
+            ('k', "Keep_Files", &self.keep, value_syntax::keep_files),
+            (
+                'm',
+                "Mail_Points",
+                &self.mail_points,
+                value_syntax::mail_points,
+            ),
+            (
+                'M',
+                "Mail_Users",
+                &self.mail_users,
+                value_syntax::mail_users,
+            ),
+            ('p', "Priority", &self.priority, |text| {
+                value_syntax::priority(text).is_some()
+            }),
+            ('r', "Rerunable", &self.rerunnable, |text| {
+                text == "y" || text == "n"
+            }),
+            (
+                'R',
+                "Remove_Files",
+                &self.remove,
+                value_syntax::remove_files,
+            ),
+            (
+                'S',
+                "Shell_Path_List",
+                &self.shell,
+                value_syntax::shell_list,
+            ),
+            ('u', "User_List", &self.users, value_syntax::user_list),
+        ];
+        for (letter, attribute, value, check) in rows {
+            let Some(value) = value else { continue };
+            if !check(&value.to_string_lossy()) {
+                return Err(illegal(letter));
+            }
+            settings.push(Setting::new(attribute, text(value)));
+        }
+        Ok(())
+    }
+
+    fn named(&self, settings: &mut Vec<Setting>) -> Result<(), Failure> {
+        if let Some(name) = &self.name {
+            settings.push(Setting::new("Job_Name", script::job_name(name)?));
+        }
+        let given = [
+            ("Account_Name", &self.account),
+            ("project", &self.project),
+            ("user_factor", &self.user_factor),
+            ("expand", &self.expand),
+            ("process_group", &self.group),
+            ("label", &self.label),
+        ];
+        for (attribute, value) in given {
+            settings.extend(
+                value
+                    .iter()
+                    .map(|value| Setting::new(attribute, text(value))),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The holds that `-h` names; the user's own if it is not given.
+pub fn holds(named: Option<&OsStr>) -> Result<Holds, Failure> {
+    let holds = named.map_or(Some(Holds::USER), |letters| {
+        value_syntax::holds(&letters.to_string_lossy())
+    });
+    holds.ok_or_else(|| illegal('h'))
+}
+
+/// `illegal -X value`, and the usage.
+pub fn illegal(letter: char) -> Failure {
+    Failure::usage(format!("illegal -{letter} value"))
+}
+
+/// What PBS offers and this version does not.
+pub fn unsupported(what: &str) -> Failure {
+    Failure::new(
+        crate::cli::client::exit::USAGE,
+        format!("{what} is not supported by this version"),
+    )
+}
+
+fn text(value: &OsStr) -> Text {
+    Text(value.as_bytes().to_vec())
+}
+
+/// What one `-l` asks for.
+pub fn resource_list(list: &OsStr) -> Result<Vec<Setting>, Failure> {
+    let pairs = list
+        .to_str()
+        .and_then(resources::split)
+        .ok_or_else(|| illegal('l'))?;
+    Ok(pairs
+        .iter()
+        .map(|(name, value)| Setting::resource(name, value.as_str()))
+        .collect())
+}
+
+/// The settings of one `-W`: `attribute=value` joined by commas; a value may be quoted.
+fn others(list: &OsStr) -> Result<Vec<Setting>, Failure> {
+    let pairs = split_others(list.as_bytes()).ok_or_else(|| illegal('W'))?;
+    let mut settings = Vec::new();
+    for (name, value) in pairs {
+        let value_text = String::from_utf8_lossy(&value);
+        if !is_well_formed(&name, &value_text) {
+            return Err(illegal('W'));
+        }
+        match name.as_str() {
+            // Moab's extensions concern no PBS.
+            "x" => continue,
+            _ => attribute::may_set(&name, true)?,
+        }
+        settings.push(Setting::new(&name, value));
+    }
+    Ok(settings)
+}
+
+/// Dependencies given several times are all meant: one setting gets them all.
+fn add_up(settings: &mut Vec<Setting>) {
+    let is_depend = |setting: &mut Setting| setting.attribute == "depend";
+    let given: Vec<Vec<u8>> = settings
+        .extract_if(.., is_depend)
+        .map(|setting| setting.value.0)
+        .collect();
+    if !given.is_empty() {
+        settings.push(Setting::new("depend", Text(given.join(&b','))));
+    }
+}
+
+/// The check on the client of those attributes that have one.
+fn is_well_formed(name: &str, value: &str) -> bool {
+    match name {
+        "depend" => Wish::parse(value, None) != Err(Fault::Malformed),
+        "group_list" => !value.is_empty(),
+        "block" | "interactive" => value_syntax::boolean(value).is_some(),
+        "umask" => value_syntax::umask(value).is_some(),
+        "run_count" => value_syntax::run_count(value).is_some(),
+        "sandbox" => value_syntax::sandbox(value),
+        "notify" => value_syntax::program(value),
+        "stagein" | "stageout" => value_syntax::staging(value),
+        "tolerate_node_failures" => value_syntax::tolerance(value),
+        Warning::ATTRIBUTE => value.is_empty() || Warning::parse(value).is_some(),
+        _ => true,
+    }
+}
+
+/// Names and values; None when one has no `=`, or nothing stands where a name should.
+fn split_others(list: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
+    let (mut pairs, mut rest) = (Vec::new(), list);
+    loop {
+        let equals = rest.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
+        let name = std::str::from_utf8(&rest[..equals])
+            .ok()?
+            .trim()
+            .to_string();
+        let (value, behind) = split_value(&rest[equals + 1..])?;
+        if name.is_empty() || name.contains(',') {
+            return None;
+        }
+        pairs.push((name, value));
+        match behind {
+            None => return Some(pairs),
+            Some(behind) => rest = behind,
+        }
+    }
+}
+
+/// A value up to a comma outside of quotes that a further `name=` follows, its quotes taken off,
+/// and what stands behind the comma: `depend=afterok:1,afterany:2,umask=22` sets two attributes.
+fn split_value(text: &[u8]) -> Option<(Vec<u8>, Option<&[u8]>)> {
+    let (mut value, mut quote) = (Vec::new(), None);
+    for (at, &byte) in text.iter().enumerate() {
+        match (quote, byte) {
+            (Some(open), _) if byte == open => quote = None,
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (None, b',') if begins_with_name(&text[at + 1..]) => {
+                return Some((value, Some(&text[at + 1..])));
+            }
+            _ => value.push(byte),
+        }
+    }
+    quote.is_none().then_some((value, None))
+}
+
+fn begins_with_name(text: &[u8]) -> bool {
+    let end = text.iter().position(|byte| b",=\"'".contains(byte));
+    end.is_some_and(|end| text[end] == b'=')
+}
+
+/// The words of a command line as PBS keeps them in `Submit_arguments`: joined by blanks, empty
+/// ones left out.
+pub fn joined(words: &[OsString]) -> Text {
+    let words: Vec<&OsStr> = words
+        .iter()
+        .map(OsString::as_os_str)
+        .filter(|word| !word.is_empty())
+        .collect();
+    Text(words.join(OsStr::new(" ")).into_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    fn settings(words: &[&str]) -> Result<Vec<String>, Failure> {
+        let mut command = JobOptions::augment_args(Command::new("qsub").args_override_self(true))
+            .disable_help_flag(true)
+            .disable_version_flag(true);
+        let matches =
+            super::super::getopt::matches(&mut command, words.iter().map(OsString::from))?;
+        let options = JobOptions::from_arg_matches(&matches).unwrap();
+        let place = Place {
+            workdir: Path::new("/nosuch/w"),
+            host: "head",
+            now: Wall(0),
+            knows_host: |_| false,
+        };
+        let shown = |s: Setting| match s.resource {
+            Some(resource) => format!("{}.{resource}={}", s.attribute, s.value),
+            None => format!("{}={}", s.attribute, s.value),
+        };
+        Ok(options.settings(&place)?.into_iter().map(shown).collect())
+    }
+
+    #[test]
+    fn options_become_settings() {
+        for (words, expected) in [
+            (&["-N", "a", "-Nb"][..], &["Job_Name=b"][..]),
+            (&["-N=psij"], &["Job_Name=psij"]),
+            (&["-rn", "-p", "-5"], &["Priority=-5", "Rerunable=n"]),
+            (&["-o", "x"], &["Output_Path=head:/nosuch/w/x"]),
+            (
+                &["-lselect=2:ncpus=1", "-l", "walltime=5"],
+                &["Resource_List.select=2:ncpus=1", "Resource_List.walltime=5"],
+            ),
+            (
+                &["-W", "umask=22,run_count=2"],
+                &["umask=22", "run_count=2"],
+            ),
+            (
+                &["-W", "depend=afterok:1,on:2,umask=22"],
+                &["umask=22", "depend=afterok:1,on:2"],
+            ),
+            (
+                &["-W", "umask=22,depend=afterok:1"],
+                &["umask=22", "depend=afterok:1"],
+            ),
+            (
+                &["-Wdepend=afterok:1:2", "-W", "depend=after:3"],
+                &["depend=afterok:1:2,after:3"],
+            ),
+            (
+                &["-W", "group_list='a,b',Priority=5"],
+                &["group_list=a,b", "Priority=5"],
+            ),
+            (&["-W", "x=FLAGS:y"], &[]),
+            (&["-A", "-x"], &["Account_Name=-x"]),
+            (&["-A", ""], &["Account_Name="]),
+            (&["-u", "alice@head"], &["User_List=alice@head"]),
+            (&["--user-factor", ".2"], &["user_factor=.2"]),
+            (&["--user-factor=0"], &["user_factor=0"]),
+            (
+                &["--expand", "-1", "--label=sim"],
+                &["expand=-1", "label=sim"],
+            ),
+            (&["--group", "show1"], &["process_group=show1"]),
+            (&["-W", "depend=done-job-sim"], &["depend=done-job-sim"]),
+        ] {
+            assert_eq!(settings(words).unwrap(), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_none_are_told_with_their_letter() {
+        for (letter, value) in [
+            ('a', "9999"),
+            ('c', "u"),
+            ('c', "wd"),
+            ('e', ""),
+            ('o', "a:b:c"),
+            ('j', "o"),
+            ('k', "no"),
+            ('l', "=1"),
+            ('m', "x"),
+            ('M', ""),
+            ('N', "a b"),
+            ('p', "10000"),
+            ('r', ""),
+            ('R', "x"),
+            ('S', "sh"),
+            ('u', "a,b"),
+            ('W', ""),
+            ('W', "foo"),
+            ('W', "umask=abc"),
+            ('W', "run_count=-1"),
+            ('W', "sandbox=FOO"),
+            ('W', "stagein=x"),
+            ('W', "block=maybe"),
+            ('W', "tolerate_node_failures=x"),
+            ('W', "warn=USR1"),
+            ('W', "depend="),
+            ('W', "depend=afterok"),
+            ('W', "depend=afterok:1,"),
+            ('W', "umask=22,"),
+            ('W', "depend=afterok:1[2]"),
+        ] {
+            let failure = settings(&[&format!("-{letter}"), value]).expect_err(value);
+            assert_eq!(failure, illegal(letter), "{letter} {value}");
+        }
+    }
+
+    #[test]
+    fn other_faults_have_their_own_words() {
+        for (words, code, said) in [
+            (&["-W", "foo=1"][..], 154, "Undefined attribute  foo"),
+            (
+                &["-W", "queue=x"],
+                155,
+                "Cannot set attribute, read only or insufficient permission  queue",
+            ),
+            (&["-y"], 2, "invalid option -- 'y'"),
+            (&["--foo"], 2, "invalid option -- '-'"),
+            (&["-N"], 2, "option requires an argument -- 'N'"),
+            (
+                &["--user-factor"],
+                2,
+                "option requires an argument -- 'user-factor'",
+            ),
+        ] {
+            let failure = settings(words).expect_err(said);
+            assert_eq!(
+                (failure.code, failure.text.as_str()),
+                (code, said),
+                "{words:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What the commands about reservations share: ids, times, resource lists, and how they reach
+//! schedd.
+
+use super::date;
+use super::job_options;
+use crate::cli::client::exit::Failure;
+use crate::cli::client::job_batch::{Schedd, Server};
+use crate::model::refusal::Refusal;
+use crate::model::server_name::same_server;
+use crate::model::time::Wall;
+use crate::wire::message::{Reply, Request};
+use chrono::{Local, TimeZone};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+/// The id of a reservation on a command line: `R12`, `R12.head`, or the name of one that the
+/// configuration makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReservationName(String);
+
+impl ReservationName {
+    /// Reads an id; one that is none ends with exit status 1.
+    pub fn parse(text: &OsStr) -> Result<ReservationName, Failure> {
+        let shown = text.to_string_lossy();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let number = shown
+            .strip_prefix(['R', 'S', 'M'])
+            .unwrap_or(&shown)
+            .split('.')
+            .next()
+            .unwrap_or_default();
+        let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+        // What begins as a number must be one.
+        match !shown.is_empty()
+            && shown.chars().all(plain)
+            && (digits == 0 || digits == number.len())
+        {
+            true => Ok(ReservationName(shown.into_owned())),
+            false => Err(Failure::new(
+                1,
+                format!("illegally formed reservation identifier: {shown}"),
+            )),
+        }
+    }
+
+    /// The name that the server knows it by.
+    pub fn local(&self, server: &str) -> String {
+        match self.0.split_once('.') {
+            Some((id, named)) if same_server(named, server) => id.to_string(),
+            _ => self.0.clone(),
+        }
+    }
+
+    /// The id as messages show it.
+    pub fn full(&self, server: &str) -> String {
+        format!("{}.{server}", self.local(server))
+    }
+}
+
+/// A moment, as `-R` and `-E` give it, local time.
+fn moment(letter: char, text: &OsStr, now: Wall) -> Result<Wall, Failure> {
+    let wrong = || Failure::usage(format!("illegal -{letter} time value"));
+    let clock = Local.timestamp_opt(now.0, 0).single().ok_or_else(wrong)?;
+    text.to_str()
+        .and_then(|text| date::parse(text, &clock))
+        .ok_or_else(wrong)
+}
+
+/// The beginning and the end that `-R` and `-E` give.
+pub fn bounds(
+    from: Option<&OsString>,
+    to: Option<&OsString>,
+    now: Wall,
+) -> Result<(Option<Wall>, Option<Wall>), Failure> {
+    let from = from.map(|text| moment('R', text, now)).transpose()?;
+    let to = to
+        .map(|text| Ok::<_, Failure>(end_after(from, moment('E', text, now)?, text)))
+        .transpose()?;
+    Ok((from, to))
+}
+
+/// What is kept and shown as it was given, by the attribute's name.
+pub fn kept<const N: usize>(given: [(&str, &Option<String>); N]) -> BTreeMap<String, String> {
+    given
+        .into_iter()
+        .filter_map(|(name, text)| Some((name.to_string(), text.clone()?)))
+        .collect()
+}
+
+/// An end that only says the time of day is that of the day the beginning is on, or the next.
+fn end_after(from: Option<Wall>, to: Wall, text: &OsStr) -> Wall {
+    let says_the_day = text
+        .to_str()
+        .is_none_or(|text| text.split('.').next().is_none_or(|digits| digits.len() > 4));
+    match from.filter(|from| !says_the_day && to <= *from) {
+        Some(from) => Wall(to.0 + 86_400 * ((from.0 - to.0) / 86_400 + 1)),
+        None => to,
+    }
+}
+
+/// What `-l` asks for: names and texts.
+pub fn resources(lists: &[std::ffi::OsString]) -> Result<Vec<(String, String)>, Failure> {
+    let mut asked = Vec::new();
+    for list in lists {
+        for setting in job_options::resource_list(list)? {
+            asked.push((
+                setting.resource.unwrap_or_default(),
+                setting.value.lossy().into_owned(),
+            ));
+        }
+    }
+    Ok(asked)
+}
+
+/// `-q`: this server, named after an `@` or alone.
+pub fn check_destination(destination: &Option<String>, server: &str) -> Result<(), Failure> {
+    let Some(named) = destination else {
+        return Ok(());
+    };
+    let named = named.rsplit('@').next().unwrap_or_default();
+    if same_server(named, server) {
+        Ok(())
+    } else {
+        Err(Failure::from(Refusal::other_server()))
+    }
+}
+
+/// Asks schedd; a refusal is left to the caller.
+pub fn call(schedd: &mut Schedd, request: &Request) -> Result<Result<Reply, Refusal>, Failure> {
+    Ok(match schedd.call(request)? {
+        Reply::Refused(refusal) => Err(refusal),
+        reply => Ok(reply),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_as_pbs_reads_them() {
+        let local =
+            |text: &str| ReservationName::parse(text.as_ref()).map(|name| name.local("head"));
+        for (text, expected) in [
+            ("R12", "R12"),
+            ("S12.head", "S12"),
+            ("99", "99"),
+            ("office.20261123", "office.20261123"),
+            ("R1.x", "R1.x"),
+        ] {
+            assert_eq!(local(text).as_deref(), Ok(expected), "{text}");
+        }
+        for bad in ["R99x", "9y", "", "R 1"] {
+            let text = format!("illegally formed reservation identifier: {bad}");
+            assert_eq!(local(bad), Err(Failure::new(1, text)), "{bad}");
+        }
+        assert_eq!(ReservationName("99".into()).full("head"), "99.head");
+    }
+
+    #[test]
+    fn an_end_by_the_clock_alone_comes_after_the_beginning() {
+        let end = |from, to, text: &str| end_after(Some(Wall(from)), Wall(to), text.as_ref()).0;
+        assert_eq!(end(5000, 4000, "1128"), 4000 + 86_400);
+        assert_eq!(end(5000, 4000, "201128"), 4000);
+        assert_eq!(end(5000, 6000, "1128"), 6000);
+        assert_eq!(end(5000 + 2 * 86_400, 6000, "1128"), 6000 + 2 * 86_400);
+    }
+}

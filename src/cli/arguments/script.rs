@@ -1,0 +1,192 @@
+//! What a job is to run: a script from a file or from standard input, or a command.
+
+use super::directives;
+use crate::cli::client::exit::{self, Failure};
+use crate::model::job::value_syntax::{self, NameFault};
+use crate::model::refusal::Refusal;
+use nix::errno::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+
+/// The largest script, in bytes: PBS's `jobscript_max_size`.
+const LIMIT: u64 = 100 << 20;
+
+/// The name of a job that has no script file.
+const NAMELESS: &str = "STDIN";
+
+/// What the operands of qsub name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Standard input.
+    Stdin,
+    /// This file.
+    File(OsString),
+    /// Not a script: these words, the program first.
+    Command(Vec<OsString>),
+}
+
+impl Source {
+    /// Nothing or `-`, a file, or `--` and a command. Anything else is a usage error.
+    pub fn of(operands: &[OsString]) -> Result<Source, Failure> {
+        match operands {
+            [] => Ok(Source::Stdin),
+            [only] if only == "-" => Ok(Source::Stdin),
+            [dashes, command @ ..] if dashes == "--" && !command.is_empty() => {
+                Ok(Source::Command(command.to_vec()))
+            }
+            [file] if file != "--" => Ok(Source::File(file.clone())),
+            _ => Err(Failure::usage("")),
+        }
+    }
+
+    /// The job's name where none is chosen: the file's, which must do as one.
+    pub fn name(&self) -> Result<String, Failure> {
+        let Source::File(file) = self else {
+            return Ok(NAMELESS.into());
+        };
+        let name = Path::new(file).file_name().unwrap_or_default();
+        job_name(name)
+    }
+
+    /// The text of the script; empty for a command.
+    pub fn read(&self) -> Result<Vec<u8>, Failure> {
+        self.holding(match self {
+            Source::Stdin => read_stdin()?,
+            Source::File(file) => read_file(Path::new(file))?,
+            Source::Command(_) => Vec::new(),
+        })
+    }
+
+    /// The same if this is what the file or standard input holds.
+    pub fn holding(&self, script: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        if matches!(self, Source::Command(_)) {
+            return Ok(Vec::new());
+        }
+        if script.windows(2).any(|pair| pair == b"\r\n") {
+            return Err(Failure::new(1, "script contains cr, lf"));
+        }
+        Ok(script)
+    }
+}
+
+/// The words of a file of options: those of a command line, and lines of remarks that begin with
+/// `#`.
+pub fn options(file: &OsStr) -> Result<Vec<OsString>, Failure> {
+    let text = read_file(Path::new(file))?;
+    let lines = text
+        .split(|&b| b == b'\n')
+        .filter(|line| !line.trim_ascii_start().starts_with(b"#"));
+    Ok(lines
+        .map(directives::words)
+        .collect::<Result<Vec<_>, _>>()?
+        .concat())
+}
+
+/// Checks a job's name; a `=` before it, which some clients write in `-N=name`, is forgiven.
+pub fn job_name(name: &OsStr) -> Result<String, Failure> {
+    let name = name.to_string_lossy();
+    let name = name.strip_prefix('=').unwrap_or(&name);
+    match value_syntax::job_name(name) {
+        Ok(()) => Ok(name.to_string()),
+        Err(NameFault::Illegal) => Err(Failure::usage("illegal -N value")),
+        Err(NameFault::TooLong) => Err(Failure::new(exit::USAGE, "Job name is too long ")),
+    }
+}
+
+fn read_stdin() -> Result<Vec<u8>, Failure> {
+    if io::stdin().is_terminal() {
+        exit::print("Job script will be read from standard input. Submit with CTRL+D.\n")?;
+    }
+    read_all(io::stdin().lock())
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    let facts = std::fs::metadata(path)
+        .map_err(|error| Failure::new(1, format!("script file:: {}", reason(&error))))?;
+    if !facts.is_file() {
+        return Err(Failure::new(1, "script not a file"));
+    }
+    let file = File::open(path)
+        .map_err(|error| Failure::new(8, format!("opening script file:: {}", reason(&error))))?;
+    read_all(file)
+}
+
+fn read_all(source: impl Read) -> Result<Vec<u8>, Failure> {
+    let mut script = Vec::new();
+    let unreadable =
+        |error: io::Error| Failure::new(8, format!("reading script: {}", reason(&error)));
+    source
+        .take(LIMIT + 1)
+        .read_to_end(&mut script)
+        .map_err(unreadable)?;
+    if script.len() as u64 > LIMIT {
+        return Err(Refusal::script_too_large().into());
+    }
+    Ok(script)
+}
+
+/// The system's words for an error, without its number.
+fn reason(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(
+        || error.to_string(),
+        |number| Errno::from_raw(number).desc().to_string(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(words: &[&str]) -> Result<Source, Failure> {
+        Source::of(&words.iter().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn operands_name_one_thing_to_run() {
+        assert_eq!(source(&[]), Ok(Source::Stdin));
+        assert_eq!(source(&["-"]), Ok(Source::Stdin));
+        assert_eq!(source(&["job.sh"]), Ok(Source::File("job.sh".into())));
+        assert_eq!(
+            source(&["--", "/bin/echo", "-N"]),
+            Ok(Source::Command(vec!["/bin/echo".into(), "-N".into()]))
+        );
+        for wrong in [&["job.sh", "extra"][..], &["job.sh", "--", "x"], &["--"]] {
+            assert_eq!(source(wrong), Err(Failure::usage("")), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_the_file_must_do_as_a_name() {
+        assert_eq!(
+            source(&["sub/.hidden"]).unwrap().name(),
+            Ok(".hidden".into())
+        );
+        assert_eq!(
+            source(&["my job.sh"]).unwrap().name(),
+            Err(Failure::usage("illegal -N value"))
+        );
+        assert_eq!(source(&["--", "ls"]).unwrap().name(), Ok("STDIN".into()));
+        assert_eq!(job_name(OsStr::new("=psij")), Ok("psij".into()));
+        assert_eq!(
+            job_name(OsStr::new(&"a".repeat(231))),
+            Err(Failure::new(2, "Job name is too long "))
+        );
+    }
+
+    #[test]
+    fn scripts_that_cannot_be_read_are_told_as_pbs_tells_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |name: &str| Source::File(folder.path().join(name).into()).read();
+        assert_eq!(
+            read("none"),
+            Err(Failure::new(1, "script file:: No such file or directory"))
+        );
+        assert_eq!(read("."), Err(Failure::new(1, "script not a file")));
+        std::fs::write(folder.path().join("cr"), "#!/bin/sh\r\necho x\r\n").unwrap();
+        assert_eq!(read("cr"), Err(Failure::new(1, "script contains cr, lf")));
+        std::fs::write(folder.path().join("empty"), "").unwrap();
+        assert_eq!(read("empty"), Ok(Vec::new()));
+    }
+}

@@ -1,0 +1,229 @@
+//! How a command ends: what it says on standard error, and its exit status.
+//!
+//! Scripts match on these lines and numbers (`<command>: <text>`, a PBS error number mod 256), so
+//! they are made here and nowhere else.
+
+use super::installation;
+use super::operand::Operand;
+use super::unreachable_server::{self, Away};
+use crate::model::job_id::JobId;
+use crate::model::refusal::Refusal;
+use crate::wire::client::ClientError;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// The exit status of a wrong command line.
+pub const USAGE: u8 = 2;
+
+/// The error number PBS clients show when no server answers: 15010, mod 256.
+pub const NO_SERVER: u8 = 162;
+
+/// Why a command did not do all it was asked to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What is said, without the command's name; empty says nothing.
+    pub text: String,
+    /// Whether the command's usage is told after it.
+    pub usage: bool,
+    /// The exit status.
+    pub code: u8,
+    /// The server, where that is what is missing: each command says so in words of its own.
+    pub away: Option<Away>,
+    /// The job that is unknown here.
+    pub unknown: Option<JobId>,
+}
+
+impl Failure {
+    /// `<command>: <text>`, with this exit status.
+    pub fn new(code: u8, text: impl Into<String>) -> Failure {
+        Failure {
+            text: text.into(),
+            usage: false,
+            code,
+            away: None,
+            unknown: None,
+        }
+    }
+
+    /// `<command>: <text>`, then the usage; exit status 2.
+    pub fn usage(text: impl Into<String>) -> Failure {
+        Failure {
+            text: text.into(),
+            usage: true,
+            code: USAGE,
+            away: None,
+            unknown: None,
+        }
+    }
+
+    /// Nothing more to say.
+    pub fn silent(code: u8) -> Failure {
+        Failure::new(code, "")
+    }
+
+    /// A refusal of a request that concerns job `id` (shown as `12.head`). PBS names the job in
+    /// all of them but two: what is about a node names that, and `Job has finished` stands alone,
+    /// except in `qdel`.
+    pub fn of_job(command: &str, refusal: &Refusal, id: &str) -> Failure {
+        if let Some(failure) = illegal_priority(refusal) {
+            return failure;
+        }
+        let is_about_a_node = refusal.code == Refusal::unknown_node().code;
+        let alone = is_about_a_node || *refusal == Refusal::finished() && command != "qdel";
+        let text = if alone {
+            refusal.text.clone()
+        } else {
+            format!("{} {id}", refusal.text)
+        };
+        let is_unknown = *refusal == Refusal::unknown_job();
+        let unknown = is_unknown
+            .then(|| Operand::parse(id.as_ref()).ok())
+            .flatten()
+            .map(|operand| operand.id());
+        Failure {
+            unknown,
+            ..Failure::new(refusal.exit_code(), text)
+        }
+    }
+
+    /// Says it on standard error, and returns the exit status. `usage` makes the usage text, in
+    /// case it is wanted.
+    pub fn report(&self, command: &str, usage: fn() -> clap::Command) -> u8 {
+        // PBS puts no blank before a text that begins with a tab.
+        let blank = if self.text.starts_with('\t') { "" } else { " " };
+        let plain = || {
+            if self.text.is_empty() {
+                String::new()
+            } else {
+                format!("{command}:{blank}{}\n", self.text)
+            }
+        };
+        let mut said = Away::told(self, command).unwrap_or_else(plain);
+        if let Some(hint) = installation::hint(self) {
+            said.push_str(&format!("{command}: {hint}\n"));
+        }
+        if self.usage {
+            said.push_str(&usage_text(command, usage()));
+        }
+        let _ = io::stderr().write_all(said.as_bytes());
+        self.code
+    }
+}
+
+/// Says on standard error what is no failure.
+pub fn remark(command: &str, notes: &[String]) {
+    let said: String = notes
+        .iter()
+        .map(|note| format!("{command}: {note}\n"))
+        .collect();
+    let _ = io::stderr().write_all(said.as_bytes());
+}
+
+/// How a command is used, in a few lines.
+pub fn usage_text(name: &str, mut command: clap::Command) -> String {
+    let usage = command
+        .render_usage()
+        .to_string()
+        .replacen("Usage: ", "usage: ", 1);
+    format!("{}\n       {name} --version\n", usage.trim_end())
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        illegal_priority(&refusal)
+            .unwrap_or_else(|| Failure::new(refusal.exit_code(), refusal.text))
+    }
+}
+
+/// Which priorities there are the server alone knows: in PBS the command finds it out.
+fn illegal_priority(refusal: &Refusal) -> Option<Failure> {
+    (*refusal == Refusal::illegal_value(Refusal::PRIORITY))
+        .then(|| Failure::usage("illegal -p value"))
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        match error {
+            ClientError::Unreachable(why) => unreachable_server::silent(&why),
+            ClientError::Protocol(why) => Failure::new(183, why),
+        }
+    }
+}
+
+/// A reader that has gone away (`qstat | head`) is no failure worth telling.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::silent(0),
+            _ => Failure::new(1, error.to_string()),
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        match error.downcast::<io::Error>() {
+            Ok(error) => error.into(),
+            Err(error) => match error.downcast::<ClientError>() {
+                Ok(error) => error.into(),
+                Err(error) => Failure::new(1, format!("{error:#}")),
+            },
+        }
+    }
+}
+
+/// Runs a command's body: its result is the exit status, its failure is told first.
+pub fn run(
+    name: &'static str,
+    command: fn() -> clap::Command,
+    body: impl FnOnce() -> Result<u8, Failure>,
+) -> ExitCode {
+    ExitCode::from(body().unwrap_or_else(|failure| failure.report(name, command)))
+}
+
+/// A reply that does not belong to its request.
+pub fn garbled() -> Failure {
+    Failure::new(183, "Batch protocol error")
+}
+
+/// Writes to standard output.
+pub fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_ref())?;
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_job_is_named_except_when_it_has_finished() {
+        let text = |command, refusal| Failure::of_job(command, &refusal, "12.head").text;
+        assert_eq!(
+            text("qrls", Refusal::unknown_job()),
+            "Unknown Job Id 12.head"
+        );
+        assert_eq!(
+            text("qrls", Refusal::unauthorized()),
+            "Unauthorized Request  12.head"
+        );
+        assert_eq!(text("qrls", Refusal::finished()), "Job has finished");
+        assert_eq!(
+            text("qdel", Refusal::finished()),
+            "Job has finished 12.head"
+        );
+        assert_eq!(
+            Failure::of_job("qrls", &Refusal::finished(), "12.head").code,
+            35
+        );
+    }
+
+    #[test]
+    fn a_reader_gone_away_is_quiet() {
+        let gone = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(Failure::from(gone), Failure::silent(0));
+        let gone = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(Failure::from(gone), Failure::silent(0));
+    }
+}

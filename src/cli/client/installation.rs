@@ -1,0 +1,56 @@
+//! Which installation a command uses, and how to reach the user's other one.
+//!
+//! A user may have jobs in a personal and in a shared installation, and a command talks to one of
+//! them: see [`Home::find`].
+
+use super::exit::Failure;
+use super::source::Source;
+use super::unreachable_server::Away;
+use crate::model::job_id::JobId;
+use crate::sys::home::Home;
+use crate::wire::message::{Detail, Question};
+
+/// The installation in use, as users know it.
+pub fn current() -> Option<String> {
+    Home::find().ok().map(|home| home.to_string())
+}
+
+/// Names the installation in use and the user's other one, with the change of the environment that
+/// selects it. None if the user has no other one.
+pub fn other() -> Option<String> {
+    let (home, other) = both()?;
+    Some(format!(
+        "this is the {home}; to use the {other}: {}",
+        other.selection()
+    ))
+}
+
+/// The same for a failure that the choice of the installation may explain: no server answers, or a
+/// job that is unknown here is known to the other one.
+pub fn hint(failure: &Failure) -> Option<String> {
+    if let Some(Away::Silent(_)) = failure.away {
+        return other();
+    }
+    let job = failure.unknown?;
+    let (home, other) = both()?;
+    let text = || {
+        format!(
+            "this is the {home}; job {job} is in the {other}: {}",
+            other.selection()
+        )
+    };
+    knows(&other, job).then(text)
+}
+
+fn both() -> Option<(Home, Home)> {
+    let home = Home::find().ok()?;
+    let other = home.other()?;
+    Some((home, other))
+}
+
+/// Whether an installation knows a job of this id, or an array of its number.
+fn knows(home: &Home, job: JobId) -> bool {
+    let question = Question::JobsById(vec![job, JobId::array(job.number)], Detail::Row);
+    let answers = Source::open(home).and_then(|mut source| source.ask(&question));
+    answers.is_ok_and(|answers| !answers.rows.is_empty() || !answers.jobs.is_empty())
+}

@@ -1,0 +1,97 @@
+//! How a reading command asks: of a [`Source`], or in tests of records made by hand.
+
+use super::exit::Failure;
+use super::source::{Answers, Source};
+use super::unreachable_server;
+use crate::sys::home::Home;
+use crate::wire::client::More;
+use crate::wire::message::{Answer, Question};
+
+/// Answers a question.
+pub type Ask<'a> = dyn FnMut(&Question) -> Result<Answers, Failure> + 'a;
+
+/// Takes a part of an answer; the server's facts are the first.
+pub type Part<'a> = dyn FnMut(Answer) -> Result<(), Failure> + 'a;
+
+/// Answers a question part by part: no more than one part is in memory. What a part fails with ends
+/// the answer, and is the result.
+pub type Feed<'a> = dyn FnMut(&Question, &mut Part) -> Result<(), Failure> + 'a;
+
+/// What a reading command has to say: its output, and what it could not do.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// For standard output.
+    pub out: Vec<u8>,
+    /// For standard error, in this order; the last one's code is the exit status.
+    pub failures: Vec<Failure>,
+}
+
+/// Asks of this installation, part by part. Without an answer, `failure` words why.
+pub fn feed(
+    failure: fn(&str) -> Failure,
+) -> Result<impl FnMut(&Question, &mut Part) -> Result<(), Failure>, Failure> {
+    let why = move |error: anyhow::Error| failure(&format!("{error:#}"));
+    let mut source = Home::find()
+        .and_then(|home| Source::open(&home))
+        .map_err(why)?;
+    Ok(move |question: &Question, part: &mut Part| {
+        let mut taken = Ok(());
+        let each = &mut |answer| {
+            taken = part(answer);
+            if taken.is_ok() {
+                More::Wanted
+            } else {
+                More::Enough
+            }
+        };
+        source.parts(question, each).map_err(why)?;
+        taken
+    })
+}
+
+/// The same, for whole answers.
+pub fn source(
+    failure: fn(&str) -> Failure,
+) -> Result<impl FnMut(&Question) -> Result<Answers, Failure>, Failure> {
+    let mut feed = feed(failure)?;
+    Ok(move |question: &Question| whole(&mut feed)(question))
+}
+
+/// Whole answers out of their parts.
+pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failure> {
+    |question| {
+        let mut answers: Option<Answers> = None;
+        feed(question, &mut |part| {
+            match (&mut answers, part) {
+                (None, Answer::Server(server)) => answers = Some(Answers::from(*server)),
+                (None, _) => return Err(super::exit::garbled()),
+                (Some(answers), part) => answers.add(part),
+            }
+            Ok(())
+        })?;
+        answers.ok_or_else(super::exit::garbled)
+    }
+}
+
+/// Nobody answers, and why, with this exit status.
+pub fn no_server(why: &str, code: u8) -> Failure {
+    Failure {
+        code,
+        ..unreachable_server::silent(why)
+    }
+}
+
+impl Said {
+    /// Prints it all and returns the exit status.
+    pub fn tell(self, name: &str, usage: fn() -> clap::Command) -> Result<u8, Failure> {
+        super::exit::print(self.out)?;
+        Ok(report(&self.failures, name, usage))
+    }
+}
+
+/// Says all that failed; the exit status is that of the last.
+pub fn report(failures: &[Failure], name: &str, usage: fn() -> clap::Command) -> u8 {
+    failures
+        .iter()
+        .fold(0, |_, failure| failure.report(name, usage))
+}

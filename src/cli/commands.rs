@@ -1,0 +1,53 @@
+//! One file per command; a command of several files has a directory of its own.
+
+pub mod pbs_ralter;
+
+pub mod pbs_rdel;
+
+pub mod pbs_release_nodes;
+
+pub mod pbs_rstat;
+
+pub mod pbs_rsub;
+
+pub mod pbsdsh;
+
+pub mod pbsnodes;
+
+pub mod qacct;
+
+pub mod qalter;
+
+pub mod qdel;
+
+pub mod qhold;
+
+pub mod qmgr;
+
+pub mod qmove;
+
+pub mod qmsg;
+
+pub mod qorder;
+
+pub mod qrerun;
+
+pub mod qrls;
+
+pub mod qrun;
+
+pub mod qselect;
+
+pub mod qsig;
+
+pub mod qsim;
+
+pub mod qstat;
+
+pub mod qsub;
+
+pub mod qterm;
+
+pub mod queue_state;
+
+pub mod tracejob;

@@ -1,0 +1,148 @@
+//! `pbs_ralter`: changes a reservation.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::job_options;
+use crate::cli::arguments::reservations::{ReservationName, bounds, call, kept, resources};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::job_batch::{Schedd, Server};
+use crate::model::reservation::request::Reserving;
+use crate::model::time::Wall;
+use crate::sys::clock;
+use crate::wire::message::{Reply, Request};
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Change a reservation. A change that cannot be had changes nothing.
+#[derive(Parser, Clone, Debug, Default)]
+#[command(name = "pbs_ralter")]
+pub struct Args {
+    /// When it begins: [[[[CC]YY]MM]DD]hhmm[.SS], local time; not once it has begun
+    #[arg(short = 'R', value_name = "start_time")]
+    pub from: Option<OsString>,
+    /// When it ends, likewise
+    #[arg(short = 'E', value_name = "end_time")]
+    pub to: Option<OsString>,
+    /// How long it lasts: HH:MM:SS, or seconds
+    #[arg(short = 'D', value_name = "duration")]
+    pub duration: Option<String>,
+    /// Resources: select=N:ncpus=4; not once it has begun
+    #[arg(short = 'l', value_name = "resource_list")]
+    pub resources: Vec<OsString>,
+    /// Name of the reservation
+    #[arg(short = 'N', value_name = "reservation_name")]
+    pub name: Option<String>,
+    /// Who may use it: a new list, or +user and -user for who is added and taken out
+    #[arg(short = 'U', value_name = "(+/-)username", allow_hyphen_values = true)]
+    pub users: Option<String>,
+    /// Members of which groups may, likewise
+    #[arg(short = 'G', value_name = "(+/-)group", allow_hyphen_values = true)]
+    pub groups: Option<String>,
+    /// Say whether it can be had; it is known at once, so that no number of seconds matters
+    #[arg(short = 'I', value_name = "seconds", allow_hyphen_values = true)]
+    pub wait: Option<i64>,
+    /// Kept and shown: mail points
+    #[arg(short = 'm', value_name = "mail_points")]
+    pub mail_points: Option<String>,
+    /// Kept and shown: whom to mail
+    #[arg(short = 'M', value_name = "mail_list")]
+    pub mail_users: Option<String>,
+    /// force: whatever jobs and other reservations are in the way; for operators
+    #[arg(short = 'W', value_name = "force")]
+    pub how: Option<String>,
+    /// The reservation: R12, R12.server
+    #[arg(value_name = "resv_id", required = true)]
+    pub reservation: OsString,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs pbs_ralter.
+pub fn main() -> ExitCode {
+    exit::run("pbs_ralter", command, run)
+}
+
+fn run() -> Result<u8, Failure> {
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
+    let force = match args.how.as_deref() {
+        None => false,
+        Some("force") => true,
+        Some(_) => return Err(job_options::illegal('W')),
+    };
+    let changes = Box::new(args.changes(clock::wall())?);
+    let name = ReservationName::parse(&args.reservation)?;
+    let mut schedd = Schedd::find()?;
+    let id = name.local(&schedd.name()?);
+    match call(
+        &mut schedd,
+        &Request::AlterReservation { id, changes, force },
+    )?? {
+        Reply::Reserved { id, confirmed } => exit::print(args.answer(&id, confirmed))?,
+        _ => return Err(exit::garbled()),
+    }
+    Ok(0)
+}
+
+impl Args {
+    fn changes(&self, now: Wall) -> Result<Reserving, Failure> {
+        let (from, to) = bounds(self.from.as_ref(), self.to.as_ref(), now)?;
+        let other = kept([
+            ("Mail_Points", &self.mail_points),
+            ("Mail_Users", &self.mail_users),
+        ]);
+        Ok(Reserving {
+            name: self.name.clone(),
+            from,
+            to,
+            duration: self.duration.clone(),
+            users: self.users.clone(),
+            groups: self.groups.clone(),
+            resources: resources(&self.resources)?,
+            other,
+            ..Reserving::default()
+        })
+    }
+
+    fn answer(&self, id: &str, confirmed: Option<bool>) -> String {
+        let said = match (self.wait, confirmed) {
+            (Some(_), Some(true)) => "CONFIRMED",
+            (Some(_), Some(false)) => "DENIED",
+            (None, _) | (Some(_), None) => "ALTER REQUESTED",
+        };
+        format!("pbs_ralter: {id} {said}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_names_what_it_changes() {
+        let words = ["-N", "new", "-U", "-bob,+eve", "R12"].map(OsString::from);
+        let matches = getopt::matches(&mut command(), words).unwrap();
+        let args: Args = getopt::read_matches(&matches).unwrap();
+        let changes = args.changes(Wall(0)).unwrap();
+        assert_eq!(
+            (changes.name.as_deref(), changes.users.as_deref()),
+            (Some("new"), Some("-bob,+eve"))
+        );
+        assert_eq!(
+            args.answer("R12.head", Some(false)),
+            "pbs_ralter: R12.head ALTER REQUESTED\n"
+        );
+        let waiting = Args {
+            wait: Some(3),
+            ..args
+        };
+        assert_eq!(
+            waiting.answer("R12.head", Some(false)),
+            "pbs_ralter: R12.head DENIED\n"
+        );
+    }
+}

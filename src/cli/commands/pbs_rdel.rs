@@ -1,0 +1,64 @@
+//! `pbs_rdel`: deletes reservations, and the jobs in them.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::reservations::{ReservationName, call, check_destination};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::job_batch::{Schedd, Server};
+use crate::wire::message::Request;
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Delete reservations, and the jobs in them.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "pbs_rdel")]
+pub struct Args {
+    /// The server: @server
+    #[arg(short = 'q', value_name = "dest")]
+    pub destination: Option<String>,
+    /// Reservations, by id: R12, R12.server
+    #[arg(value_name = "resv_identifier", required = true)]
+    pub reservations: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs pbs_rdel.
+pub fn main() -> ExitCode {
+    exit::run("pbs_rdel", command, run)
+}
+
+/// Every operand is acted on; the code of the last failure is the exit status.
+fn run() -> Result<u8, Failure> {
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
+    let mut schedd = Schedd::find()?;
+    let mut code = 0;
+    for operand in &args.reservations {
+        if let Err(failure) = delete(&mut schedd, operand, &args.destination)? {
+            code = failure.report("pbs_rdel", command);
+        }
+    }
+    Ok(code)
+}
+
+/// The outer result is about the server, the inner about this reservation.
+fn delete(
+    schedd: &mut Schedd,
+    operand: &OsString,
+    destination: &Option<String>,
+) -> Result<Result<(), Failure>, Failure> {
+    let name = match ReservationName::parse(operand) {
+        Ok(name) => name,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    let server = schedd.name()?;
+    check_destination(destination, &server)?;
+    let answer = call(schedd, &Request::DeleteReservation(name.local(&server)))?;
+    let refused = |refusal| Failure::of_job("pbs_rdel", &refusal, &name.full(&server));
+    Ok(answer.map(|_| ()).map_err(refused))
+}

@@ -1,0 +1,149 @@
+//! `pbs_release_nodes`: gives nodes of a running job back before its end.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::job_batch::{Schedd, Server};
+use crate::cli::client::operand::Operand;
+use crate::model::job::release::Keep;
+use crate::model::refusal::Refusal;
+use crate::sys::env;
+use crate::wire::message::{Reply, Request};
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+const COMMAND: &str = "pbs_release_nodes";
+
+/// The exit status of what is wrong before anybody is asked.
+const USAGE: u8 = 2;
+
+/// Give nodes of a running job back before its end, for good.
+///
+/// What the job has on the host of its script it keeps. On nodes given back its tasks are ended,
+/// their lines leave PBS_NODEFILE, others may use them at once, and the job is charged for them
+/// until then.
+#[derive(Parser, Clone, Debug, Default)]
+#[command(
+    name = COMMAND,
+    override_usage = "pbs_release_nodes [-j job_identifier] host_or_vnode1 host_or_vnode2 ...\n       \
+                      pbs_release_nodes [-j job_identifier] -a\n       \
+                      pbs_release_nodes [-j job_identifier] -k <select string>\n       \
+                      pbs_release_nodes [-j job_identifier] -k <node count>"
+)]
+pub struct Args {
+    /// Which job; the one that this is called from, if it is not given
+    #[arg(short = 'j', value_name = "job_identifier")]
+    pub job: Option<OsString>,
+    /// All nodes but those of the script's host
+    #[arg(short = 'a')]
+    pub all: bool,
+    /// All but so many hosts besides the script's; or all that is not needed for a select, as
+    /// select=2:ncpus=4+1:ngpus=1, in which the script's host counts first
+    #[arg(short = 'k', value_name = "select|count")]
+    pub keep: Option<OsString>,
+    /// Nodes of the job, or hosts: each stands for all its nodes
+    #[arg(value_name = "host_or_vnode")]
+    pub nodes: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs pbs_release_nodes.
+pub fn main() -> ExitCode {
+    exit::run(COMMAND, command, run)
+}
+
+fn run() -> Result<u8, Failure> {
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
+    let keep = keep(&args)?;
+    let word = args
+        .job
+        .or_else(|| env::var("PBS_JOBID"))
+        .filter(|word| !word.is_empty());
+    let word = word.ok_or_else(|| Failure::new(USAGE, "No jobid given"))?;
+    let operand = Operand::parse(&word).map_err(|failure| Failure {
+        code: USAGE,
+        ..failure
+    })?;
+    let mut schedd = Schedd::find()?;
+    let name = schedd.name()?;
+    let job = operand.job(&name).ok_or_else(|| operand.misplaced(&word))?;
+    match schedd.call(&Request::ReleaseNodes(job, keep))? {
+        Reply::Done => Ok(0),
+        Reply::Refused(refusal) => {
+            // PBS names the job in this case alone, and leaves the blank before it in the others.
+            let id = if refusal == Refusal::unknown_job() {
+                operand.full(&name)
+            } else {
+                String::new()
+            };
+            Err(Failure::of_job(COMMAND, &refusal, &id))
+        }
+        _ => Err(exit::garbled()),
+    }
+}
+
+/// What the job is to keep.
+fn keep(args: &Args) -> Result<Keep, Failure> {
+    match (&args.keep, args.all, args.nodes.is_empty()) {
+        (Some(_), true, _) => Err(Failure::usage("-a and -k options cannot be used together")),
+        (Some(_), _, false) => Err(Failure::usage("cannot supply node list with -k option")),
+        (None, true, false) | (None, false, true) => Err(Failure::usage("")),
+        (None, true, true) => Ok(Keep::Nothing),
+        (None, false, false) => Ok(Keep::AllBut(
+            args.nodes
+                .iter()
+                .map(|name| name.to_string_lossy().into_owned())
+                .collect(),
+        )),
+        (Some(text), false, true) => Ok(counted_or_selected(&text.to_string_lossy())),
+    }
+}
+
+fn counted_or_selected(text: &str) -> Keep {
+    match text.trim().parse() {
+        Ok(count) => Keep::Hosts(count),
+        Err(_) => Keep::Select(text.strip_prefix("select=").unwrap_or(text).to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_named_or_what_is_kept_is_and_not_both() {
+        let of = |all, kept: Option<&str>, nodes: &[&str]| {
+            let nodes = nodes.iter().map(OsString::from).collect();
+            keep(&Args {
+                job: None,
+                all,
+                keep: kept.map(OsString::from),
+                nodes,
+            })
+        };
+        assert_eq!(of(true, None, &[]), Ok(Keep::Nothing));
+        assert_eq!(
+            of(false, None, &["n2", "n3"]),
+            Ok(Keep::AllBut(vec!["n2".into(), "n3".into()]))
+        );
+        assert_eq!(of(false, Some("2"), &[]), Ok(Keep::Hosts(2)));
+        assert_eq!(
+            of(false, Some("select=2:ncpus=1"), &[]),
+            Ok(Keep::Select("2:ncpus=1".into()))
+        );
+        for (all, kept, nodes) in [
+            (false, None, &[][..]),
+            (true, None, &["n2"]),
+            (true, Some("1"), &[]),
+            (false, Some("1"), &["n2"]),
+        ] {
+            assert!(of(all, kept, nodes).is_err_and(|failure| failure.usage && failure.code == 2));
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! `pbs_rstat`: shows reservations.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::reservations::ReservationName;
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::query::{self, Ask, Said};
+use crate::cli::output::full;
+use crate::cli::output::json::{Document, Preamble};
+use crate::model::refusal::Refusal;
+use crate::model::reservation::Reservation;
+use crate::model::time::Wall;
+use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::exec_host;
+use crate::shown::timestamp;
+use crate::sys::clock;
+use crate::wire::message::{Question, ServerFacts};
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// The exit status of a wrong command line.
+const FAILED: u8 = 1;
+
+/// Show reservations.
+#[derive(Parser, Clone, Debug, Default)]
+#[command(name = "pbs_rstat")]
+pub struct Args {
+    /// All attributes
+    #[arg(short = 'f')]
+    pub full: bool,
+    /// The same; followed by json, as JSON
+    #[arg(short = 'F')]
+    pub full_too: bool,
+    /// Ids alone
+    #[arg(short = 'B')]
+    pub brief: bool,
+    /// One line for each, as without options
+    #[arg(short = 'S')]
+    pub short: bool,
+    /// Reservations, by id: R12, R12.server; all if none is named
+    #[arg(value_name = "reservation-id")]
+    pub reservations: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs pbs_rstat.
+pub fn main() -> ExitCode {
+    exit::run("pbs_rstat", command, run)
+}
+
+fn run() -> Result<u8, Failure> {
+    let wrong = |failure| Failure {
+        code: FAILED,
+        ..failure
+    };
+    let Line::Asked(args) = getopt::read::<Args>(command).map_err(wrong)? else {
+        return Ok(0);
+    };
+    let mut source = query::source(|why| query::no_server(why, exit::NO_SERVER))?;
+    args.answer(&mut source, clock::wall())?
+        .tell("pbs_rstat", command)
+}
+
+impl Args {
+    /// The operands, and whether JSON is wanted: PBS's `-F` takes no value.
+    fn operands(&self) -> (&[OsString], bool) {
+        match self.reservations.split_first() {
+            Some((first, rest)) if self.full_too && first == "json" => (rest, true),
+            _ => (&self.reservations, false),
+        }
+    }
+
+    fn answer(&self, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
+        let (operands, json) = self.operands();
+        let answers = ask(&Question::Reservations)?;
+        let server = &answers.server;
+        let (mut chosen, mut failures) = (Vec::new(), Vec::new());
+        for operand in operands {
+            let name = ReservationName::parse(operand);
+            let found = name.map(|name| {
+                answers
+                    .reservations
+                    .iter()
+                    .find(|known| known.id == name.local(&server.name))
+            });
+            match found {
+                Ok(Some(reservation)) => chosen.push(reservation),
+                Ok(None) => failures.push(Failure::from(Refusal::unknown_reservation())),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        if operands.is_empty() {
+            chosen = answers.reservations.iter().collect();
+            chosen.sort_by_key(|reservation| reservation.ctime);
+        }
+        let out = match (json, self.full || self.full_too) {
+            (true, _) => document(&chosen, server, now),
+            (false, true) => chosen
+                .iter()
+                .map(|reservation| in_full(reservation, server))
+                .collect::<String>()
+                .into(),
+            (false, false) if self.brief => brief(&chosen, server).into_bytes(),
+            (false, false) => table(&chosen, server, now).into_bytes(),
+        };
+        Ok(Said { out, failures })
+    }
+}
+
+fn full_id(reservation: &Reservation, server: &ServerFacts) -> String {
+    format!("{}.{}", reservation.id, server.name)
+}
+
+fn brief(reservations: &[&Reservation], server: &ServerFacts) -> String {
+    reservations
+        .iter()
+        .map(|reservation| format!("Resv ID: {}\n", full_id(reservation, server)))
+        .collect()
+}
+
+/// An id is never cut: its column grows instead.
+fn table(reservations: &[&Reservation], server: &ServerFacts, now: Wall) -> String {
+    if reservations.is_empty() {
+        return String::new();
+    }
+    let ids: Vec<String> = reservations
+        .iter()
+        .map(|reservation| full_id(reservation, server))
+        .collect();
+    let width = ids
+        .iter()
+        .map(|id| id.chars().count())
+        .max()
+        .unwrap_or(0)
+        .max(10);
+    let title = "Start / Duration / End";
+    let mut out = format!(
+        "{:width$} {:8} {:8} {:5} {title:>34}{:14}\n",
+        "Resv ID", "Queue", "User", "State", ""
+    );
+    out.push_str(&"-".repeat(69 + width - 10));
+    out.push('\n');
+    for (reservation, id) in reservations.iter().zip(&ids) {
+        let time = reservation.occurrence();
+        let length = time.to.0.saturating_sub(time.from.0);
+        let owner = format!("{}@{}", reservation.owner.user, reservation.submit_host);
+        let queue = if reservation.has_queue() {
+            &reservation.id
+        } else {
+            "--"
+        };
+        let (from, to) = (
+            timestamp::day_and_time(time.from, now),
+            timestamp::day_and_time(time.to, now),
+        );
+        let _ = writeln!(
+            out,
+            "{id:width$} {queue:<8.8} {owner:<8.8} {:<5.5} {from:>17.17} / {length} / {to:<17.17}",
+            reservation.short_state()
+        );
+    }
+    out
+}
+
+fn in_full(reservation: &Reservation, server: &ServerFacts) -> String {
+    let mut out = format!("Resv ID: {}\n", full_id(reservation, server));
+    for attribute in &attributes(reservation, server).0 {
+        let Some(value) = full::text(attribute) else {
+            continue;
+        };
+        let dot = if attribute.resource.is_some() {
+            "."
+        } else {
+            ""
+        };
+        let resource = attribute.resource.unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "{}{dot}{resource} = {}",
+            attribute.name,
+            full::printable(&value)
+        );
+    }
+    out.push('\n');
+    out
+}
+
+fn document(reservations: &[&Reservation], server: &ServerFacts, now: Wall) -> Vec<u8> {
+    let mut document = Document::begin(&Preamble {
+        timestamp: now,
+        version: &server.version,
+        server: &server.name,
+    });
+    let things = reservations.iter().map(|reservation| {
+        (
+            full_id(reservation, server),
+            attributes(reservation, server),
+        )
+    });
+    document.section("Reservations", things);
+    document.end()
+}
+
+/// All attributes, in PBS's order.
+fn attributes<'a>(reservation: &'a Reservation, server: &'a ServerFacts) -> Attributes<'a> {
+    let (terms, time) = (&reservation.terms, reservation.occurrence());
+    let mut out = Attributes::default();
+    out.text("Reserve_Name", terms.name.as_deref().unwrap_or("NULL"));
+    out.text(
+        "Reserve_Owner",
+        format!("{}@{}", reservation.owner.user, reservation.submit_host),
+    );
+    out.text("reserve_state", reservation.long_state());
+    out.number("reserve_substate", reservation.substate());
+    out.add("reserve_start", Shown::Moment(time.from));
+    out.add("reserve_end", Shown::Moment(time.to));
+    out.number("reserve_duration", time.to.0.saturating_sub(time.from.0));
+    out.text_if(
+        "queue",
+        reservation.has_queue().then_some(reservation.id.as_str()),
+    );
+    if !terms.whole {
+        requested(&mut out, reservation);
+    }
+    out.text_if(
+        "resv_nodes",
+        (!time.shares.is_empty()).then(|| exec_host::exec_vnode(&time.shares)),
+    );
+    let listed = |list: &[String]| Some(list.join(",")).filter(|text| !text.is_empty());
+    out.text_if("Authorized_Users", listed(&terms.users));
+    out.text_if("Authorized_Groups", listed(&terms.groups));
+    out.text_if("Authorized_Hosts", listed(&terms.hosts));
+    out.text("server", server.name.as_str());
+    out.add("ctime", Shown::Moment(server.clock.wall(reservation.ctime)));
+    out.add("mtime", Shown::Moment(server.clock.wall(reservation.mtime)));
+    terms
+        .other
+        .iter()
+        .for_each(|(name, text)| out.text(name, text.as_str()));
+    let variables = terms
+        .variables
+        .iter()
+        .map(|(name, text)| (name.as_str().into(), text.as_str().into()));
+    out.add("Variable_List", Shown::Pairs(variables.collect()));
+    if let Some(rule) = &terms.rule {
+        out.text("reserve_rrule", rule.rule.as_str());
+        out.number(
+            "reserve_index",
+            i64::try_from(reservation.current + 1).unwrap_or(i64::MAX),
+        );
+    }
+    out.number(
+        "reserve_count",
+        i64::try_from(reservation.occurrences.len()).unwrap_or(i64::MAX),
+    );
+    out.text_if("reserve_job", terms.job.map(|job| job.full(&server.name)));
+    out.text_if("lost_nodes", listed(&reservation.lost));
+    out.text("Submit_Host", reservation.submit_host.as_str());
+    out
+}
+
+/// PBS has the shape before the place, and the walltime last.
+fn requested<'a>(out: &mut Attributes<'a>, reservation: &'a Reservation) {
+    let list = &reservation.terms.request.list;
+    let last = ["select", "place", "walltime"];
+    let first = list
+        .iter()
+        .filter(|(name, _)| !last.contains(&name.as_str()));
+    let last = last.iter().filter_map(|name| list.get_key_value(*name));
+    first
+        .chain(last)
+        .for_each(|(name, value)| out.resource("Resource_List", name, value));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::client::source::Answers;
+    use crate::cli::example;
+    use crate::model::reservation::tests::reservation;
+
+    fn shown(args: &Args) -> Said {
+        let mut ask = |_: &Question| {
+            let mut answers = Answers::from(example::server());
+            answers.reservations = vec![reservation(1)];
+            Ok(answers)
+        };
+        args.answer(&mut ask, Wall(0)).unwrap()
+    }
+
+    fn text(args: &Args) -> String {
+        String::from_utf8(shown(args).out).unwrap()
+    }
+
+    #[test]
+    fn reservations_are_listed_as_pbs_lists_them() {
+        let table = text(&Args::default());
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(
+            lines[0],
+            "Resv ID    Queue    User     State             Start / Duration / End              "
+        );
+        assert_eq!(lines[1], "-".repeat(69));
+        assert!(
+            lines[2].starts_with("R12.head   R12      alice@he UN    "),
+            "{table}"
+        );
+        assert!(
+            lines[2].contains(" / 3600 / ") && lines[2].len() >= 70,
+            "{table}"
+        );
+        assert_eq!(
+            text(&Args {
+                brief: true,
+                ..Args::default()
+            }),
+            "Resv ID: R12.head\n"
+        );
+    }
+
+    #[test]
+    fn all_attributes_are_told_without_indent() {
+        let full = text(&Args {
+            full: true,
+            ..Args::default()
+        });
+        assert!(
+            full.starts_with(
+                "Resv ID: R12.head\nReserve_Name = NULL\nReserve_Owner = alice@head\n"
+            ),
+            "{full}"
+        );
+        assert!(
+            full.contains("\nreserve_state = RESV_UNCONFIRMED\nreserve_substate = 1\n"),
+            "{full}"
+        );
+        assert!(full.ends_with("Submit_Host = head\n\n"), "{full}");
+    }
+
+    #[test]
+    fn as_json_it_is_one_document_also_for_what_is_not_there() {
+        let json = |ids: &[&str]| {
+            let reservations = ["json"].iter().chain(ids).map(OsString::from).collect();
+            let said = shown(&Args {
+                full_too: true,
+                reservations,
+                ..Args::default()
+            });
+            let value: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
+            (value, said.failures)
+        };
+        assert_eq!(
+            json(&["R12"]).0["Reservations"]["R12.head"]["reserve_duration"],
+            3600
+        );
+        let (document, failures) = json(&["R99"]);
+        assert!(document["Reservations"].is_null());
+        assert_eq!(failures, [Failure::new(236, "Unknown Reservation Id")]);
+    }
+}

@@ -1,0 +1,281 @@
+//! `pbs_rsub`: makes a reservation.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::reservations::{bounds, call, check_destination, kept, resources};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::job_batch::{Schedd, Server};
+use crate::cli::client::operand::Operand;
+use crate::model::refusal::Refusal;
+use crate::model::reservation::request::Reserving;
+use crate::model::time::Wall;
+use crate::sys::{clock, env};
+use crate::wire::message::{Reply, Request};
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Have resources set aside for a while. Jobs submitted to the reservation's queue (qsub -q R12)
+/// run there. Two of beginning, end and length say when.
+#[derive(Parser, Clone, Debug, Default)]
+#[command(name = "pbs_rsub")]
+pub struct Args {
+    /// When it begins: [[[[CC]YY]MM]DD]hhmm[.SS], local time
+    #[arg(short = 'R', value_name = "start_time")]
+    pub from: Option<OsString>,
+    /// When it ends, likewise
+    #[arg(short = 'E', value_name = "end_time")]
+    pub to: Option<OsString>,
+    /// How long it lasts: HH:MM:SS, or seconds
+    #[arg(short = 'D', value_name = "duration")]
+    pub duration: Option<String>,
+    /// Resources: select=N:ncpus=4:mem=8gb, place=scatter; sizes take b, kb, mb, gb, tb, pb
+    #[arg(short = 'l', value_name = "resource_list")]
+    pub resources: Vec<OsString>,
+    /// Name of the reservation
+    #[arg(short = 'N', value_name = "reservation_name")]
+    pub name: Option<String>,
+    /// Who may use it besides its owner: user[@host],..., with - in front who may not
+    #[arg(short = 'U', value_name = "auth_user_list")]
+    pub users: Option<String>,
+    /// Members of these groups may use it
+    #[arg(short = 'G', value_name = "auth_group_list")]
+    pub groups: Option<String>,
+    /// Kept and shown: hosts from which jobs may come
+    #[arg(short = 'H', value_name = "auth_host_list")]
+    pub hosts: Option<String>,
+    /// It comes again: FREQ=HOURLY, DAILY or WEEKLY, with INTERVAL, BYDAY=MO,... and COUNT or
+    /// UNTIL, joined by semicolons. The variable PBS_TZID must name the time zone: the server's
+    /// own, or UTC
+    #[arg(short = 'r', value_name = "rrule_expression")]
+    pub rule: Option<String>,
+    /// Say whether it can be had; it is known at once, so that no number of seconds matters
+    #[arg(short = 'I', value_name = "seconds", allow_hyphen_values = true)]
+    pub wait: Option<i64>,
+    /// Kept and shown: mail on abort, begin, end, confirmation, by letters of a b e c, or n
+    #[arg(short = 'm', value_name = "mail_points")]
+    pub mail_points: Option<String>,
+    /// Kept and shown: whom to mail
+    #[arg(short = 'M', value_name = "mail_list")]
+    pub mail_users: Option<String>,
+    /// Kept and shown
+    #[arg(short = 'u', value_name = "user_list")]
+    pub as_user: Option<String>,
+    /// Kept and shown
+    #[arg(short = 'g', value_name = "group_list")]
+    pub as_group: Option<String>,
+    /// The server: @server
+    #[arg(short = 'q', value_name = "destination")]
+    pub destination: Option<String>,
+    /// The hosts named as operands as a whole, whatever runs there: for maintenance, by operators
+    #[arg(long = "hosts")]
+    pub whole: bool,
+    /// The nodes of the running job named as operand, until its walltime is over; it goes into the
+    /// reservation
+    #[arg(long = "job")]
+    pub of_job: bool,
+    /// Hosts, or a job
+    #[arg(value_name = "host|job")]
+    pub operands: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs pbs_rsub.
+pub fn main() -> ExitCode {
+    exit::run("pbs_rsub", command, run)
+}
+
+fn run() -> Result<u8, Failure> {
+    if env::args().count() < 2 {
+        return Err(Failure::usage(""));
+    }
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
+    let mut asked = args.asked(clock::wall(), env::text("PBS_TZID"))?;
+    if args.rule.is_some() && asked.zone.is_none() {
+        // PBS words this one alone in its own way.
+        let text = "pbs_rsub error: a valid PBS_TZID timezone environment variable is required.\n";
+        std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes())?;
+        return Ok(exit::USAGE);
+    }
+    let mut schedd = Schedd::find()?;
+    if args.destination.is_some() {
+        check_destination(&args.destination, &schedd.name()?)?;
+    }
+    if args.of_job {
+        asked.job = Some(args.job(&mut schedd)?);
+    }
+    asked.submit_host = nix::sys::utsname::uname()
+        .map_err(std::io::Error::from)?
+        .nodename()
+        .to_string_lossy()
+        .into();
+    asked.variables.extend(variables(&asked));
+    match call(&mut schedd, &Request::Reserve(Box::new(asked)))?? {
+        Reply::Reserved { id, confirmed } => exit::print(args.answer(&id, confirmed))?,
+        _ => return Err(exit::garbled()),
+    }
+    Ok(0)
+}
+
+/// `Variable_List`.
+fn variables(asked: &Reserving) -> Vec<(String, String)> {
+    let user = env::text("LOGNAME")
+        .or_else(|| env::text("USER"))
+        .map(|user| ("PBS_O_LOGNAME".to_string(), user));
+    let host = ("PBS_O_HOST".to_string(), asked.submit_host.clone());
+    let mail = env::text("MAIL").map(|mail| ("PBS_O_MAIL".to_string(), mail));
+    let zone = asked
+        .zone
+        .clone()
+        .filter(|_| asked.rule.is_some())
+        .map(|zone| ("PBS_TZID".to_string(), zone));
+    user.into_iter()
+        .chain([host])
+        .chain(mail)
+        .chain(zone)
+        .collect()
+}
+
+impl Args {
+    /// What is asked for, as it is sent to schedd; `zone` is that of a rule.
+    pub fn asked(&self, now: Wall, zone: Option<String>) -> Result<Reserving, Failure> {
+        if self.operands.is_empty() == (self.whole || self.of_job) || (self.whole && self.of_job) {
+            return Err(Failure::usage(""));
+        }
+        let (from, to) = bounds(self.from.as_ref(), self.to.as_ref(), now)?;
+        let nodes = self
+            .operands
+            .iter()
+            .filter(|_| self.whole)
+            .map(|host| host.to_string_lossy().into_owned());
+        let other = kept([
+            ("Mail_Points", &self.mail_points),
+            ("Mail_Users", &self.mail_users),
+            ("User_List", &self.as_user),
+            ("group_list", &self.as_group),
+        ]);
+        Ok(Reserving {
+            name: self.name.clone(),
+            from,
+            to,
+            duration: self.duration.clone(),
+            users: self.users.clone(),
+            groups: self.groups.clone(),
+            hosts: self.hosts.clone(),
+            resources: resources(&self.resources)?,
+            nodes: nodes.collect(),
+            rule: self.rule.clone(),
+            zone: zone.filter(|zone| !zone.is_empty() && self.rule.is_some()),
+            job: None,
+            other,
+            variables: Vec::new(),
+            submit_host: String::new(),
+        })
+    }
+
+    fn job(&self, schedd: &mut Schedd) -> Result<crate::model::job_id::JobId, Failure> {
+        let [job] = self.operands.as_slice() else {
+            return Err(Failure::usage(""));
+        };
+        let operand = Operand::parse(job)?;
+        let unknown = Failure::of_job("pbs_rsub", &Refusal::unknown_job(), &operand.short());
+        operand.job(&schedd.name()?).ok_or(unknown)
+    }
+
+    /// Without `-I` PBS does not wait to know.
+    fn answer(&self, id: &str, confirmed: Option<bool>) -> String {
+        let said = match (self.wait.is_some() || self.of_job, confirmed) {
+            (true, Some(true)) => "CONFIRMED",
+            (true, Some(false)) => "DENIED",
+            (false, _) | (true, None) => "UNCONFIRMED",
+        };
+        format!("{id} {said}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(words: &[&str]) -> Result<Reserving, Failure> {
+        let matches = getopt::matches(&mut command(), words.iter().map(OsString::from))?;
+        let args: Args = getopt::read_matches(&matches)?;
+        args.asked(Wall(1_795_000_000), Some("UTC".into()))
+    }
+
+    #[test]
+    fn options_say_what_is_asked_for() {
+        let reserving = asked(&[
+            "-D",
+            "600",
+            "-l",
+            "select=1:ncpus=2",
+            "-N",
+            "x",
+            "-R",
+            "202612312359",
+        ])
+        .unwrap();
+        assert_eq!(
+            (reserving.duration.as_deref(), reserving.name.as_deref()),
+            (Some("600"), Some("x"))
+        );
+        assert_eq!(
+            reserving.resources,
+            [("select".to_string(), "1:ncpus=2".to_string())]
+        );
+        assert!(reserving.from.is_some() && reserving.zone.is_none());
+        assert_eq!(
+            asked(&["-r", "FREQ=DAILY;COUNT=2"])
+                .unwrap()
+                .zone
+                .as_deref(),
+            Some("UTC")
+        );
+        assert_eq!(
+            asked(&["--hosts", "n1", "n2", "-D60"]).unwrap().nodes,
+            ["n1", "n2"]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_meant_shows_the_usage() {
+        assert_eq!(
+            asked(&["-R", "9999", "-D", "60"]),
+            Err(Failure::usage("illegal -R time value"))
+        );
+        assert_eq!(asked(&["-y"]), Err(Failure::usage("invalid option -- 'y'")));
+        for wrong in [&["n1"][..], &["--hosts"], &["--hosts", "--job", "1"]] {
+            assert_eq!(asked(wrong), Err(Failure::usage("")), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn only_who_waits_is_told_the_answer() {
+        let args = |wait| Args {
+            wait,
+            ..Args::default()
+        };
+        assert_eq!(
+            args(None).answer("R1.head", Some(false)),
+            "R1.head UNCONFIRMED\n"
+        );
+        assert_eq!(
+            args(Some(5)).answer("R1.head", Some(false)),
+            "R1.head DENIED\n"
+        );
+        assert_eq!(
+            args(Some(5)).answer("R1.head", Some(true)),
+            "R1.head CONFIRMED\n"
+        );
+        assert_eq!(
+            args(Some(5)).answer("R1.head", None),
+            "R1.head UNCONFIRMED\n"
+        );
+    }
+}

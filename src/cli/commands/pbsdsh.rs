@@ -1,0 +1,252 @@
+//! `pbsdsh`: runs a program on the nodes of the job it is called from.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::session::task_set::{Crowd, Manner, Membership};
+use crate::model::text::Text;
+use crate::sys::env;
+use crate::wire::task::{LARGEST, Program};
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::process::ExitCode;
+
+/// Run a program on every node of the job this is called from: once for each line of the node file.
+///
+/// The program runs as the job's user in the job's working directory, with the environment of
+/// pbsdsh. Its output goes where the job's goes. It ends with the job at the latest.
+#[derive(Parser, Clone, Debug, Default)]
+#[command(
+    name = "pbsdsh",
+    override_usage = "pbsdsh [-c copies | -n index | -h host] [-s] [-v] [-o] -- program [args ...]"
+)]
+pub struct Args {
+    /// So many copies, one for each line of the node file, and from its beginning again when there
+    /// are more
+    #[arg(short = 'c', value_name = "copies")]
+    pub copies: Option<OsString>,
+    /// On this line of the node file alone, counted from 0
+    #[arg(short = 'n', value_name = "index")]
+    pub index: Option<OsString>,
+    /// On this host alone
+    #[arg(short = 'h', value_name = "host")]
+    pub host: Option<OsString>,
+    /// One after another, instead of all at once
+    #[arg(short = 's')]
+    pub sequential: bool,
+    /// Tell of each start and each end
+    #[arg(short = 'v')]
+    pub verbose: bool,
+    /// Do not wait for the programs to end
+    #[arg(short = 'o')]
+    pub leave: bool,
+    /// The program and its arguments; options of its own need a -- before it
+    #[arg(value_name = "program")]
+    pub program: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs pbsdsh.
+pub fn main() -> ExitCode {
+    exit::run("pbsdsh", command, || run().map_err(usage_is_1))
+}
+
+/// PBS's pbsdsh knows one status for everything that goes wrong with itself.
+fn usage_is_1(failure: Failure) -> Failure {
+    if failure.usage {
+        Failure { code: 1, ..failure }
+    } else {
+        failure
+    }
+}
+
+fn run() -> Result<u8, Failure> {
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
+    let words = words(&args.program);
+    if words.is_empty() {
+        return Err(Failure::usage(""));
+    }
+    let outside = || Failure::new(1, "not executing under PBS");
+    let membership = Membership::of_this_process().ok_or_else(outside)?;
+    let lines = node_file().ok_or_else(outside)?;
+    let slots = slots(&args, &lines)?;
+    let program = Program {
+        words,
+        environ: environment(),
+        tasks: Vec::new(),
+    };
+    if program.size() > LARGEST {
+        let text = format!(
+            "the program's arguments and environment take {} bytes: at most {LARGEST}",
+            program.size()
+        );
+        return Err(Failure::new(1, text));
+    }
+    let manner = Manner {
+        verbose: args.verbose,
+        leave: args.leave,
+    };
+    let at_a_time = if args.sequential {
+        1
+    } else {
+        slots.len().max(1)
+    };
+    let mut crowd = Crowd::new(membership, program, manner)?;
+    for some in slots.chunks(at_a_time) {
+        if !crowd.run(some)? {
+            break;
+        }
+    }
+    Ok(crowd.status())
+}
+
+/// The program and its arguments, without the `--` that may stand before or within them once.
+fn words(given: &[OsString]) -> Vec<Text> {
+    let divider = given.iter().position(|word| word == "--");
+    let words = given
+        .iter()
+        .enumerate()
+        .filter(|&(at, _)| Some(at) != divider);
+    words
+        .map(|(_, word)| Text(word.clone().into_vec()))
+        .collect()
+}
+
+/// The hosts that the node file names, line by line.
+fn node_file() -> Option<Vec<String>> {
+    let text = std::fs::read(env::var("PBS_NODEFILE")?).ok()?;
+    Some(
+        String::from_utf8_lossy(&text)
+            .lines()
+            .map(str::to_string)
+            .collect(),
+    )
+}
+
+/// This process's environment, as `K=V` entries, each ended by a zero byte.
+fn environment() -> Vec<u8> {
+    let entry =
+        |(name, value): (OsString, OsString)| [name.into_vec(), value.into_vec()].join(&b'=');
+    env::vars()
+        .flat_map(|variable| entry(variable).into_iter().chain([0]))
+        .collect()
+}
+
+/// On which lines of the node file tasks are to run.
+fn slots(args: &Args, lines: &[String]) -> Result<Vec<u32>, Failure> {
+    let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
+    match (&args.copies, &args.index, &args.host) {
+        (None, None, None) => Ok((0..count).collect()),
+        (Some(copies), None, None) => {
+            let copies = number(copies)
+                .filter(|&copies| copies > 0)
+                .ok_or_else(|| illegal('c'))?;
+            Ok((0..copies)
+                .filter(|_| count > 0)
+                .map(|copy| copy % count)
+                .collect())
+        }
+        (None, Some(index), None) => {
+            let index = number(index).ok_or_else(|| illegal('n'))?;
+            if index >= count {
+                // As with PBS this is no failure, but it should not go unseen.
+                eprintln!(
+                    "pbsdsh: this job has no node {index}: there are {count}, counted from 0"
+                );
+                return Ok(Vec::new());
+            }
+            Ok(vec![index])
+        }
+        (None, None, Some(host)) => {
+            let host = host.to_string_lossy();
+            let short = |name: &str| name.split('.').next().unwrap_or_default().to_string();
+            let at = lines.iter().position(|line| *line == host);
+            let at = at.or_else(|| lines.iter().position(|line| short(line) == short(&host)));
+            let unknown = || {
+                Failure::new(
+                    1,
+                    format!("this job has no host {host}: it has {}", lines.join(", ")),
+                )
+            };
+            Ok(vec![at.ok_or_else(unknown)? as u32])
+        }
+        _ => Err(Failure::usage("-c, -n and -h exclude one another")),
+    }
+}
+
+fn number(value: &OsString) -> Option<u32> {
+    value.to_str()?.parse().ok()
+}
+
+fn illegal(letter: char) -> Failure {
+    crate::cli::arguments::job_options::illegal(letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_runs_on_each_line_or_on_those_asked_for() {
+        let lines: Vec<String> = ["n1", "n1", "n2.site"].map(String::from).to_vec();
+        let asked = |args: &Args| slots(args, &lines);
+        let of = |text: &str| Some(OsString::from(text));
+        assert_eq!(asked(&Args::default()), Ok(vec![0, 1, 2]));
+        assert_eq!(
+            asked(&Args {
+                copies: of("5"),
+                ..Args::default()
+            }),
+            Ok(vec![0, 1, 2, 0, 1])
+        );
+        assert_eq!(
+            asked(&Args {
+                index: of("2"),
+                ..Args::default()
+            }),
+            Ok(vec![2])
+        );
+        assert_eq!(
+            asked(&Args {
+                index: of("3"),
+                ..Args::default()
+            }),
+            Ok(vec![])
+        );
+        assert_eq!(
+            asked(&Args {
+                host: of("n2"),
+                ..Args::default()
+            }),
+            Ok(vec![2])
+        );
+        assert!(
+            asked(&Args {
+                host: of("n3"),
+                ..Args::default()
+            })
+            .is_err()
+        );
+        assert!(
+            asked(&Args {
+                copies: of("0"),
+                ..Args::default()
+            })
+            .is_err()
+        );
+        assert!(
+            asked(&Args {
+                copies: of("1"),
+                index: of("1"),
+                ..Args::default()
+            })
+            .is_err()
+        );
+    }
+}

@@ -1,0 +1,464 @@
+//! `pbsnodes`: shows nodes, marks them offline and online, comments on them.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::query::{self, Ask};
+use crate::cli::client::unreachable_server::{self, unknown_host};
+use crate::cli::output::dsv;
+use crate::cli::output::full;
+use crate::cli::output::job_list::cut;
+use crate::cli::output::json::{Document, Preamble};
+use crate::cli::output::nodes::{self, Format, Group};
+use crate::model::refusal::Refusal;
+use crate::model::server_name::same_server;
+use crate::model::time::Wall;
+use crate::shown::attributes::Attributes;
+use crate::sys::clock;
+use crate::sys::home::Home;
+use crate::wire::client::Client;
+use crate::wire::message::{NodeRecord, Question, Reply, Request, ServerFacts};
+use clap::{CommandFactory, Parser};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// The exit status of whatever goes wrong here.
+const FAILED: u8 = 1;
+
+/// Show nodes and what runs on them; mark them offline.
+#[derive(Debug, Default, Parser)]
+#[command(
+    name = "pbsnodes",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args_override_self = true
+)]
+pub struct Args {
+    /// All hosts; with -v, all nodes
+    #[arg(short = 'a')]
+    all: bool,
+    /// Nodes, each for itself, where a host presents several
+    #[arg(short = 'v')]
+    vnodes: bool,
+    /// Hosts, each with all its nodes
+    #[arg(short = 'H')]
+    hosts: bool,
+    /// Nodes that are offline or down, with their comments
+    #[arg(short = 'l')]
+    list: bool,
+    /// A summary, one line for each
+    #[arg(short = 'S')]
+    summary: bool,
+    /// With -S: of jobs, and of what is free
+    #[arg(short = 'j')]
+    jobs: bool,
+    /// With -S: names are not cut
+    #[arg(short = 'L')]
+    long: bool,
+    /// The format: json or dsv
+    #[arg(short = 'F', value_name = "FORMAT")]
+    format: Option<String>,
+    /// With -F dsv: what sets the values apart
+    #[arg(short = 'D', value_name = "DELIMITER")]
+    delimiter: Option<String>,
+    /// Mark offline: no job starts there any more
+    #[arg(short = 'o')]
+    offline: bool,
+    /// Mark online again
+    #[arg(short = 'r')]
+    online: bool,
+    /// Set the comment; an empty one clears it
+    #[arg(short = 'C', value_name = "COMMENT")]
+    comment: Option<String>,
+    /// Declare hosts gone for good: their jobs are requeued, or terminated if they are not
+    /// rerunnable
+    #[arg(long)]
+    gone: bool,
+    /// Say nothing about what goes wrong
+    #[arg(short = 'q')]
+    quiet: bool,
+    /// The server
+    #[arg(short = 's', value_name = "SERVER")]
+    server: Option<String>,
+    /// Hosts; with -v, nodes
+    #[arg(value_name = "HOST")]
+    operands: Vec<String>,
+}
+
+/// Its options.
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
+/// Runs it.
+pub fn main() -> ExitCode {
+    exit::run("pbsnodes", command, || {
+        match getopt::read::<Args>(command).map_err(as_failed)? {
+            Line::Answered => Ok(0),
+            Line::Asked(args) => args.run(),
+        }
+    })
+}
+
+/// A wrong command line ends as everything else that goes wrong here.
+fn as_failed(failure: Failure) -> Failure {
+    Failure {
+        code: FAILED,
+        ..failure
+    }
+}
+
+fn no_server(why: &str) -> Failure {
+    as_failed(unreachable_server::silent(why))
+}
+
+/// What is said: output, and complaints that PBS words without the command's name.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    out: Vec<u8>,
+    complaints: Vec<String>,
+}
+
+impl Args {
+    fn run(&self) -> Result<u8, Failure> {
+        self.check()?;
+        let mut ask = query::source(no_server)?;
+        let said = if self.marks() {
+            self.mark(&mut ask, &mut send()?)?
+        } else {
+            self.show(&mut ask, clock::wall())?
+        };
+        exit::print(said.out)?;
+        let complaints = said.complaints.concat();
+        if !self.quiet {
+            std::io::stderr().write_all(complaints.as_bytes())?;
+        }
+        Ok(if complaints.is_empty() { 0 } else { FAILED })
+    }
+
+    fn marks(&self) -> bool {
+        self.offline || self.online || self.gone || self.comment.is_some()
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let chosen = self.all || !self.operands.is_empty();
+        let wrong = (!chosen && !self.list)
+            || (self.list && chosen)
+            || (self.all && !self.operands.is_empty())
+            || (self.marks()
+                && (self.all || self.list || self.summary || self.operands.is_empty()))
+            || (self.offline && self.online)
+            || (self.gone && (self.offline || self.online || self.comment.is_some()))
+            || self
+                .format
+                .as_deref()
+                .is_some_and(|format| format != "json" && format != "dsv");
+        if wrong {
+            Err(Failure {
+                code: FAILED,
+                ..Failure::usage("")
+            })
+        } else {
+            Ok(())
+        }
+    }
+
+    fn format(&self) -> Format {
+        match self.format.as_deref() {
+            Some("json") => Format::Json,
+            Some(_) => Format::Dsv,
+            None => Format::Text,
+        }
+    }
+
+    fn check_server(&self, server: &ServerFacts) -> Result<(), Failure> {
+        match &self.server {
+            Some(named) if !same_server(named, &server.name) => Err(as_failed(unknown_host(named))),
+            _ => Ok(()),
+        }
+    }
+
+    fn show(&self, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
+        let answers = ask(&Question::Nodes)?;
+        self.check_server(&answers.server)?;
+        if self.list {
+            return Ok(Said {
+                out: troubled(&answers.nodes).into_bytes(),
+                complaints: Vec::new(),
+            });
+        }
+        if self.all && answers.nodes.is_empty() {
+            return Err(Failure::new(FAILED, "Server has no node list"));
+        }
+        let (groups, unknown) = self.choose(&answers.nodes);
+        let complaint =
+            |name: &&str| format!("Node: {name},  Error: {}\n", Refusal::unknown_node());
+        let complaints = unknown.iter().map(complaint).collect();
+        let out = match self.format() {
+            Format::Json => self.json(&groups, &unknown, &answers.server, now),
+            Format::Dsv => self.dsv(&groups, &answers.server).into_bytes(),
+            Format::Text if self.summary => self.table(&groups, &answers.server).into_bytes(),
+            Format::Text => in_full(&groups, &answers.server).into_bytes(),
+        };
+        Ok(Said { out, complaints })
+    }
+
+    /// What is shown, and the operands that name nothing.
+    fn choose<'a>(&'a self, records: &'a [NodeRecord]) -> (Vec<Group<'a>>, Vec<&'a str>) {
+        let groups = if self.vnodes {
+            Group::each(records)
+        } else {
+            Group::by_host(records)
+        };
+        if self.all {
+            return (groups, Vec::new());
+        }
+        let (mut chosen, mut unknown) = (Vec::new(), Vec::new());
+        for name in &self.operands {
+            match groups.iter().find(|group| group.name() == name) {
+                Some(group) if self.hosts => {
+                    chosen.extend(group.0.iter().map(|record| Group(vec![*record])))
+                }
+                Some(group) => chosen.push(group.clone()),
+                None => unknown.push(name.as_str()),
+            }
+        }
+        (chosen, unknown)
+    }
+
+    fn attributes<'a>(&self, group: &Group<'a>, server: &'a ServerFacts) -> Attributes<'a> {
+        match (self.summary, self.jobs) {
+            (false, _) => nodes::attributes(group.first(), server, self.format()),
+            (true, false) => nodes::summary(group, self.format()),
+            (true, true) => nodes::job_summary(group, server, self.format()),
+        }
+    }
+
+    fn json(&self, groups: &[Group], unknown: &[&str], server: &ServerFacts, now: Wall) -> Vec<u8> {
+        let known = groups
+            .iter()
+            .map(|group| (group.name().to_string(), self.attributes(group, server)));
+        let unknown = unknown.iter().map(|name| {
+            let mut attributes = Attributes::default();
+            attributes.text("Error", Refusal::unknown_node().text);
+            (name.to_string(), attributes)
+        });
+        let mut document = Document::begin(&Preamble {
+            timestamp: now,
+            version: &server.version,
+            server: &server.name,
+        });
+        document.section("nodes", known.chain(unknown));
+        document.end()
+    }
+
+    fn dsv(&self, groups: &[Group], server: &ServerFacts) -> String {
+        let delimiter = self.delimiter.as_deref().unwrap_or("|");
+        let heading = if self.summary { "vnode=" } else { "Name=" };
+        let mut out = String::new();
+        for group in groups {
+            dsv::write(
+                &mut out,
+                heading,
+                group.name(),
+                &self.attributes(group, server),
+                delimiter,
+            );
+        }
+        out
+    }
+
+    fn table(&self, groups: &[Group], server: &ServerFacts) -> String {
+        if groups.is_empty() {
+            return String::new();
+        }
+        let (heading, columns) = if self.jobs {
+            (JOB_HEADING, JOB_COLUMNS)
+        } else {
+            (HEADING, COLUMNS)
+        };
+        let mut out = heading.to_string();
+        for group in groups {
+            let attributes = self.attributes(group, server);
+            let values = attributes.0.iter().filter_map(full::text);
+            let texts: Vec<_> = std::iter::once(group.name().into()).chain(values).collect();
+            let padded = texts
+                .iter()
+                .zip(columns)
+                .map(|(text, column)| column.pad(text, self.long));
+            let _ = writeln!(out, "{}", padded.collect::<Vec<_>>().join(" "));
+        }
+        out
+    }
+
+    fn mark(&self, ask: &mut Ask, send: &mut Send) -> Result<Said, Failure> {
+        let answers = ask(&Question::Nodes)?;
+        self.check_server(&answers.server)?;
+        let groups = if self.vnodes {
+            Group::each(&answers.nodes)
+        } else {
+            Group::by_host(&answers.nodes)
+        };
+        let offline = (self.offline || self.online).then_some(self.offline);
+        let mut complaints = Vec::new();
+        for name in &self.operands {
+            let group = groups.iter().find(|group| group.name() == name);
+            let members = group.map(|group| {
+                group
+                    .0
+                    .iter()
+                    .map(|record| record.node.facts.name.clone())
+                    .collect()
+            });
+            for node in members.unwrap_or_else(|| vec![name.clone()]) {
+                let request = match self.gone {
+                    true => Request::DeclareGone { node },
+                    false => Request::MarkNode {
+                        node,
+                        offline,
+                        comment: self.comment.clone(),
+                    },
+                };
+                match send(&request)? {
+                    Reply::Refused(refusal) => {
+                        complaints.push(format!("Error marking node {name} - {refusal}\n"))
+                    }
+                    _ => continue,
+                }
+            }
+        }
+        Ok(Said {
+            out: Vec::new(),
+            complaints,
+        })
+    }
+}
+
+/// Sends a request to schedd.
+type Send<'a> = dyn FnMut(&Request) -> Result<Reply, Failure> + 'a;
+
+fn send() -> Result<impl FnMut(&Request) -> Result<Reply, Failure>, Failure> {
+    let home = Home::find().map_err(|error| no_server(&format!("{error:#}")))?;
+    let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string()))?;
+    Ok(move |request: &Request| {
+        client
+            .call(request)
+            .map_err(|error| no_server(&error.to_string()))
+    })
+}
+
+/// `pbsnodes -l`.
+fn troubled(records: &[NodeRecord]) -> String {
+    let mut out = String::new();
+    for record in records
+        .iter()
+        .filter(|record| record.node.offline || !record.node.up)
+    {
+        let node = &record.node;
+        let comment = node
+            .refused
+            .as_deref()
+            .or(node.comment.as_deref())
+            .unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "{:20} {} {comment}",
+            record.node.facts.name,
+            nodes::state(record)
+        );
+    }
+    out
+}
+
+fn in_full(groups: &[Group], server: &ServerFacts) -> String {
+    let mut out = String::new();
+    for group in groups {
+        let _ = writeln!(out, "{}", group.name());
+        for attribute in &nodes::attributes(group.first(), server, Format::Text).0 {
+            let Some(value) = full::text(attribute) else {
+                continue;
+            };
+            let dot = if attribute.resource.is_some() {
+                "."
+            } else {
+                ""
+            };
+            let resource = attribute.resource.unwrap_or_default();
+            let _ = writeln!(
+                out,
+                "     {}{dot}{resource} = {}",
+                attribute.name,
+                full::printable(&value)
+            );
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// A column of a summary.
+#[derive(Clone, Copy)]
+enum Column {
+    Left(usize),
+    Right(usize),
+    /// The last one, as long as it is.
+    Rest,
+}
+
+impl Column {
+    fn pad(self, text: &str, long: bool) -> String {
+        let fitted = |width| if long { text.into() } else { cut(text, width) };
+        match self {
+            Column::Left(width) => format!("{:width$}", fitted(width)),
+            Column::Right(width) => format!("{text:>width$}"),
+            Column::Rest => full::printable(text).into_owned(),
+        }
+    }
+}
+
+const HEADING: &str = "\
+vnode           state           OS       hardware host            queue        mem     ncpus   nmics   ngpus  comment
+--------------- --------------- -------- -------- --------------- ---------- -------- ------- ------- ------- ---------
+";
+
+const COLUMNS: &[Column] = {
+    use Column::{Left, Rest, Right};
+    &[
+        Left(15),
+        Left(15),
+        Left(8),
+        Left(8),
+        Left(15),
+        Left(10),
+        Right(8),
+        Right(7),
+        Right(7),
+        Right(7),
+        Rest,
+    ]
+};
+
+const JOB_HEADING: &str =
+    "                                                        mem       ncpus   nmics   ngpus
+vnode           state           njobs   run   susp      f/t        f/t     f/t     f/t   jobs
+--------------- --------------- ------ ----- ------ ------------ ------- ------- ------- -------
+";
+
+const JOB_COLUMNS: &[Column] = {
+    use Column::{Left, Rest, Right};
+    &[
+        Left(15),
+        Left(15),
+        Right(6),
+        Right(5),
+        Right(6),
+        Right(12),
+        Right(7),
+        Right(7),
+        Right(7),
+        Rest,
+    ]
+};
+
+#[cfg(test)]
+mod tests;

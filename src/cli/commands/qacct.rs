@@ -1,0 +1,274 @@
+//! `qacct`: what has been used, by whom, in which time; and what became of a job.
+//!
+//! What an attempt has used belongs to the moment when it was over. Sums are made where the
+//! accounts are, by quarters of an hour where days or months are asked for: these are put together
+//! here, in the time zone of who asks.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::period;
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::operand::Operand;
+use crate::cli::client::query::{self, Feed};
+use crate::cli::output::attribute_output::preamble;
+use crate::model::account::accounting::{Inquiry, Key};
+use crate::model::time::Wall;
+use crate::sys::clock;
+use crate::wire::message::{Answer, Question, ServerFacts};
+use chrono::{Local, TimeZone};
+use clap::{CommandFactory, Parser, ValueEnum};
+use job_filter::Wanted;
+use std::ffi::OsString;
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+use summary::Summary;
+
+mod entries;
+
+mod summary;
+
+mod job_filter;
+
+pub use entries::fields;
+
+/// Tell what jobs have used, from the accounts.
+///
+/// Without options, a line for each user with all that the accounts hold.
+#[derive(Parser, Clone, Debug, Default)]
+#[command(
+    name = "qacct",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args_override_self = true
+)]
+pub struct Args {
+    /// Jobs of these users
+    #[arg(short = 'u', value_name = "USER,...", value_delimiter = ',')]
+    users: Vec<String>,
+    /// Jobs of these accounts; "" for jobs of none
+    #[arg(short = 'A', value_name = "ACCOUNT,...", value_delimiter = ',')]
+    accounts: Vec<String>,
+    /// Jobs of these projects
+    #[arg(short = 'P', value_name = "PROJECT,...", value_delimiter = ',')]
+    projects: Vec<String>,
+    /// Jobs in these queues
+    #[arg(short = 'q', value_name = "QUEUE,...", value_delimiter = ',')]
+    queues: Vec<String>,
+    /// What was over then or later: 7d, today, 2026-11, 2026-11-20, or a date as qsub -a has it
+    #[arg(short = 'b', value_name = "BEGIN")]
+    begin: Option<String>,
+    /// What was over before the end of this
+    #[arg(short = 'e', value_name = "END")]
+    end: Option<String>,
+    /// What to add up by, in this order
+    #[arg(long, value_name = "KEY,...", value_delimiter = ',', value_enum)]
+    by: Vec<By>,
+    /// All that is known of these jobs, attempt by attempt
+    #[arg(short = 'j', value_name = "JOB,...", value_delimiter = ',')]
+    jobs: Vec<OsString>,
+    /// Each attempt on a line, instead of sums
+    #[arg(long)]
+    list: bool,
+    /// The format: csv or json, with times in seconds and moments since 1970
+    #[arg(short = 'F', value_name = "FORMAT", value_enum)]
+    format: Option<Format>,
+}
+
+/// What sums are made by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// The owner.
+    User,
+    /// `-A`.
+    Account,
+    /// `-P`.
+    Project,
+    /// The queue.
+    Queue,
+    /// The quality of service.
+    Qos,
+    /// The month of the end.
+    Month,
+    /// The day of the end.
+    Day,
+}
+
+impl By {
+    fn name(self) -> &'static str {
+        match self {
+            By::User => "user",
+            By::Account => "account",
+            By::Project => "project",
+            By::Queue => "queue",
+            By::Qos => "qos",
+            By::Month => "month",
+            By::Day => "day",
+        }
+    }
+
+    fn key(self) -> Key {
+        match self {
+            By::User => Key::User,
+            By::Account => Key::Account,
+            By::Project => Key::Project,
+            By::Queue => Key::Queue,
+            By::Qos => Key::Qos,
+            By::Month | By::Day => Key::Quarter,
+        }
+    }
+}
+
+/// How it is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// Comma-separated values, with their names in the first line.
+    Csv,
+    /// One document.
+    Json,
+}
+
+/// Its options.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs it.
+pub fn main() -> ExitCode {
+    exit::run("qacct", command, || match getopt::read::<Args>(command)? {
+        Line::Answered => Ok(0),
+        Line::Asked(args) => {
+            let inquiry = args.inquiry(clock::wall())?;
+            let mut feed = query::feed(|why| query::no_server(why, exit::NO_SERVER))?;
+            let mut out = BufWriter::new(std::io::stdout().lock());
+            let failures = args.say(inquiry, &mut feed, clock::wall(), &mut out)?;
+            out.flush()?;
+            Ok(query::report(&failures, "qacct", command))
+        }
+    })
+}
+
+impl Args {
+    /// Which entries are meant.
+    fn inquiry(&self, now: Wall) -> Result<Inquiry, Failure> {
+        if !self.by.is_empty() && (self.list || !self.jobs.is_empty()) {
+            return Err(Failure::usage(
+                "--by adds up, -j and --list tell of each attempt: give one or the other",
+            ));
+        }
+        let (from, to) = (
+            moment(self.begin.as_deref(), now)?,
+            moment(self.end.as_deref(), now)?,
+        );
+        let (from, to) = (from.map(|(from, _)| from), to.map(|(_, to)| to));
+        if from.zip(to).is_some_and(|(from, to)| from >= to) {
+            return Err(Failure::usage("-b must lie before -e"));
+        }
+        let user = |name: &String| name.split('@').next().unwrap_or_default().to_string();
+        Ok(Inquiry {
+            users: self.users.iter().map(user).collect(),
+            accounts: self.accounts.clone(),
+            projects: self.projects.clone(),
+            queues: self.queues.clone(),
+            from,
+            to,
+        })
+    }
+
+    /// Writes what is asked for, as it comes; the result is what could not be done.
+    fn say(
+        &self,
+        inquiry: Inquiry,
+        feed: &mut Feed,
+        now: Wall,
+        out: &mut dyn Write,
+    ) -> Result<Vec<Failure>, Failure> {
+        let format = self.format.unwrap_or_default();
+        if self.list || !self.jobs.is_empty() {
+            return self.say_entries(inquiry, format, feed, now, out);
+        }
+        let by = if self.by.is_empty() {
+            vec![By::User]
+        } else {
+            self.by.clone()
+        };
+        let (from, to) = (inquiry.from, inquiry.to);
+        let keys = by.iter().map(|by| by.key()).collect();
+        let (mut sums, mut server) = (Summary::new(by), None);
+        feed(&Question::Accounts(Box::new(inquiry), keys), &mut |part| {
+            match part {
+                Answer::Server(facts) => server = Some(facts),
+                Answer::Tallies(tallies) => sums.add(tallies),
+                _ => return Err(exit::garbled()),
+            }
+            Ok(())
+        })?;
+        let server = server.ok_or_else(exit::garbled)?;
+        sums.write(format, &preamble(&server, now), (from, to), out)?;
+        Ok(Vec::new())
+    }
+
+    fn say_entries(
+        &self,
+        inquiry: Inquiry,
+        format: Format,
+        feed: &mut Feed,
+        now: Wall,
+        out: &mut dyn Write,
+    ) -> Result<Vec<Failure>, Failure> {
+        let server = query::whole(feed)(&Question::Server)?.server;
+        let (named, mut failures) = self.named(&server);
+        let (all, mut wanted) = (self.jobs.is_empty(), Wanted::new(named));
+        let mut told = entries::Telling::begin(format, all, &preamble(&server, now), out);
+        let ids = wanted.ids();
+        if all || !ids.is_empty() {
+            feed(&Question::Entries(Box::new(inquiry), ids), &mut |part| {
+                let Answer::Entries(mut entries) = part else {
+                    return Ok(());
+                };
+                entries.retain(|entry| all || wanted.take(entry.job));
+                told.add(&entries)
+            })?;
+        }
+        failures.extend(
+            wanted
+                .missing()
+                .map(|operand| unaccounted(operand, &server)),
+        );
+        told.end()?;
+        Ok(failures)
+    }
+
+    /// The jobs that `-j` names, and what is wrong with the others.
+    fn named(&self, server: &ServerFacts) -> (Vec<Operand>, Vec<Failure>) {
+        let (mut named, mut failures) = (Vec::new(), Vec::new());
+        for word in &self.jobs {
+            match Operand::parse(word) {
+                Ok(operand) if operand.job(&server.name).is_some() => named.push(operand),
+                Ok(operand) => failures.push(unaccounted(&operand, server)),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        (named, failures)
+    }
+}
+
+fn unaccounted(operand: &Operand, server: &ServerFacts) -> Failure {
+    Failure::new(
+        1,
+        format!(
+            "the accounts hold nothing of job {} in that time",
+            operand.full(&server.name)
+        ),
+    )
+}
+
+fn moment(text: Option<&str>, now: Wall) -> Result<Option<period::Stretch>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let clock = Local.timestamp_opt(now.0, 0).single();
+    let stretch = clock.and_then(|clock| period::parse(text, &clock));
+    stretch
+        .map(Some)
+        .ok_or_else(|| Failure::usage(format!("`{text}` is no time: give {}", period::FORMS)))
+}

@@ -1,0 +1,297 @@
+//! Entries of the accounts, one by one, written as they come.
+
+use super::Format;
+use crate::cli::client::exit::Failure;
+use crate::cli::output::field::{self, Cell, Field};
+use crate::cli::output::full::printable;
+use crate::cli::output::json::{Document, Preamble};
+use crate::model::account::accounting::{Asked, Entry, Parties, Stamps};
+use crate::model::job::Usage;
+use crate::model::job::held::Held;
+use crate::model::job_id::JobId;
+use crate::model::time::{Span, Wall};
+use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::{exec_host, timestamp};
+use crate::sys::user;
+use std::fmt::Write as _;
+use std::io::Write;
+
+/// What JSON calls them.
+const SECTION: &str = "Attempts";
+
+/// Entries being told.
+pub struct Telling<'a> {
+    server: &'a str,
+    form: Form,
+    out: &'a mut dyn Write,
+    is_first: bool,
+}
+
+enum Form {
+    /// A line each.
+    Lines,
+    /// A paragraph each.
+    Paragraphs,
+    Csv,
+    Json(Document),
+}
+
+impl<'a> Telling<'a> {
+    /// Nothing told yet; all entries, or those of jobs that were named.
+    pub fn begin(
+        format: Format,
+        all: bool,
+        preamble: &Preamble<'a>,
+        out: &'a mut dyn Write,
+    ) -> Telling<'a> {
+        let form = match format {
+            Format::Text if all => Form::Lines,
+            Format::Text => Form::Paragraphs,
+            Format::Csv => Form::Csv,
+            Format::Json => Form::Json(Document::begin(preamble)),
+        };
+        Telling {
+            server: preamble.server,
+            form,
+            out,
+            is_first: true,
+        }
+    }
+
+    /// Tells some.
+    pub fn add(&mut self, entries: &[Entry]) -> Result<(), Failure> {
+        let mut text = String::new();
+        for entry in entries {
+            let is_first = std::mem::replace(&mut self.is_first, false);
+            match &mut self.form {
+                Form::Lines => line(&mut text, entry, is_first),
+                Form::Paragraphs => paragraph(&mut text, entry, self.server, is_first),
+                Form::Csv => csv(&mut text, entry, self.server, is_first),
+                Form::Json(document) => add_to(document, entry, self.server),
+            }
+        }
+        if let Form::Json(document) = &mut self.form {
+            self.out.write_all(&document.take())?;
+        }
+        self.out.write_all(text.as_bytes())?;
+        Ok(())
+    }
+
+    /// Writes the rest.
+    pub fn end(self) -> Result<(), Failure> {
+        match self.form {
+            Form::Json(document) => self.out.write_all(&document.end())?,
+            // Programs look for the names also where there is nothing.
+            Form::Csv if self.is_first => self.out.write_all(csv_head(self.server).as_bytes())?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The line of names, which are the same for every entry.
+fn csv_head(server: &str) -> String {
+    let nothing = Entry {
+        job: JobId::job(0),
+        attempt: 0,
+        name: String::new(),
+        of: Parties::default(),
+        stamps: Stamps::default(),
+        end: None,
+        places: Vec::new(),
+        asked: Asked::default(),
+        held: Held::default(),
+        used: Usage::default(),
+        core_ms: 0,
+        factor: 0.0,
+        made_way: None,
+    };
+    field::csv_head(&fields(&nothing, server))
+}
+
+fn line(text: &mut String, entry: &Entry, is_first: bool) {
+    if is_first {
+        let heads = (
+            "Job", "Name", "User", "Queue", "Ended", "Elapsed", "CPU time", "CPU", "Status",
+        );
+        let (job, name, user, queue, ended, elapsed, cput, cpu, status) = heads;
+        let _ = writeln!(
+            text,
+            "{job:12} {name:15} {user:10} {queue:10} {ended:16} {elapsed:>9} {cput:>9} {cpu:>6} {status:>6}"
+        );
+    }
+    let ended = timestamp::local(Wall(entry.stamps.ended.div_euclid(1000)));
+    let ended = ended.map_or(entry.stamps.ended.to_string(), |at| {
+        at.format("%Y-%m-%d %H:%M").to_string()
+    });
+    let (job, elapsed, cput) = (
+        entry.job.to_string(),
+        entry.used.walltime.to_string(),
+        Span(entry.used.cput.0).to_string(),
+    );
+    let (name, user, queue) = (&entry.name, printable(&entry.of.user), &entry.of.queue);
+    let cpu = Cell::or_nothing(entry.cpu_efficiency(), Cell::Part).shown();
+    let status = entry
+        .end
+        .map_or("--".to_string(), |end| end.status.to_string());
+    let _ = writeln!(
+        text,
+        "{job:12} {name:15} {user:10} {queue:10} {ended:16} {elapsed:>9} {cput:>9} {cpu:>6} {status:>6}"
+    );
+}
+
+fn paragraph(text: &mut String, entry: &Entry, server: &str, is_first: bool) {
+    if !is_first {
+        text.push('\n');
+    }
+    for (name, cell) in fields(entry, server) {
+        // People get units.
+        let name = name.trim_end_matches("_seconds").trim_end_matches("_kb");
+        let _ = writeln!(text, "{name:18} {}", cell.shown());
+    }
+}
+
+fn csv(text: &mut String, entry: &Entry, server: &str, is_first: bool) {
+    let fields = fields(entry, server);
+    if is_first {
+        text.push_str(&field::csv_head(&fields));
+    }
+    text.push_str(&field::csv_line(&fields));
+}
+
+/// A job may have had several attempts, so each stands under the job's id and its number.
+fn add_to(document: &mut Document, entry: &Entry, server: &str) {
+    let mut attributes = Attributes::default();
+    for (name, cell) in fields(entry, server) {
+        attributes.add(name, Shown::Data(cell.data()));
+    }
+    document.thing(
+        SECTION,
+        &format!("{}/{}", entry.job.full(server), entry.attempt),
+        &attributes,
+    );
+}
+
+/// All figures of an entry, in the order in which they are told.
+pub fn fields(entry: &Entry, server: &str) -> Vec<Field> {
+    let (of, stamps, asked, held, used) = (
+        &entry.of,
+        &entry.stamps,
+        &entry.asked,
+        &entry.held,
+        &entry.used,
+    );
+    let text = |text: &String| Cell::Text(text.clone());
+    let group = user::group_name(of.gid);
+    let made_way_for = entry
+        .made_way
+        .as_ref()
+        .and_then(|told| told.to)
+        .map(|job| job.full(server));
+    let places = entry
+        .places
+        .iter()
+        .map(|(host, cores)| (host.as_str(), i64::from(*cores)));
+    vec![
+        ("job", Cell::Text(entry.job.full(server))),
+        ("attempt", Cell::Count(entry.attempt.into())),
+        ("name", text(&entry.name)),
+        ("user", text(&of.user)),
+        ("group", Cell::Text(group)),
+        ("account", text(&of.account)),
+        ("project", text(&of.project)),
+        ("queue", text(&of.queue)),
+        ("qos", text(&of.qos)),
+        ("submitted", Cell::Moment(stamps.submitted)),
+        ("eligible", Cell::or_nothing(stamps.eligible, Cell::Moment)),
+        ("started", Cell::or_nothing(stamps.began, Cell::Moment)),
+        ("ended", Cell::Moment(stamps.ended)),
+        (
+            "wait_seconds",
+            Cell::or_nothing(entry.wait_ms().map(|ms| ms as f64), Cell::Length),
+        ),
+        (
+            "exit_status",
+            Cell::or_nothing(entry.end.map(|end| end.status.into()), Cell::Count),
+        ),
+        (
+            "deleted",
+            Cell::Flag(entry.end.is_some_and(|end| end.deleted)),
+        ),
+        ("requeued", Cell::Flag(entry.end.is_none())),
+        ("made_way_for", Cell::Text(made_way_for.unwrap_or_default())),
+        (
+            "made_way_by",
+            Cell::Text(
+                entry
+                    .made_way
+                    .as_ref()
+                    .map_or("", |told| told.action.name())
+                    .to_string(),
+            ),
+        ),
+        ("exec_host", Cell::Text(exec_host::slots(places))),
+        ("nodes", Cell::Count(held.nodes.into())),
+        ("select", text(&asked.select)),
+        ("asked_ncpus", Cell::Count(asked.cores.into())),
+        ("asked_chunks", Cell::Count(asked.chunks.into())),
+        ("asked_ngpus", Cell::Count(asked.gpus.into())),
+        (
+            "asked_mem_kb",
+            Cell::or_nothing(asked.mem_kb, Cell::Kilobytes),
+        ),
+        (
+            "asked_walltime_seconds",
+            Cell::or_nothing(asked.walltime.map(|span| span.0 as f64), Cell::Length),
+        ),
+        ("cpu_seconds", Cell::Length(used.cput.0 as f64)),
+        ("walltime_seconds", Cell::Length(used.walltime.0 as f64)),
+        ("mem_kb", Cell::Kilobytes(used.mem_kb)),
+        ("vmem_kb", Cell::Kilobytes(used.vmem_kb)),
+        ("ncpus", Cell::Count(held.cores.into())),
+        ("ngpus", Cell::Count(held.gpus.into())),
+        ("core_seconds", Cell::Length(entry.core_ms as f64)),
+        ("charge_factor", Cell::Real(entry.factor)),
+        (
+            "charged_core_seconds",
+            Cell::Length(entry.core_ms as f64 * entry.factor),
+        ),
+        (
+            "cpu_efficiency",
+            Cell::or_nothing(entry.cpu_efficiency(), Cell::Part),
+        ),
+        (
+            "mem_efficiency",
+            Cell::or_nothing(entry.mem_efficiency(), Cell::Part),
+        ),
+        (
+            "walltime_efficiency",
+            Cell::or_nothing(entry.time_efficiency(), Cell::Part),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::example;
+    use crate::cli::output::attribute_output;
+
+    #[test]
+    fn a_table_of_nothing_still_has_its_names() {
+        let (server, mut out) = (example::server(), Vec::new());
+        Telling::begin(
+            Format::Csv,
+            true,
+            &attribute_output::preamble(&server, Wall(0)),
+            &mut out,
+        )
+        .end()
+        .unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.starts_with("job,attempt,name,user,") && text.lines().count() == 1,
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! The jobs that `-j` names: which jobs they mean, and which of them the accounts have told of.
+
+use crate::cli::client::operand::Operand;
+use crate::model::job_id::JobId;
+use std::collections::BTreeMap;
+
+/// What was named, and what was told of it.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    named: Vec<(Operand, bool)>,
+    /// Where those of a number stand.
+    of_number: BTreeMap<u64, Vec<usize>>,
+}
+
+impl Wanted {
+    /// Nothing told yet.
+    pub fn new(operands: Vec<Operand>) -> Wanted {
+        let mut of_number: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (at, operand) in operands.iter().enumerate() {
+            of_number.entry(operand.id().number).or_default().push(at);
+        }
+        Wanted {
+            named: operands
+                .into_iter()
+                .map(|operand| (operand, false))
+                .collect(),
+            of_number,
+        }
+    }
+
+    /// The ids to ask for.
+    pub fn ids(&self) -> Vec<JobId> {
+        self.named.iter().map(|(operand, _)| operand.id()).collect()
+    }
+
+    /// Whether a job is meant, which is then told of.
+    pub fn take(&mut self, id: JobId) -> bool {
+        let mut is_meant = false;
+        for &at in self.of_number.get(&id.number).into_iter().flatten() {
+            let (operand, is_told) = &mut self.named[at];
+            if means(operand, id) {
+                (is_meant, *is_told) = (true, true);
+            }
+        }
+        is_meant
+    }
+
+    /// What nothing was told of.
+    pub fn missing(&self) -> impl Iterator<Item = &Operand> {
+        self.named
+            .iter()
+            .filter(|(_, is_told)| !is_told)
+            .map(|(operand, _)| operand)
+    }
+}
+
+/// Whether a job is one that an operand means; an array's number means its elements.
+fn means(operand: &Operand, id: JobId) -> bool {
+    let wanted = operand.id();
+    let within = |index| {
+        operand
+            .only()
+            .is_none_or(|only| only.position(index).is_some())
+    };
+    wanted.number == id.number
+        && (wanted.index().is_none() || wanted == id)
+        && id.index().is_none_or(within)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+
+    #[test]
+    fn an_array_means_its_elements_and_a_range_those_within_it() {
+        let operands = ["7", "8[]", "9[2-5]", "9[7]", "10"]
+            .map(|text| Operand::parse(OsStr::new(text)).unwrap());
+        let mut wanted = Wanted::new(operands.to_vec());
+        let mut is_taken = |number, index| match index {
+            Some(index) => wanted.take(JobId::element(number, index)),
+            None => wanted.take(JobId::job(number)),
+        };
+        assert!(is_taken(7, None) && is_taken(8, Some(3)) && is_taken(9, Some(5)));
+        assert!(!is_taken(9, Some(6)) && !is_taken(11, None));
+        let missing: Vec<String> = wanted
+            .missing()
+            .map(|operand| operand.full("head"))
+            .collect();
+        assert_eq!(missing, ["9[7].head", "10.head"]);
+    }
+}

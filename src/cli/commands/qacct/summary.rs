@@ -1,0 +1,377 @@
+//! Sums of the accounts: a line for each user, account, queue, month, or what else is asked for.
+
+use super::{By, Format};
+use crate::cli::output::field::{self, Cell, Field};
+use crate::cli::output::json::{Document, Preamble};
+use crate::cli::output::table;
+use crate::model::account::accounting::{Sums, Tally};
+use crate::model::time::{Span, Wall};
+use crate::shown::timestamp;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// From when until before when, where that was said.
+pub type Period = (Option<Wall>, Option<Wall>);
+
+/// The columns of the table that hold figures.
+const HEADS: [&str; 8] = [
+    "Jobs",
+    "Failed",
+    "CPU h",
+    "Core h",
+    "Charged h",
+    "CPU",
+    "Memory",
+    "Wait",
+];
+
+/// What entries come to, by what was asked for.
+pub struct Summary {
+    by: Vec<By>,
+    rows: BTreeMap<Vec<String>, Sums>,
+}
+
+impl Summary {
+    /// Nothing yet.
+    pub fn new(by: Vec<By>) -> Summary {
+        Summary {
+            by,
+            rows: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in sums.
+    pub fn add(&mut self, tallies: Vec<Tally>) {
+        for Tally { of, sums } in tallies {
+            let of = self
+                .by
+                .iter()
+                .zip(of)
+                .map(|(by, name)| named(*by, name))
+                .collect();
+            let row = self.rows.entry(of).or_default();
+            *row = row.and(sums);
+        }
+    }
+
+    /// Writes all of it, row by row.
+    pub fn write(
+        &self,
+        format: Format,
+        preamble: &Preamble,
+        period: Period,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        match format {
+            Format::Text => self.table(period, out),
+            Format::Csv => self.csv(out),
+            Format::Json => self.document(preamble, period, out),
+        }
+    }
+
+    fn total(&self) -> Sums {
+        self.rows
+            .values()
+            .fold(Sums::default(), |total, sums| total.and(*sums))
+    }
+
+    fn fields(&self, of: &[String], sums: &Sums) -> Vec<Field> {
+        let names = self
+            .by
+            .iter()
+            .zip(of)
+            .map(|(by, name)| (by.name(), Cell::Text(name.clone())));
+        names.chain(fields(sums)).collect()
+    }
+
+    fn table(&self, period: Period, out: &mut dyn Write) -> io::Result<()> {
+        if self.rows.is_empty() {
+            return writeln!(out, "Nothing in the accounts, {}.", span(period));
+        }
+        writeln!(out, "Jobs that ended {}:\n", span(period))?;
+        let total = self.total();
+        let decimals = decimals(&total);
+        let heads = || {
+            self.by
+                .iter()
+                .map(|by| head(*by))
+                .chain(HEADS)
+                .map(String::from)
+                .collect()
+        };
+        let row = |(of, sums): (&Vec<String>, &Sums)| {
+            of.iter()
+                .map(|name| Cell::Text(name.clone()).shown())
+                .chain(figures(sums, decimals))
+                .collect()
+        };
+        let blank = vec![String::new(); self.by.len() - 1];
+        let last = || {
+            ["Total".to_string()]
+                .into_iter()
+                .chain(blank.clone())
+                .chain(figures(&total, decimals))
+                .collect()
+        };
+        let last = || (self.rows.len() > 1).then(last);
+        table::write(
+            || {
+                std::iter::once(heads())
+                    .chain(self.rows.iter().map(row))
+                    .chain(last())
+            },
+            self.by.len(),
+            out,
+        )
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        let nobody = vec![String::new(); self.by.len()];
+        out.write_all(field::csv_head(&self.fields(&nobody, &Sums::default())).as_bytes())?;
+        let mut lines = self
+            .rows
+            .iter()
+            .map(|(of, sums)| field::csv_line(&self.fields(of, sums)));
+        lines.try_for_each(|line| out.write_all(line.as_bytes()))
+    }
+
+    fn document(
+        &self,
+        preamble: &Preamble,
+        (from, to): Period,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut document = Document::begin(preamble);
+        document.fact("from", &from.map(|wall| wall.0).into());
+        document.fact("to", &to.map(|wall| wall.0).into());
+        document.fact(
+            "by",
+            &self
+                .by
+                .iter()
+                .map(|by| by.name())
+                .collect::<Vec<_>>()
+                .into(),
+        );
+        document.list(
+            "Accounts",
+            self.rows
+                .iter()
+                .map(|(of, sums)| field::object(&self.fields(of, sums))),
+            out,
+        )?;
+        document.fact("Total", &field::object(&fields(&self.total())));
+        out.write_all(&document.end())
+    }
+}
+
+/// A quarter of an hour by the day or month it lies in.
+fn named(by: By, name: String) -> String {
+    let format = match by {
+        By::Month => "%Y-%m",
+        By::Day => "%Y-%m-%d",
+        _ => return name,
+    };
+    let at = name
+        .parse()
+        .ok()
+        .and_then(|seconds| timestamp::local(Wall(seconds)));
+    at.map_or(name, |at| at.format(format).to_string())
+}
+
+fn head(by: By) -> &'static str {
+    match by {
+        By::User => "User",
+        By::Account => "Account",
+        By::Project => "Project",
+        By::Queue => "Queue",
+        By::Qos => "QoS",
+        By::Month => "Month",
+        By::Day => "Day",
+    }
+}
+
+fn span((from, to): Period) -> String {
+    let at = |wall: Wall| {
+        timestamp::local(wall).map_or(wall.0.to_string(), |at| {
+            at.format("%Y-%m-%d %H:%M").to_string()
+        })
+    };
+    match (from, to) {
+        (None, None) => "as far back as is kept".to_string(),
+        (Some(from), None) => format!("from {}", at(from)),
+        (None, Some(to)) => format!("before {}", at(to)),
+        (Some(from), Some(to)) => format!("from {} until {}", at(from), at(to)),
+    }
+}
+
+/// A table of few hours tells them to the second.
+fn decimals(total: &Sums) -> usize {
+    if total.core_ms < 10 * 3_600_000 { 4 } else { 2 }
+}
+
+fn figures(sums: &Sums, decimals: usize) -> [String; 8] {
+    let hours = |ms: f64| format!("{:.decimals$}", ms / 3_600_000.0);
+    let part = |part| Cell::or_nothing(part, Cell::Part).shown();
+    [
+        sums.jobs.to_string(),
+        sums.failed.to_string(),
+        hours(sums.cput_ms as f64),
+        hours(sums.core_ms as f64),
+        hours(sums.charged_ms),
+        part(sums.cpu_efficiency()),
+        part(sums.mem_efficiency()),
+        sums.mean_wait().map_or("--".to_string(), |wait| {
+            Span((1000.0 * wait) as i64).to_string()
+        }),
+    ]
+}
+
+/// The figures of sums.
+pub fn fields(sums: &Sums) -> Vec<Field> {
+    vec![
+        ("jobs", Cell::Count(sums.jobs)),
+        ("failed", Cell::Count(sums.failed)),
+        ("attempts", Cell::Count(sums.attempts)),
+        ("cpu_seconds", Cell::Length(sums.cput_ms as f64)),
+        ("core_seconds", Cell::Length(sums.core_ms as f64)),
+        ("charged_core_seconds", Cell::Length(sums.charged_ms)),
+        ("gpu_seconds", Cell::Length(sums.gpu_ms as f64)),
+        ("walltime_seconds", Cell::Length(sums.walltime_ms as f64)),
+        (
+            "cpu_efficiency",
+            Cell::or_nothing(sums.cpu_efficiency(), Cell::Part),
+        ),
+        (
+            "mem_efficiency",
+            Cell::or_nothing(sums.mem_efficiency(), Cell::Part),
+        ),
+        (
+            "mean_wait_seconds",
+            Cell::or_nothing(sums.mean_wait(), Cell::Real),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums() -> Sums {
+        Sums {
+            jobs: 3,
+            failed: 1,
+            attempts: 4,
+            cput_ms: 5_400_000,
+            core_ms: 7_200_000,
+            charged_ms: 3_600_000.0,
+            gpu_ms: 1_000,
+            walltime_ms: 3_600_000,
+            mem_used: 1.0,
+            mem_asked: 4.0,
+            wait_ms: 90_000,
+            waits: 4,
+        }
+    }
+
+    fn summary(by: &[By], rows: &[&[&str]]) -> Summary {
+        let mut summary = Summary::new(by.to_vec());
+        let tally = |of: &&[&str]| Tally {
+            of: of.iter().map(ToString::to_string).collect(),
+            sums: sums(),
+        };
+        summary.add(rows.iter().map(tally).collect());
+        summary
+    }
+
+    fn told(summary: &Summary, format: Format, period: Period) -> String {
+        let (preamble, mut out) = (
+            Preamble {
+                timestamp: Wall(0),
+                version: "1",
+                server: "head",
+            },
+            Vec::new(),
+        );
+        summary.write(format, &preamble, period, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn sums_are_told_in_columns_that_fit() {
+        let rows: [&[&str]; 2] = [&["ann", "workq"], &["bo", ""]];
+        let both = told(
+            &summary(&[By::User, By::Queue], &rows),
+            Format::Text,
+            (None, Some(Wall(i64::MAX))),
+        );
+        let expected = "\
+Jobs that ended before 9223372036854775807:
+
+User   Queue  Jobs  Failed   CPU h  Core h  Charged h    CPU  Memory      Wait
+ann    workq     3       1  1.5000  2.0000     1.0000  75.0%   25.0%  00:00:22
+bo     --        3       1  1.5000  2.0000     1.0000  75.0%   25.0%  00:00:22
+Total            6       2  3.0000  4.0000     2.0000  75.0%   25.0%  00:00:22
+";
+        assert_eq!(both, expected);
+        let nothing = told(&Summary::new(vec![By::User]), Format::Text, (None, None));
+        assert_eq!(
+            nothing,
+            "Nothing in the accounts, as far back as is kept.\n"
+        );
+    }
+
+    #[test]
+    fn quarters_of_an_hour_become_days_and_months() {
+        let quarter = |text: &str| {
+            let at = chrono::NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap();
+            crate::cli::arguments::date::local(at, &chrono::Local)
+                .unwrap()
+                .to_string()
+        };
+        let quarters = [
+            "2026-11-20 00:00",
+            "2026-11-20 23:45",
+            "2026-11-21 00:00",
+            "2026-12-01 00:00",
+        ]
+        .map(quarter);
+        let rows: Vec<Vec<&str>> = quarters
+            .iter()
+            .map(|quarter| vec![quarter.as_str()])
+            .collect();
+        let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
+        let jobs = |by| {
+            let rows = summary(&[by], &rows).rows.into_iter();
+            rows.map(|(of, sums)| format!("{} {}", of[0], sums.jobs))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            jobs(By::Day),
+            ["2026-11-20 6", "2026-11-21 3", "2026-12-01 3"]
+        );
+        assert_eq!(jobs(By::Month), ["2026-11 9", "2026-12 3"]);
+    }
+
+    #[test]
+    fn programs_get_the_same_figures_in_csv_and_in_json() {
+        let summary = summary(&[By::Account], &[&["a,b"]]);
+        let expected = "account,jobs,failed,attempts,cpu_seconds,core_seconds,charged_core_seconds,gpu_seconds,\
+                        walltime_seconds,cpu_efficiency,mem_efficiency,mean_wait_seconds\n\
+                        \"a,b\",3,1,4,5400.0,7200.0,3600.0,1.0,3600.0,0.75,0.25,22.5\n";
+        assert_eq!(told(&summary, Format::Csv, (None, None)), expected);
+        let document = told(&summary, Format::Json, (None, Some(Wall(7))));
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(
+            (&document["from"], &document["to"]),
+            (&serde_json::Value::Null, &7.into())
+        );
+        let row = &document["Accounts"][0];
+        assert_eq!(
+            (&row["account"], &row["mean_wait_seconds"]),
+            (&"a,b".into(), &22.5.into()),
+            "{document}"
+        );
+        assert_eq!(document["Total"]["charged_core_seconds"], 3600.0);
+    }
+}

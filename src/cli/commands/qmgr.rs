@@ -1,0 +1,460 @@
+//! `qmgr`: what an administrator changes while the system runs, in PBS's grammar.
+
+mod grammar;
+
+mod help;
+
+mod hooks;
+
+mod input;
+
+mod show;
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::job_batch::{Schedd, Server};
+use crate::cli::client::source::{Answers, Source};
+use crate::cli::client::unreachable_server::unknown_host;
+use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb, known};
+use crate::model::refusal::Refusal;
+use crate::sys::home::Home;
+use crate::wire::client::Client;
+use crate::wire::message::{Question, Reply, Request};
+use clap::{CommandFactory, Parser};
+use grammar::{Command, Fault, Object, Word};
+use input::Input;
+use show::View;
+use std::collections::BTreeMap;
+use std::io::{BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+/// Change queues, limits, resources, nodes and the server while they run.
+///
+/// What is said here stands above lanai.toml, is kept in the spool, and holds at once. Without -c,
+/// commands are read from standard input.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "qmgr")]
+pub struct Args {
+    /// Stop at the first error of commands that are read
+    #[arg(short = 'a')]
+    pub abort: bool,
+    /// One command, or several with ; between them: "set queue gpu enabled = True"
+    #[arg(short = 'c', value_name = "command")]
+    pub command: Option<String>,
+    /// Print each command before it is done
+    #[arg(short = 'e')]
+    pub echo: bool,
+    /// Only read the commands, to see whether they are well formed
+    #[arg(short = 'n')]
+    pub no_execution: bool,
+    /// Say nothing of errors
+    #[arg(short = 'z')]
+    pub silent: bool,
+    /// The server's name
+    #[arg(value_name = "server")]
+    pub servers: Vec<String>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs qmgr.
+pub fn main() -> ExitCode {
+    exit::run("qmgr", command, run)
+}
+
+/// Exit statuses of PBS's `qmgr`.
+const ABORTED: u8 = 2;
+const NO_SERVER: u8 = 3;
+const SYNTAX: u8 = 4;
+/// After `help` and for no command at all.
+const NOTHING: u8 = 255;
+
+fn run() -> Result<u8, Failure> {
+    let args = match getopt::read::<Args>(command) {
+        Ok(Line::Asked(args)) => args,
+        Ok(Line::Answered) => return Ok(0),
+        Err(failure) => return Err(Failure { code: 1, ..failure }),
+    };
+    let home = Home::find()?;
+    let mut session = Session::open(&args, home)?;
+    match &args.command {
+        Some(text) => session.given(text),
+        None => session.read(),
+    }
+}
+
+/// What of objects is shown, and how.
+struct Look {
+    /// These attributes; all, if there are none.
+    keys: Vec<AttributeKey>,
+    /// As commands, and not as a list.
+    is_printed: bool,
+}
+
+/// What a qmgr has at hand.
+struct Session<'a> {
+    args: &'a Args,
+    home: Home,
+    schedd: Schedd,
+    /// The objects that commands without a name are about.
+    active: BTreeMap<Object, Vec<String>>,
+    history: Vec<String>,
+    /// Of the line read before: the limit it has set, and of what.
+    last_limit: Option<(Vec<QmgrObject>, AttributeKey)>,
+    is_read: bool,
+}
+
+impl<'a> Session<'a> {
+    fn open(args: &'a Args, home: Home) -> Result<Session<'a>, Failure> {
+        let connected = Client::connect(&home);
+        if let Err(error) = connected {
+            return Err(Failure {
+                code: NO_SERVER,
+                ..Failure::from(error)
+            });
+        }
+        let mut schedd = Schedd::find()?;
+        let name = schedd.name()?;
+        if let Some(other) = args
+            .servers
+            .iter()
+            .find(|server| **server != name && *server != "default")
+        {
+            return Err(Failure {
+                code: NO_SERVER,
+                ..unknown_host(other)
+            });
+        }
+        let (active, history) = (BTreeMap::new(), Vec::new());
+        Ok(Session {
+            args,
+            home,
+            schedd,
+            active,
+            history,
+            last_limit: None,
+            is_read: false,
+        })
+    }
+
+    /// Does what `-c` says.
+    fn given(&mut self, text: &str) -> Result<u8, Failure> {
+        let mut code = NOTHING;
+        for command in input::commands(text) {
+            code = self.act(&command)?.0;
+        }
+        Ok(code)
+    }
+
+    /// Does what is read, line by line. What fails is said, and no failure unless it ends all.
+    fn read(&mut self) -> Result<u8, Failure> {
+        exit::print("Max open servers: 49\n")?;
+        let stdin = std::io::stdin();
+        let is_person = stdin.is_terminal();
+        self.is_read = !is_person;
+        let (mut input, mut code, mut line) = (Input::default(), 0, Vec::new());
+        loop {
+            if is_person {
+                exit::print(if input.goes_on() { "> " } else { "Qmgr: " })?;
+            }
+            line.clear();
+            let is_over = stdin.lock().read_until(b'\n', &mut line)? == 0;
+            let text = String::from_utf8_lossy(&line);
+            let commands = match is_over {
+                true => std::mem::take(&mut input).end(),
+                false => input.take(text.trim_end_matches(['\n', '\r'])),
+            };
+            for command in commands {
+                let (status, goes_on) = self.act(&command)?;
+                if status != 0 && status != NOTHING && self.args.abort {
+                    return Ok(ABORTED);
+                }
+                code = if status == NOTHING { NOTHING } else { 0 };
+                if !goes_on {
+                    return Ok(0);
+                }
+            }
+            if is_over {
+                return Ok(code);
+            }
+        }
+    }
+
+    /// Does a command; its exit status, and whether others follow.
+    fn act(&mut self, text: &str) -> Result<(u8, bool), Failure> {
+        if self.args.echo {
+            exit::print(format!("{text}\n"))?;
+        }
+        self.history.push(text.to_string());
+        let command = match grammar::read(text) {
+            Ok(command) => command,
+            Err(fault) => return Ok((self.fault(text, &fault), true)),
+        };
+        if command.word == Word::Quit {
+            return Ok((0, false));
+        }
+        if self.args.no_execution {
+            return Ok((0, true));
+        }
+        let last_limit = self.last_limit.take();
+        let code = match command.word {
+            Word::Help => {
+                exit::print(help::about(&command.rest))?;
+                NOTHING
+            }
+            Word::History => {
+                exit::print(
+                    self.history
+                        .iter()
+                        .map(|line| format!("{line}\n"))
+                        .collect::<String>(),
+                )?;
+                0
+            }
+            Word::Import | Word::Export => self.carry(&command)?,
+            Word::Active => self.activate(&command),
+            Word::List | Word::Print => self.show(&command)?,
+            _ => self.change(command, last_limit)?,
+        };
+        Ok((code, true))
+    }
+
+    fn fault(&self, text: &str, fault: &Fault) -> u8 {
+        let (said, code) = match fault {
+            Fault::Syntax(at) => (
+                format!("qmgr: Syntax error\n{text}\n{}^\n", " ".repeat(*at)),
+                SYNTAX,
+            ),
+            Fault::Operation(word) => (
+                format!("qmgr: Illegal operation: {word}\nTry 'help' if you are having trouble.\n"),
+                1,
+            ),
+            Fault::NoObject => ("qmgr: No object type given\n".to_string(), 2),
+            Fault::Object(word) => (format!("qmgr: Illegal object type: {word}.\n"), 2),
+        };
+        self.complain(&said);
+        code
+    }
+
+    fn complain(&self, said: &str) {
+        if !self.args.silent {
+            say(said);
+        }
+    }
+
+    fn activate(&mut self, command: &Command) -> u8 {
+        if let Some(object) = command.object {
+            self.active.insert(object, command.names.clone());
+        }
+        0
+    }
+
+    /// The names a command is about: those it has, or those that are active.
+    fn names(&self, command: &Command, object: Object, view: Option<&View>) -> Vec<String> {
+        let given = if command.names.is_empty() {
+            self.active.get(&object)
+        } else {
+            Some(&command.names)
+        };
+        let given = given.cloned().unwrap_or_default();
+        let all = |name: &String| match name.split_once('@') {
+            Some(("", _)) => view.map(|view| view.names(object)).unwrap_or_default(),
+            Some((name, _)) => vec![name.to_string()],
+            None => vec![name.clone()],
+        };
+        match object {
+            Object::Server => vec![String::new()],
+            Object::Sched => vec![show::SCHED.to_string()],
+            _ => given.iter().flat_map(all).collect(),
+        }
+    }
+
+    fn view(&self) -> Result<View, Failure> {
+        let mut source = Source::open(&self.home)?;
+        let mut answers: Answers = source.ask(&Question::Objects)?;
+        answers.queues = source.ask(&Question::Queues)?.queues;
+        answers.nodes = source.ask(&Question::Nodes)?.nodes;
+        Ok(View::new(answers))
+    }
+
+    fn show(&mut self, command: &Command) -> Result<u8, Failure> {
+        let (Some(object), view) = (command.object, self.view()?) else {
+            return Ok(0);
+        };
+        let is_printed = command.word == Word::Print;
+        let look = Look {
+            keys: command.edits.iter().map(|edit| edit.key.clone()).collect(),
+            is_printed,
+        };
+        let mut names = self.names(command, object, Some(&view));
+        let mut out = String::new();
+        if object == Object::Hook && !view.server().privileged {
+            return Ok(self.not_for_hooks(view.server()));
+        }
+        let goes_without_name = matches!(object, Object::Resource | Object::Hook);
+        if names.is_empty() && goes_without_name {
+            names = view.names(object);
+            let is_headed = object == Object::Resource && !is_printed && !names.is_empty();
+            out.push_str(if is_headed { show::heading(object) } else { "" });
+        }
+        if names.is_empty() && !goes_without_name {
+            let kind = object.name();
+            let (head, tail) = kind.split_at(1);
+            self.complain(&format!(
+                "No Active {}{tail}s, nothing done.\n",
+                head.to_ascii_uppercase()
+            ));
+            return Ok(0);
+        }
+        if is_printed && object == Object::Server && look.keys.is_empty() {
+            for kind in [Object::Resource, Object::Queue] {
+                let all = view.names(kind);
+                self.shown(&view, kind, &all, &look, &mut out);
+            }
+        }
+        let code = self.shown(&view, object, &names, &look, &mut out);
+        exit::print(out)?;
+        self.told(code)
+    }
+
+    /// What could not be shown is said behind what could.
+    fn told(&self, failures: Vec<(String, Refusal)>) -> Result<u8, Failure> {
+        failures
+            .iter()
+            .for_each(|(name, refusal)| self.refused(name, refusal));
+        Ok(u8::from(!failures.is_empty()))
+    }
+
+    fn shown(
+        &self,
+        view: &View,
+        object: Object,
+        names: &[String],
+        look: &Look,
+        out: &mut String,
+    ) -> Vec<(String, Refusal)> {
+        let mut failures = Vec::new();
+        if look.is_printed && !names.is_empty() {
+            out.push_str(show::heading(object));
+        }
+        for name in names {
+            let Some(mut shown) = view.object(object, name) else {
+                failures.push((name.clone(), unknown(object, name)));
+                continue;
+            };
+            shown.only(&look.keys);
+            if look.is_printed {
+                shown.printed(out)
+            } else {
+                shown.listed(out)
+            }
+        }
+        failures
+    }
+
+    fn refused(&self, name: &str, refusal: &Refusal) {
+        let why = match refusal.text.is_empty() {
+            true => String::new(),
+            false => format!("qmgr obj={name} svr=default: {}\n", refusal.text),
+        };
+        let what = if refusal.is_of_hook() {
+            "hook error".to_string()
+        } else {
+            format!("Error ({})", refusal.code)
+        };
+        self.complain(&format!("{why}qmgr: {what} returned from server\n"));
+    }
+
+    fn change(
+        &mut self,
+        mut command: Command,
+        last_limit: Option<(Vec<QmgrObject>, AttributeKey)>,
+    ) -> Result<u8, Failure> {
+        let Some(object) = command.object else {
+            return Ok(0);
+        };
+        let view = command
+            .names
+            .iter()
+            .any(|name| name.starts_with('@'))
+            .then(|| self.view())
+            .transpose()?;
+        let names = self.names(&command, object, view.as_ref());
+        if names.is_empty() {
+            return Ok(self.fault("", &Fault::Syntax(0)));
+        }
+        let targets: Vec<QmgrObject> = names.iter().map(|name| object.target(name)).collect();
+        self.go_on(&mut command, &targets, last_limit);
+        let verb = match command.word {
+            Word::Create => Verb::Create,
+            Word::Delete => Verb::Delete,
+            Word::Unset => Verb::Unset,
+            _ => Verb::Set,
+        };
+        let mut code = 0;
+        for (target, name) in targets.into_iter().zip(&names) {
+            // There is one scheduler, and it is there.
+            if target == QmgrObject::Sched && verb == Verb::Create {
+                continue;
+            }
+            let order = QmgrCommand {
+                verb,
+                target,
+                edits: command.edits.clone(),
+            };
+            match self.schedd.call(&Request::Amend(order))? {
+                Reply::Done => {}
+                Reply::Noted(notes) => exit::remark("qmgr", &notes),
+                Reply::Refused(refusal) => {
+                    self.refused(name, &refusal);
+                    code = refusal.exit_code();
+                }
+                _ => return Err(exit::garbled()),
+            }
+        }
+        Ok(code)
+    }
+
+    /// `print` writes the entries of a limit as lines of their own, each with `=`: where such lines
+    /// are read one after the other, the later ones add to the first.
+    fn go_on(
+        &mut self,
+        command: &mut Command,
+        targets: &[QmgrObject],
+        last: Option<(Vec<QmgrObject>, AttributeKey)>,
+    ) {
+        let (Word::Set, [edit]) = (command.word, &mut command.edits[..]) else {
+            return;
+        };
+        let is_limit = |edit: &Edit| {
+            targets
+                .first()
+                .and_then(|target| known(target, &edit.key.attribute))
+                .is_some_and(|known| known.is_limit)
+        };
+        if !self.is_read || edit.op != Op::Set || !is_limit(edit) {
+            return;
+        }
+        let place = (targets.to_vec(), edit.key.clone());
+        if last.as_ref() == Some(&place) {
+            edit.op = Op::Add;
+        }
+        self.last_limit = Some(place);
+    }
+}
+
+fn unknown(object: Object, name: &str) -> Refusal {
+    match object {
+        Object::Hook => Refusal::no_hook(name),
+        Object::Queue => Refusal::unknown_queue(),
+        Object::Resource => Refusal::no_resource(),
+        _ => Refusal::unknown_node(),
+    }
+}
+
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,131 @@
+//! `import hook` and `export hook`: the program of a hook, as a file.
+
+use super::grammar::{Command, Word};
+use super::{Session, exit};
+use crate::cli::client::exit::Failure;
+use crate::cli::client::job_batch::Server;
+use crate::model::refusal::Refusal;
+use crate::sys::user;
+use crate::wire::message::{Reply, Request, ServerFacts};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// What a program of ours is called, and how its file is written.
+const KIND: &str = "application/x-executable";
+const ENCODING: &str = "default";
+
+/// What is said of PBS's own kind of hooks.
+const NO_PYTHON: &str = "hooks are programs here that read JSON and answer in JSON, in any language: \
+                         see [[hook]] in lanai.toml(5), and import them as application/x-executable";
+
+/// The exit status of what qmgr finds wrong by itself.
+const WRONG: u8 = 1;
+
+impl Session<'_> {
+    /// Brings the program of a hook to schedd, or takes a copy of it.
+    pub(super) fn carry(&mut self, command: &Command) -> Result<u8, Failure> {
+        let words: Vec<&str> = command.rest.split_whitespace().collect();
+        let ([name], [kind, encoding, file @ ..]) = (&command.names[..], &words[..]) else {
+            return Ok(
+                self.wrong("qmgr: say which hook, application/x-executable, default, and a file\n")
+            );
+        };
+        let file = command
+            .rest
+            .rsplit_once(encoding)
+            .map(|(_, rest)| rest.trim())
+            .filter(|_| !file.is_empty());
+        let file = file.map(|file| file.trim_matches(['"', '\'']));
+        match command.word {
+            Word::Import => self.import(name, (kind, encoding), file.unwrap_or_default()),
+            _ => self.export(name, (kind, encoding), file),
+        }
+    }
+
+    fn import(&mut self, name: &str, form: (&str, &str), file: &str) -> Result<u8, Failure> {
+        let content = match fs::read(file) {
+            Ok(content) => content,
+            Err(error) => return Ok(self.wrong(&format!("{file} - {}\n", said(&error)))),
+        };
+        if let Err(wrong) = check(form) {
+            return Ok(self.wrong(&wrong));
+        }
+        match self.schedd.call(&Request::ImportHook {
+            name: name.to_string(),
+            content,
+        })? {
+            Reply::Done => Ok(0),
+            Reply::Noted(notes) => {
+                exit::remark("qmgr", &notes);
+                Ok(0)
+            }
+            Reply::Refused(refusal) => {
+                self.refused(name, &refusal);
+                Ok(refusal.exit_code())
+            }
+            _ => Err(exit::garbled()),
+        }
+    }
+
+    fn export(
+        &mut self,
+        name: &str,
+        form: (&str, &str),
+        file: Option<&str>,
+    ) -> Result<u8, Failure> {
+        if let Err(wrong) = check(form) {
+            return Ok(self.wrong(&wrong));
+        }
+        let view = self.view()?;
+        let Some(program) = view.program(name) else {
+            let refusal = Refusal::no_hook(name);
+            self.refused(name, &refusal);
+            return Ok(refusal.exit_code());
+        };
+        let content = match fs::read(&program) {
+            Ok(content) => content,
+            Err(error) => return Ok(self.wrong(&format!("{program} - {}\n", said(&error)))),
+        };
+        match file {
+            None => exit::print(content)?,
+            Some(file) => {
+                if let Err(error) = fs::write(Path::new(file), content) {
+                    return Ok(self.wrong(&format!("{file} - {}\n", said(&error))));
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    /// What strangers are told who ask for hooks, in PBS's words.
+    pub(super) fn not_for_hooks(&self, server: &ServerFacts) -> u8 {
+        let who = format!("{}@{}", user::own().name, server.host);
+        self.complain(&format!("{}\n", Refusal::not_for_hooks(&who, &server.name)));
+        0
+    }
+
+    fn wrong(&self, said: &str) -> u8 {
+        self.complain(said);
+        WRONG
+    }
+}
+
+fn check((kind, encoding): (&str, &str)) -> Result<(), String> {
+    match (kind, encoding) {
+        (KIND, ENCODING) => Ok(()),
+        ("application/x-python", _) => Err(format!("qmgr: {NO_PYTHON}\n")),
+        (KIND, _) => Err(format!(
+            "qmgr: {encoding} is no encoding known here; files are taken as they are: {ENCODING}\n"
+        )),
+        _ => Err(format!(
+            "qmgr: {kind} is nothing a hook has here: {KIND} is its program\n"
+        )),
+    }
+}
+
+/// As the C library puts it.
+fn said(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_string()
+}

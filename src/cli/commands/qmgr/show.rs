@@ -1,0 +1,455 @@
+//! What `list` and `print` say: `print` in commands that make the same again.
+
+use super::grammar::Object;
+use crate::cli::client::source::Answers;
+use crate::cli::output::full::{self, printable};
+use crate::cli::output::nodes::{self, Format};
+use crate::cli::output::queues;
+use crate::config::overrides::description::AttributeValue;
+use crate::config::overrides::{AttributeKey, QmgrObject, known, place};
+use crate::model::node::NodeSharing;
+use crate::shown::attributes::Attributes;
+use crate::wire::message::ServerFacts;
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// All that can be shown.
+pub struct View {
+    answers: Answers,
+}
+
+/// An object with its attributes.
+pub struct Shown {
+    target: QmgrObject,
+    /// How it is called at the head of a list.
+    name: String,
+    lines: Vec<AttributeValue>,
+}
+
+/// What a node tells of itself and can be told, too.
+const OF_NODE: [&str; 3] = ["state", "resources_available", "comment"];
+
+impl View {
+    /// Of answers to questions about the server, objects, queues and nodes, put together.
+    pub fn new(answers: Answers) -> View {
+        View { answers }
+    }
+
+    /// The names of all objects of a kind.
+    pub fn names(&self, object: Object) -> Vec<String> {
+        let configured = self
+            .answers
+            .objects
+            .iter()
+            .map(|described| &described.target);
+        match object {
+            Object::Node => self
+                .answers
+                .nodes
+                .iter()
+                .map(|record| record.node.facts.name.clone())
+                .collect(),
+            Object::Queue | Object::Resource | Object::Hook => {
+                let is_one = |target: &&QmgrObject| target.kind() == object.name();
+                configured
+                    .filter(is_one)
+                    .map(|target| target.name().to_string())
+                    .collect()
+            }
+            Object::Server => vec![self.answers.server.name.clone()],
+            Object::Sched => vec![SCHED.to_string()],
+        }
+    }
+
+    /// An object; None if there is none of this name.
+    pub fn object(&self, object: Object, name: &str) -> Option<Shown> {
+        if !self.names(object).iter().any(|known| known == name)
+            && !matches!(object, Object::Server | Object::Sched)
+        {
+            return None;
+        }
+        let target = object.target(name);
+        let configured = self.configured(&target);
+        let mut lines = self.told(&target, name);
+        lines.retain(|line| {
+            !configured
+                .iter()
+                .any(|other| (&other.name, &other.resource) == (&line.name, &line.resource))
+        });
+        lines.extend(configured);
+        lines.sort_by_key(|line| place(&target, &line.name));
+        let name = match object {
+            Object::Server => self.answers.server.name.clone(),
+            Object::Sched => SCHED.to_string(),
+            _ => name.to_string(),
+        };
+        Some(Shown {
+            target,
+            name,
+            lines,
+        })
+    }
+
+    /// Of the server.
+    pub fn server(&self) -> &ServerFacts {
+        &self.answers.server
+    }
+
+    /// What a hook runs; None for one that is not there or runs nothing.
+    pub fn program(&self, hook: &str) -> Option<String> {
+        program(&self.configured(&QmgrObject::Hook(hook.to_string()))).map(str::to_string)
+    }
+
+    fn configured(&self, target: &QmgrObject) -> Vec<AttributeValue> {
+        let described = self
+            .answers
+            .objects
+            .iter()
+            .find(|described| described.target == *target);
+        described
+            .map(|described| described.lines.clone())
+            .unwrap_or_default()
+    }
+
+    /// What comes of the work there is, and not of the configuration.
+    fn told(&self, target: &QmgrObject, name: &str) -> Vec<AttributeValue> {
+        let server = &self.answers.server;
+        let lines = |attributes: Attributes| lines(&attributes);
+        match target {
+            QmgrObject::Queue(_) => {
+                let counted = self
+                    .answers
+                    .queues
+                    .iter()
+                    .find(|counted| counted.queue.name == name);
+                let all =
+                    counted.map(|counted| lines(queues::of_queue(counted, &server.resources)));
+                only(
+                    all.unwrap_or_default(),
+                    &["total_jobs", "state_count", "resources_assigned"],
+                )
+            }
+            QmgrObject::Server => {
+                let sums = queues::assigned_in_all(&self.answers.queues);
+                let all = lines(queues::of_server(&self.answers.queues, &sums, server));
+                let own = [
+                    "server_state",
+                    "server_host",
+                    "total_jobs",
+                    "state_count",
+                    "resources_assigned",
+                    "pbs_version",
+                ];
+                only(all, &own)
+            }
+            QmgrObject::Node(_) => {
+                let record = self
+                    .answers
+                    .nodes
+                    .iter()
+                    .find(|record| record.node.facts.name == name);
+                record
+                    .map(|record| lines(nodes::attributes(record, server, Format::Dsv)))
+                    .unwrap_or_default()
+            }
+            QmgrObject::Sched => {
+                let line = |(name, value): (&str, &str)| AttributeValue {
+                    name: name.into(),
+                    resource: None,
+                    value: value.into(),
+                };
+                // Questions are answered between cycles.
+                [
+                    ("sched_host", &*server.host),
+                    ("pbs_version", &*server.version),
+                    ("state", "idle"),
+                ]
+                .map(line)
+                .into()
+            }
+            QmgrObject::Resource(_) | QmgrObject::Hook(_) => Vec::new(),
+        }
+    }
+}
+
+/// The attribute that says what a hook runs.
+const PROGRAM: &str = "command";
+
+fn program(lines: &[AttributeValue]) -> Option<&str> {
+    lines
+        .iter()
+        .find(|line| line.name == PROGRAM)
+        .map(|line| line.value.as_str())
+}
+
+/// The only scheduler's name.
+pub const SCHED: &str = "default";
+
+fn lines(attributes: &Attributes) -> Vec<AttributeValue> {
+    let line = |attribute: &crate::shown::attributes::Attribute| {
+        let mut value = full::text(attribute)?.into_owned();
+        if attribute.name == "jobs" {
+            value = value.replace(',', ", ");
+        }
+        let resource = attribute.resource.map(str::to_string);
+        Some(AttributeValue {
+            name: attribute.name.to_string(),
+            resource,
+            value,
+        })
+    };
+    attributes.0.iter().filter_map(line).collect()
+}
+
+fn only(mut lines: Vec<AttributeValue>, names: &[&str]) -> Vec<AttributeValue> {
+    lines.retain(|line| names.contains(&line.name.as_str()));
+    lines
+}
+
+impl Shown {
+    /// Leaves only these attributes, in PBS's order: the last one asked for first.
+    pub fn only(&mut self, keys: &[AttributeKey]) {
+        if keys.is_empty() {
+            return;
+        }
+        let is_meant = |line: &AttributeValue, key: &AttributeKey| {
+            key.attribute.eq_ignore_ascii_case(&line.name)
+                && (key.resource.is_none() || key.resource == line.resource)
+        };
+        let of = |key: &AttributeKey| {
+            self.lines
+                .iter()
+                .filter(|line| is_meant(line, key))
+                .cloned()
+                .collect::<Vec<AttributeValue>>()
+        };
+        self.lines = keys.iter().rev().flat_map(of).collect();
+    }
+
+    /// As `list` shows it.
+    pub fn listed(&self, out: &mut String) {
+        let kind = self.target.kind();
+        let (head, tail) = kind.split_at(1);
+        let _ = writeln!(out, "{}{tail} {}", head.to_ascii_uppercase(), self.name);
+        for line in &self.lines {
+            let _ = writeln!(out, "    {} = {}", key(line), printable(&line.value));
+        }
+        out.push('\n');
+    }
+
+    /// As `print` does: what can be set.
+    pub fn printed(&self, out: &mut String) {
+        let (kind, name) = (self.target.kind(), &self.name);
+        match &self.target {
+            QmgrObject::Server => {
+                out.push_str("#\n# Set server attributes.\n#\n");
+                return self.settings(out, kind);
+            }
+            QmgrObject::Sched => {
+                let _ = writeln!(
+                    out,
+                    "#\n# Create and define scheduler {name}\n#\ncreate {kind} {name}"
+                );
+                return self.settings(out, kind);
+            }
+            _ => {}
+        }
+        let _ = writeln!(
+            out,
+            "#\n# Create and define {kind} {name}\n#\ncreate {kind} {name}"
+        );
+        self.settings(out, &format!("{kind} {name}"));
+        if let QmgrObject::Hook(_) = &self.target {
+            self.imported(out);
+        }
+    }
+
+    /// A hook's program is brought as a file; one with arguments can only be said in `lanai.toml`.
+    fn imported(&self, out: &mut String) {
+        let Some(program) = program(&self.lines) else {
+            return;
+        };
+        let _ = match program.contains(' ') && !std::path::Path::new(program).exists() {
+            false => writeln!(
+                out,
+                "import hook {} application/x-executable default {}",
+                self.name,
+                printable(program)
+            ),
+            true => writeln!(out, "# {} runs {}", self.name, printable(program)),
+        };
+    }
+
+    fn settings(&self, out: &mut String, what: &str) {
+        for line in self.lines.iter().filter(|line| self.is_settable(line)) {
+            let _ = writeln!(
+                out,
+                "set {what} {} = {}",
+                key(line),
+                quoted(&self.target, line)
+            );
+        }
+    }
+
+    fn is_settable(&self, line: &AttributeValue) -> bool {
+        let told = [
+            "jobs",
+            "total_jobs",
+            "state_count",
+            "resources_assigned",
+            "sched_host",
+        ];
+        let told =
+            told.into_iter()
+                .chain(["server_state", "server_host", "pbs_version", "license"]);
+        let of_node = [
+            "Mom",
+            "Port",
+            "ntype",
+            "pcpus",
+            "last_state_change_time",
+            "last_used_time",
+            "resv",
+        ];
+        let of_node = of_node.into_iter().chain(["loadave", "resources_utilized"]);
+        match self.target {
+            QmgrObject::Sched => {
+                !["sched_host", "pbs_version", "state"].contains(&line.name.as_str())
+            }
+            QmgrObject::Hook(_) => line.name != PROGRAM,
+            QmgrObject::Node(_) if of_node.into_iter().any(|name| name == line.name) => false,
+            QmgrObject::Node(_) if OF_NODE.contains(&line.name.as_str()) => true,
+            QmgrObject::Node(_) if line.name == "sharing" => {
+                line.value != NodeSharing::default().name()
+            }
+            _ => !told.into_iter().any(|name| name == line.name),
+        }
+    }
+}
+
+fn key(line: &AttributeValue) -> String {
+    AttributeKey {
+        attribute: line.name.clone(),
+        resource: line.resource.clone(),
+    }
+    .to_string()
+}
+
+/// A value as it is read again.
+fn quoted(target: &QmgrObject, line: &AttributeValue) -> String {
+    let is_limit = known(target, &line.name).is_some_and(|known| known.is_limit);
+    // Of a node's states only one can be said.
+    let is_state = matches!(target, QmgrObject::Node(_)) && line.name == "state";
+    let value = match is_state {
+        true if line.value.contains("offline") => Cow::Borrowed("offline"),
+        true => Cow::Borrowed("free"),
+        // What would end the line could be a command to whoever reads it.
+        false => printable(&line.value),
+    };
+    let is_odd = |c: char| c.is_whitespace() || ";#\\'\"".contains(c) || (c == ',' && !is_limit);
+    if value.is_empty() || value.contains(is_odd) {
+        in_quotes(&value)
+    } else {
+        value.into_owned()
+    }
+}
+
+/// In the quotes that the text has not; with both, piece by piece.
+fn in_quotes(text: &str) -> String {
+    match (text.contains('"'), text.contains('\'')) {
+        (false, _) => format!("\"{text}\""),
+        (true, false) => format!("'{text}'"),
+        (true, true) => {
+            let pieces: Vec<String> = text
+                .split('"')
+                .map(|piece| format!("\"{piece}\""))
+                .collect();
+            pieces.join("'\"'")
+        }
+    }
+}
+
+/// The words above what is printed of a kind of objects.
+pub fn heading(object: Object) -> &'static str {
+    match object {
+        Object::Resource => "#\n# Create resources and set their properties.\n#\n",
+        Object::Queue => "#\n# Create queues and set their attributes.\n#\n",
+        Object::Node => "#\n# Create nodes and set their properties.\n#\n",
+        Object::Hook => "#\n# Create hooks and set their properties.\n#\n",
+        Object::Server | Object::Sched => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::grammar;
+    use super::super::input::commands;
+    use super::*;
+
+    /// What `print` says of a value, and that value when what it says is read.
+    fn again(name: &str, value: &str) -> (String, String) {
+        let line = AttributeValue {
+            name: name.into(),
+            resource: None,
+            value: value.into(),
+        };
+        let target = QmgrObject::Queue("gpu".into());
+        let mut out = String::new();
+        Shown {
+            target,
+            name: "gpu".into(),
+            lines: vec![line],
+        }
+        .printed(&mut out);
+        let said = out.lines().last().unwrap().to_string();
+        assert!(!said.ends_with('\\') && out.lines().count() == 5, "{out}");
+        let [command] = commands(&said)
+            .try_into()
+            .unwrap_or_else(|all| panic!("{said}: {all:?}"));
+        let read = grammar::read(&command).unwrap_or_else(|fault| panic!("{said}: {fault:?}"));
+        (said, read.edits[0].value.clone())
+    }
+
+    #[test]
+    fn whatever_a_value_is_it_is_read_again_as_it_was() {
+        for value in [
+            "",
+            "plain",
+            "a b",
+            "a,b",
+            "a;b",
+            "# a",
+            "it's",
+            "\"a\"",
+            "it's \"a\"; b",
+            "'\"",
+            "end\\",
+            "a\u{a0}b",
+        ] {
+            assert_eq!(again("comment", value).1, value);
+        }
+        for value in [
+            "[u:a=1]",
+            "[u:a;b=1]",
+            "[u:a#b=1]",
+            "[u:it's=1]",
+            "[g:\"domain users\"=4]",
+            "[g:\"it's a\"=4]",
+        ] {
+            assert_eq!(again("max_run", value).1, value);
+        }
+        assert_eq!(
+            again("max_run", "[u:a=1]").0,
+            "set queue gpu max_run = [u:a=1]",
+            "as PBS prints it"
+        );
+    }
+
+    #[test]
+    fn no_value_can_smuggle_a_command_in() {
+        assert_eq!(
+            again("comment", "x\ndelete queue workq #").1,
+            "x\\ndelete queue workq #"
+        );
+    }
+}

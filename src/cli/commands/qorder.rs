@@ -1,0 +1,81 @@
+//! `qorder`: two jobs change places.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::job_batch::{Schedd, Server};
+use crate::cli::client::operand::Operand;
+use crate::model::job_id::JobId;
+use crate::model::refusal::Refusal;
+use crate::wire::message::{Reply, Request};
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// The exit status when no server answers.
+const NO_SERVER: u8 = 1;
+
+/// Swap the places of two jobs in the order in which they start, and their queues if these differ.
+///
+/// Places decide between jobs that are worth the same, as all are with [order] by = "fcfs": where
+/// the order goes by worth, as it does by default, qorder says which of the two still goes first
+/// (qstat --priority tells why). qalter --user-factor lowers what a job is worth.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "qorder")]
+pub struct Args {
+    /// A job, by id: 12, 12.server
+    #[arg(value_name = "job_identifier", required = true)]
+    pub one: OsString,
+    /// The job to change places with
+    #[arg(value_name = "job_identifier", required = true)]
+    pub other: OsString,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs qorder.
+pub fn main() -> ExitCode {
+    exit::run("qorder", command, run)
+}
+
+fn run() -> Result<u8, Failure> {
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
+    let (one, other) = (Operand::parse(&args.one)?, Operand::parse(&args.other)?);
+    swap(&one, &other, &mut Schedd::find()?)
+}
+
+fn swap(one: &Operand, other: &Operand, server: &mut dyn Server) -> Result<u8, Failure> {
+    let name = server.name().map_err(|failure| Failure {
+        code: NO_SERVER,
+        ..failure
+    })?;
+    let refusal = match (one.job(&name), other.job(&name)) {
+        (Some(one), Some(other)) => asked(one, other, server)?,
+        _ => Some(Refusal::unknown_job()),
+    };
+    let both = format!("{} or {}", one.full(&name), other.full(&name));
+    refusal.map_or(Ok(0), |refusal| {
+        Err(Failure::of_job("qorder", &refusal, &both))
+    })
+}
+
+/// Why it was refused, if it was.
+fn asked(one: JobId, other: JobId, server: &mut dyn Server) -> Result<Option<Refusal>, Failure> {
+    let reply = server.call(&Request::Swap(one, other));
+    match reply.map_err(|error| Failure {
+        code: NO_SERVER,
+        ..Failure::from(error)
+    })? {
+        Reply::Done => Ok(None),
+        Reply::Noted(notes) => {
+            exit::remark("qorder", &notes);
+            Ok(None)
+        }
+        Reply::Refused(refusal) => Ok(Some(refusal)),
+        _ => Err(exit::garbled()),
+    }
+}

@@ -1,0 +1,111 @@
+//! `qrun`: starts jobs now, whatever the order.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::job_batch::{self, Schedd};
+use crate::wire::batch::Act;
+use crate::wire::message::Placing;
+use clap::{CommandFactory, Parser};
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+
+/// The exit status of a wrong command line, and of all else that goes wrong.
+const USAGE: u8 = 1;
+const FAILED: u8 = 2;
+
+/// Start jobs now, ahead of all others, if what they ask for is free. For operators.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "qrun")]
+pub struct Args {
+    /// Do not wait for the answer whether the job fits
+    #[arg(short = 'a')]
+    pub detached: bool,
+    /// On these nodes only: n1+n2, or as exec_vnode says it, (n1:ncpus=2)+(n2:ncpus=2), the amounts
+    /// without effect; - for the nodes where the job ran before
+    #[arg(short = 'H', value_name = "vnode_specification")]
+    pub nodes: Option<OsString>,
+    /// Jobs, by id: 12, 12.server
+    #[arg(value_name = "job_identifier", required = true)]
+    pub jobs: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs qrun.
+pub fn main() -> ExitCode {
+    exit::run("qrun", command, || run().map_err(as_qrun))
+}
+
+fn as_qrun(failure: Failure) -> Failure {
+    Failure {
+        code: if failure.usage { USAGE } else { FAILED },
+        ..failure
+    }
+}
+
+fn run() -> Result<u8, Failure> {
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
+    let on = args
+        .nodes
+        .as_deref()
+        .map_or(Ok(Placing::Anywhere), placing)?;
+    let act = Act::Run {
+        on,
+        detached: args.detached,
+    };
+    let code = job_batch::act("qrun", command, &args.jobs, &mut Schedd::find()?, &act)?;
+    Ok(if code == 0 { 0 } else { FAILED })
+}
+
+/// The nodes that `-H` names.
+pub(super) fn placing(text: &OsStr) -> Result<Placing, Failure> {
+    let illegal = || crate::cli::arguments::job_options::illegal('H');
+    let text = text
+        .to_str()
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .ok_or_else(illegal)?;
+    if text == "-" {
+        return Ok(Placing::Again);
+    }
+    let name = |chunk: &str| {
+        let name = chunk
+            .trim_matches(|c: char| "() ".contains(c))
+            .split(':')
+            .next()
+            .unwrap_or_default();
+        Some(name.to_string()).filter(|name| !name.is_empty())
+    };
+    text.split('+')
+        .map(name)
+        .collect::<Option<_>>()
+        .map(Placing::On)
+        .ok_or_else(illegal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_named_as_people_and_exec_vnode_name_them() {
+        let on = |names: &[&str]| Ok(Placing::On(names.iter().map(ToString::to_string).collect()));
+        for (text, expected) in [
+            ("-", Ok(Placing::Again)),
+            ("n1", on(&["n1"])),
+            ("n1 + n2", on(&["n1", "n2"])),
+            ("(n1:ncpus=2)+(n2:ncpus=2:mem=1gb)", on(&["n1", "n2"])),
+            ("(a[0]:ncpus=1+a[1]:ncpus=1)", on(&["a[0]", "a[1]"])),
+        ] {
+            assert_eq!(placing(text.as_ref()), expected, "{text}");
+        }
+        for bad in ["", " ", "+", "n1+", "(:ncpus=2)"] {
+            assert!(placing(bad.as_ref()).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! `qselect`: the ids of the jobs that meet all conditions, one per line.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::client::exit::{self, Failure, NO_SERVER};
+use crate::cli::client::query::{self, Ask, Feed};
+use crate::cli::client::unreachable_server::unknown_host;
+use crate::cli::output::conditions::{self, Condition};
+use crate::cli::output::job_selection::Owner;
+use crate::model::refusal::Refusal;
+use crate::model::server_name::same_server;
+use crate::model::time::Wall;
+use crate::sys::clock;
+use crate::wire::message::{Answer, Arrays, Detail, Filter, History, Question, ServerFacts};
+use clap::{CommandFactory, Parser};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Print the ids of the jobs that meet all conditions given.
+///
+/// OP is one of .eq. .ne. .ge. .gt. .le. .lt., and .eq. when left out.
+#[derive(Debug, Default, Parser)]
+#[command(
+    name = "qselect",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args_override_self = true
+)]
+pub struct Args {
+    /// Not to be started before: [[[[CC]YY]MM]DD]hhmm[.SS]
+    #[arg(short = 'a', value_name = "[OP]DATE_TIME")]
+    begin: Option<String>,
+    /// Of this account
+    #[arg(short = 'A', value_name = "ACCOUNT")]
+    account: Option<String>,
+    /// With this checkpointing: n, s, c, w or u
+    #[arg(short = 'c', value_name = "[OP]CHECKPOINT")]
+    checkpoint: Option<String>,
+    /// With exactly these holds: letters of u o s p, or n
+    #[arg(short = 'h', value_name = "HOLDS")]
+    holds: Option<String>,
+    /// Finished jobs
+    #[arg(short = 'H')]
+    finished: bool,
+    /// Job arrays only
+    #[arg(short = 'J')]
+    arrays: bool,
+    /// That asked for these resources: ncpus.gt.4,walltime.le.1:00:00
+    #[arg(short = 'l', value_name = "RESOURCE.OP.VALUE,...")]
+    resources: Option<String>,
+    /// Of this name
+    #[arg(short = 'N', value_name = "NAME")]
+    name: Option<String>,
+    /// With this priority
+    #[arg(short = 'p', value_name = "[OP]PRIORITY")]
+    priority: Option<String>,
+    /// Of this project
+    #[arg(short = 'P', value_name = "PROJECT")]
+    project: Option<String>,
+    /// In this queue
+    #[arg(short = 'q', value_name = "QUEUE")]
+    queue: Option<String>,
+    /// That may be run again: y or n
+    #[arg(short = 'r', value_name = "y|n")]
+    rerunnable: Option<String>,
+    /// In these states: letters, as RQ
+    #[arg(short = 's', value_name = "STATES")]
+    states: Option<String>,
+    /// By a moment of its life: a c e g m q s t for Execution_Time, ctime, etime, eligible_time,
+    /// mtime, qtime, stime, estimated start; twice for a range
+    #[arg(short = 't', value_name = "MOMENT[OP]DATE_TIME", action = clap::ArgAction::Append)]
+    moments: Vec<String>,
+    /// Subjobs of job arrays too
+    #[arg(short = 'T')]
+    subjobs: bool,
+    /// Of these users
+    #[arg(short = 'u', value_name = "USER[@HOST],...")]
+    users: Option<String>,
+    /// Finished jobs too
+    #[arg(short = 'x')]
+    history: bool,
+}
+
+/// Its options.
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
+/// Runs it.
+pub fn main() -> ExitCode {
+    exit::run("qselect", command, || {
+        match getopt::read::<Args>(command)? {
+            Line::Answered => Ok(0),
+            Line::Asked(args) => {
+                let now = clock::wall();
+                args.conditions(now)?;
+                let mut feed = query::feed(|why| query::no_server(why, NO_SERVER))?;
+                let mut out = std::io::stdout().lock();
+                args.answer(&mut feed, now, &mut out)?;
+                out.flush()?;
+                Ok(0)
+            }
+        }
+    })
+}
+
+impl Args {
+    /// Writes the ids as they are found.
+    fn answer(&self, feed: &mut Feed, now: Wall, out: &mut dyn Write) -> Result<(), Failure> {
+        let server = query::whole(feed)(&Question::Server)?.server;
+        if !server.history && (self.finished || self.history) {
+            return Err(Failure::new(0, Refusal::no_history().text));
+        }
+        let mut conditions = self.conditions(now)?;
+        if let Some(text) = &self.resources {
+            conditions.extend(conditions::resources(text, &server.resources)?);
+        }
+        let filter = self.filter(&server, &mut query::whole(feed))?;
+        let states_of_ours = self.states.is_none() || !filter.states.is_empty();
+        if !states_of_ours {
+            return Ok(());
+        }
+        let meets_all = |record: &&_| {
+            conditions
+                .iter()
+                .all(|condition: &Condition| condition.is_met(record, &server))
+        };
+        feed(&Question::Jobs(filter, Detail::Whole), &mut |part| {
+            let Answer::Jobs(jobs) = part else {
+                return Ok(());
+            };
+            let ids = jobs
+                .iter()
+                .filter(meets_all)
+                .map(|record| format!("{}\n", record.job.id.full(&server.name)));
+            Ok(out.write_all(ids.collect::<String>().as_bytes())?)
+        })
+    }
+
+    /// All conditions that can be read without the server.
+    fn conditions(&self, now: Wall) -> Result<Vec<Condition>, Failure> {
+        let mut conditions = Vec::new();
+        self.states.as_deref().map(conditions::states).transpose()?;
+        let read = [
+            self.begin
+                .as_deref()
+                .map(|text| conditions::begin(text, now)),
+            self.checkpoint.as_deref().map(conditions::checkpoint),
+            self.holds.as_deref().map(conditions::holds),
+            self.priority.as_deref().map(conditions::priority),
+            self.rerunnable.as_deref().map(conditions::rerunnable),
+        ];
+        for condition in read.into_iter().flatten() {
+            conditions.push(condition?);
+        }
+        for text in &self.moments {
+            conditions.push(conditions::moment(text, now)?);
+        }
+        if self.users.as_deref().is_some_and(str::is_empty) {
+            return Err(Failure::usage("illegal -u value"));
+        }
+        conditions.extend(
+            self.users
+                .as_deref()
+                .map(|text| Condition::Owner(Owner::parse_list(text))),
+        );
+        conditions.extend(self.account.clone().map(Condition::Account));
+        conditions.extend(self.name.clone().map(Condition::Name));
+        conditions.extend(self.project.clone().map(Condition::Project));
+        Ok(conditions)
+    }
+
+    /// What the server can tell apart itself.
+    fn filter(&self, server: &ServerFacts, ask: &mut Ask) -> Result<Filter, Failure> {
+        let history = match (self.finished, self.history) {
+            (true, _) => History::Finished,
+            (false, true) => History::All,
+            (false, false) => History::Live,
+        };
+        let owners = self
+            .users
+            .as_deref()
+            .map(Owner::parse_list)
+            .unwrap_or_default();
+        let owners = owners
+            .iter()
+            .map(|owner| owner.user().to_string())
+            .collect();
+        let states = self
+            .states
+            .as_deref()
+            .map(conditions::states)
+            .transpose()?
+            .unwrap_or_default();
+        let queues = self.queue(server, ask)?.into_iter().collect();
+        Ok(Filter {
+            history,
+            owners,
+            states,
+            queues,
+            arrays: Arrays::shown(self.arrays, self.subjobs),
+            after: None,
+        })
+    }
+
+    /// `-q queue`, `@server` or `queue@server`; None for all queues.
+    fn queue(&self, server: &ServerFacts, ask: &mut Ask) -> Result<Option<String>, Failure> {
+        let Some(text) = &self.queue else {
+            return Ok(None);
+        };
+        let (name, host) = text.split_once('@').unwrap_or((text, &server.name));
+        if !same_server(host, &server.name) {
+            return Err(unknown_host(host));
+        }
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let known = ask(&Question::Queues)?
+            .queues
+            .iter()
+            .any(|counted| counted.queue.name == name);
+        let refusal = Refusal::unknown_queue();
+        let unknown = || Failure::new(refusal.exit_code(), format!("{} destination", refusal.text));
+        known.then(|| Some(name.to_string())).ok_or_else(unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::example::{self, NOW, System, finished, queued, running, share, with};
+
+    fn system() -> System {
+        let notable = with(
+            queued(2, "nr", "ncpus=3 walltime=2:00:00 mem=1gb"),
+            |spec| {
+                spec.priority = 5;
+                spec.rerunnable = false;
+                spec.account = Some("x".into());
+                spec.project = "p".into();
+                spec.other.insert("Checkpoint".into(), "c=5".into());
+            },
+        );
+        let mut held = queued(3, "held", "ncpus=1");
+        held.job.life.state = crate::model::job::state::State::Held;
+        held.job.life.holds = crate::model::job::state::Holds::USER;
+        held.job.owner.user = "bob".into();
+        let over = finished(
+            running(queued(4, "over", "ncpus=1"), vec![share(1, None)]),
+            0,
+            false,
+        );
+        System {
+            jobs: vec![
+                running(queued(1, "a", "ncpus=1"), vec![share(1, None)]),
+                notable,
+                held,
+                over,
+            ],
+            nodes: vec![],
+        }
+    }
+
+    fn said(words: &str) -> Result<String, Failure> {
+        let args: Args = example::parse(command, words)?;
+        let mut out = Vec::new();
+        args.answer(&mut system().feed(), NOW, &mut out)?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    fn ids(words: &str) -> String {
+        said(words)
+            .unwrap()
+            .lines()
+            .map(|id| id.strip_suffix(".head").unwrap())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn conditions_are_anded() {
+        for (words, expected) in [
+            ("", "1 2 3"),
+            ("-x", "1 2 3 4"),
+            ("-H", "4"),
+            ("-s R", "1"),
+            ("-s HQ", "2 3"),
+            ("-s F", ""),
+            ("-x -s F", "4"),
+            ("-s B", ""),
+            ("-u bob", "3"),
+            ("-u alice,bob", "1 2 3"),
+            ("-u alice@head", "1 2"),
+            ("-u alice@other", ""),
+            ("-q workq", "1 2 3"),
+            ("-q @head", "1 2 3"),
+            ("-q workq@head -s R", "1"),
+            ("-N nr", "2"),
+            ("-N zzz", ""),
+            ("-A x", "2"),
+            ("-P p", "2"),
+            ("-P _pbs_project_default", ""),
+            ("-l ncpus.gt.1", "2"),
+            ("-l ncpus=3", "2"),
+            ("-l ncpus.eq.3,mem.ge.2gb", ""),
+            ("-l ncpus.ne.3", "1 3"),
+            ("-l walltime.gt.1:00:00", "2"),
+            ("-p 0", "1 3"),
+            ("-p .gt.0", "2"),
+            ("-p .ge.-1", "1 2 3"),
+            ("-r n", "2"),
+            ("-r y", "1 3"),
+            ("-h u", "3"),
+            ("-h n", "1 2"),
+            ("-c u", "1 3"),
+            ("-c c=5", "2"),
+            ("-c n", ""),
+            ("-a .gt.0001", ""),
+            ("-tc.gt.197001010000", "1 2 3"),
+            ("-t c.gt.197001010000", "1 2 3"),
+            ("-tc.gt.197001010000 -tc.lt.197101010000", ""),
+            ("-ts.gt.197001010000", "1"),
+            ("-tg.gt.5", ""),
+            ("-J", ""),
+            ("-T", "1 2 3"),
+        ] {
+            let words = words
+                .replace("_pbs_project_default", "none")
+                .replace("-t c", "-tc");
+            assert_eq!(ids(&words), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn faults_are_told_as_pbs_tells_them() {
+        for (words, text) in [
+            ("-s Z", "illegal -s value"),
+            ("-r x", "illegal -r value"),
+            ("-h x", "illegal -h value"),
+            ("-a 9999", "illegal -a value"),
+            ("-t x", "illegal -t value"),
+            ("-c x", "illegal -c value"),
+            ("-l ncpus", "illegal -l value\nresource_list: ncpus"),
+            (
+                "-l ncpus.foo.3",
+                "illegal -l value\nresource_list: ncpus.foo.3",
+            ),
+            ("-y", "invalid option -- 'y'"),
+        ] {
+            let failure = said(words).unwrap_err();
+            assert_eq!(
+                (failure.text.as_str(), failure.usage, failure.code),
+                (text, true, 2),
+                "{words}"
+            );
+        }
+        for (words, text, code) in [
+            ("-p x", "Illegal attribute or resource value", 166),
+            ("-q nosuch", "Unknown queue destination", 170),
+            (
+                "-l ncpus.eq.x",
+                "Illegal attribute or resource value Resource_List.ncpus",
+                166,
+            ),
+            ("-l foo.eq.1", "Unknown resource Resource_List.foo", 187),
+        ] {
+            let failure = said(words).unwrap_err();
+            assert_eq!(
+                (failure.text.as_str(), failure.usage, failure.code),
+                (text, false, code),
+                "{words}"
+            );
+        }
+        assert_eq!(said("-q @nosuch").unwrap_err().code, 160);
+        assert!(said("operand").unwrap_err().usage);
+    }
+}

@@ -1,0 +1,219 @@
+//! `qsim check`: plays scenarios and says which of them come out as they expect.
+
+use super::grammar::GRAMMAR;
+use crate::cli::client::exit::{self, Failure, USAGE};
+use crate::sim::check::{self, Report};
+use crate::sim::expectation::Difference;
+use crate::sim::recorded::{self, Replayed};
+use crate::sim::scenario::Scenario;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+/// Plays scenarios, and compares what the scheduler decides with what they expect.
+///
+/// A scenario is a cluster, what happens to it and what is expected, in a file whose format is told
+/// below. Nothing is asked of an installation, and none has to be there.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Scenarios, and folders: all *.toml in and below them
+    #[arg(value_name = "SCENARIO", required_unless_present = "recorded")]
+    paths: Vec<PathBuf>,
+
+    /// text, or json: one document with all differences
+    #[arg(short = 'F', long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
+    format: String,
+
+    /// Decide once more what a live schedd has recorded ([cycle] record in lanai.toml), and compare
+    /// the plans byte for byte
+    #[arg(long, value_name = "FILE", conflicts_with = "paths")]
+    recorded: Option<PathBuf>,
+}
+
+/// A scenario and what came of it.
+#[derive(Serialize)]
+struct Outcome {
+    file: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    passed: bool,
+    /// Why it cannot be played.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
+    differences: Vec<Difference>,
+    #[serde(skip)]
+    explanation: String,
+}
+
+/// All scenarios.
+#[derive(Serialize)]
+struct Outcomes {
+    passed: usize,
+    failed: usize,
+    refused: usize,
+    scenarios: Vec<Outcome>,
+}
+
+/// Runs it: status 0 if all came out as expected, 1 if one did not, 2 if one could not be played.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    if let Some(file) = &args.recorded {
+        return decide_again(file);
+    }
+    let files = files(&args.paths)?;
+    let scenarios: Vec<Outcome> = files.iter().map(|file| play(file)).collect();
+    let count =
+        |which: fn(&Outcome) -> bool| scenarios.iter().filter(|outcome| which(outcome)).count();
+    let passed = count(|outcome| outcome.passed);
+    let refused = count(|outcome| outcome.refused.is_some());
+    let outcomes = Outcomes {
+        passed,
+        failed: scenarios.len() - passed - refused,
+        refused,
+        scenarios,
+    };
+    match args.format.as_str() {
+        "json" => exit::print(
+            serde_json::to_string_pretty(&outcomes).map_err(anyhow::Error::from)? + "\n",
+        )?,
+        _ => exit::print(text(&outcomes))?,
+    }
+    Ok(if outcomes.refused > 0 {
+        USAGE
+    } else {
+        u8::from(outcomes.failed > 0)
+    })
+}
+
+fn play(file: &Path) -> Outcome {
+    let read = fs::read(file).map_err(|error| error.to_string());
+    let text = read.and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|_| "this is no text in UTF-8".to_string())
+    });
+    let scenario =
+        text.and_then(|text| Scenario::parse(&text, GRAMMAR).map_err(|error| error.to_string()));
+    let file = file.display().to_string();
+    match scenario {
+        Ok(scenario) => {
+            let report: Report = check::play(&scenario);
+            let (passed, explanation) = (report.is_good(), report.explain());
+            let (name, differences) = (Some(scenario.name), report.differences);
+            Outcome {
+                file,
+                name,
+                passed,
+                refused: None,
+                differences,
+                explanation,
+            }
+        }
+        Err(why) => Outcome {
+            file,
+            name: None,
+            passed: false,
+            refused: Some(why),
+            differences: Vec::new(),
+            explanation: String::new(),
+        },
+    }
+}
+
+fn text(outcomes: &Outcomes) -> String {
+    let line = |outcome: &Outcome| {
+        let (file, name) = (&outcome.file, outcome.name.as_deref().unwrap_or_default());
+        match &outcome.refused {
+            Some(why) => format!("refused  {file}: {why}\n"),
+            None if outcome.passed => format!("ok       {file}: {name}\n"),
+            None => format!("FAILED   {file}: {name}\n{}\n", outcome.explanation),
+        }
+    };
+    let lines: String = outcomes.scenarios.iter().map(line).collect();
+    if outcomes.scenarios.len() == 1 {
+        return lines;
+    }
+    let Outcomes {
+        passed,
+        failed,
+        refused,
+        ..
+    } = outcomes;
+    format!("{lines}{passed} ok, {failed} failed, {refused} refused\n")
+}
+
+/// The files that paths name, each once; those of a folder by name.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        match path.is_dir() {
+            true => {
+                let found = below(path).map_err(|error| unreadable(path, &error))?;
+                if found.is_empty() {
+                    return Err(Failure::new(
+                        USAGE,
+                        format!("{}: no *.toml in this folder", path.display()),
+                    ));
+                }
+                files.extend(found);
+            }
+            false => files.push(path.clone()),
+        }
+    }
+    let mut seen = BTreeSet::new();
+    files.retain(|file| seen.insert(file.clone()));
+    Ok(files)
+}
+
+fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries =
+        fs::read_dir(folder)?.map(|entry| entry.map(|entry| (entry.path(), entry.file_type())));
+    let mut entries: Vec<_> = entries.collect::<io::Result<_>>()?;
+    entries.sort_by(|one, other| one.0.cmp(&other.0));
+    let mut files = Vec::new();
+    for (path, kind) in entries {
+        match kind?.is_dir() {
+            true => files.extend(below(&path)?),
+            false if path.extension().is_some_and(|end| end == "toml") => files.push(path),
+            false => {}
+        }
+    }
+    Ok(files)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(USAGE, format!("{}: {error}", path.display()))
+}
+
+fn decide_again(file: &Path) -> Result<u8, Failure> {
+    let open = File::open(file).map_err(|error| unreadable(file, &error))?;
+    let replayed = recorded::replay(BufReader::new(open));
+    let Replayed {
+        cycles,
+        difference,
+        is_cut,
+    } = replayed.map_err(|fault| Failure::new(USAGE, format!("{}: {fault}", file.display())))?;
+    let plural = if cycles == 1 { "cycle" } else { "cycles" };
+    let cut = if is_cut {
+        "; the recording was cut when it was as long as it may be"
+    } else {
+        ""
+    };
+    match difference {
+        None => exit::print(format!("{cycles} {plural}, identical{cut}\n")).map(|()| 0),
+        Some(found) => {
+            let (line, recorded, made) = (found.line, shown(&found.recorded), shown(&found.made));
+            let head = format!("{cycles} {plural} identical, then line {line} differs");
+            exit::print(format!(
+                "{head}\n  recorded\n{recorded}  decided now\n{made}"
+            ))
+            .map(|()| 1)
+        }
+    }
+}
+
+fn shown(plan: &str) -> String {
+    match plan.is_empty() {
+        true => "    (nothing)\n".to_string(),
+        false => plan.lines().map(|line| format!("    {line}\n")).collect(),
+    }
+}

@@ -1,0 +1,203 @@
+//! `qsim replay`: a trace of the past run again by the scheduler.
+
+use crate::cli::client::exit::{self, Failure};
+use crate::config::Config;
+use crate::model::policy::{Policy, Preset};
+use crate::sim::machine::Machine;
+use crate::sim::metrics::Metrics;
+use crate::sim::plot;
+use crate::sim::replay;
+use crate::sim::report::{self, Summary};
+use crate::sim::shorthand;
+use crate::sim::swf::{self, Log};
+use crate::sim::trace::{Census, Job, Trace};
+use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use std::fmt;
+use std::fs::File;
+use std::io::{BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+
+/// Run a trace in Standard Workload Format again, and say when its jobs would have started
+///
+/// The trace may be compressed by gzip. Fractions are cut off, jobs without processors or run time
+/// and jobs larger than the machine are dropped, and run times are cut to the estimate; the summary
+/// says how many records each rule touched. All that happens in one second happens before the
+/// scheduler looks: first the ends, then the submissions in the order of the file.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// The trace: TRACE.swf or TRACE.swf.gz
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    /// The machine has N nodes; without this, all processors of the trace's header are one node
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    nodes: Option<u32>,
+
+    /// Each node has C processors
+    #[arg(long, value_name = "C", value_parser = clap::value_parser!(u32).range(1..))]
+    cores_per_node: Option<u32>,
+
+    /// Decide as a preset does
+    #[arg(long, value_name = "NAME", conflicts_with = "config", value_parser = presets())]
+    preset: Option<String>,
+
+    /// Decide as this lanai.toml says; its nodes are left aside
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Set order and backfill as a policy of the literature does, whatever preset or configuration
+    /// say
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(shorthand::names()))]
+    policy: Option<String>,
+
+    /// Begin with the job at this place in the trace, counted from 0
+    #[arg(long, value_name = "INDEX", default_value_t = 0)]
+    from: usize,
+
+    /// Run only so many jobs
+    #[arg(long, value_name = "N")]
+    first: Option<usize>,
+
+    /// Write the starts to this file, as comma-separated values:
+    /// job,submit,start,end,procs,nodes,via
+    #[arg(long, value_name = "FILE")]
+    jobs_out: Option<PathBuf>,
+
+    /// Draw the schedule and the utilization over time into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+
+    /// How the summary is written
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Text)]
+    summary: Form,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// A figure a line, with its unit
+    Text,
+    /// JSON; times in seconds
+    Json,
+}
+
+/// Runs `qsim replay`.
+pub(super) fn run(args: &Args) -> Result<u8, Failure> {
+    let summary = replay(args).map_err(|error| Failure::new(1, format!("{error:#}")))?;
+    exit::print(match args.summary {
+        Form::Text => summary.to_string(),
+        Form::Json => serde_json::to_string_pretty(&summary).map_err(anyhow::Error::from)? + "\n",
+    })?;
+    Ok(0)
+}
+
+fn replay(args: &Args) -> Result<Summary> {
+    let name = args.trace.display().to_string();
+    let (config, policy) = decided(args)?;
+    let (machine, jobs, records) = load(args).with_context(|| name.clone())?;
+    let bar = bar(jobs.len());
+    let outcomes = replay::run(&jobs, machine, &config, &policy, |started| {
+        show(&bar, started)
+    });
+    bar.finish_and_clear();
+    let outcomes = outcomes.with_context(|| name.clone())?;
+
+    if let Some(path) = &args.jobs_out {
+        let file = File::create(path)
+            .and_then(|file| report::write_starts(&outcomes, BufWriter::new(file)));
+        file.with_context(|| path.display().to_string())?;
+    }
+    if let Some(path) = &args.plot {
+        let picture =
+            plot::svg(&title(args), &outcomes, machine.processors()).map_err(anyhow::Error::msg);
+        picture
+            .and_then(|svg| Ok(std::fs::write(path, svg)?))
+            .with_context(|| path.display().to_string())?;
+    }
+    let metrics = Metrics::new(&outcomes, machine.processors());
+    Ok(Summary {
+        trace: name,
+        policy: rules(args),
+        machine,
+        records,
+        metrics,
+    })
+}
+
+/// The machine, the jobs of the window asked for, and what became of the others.
+fn load(args: &Args) -> Result<(Machine, Vec<Job>, Census)> {
+    let log: Log = swf::read(BufReader::with_capacity(1 << 16, File::open(&args.trace)?))?;
+    let machine = Machine::new(&log, args.nodes, args.cores_per_node)?;
+    let mut trace = Trace::new(&log, machine.processors())?;
+    trace.window(args.from..args.from.saturating_add(args.first.unwrap_or(usize::MAX)));
+    Ok((machine, trace.jobs, trace.census))
+}
+
+/// The configuration, and what the cycle goes by.
+fn decided(args: &Args) -> Result<(Config, Policy)> {
+    let config = match (&args.config, &args.preset) {
+        (Some(path), _) => read_config(path).with_context(|| path.display().to_string())?,
+        (None, Some(preset)) => Config::parse(&format!("preset = \"{preset}\""))?,
+        (None, None) => Config::default(),
+    };
+    let policy = config.policy();
+    let policy = args
+        .policy
+        .as_ref()
+        .and_then(|name| shorthand::applied(name, policy.clone()))
+        .unwrap_or(policy);
+    Ok((config, policy))
+}
+
+fn read_config(path: &Path) -> Result<Config> {
+    Ok(Config::parse(&std::fs::read_to_string(path)?)?)
+}
+
+/// By which rules jobs are started, in a few words.
+fn rules(args: &Args) -> String {
+    let preset = args.preset.as_deref().map(|name| format!("preset {name}"));
+    let config = args.config.as_ref().map(|path| path.display().to_string());
+    let told: Vec<String> = args
+        .policy
+        .clone()
+        .into_iter()
+        .chain(preset)
+        .chain(config)
+        .collect();
+    if told.is_empty() {
+        format!("preset {}", Preset::default().name())
+    } else {
+        told.join(", ")
+    }
+}
+
+fn title(args: &Args) -> String {
+    format!(
+        "{}: {}",
+        args.trace.file_name().unwrap_or_default().display(),
+        rules(args)
+    )
+}
+
+fn presets() -> PossibleValuesParser {
+    PossibleValuesParser::new(Preset::ALL.iter().map(|(name, _)| *name))
+}
+
+/// How far it is, at what rate, and how long it still takes; on a terminal only.
+fn bar(jobs: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} jobs, {rate}, {eta} left");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // What cannot be written to a terminal is not worth telling there.
+        let _ = write!(out, "{:.0} a second", state.per_sec());
+    });
+    ProgressBar::new(jobs as u64).with_style(style)
+}
+
+/// Moves the bar on; not with each job, which would cost more than to schedule it.
+fn show(bar: &ProgressBar, started: usize) {
+    if started as u64 >= bar.position() + 256 {
+        bar.set_position(started as u64);
+    }
+}

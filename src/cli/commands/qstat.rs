@@ -1,0 +1,557 @@
+//! `qstat`: jobs, queues and the server, as lists, in full, as dsv or JSON.
+
+mod display;
+
+pub mod watch;
+
+use self::display::{Display, Form};
+use self::watch::Watch;
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::installation;
+use crate::cli::client::operand::Operand;
+use crate::cli::client::query::{self, Ask, Feed, Said};
+use crate::cli::output::alternate_list::{self, Unit};
+use crate::cli::output::attribute_output::{self, Format, Sheet};
+use crate::cli::output::full::Lines;
+use crate::cli::output::job_list;
+use crate::cli::output::job_selection::{self, Owner, Wanted};
+use crate::cli::output::json::Preamble;
+use crate::cli::output::objects::Objects;
+use crate::cli::output::queues;
+use crate::cli::report;
+use crate::cli::report::efficiency;
+use crate::cli::report::scores::Scores;
+use crate::config::overrides::QmgrObject;
+use crate::model::job::state::State;
+use crate::model::job_id::JobId;
+use crate::model::refusal::Refusal;
+use crate::model::server_name::same_server;
+use crate::model::time::Wall;
+use crate::shown::attributes::Attributes;
+use crate::sys::{clock, user};
+use crate::wire::message::{Arrays, Detail, History, Question, QueueCounts, ServerFacts, Watched};
+use clap::{CommandFactory, Parser};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// No server answers: for that qstat has an exit status of its own.
+pub fn no_server(why: &str) -> Failure {
+    query::no_server(why, 255)
+}
+
+/// Show jobs, queues or the server.
+///
+/// Without options, one line for each job that is not over.
+#[derive(Debug, Default, Parser)]
+#[command(
+    name = "qstat",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args_override_self = true
+)]
+pub struct Args {
+    /// All jobs, with what they asked for
+    #[arg(short = 'a')]
+    all: bool,
+    /// Jobs that are not running
+    #[arg(short = 'i')]
+    idle: bool,
+    /// Running jobs
+    #[arg(short = 'r')]
+    running: bool,
+    /// Finished jobs
+    #[arg(short = 'H')]
+    finished: bool,
+    /// Finished jobs too
+    #[arg(short = 'x')]
+    history: bool,
+    /// Jobs of these users: exact names, the host as in Job_Owner; with -f all their attributes
+    #[arg(short = 'u', value_name = "USER[@HOST],...")]
+    users: Option<String>,
+    /// Add the hosts that each job runs on
+    #[arg(short = 'n')]
+    hosts: bool,
+    /// Add the comment of each job: why it does not start, where it runs, how it ended
+    #[arg(short = 's')]
+    comment: bool,
+    /// Put hosts or comment on the job's line; with -f, each attribute on one line
+    #[arg(short = '1')]
+    one_line: bool,
+    /// The promised start instead of the time used
+    #[arg(short = 'T')]
+    starts: bool,
+    /// Memory in gigabytes
+    #[arg(short = 'G')]
+    gigabytes: bool,
+    /// Memory in megawords of 8 bytes each
+    #[arg(short = 'M')]
+    megawords: bool,
+    /// Wide: 120 columns; with -f, each attribute on one line
+    #[arg(short = 'w')]
+    wide: bool,
+    /// All attributes of each job, queue or server
+    #[arg(short = 'f')]
+    full: bool,
+    /// With -f: the format of the attributes, json or dsv
+    #[arg(short = 'F', value_name = "FORMAT")]
+    format: Option<String>,
+    /// With -F dsv: what sets the values apart
+    #[arg(short = 'D', value_name = "DELIMITER")]
+    delimiter: Option<String>,
+    /// Percent of the requested time that is used, instead of the time
+    #[arg(short = 'p')]
+    percent: bool,
+    /// Job arrays only
+    #[arg(short = 'J')]
+    arrays: bool,
+    /// Show the subjobs of job arrays too
+    #[arg(short = 't')]
+    subjobs: bool,
+    /// Only job ids are given
+    #[arg(short = 'E')]
+    express: bool,
+    /// Queues, with their jobs by state
+    #[arg(short = 'Q')]
+    queues: bool,
+    /// Queues, with their limits
+    #[arg(short = 'q')]
+    limits: bool,
+    /// The server
+    #[arg(short = 'B')]
+    server: bool,
+    /// Show again whenever what is shown has changed, until all jobs named by id are over, or
+    /// Ctrl-C. JSON is then one document on each line
+    #[arg(long)]
+    watch: bool,
+    /// What these jobs have used of what they asked for, and what to ask for next time; without
+    /// jobs your own that ended in the last week; with -F json too
+    #[arg(long = "eff")]
+    efficiency: bool,
+    /// What is to come.
+    #[command(flatten)]
+    ahead: report::Options,
+    /// Not accepted, as in PBS
+    #[arg(short = 'W', value_name = "SITE", hide = true)]
+    site: Option<OsString>,
+    /// Job ids, queues, or @server
+    #[arg(value_name = "JOB|QUEUE")]
+    operands: Vec<OsString>,
+}
+
+/// Its options.
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
+/// Runs it.
+pub fn main() -> ExitCode {
+    exit::run("qstat", command, || match getopt::read::<Args>(command)? {
+        Line::Answered => Ok(0),
+        Line::Asked(mut args) => {
+            args.operands.splice(..0, args.ahead.give_back());
+            let format = args.check()?;
+            if args.watch {
+                return args.to_watch(&format).run(command, || args.look(&format));
+            }
+            let mut out = std::io::stdout().lock();
+            let failures = args.say_to(&format, &mut out);
+            out.flush()?;
+            Ok(query::report(&failures, "qstat", command))
+        }
+    })
+}
+
+impl Args {
+    /// Finds the options that exclude each other.
+    fn check(&self) -> Result<Format, Failure> {
+        let wrong_format = self
+            .format
+            .as_deref()
+            .is_some_and(|format| format != "json" && format != "dsv");
+        if self.site.is_some()
+            || wrong_format
+            || (self.delimiter.is_some() && self.format.is_none())
+        {
+            return Err(Failure::usage(""));
+        }
+        let formatted = self.format.is_some();
+        let lists = [
+            self.all,
+            self.idle,
+            self.running,
+            self.limits,
+            self.finished,
+        ];
+        let conflict = lists.iter().filter(|given| **given).count() > 1
+            || (self.gigabytes && self.megawords)
+            || (formatted
+                && (!(self.full || self.stands_alone()) || self.is_alternate() || self.wide))
+            || self.conflicts_ahead()
+            || (self.limits && self.full)
+            || (self.one_line && !(self.hosts || self.comment || self.full))
+            || (self.server && self.queues);
+        if conflict {
+            let and_wide = if formatted && self.wide {
+                "\nqstat: option w cannot be used with -F"
+            } else {
+                ""
+            };
+            return Err(Failure::usage(format!("conflicting options.{and_wide}")));
+        }
+        if self.express
+            && !self
+                .operands
+                .iter()
+                .all(|word| job_selection::is_job_id(word))
+        {
+            return Err(Failure::new(
+                1,
+                "Express option can only be used with job ids",
+            ));
+        }
+        Ok(self.format())
+    }
+
+    /// Views of what is to come stand alone.
+    fn conflicts_ahead(&self) -> bool {
+        let others = self.is_alternate()
+            || self.full
+            || self.queues
+            || self.limits
+            || self.server
+            || self.watch;
+        let dsv = self
+            .format
+            .as_deref()
+            .is_some_and(|format| format != "json");
+        let both = self.efficiency && self.ahead.are_given();
+        self.ahead.conflict() || both || (self.stands_alone() && (others || dsv))
+    }
+
+    /// Whether something is asked for that no list tells.
+    fn stands_alone(&self) -> bool {
+        self.ahead.are_given() || self.efficiency
+    }
+
+    fn format(&self) -> Format {
+        match self.format.as_deref() {
+            Some("json") => Format::Json,
+            Some(_) => Format::Dsv(self.delimiter.clone().unwrap_or_else(|| "|".to_string())),
+            None if self.wide || self.one_line => Format::Text(Lines::Whole),
+            None => Format::Text(Lines::Wrapped),
+        }
+    }
+
+    /// With -f, users choose jobs and no layout: clients that ask so read attributes.
+    fn is_alternate(&self) -> bool {
+        let users = self.users.is_some() && !self.ahead.are_by_user() && !self.full;
+        let choosing = self.all || self.idle || self.running || self.finished || users;
+        let showing = self.hosts || self.comment || self.starts || self.gigabytes || self.megawords;
+        choosing || showing
+    }
+
+    /// Writes what is asked for, as it comes; the result is what could not be done.
+    fn say_to(&self, format: &Format, out: &mut dyn Write) -> Vec<Failure> {
+        let now = clock::wall();
+        if self.ahead.are_given() {
+            let said = self.ahead.say(
+                &self.operands,
+                self.users.as_deref(),
+                *format == Format::Json,
+                out,
+            );
+            return said.unwrap_or_else(|failure| vec![failure]);
+        }
+        match query::feed(no_server) {
+            Ok(mut feed) if self.efficiency => {
+                let said =
+                    efficiency::say(&self.operands, *format == Format::Json, &mut feed, now, out);
+                said.unwrap_or_else(|failure| vec![failure])
+            }
+            Ok(mut feed) => self.answer(format, &mut feed, now, out),
+            Err(failure) => self.without_server(format, now, out, failure),
+        }
+    }
+
+    /// The same, all at once; an error when nobody answers.
+    fn look(&self, format: &Format) -> Result<Said, Failure> {
+        let mut feed = query::feed(no_server)?;
+        let mut out = Vec::new();
+        let failures = self.answer(format, &mut feed, clock::wall(), &mut out);
+        Ok(Said { out, failures })
+    }
+
+    fn answer(
+        &self,
+        format: &Format,
+        feed: &mut Feed,
+        now: Wall,
+        out: &mut dyn Write,
+    ) -> Vec<Failure> {
+        if !self.server && !self.queues && !self.limits {
+            return self.show_jobs(format, feed, now, out);
+        }
+        let ask = &mut query::whole(feed);
+        let said = if self.server {
+            self.show_server(format, ask, now)
+        } else {
+            self.show_queues(format, ask, now)
+        };
+        match said {
+            Ok(said) => written(out, &said.out, said.failures),
+            Err(failure) => self.without_server(format, now, out, failure),
+        }
+    }
+
+    fn without_server(
+        &self,
+        format: &Format,
+        now: Wall,
+        out: &mut dyn Write,
+        failure: Failure,
+    ) -> Vec<Failure> {
+        written(
+            out,
+            &attribute_output::without_server(format, now),
+            vec![failure],
+        )
+    }
+
+    fn show_jobs(
+        &self,
+        format: &Format,
+        feed: &mut Feed,
+        now: Wall,
+        out: &mut dyn Write,
+    ) -> Vec<Failure> {
+        let scores = self.scores(feed);
+        let mut display = Display::new(self.form(format, now), now, out).with_scores(scores);
+        let found = job_selection::find(&self.wanted(), &self.operands, feed, &mut display);
+        let mut failures = found.unwrap_or_else(|failure| vec![failure]);
+        failures.extend(display.finish().err());
+        failures
+    }
+
+    /// Asked for before the jobs: schedd may not answer while it waits for qstat to read them.
+    fn scores(&self, feed: &mut Feed) -> Scores {
+        let is_full = self.full && !self.is_alternate();
+        let server = is_full
+            .then(|| query::whole(feed)(&Question::Server))
+            .and_then(Result::ok);
+        let has_scores = server.is_some_and(|answers| answers.server.has_scores);
+        if has_scores {
+            Scores::ask(&self.operands)
+        } else {
+            Scores::default()
+        }
+    }
+
+    fn form(&self, format: &Format, now: Wall) -> Form {
+        match (self.is_alternate(), self.full) {
+            (true, _) => Form::Alternate(self.alternate_style(now)),
+            (false, true) => Form::Full(format.clone()),
+            (false, false) => Form::Plain(job_list::Style {
+                wide: self.wide,
+                percent: self.percent,
+            }),
+        }
+    }
+
+    fn wanted(&self) -> Wanted {
+        let detail = match (self.is_alternate(), self.full) {
+            (false, true) => Detail::Environment,
+            (false, false) if !self.percent => Detail::Row,
+            _ => Detail::Whole,
+        };
+        // Who watches a job wants to see its end.
+        let history = match (
+            self.finished,
+            self.history || !self.watched_jobs().is_empty(),
+        ) {
+            (true, _) => History::Finished,
+            (false, true) => History::All,
+            (false, false) => History::Live,
+        };
+        let states = match (self.idle, self.running) {
+            (true, _) => vec![State::Queued, State::Held, State::Waiting],
+            (false, true) => vec![State::Running, State::Suspended],
+            (false, false) => Vec::new(),
+        };
+        let owners = self.users.as_deref().map(Owner::parse_list);
+        Wanted {
+            detail,
+            history,
+            states,
+            owners,
+            arrays: Arrays::shown(self.arrays, self.subjobs),
+        }
+    }
+
+    fn to_watch(&self, format: &Format) -> Watch {
+        let until = self.watched_jobs();
+        let own = self.operands.is_empty()
+            && self
+                .users
+                .as_ref()
+                .is_some_and(|users| *users == user::own().name);
+        let of = match (until.is_empty(), own) {
+            (false, _) => Watched::Jobs(until.iter().copied().collect()),
+            (true, true) => Watched::Mine,
+            (true, false) => Watched::Any,
+        };
+        Watch {
+            of,
+            until,
+            json: *format == Format::Json,
+        }
+    }
+
+    /// With `--watch` and nothing but job ids, these.
+    fn watched_jobs(&self) -> BTreeSet<JobId> {
+        let only_ids = self.watch
+            && self
+                .operands
+                .iter()
+                .all(|word| job_selection::is_job_id(word));
+        let ids = self
+            .operands
+            .iter()
+            .filter(|_| only_ids)
+            .filter_map(|word| Operand::parse(word).ok());
+        // A range of an array is over when the array is.
+        ids.map(|id| id.id()).collect()
+    }
+
+    fn alternate_style(&self, now: Wall) -> alternate_list::Style {
+        let unit = match (self.gigabytes, self.megawords) {
+            (true, _) => Unit::Gigabytes,
+            (false, true) => Unit::Megawords,
+            (false, false) => Unit::Own,
+        };
+        alternate_list::Style {
+            wide: self.wide,
+            hosts: self.hosts,
+            comment: self.comment,
+            one_line: self.one_line,
+            starts: self.starts.then_some(now),
+            unit,
+        }
+    }
+
+    fn show_queues(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
+        let answers = ask(&Question::Queues)?;
+        let configured = ask(&Question::Objects)?.objects;
+        let objects = Objects(&configured);
+        let (chosen, failures) = self.choose(&answers.queues, &answers.server);
+        let out = match (self.limits, self.full) {
+            (true, _) => queues::limits(&chosen, &answers.server, objects).into_bytes(),
+            (false, false) => queues::list(&chosen, objects).into_bytes(),
+            (false, true) => {
+                let resources = &answers.server.resources;
+                let things = chosen.iter().map(|queue| {
+                    let (name, told) =
+                        (queue.queue.name.clone(), queues::of_queue(queue, resources));
+                    (
+                        name.clone(),
+                        objects.joined(&QmgrObject::Queue(name), told, resources),
+                    )
+                });
+                things_in_full(
+                    "Queue",
+                    things,
+                    format,
+                    &attribute_output::preamble(&answers.server, now),
+                )
+            }
+        };
+        Ok(Said { out, failures })
+    }
+
+    /// The queues that the operands name; all without any.
+    fn choose<'a>(
+        &self,
+        queues: &'a [QueueCounts],
+        server: &ServerFacts,
+    ) -> (Vec<&'a QueueCounts>, Vec<Failure>) {
+        let (mut chosen, mut failures) = (Vec::new(), Vec::new());
+        for word in &self.operands {
+            let text = word.to_string_lossy();
+            let (name, host) = text.split_once('@').unwrap_or((&text, &server.name));
+            let named: Vec<_> = queues
+                .iter()
+                .filter(|q| name.is_empty() || q.queue.name == name)
+                .collect();
+            match (
+                same_server(host, &server.name),
+                named.is_empty() && !name.is_empty(),
+            ) {
+                (false, _) => failures.push(job_selection::elsewhere(host)),
+                (true, true) => failures.push(unknown_queue(name)),
+                (true, false) => chosen.extend(named),
+            }
+        }
+        if self.operands.is_empty() {
+            chosen.extend(queues);
+        }
+        (chosen, failures)
+    }
+
+    fn show_server(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
+        let answers = ask(&Question::Queues)?;
+        let server = &answers.server;
+        let elsewhere = |word: &OsString| !same_server(&word.to_string_lossy(), &server.name);
+        let hosts = self.operands.iter().filter(|word| elsewhere(word));
+        let failures: Vec<Failure> = hosts
+            .map(|word| job_selection::elsewhere(&word.to_string_lossy()))
+            .collect();
+        let shown = self.operands.is_empty() || failures.len() < self.operands.len();
+        let sums = queues::assigned_in_all(&answers.queues);
+        let out = match (shown, self.full) {
+            (false, false) => Vec::new(),
+            (true, false) => queues::server_list(&answers.queues, server).into_bytes(),
+            (shown, true) => {
+                let configured = ask(&Question::Objects)?.objects;
+                let mut told = queues::of_server(&answers.queues, &sums, server);
+                told.text_if("installation", installation::current());
+                let all = Objects(&configured).joined(&QmgrObject::Server, told, &server.resources);
+                let thing = || (server.name.clone(), all);
+                things_in_full(
+                    "Server",
+                    shown.then(thing).into_iter(),
+                    format,
+                    &attribute_output::preamble(server, now),
+                )
+            }
+        };
+        Ok(Said { out, failures })
+    }
+}
+
+fn unknown_queue(name: &str) -> Failure {
+    let refusal = Refusal::unknown_queue();
+    Failure::new(refusal.exit_code(), format!("{} {name}", refusal.text))
+}
+
+/// Writes to the output; what fails there comes last.
+fn written(out: &mut dyn Write, text: &[u8], mut failures: Vec<Failure>) -> Vec<Failure> {
+    failures.extend(out.write_all(text).err().map(Failure::from));
+    failures
+}
+
+/// Things with all their attributes. `section` is their name in JSON: `Queue`, `Server`.
+fn things_in_full<'a>(
+    section: &'static str,
+    things: impl Iterator<Item = (String, Attributes<'a>)>,
+    format: &Format,
+    preamble: &Preamble,
+) -> Vec<u8> {
+    let mut sheet = Sheet::begin(section, format, preamble);
+    things.for_each(|(id, attributes)| sheet.add(&id, &attributes));
+    sheet.end()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! What `qstat` prints of jobs, while they are being found: a list of a million is never in memory.
+
+use crate::cli::client::exit::Failure;
+use crate::cli::output::alternate_list;
+use crate::cli::output::attribute_output::{self, Format, Sheet};
+use crate::cli::output::job_list;
+use crate::cli::output::job_selection::{Batch, Show};
+use crate::cli::report::scores::Scores;
+use crate::model::resource::Value;
+use crate::model::time::Wall;
+use crate::shown::attributes;
+use crate::wire::message::{Record, Row, ServerFacts};
+use std::io::Write;
+
+/// In which form jobs are printed.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// One line each.
+    Plain(job_list::Style),
+    /// One line each, with what they asked for.
+    Alternate(alternate_list::Style),
+    /// All attributes.
+    Full(Format),
+}
+
+/// Jobs on their way to the output.
+pub struct Display<'a> {
+    form: Form,
+    now: Wall,
+    out: &'a mut dyn Write,
+    /// Who answers, once somebody does.
+    server: Option<ServerFacts>,
+    /// The most characters that an id without its server's name has, if that is known beforehand.
+    longest: Option<usize>,
+    scores: Scores,
+    /// What has been found and cannot be printed before all is.
+    rows: Vec<Row>,
+    jobs: Vec<Record>,
+    printing: Option<Printing>,
+}
+
+/// What has begun.
+enum Printing {
+    Plain(job_list::List),
+    Alternate(alternate_list::List),
+    Full(Box<Sheet>),
+}
+
+impl Show for Display<'_> {
+    fn server(&mut self, server: &ServerFacts) {
+        self.server = Some(server.clone());
+    }
+
+    fn longest(&mut self, characters: usize) {
+        self.longest = Some(characters);
+    }
+
+    fn found(&mut self, batch: Batch) -> Result<(), Failure> {
+        match batch {
+            Batch::Rows(rows) => self.rows.extend(rows),
+            Batch::Jobs(jobs) => self.jobs.extend(jobs),
+        }
+        if self.waits_for_all() {
+            Ok(())
+        } else {
+            self.print()
+        }
+    }
+}
+
+impl<'a> Display<'a> {
+    /// Nothing yet.
+    pub fn new(form: Form, now: Wall, out: &'a mut dyn Write) -> Display<'a> {
+        Display {
+            form,
+            now,
+            out,
+            server: None,
+            longest: None,
+            scores: Scores::default(),
+            rows: Vec::new(),
+            jobs: Vec::new(),
+            printing: None,
+        }
+    }
+
+    /// The same, with these computed priorities of waiting jobs.
+    pub fn with_scores(self, scores: Scores) -> Display<'a> {
+        Display { scores, ..self }
+    }
+
+    /// Prints the rest.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        self.print()?;
+        let rest = match (self.printing, &self.form) {
+            (Some(Printing::Full(sheet)), _) => sheet.end(),
+            (None, Form::Full(format)) => attribute_output::without_server(format, self.now),
+            _ => Vec::new(),
+        };
+        Ok(self.out.write_all(&rest)?)
+    }
+
+    /// A list sorted by promised starts, or one whose widest id is not known, begins only when all
+    /// is known.
+    fn waits_for_all(&self) -> bool {
+        match &self.form {
+            Form::Full(_) => false,
+            Form::Plain(_) => self.longest.is_none(),
+            Form::Alternate(style) => self.longest.is_none() || style.starts.is_some(),
+        }
+    }
+
+    fn print(&mut self) -> Result<(), Failure> {
+        let Some(server) = &self.server else {
+            return Ok(());
+        };
+        let (rows, mut jobs) = (
+            std::mem::take(&mut self.rows),
+            std::mem::take(&mut self.jobs),
+        );
+        let longest = self
+            .longest
+            .map_or(0, |characters| characters + 1 + server.name.len());
+        let printing = self.printing.get_or_insert_with(|| match &self.form {
+            Form::Plain(style) => Printing::Plain(job_list::List::new(*style, longest, server)),
+            Form::Alternate(style) => {
+                Printing::Alternate(alternate_list::List::new(*style, longest))
+            }
+            Form::Full(format) => Printing::Full(Box::new(Sheet::begin(
+                "Jobs",
+                format,
+                &attribute_output::preamble(server, self.now),
+            ))),
+        });
+        let mut text = String::new();
+        let written = match printing {
+            Printing::Plain(list) => {
+                let rows = rows.iter().map(|row| line(row, server));
+                let lines: Vec<job_list::Line> = rows
+                    .chain(jobs.iter().map(|job| percent_line(job, server)))
+                    .collect();
+                list.write(&mut text, &lines);
+                text.into_bytes()
+            }
+            Printing::Alternate(list) => {
+                list.write(&mut text, &jobs, server);
+                text.into_bytes()
+            }
+            Printing::Full(sheet) => {
+                self.scores.add_to(&mut jobs);
+                for record in &jobs {
+                    sheet.add(
+                        &record.job.id.full(&server.name),
+                        &attributes::of_job(record, server),
+                    );
+                }
+                sheet.take()
+            }
+        };
+        Ok(self.out.write_all(&written)?)
+    }
+}
+
+fn line<'a>(row: &'a Row, server: &ServerFacts) -> job_list::Line<'a> {
+    // An array uses nothing itself.
+    let used = if row.id.is_array() {
+        "0".to_string()
+    } else {
+        job_list::time_used(row.cput, row.state)
+    };
+    job_list::Line {
+        id: row.id.full(&server.name),
+        name: &row.name,
+        owner: &row.owner,
+        used,
+        state: row.state,
+        queue: &row.queue,
+    }
+}
+
+/// A line of `qstat -p`.
+fn percent_line<'a>(record: &'a Record, server: &ServerFacts) -> job_list::Line<'a> {
+    let (job, life) = (&record.job, &record.job.life);
+    let asked = |name| match job.spec.request.list.get(name) {
+        Some(Value::Time(span)) => Some(*span),
+        _ => None,
+    };
+    let spent = [
+        (asked("cput"), life.used.cput),
+        (asked("walltime"), life.used.walltime),
+    ];
+    job_list::Line {
+        id: job.id.full(&server.name),
+        name: &job.spec.name,
+        owner: &job.owner.user,
+        used: job_list::percent_done(&spent, life.state),
+        state: life.state,
+        queue: &job.spec.queue,
+    }
+}

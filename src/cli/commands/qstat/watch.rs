@@ -1,0 +1,240 @@
+//! `qstat --watch`: shows again whenever what is shown has changed, and never asks in between.
+//!
+//! schedd tells that something has changed; then qstat looks, as it would without `--watch`, and
+//! keeps quiet if that comes to the same. On a terminal the new text takes the place of the old;
+//! elsewhere it follows, after an empty line. JSON is one document on each line.
+
+use super::no_server;
+use crate::cli::client::exit::Failure;
+use crate::cli::client::query::Said;
+use crate::cli::client::reconnect;
+use crate::cli::client::source::Source;
+use crate::model::job::state::State;
+use crate::model::job_id::JobId;
+use crate::shown::timestamp;
+use crate::sys::home::Home;
+use crate::sys::terminal::{self, Window};
+use crate::sys::{clock, env};
+use crate::wire::client::{Client, ClientError};
+use crate::wire::message::{Detail, Question, Request, Watched};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::BTreeSet;
+use std::io::{IsTerminal, stdout};
+use std::os::fd::AsFd;
+
+/// What is watched, and how it is shown.
+#[derive(Debug)]
+pub struct Watch {
+    /// Changes of these are waited for.
+    pub of: Watched,
+    /// The jobs whose end ends the watch; empty: only the person does.
+    pub until: BTreeSet<JobId>,
+    /// The output is JSON.
+    pub json: bool,
+}
+
+impl Watch {
+    /// Shows and waits, until all the named jobs are over. `say` looks and makes the output.
+    pub fn run(
+        &self,
+        command: fn() -> clap::Command,
+        say: impl Fn() -> Result<Said, Failure>,
+    ) -> Result<u8, Failure> {
+        let home = Home::find()?;
+        let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string()))?;
+        let (mut seen, mut shown) = (0, None);
+        loop {
+            // Asked before it looks: what changes after that look is told.
+            let Some(now) = change(&mut client, &home, &self.of, seen)? else {
+                return Ok(0);
+            };
+            seen = now;
+            // It may go away while it is asked, too: then the next one is asked anew.
+            let Ok((over, said)) = self.look(&home, &say) else {
+                clock::sleep(reconnect::PAUSE);
+                (client, seen) = (reconnect::connect("qstat", &home)?, 0);
+                continue;
+            };
+            let told = (gist(&said.out), said.failures.clone());
+            let mut code = said.failures.last().map_or(0, |failure| failure.code);
+            if shown.as_ref() != Some(&told) {
+                code = self.show(said, shown.is_none(), command)?;
+                shown = Some(told);
+            }
+            if over {
+                return Ok(code);
+            }
+        }
+    }
+
+    /// Whether the named jobs are over, then what there is to show; an error if nobody answers.
+    fn look(
+        &self,
+        home: &Home,
+        say: impl Fn() -> Result<Said, Failure>,
+    ) -> Result<(bool, Said), Failure> {
+        Ok((self.are_over(home)?, say()?))
+    }
+
+    fn are_over(&self, home: &Home) -> Result<bool, Failure> {
+        if self.until.is_empty() {
+            return Ok(false);
+        }
+        let question = Question::JobsById(self.until.iter().copied().collect(), Detail::Row);
+        let rows = Source::open(home)
+            .and_then(|mut source| source.ask(&question))?
+            .rows;
+        Ok(rows.iter().all(|row| row.state == State::Finished))
+    }
+
+    fn show(
+        &self,
+        said: Said,
+        is_first: bool,
+        command: fn() -> clap::Command,
+    ) -> Result<u8, Failure> {
+        let Said { out, failures } = said;
+        let out = match (self.json, stdout().is_terminal()) {
+            (true, _) => on_one_line(out),
+            (false, true) => page(&out),
+            (false, false) if is_first => out,
+            (false, false) => [b"\n".to_vec(), out].concat(),
+        };
+        Said { out, failures }.tell("qstat", command)
+    }
+}
+
+/// Waits for a change; None when nobody reads our output any more. A schedd that goes away is
+/// waited for.
+fn change(
+    client: &mut Client,
+    home: &Home,
+    of: &Watched,
+    seen: u64,
+) -> Result<Option<u64>, Failure> {
+    loop {
+        let asked = client.begin(&Request::Watch {
+            of: of.clone(),
+            since: seen,
+        });
+        let changed = match asked {
+            Ok(()) if !is_ready(client) => return Ok(None),
+            Ok(()) => client.changed(),
+            Err(error) => Err(error),
+        };
+        match changed {
+            Ok(now) => return Ok(Some(now)),
+            Err(ClientError::Unreachable(_)) => *client = reconnect::connect("qstat", home)?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Waits until schedd has answered, or has gone; false if our reader has.
+fn is_ready(client: &Client) -> bool {
+    let out = stdout();
+    loop {
+        let mut fds = [
+            PollFd::new(client.stream().as_fd(), PollFlags::POLLIN),
+            PollFd::new(out.as_fd(), PollFlags::empty()),
+        ];
+        if poll(&mut fds, PollTimeout::NONE).is_ok() {
+            return fds[0].any() == Some(true);
+        }
+    }
+}
+
+/// What counts of an output: all but when it was made.
+fn gist(out: &[u8]) -> Vec<u8> {
+    let lines = out.split_inclusive(|&byte| byte == b'\n');
+    lines
+        .filter(|line| !line.starts_with(b"\t\"timestamp\":"))
+        .flatten()
+        .copied()
+        .collect()
+}
+
+/// A JSON document without the blanks between its parts: within strings these are escaped.
+fn on_one_line(mut out: Vec<u8>) -> Vec<u8> {
+    out.retain(|byte| !matches!(byte, b'\n' | b'\t'));
+    out.push(b'\n');
+    out
+}
+
+/// A screen: cleared, a head line, then as many lines as there is room for.
+fn page(out: &[u8]) -> Vec<u8> {
+    let window = terminal::window(stdout()).unwrap_or(Window::USUAL);
+    let words: Vec<String> = env::args()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let head = format!(
+        "qstat {}   {}   Ctrl-C ends",
+        words.join(" "),
+        timestamp::ctime(clock::wall())
+    );
+    fit(&head, &String::from_utf8_lossy(out), window).into_bytes()
+}
+
+fn fit(head: &str, text: &str, window: Window) -> String {
+    let (mut room, width) = (
+        usize::from(window.rows).saturating_sub(4).max(1),
+        usize::from(window.columns),
+    );
+    let head: String = head.chars().take(width).collect();
+    let mut page = format!("\x1b[H\x1b[2J{head}\n\n");
+    let rows = |line: &str| line.chars().count().div_ceil(width).max(1);
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next_if(|line| rows(line) <= room) {
+        room -= rows(line);
+        page.extend([line, "\n"]);
+    }
+    let left = lines.count();
+    if left > 0 {
+        page.push_str(&format!("({left} more lines)\n"));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_time_of_a_document_does_not_count() {
+        let document = |time: &str, name: &str| {
+            format!("{{\n\t\"timestamp\":\t{time},\n\t\"name\":\t\"{name}\"\n}}\n")
+        };
+        assert_eq!(
+            gist(document("1", "a").as_bytes()),
+            gist(document("2", "a").as_bytes())
+        );
+        assert_ne!(
+            gist(document("1", "a").as_bytes()),
+            gist(document("1", "b").as_bytes())
+        );
+        let line = String::from_utf8(on_one_line(document("1", "a\\tb").into_bytes())).unwrap();
+        assert_eq!(line, "{\"timestamp\":1,\"name\":\"a\\tb\"}\n");
+    }
+
+    #[test]
+    fn a_page_is_no_higher_than_the_window() {
+        let window = Window {
+            rows: 6,
+            columns: 5,
+        };
+        assert_eq!(
+            fit("qstat 12", "a\nb\nc\n", window),
+            "\x1b[H\x1b[2Jqstat\n\na\nb\n(1 more lines)\n"
+        );
+        let window = Window {
+            rows: 7,
+            columns: 5,
+        };
+        assert_eq!(
+            fit("q", "wrapped\nb\nc\n", window),
+            "\x1b[H\x1b[2Jq\n\nwrapped\nb\n(1 more lines)\n"
+        );
+        assert_eq!(fit("q", "", window), "\x1b[H\x1b[2Jq\n\n");
+    }
+}

@@ -1,0 +1,337 @@
+//! `qsub`: submits a job.
+//!
+//! The script's directives and the command line go through one parser and become settings; the
+//! command line counts more, whatever the order. Then one request, one reply, and the job's id.
+
+use self::submission::{Wanted, Words};
+use crate::cli::arguments::getopt;
+use crate::cli::arguments::job_options::{JobOptions, Place, illegal, unsupported};
+use crate::cli::arguments::script::Source;
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::session::interactive;
+use crate::model::attribute::Setting;
+use crate::model::job::value_syntax;
+use crate::sys::{env, home::Home};
+use crate::wire::client::Client;
+use crate::wire::message::Reply;
+use clap::{CommandFactory, Parser};
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+
+pub mod dialects;
+
+mod request;
+
+mod queue;
+
+pub mod submission;
+
+use dialects::torque;
+use request::Asked;
+pub use request::{Here, submission_of};
+
+/// Submit a job: a script from a file or from standard input, or a command. Prints the job's id.
+///
+/// Options may also stand in the script, in lines that begin with #PBS, before its first command.
+/// The command line counts more than they do.
+#[derive(Parser, Clone, Debug)]
+#[command(
+    name = "qsub",
+    override_usage = "qsub [OPTIONS] [script | -- command [arg1 ...]]"
+)]
+pub struct Args {
+    /// Options of the job.
+    #[command(flatten)]
+    pub job: JobOptions,
+    /// Prefix of directives in the script, instead of #PBS; empty for no directives
+    #[arg(short = 'C', value_name = "directive_prefix")]
+    pub prefix: Option<OsString>,
+    /// Start the job in this folder instead of the working directory
+    #[arg(short = 'd', value_name = "folder")]
+    pub folder: Option<OsString>,
+    /// What the script is given, in quotes; what stands behind the script on the command line is
+    /// the same
+    #[arg(short = 'F', value_name = "arguments")]
+    pub arguments: Option<OsString>,
+    /// Accepted for PBS's sake: there is no helper process to avoid
+    #[arg(short = 'f')]
+    pub foreground: bool,
+    /// Hold the job until qrls releases it
+    #[arg(short = 'h')]
+    pub hold: bool,
+    /// Interactive job: a shell on this terminal, on the nodes asked for. Of a script only the
+    /// directives count. ~. at the start of a line ends the session, ~^Z suspends qsub
+    #[arg(short = 'I')]
+    pub interactive: bool,
+    /// Job array: a subjob for each index from X to Y (X below Y), or each Z-th, of which at most M
+    /// run at once (0: any number). See ARRAYS
+    #[arg(short = 'J', value_name = "X-Y[:Z][%M]")]
+    pub array: Option<OsString>,
+    /// As -J, and as in TORQUE and Grid Engine also a single index, or indices and ranges joined by
+    /// commas
+    #[arg(short = 't', value_name = "X-Y[:Z],N,...[%M]")]
+    pub tasks: Option<OsString>,
+    /// Chunks in TORQUE's spelling: tasks=N:lprocs=N:memory=SIZE:gpus=N
+    #[arg(short = 'L', value_name = "task_request")]
+    pub task_requests: Vec<OsString>,
+    /// Have nodes without other jobs, as -W naccess=singlejob
+    #[arg(short = 'n')]
+    pub node_exclusive: bool,
+    /// Queue: queue, queue@server or @server
+    #[arg(short = 'q', value_name = "queue")]
+    pub queue: Option<OsString>,
+    /// Variables for the job: NAME or NAME=VALUE, joined by commas; quotes or \, keep a comma
+    #[arg(short = 'v', value_name = "variable_list")]
+    pub variables: Option<OsString>,
+    /// Hand on the whole environment
+    #[arg(short = 'V')]
+    pub all_variables: bool,
+    /// Start the job in this folder, and let paths of files be relative to it
+    #[arg(short = 'w', value_name = "folder")]
+    pub base: Option<OsString>,
+    /// Forward X11, for interactive jobs; not supported by this version
+    #[arg(short = 'X')]
+    pub x11: bool,
+    /// `-J` stands before `-I`.
+    #[arg(skip)]
+    array_comes_first: bool,
+    /// Do not print the job's id
+    #[arg(short = 'z')]
+    pub quiet: bool,
+    /// Check the job and tell when and where it would start; submit nothing, and ask no hooks
+    #[arg(long)]
+    pub dry_run: bool,
+    /// A script file, - or nothing for standard input, or -- and a command with its arguments
+    #[arg(value_name = "script")]
+    pub operands: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs qsub.
+pub fn main() -> ExitCode {
+    exit::run("qsub", command, run)
+}
+
+fn run() -> Result<u8, Failure> {
+    let words: Vec<OsString> = env::args().skip(1).collect();
+    if getopt::answered(command, &words)? {
+        return Ok(0);
+    }
+    let asked = Asked::gather(words, Here::find()?)?;
+    let home = Home::find()?;
+    let plan = asked.settled("", &home)?;
+    exit::remark("qsub", &plan.remarks);
+    if plan.dry_run {
+        return crate::cli::report::dry_run::run(
+            asked.under_defaults(plan, &home)?.submission,
+            &home,
+        );
+    }
+    if plan.interactive {
+        return interactive::run(&home, |client| Ok(asked.submit(client, plan, &home)?.1));
+    }
+    let mut client = Client::connect(&home)?;
+    let (plan, reply) = asked.submit(&mut client, plan, &home)?;
+    let id = match reply {
+        Reply::Accepted { id, notes } => {
+            exit::remark("qsub", &notes);
+            id
+        }
+        Reply::Refused(refusal) => return Err(refusal.into()),
+        _ => return Err(exit::garbled()),
+    };
+    if !plan.quiet {
+        exit::print(format!("{id}\n"))?;
+    }
+    if plan.block {
+        crate::cli::session::block::until_over(client, &home, &id)
+    } else {
+        Ok(0)
+    }
+}
+
+/// The attribute of `-I`.
+const INTERACTIVE: &str = "interactive";
+
+/// What a command line without a script asks for, for those who read it elsewhere than in a shell.
+pub(super) fn settings(words: Vec<OsString>, place: &Place) -> Result<Vec<Setting>, Failure> {
+    let args = Args::read(&mut command(), words)?;
+    if !args.operands.is_empty() {
+        return Err(Failure::usage("no script and no command is named here"));
+    }
+    if args.interactive {
+        return Err(Failure::usage("there is no terminal here for -I"));
+    }
+    check(&args, false, true)?;
+    let mut wanted = Wanted::default();
+    wanted.outweigh(args.wanted(place)?);
+    if !wanted.sets("Job_Name") {
+        wanted.set("Job_Name", Source::Stdin.name()?);
+    }
+    suits_array(&wanted)?;
+    Ok(wanted.settings)
+}
+
+/// The variable that names the screen that `-X` forwards.
+const DISPLAY: &str = "DISPLAY";
+
+/// What can be seen of one place's options alone. `is_array`: indices were asked for before `-I`,
+/// and not behind it: PBS complains of the first that it cannot heed.
+fn check(args: &Args, is_array: bool, has_display: bool) -> Result<(), Failure> {
+    let no_display = "DISPLAY not set";
+    match (args.x11, args.interactive) {
+        (true, false) if !has_display => return Err(Failure::usage(no_display)),
+        (true, true) if !has_display => exit::remark("qsub", &[no_display.to_string()]),
+        _ => {}
+    }
+    match (args.interactive, args.x11) {
+        (false, true) => {
+            return Err(Failure::new(
+                1,
+                "X11 Forwarding possible only for interactive jobs",
+            ));
+        }
+        (false, false) => {}
+        (true, _) if is_array => return Err(interactive::not_an_array()),
+        (true, is_forwarded) => {
+            interactive::require_terminal()?;
+            if is_forwarded {
+                return Err(unsupported("-X"));
+            }
+        }
+    }
+    match (&args.array, &args.tasks) {
+        (Some(range), _) if !value_syntax::array_range(&range.to_string_lossy()) => {
+            Err(illegal('J'))
+        }
+        (None, Some(range)) if torque::indices(&range.to_string_lossy()).is_none() => {
+            Err(Failure::usage(
+                "illegal -t value: it is ranges and indices joined by commas, X-Y[:Z],N,...[%M]",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What goes with an array only, and what does not go with one, from wherever it was asked for.
+fn suits_array(wanted: &Wanted) -> Result<(), Failure> {
+    let has = |attribute: &str, mark: char| {
+        wanted
+            .value(attribute)
+            .is_some_and(|value| value.contains(mark))
+    };
+    match wanted.sets(ARRAY) {
+        true if wanted.is_true("interactive") => Err(interactive::not_an_array()),
+        true if wanted.sets("max_run_subjobs") && has(ARRAY, '%') => {
+            Err(Failure::usage("multiple max_run_subjobs values found"))
+        }
+        // It says of which jobs to tell, not what.
+        true if wanted
+            .value("Mail_Points")
+            .is_some_and(|letters| letters == "j") =>
+        {
+            Err(illegal('m'))
+        }
+        false if has("Mail_Points", 'j') => Err(Failure::new(
+            1,
+            "mail option 'j' can not be used without array job",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The attribute that makes a job an array.
+const ARRAY: &str = "array_indices_submitted";
+
+impl Args {
+    fn read(command: &mut clap::Command, words: Vec<OsString>) -> Result<Args, Failure> {
+        let matches = getopt::matches(command, words)?;
+        let mut args: Args = getopt::read_matches(&matches)?;
+        let place = |option: &str| matches.index_of(option);
+        let indices = place("array").into_iter().chain(place("tasks")).min();
+        args.array_comes_first =
+            args.interactive && indices.is_some_and(|first| Some(first) < place("interactive"));
+        Ok(args)
+    }
+
+    /// The indices of an array.
+    fn range(&self) -> Option<String> {
+        let tasks = || torque::indices(&self.tasks.as_ref()?.to_string_lossy());
+        self.array
+            .as_ref()
+            .map(|range| range.to_string_lossy().into_owned())
+            .or_else(tasks)
+    }
+
+    fn wanted(&self, place: &Place) -> Result<Wanted, Failure> {
+        let words = Words {
+            variables: self.variables.clone(),
+            all_variables: self.all_variables,
+            quiet: self.quiet,
+            folder: self.folder.clone(),
+            base: self.base.clone(),
+            arguments: self
+                .arguments
+                .as_deref()
+                .map(torque::arguments)
+                .transpose()?,
+            remarks: torque::remarks(&self.job.others),
+            ..Words::default()
+        };
+        let base = self.base.as_ref().map(|base| place.workdir.join(base));
+        let place = &Place {
+            workdir: base.as_deref().unwrap_or(place.workdir),
+            ..*place
+        };
+        let mut wanted = Wanted {
+            words,
+            settings: Vec::new(),
+        };
+        if self.hold {
+            wanted.set("Hold_Types", "u");
+        }
+        if self.interactive {
+            wanted.set(INTERACTIVE, "True");
+        }
+        if let Some(queue) = self.queue.as_ref().filter(|queue| !queue.is_empty()) {
+            wanted.set("queue", destination(queue)?);
+        }
+        if let Some(range) = self.range() {
+            wanted.set(ARRAY, range);
+        }
+        if self.node_exclusive {
+            wanted.set("naccess", "singlejob");
+        }
+        if !self.task_requests.is_empty() {
+            wanted.put(Setting::resource(
+                "select",
+                torque::tasks_as_select(&self.task_requests)?,
+            ));
+        }
+        wanted.settings.extend(self.job.settings(place)?);
+        Ok(wanted)
+    }
+}
+
+/// `queue`, `queue@server` or `@server`; a queue's name has at most 15 characters.
+pub(super) fn destination(text: &OsStr) -> Result<String, Failure> {
+    let shown = text.to_string_lossy();
+    let (queue, server) = shown.split_once('@').unwrap_or((&shown, ""));
+    let is_too_long = |queue: &str| queue.chars().count() > 15;
+    let word =
+        |text: &str| !text.contains(|c: char| c == '@' || c.is_whitespace() || c.is_control());
+    if queue.split(',').any(is_too_long) || !word(queue) || !word(server) {
+        return Err(Failure::new(
+            exit::USAGE,
+            format!("illegally formed destination: {shown}"),
+        ));
+    }
+    Ok(shown.into_owned())
+}
+
+#[cfg(test)]
+mod tests;

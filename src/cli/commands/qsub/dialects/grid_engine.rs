@@ -1,0 +1,486 @@
+//! Grid Engine's options, each in PBS's words.
+
+use super::super::submission::Wanted;
+use super::{Line, text};
+use crate::cli::arguments::environment::{self, Origin};
+use crate::cli::client::exit::Failure;
+use crate::model::attribute::Setting;
+use crate::model::indices::list::IndexList;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// What has been found out about a line.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct State {
+    /// It is in Grid Engine's words.
+    pub is_spoken: bool,
+    /// `-b y`: the operands are a command.
+    is_binary: bool,
+    /// `-shell n`.
+    is_without_shell: bool,
+    /// Behind `-soft`.
+    is_soft: bool,
+}
+
+/// An option of Grid Engine's that stands in a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Foreign {
+    name: &'static str,
+    deed: Deed,
+}
+
+/// What becomes of an option and its value.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    /// It has none, and these words are the same.
+    Is(&'static [&'static str]),
+    /// This option of PBS's takes the value.
+    Letter(&'static str),
+    /// `-W` takes it under this name.
+    Attribute(&'static str),
+    /// Yes is this; no is nothing.
+    Yes(&'static [&'static str]),
+    /// It has a value, and concerns nobody here.
+    Pass,
+    /// It needs more than another word.
+    Own(fn(&[OsString], &mut State, &mut Line) -> Result<usize, Failure>),
+}
+
+/// Options by their whole words, which PBS would not read as they are meant.
+const OPTIONS: &[(&str, Deed)] = &[
+    ("-cwd", Deed::Is(&["-d", "."])),
+    ("-wd", Deed::Letter("-w")),
+    ("-pe", Deed::Own(parallel)),
+    ("-hold_jid", Deed::Attribute("hold_jid")),
+    ("-hold_jid_ad", Deed::Own(hold_each)),
+    ("-sync", Deed::Yes(&["-W", "block=true"])),
+    ("-tc", Deed::Attribute("max_run_subjobs")),
+    ("-ar", Deed::Attribute("resv")),
+    ("-notify", Deed::Is(&["-W", "warn=USR2@60"])),
+    ("-verify", Deed::Is(&["--dry-run"])),
+    ("-terse", Deed::Is(&[])),
+    ("-clear", Deed::Is(&[])),
+    ("-ac", Deed::Pass),
+    ("-sc", Deed::Pass),
+    ("-dc", Deed::Pass),
+    ("-binding", Deed::Own(binding)),
+    ("-now", Deed::Own(now)),
+    ("-b", Deed::Own(binary)),
+    ("-shell", Deed::Own(shell)),
+    ("-soft", Deed::Own(|_, state, _| turn(state, true))),
+    ("-hard", Deed::Own(|_, state, _| turn(state, false))),
+];
+
+/// Options that TORQUE has too, which are no sign of Grid Engine by themselves.
+const SHARED: [&str; 1] = ["-b"];
+
+/// PBS's letters with values that PBS refuses.
+const VALUES: &[(&str, &[&str], &[&str])] = &[
+    ("-j", &["y", "yes"], &["-j", "oe"]),
+    ("-j", &["no"], &["-j", "n"]),
+    ("-r", &["yes"], &["-r", "y"]),
+    ("-r", &["no"], &["-r", "n"]),
+    ("-R", &["y", "yes", "n", "no"], &[]),
+    ("-w", &["e", "w", "n"], &[]),
+    ("-w", &["v", "p"], &["--dry-run"]),
+];
+
+impl Foreign {
+    /// The option that this word is, with `next` behind it.
+    pub fn of(word: &OsString, next: Option<&OsString>, state: &State) -> Option<Foreign> {
+        let name = text(word);
+        if let Some((name, deed)) = OPTIONS.iter().find(|(known, _)| *known == name) {
+            return Some(Foreign { name, deed: *deed });
+        }
+        let value = next.map(text)?;
+        if let Some((name, _, meant)) = VALUES
+            .iter()
+            .find(|(known, values, _)| *known == name && values.contains(&value))
+        {
+            return Some(Foreign {
+                name,
+                deed: Deed::Own(if meant.is_empty() {
+                    pass_value
+                } else {
+                    set_value
+                }),
+            });
+        }
+        let own = |name, deed| {
+            Some(Foreign {
+                name,
+                deed: Deed::Own(deed),
+            })
+        };
+        match name {
+            "-m" if value.contains('s') && value.chars().all(|c| "beasn".contains(c)) => {
+                own("-m", mail)
+            }
+            "-o" | "-e" if state.is_spoken => own(if name == "-o" { "-o" } else { "-e" }, path),
+            "-h" if state.is_spoken
+                && !value.is_empty()
+                && value.chars().all(|c| "usonUSO".contains(c)) =>
+            {
+                own("-h", hold)
+            }
+            "-l" | "-q" if state.is_soft => own("-l", soft),
+            _ => None,
+        }
+    }
+
+    /// Puts what it means into the line. `behind` are the words behind it; those not used come
+    /// back.
+    pub fn put<'a>(
+        self,
+        behind: &'a [OsString],
+        state: &mut State,
+        line: &mut Line,
+    ) -> Result<&'a [OsString], Failure> {
+        state.is_spoken |= !SHARED.contains(&self.name) && self.name.len() > 2;
+        let value = || behind.first().ok_or_else(|| missing(self.name));
+        let taken = match self.deed {
+            Deed::Is(words) => {
+                line.words.extend(words.iter().map(OsString::from));
+                0
+            }
+            Deed::Letter(letter) => {
+                line.words
+                    .extend([OsString::from(letter), value()?.clone()]);
+                1
+            }
+            Deed::Attribute(name) => {
+                line.words
+                    .extend([OsString::from("-W"), joined(&format!("{name}="), value()?)]);
+                1
+            }
+            Deed::Yes(words) => {
+                if is_yes(self.name, value()?)? {
+                    line.words.extend(words.iter().map(OsString::from));
+                }
+                1
+            }
+            Deed::Pass => value().map(|_| 1)?,
+            Deed::Own(deed) => {
+                // Those of one word have no value to miss.
+                if !["-soft", "-hard"].contains(&self.name) {
+                    value()?;
+                }
+                let name = OsString::from(self.name);
+                let with_name: Vec<OsString> = std::iter::once(name)
+                    .chain(behind.iter().cloned())
+                    .collect();
+                deed(&with_name, state, line)?
+            }
+        };
+        Ok(&behind[taken..])
+    }
+}
+
+impl State {
+    /// At the start of a line; `is_spoken` if it is known to be in Grid Engine's words.
+    pub fn new(is_spoken: bool) -> State {
+        State {
+            is_spoken,
+            ..State::default()
+        }
+    }
+
+    /// Whether all behind the first operand belongs to it.
+    pub fn ends_at_operand(&self) -> bool {
+        self.is_spoken || self.is_binary
+    }
+
+    /// A line whose operand is this script, or command, with these arguments.
+    pub fn run(
+        &self,
+        mut line: Line,
+        script: OsString,
+        arguments: &[OsString],
+    ) -> Result<Line, Failure> {
+        if !self.is_binary {
+            line.words.push(script);
+            line.arguments = arguments.to_vec();
+            return Ok(line);
+        }
+        if let Some(name) = name_of(&script) {
+            // The first of the line: a name that is chosen outweighs it.
+            line.words.splice(0..0, [OsString::from("-N"), name]);
+        }
+        line.words.push("--".into());
+        if self.is_without_shell || !needs_shell(&script) {
+            line.words.push(script);
+            line.words.extend_from_slice(arguments);
+        } else {
+            let words: Vec<OsString> = std::iter::once(script)
+                .chain(arguments.iter().cloned())
+                .collect();
+            line.words
+                .extend(["/bin/sh".into(), "-c".into(), words.join(OsStr::new(" "))]);
+        }
+        Ok(line)
+    }
+
+    /// A line without an operand must not need one.
+    pub fn finish(&self) -> Result<(), Failure> {
+        if self.is_binary {
+            Err(Failure::usage("-b y needs a command"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A command's name, as far as a job may be called so.
+fn name_of(command: &OsString) -> Option<OsString> {
+    let first = command.as_bytes().split(|&b| b == b' ').next()?;
+    let name = first
+        .rsplit(|&b| b == b'/')
+        .next()
+        .filter(|name| !name.is_empty())?;
+    let is_legal = |b: &u8| b.is_ascii_alphanumeric() || b"-_+.".contains(b);
+    name.iter()
+        .all(is_legal)
+        .then(|| OsString::from_vec(name.to_vec()))
+}
+
+/// Whether the command is a line for a shell, and no program.
+fn needs_shell(command: &OsString) -> bool {
+    command
+        .as_bytes()
+        .iter()
+        .any(|b| b" \t\n;&|<>()$`\\\"'*?[]{}~#=".contains(b))
+}
+
+fn missing(name: &str) -> Failure {
+    Failure::usage(format!(
+        "option requires an argument -- '{}'",
+        name.trim_start_matches('-')
+    ))
+}
+
+fn illegal(name: &str) -> Failure {
+    Failure::usage(format!("illegal {name} value"))
+}
+
+fn joined(before: &str, value: &OsStr) -> OsString {
+    OsString::from_vec([before.as_bytes(), value.as_bytes()].concat())
+}
+
+fn is_yes(name: &str, value: &OsString) -> Result<bool, Failure> {
+    match text(value) {
+        "y" | "yes" => Ok(true),
+        "n" | "no" => Ok(false),
+        _ => Err(illegal(name)),
+    }
+}
+
+/// `-pe NAME N[-M]`.
+fn parallel(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+    let [_, name, slots, ..] = words else {
+        return Err(missing("-pe"));
+    };
+    let is_word = |word: &str| {
+        !word.is_empty() && !word.contains([':', ',', '=']) && !word.contains(char::is_whitespace)
+    };
+    match (text(name), text(slots)) {
+        (name, slots) if is_word(name) && is_word(slots) => {
+            line.words
+                .extend(["-l".into(), format!("pe={name}:{slots}").into()]);
+            Ok(2)
+        }
+        _ => Err(illegal("-pe")),
+    }
+}
+
+fn hold_each(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+    line.words
+        .extend([OsString::from("-W"), joined("hold_jid=", &words[1])]);
+    line.remarks
+        .push("warning: -hold_jid_ad: every task waits for all tasks of the other array".into());
+    Ok(1)
+}
+
+/// `-binding [env|pe|set] STRATEGY`: a job has its processors to itself in any case.
+fn binding(words: &[OsString], _: &mut State, _: &mut Line) -> Result<usize, Failure> {
+    match (text(&words[1]), words.len()) {
+        ("env" | "pe" | "set", 3..) => Ok(2),
+        _ => Ok(1),
+    }
+}
+
+fn now(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+    if is_yes("-now", &words[1])? {
+        line.remarks
+            .push("warning: -now: the job waits for its turn all the same".into());
+    }
+    Ok(1)
+}
+
+/// `-b y` of Grid Engine; `-b SECONDS` of TORQUE, which says how long to try.
+fn binary(words: &[OsString], state: &mut State, _: &mut Line) -> Result<usize, Failure> {
+    let value = text(&words[1]);
+    if value.is_empty() || !value.bytes().all(|b| b.is_ascii_digit()) {
+        state.is_binary = is_yes("-b", &words[1])?;
+        state.is_spoken = true;
+    }
+    Ok(1)
+}
+
+fn shell(words: &[OsString], state: &mut State, _: &mut Line) -> Result<usize, Failure> {
+    state.is_without_shell = !is_yes("-shell", &words[1])?;
+    Ok(1)
+}
+
+fn turn(state: &mut State, is_soft: bool) -> Result<usize, Failure> {
+    state.is_soft = is_soft;
+    Ok(0)
+}
+
+fn soft(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+    line.remarks.push(format!(
+        "warning: -soft: {} is not looked at",
+        words[1].to_string_lossy()
+    ));
+    Ok(1)
+}
+
+fn pass_value(_: &[OsString], _: &mut State, _: &mut Line) -> Result<usize, Failure> {
+    Ok(1)
+}
+
+fn set_value(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+    let (name, value) = (text(&words[0]), text(&words[1]));
+    let row = VALUES
+        .iter()
+        .find(|(known, values, _)| *known == name && values.contains(&value));
+    line.words.extend(
+        row.into_iter()
+            .flat_map(|(_, _, meant)| meant.iter().map(OsString::from)),
+    );
+    Ok(1)
+}
+
+/// Mail when a job is suspended is nothing here.
+fn mail(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+    let letters = text(&words[1]).replace('s', "");
+    let letters = if letters.is_empty() {
+        "n".into()
+    } else {
+        letters
+    };
+    line.words.extend(["-m".into(), letters.into()]);
+    Ok(1)
+}
+
+/// Holds as in PBS; `n` for none.
+fn hold(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+    if text(&words[1]) != "n" {
+        line.words.push("-h".into());
+    }
+    Ok(1)
+}
+
+/// What stands in the paths of files for what is known later.
+const MARKS: [(&str, &str); 3] = [
+    ("$JOB_ID", "^job_number^"),
+    ("$JOB_NAME", "^job_name^"),
+    ("$TASK_ID", "^array_index^"),
+];
+
+fn path(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+    let mut path = words[1].as_bytes().to_vec();
+    // A host may be left out before the colon.
+    if path.first() == Some(&b':') {
+        path.remove(0);
+    }
+    for (variable, mark) in MARKS {
+        path = replaced(&path, variable.as_bytes(), mark.as_bytes());
+        let braced = format!("${{{}}}", &variable[1..]);
+        path = replaced(&path, braced.as_bytes(), mark.as_bytes());
+    }
+    line.words
+        .extend([words[0].clone(), OsString::from_vec(path)]);
+    Ok(1)
+}
+
+fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let (mut done, mut rest) = (Vec::new(), text);
+    while let Some((&first, behind)) = rest.split_first() {
+        if let Some(behind) = rest.strip_prefix(from) {
+            done.extend_from_slice(to);
+            rest = behind;
+        } else {
+            done.push(first);
+            rest = behind;
+        }
+    }
+    done
+}
+
+/// Where output goes that has a folder alone: into it, under the name it would have elsewhere.
+pub fn name_files(wanted: &mut Wanted) {
+    let each = if wanted.sets("array_indices_submitted") {
+        ".^array_index^"
+    } else {
+        ""
+    };
+    for setting in &mut wanted.settings {
+        let letter = match setting.attribute.as_str() {
+            "Output_Path" => 'o',
+            "Error_Path" => 'e',
+            _ => continue,
+        };
+        if setting.value.0.ends_with(b"/") {
+            setting
+                .value
+                .0
+                .extend(format!("^job_name^.{letter}^job_number^{each}").into_bytes());
+        }
+    }
+}
+
+/// What a job of Grid Engine's finds set that only qsub knows. The first of these marks the job.
+pub fn tell(environ: &mut Vec<u8>, origin: &Origin, settings: &[Setting]) {
+    environment::add(environ, "SGE_O_WORKDIR", Some(origin.workdir));
+    environment::add(environ, "SGE_O_HOST", Some(OsStr::new(origin.host)));
+    for name in ["HOME", "LOGNAME", "PATH", "SHELL"] {
+        let own = origin
+            .vars
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_os_str());
+        environment::add(environ, &format!("SGE_O_{name}"), own);
+    }
+    let value = |is: &dyn Fn(&Setting) -> bool| {
+        settings
+            .iter()
+            .rfind(|s| is(s))
+            .map(|s| s.value.lossy().into_owned())
+    };
+    let parallel = value(&|setting| setting.resource.as_deref() == Some("pe"));
+    let name = parallel
+        .as_ref()
+        .and_then(|text| text.rsplit_once(':'))
+        .map(|(name, _)| OsStr::new(name));
+    environment::add(environ, "PE", name);
+    let range = value(&|setting| setting.attribute == "array_indices_submitted");
+    let range: Option<IndexList> = range.and_then(|text| text.split('%').next()?.parse().ok());
+    let Some(list) = range else { return };
+    let (first, last, step) = bounds(&list);
+    for (name, number) in [("FIRST", first), ("LAST", last), ("STEPSIZE", step)] {
+        environment::add(
+            environ,
+            &format!("SGE_TASK_{name}"),
+            Some(OsStr::new(&number.to_string())),
+        );
+    }
+}
+
+/// The first and the last index, and from one to the next.
+fn bounds(list: &IndexList) -> (u32, u32, u32) {
+    let range = list.single().unwrap_or_else(|| list.enclosing());
+    let mut indices = range.iter();
+    let first = indices.next().unwrap_or_default();
+    let step = indices.next().map_or(1, |second| second - first);
+    (first, range.largest(), step)
+}

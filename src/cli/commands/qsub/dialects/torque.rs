@@ -1,0 +1,148 @@
+//! TORQUE's values: `-F "a b"`, `-L tasks=...`.
+
+use crate::cli::arguments::directives;
+use crate::cli::client::exit::Failure;
+use crate::model::job::value_syntax;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+/// The indices of `-t`, as `-J` writes them; a single one is a range of one. None for none.
+pub fn indices(text: &str) -> Option<String> {
+    let range = text.split('%').next().unwrap_or_default();
+    let is_one = !range.contains(['-', ',']);
+    let whole = if is_one {
+        format!("{range}-{range}{}", &text[range.len()..])
+    } else {
+        text.to_string()
+    };
+    value_syntax::array_list(range).then_some(whole)
+}
+
+/// What is said of values of `-W` that say nothing here: Moab's extensions.
+pub fn remarks(others: &[OsString]) -> Vec<String> {
+    let is_moabs = |other: &&OsString| other.as_bytes().starts_with(b"x=");
+    let said = |other: &OsString| {
+        format!(
+            "warning: -W {} is for Moab and says nothing here",
+            other.to_string_lossy()
+        )
+    };
+    others.iter().filter(is_moabs).map(said).collect()
+}
+
+/// The words of `-F`, with quotes as in a shell.
+pub fn arguments(text: &OsStr) -> Result<Vec<OsString>, Failure> {
+    directives::words(text.as_bytes())
+}
+
+/// The select that task requests stand for: `tasks=2:lprocs=4:memory=8gb:gpus=1`, one of each `-L`.
+pub fn tasks_as_select(requests: &[OsString]) -> Result<String, Failure> {
+    let chunks: Result<Vec<String>, Failure> = requests
+        .iter()
+        .map(|request| chunk(&request.to_string_lossy()))
+        .collect();
+    Ok(chunks?.join("+"))
+}
+
+fn chunk(request: &str) -> Result<String, Failure> {
+    let refused = |part: &str| {
+        let remedy = "tasks=N:lprocs=N:memory=SIZE:gpus=N is understood; ask with -l select= for what else there is";
+        Failure::usage(format!("illegal -L value: {part}: {remedy}"))
+    };
+    let mut parts = request.split(':');
+    let count = parts
+        .next()
+        .and_then(|part| part.strip_prefix("tasks="))
+        .filter(|count| is_number(count));
+    let mut chunk = count.ok_or_else(|| refused(request))?.to_string();
+    let mut has_processors = false;
+    for part in parts {
+        let resource = match part.split_once('=') {
+            Some(("lprocs", number)) if is_number(number) => {
+                has_processors = true;
+                format!("ncpus={number}")
+            }
+            Some(("memory", size)) if !size.is_empty() => format!("mem={size}"),
+            Some(("gpus", number)) if is_number(number) => format!("ngpus={number}"),
+            _ => return Err(refused(part)),
+        };
+        chunk.push_str(&format!(":{resource}"));
+    }
+    if !has_processors {
+        chunk.push_str(":ncpus=1");
+    }
+    Ok(chunk)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && text.bytes().any(|b| b != b'0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn task_requests_are_chunks() {
+        let select =
+            |words: &[&str]| tasks_as_select(&words.iter().map(OsString::from).collect::<Vec<_>>());
+        for (words, expected) in [
+            (
+                &["tasks=2:lprocs=4:memory=8gb:gpus=1"][..],
+                "2:ncpus=4:mem=8gb:ngpus=1",
+            ),
+            (&["tasks=1"], "1:ncpus=1"),
+            (&["tasks=1:lprocs=2", "tasks=3"], "1:ncpus=2+3:ncpus=1"),
+        ] {
+            assert_eq!(select(words).unwrap(), expected);
+        }
+        for wrong in [
+            "",
+            "tasks=0",
+            "lprocs=2",
+            "tasks=1:place=socket",
+            "tasks=1:lprocs=all",
+            "tasks=1:usecores",
+        ] {
+            let failure = select(&[wrong]).expect_err(wrong);
+            assert!(
+                failure.text.starts_with("illegal -L value: "),
+                "{}",
+                failure.text
+            );
+            assert!(
+                failure
+                    .text
+                    .ends_with("ask with -l select= for what else there is"),
+                "{}",
+                failure.text
+            );
+        }
+    }
+
+    #[test]
+    fn indices_may_be_single_and_in_lists() {
+        for (given, meant) in [
+            ("1-5", "1-5"),
+            ("7", "7-7"),
+            ("7%2", "7-7%2"),
+            ("1-5,8%2", "1-5,8%2"),
+            ("3,1", "3,1"),
+        ] {
+            assert_eq!(indices(given).as_deref(), Some(meant), "{given}");
+        }
+        for wrong in ["", "a", "5-1", "1,", "1-2-3", "%2", "-3"] {
+            assert_eq!(indices(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_arguments_are_read_as_in_a_shell() {
+        assert_eq!(
+            arguments(OsStr::new("a 'b c' \"d\"")).unwrap(),
+            ["a", "b c", "d"]
+        );
+        assert!(arguments(OsStr::new("")).unwrap().is_empty());
+        assert!(arguments(OsStr::new("'a")).is_err());
+    }
+}

@@ -1,0 +1,413 @@
+//! What the command line, the script and the server's own options come to together: the command
+//! line counts most, and the server's least.
+
+use super::dialects::{self, Place as Spoken, grid_engine};
+use super::queue;
+use super::{ARRAY, Args, DISPLAY, INTERACTIVE, check, command, suits_array};
+use crate::cli::arguments::directives;
+use crate::cli::arguments::environment::{self, Origin};
+use crate::cli::arguments::job_options::{Place, illegal, joined};
+use crate::cli::arguments::paths;
+use crate::cli::arguments::script::{self, Source};
+use crate::cli::client::exit::Failure;
+use crate::cli::commands::qsub::submission::Wanted;
+use crate::cli::session::interactive;
+use crate::model::attribute::Setting;
+use crate::model::job::value_syntax::shell_list;
+use crate::model::text::Text;
+use crate::model::time::Wall;
+use crate::sys::process::random;
+use crate::sys::{clock, env, home::Home};
+use crate::wire::client::Client;
+use crate::wire::message::{Payload, Question, Reply, Request, Submission};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// Where qsub runs.
+#[derive(Clone, Debug)]
+pub struct Here {
+    /// The working directory.
+    pub workdir: PathBuf,
+    /// This host.
+    pub host: String,
+    /// The operating system's name.
+    pub system: String,
+    /// What a watch shows.
+    pub now: Wall,
+    /// Whether there is another host of this name.
+    pub knows_host: fn(&str) -> bool,
+    /// The environment.
+    pub vars: Vec<(OsString, OsString)>,
+}
+
+impl Here {
+    pub(super) fn find() -> Result<Here, Failure> {
+        let names = nix::sys::utsname::uname().map_err(std::io::Error::from)?;
+        Ok(Here {
+            workdir: env::workdir()?,
+            host: names.nodename().to_string_lossy().into_owned(),
+            system: names.sysname().to_string_lossy().into_owned(),
+            now: clock::wall(),
+            knows_host: paths::knows_host,
+            vars: env::vars().collect(),
+        })
+    }
+
+    fn var(&self, name: &str) -> Option<&OsStr> {
+        self.vars
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_os_str())
+    }
+
+    fn has_display(&self) -> bool {
+        self.var(DISPLAY).is_some_and(|display| !display.is_empty())
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place {
+            workdir: &self.workdir,
+            host: &self.host,
+            now: self.now,
+            knows_host: self.knows_host,
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) submission: Submission,
+    pub(super) quiet: bool,
+    pub(super) block: bool,
+    pub(super) interactive: bool,
+    pub(super) is_grid_engine: bool,
+    pub(super) dry_run: bool,
+    pub(super) remarks: Vec<String>,
+}
+
+/// What qsub would send to the server for this command line, if its file or standard input held
+/// `script`. The failure is what it would say instead.
+pub fn submission_of(
+    words: Vec<OsString>,
+    script: &[u8],
+    here: &Here,
+) -> Result<Submission, Failure> {
+    let asked = Asked::read_by(words, here.clone(), |source| {
+        source.holding(script.to_vec())
+    })?;
+    asked.plan("").map(|plan| plan.submission)
+}
+
+/// All that the command line, in whosever words, and the script say.
+pub(super) struct Asked {
+    here: Here,
+    words: Vec<OsString>,
+    args: Args,
+    source: Source,
+    script: Vec<u8>,
+    wanted: Wanted,
+}
+
+impl Asked {
+    /// With what the file or standard input holds.
+    pub(super) fn gather(words: Vec<OsString>, here: Here) -> Result<Asked, Failure> {
+        Asked::read_by(words, here, Source::read)
+    }
+
+    fn read_by(
+        words: Vec<OsString>,
+        here: Here,
+        read: impl FnOnce(&Source) -> Result<Vec<u8>, Failure>,
+    ) -> Result<Asked, Failure> {
+        let mut command = command();
+        let line = dialects::in_pbs(&command, &with_files(&words)?, Spoken::CommandLine)?;
+        let args = Args::read(&mut command, line.words.clone())?;
+        let source = Source::of(&args.operands)?;
+        check(&args, args.array_comes_first, here.has_display())?;
+        let mut asked = args.wanted(&here.place())?;
+        asked.words.heed(line);
+        let on_terminal = asked.is_true(INTERACTIVE);
+        if on_terminal {
+            interactive::require_terminal()?;
+        }
+        // An interactive job needs its standard input for something else.
+        let script = if on_terminal && source == Source::Stdin {
+            Vec::new()
+        } else {
+            read(&source)?
+        };
+        let mut wanted = of_script(&script, &args, &here)?;
+        wanted.outweigh(asked);
+        Ok(Asked {
+            here,
+            words,
+            args,
+            source,
+            script,
+            wanted,
+        })
+    }
+
+    /// What that comes to beside the server's own options.
+    pub(super) fn plan(&self, defaults: &str) -> Result<Plan, Failure> {
+        let (args, here) = (&self.args, &self.here);
+        let mut wanted = of_server(defaults, here)?;
+        wanted.outweigh(self.wanted.clone());
+        let interactive = wanted.is_true(INTERACTIVE);
+        if interactive {
+            require_person(&wanted, args)?;
+        }
+        if !wanted.sets("Job_Name") {
+            wanted.set("Job_Name", self.source.name()?);
+        }
+        if let Some(shell) = here
+            .var("PBS_SHELL")
+            .filter(|_| !wanted.sets("Shell_Path_List"))
+        {
+            let shell = Some(shell).filter(|shell| shell_list(&shell.to_string_lossy()));
+            wanted.set(
+                "Shell_Path_List",
+                Text(shell.ok_or_else(|| illegal('S'))?.as_bytes().to_vec()),
+            );
+        }
+        suits_array(&wanted)?;
+        let (quiet, block) = (wanted.words.quiet, wanted.is_true("block"));
+        let (is_grid_engine, remarks) = (
+            wanted.words.is_grid_engine,
+            std::mem::take(&mut wanted.words.remarks),
+        );
+        if is_grid_engine {
+            grid_engine::name_files(&mut wanted);
+        }
+        let payload = payload(self.source.clone(), self.script.clone());
+        let mut submission = submission(wanted, payload, joined(&self.words), here)?;
+        submission.defaults = defaults.to_string();
+        if interactive {
+            environment::add(&mut submission.environ, "TERM", here.var("TERM"));
+        }
+        Ok(Plan {
+            submission,
+            quiet,
+            block,
+            interactive,
+            is_grid_engine,
+            dry_run: args.dry_run,
+            remarks,
+        })
+    }
+
+    /// The same, with one queue settled on where several are named.
+    pub(super) fn settled(&self, defaults: &str, home: &Home) -> Result<Plan, Failure> {
+        let mut plan = self.plan(defaults)?;
+        queue::settle(&mut plan, home)?;
+        Ok(plan)
+    }
+
+    /// Submits, under the server's own options if it has any: only it knows.
+    pub(super) fn submit(
+        &self,
+        client: &mut Client,
+        mut plan: Plan,
+        home: &Home,
+    ) -> Result<(Plan, Reply), Failure> {
+        for _ in 0..MOST_CHANGES {
+            match client.call(&Request::Submit(Box::new(plan.submission.clone())))? {
+                Reply::Defaults(defaults) => {
+                    let token = plan.submission.token;
+                    plan = self.settled(&defaults, home)?;
+                    plan.submission.token = token;
+                }
+                reply => return Ok((plan, reply)),
+            }
+        }
+        Err(Failure::new(
+            1,
+            "the server's default_qsub_arguments change too fast; try again",
+        ))
+    }
+
+    /// The plan as it will be if it is submitted.
+    pub(super) fn under_defaults(&self, plan: Plan, home: &Home) -> Result<Plan, Failure> {
+        let mut server = crate::cli::client::source::Source::open(home)?;
+        let defaults = server.ask(&Question::Server)?.server.default_qsub_arguments;
+        if defaults.is_empty() {
+            Ok(plan)
+        } else {
+            self.settled(&defaults, home)
+        }
+    }
+}
+
+/// How often the server's options may change while a job is being submitted.
+const MOST_CHANGES: usize = 5;
+
+/// What the server's own options ask for.
+fn of_server(defaults: &str, here: &Here) -> Result<Wanted, Failure> {
+    let mut wanted = Wanted::default();
+    if !defaults.is_empty() {
+        let words = directives::words(defaults.as_bytes())?;
+        wanted.outweigh(
+            of_directive(&mut command(), &words, Spoken::Directive, here, false).map_err(
+                |failure| {
+                    let text = format!(
+                        "the server's default_qsub_arguments {defaults}: {}",
+                        failure.text
+                    );
+                    Failure {
+                        text,
+                        usage: false,
+                        ..failure
+                    }
+                },
+            )?,
+        );
+    }
+    Ok(wanted)
+}
+
+/// The words with those of files that `-@` names in their place.
+fn with_files(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
+    let (mut all, mut words) = (Vec::new(), words.iter());
+    while let Some(word) = words.next() {
+        match word.as_bytes() {
+            b"--" => {
+                all.push(word.clone());
+                all.extend(words.by_ref().cloned());
+            }
+            b"-@" => {
+                let file = words
+                    .next()
+                    .ok_or_else(|| Failure::usage("option requires an argument -- '@'"))?;
+                all.extend(script::options(file)?);
+            }
+            _ => all.push(word.clone()),
+        }
+    }
+    Ok(all)
+}
+
+fn require_person(wanted: &Wanted, args: &Args) -> Result<(), Failure> {
+    interactive::require_terminal()?;
+    if args.array.is_some() {
+        return Err(interactive::not_an_array());
+    }
+    if wanted.is_true("Rerunable") {
+        interactive::warn_of_rerun()?;
+    }
+    Ok(())
+}
+
+/// What the script's directives ask for.
+fn of_script(script: &[u8], args: &Args, here: &Here) -> Result<Wanted, Failure> {
+    let chosen = args.prefix.as_deref().or(here.var("PBS_DPREFIX"));
+    let prefix = chosen.unwrap_or(OsStr::new(directives::PREFIX));
+    let (mut found, mut spoken) = (
+        directives::find(script, prefix.as_bytes()),
+        Spoken::Directive,
+    );
+    // Whoever wrote both kinds wrote one of them for PBS.
+    if found.is_empty() && chosen.is_none() {
+        (found, spoken) = (directives::grid_engine(script), Spoken::GridEngineDirective);
+    }
+    let (mut wanted, mut parser) = (Wanted::default(), None);
+    for line in found {
+        let words = directives::words(&line)?;
+        let parser = parser.get_or_insert_with(command);
+        let asked = of_directive(parser, &words, spoken, here, wanted.sets(ARRAY));
+        let asked = asked.map_err(|failure| as_directive(&words, failure))?;
+        wanted.follow(asked);
+    }
+    Ok(wanted)
+}
+
+fn of_directive(
+    parser: &mut clap::Command,
+    words: &[OsString],
+    spoken: Spoken,
+    here: &Here,
+    is_array: bool,
+) -> Result<Wanted, Failure> {
+    let mut line = dialects::in_pbs(parser, words, spoken)?;
+    let words = std::mem::take(&mut line.words);
+    let args = Args::read(parser, words)?;
+    if !args.operands.is_empty() {
+        return Err(Failure::usage(""));
+    }
+    check(
+        &args,
+        is_array || args.array_comes_first,
+        here.has_display(),
+    )?;
+    let mut wanted = args.wanted(&here.place())?;
+    wanted.words.heed(line);
+    Ok(wanted)
+}
+
+/// PBS shows the usage for most bad values in directives too; for these it shows the directive.
+fn as_directive(words: &[OsString], failure: Failure) -> Failure {
+    let option =
+        failure.text.starts_with("invalid option") || failure.text.starts_with("option requires");
+    let value = ['a', 'r', 'W']
+        .into_iter()
+        .any(|letter| failure == illegal(letter));
+    if failure.usage
+        && (failure.text.is_empty() || option || value || failure == interactive::not_an_array())
+    {
+        return directives::error(words, &failure.text);
+    }
+    failure
+}
+
+fn payload(source: Source, script: Vec<u8>) -> Payload {
+    match source {
+        Source::Command(words) => Payload::Command(
+            words
+                .into_iter()
+                .map(|word| Text(word.into_vec()))
+                .collect(),
+        ),
+        Source::File(_) | Source::Stdin => Payload::Script(script),
+    }
+}
+
+fn submission(
+    wanted: Wanted,
+    payload: Payload,
+    arguments: Text,
+    here: &Here,
+) -> Result<Submission, Failure> {
+    let origin = Origin {
+        vars: &here.vars,
+        workdir: here.workdir.as_os_str(),
+        host: &here.host,
+        system: &here.system,
+    };
+    let words = wanted.words;
+    let workdir = words.base(&here.workdir);
+    let origin = Origin {
+        workdir: workdir.as_os_str(),
+        ..origin
+    };
+    let environ =
+        environment::variable_list(&origin, words.variables.as_deref(), words.all_variables)?;
+    let (mut settings, mut environ) = (wanted.settings, environ);
+    for (attribute, value) in words.attributes(&here.workdir) {
+        settings.push(Setting::new(attribute, value));
+    }
+    if words.is_grid_engine {
+        grid_engine::tell(&mut environ, &origin, &settings);
+    }
+    Ok(Submission {
+        token: random()?,
+        settings,
+        payload,
+        environ,
+        workdir: Text(workdir.into_os_string().into_vec()),
+        submit_host: here.host.clone(),
+        arguments,
+        defaults: String::new(),
+        stored: None,
+    })
+}

@@ -1,0 +1,163 @@
+//! What a job's submitter wants, gathered from directives and from the command line.
+
+use super::dialects::Line;
+use crate::model::attribute::Setting;
+use crate::model::job::value_syntax;
+use crate::model::text::Text;
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// What the options of one place, or of several together, ask for.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Attributes; those of one place may name one twice until they are joined with others.
+    pub settings: Vec<Setting>,
+    /// What is no attribute.
+    pub words: Words,
+}
+
+/// Wishes that are no attribute.
+#[derive(Clone, Debug, Default)]
+pub struct Words {
+    /// `-v`.
+    pub variables: Option<OsString>,
+    /// `-V`.
+    pub all_variables: bool,
+    /// `-z`.
+    pub quiet: bool,
+    /// `-d`: where the job starts.
+    pub folder: Option<OsString>,
+    /// `-w`: what counts as where qsub runs.
+    pub base: Option<OsString>,
+    /// What the script is given.
+    pub arguments: Option<Vec<OsString>>,
+    /// Some of it was said in Grid Engine's words.
+    pub is_grid_engine: bool,
+    /// What of it is not as it was asked for.
+    pub remarks: Vec<String>,
+}
+
+impl Wanted {
+    /// Sets an attribute, whatever it was.
+    pub fn set(&mut self, attribute: &str, value: impl Into<Text>) {
+        self.put(Setting::new(attribute, value));
+    }
+
+    /// Sets what `setting` sets, whatever it was.
+    pub fn put(&mut self, setting: Setting) {
+        match self.settings.iter_mut().find(|old| same(old, &setting)) {
+            Some(old) => old.value = setting.value,
+            None => self.settings.push(setting),
+        }
+    }
+
+    /// Whether the attribute is set.
+    pub fn sets(&self, attribute: &str) -> bool {
+        self.settings
+            .iter()
+            .any(|setting| setting.attribute.eq_ignore_ascii_case(attribute))
+    }
+
+    /// What the attribute is set to.
+    pub fn value(&self, attribute: &str) -> Option<Cow<'_, str>> {
+        let named = |setting: &&Setting| setting.attribute.eq_ignore_ascii_case(attribute);
+        self.settings
+            .iter()
+            .find(named)
+            .map(|setting| setting.value.lossy())
+    }
+
+    /// Whether the attribute is set to true.
+    pub fn is_true(&self, attribute: &str) -> bool {
+        self.value(attribute)
+            .is_some_and(|value| value_syntax::boolean(&value) == Some(true))
+    }
+
+    /// Takes in a further directive: the last counts, except that of a resource asked for twice
+    /// the first does, as in PBS, and that dependencies add up.
+    pub fn follow(&mut self, next: Wanted) {
+        for setting in next.settings {
+            let again =
+                setting.resource.is_some() && self.settings.iter().any(|old| same(old, &setting));
+            match self
+                .settings
+                .iter_mut()
+                .find(|old| old.attribute == "depend" && same(old, &setting))
+            {
+                Some(old) => old.value = Text([&old.value.0[..], &setting.value.0].join(&b',')),
+                None if again => {}
+                None => self.put(setting),
+            }
+        }
+        self.words.follow(next.words);
+    }
+
+    /// Takes in what counts more than all so far.
+    pub fn outweigh(&mut self, more: Wanted) {
+        more.settings
+            .into_iter()
+            .for_each(|setting| self.put(setting));
+        self.words.follow(more.words);
+    }
+}
+
+impl Words {
+    /// Takes in what a line in other words says beside its words in PBS's.
+    pub fn heed(&mut self, line: Line) {
+        self.is_grid_engine |= line.is_grid_engine;
+        self.remarks.extend(line.remarks);
+        self.arguments = Some(line.arguments)
+            .filter(|words| !words.is_empty())
+            .or(self.arguments.take());
+    }
+
+    /// What counts as where qsub runs.
+    pub fn base(&self, workdir: &Path) -> PathBuf {
+        self.base
+            .as_ref()
+            .map_or_else(|| workdir.to_path_buf(), |base| plain(&workdir.join(base)))
+    }
+
+    /// What it comes to in attributes.
+    pub fn attributes(&self, workdir: &Path) -> Vec<(&'static str, Text)> {
+        let folder = self
+            .folder
+            .as_ref()
+            .map(|folder| plain(&workdir.join(folder)));
+        let folder = folder.or_else(|| self.base.as_ref().map(|_| self.base(workdir)));
+        let folder =
+            folder.map(|folder| ("init_work_dir", Text(folder.into_os_string().into_vec())));
+        let words = self.arguments.as_ref().filter(|words| !words.is_empty());
+        let ended = |word: &OsString| [word.as_bytes(), b"\0"].concat();
+        let arguments = words.map(|words| {
+            (
+                "job_arguments",
+                Text(words.iter().flat_map(ended).collect()),
+            )
+        });
+        folder.into_iter().chain(arguments).collect()
+    }
+
+    fn follow(&mut self, next: Words) {
+        self.variables = next.variables.or(self.variables.take());
+        self.folder = next.folder.or(self.folder.take());
+        self.base = next.base.or(self.base.take());
+        self.arguments = next.arguments.or(self.arguments.take());
+        self.is_grid_engine |= next.is_grid_engine;
+        self.remarks.extend(next.remarks);
+        self.all_variables |= next.all_variables;
+        self.quiet |= next.quiet;
+    }
+}
+
+/// The path without `.` in it.
+fn plain(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
+/// Whether both set one attribute, or one resource.
+fn same(a: &Setting, b: &Setting) -> bool {
+    a.attribute.eq_ignore_ascii_case(&b.attribute) && a.resource == b.resource
+}

@@ -1,0 +1,175 @@
+//! `qterm`: ends schedd.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::unreachable_server::unknown_host;
+use crate::model::refusal::Refusal;
+use crate::model::server_name::same_server;
+use crate::sys::clock;
+use crate::sys::home::Home;
+use crate::wire::client::{Client, More};
+use crate::wire::message::{Answer, Manner, Question, Reply, Request};
+use clap::{CommandFactory, Parser};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The exit status of a wrong command line, and of all else that goes wrong.
+const USAGE: u8 = 1;
+const FAILED: u8 = 2;
+
+/// How often it is looked whether schedd has left, and how long is waited in between.
+const LOOKS: usize = 1000;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// End schedd. For operators.
+///
+/// Nothing is lost: jobs that run go on or are put back into their queues as -t says, and what
+/// waits is on disk. In an installation of one user the next command that needs schedd starts it
+/// again.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "qterm")]
+pub struct Args {
+    /// What becomes of jobs that run. quick: they go on, and schedd leaves at once. delay: they are
+    /// put back, and schedd leaves when those that cannot be run again have ended. immediate: they
+    /// are put back, those that cannot be run again deleted, and schedd leaves at once
+    #[arg(short = 't', value_name = "immediate|delay|quick")]
+    pub manner: Option<String>,
+    /// The nodeds leave too; jobs that run go on under their shepherds
+    #[arg(short = 'm')]
+    pub nodes: bool,
+    /// The scheduler leaves too, as it does in any case: it is part of schedd
+    #[arg(short = 's')]
+    pub scheduler: bool,
+    /// The secondary server leaves too; there is none
+    #[arg(short = 'f', conflicts_with = "idle")]
+    pub secondary: bool,
+    /// The secondary server goes idle and nothing else happens; there is none
+    #[arg(short = 'i')]
+    pub idle: bool,
+    /// This server, by its name
+    #[arg(value_name = "server")]
+    pub servers: Vec<String>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs qterm.
+pub fn main() -> ExitCode {
+    exit::run("qterm", command, || run().map_err(as_qterm))
+}
+
+fn as_qterm(failure: Failure) -> Failure {
+    Failure {
+        code: if failure.usage { USAGE } else { FAILED },
+        ..failure
+    }
+}
+
+fn run() -> Result<u8, Failure> {
+    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
+    let manner = manner(args.manner.as_deref())?;
+    if args.idle {
+        exit::remark(
+            "qterm",
+            &["there is no secondary server: nothing to do".to_string()],
+        );
+        return Ok(0);
+    }
+    let home = Home::find()?;
+    // One that does not run is not started to be ended.
+    let mut client = Client::reach(&home)?;
+    if let Some(stranger) = stranger(&args.servers, &mut client)? {
+        return Err(unknown_host(stranger));
+    }
+    match client.call(&Request::Terminate {
+        manner,
+        nodes: args.nodes,
+    })? {
+        Reply::Done => {}
+        Reply::Refused(refusal) => return Err(refused(&refusal)),
+        _ => return Err(exit::garbled()),
+    }
+    if manner != Manner::Delay {
+        await_end(&home)?;
+    }
+    Ok(0)
+}
+
+fn manner(text: Option<&str>) -> Result<Manner, Failure> {
+    match text {
+        None | Some("quick") => Ok(Manner::Quick),
+        Some("delay") => Ok(Manner::Delay),
+        Some("immediate") => Ok(Manner::Immediate),
+        Some(_) => Err(crate::cli::arguments::job_options::illegal('t')),
+    }
+}
+
+/// The first name that is not this server's.
+fn stranger<'a>(servers: &'a [String], client: &mut Client) -> Result<Option<&'a str>, Failure> {
+    if servers.is_empty() {
+        return Ok(None);
+    }
+    let mut name = None;
+    client.ask(&Question::Server, |answer| {
+        if let Answer::Server(server) = answer {
+            name = Some(server.name);
+        }
+        More::Wanted
+    })?;
+    let name = name.ok_or_else(exit::garbled)?;
+    Ok(servers
+        .iter()
+        .map(String::as_str)
+        .find(|server| !same_server(server, &name)))
+}
+
+/// In PBS's words, with the blank before an id that is not there.
+fn refused(refusal: &Refusal) -> Failure {
+    Failure::of_job("qterm", refusal, "")
+}
+
+fn await_end(home: &Home) -> Result<(), Failure> {
+    for _ in 0..LOOKS {
+        if !crate::spool::lock::is_held(home) {
+            return Ok(());
+        }
+        clock::sleep(PAUSE);
+    }
+    Err(Failure::new(
+        FAILED,
+        format!(
+            "schedd was told to leave, but still holds {}",
+            home.spool().display()
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manner_is_one_of_three_and_quick_if_none_is_said() {
+        let all = [None, Some("quick"), Some("delay"), Some("immediate")]
+            .map(|text| manner(text).unwrap());
+        assert_eq!(
+            all,
+            [
+                Manner::Quick,
+                Manner::Quick,
+                Manner::Delay,
+                Manner::Immediate
+            ]
+        );
+        let wrong = as_qterm(manner(Some("slow")).unwrap_err());
+        assert_eq!(
+            (wrong.text.as_str(), wrong.usage, wrong.code),
+            ("illegal -t value", true, 1)
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! `qenable`, `qdisable`, `qstart` and `qstop`: queues that take jobs, and queues whose jobs start.
+
+use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::job_batch::{Schedd, Server};
+use crate::cli::client::unreachable_server::unknown_host;
+use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
+use crate::model::refusal::Refusal;
+use crate::model::server_name::same_server;
+use crate::wire::client::ClientError;
+use crate::wire::message::{Reply, Request};
+use clap::{CommandFactory, Parser};
+use std::process::ExitCode;
+
+/// A command and what it sets.
+struct Gate {
+    name: &'static str,
+    command: fn() -> clap::Command,
+    attribute: &'static str,
+    value: &'static str,
+}
+
+/// The exit status of a wrong command line, and of all else that fails.
+const USAGE: u8 = 1;
+const FAILED: u8 = 2;
+
+#[derive(Parser, Clone, Debug)]
+struct Args {
+    /// Queues: name, name@server
+    #[arg(value_name = "queue", required = true)]
+    queues: Vec<String>,
+}
+
+fn described(name: &'static str, about: &'static str) -> clap::Command {
+    getopt::pbs(Args::command().name(name).about(about))
+}
+
+/// `qenable`'s definition.
+pub fn qenable_command() -> clap::Command {
+    described("qenable", "Let queues take jobs")
+}
+
+/// `qdisable`'s definition.
+pub fn qdisable_command() -> clap::Command {
+    described(
+        "qdisable",
+        "Let queues take no more jobs; those in them stay",
+    )
+}
+
+/// `qstart`'s definition.
+pub fn qstart_command() -> clap::Command {
+    described("qstart", "Let jobs of queues start")
+}
+
+/// `qstop`'s definition.
+pub fn qstop_command() -> clap::Command {
+    described(
+        "qstop",
+        "Let no more jobs of queues start; those that run go on",
+    )
+}
+
+/// Runs qenable.
+pub fn qenable() -> ExitCode {
+    main(&Gate {
+        name: "qenable",
+        command: qenable_command,
+        attribute: "enabled",
+        value: "True",
+    })
+}
+
+/// Runs qdisable.
+pub fn qdisable() -> ExitCode {
+    main(&Gate {
+        name: "qdisable",
+        command: qdisable_command,
+        attribute: "enabled",
+        value: "False",
+    })
+}
+
+/// Runs qstart.
+pub fn qstart() -> ExitCode {
+    main(&Gate {
+        name: "qstart",
+        command: qstart_command,
+        attribute: "started",
+        value: "True",
+    })
+}
+
+/// Runs qstop.
+pub fn qstop() -> ExitCode {
+    main(&Gate {
+        name: "qstop",
+        command: qstop_command,
+        attribute: "started",
+        value: "False",
+    })
+}
+
+fn main(gate: &Gate) -> ExitCode {
+    exit::run(gate.name, gate.command, || run(gate))
+}
+
+fn run(gate: &Gate) -> Result<u8, Failure> {
+    let read = getopt::read::<Args>(gate.command).map_err(|failure| Failure {
+        code: USAGE,
+        ..failure
+    });
+    let Line::Asked(args) = read? else {
+        return Ok(0);
+    };
+    let mut schedd = Schedd::find()?;
+    let mut code = 0;
+    for queue in &args.queues {
+        if let Some(refusal) = turn(gate, queue, &mut schedd)? {
+            code = Failure::new(FAILED, format!("{} {queue}", refusal.text))
+                .report(gate.name, gate.command);
+        }
+    }
+    Ok(code)
+}
+
+/// Why a queue stays as it is, if it does.
+fn turn(gate: &Gate, queue: &str, schedd: &mut Schedd) -> Result<Option<Refusal>, Failure> {
+    let (queue, server) = queue.split_once('@').unwrap_or((queue, ""));
+    if !server.is_empty() && !same_server(server, &schedd.name()?) {
+        return Err(Failure {
+            code: FAILED,
+            ..unknown_host(server)
+        });
+    }
+    let edit = Edit {
+        key: AttributeKey::plain(gate.attribute),
+        op: Op::Set,
+        value: gate.value.to_string(),
+    };
+    let command = QmgrCommand {
+        verb: Verb::Set,
+        target: QmgrObject::Queue(queue.to_string()),
+        edits: vec![edit],
+    };
+    let away = |error: ClientError| Failure {
+        code: FAILED,
+        ..Failure::from(error)
+    };
+    match schedd.call(&Request::Amend(command)).map_err(away)? {
+        Reply::Done | Reply::Noted(_) => Ok(None),
+        Reply::Refused(refusal) => Ok(Some(refusal)),
+        _ => Err(exit::garbled()),
+    }
+}

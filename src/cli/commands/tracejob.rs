@@ -1,0 +1,418 @@
+//! `tracejob`: tells what has happened to jobs, from their events.
+
+use crate::cli::arguments::getopt::{self, Line as CommandLine};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::operand::Operand;
+use crate::cli::client::query::{self, Ask};
+use crate::cli::output::event_text::{self, Line, Source};
+use crate::cli::output::full::printable;
+use crate::cli::output::json::{Document, Preamble};
+use crate::model::time::{Span, Time, Wall};
+use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::timestamp;
+use crate::sys::clock;
+use crate::wire::message::{Question, ServerFacts};
+use clap::{CommandFactory, Parser};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// The exit status of whatever goes wrong here.
+const FAILED: u8 = 1;
+
+/// The words PBS knows for `-f`.
+const SORTS: [&str; 13] = [
+    "error",
+    "system",
+    "admin",
+    "job",
+    "job_usage",
+    "security",
+    "sched",
+    "debug",
+    "debug2",
+    "resv",
+    "debug3",
+    "debug4",
+    "force",
+];
+
+/// What stands before the text of a line, in columns.
+const MARGIN: usize = 26;
+
+/// Tell what has happened to jobs, finished ones too.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "tracejob")]
+pub struct Args {
+    /// Leave out accounting: what was asked for, given and used
+    #[arg(short = 'a')]
+    accounting: bool,
+    /// Leave out the server: what was asked of it
+    #[arg(short = 's')]
+    server: bool,
+    /// Leave out the scheduler: what it decided
+    #[arg(short = 'l')]
+    scheduler: bool,
+    /// Leave out the nodes: what became of the job there
+    #[arg(short = 'm')]
+    nodes: bool,
+    /// Accepted, without effect: all there is to tell is told
+    #[arg(short = 'v')]
+    verbose: bool,
+    /// Show also what was said too often
+    #[arg(short = 'z')]
+    excessive: bool,
+    /// How often the same words are shown
+    #[arg(short = 'c', value_name = "count", default_value_t = 15)]
+    count: usize,
+    /// How many days back
+    #[arg(short = 'n', value_name = "days", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    days: u32,
+    /// Columns after which a line is broken; never if not given
+    #[arg(short = 'w', value_name = "columns", value_parser = clap::value_parser!(u32).range(40..))]
+    width: Option<u32>,
+    /// Leave out lines of a sort: job, admin, sched, error or job_usage; may be given several times
+    #[arg(short = 'f', value_name = "filter_type", action = clap::ArgAction::Append)]
+    filters: Vec<String>,
+    /// Accepted, without effect: there are no log files to be found
+    #[arg(short = 'p', value_name = "path")]
+    path: Option<OsString>,
+    /// The format: json
+    #[arg(short = 'F', value_name = "format")]
+    format: Option<String>,
+    /// Jobs, by id: 12, 12.server
+    #[arg(value_name = "job_identifier", required = true)]
+    jobs: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command()).args_override_self(false)
+}
+
+/// Runs tracejob. As PBS does, it tells its usage on standard output.
+pub fn main() -> ExitCode {
+    exit::run("tracejob", command, || {
+        run().or_else(|failure| {
+            if failure.usage {
+                exit::print(exit::usage_text("tracejob", command()))?;
+            }
+            Err(Failure {
+                usage: false,
+                code: FAILED,
+                ..failure
+            })
+        })
+    })
+}
+
+fn run() -> Result<u8, Failure> {
+    let CommandLine::Asked(args) = getopt::read::<Args>(command)? else {
+        return Ok(0);
+    };
+    let is_known = |word: &String| SORTS.contains(&word.as_str()) || word.parse::<u64>().is_ok();
+    if args.format.as_ref().is_some_and(|format| format != "json")
+        || !args.filters.iter().all(is_known)
+    {
+        return Err(Failure::usage(""));
+    }
+    let mut source = query::source(|why| query::no_server(why, exit::NO_SERVER))?;
+    args.answer(&mut source, clock::wall())?
+        .tell("tracejob", command)
+}
+
+/// What was found of one job.
+struct Trace {
+    id: String,
+    lines: Vec<Line>,
+}
+
+impl Args {
+    fn answer(&self, ask: &mut Ask, now: Wall) -> Result<query::Said, Failure> {
+        let server = ask(&Question::Server)?.server;
+        let (mut traces, mut failures) = (Vec::new(), Vec::new());
+        for word in &self.jobs {
+            match self.trace(word, &server, ask, now) {
+                Ok(trace) => traces.push(trace),
+                Err(failure) => failures.push(Failure {
+                    code: FAILED,
+                    ..failure
+                }),
+            }
+        }
+        let out = match self.format {
+            Some(_) => document(&traces, &server, now),
+            None => traces
+                .iter()
+                .map(|trace| self.shown(trace, &server))
+                .collect::<String>()
+                .into_bytes(),
+        };
+        Ok(query::Said { out, failures })
+    }
+
+    fn trace(
+        &self,
+        word: &OsString,
+        server: &ServerFacts,
+        ask: &mut Ask,
+        now: Wall,
+    ) -> Result<Trace, Failure> {
+        let operand = Operand::parse(word)?;
+        let missing = || {
+            Failure::new(
+                FAILED,
+                format!(
+                    "Couldn't find Job Id {} in logs of past {}",
+                    operand.short(),
+                    self.past()
+                ),
+            )
+        };
+        let id = operand.job(&server.name).ok_or_else(missing)?;
+        let answers = ask(&Question::Trace(id))?;
+        let record = answers.jobs.first().ok_or_else(missing)?;
+        let now = server.clock.time(now);
+        let since = Time(
+            now.0
+                .saturating_sub(Span::seconds(86_400).0.saturating_mul(i64::from(self.days))),
+        );
+        let mut lines = event_text::of(record, &answers.events, server, now);
+        lines.retain(|line| line.at >= since && self.keeps(line));
+        if !self.excessive {
+            lines = self.thinned(lines);
+        }
+        if lines.is_empty() {
+            Err(missing())
+        } else {
+            Ok(Trace {
+                id: id.full(&server.name),
+                lines,
+            })
+        }
+    }
+
+    fn past(&self) -> String {
+        if self.days == 1 {
+            "1 day".to_string()
+        } else {
+            format!("{} days", self.days)
+        }
+    }
+
+    fn keeps(&self, line: &Line) -> bool {
+        let is_left_out = match line.source {
+            Source::Accounting => self.accounting,
+            Source::Server => self.server,
+            Source::Scheduler => self.scheduler,
+            Source::Node => self.nodes,
+        };
+        !is_left_out && !self.filters.iter().any(|sort| sort == line.sort)
+    }
+
+    /// Without what is said more often than `-c` allows; the last one shown says so.
+    fn thinned(&self, lines: Vec<Line>) -> Vec<Line> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        lines
+            .iter()
+            .for_each(|line| *counts.entry(line.text.clone()).or_default() += 1);
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        let thin = |mut line: Line| {
+            let (all, so_far) = (
+                counts[&line.text],
+                seen.entry(line.text.clone()).or_default(),
+            );
+            *so_far += 1;
+            if *so_far == self.count && all > self.count {
+                let _ = write!(
+                    line.text,
+                    " (and {} times more: -z shows them)",
+                    all - self.count
+                );
+            } else if *so_far > self.count {
+                return None;
+            }
+            Some(line)
+        };
+        lines.into_iter().filter_map(thin).collect()
+    }
+
+    fn shown(&self, trace: &Trace, server: &ServerFacts) -> String {
+        let mut out = format!("\nJob: {}\n\n", trace.id);
+        for line in &trace.lines {
+            let (at, letter) = (stamp(line.at, server), line.source.letter());
+            let text = printable(&line.text);
+            let text = self
+                .width
+                .map_or(text.clone(), |width| wrapped(&text, width as usize).into());
+            let _ = writeln!(out, "{at}  {letter}    {text}");
+        }
+        out
+    }
+}
+
+/// `MM/DD/YYYY HH:MM:SS`, local time.
+fn stamp(at: Time, server: &ServerFacts) -> String {
+    let wall = server.clock.wall(at);
+    timestamp::local(wall).map_or(wall.0.to_string(), |at| {
+        at.format("%m/%d/%Y %H:%M:%S").to_string()
+    })
+}
+
+/// The text with line breaks, so that it and the margin before it fit.
+fn wrapped(text: &str, width: usize) -> String {
+    let (mut out, mut column) = (String::new(), MARGIN);
+    for word in text.split(' ') {
+        let length = word.chars().count() + 1;
+        if column > MARGIN && column + length > width {
+            let _ = write!(out, "\n{:MARGIN$}", "");
+            column = MARGIN;
+        } else if column > MARGIN {
+            out.push(' ');
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
+}
+
+fn document(traces: &[Trace], server: &ServerFacts, now: Wall) -> Vec<u8> {
+    let preamble = Preamble {
+        timestamp: now,
+        version: &server.version,
+        server: &server.name,
+    };
+    let mut document = Document::begin(&preamble);
+    let event = |line: &Line| {
+        serde_json::json!({
+            "time": stamp(line.at, server),
+            "epoch": server.clock.wall(line.at).0,
+            "source": line.source.letter().to_string(),
+            "sort": line.sort,
+            "event": line.event,
+            "text": line.text,
+        })
+    };
+    let thing = |trace: &Trace| {
+        let mut attributes = Attributes::default();
+        attributes.add(
+            "events",
+            Shown::Data(trace.lines.iter().map(event).collect()),
+        );
+        (trace.id.clone(), attributes)
+    };
+    document.section("Jobs", traces.iter().map(thing));
+    document.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::client::source::Answers;
+    use crate::cli::example::{NOW, SUBMITTED, System, parse, queued};
+    use crate::model::job::event::Event;
+
+    fn told(words: &str, events: Vec<(Time, Event)>) -> (String, Vec<String>) {
+        let args: Args = parse(command, words).unwrap();
+        let system = System {
+            jobs: vec![queued(1, "a", "ncpus=1")],
+            nodes: vec![],
+        };
+        let mut source = system.ask();
+        let mut ask = |question: &Question| {
+            let answers = source(question)?;
+            Ok(Answers {
+                events: events.clone(),
+                ..answers
+            })
+        };
+        let said = args.answer(&mut ask, NOW).unwrap();
+        (
+            String::from_utf8(said.out).unwrap(),
+            said.failures
+                .into_iter()
+                .map(|failure| failure.text)
+                .collect(),
+        )
+    }
+
+    fn signals(count: usize) -> Vec<(Time, Event)> {
+        let signalled = Event::Signalled {
+            by: "b@h".into(),
+            signal: 10,
+        };
+        vec![(SUBMITTED, signalled); count]
+    }
+
+    #[test]
+    fn lines_are_laid_out_as_pbs_lays_them_out() {
+        let at = stamp(SUBMITTED, &crate::cli::example::server());
+        let wanted =
+            format!("\nJob: 1.head\n\n{at}  S    Signal 10 (USR1) sent at request of b@h\n");
+        assert_eq!(told("-l 1", signals(1)).0, wanted);
+        assert_eq!(at.len(), 19);
+    }
+
+    /// Words of one user are read on the terminal of another.
+    #[test]
+    fn a_line_commands_no_terminal() {
+        let signalled = Event::Signalled {
+            by: "b\x1b[31m\n@h".into(),
+            signal: 10,
+        };
+        assert!(
+            told("-l 1", vec![(SUBMITTED, signalled)])
+                .0
+                .ends_with("at request of b^[[31m\\n@h\n")
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_in_pbss_words() {
+        let missing =
+            |id: &str, past: &str| format!("Couldn't find Job Id {id} in logs of past {past}");
+        assert_eq!(told("9", vec![]).1, [missing("9", "1 day")]);
+        assert_eq!(told("-n 3 9", vec![]).1, [missing("9", "3 days")]);
+        assert_eq!(told("-sal 1", signals(1)).1, [missing("1", "1 day")]);
+        let old = vec![(
+            SUBMITTED + Span::seconds(-2 * 86_400),
+            signals(1)[0].1.clone(),
+        )];
+        assert_eq!(told("-l 1", old.clone()).1, [missing("1", "1 day")]);
+        assert!(told("-l -n 3 1", old).0.contains("USR1"));
+    }
+
+    #[test]
+    fn sorts_can_be_left_out_and_repetition_is_counted() {
+        assert_eq!(told("-l -f admin 1", signals(1)).1.len(), 1);
+        assert_eq!(told("-l 1", signals(20)).0.matches("USR1").count(), 15);
+        assert!(
+            told("-l 1", signals(20))
+                .0
+                .ends_with("(and 5 times more: -z shows them)\n")
+        );
+        assert_eq!(told("-lz 1", signals(20)).0.matches("USR1").count(), 20);
+    }
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        assert_eq!(wrapped("aa bb cc", 32), format!("aa bb\n{:26}cc", ""));
+        assert_eq!(wrapped(&"x".repeat(50), 40), "x".repeat(50));
+    }
+
+    #[test]
+    fn json_has_the_events_of_each_job() {
+        let document: serde_json::Value =
+            serde_json::from_str(&told("-l -F json 1", signals(2)).0).unwrap();
+        let events = document["Jobs"]["1.head"]["events"].as_array().unwrap();
+        assert_eq!(
+            (
+                events.len(),
+                events[1]["event"].as_str(),
+                events[1]["source"].as_str()
+            ),
+            (2, Some("signalled"), Some("S"))
+        );
+    }
+}

@@ -1,0 +1,519 @@
+//! The alternate list of `qstat` (`-a -i -r -H -u -n -s -T -G -M`): what was asked for, and where.
+
+use super::full::printable;
+use super::job_list::cut;
+use crate::model::job::state::State;
+use crate::model::job::{Run, Share};
+use crate::model::resource::{ResourceList, Size, Value};
+use crate::model::time::{Span, Wall};
+use crate::shown::comment;
+use crate::shown::exec_host;
+use crate::shown::timestamp;
+use crate::wire::message::{Record, ServerFacts};
+use std::fmt::Write;
+
+/// What stands where nothing is known.
+const NONE: &str = " -- ";
+
+/// Columns of heading and hosts before they are wrapped.
+const PAGE: usize = 78;
+
+/// Width of the columns for the requested and the elapsed time, also with `-w`.
+const TIME_COLUMN: usize = 5;
+
+/// In which unit memory is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// As asked for.
+    #[default]
+    Own,
+    /// `-G`.
+    Gigabytes,
+    /// `-M`: millions of words of eight bytes.
+    Megawords,
+}
+
+/// How the list is laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// `-w`.
+    pub wide: bool,
+    /// `-n`: where the job runs.
+    pub hosts: bool,
+    /// `-s`: its comment.
+    pub comment: bool,
+    /// `-1`: on the same line.
+    pub one_line: bool,
+    /// `-T`: the promised start instead of the time used; the moment it is asked at.
+    pub starts: Option<Wall>,
+    /// `-G`, `-M`.
+    pub unit: Unit,
+}
+
+/// Widths of id, user, queue, name, session, nodes, tasks.
+type Widths = [usize; 7];
+
+/// A list that is written in parts, each as its jobs come: it has one heading and one width.
+#[derive(Debug)]
+pub struct List {
+    style: Style,
+    widths: Widths,
+    has_heading: bool,
+}
+
+impl List {
+    /// A list in which no id has more characters than `longest`. One that does makes its column
+    /// wider from there on.
+    pub fn new(style: Style, longest: usize) -> List {
+        let mut widths: Widths = if style.wide {
+            [30, 15, 15, 15, 8, 4, 5]
+        } else {
+            [15, 8, 8, 10, 6, 3, 3]
+        };
+        widths[0] = widths[0].max(longest);
+        List {
+            style,
+            widths,
+            has_heading: false,
+        }
+    }
+
+    /// Writes further jobs, the first after the heading. What is sorted is sorted within a part.
+    pub fn write(&mut self, out: &mut String, records: &[Record], server: &ServerFacts) {
+        let ids = records
+            .iter()
+            .map(|record| record.job.id.full(&server.name).len());
+        self.widths[0] = ids.fold(self.widths[0], usize::max);
+        if !records.is_empty() && !std::mem::replace(&mut self.has_heading, true) {
+            let _ = writeln!(
+                out,
+                "\n{}: {}",
+                server.name,
+                server.comment.as_deref().unwrap_or_default()
+            );
+            heading(out, &self.widths, self.style);
+        }
+        for record in in_order(records, self.style) {
+            row(out, record, server, &self.widths, self.style);
+            hosts(out, record, self.style);
+            remark(out, record, server, self.style);
+            out.push('\n');
+        }
+    }
+}
+
+/// By number; with `-T` by promised start, then running jobs, then arrays that have begun, then the
+/// rest.
+fn in_order(records: &[Record], style: Style) -> Vec<&Record> {
+    let mut order: Vec<&Record> = records.iter().collect();
+    if style.starts.is_some() {
+        let rank = |record: &&Record| {
+            let promised = record.promise.as_ref().map(|promise| promise.at);
+            let standing = match record.job.life.state {
+                State::Running | State::Suspended => 0,
+                State::Begun => 1,
+                _ => 2,
+            };
+            (promised.is_none(), promised, standing)
+        };
+        order.sort_by_key(rank);
+    }
+    order
+}
+
+fn heading(out: &mut String, widths: &Widths, style: Style) {
+    let blanks = widths.iter().map(|width| width + 1).sum::<usize>();
+    let last = if style.starts.is_some() {
+        "Start"
+    } else {
+        "Elap"
+    };
+    if style.starts.is_some() {
+        let _ = writeln!(out, "{:1$}Est", "", blanks + 15);
+    }
+    let _ = writeln!(out, "{:blanks$}{:7}{:8}{last}", "", "Req'd", "Req'd");
+    let [id, user, queue, name, session, nodes, tasks] = *widths;
+    let _ = write!(
+        out,
+        "{:id$} {:user$} {:queue$} {:name$} ",
+        "Job ID", "Username", "Queue", "Jobname"
+    );
+    let _ = writeln!(
+        out,
+        "{:session$} {:nodes$} {:tasks$} Memory Time  S Time",
+        "SessID", "NDS", "TSK"
+    );
+    for width in widths {
+        let _ = write!(out, "{} ", "-".repeat(*width));
+    }
+    out.push_str("------ ----- - -----\n");
+}
+
+fn row(out: &mut String, record: &Record, server: &ServerFacts, widths: &Widths, style: Style) {
+    let (job, asked) = (&record.job, &record.job.spec.request.list);
+    let [id, user, queue, name, session, nodes, tasks] = *widths;
+    let left = |text: &str, width: usize| format!("{:width$} ", cut(text, width));
+    let right = |text: String, width: usize| format!("{:>width$} ", cut(&text, width));
+    let count = |name| {
+        long(asked, name)
+            .filter(|n| *n > 0)
+            .map_or(NONE.to_string(), |n| n.to_string())
+    };
+    let run = job.life.run.as_ref().filter(|_| has_run(job.life.state));
+    let session_id = run
+        .and_then(|run| run.session)
+        .map_or(NONE.to_string(), |id| id.to_string());
+    let _ = write!(out, "{:id$} ", job.id.full(&server.name));
+    out.push_str(&left(&job.owner.user, user));
+    out.push_str(&left(&job.spec.queue, queue));
+    out.push_str(&left(&job.spec.name, name));
+    out.push_str(&right(session_id, session));
+    out.push_str(&right(count("nodect"), nodes));
+    out.push_str(&right(count("ncpus"), tasks));
+    let time = asked_time(asked).map_or(NONE.to_string(), |(_, span)| hours_minutes(span));
+    let _ = write!(out, "{:>6} {time:>5} ", memory(asked, style.unit));
+    let _ = write!(
+        out,
+        "{} {:>5}",
+        job.life.state.letter(),
+        last_column(record, server, style)
+    );
+}
+
+fn has_run(state: State) -> bool {
+    state.is_under_way() || matches!(state, State::Finished | State::Expired)
+}
+
+fn long(asked: &ResourceList, name: &str) -> Option<i64> {
+    match asked.get(name) {
+        Some(Value::Long(number)) => Some(*number),
+        _ => None,
+    }
+}
+
+/// Processor time if that was asked for, else walltime, and which.
+fn asked_time(asked: &ResourceList) -> Option<(&'static str, Span)> {
+    ["cput", "walltime"]
+        .into_iter()
+        .find_map(|name| match asked.get(name) {
+            Some(Value::Time(span)) => Some((name, *span)),
+            _ => None,
+        })
+}
+
+/// Hours and minutes, cut to the width of the column as PBS does: 336 hours are `336:0`.
+fn hours_minutes(span: Span) -> String {
+    let minutes = span.as_seconds() / 60;
+    let text = format!("{:02}:{:02}", minutes / 60, minutes % 60);
+    text.chars().take(TIME_COLUMN).collect()
+}
+
+fn last_column(record: &Record, server: &ServerFacts, style: Style) -> String {
+    match style.starts {
+        Some(now) => promised(record, server, now).unwrap_or_else(|| "--".to_string()),
+        None => elapsed(record).unwrap_or_else(|| NONE.to_string()),
+    }
+}
+
+fn promised(record: &Record, server: &ServerFacts, now: Wall) -> Option<String> {
+    let start = record
+        .promise
+        .as_ref()
+        .filter(|_| record.job.life.state == State::Queued)?
+        .at;
+    timestamp::start_column(server.clock.wall(start), now)
+}
+
+fn elapsed(record: &Record) -> Option<String> {
+    let life = &record.job.life;
+    life.run.as_ref().filter(|_| has_run(life.state))?;
+    let by_cput = matches!(asked_time(&record.job.spec.request.list), Some(("cput", _)));
+    Some(hours_minutes(if by_cput {
+        life.used.cput
+    } else {
+        life.used.walltime
+    }))
+}
+
+/// The memory asked for, scaled up until at most four digits are left, cut to five columns.
+fn memory(asked: &ResourceList, unit: Unit) -> String {
+    let Some(Value::Size(size)) = asked.get("mem") else {
+        return NONE.to_string();
+    };
+    let text = match unit {
+        Unit::Gigabytes => format!("{}gb", size.bytes().div_ceil(1 << 30)),
+        Unit::Megawords => scaled(size.bytes().div_ceil(8 << 20), "mw"),
+        Unit::Own => own_unit(*size),
+    };
+    text.chars().take(5).collect()
+}
+
+fn own_unit(size: Size) -> String {
+    let text = size.to_string();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    scaled(text[..digits].parse().unwrap_or(u64::MAX), &text[digits..])
+}
+
+fn scaled(mut count: u64, unit: &str) -> String {
+    const PREFIXES: [&str; 6] = ["", "k", "m", "g", "t", "p"];
+    let (prefix, base) = unit.split_at(unit.len() - 1);
+    let mut scale = PREFIXES.iter().position(|p| *p == prefix).unwrap_or(0);
+    while count > 9999 && scale + 1 < PREFIXES.len() {
+        count = count.div_ceil(1024);
+        scale += 1;
+    }
+    format!("{count}{}{base}", PREFIXES[scale])
+}
+
+/// `-n`.
+fn hosts(out: &mut String, record: &Record, style: Style) {
+    if !style.hosts {
+        return;
+    }
+    let run = record
+        .job
+        .life
+        .run
+        .as_ref()
+        .filter(|_| has_run(record.job.life.state));
+    let text = run.map_or(NONE.to_string(), |run| {
+        exec_host::exec_host(&without_domains(run))
+    });
+    match style.one_line {
+        true => {
+            let _ = write!(out, " {text}");
+        }
+        false => wrapped_hosts(out, &text),
+    }
+}
+
+fn without_domains(run: &Run) -> Vec<Share> {
+    let mut shares = run.shares.clone();
+    for share in &mut shares {
+        share
+            .host
+            .truncate(share.host.find('.').unwrap_or(share.host.len()));
+    }
+    shares
+}
+
+fn wrapped_hosts(out: &mut String, text: &str) {
+    out.push_str("\n   ");
+    let mut column = 3;
+    for piece in text.split_inclusive('+') {
+        if column > 3 && column + piece.len() >= PAGE {
+            out.push_str("\n   ");
+            column = 3;
+        }
+        out.push_str(piece);
+        column += piece.len();
+    }
+}
+
+/// `-s`: on the same line only where no hosts stand there.
+fn remark(out: &mut String, record: &Record, server: &ServerFacts, style: Style) {
+    if !style.comment {
+        return;
+    }
+    let same_line = style.one_line && !style.hosts;
+    out.push_str(if same_line { "    " } else { "\n   " });
+    let comment = comment::of(record, server);
+    let comment = printable(&comment);
+    let width = if style.wide { 110 } else { 70 };
+    match comment.chars().count() > width + 3 {
+        true => out.extend(comment.chars().take(width).chain("...".chars())),
+        false => out.push_str(&comment),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::example::{queued, running, server, share, with};
+    use crate::model::job::state::Holds;
+    use crate::model::reason::Reason;
+
+    fn list(records: &[Record], server: &ServerFacts, style: Style) -> String {
+        let mut out = String::new();
+        List::new(style, 0).write(&mut out, records, server);
+        out
+    }
+
+    fn jobs() -> Vec<Record> {
+        let busy = Reason::NeverEnough {
+            resource: "mem".into(),
+            requested: "60gb".into(),
+            available: "8gb".into(),
+            total: "8gb".into(),
+        };
+        let mut never = queued(1006, "never", "mem=60gb ncpus=24 nodect=3");
+        never.reason = Some(busy);
+        let mut held = queued(1003, "a2345678901234567890", "ncpus=1 nodect=1");
+        held.job.life.state = State::Held;
+        held.job.life.holds = Holds::USER;
+        held.job.life.comment = Some("held\nagain".into());
+        vec![
+            running(
+                queued(1001, "r1", "mem=512mb ncpus=2 nodect=1 walltime=1:00:00"),
+                vec![share(2, Some("512mb"))],
+            ),
+            held,
+            queued(
+                1005,
+                "exactly16chars__",
+                "cput=2:00:00 ncpus=3 nodect=1 walltime=500:00:00",
+            ),
+            never,
+            with(
+                queued(
+                    1010,
+                    "STDIN",
+                    "mem=8192mb ncpus=1 nodect=1 walltime=500:00:00",
+                ),
+                |spec| {
+                    spec.queue = "longqueuename".into();
+                },
+            ),
+        ]
+    }
+
+    #[test]
+    fn the_alternate_list_is_laid_out_as_pbs_lays_it_out() {
+        let expected = "
+head: \n                                                            Req'd  Req'd   Elap
+Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time
+--------------- -------- -------- ---------- ------ --- --- ------ ----- - -----
+1001.head       alice    workq    r1           4711   1   2  512mb 01:00 R 00:05
+1003.head       alice    workq    a23456789*    --    1   1    --    --  H   -- \n\
+1005.head       alice    workq    exactly16*    --    1   3    --  02:00 Q   -- \n\
+1006.head       alice    workq    never         --    3  24   60gb   --  Q   -- \n\
+1010.head       alice    longque* STDIN         --    1   1  8192m 500:0 Q   -- \n";
+        assert_eq!(list(&jobs(), &server(), Style::default()), expected);
+    }
+
+    #[test]
+    fn the_wide_list_with_promised_starts_is_laid_out_as_pbs_lays_it_out() {
+        let style = Style {
+            wide: true,
+            starts: Some(Wall(1_700_000_300)),
+            ..Style::default()
+        };
+        let shown = list(&jobs()[..2], &server(), style);
+        let blanks = " ".repeat(99);
+        let expected = format!(
+            "
+head: \n{blanks}               Est
+{blanks}Req'd  Req'd   Start
+Job ID                         Username        Queue           Jobname         SessID   NDS  TSK   Memory Time  S Time
+------------------------------ --------------- --------------- --------------- -------- ---- ----- ------ ----- - -----
+1001.head                      alice           workq           r1                  4711    1     2  512mb 01:00 R    --
+1003.head                      alice           workq           a2345678901234*      --     1     1    --    --  H    --
+"
+        );
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn long_times_are_cut_to_five_columns_as_in_pbs() {
+        for (seconds, expected) in [
+            (0, "00:00"),
+            (59, "00:00"),
+            (3661, "01:01"),
+            (99 * 3600 + 59 * 60, "99:59"),
+            (100 * 3600, "100:0"),
+            (100 * 3600 + 30 * 60, "100:3"),
+            (336 * 3600, "336:0"),
+            (1000 * 3600, "1000:"),
+            (87_600 * 3600, "87600"),
+        ] {
+            assert_eq!(hours_minutes(Span::seconds(seconds)), expected, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn requested_and_elapsed_times_share_one_format() {
+        let request = "ncpus=1 nodect=1 walltime=336:00:00";
+        let mut long = running(queued(1, "long", request), vec![share(1, None)]);
+        long.job.life.used.walltime = Span::seconds(400_500);
+        for wide in [false, true] {
+            let shown = list(
+                &[long.clone()],
+                &server(),
+                Style {
+                    wide,
+                    ..Style::default()
+                },
+            );
+            assert!(shown.ends_with(" 336:0 R 111:1\n"), "{shown}");
+        }
+    }
+
+    fn lines(style: Style) -> Vec<String> {
+        list(&jobs(), &server(), style)
+            .lines()
+            .skip(5)
+            .map(str::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn hosts_and_comments_follow_the_line_or_stand_on_it() {
+        let style = Style {
+            hosts: true,
+            comment: true,
+            ..Style::default()
+        };
+        let below = lines(style);
+        assert_eq!(below[5], "   held\\nagain");
+        assert_eq!(below[1], "   head/0*2");
+        assert_eq!(below[4], "    -- ");
+        let never = "   Can Never Run: Insufficient amount of resource: mem (R: 60gb A: 8gb T:...";
+        assert!(below.iter().any(|line| line == never), "{below:#?}");
+        let beside = lines(Style {
+            one_line: true,
+            ..style
+        });
+        assert!(beside[0].ends_with("R 00:05 head/0*2"), "{}", beside[0]);
+        assert!(beside[2].ends_with("H   --   -- "), "{}", beside[2]);
+        assert_eq!(
+            beside[6],
+            "1006.head       alice    workq    never         --    3  24   60gb   --  Q   --   -- "
+        );
+        assert_eq!(beside[7], never);
+        let comment = lines(Style {
+            comment: true,
+            one_line: true,
+            wide: true,
+            ..Style::default()
+        });
+        assert!(comment[3].ends_with(
+            "Q   --     Can Never Run: Insufficient amount of resource: mem (R: 60gb A: 8gb T: 8gb)"
+        ));
+    }
+
+    #[test]
+    fn memory_is_scaled_to_five_columns() {
+        let shown = |size: &str, unit| {
+            let asked =
+                ResourceList::from([("mem".to_string(), Value::Size(Size::parse(size).unwrap()))]);
+            memory(&asked, unit)
+        };
+        assert_eq!(shown("512mb", Unit::Gigabytes), "1gb");
+        assert_eq!(shown("512mb", Unit::Megawords), "64mw");
+        assert_eq!(shown("100mb", Unit::Megawords), "13mw");
+        assert_eq!(shown("60gb", Unit::Megawords), "7680m");
+        assert_eq!(shown("8388608kb", Unit::Own), "8192m");
+        assert_eq!(shown("20000", Unit::Own), "20kb");
+    }
+
+    #[test]
+    fn many_hosts_are_wrapped_before_column_78() {
+        let mut out = String::new();
+        wrapped_hosts(&mut out, &["node01/0*64"; 12].join("+"));
+        assert!(out.lines().all(|line| line.len() < 78), "{out}");
+        assert_eq!(out.lines().count(), 3, "{out}");
+        assert_eq!(out.replace("\n   ", ""), ["node01/0*64"; 12].join("+"));
+    }
+}

@@ -1,0 +1,304 @@
+//! The conditions of `qselect`: read from its options, tried on each job.
+
+use super::job_selection::Owner;
+use crate::cli::arguments::date;
+use crate::cli::client::exit::Failure;
+use crate::model::job::state::{Holds, State};
+use crate::model::refusal::Refusal;
+use crate::model::resource::{Resources, Value};
+use crate::model::time::{ClockTable, Span, Wall};
+use crate::shown::timestamp;
+use crate::wire::message::{Record, ServerFacts};
+use std::cmp::Ordering;
+
+/// How a value is compared: `.eq.`, `.ge.` and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// `.eq.`
+    Equal,
+    /// `.ne.`
+    NotEqual,
+    /// `.ge.`
+    AtLeast,
+    /// `.gt.`
+    More,
+    /// `.le.`
+    AtMost,
+    /// `.lt.`
+    Less,
+}
+
+impl Operator {
+    fn parse(name: &str) -> Option<Operator> {
+        Some(match name {
+            "eq" => Operator::Equal,
+            "ne" => Operator::NotEqual,
+            "ge" => Operator::AtLeast,
+            "gt" => Operator::More,
+            "le" => Operator::AtMost,
+            "lt" => Operator::Less,
+            _ => return None,
+        })
+    }
+
+    /// Reads `[.op.]value`; without an operator, equal.
+    fn split(text: &str) -> Option<(Operator, &str)> {
+        match text.strip_prefix('.') {
+            None => Some((Operator::Equal, text)),
+            Some(rest) => rest
+                .split_once('.')
+                .and_then(|(name, value)| Some((Operator::parse(name)?, value))),
+        }
+    }
+
+    fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Operator::Equal => ordering.is_eq(),
+            Operator::NotEqual => ordering.is_ne(),
+            Operator::AtLeast => ordering.is_ge(),
+            Operator::More => ordering.is_gt(),
+            Operator::AtMost => ordering.is_le(),
+            Operator::Less => ordering.is_lt(),
+        }
+    }
+}
+
+/// A condition on a job. Owners, states and history that the server can tell apart are asked of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// `-u`.
+    Owner(Vec<Owner>),
+    /// `-l`.
+    Resource(String, Operator, Value),
+    /// `-p`.
+    Priority(Operator, i32),
+    /// `-c`: by PBS's order of checkpoint letters.
+    Checkpoint(Operator, String),
+    /// `-a`, `-t`: a moment in the life of a job.
+    Moment(Moment, Operator, Wall),
+    /// `-t g`.
+    Eligible(Operator, Span),
+    /// `-h`: exactly these holds.
+    Holds(Holds),
+    /// `-r`.
+    Rerunnable(bool),
+    /// `-N`.
+    Name(String),
+    /// `-A`.
+    Account(String),
+    /// `-P`.
+    Project(String),
+}
+
+/// A moment in the life of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// `-a`, `-t a`: may not start before.
+    Begin,
+    /// `-t c`: submitted.
+    Created,
+    /// `-t e`: became eligible.
+    Eligible,
+    /// `-t m`: last changed.
+    Modified,
+    /// `-t q`: entered its queue.
+    Queued,
+    /// `-t s`: started.
+    Started,
+    /// `-t t`: promised to start.
+    Promised,
+}
+
+/// `qselect: illegal -<letter> value`, and the usage.
+pub fn illegal(letter: char) -> Failure {
+    Failure::usage(format!("illegal -{letter} value"))
+}
+
+/// Reads `-s`: letters of states. Those of states that no job of ours is ever in select nothing.
+pub fn states(text: &str) -> Result<Vec<State>, Failure> {
+    if text.is_empty() || !text.chars().all(|letter| "BEFHMQRSTUWX".contains(letter)) {
+        return Err(illegal('s'));
+    }
+    Ok(text.chars().filter_map(State::from_letter).collect())
+}
+
+/// Reads `-l`: `res.op.value[,...]`; `res=value` means equal.
+pub fn resources(text: &str, known: &Resources) -> Result<Vec<Condition>, Failure> {
+    let wrong = || Failure::usage(format!("illegal -l value\nresource_list: {text}"));
+    text.split(',')
+        .map(|part| resource(part.trim(), known, &wrong))
+        .collect()
+}
+
+fn resource(
+    part: &str,
+    known: &Resources,
+    wrong: &impl Fn() -> Failure,
+) -> Result<Condition, Failure> {
+    let end = part.find(['.', '=']).ok_or_else(wrong)?;
+    let (name, rest) = part.split_at(end);
+    let (operator, value) = match rest.strip_prefix('=') {
+        Some(value) => (Operator::Equal, value),
+        None => Operator::split(rest).ok_or_else(wrong)?,
+    };
+    if name.is_empty() || value.is_empty() {
+        return Err(wrong());
+    }
+    let definition = known
+        .get(name)
+        .ok_or_else(|| Refusal::unknown_resource(name))?;
+    let shown = format!("Resource_List.{name}");
+    let value =
+        Value::parse(definition.kind, value).ok_or_else(|| Refusal::illegal_value(&shown))?;
+    Ok(Condition::Resource(name.to_string(), operator, value))
+}
+
+/// Reads `-p`: `[.op.]number`.
+pub fn priority(text: &str) -> Result<Condition, Failure> {
+    let (operator, value) = Operator::split(text).ok_or_else(|| illegal('p'))?;
+    let number = value.parse().map_err(|_| Refusal::illegal_value(""))?;
+    Ok(Condition::Priority(operator, number))
+}
+
+/// Reads `-c`: `[.op.]n|s|c|w|u`, or an interval as `c=5`.
+pub fn checkpoint(text: &str) -> Result<Condition, Failure> {
+    let (operator, value) = Operator::split(text).ok_or_else(|| illegal('c'))?;
+    let known =
+        checkpoint_rank(value).is_some() || value.starts_with("c=") || value.starts_with("w=");
+    if known {
+        Ok(Condition::Checkpoint(operator, value.to_string()))
+    } else {
+        Err(illegal('c'))
+    }
+}
+
+/// PBS's order: never, at shutdown, at an interval, unspecified.
+fn checkpoint_rank(value: &str) -> Option<u8> {
+    ["n", "s", "c", "w", "u"]
+        .iter()
+        .zip([5, 4, 3, 3, 0])
+        .find(|(letter, _)| **letter == value)
+        .map(|(_, rank)| rank)
+}
+
+/// Reads `-a`: `[.op.]date_time`.
+pub fn begin(text: &str, now: Wall) -> Result<Condition, Failure> {
+    let (operator, moment) = Operator::split(text).ok_or_else(|| illegal('a'))?;
+    let at = date(moment, now).ok_or_else(|| illegal('a'))?;
+    Ok(Condition::Moment(Moment::Begin, operator, at))
+}
+
+/// Reads `-t`: `sub[.op.]time`.
+pub fn moment(text: &str, now: Wall) -> Result<Condition, Failure> {
+    let wrong = || illegal('t');
+    let sub = text.chars().next().ok_or_else(wrong)?;
+    let (operator, value) = Operator::split(&text[sub.len_utf8()..]).ok_or_else(wrong)?;
+    if sub == 'g' {
+        return Span::parse(value)
+            .map(|span| Condition::Eligible(operator, span))
+            .ok_or_else(wrong);
+    }
+    let moment = match sub {
+        'a' => Moment::Begin,
+        'c' => Moment::Created,
+        'e' => Moment::Eligible,
+        'm' => Moment::Modified,
+        'q' => Moment::Queued,
+        's' => Moment::Started,
+        't' => Moment::Promised,
+        _ => return Err(wrong()),
+    };
+    Ok(Condition::Moment(
+        moment,
+        operator,
+        date(value, now).ok_or_else(wrong)?,
+    ))
+}
+
+fn date(text: &str, now: Wall) -> Option<Wall> {
+    date::parse(text, &timestamp::local(now)?)
+}
+
+/// Reads `-h`: letters of holds, or `n`.
+pub fn holds(text: &str) -> Result<Condition, Failure> {
+    Holds::parse(text)
+        .map(Condition::Holds)
+        .ok_or_else(|| illegal('h'))
+}
+
+/// Reads `-r`: `y` or `n`.
+pub fn rerunnable(text: &str) -> Result<Condition, Failure> {
+    match text {
+        "y" => Ok(Condition::Rerunnable(true)),
+        "n" => Ok(Condition::Rerunnable(false)),
+        _ => Err(illegal('r')),
+    }
+}
+
+impl Condition {
+    /// Whether a job meets it. A job without the value meets no comparison.
+    pub fn is_met(&self, record: &Record, server: &ServerFacts) -> bool {
+        let (job, spec) = (&record.job, &record.job.spec);
+        match self {
+            Condition::Owner(owners) => owners.iter().any(|owner| owner.owns(record)),
+            Condition::Resource(name, operator, wanted) => {
+                let has = spec
+                    .request
+                    .list
+                    .get(name)
+                    .and_then(|value| compare(value, wanted));
+                has.is_some_and(|ordering| operator.holds(ordering))
+            }
+            Condition::Priority(operator, number) => operator.holds(spec.priority.cmp(number)),
+            Condition::Checkpoint(operator, wanted) => {
+                let has = spec.other.get("Checkpoint").map_or("u", String::as_str);
+                operator.holds(compare_checkpoints(has, wanted))
+            }
+            Condition::Moment(moment, operator, wanted) => moment
+                .of(record, &server.clock)
+                .is_some_and(|at| operator.holds(at.cmp(wanted))),
+            Condition::Eligible(operator, wanted) => {
+                let has = job.life.eligibility.at(server.now);
+                operator.holds(has.as_seconds().cmp(&wanted.as_seconds()))
+            }
+            Condition::Holds(holds) => job.life.shown_holds() == *holds,
+            Condition::Rerunnable(rerunnable) => spec.rerunnable == *rerunnable,
+            Condition::Name(name) => spec.name == *name,
+            Condition::Account(account) => spec.account.as_ref() == Some(account),
+            Condition::Project(project) => spec.project == *project,
+        }
+    }
+}
+
+impl Moment {
+    fn of(self, record: &Record, clock: &ClockTable) -> Option<Wall> {
+        let life = &record.job.life;
+        let time = match self {
+            Moment::Begin => return record.job.spec.begin,
+            Moment::Created => Some(life.ctime),
+            Moment::Eligible => life.etime,
+            Moment::Modified => Some(life.mtime),
+            Moment::Queued => Some(life.qtime),
+            Moment::Started => life.run.as_ref().map(|run| run.started),
+            Moment::Promised => record.promise.as_ref().map(|promise| promise.at),
+        };
+        time.map(|time| clock.wall(time))
+    }
+}
+
+fn compare(has: &Value, wanted: &Value) -> Option<Ordering> {
+    match (has, wanted) {
+        (Value::Float(has), Value::Float(wanted)) => has.partial_cmp(wanted),
+        _ => match (has.amount(), wanted.amount()) {
+            (Some(has), Some(wanted)) => Some(has.cmp(&wanted)),
+            _ => Some(has.to_string().cmp(&wanted.to_string())),
+        },
+    }
+}
+
+fn compare_checkpoints(has: &str, wanted: &str) -> Ordering {
+    match (checkpoint_rank(has), checkpoint_rank(wanted)) {
+        (Some(has), Some(wanted)) if has != wanted => has.cmp(&wanted),
+        _ => has.cmp(wanted),
+    }
+}

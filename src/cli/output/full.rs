@@ -1,0 +1,222 @@
+//! `qstat -f` in text: one attribute a line, long values wrapped as PBS wraps them.
+
+use crate::shown::attributes::{Attribute, Attributes, Shown};
+use crate::shown::timestamp;
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Where a value begins on a line that goes on after newline and TAB.
+const AFTER_TAB: usize = 8;
+
+/// Whether long values are wrapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// Wrapped before column 80.
+    Wrapped,
+    /// One line for each attribute.
+    Whole,
+}
+
+/// Writes one thing: `Job Id: 12.head`, its attributes, an empty line.
+pub fn write(out: &mut String, heading: &str, id: &str, attributes: &Attributes, lines: Lines) {
+    let _ = writeln!(out, "{heading}: {id}");
+    for attribute in &attributes.0 {
+        let Some(value) = text(attribute) else {
+            continue;
+        };
+        let start = out.len();
+        let _ = write!(out, "    {}", attribute.name);
+        if let Some(resource) = attribute.resource {
+            let _ = write!(out, ".{resource}");
+        }
+        out.push_str(" = ");
+        let column = out[start..].chars().count();
+        let value = printable(&value);
+        match lines {
+            Lines::Wrapped => wrap(out, &value, column),
+            Lines::Whole => out.push_str(&value),
+        }
+        out.push('\n');
+    }
+    out.push('\n');
+}
+
+/// An attribute's value as text; None if it is for JSON alone.
+pub fn text<'a>(attribute: &'a Attribute) -> Option<Cow<'a, str>> {
+    Some(match &attribute.shown {
+        Shown::Text(text) => Cow::Borrowed(text),
+        Shown::Number(number) => number.to_string().into(),
+        Shown::Real(number) => number.to_string().into(),
+        Shown::Moment(wall) => timestamp::ctime(*wall).to_string().into(),
+        Shown::Pairs(pairs) => joined(pairs).into(),
+        Shown::List(list) => list.join(", ").into(),
+        Shown::Data(_) => return None,
+    })
+}
+
+/// `K=V,K=V`, with `\` before a comma, a `"` or a `\` inside.
+fn joined(pairs: &[(Cow<str>, Cow<str>)]) -> String {
+    let mut text = String::new();
+    for (name, value) in pairs {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        let special = [',', '"'];
+        let _ = write!(
+            text,
+            "{}={}",
+            escaped(name, &special),
+            escaped(value, &special)
+        );
+    }
+    text
+}
+
+/// `\` before `\` and before what is `special`.
+fn escaped<'a>(text: &'a str, special: &[char]) -> Cow<'a, str> {
+    let marked = |c: char| c == '\\' || special.contains(&c);
+    if !text.contains(marked) {
+        return text.into();
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if marked(c) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped.into()
+}
+
+/// A newline as `\n` and other control characters as `^X`: no value may look like a further
+/// attribute. TAB stays.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let hidden = |c: char| c.is_ascii_control() && c != '\t';
+    if !text.contains(hidden) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\n' => shown.push_str("\\n"),
+            c if hidden(c) => shown.extend(['^', char::from(c as u8 ^ 0x40)]),
+            c => shown.push(c),
+        }
+    }
+    shown.into()
+}
+
+/// Breaks before a comma's next piece when that would reach column 78, and within a piece that is
+/// longer than a line after column 79.
+fn wrap(out: &mut String, value: &str, mut column: usize) {
+    for (place, piece) in value.split(',').enumerate() {
+        if place > 0 {
+            out.push(',');
+            column += 1;
+        }
+        let width = piece.chars().count();
+        if column + width < 78 {
+            out.push_str(piece);
+            column += width;
+            continue;
+        }
+        if place > 0 {
+            out.push_str("\n\t");
+            column = AFTER_TAB + 1;
+        }
+        for c in piece.chars() {
+            if column > 78 {
+                out.push_str("\n\t");
+                column = AFTER_TAB;
+            }
+            out.push(c);
+            column += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shown(name: &str, value: &str) -> String {
+        let mut attributes = Attributes::default();
+        attributes.text(name, value);
+        let mut out = String::new();
+        write(&mut out, "Job Id", "1.head", &attributes, Lines::Wrapped);
+        out.strip_prefix("Job Id: 1.head\n")
+            .unwrap()
+            .strip_suffix("\n\n")
+            .unwrap()
+            .to_string()
+    }
+
+    #[test]
+    fn a_long_value_goes_on_after_column_79() {
+        let comment = "Job run at Fri Nov 20 at 10:20 on (head:ncpus=2:mem=524288kb) and terminated by alice@head";
+        let expected = "    comment = Job run at Fri Nov 20 at 10:20 on (head:ncpus=2:mem=524288kb) and\n\t terminated by alice@head";
+        assert_eq!(shown("comment", comment), expected);
+        let arguments = "-N r1 -l select=1:ncpus=2:mem=512mb -l walltime=1:00:00 job.sh";
+        let expected = "    Submit_arguments = -N r1 -l select=1:ncpus=2:mem=512mb -l walltime=1:00:00 \n\tjob.sh";
+        assert_eq!(shown("Submit_arguments", arguments), expected);
+    }
+
+    #[test]
+    fn a_list_breaks_at_commas_and_keeps_them_at_the_end() {
+        let arguments = "-N bench -A acct7 -l select=1:ncpus=2:mem=512mb:mpiprocs=2 -l walltime=1:00:00 \
+                         -j oe -v N=4,F=1.5,Z=007,E=,T=true,M=-3,X=0x10,S=a b job.sh";
+        let expected = "    Submit_arguments = -N bench -A acct7 -l select=1:ncpus=2:mem=512mb:mpiprocs\n\
+                        \t=2 -l walltime=1:00:00 -j oe -v N=4,F=1.5,Z=007,E=,T=true,M=-3,X=0x10,\n\
+                        \tS=a b job.sh";
+        assert_eq!(shown("Submit_arguments", arguments), expected);
+    }
+
+    #[test]
+    fn a_piece_that_would_reach_column_78_stands_on_the_next_line() {
+        let fits = shown("A", &format!("x,{}", "y".repeat(67)));
+        assert_eq!(fits, format!("    A = x,{}", "y".repeat(67)));
+        let breaks = shown("A", &format!("x,{}", "y".repeat(68)));
+        assert_eq!(breaks, format!("    A = x,\n\t{}", "y".repeat(68)));
+    }
+
+    #[test]
+    fn a_value_of_exactly_one_line_is_not_followed_by_an_empty_one() {
+        assert_eq!(
+            shown("A", &"y".repeat(71)),
+            format!("    A = {}", "y".repeat(71))
+        );
+        assert_eq!(
+            shown("A", &"y".repeat(72)),
+            format!("    A = {}\n\ty", "y".repeat(71))
+        );
+    }
+
+    #[test]
+    fn names_and_values_of_variables_are_told_apart() {
+        let pairs =
+            [("A,B\\", "x,\"y\""), ("C", "")].map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(joined(&pairs), r#"A\,B\\=x\,\"y\",C="#);
+    }
+
+    #[test]
+    fn no_value_looks_like_a_further_attribute() {
+        assert_eq!(
+            shown("comment", "a\n    job_state = F"),
+            "    comment = a\\n    job_state = F"
+        );
+        assert_eq!(
+            shown("comment", "bell\u{7}tab\tdel\u{7f}"),
+            "    comment = bell^Gtab\tdel^?"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn wrapped_lines_rejoin_to_the_whole_value(value in "[a-c,= é]{0,400}") {
+            let wrapped = shown("Variable_List", &value);
+            prop_assert!(wrapped.split('\n').all(|line| line.chars().count() <= 79), "{wrapped}");
+            prop_assert_eq!(wrapped.replace("\n\t", ""), format!("    Variable_List = {value}"));
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The plain list of `qstat`: one line per job. An id is never cut, its column grows instead.
+
+use crate::model::job::state::State;
+use crate::model::time::Span;
+use crate::wire::message::ServerFacts;
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// One line of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// The full id.
+    pub id: String,
+    /// `Job_Name`.
+    pub name: &'a str,
+    /// The owner's user name.
+    pub owner: &'a str,
+    /// What stands under `Time Use`, or under `% done`.
+    pub used: String,
+    /// The state.
+    pub state: State,
+    /// The queue.
+    pub queue: &'a str,
+}
+
+/// How the list is laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// `-w`.
+    pub wide: bool,
+    /// `-p`: percent done instead of processor time.
+    pub percent: bool,
+}
+
+/// Widths of the id column, of names and users, of the queue, and of the queue's underline.
+struct Widths {
+    id: usize,
+    text: usize,
+    underline: usize,
+}
+
+/// A list that is written in parts, each as its lines come: it has one heading and one width.
+#[derive(Debug)]
+pub struct List {
+    style: Style,
+    id: usize,
+    has_heading: bool,
+    comment: Option<String>,
+}
+
+impl List {
+    /// A list in which no id has more characters than `longest`. One that does makes its column
+    /// wider from there on.
+    pub fn new(style: Style, longest: usize, server: &ServerFacts) -> List {
+        let id = longest.max(if style.wide { 30 } else { 17 });
+        List {
+            style,
+            id,
+            has_heading: false,
+            comment: server.comment.clone(),
+        }
+    }
+
+    /// Writes further lines, the first after the heading.
+    pub fn write(&mut self, out: &mut String, lines: &[Line]) {
+        self.id = lines
+            .iter()
+            .map(|line| line.id.len())
+            .fold(self.id, usize::max);
+        let (text, underline) = if self.style.wide { (15, 15) } else { (16, 5) };
+        let widths = Widths {
+            id: self.id,
+            text,
+            underline,
+        };
+        out.reserve((lines.len() + 2) * (widths.id + 66));
+        if !lines.is_empty() && !std::mem::replace(&mut self.has_heading, true) {
+            self.comment
+                .iter()
+                .for_each(|comment| out.extend([comment.as_str(), "\n"]));
+            heading(out, &widths, self.style);
+        }
+        lines.iter().for_each(|line| row(out, line, &widths));
+    }
+}
+
+fn heading(out: &mut String, widths: &Widths, style: Style) {
+    let Widths {
+        id,
+        text,
+        underline,
+    } = *widths;
+    let used = if style.percent { "% done " } else { "Time Use" };
+    let _ = writeln!(
+        out,
+        "{:id$} {:text$} {:text$}  {used:>8} S Queue",
+        "Job id", "Name", "User"
+    );
+    let (id_line, text_line) = ("-".repeat(id - 1), "-".repeat(text));
+    let _ = writeln!(
+        out,
+        "{id_line}  {text_line} {text_line}  -------- - {}",
+        "-".repeat(underline)
+    );
+}
+
+fn row(out: &mut String, line: &Line, widths: &Widths) {
+    let Widths { id, text, .. } = *widths;
+    pad(out, &line.id, id);
+    // PBS cuts a name that would just fit its column, but not a user.
+    pad(out, &cut_from(line.name, text, text), text);
+    pad(out, &cut(line.owner, text), text);
+    let _ = write!(out, " {:>8} {} ", line.used, line.state.letter());
+    let queue: String = line.queue.chars().take(text).collect();
+    let _ = writeln!(out, "{queue:text$}");
+}
+
+/// Left-justified, and a blank.
+fn pad(out: &mut String, text: &str, width: usize) {
+    out.push_str(text);
+    let blanks = width.saturating_sub(text.chars().count()) + 1;
+    out.extend(std::iter::repeat_n(' ', blanks));
+}
+
+/// The text, or its beginning with `*` for the rest when it is longer than `width`.
+pub fn cut(text: &str, width: usize) -> Cow<'_, str> {
+    cut_from(text, width + 1, width)
+}
+
+/// The text; one of at least `length` characters is cut to `width`, the last a `*`.
+fn cut_from(text: &str, length: usize, width: usize) -> Cow<'_, str> {
+    if text.len() < length || text.chars().count() < length {
+        return text.into();
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    short.push('*');
+    short.into()
+}
+
+/// `Time Use`: `0` before the job has used any, and for one that never ran.
+pub fn time_used(cput: Option<Span>, state: State) -> String {
+    let is_told = |cput: &Span| match state {
+        State::Running | State::Suspended | State::Finished | State::Expired => true,
+        _ => cput.as_seconds() > 0,
+    };
+    cput.filter(is_told)
+        .map_or_else(|| "0".to_string(), |cput| cput.to_string())
+}
+
+/// `% done`: how much of its processor time or walltime a job has used, whichever is more.
+pub fn percent_done(spent: &[(Option<Span>, Span)], state: State) -> String {
+    let known = spent
+        .iter()
+        .filter_map(|(asked, used)| Some((asked.filter(|asked| asked.0 > 0)?, used)));
+    let percent = known
+        .map(|(asked, used)| used.0.saturating_mul(100) / asked.0)
+        .max();
+    match (state, percent) {
+        (State::Running | State::Suspended | State::Begun | State::Finished, percent) => {
+            format!("{:>3} ", percent.unwrap_or(0).min(100))
+        }
+        _ => "-- ".to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::example::server;
+
+    fn list(lines: &[Line], style: Style) -> String {
+        let mut out = String::new();
+        List::new(style, 0, &server()).write(&mut out, lines);
+        out
+    }
+
+    fn line<'a>(id: &str, name: &'a str, owner: &'a str, used: &str, state: State) -> Line<'a> {
+        Line {
+            id: id.into(),
+            name,
+            owner,
+            used: used.into(),
+            state,
+            queue: "workq",
+        }
+    }
+
+    #[test]
+    fn the_plain_list_is_laid_out_as_pbs_lays_it_out() {
+        let lines = [
+            line("1001.head", "r1", "alice", "00:00:05", State::Running),
+            line(
+                "1002.head",
+                "exactly15chars_",
+                "exactly16chars__",
+                "0",
+                State::Held,
+            ),
+            line(
+                "1003.head",
+                "exactly16chars__",
+                "longusername17chr",
+                "0",
+                State::Waiting,
+            ),
+        ];
+        let expected = "\
+Job id            Name             User              Time Use S Queue
+----------------  ---------------- ----------------  -------- - -----
+1001.head         r1               alice             00:00:05 R workq           \n\
+1002.head         exactly15chars_  exactly16chars__         0 H workq           \n\
+1003.head         exactly16chars_* longusername17c*         0 W workq           \n";
+        assert_eq!(list(&lines, Style::default()), expected);
+    }
+
+    #[test]
+    fn the_wide_list_is_laid_out_as_pbs_lays_it_out() {
+        let lines = [
+            line("1001.head", "r1", "alice", "00:00:05", State::Running),
+            line("1004.head", "exactly15chars_", "alice", "0", State::Queued),
+        ];
+        let expected = "\
+Job id                         Name            User             Time Use S Queue
+-----------------------------  --------------- ---------------  -------- - ---------------
+1001.head                      r1              alice            00:00:05 R workq          \n\
+1004.head                      exactly15chars* alice                   0 Q workq          \n";
+        assert_eq!(
+            list(
+                &lines,
+                Style {
+                    wide: true,
+                    percent: false
+                }
+            ),
+            expected
+        );
+    }
+
+    #[test]
+    fn an_id_is_never_cut() {
+        let id = "1234567.head.example.org";
+        let shown = list(&[line(id, "a", "b", "0", State::Queued)], Style::default());
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(
+            lines[0],
+            format!(
+                "{:24} Name             User              Time Use S Queue",
+                "Job id"
+            )
+        );
+        assert_eq!(
+            lines[1],
+            format!(
+                "{}  ---------------- ----------------  -------- - -----",
+                "-".repeat(23)
+            )
+        );
+        assert!(
+            lines[2].starts_with("1234567.head.example.org a  "),
+            "{}",
+            lines[2]
+        );
+    }
+
+    #[test]
+    fn a_list_in_parts_has_one_heading_and_one_width() {
+        let (short, long) = (
+            line("1.head", "a", "b", "0", State::Queued),
+            "1[].head.example.org",
+        );
+        let (mut out, mut parts) = (
+            String::new(),
+            List::new(Style::default(), long.len(), &server()),
+        );
+        parts.write(&mut out, &[]);
+        parts.write(&mut out, std::slice::from_ref(&short));
+        parts.write(&mut out, &[line(long, "a", "b", "0", State::Queued)]);
+        assert_eq!(
+            out,
+            list(
+                &[short, line(long, "a", "b", "0", State::Queued)],
+                Style::default()
+            )
+        );
+    }
+
+    #[test]
+    fn percent_done_takes_the_larger_share() {
+        let (hour, minute) = (Span::seconds(3600), Span::seconds(60));
+        let spent = [
+            (Some(hour), minute),
+            (Some(minute), Span::seconds(30)),
+            (None, hour),
+        ];
+        assert_eq!(percent_done(&spent, State::Running), " 50 ");
+        assert_eq!(
+            percent_done(&[(Some(minute), hour)], State::Running),
+            "100 "
+        );
+        assert_eq!(percent_done(&spent, State::Queued), "-- ");
+        assert_eq!(percent_done(&[(None, hour)], State::Begun), "  0 ");
+        let shown = list(
+            &[line("1.head", "a", "b", " 50 ", State::Running)],
+            Style {
+                wide: false,
+                percent: true,
+            },
+        );
+        let expected = "\
+Job id            Name             User               % done  S Queue
+----------------  ---------------- ----------------  -------- - -----
+1.head            a                b                      50  R workq           \n";
+        assert_eq!(shown, expected);
+        assert_eq!(list(&[], Style::default()), "");
+    }
+}

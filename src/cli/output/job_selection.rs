@@ -1,0 +1,518 @@
+//! Which jobs `qstat` shows: all, or those its operands name.
+
+use crate::cli::client::exit::Failure;
+use crate::cli::client::operand::Operand;
+use crate::cli::client::query::{self, Feed};
+use crate::cli::client::unreachable_server::unknown_host;
+use crate::model::job::array::Indices;
+use crate::model::job::state::State;
+use crate::model::job_id::JobId;
+use crate::model::refusal::Refusal;
+use crate::model::server_name::same_server;
+use crate::wire::message::{
+    Answer, Arrays, Detail, Filter, History, Question, Record, Row, ServerFacts,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+
+/// What is asked for beside the operands. It filters lists; a job named by its id is shown anyway.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// How much of each job.
+    pub detail: Detail,
+    /// Whether finished jobs are shown.
+    pub history: History,
+    /// In these states; any if empty.
+    pub states: Vec<State>,
+    /// Of these owners; anybody's if None.
+    pub owners: Option<Vec<Owner>>,
+    /// How arrays are shown.
+    pub arrays: Arrays,
+}
+
+/// `user[@host]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    user: String,
+    host: Option<String>,
+}
+
+impl Owner {
+    /// Reads `user[@host][,...]`.
+    pub fn parse_list(text: &str) -> Vec<Owner> {
+        let owner = |name: &str| match name.split_once('@') {
+            Some((user, host)) => Owner {
+                user: user.to_string(),
+                host: Some(host.to_string()),
+            },
+            None => Owner {
+                user: name.to_string(),
+                host: None,
+            },
+        };
+        text.split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(owner)
+            .collect()
+    }
+
+    /// The user's name.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// Whether the job is this owner's: exact names, the host as in `Job_Owner`.
+    pub fn owns(&self, record: &Record) -> bool {
+        let host = &record.job.spec.submit_host;
+        self.user == record.job.owner.user && self.host.as_ref().is_none_or(|named| named == host)
+    }
+}
+
+/// Jobs that were found.
+#[derive(Debug)]
+pub enum Batch {
+    /// With [`Detail::Row`].
+    Rows(Vec<Row>),
+    /// With more detail.
+    Jobs(Vec<Record>),
+}
+
+/// Takes jobs as they are found, in the order in which they are shown.
+pub trait Show {
+    /// The server that answers; told first.
+    fn server(&mut self, server: &ServerFacts);
+    /// No id to come has more characters than this, its server's name aside; told where it is
+    /// known.
+    fn longest(&mut self, characters: usize);
+    /// The next jobs.
+    fn found(&mut self, batch: Batch) -> Result<(), Failure>;
+}
+
+/// Finds the jobs; the result is what was not found.
+pub fn find(
+    wanted: &Wanted,
+    operands: &[OsString],
+    feed: &mut Feed,
+    show: &mut dyn Show,
+) -> Result<Vec<Failure>, Failure> {
+    if operands.is_empty() {
+        return all(wanted, feed, show);
+    }
+    let server = query::whole(feed)(&Question::Server)?.server;
+    show.server(&server);
+    if wanted.lacks_history(&server) {
+        let named = |word: &OsString| {
+            Operand::parse(word).map_or(word.to_string_lossy().into_owned(), |o| {
+                o.full(&server.name)
+            })
+        };
+        return Ok(operands
+            .iter()
+            .map(|word| no_history(&named(word)))
+            .collect());
+    }
+    let places: Vec<Place> = operands
+        .iter()
+        .map(|word| Place::parse(word, &server.name))
+        .collect();
+    let named = Named::ask(&places, wanted.detail, feed)?;
+    if let Some(longest) = named
+        .longest
+        .filter(|_| places.iter().any(|place| place.shows_elements(wanted)))
+    {
+        show.longest(longest as usize);
+    }
+    let mut search = Search {
+        wanted,
+        named,
+        feed,
+        show,
+        shown: Shown::default(),
+        queues: None,
+        failures: Vec::new(),
+    };
+    places
+        .into_iter()
+        .try_for_each(|place| search.visit(place))?;
+    Ok(search.failures)
+}
+
+fn all(wanted: &Wanted, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Failure>, Failure> {
+    let question = match wanted.none_can_match() {
+        true => Question::Server,
+        false => Question::Jobs(wanted.filter(None), wanted.detail),
+    };
+    let mut failures = Vec::new();
+    feed(&question, &mut |part| {
+        match part {
+            Answer::Server(server) => {
+                show.server(&server);
+                if wanted.lacks_history(&server) {
+                    failures.push(no_history(""));
+                }
+            }
+            Answer::Longest(longest) => show.longest(longest as usize),
+            Answer::Rows(rows) => show.found(Batch::Rows(rows))?,
+            Answer::Jobs(mut jobs) => {
+                jobs.retain(|record| wanted.keeps(record));
+                show.found(Batch::Jobs(jobs))?;
+            }
+            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) => {}
+            Answer::Reservations(_) | Answer::Ahead(_) | Answer::Objects(_) | Answer::Cycles(_) => {
+            }
+            Answer::Tallies(_) | Answer::Entries(_) | Answer::Offer(_) => {}
+        }
+        Ok(())
+    })?;
+    Ok(failures)
+}
+
+impl Wanted {
+    fn lacks_history(&self, server: &ServerFacts) -> bool {
+        !server.history && self.history != History::Live
+    }
+
+    fn none_can_match(&self) -> bool {
+        self.owners.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    fn filter(&self, queue: Option<String>) -> Filter {
+        let owners = self
+            .owners
+            .iter()
+            .flatten()
+            .map(|owner| owner.user.clone())
+            .collect();
+        Filter {
+            history: self.history,
+            queues: queue.into_iter().collect(),
+            owners,
+            states: self.states.clone(),
+            arrays: self.arrays,
+            after: None,
+        }
+    }
+
+    fn keeps(&self, record: &Record) -> bool {
+        self.owners
+            .as_ref()
+            .is_none_or(|owners| owners.iter().any(|owner| owner.owns(record)))
+    }
+}
+
+/// What an operand means at this server.
+enum Place {
+    /// A job, or of an array these elements alone, and the id as it was meant.
+    Job(JobId, Option<Indices>, String),
+    /// A queue, or None for all.
+    Queue(Option<String>),
+    Nowhere(Failure),
+}
+
+impl Place {
+    fn parse(word: &OsStr, server: &str) -> Place {
+        if is_job_id(word) {
+            Place::job(word, server)
+        } else {
+            Place::destination(&word.to_string_lossy(), server)
+        }
+    }
+
+    fn job(word: &OsStr, server: &str) -> Place {
+        let operand = match Operand::parse(word) {
+            Ok(operand) => operand,
+            Err(failure) => return Place::Nowhere(failure),
+        };
+        match operand.job(server) {
+            Some(id) => Place::Job(id, operand.only(), operand.full_here(server)),
+            None => {
+                let failure = operand.misplaced(word);
+                Place::Nowhere(Failure {
+                    code: if failure.away.is_some() {
+                        255
+                    } else {
+                        failure.code
+                    },
+                    ..failure
+                })
+            }
+        }
+    }
+
+    fn destination(text: &str, server: &str) -> Place {
+        let (queue, host) = text.split_once('@').unwrap_or((text, server));
+        if !same_server(host, server) {
+            return Place::Nowhere(elsewhere(host));
+        }
+        Place::Queue(Some(queue.to_string()).filter(|queue| !queue.is_empty()))
+    }
+}
+
+impl Place {
+    fn shows_elements(&self, wanted: &Wanted) -> bool {
+        match self {
+            Place::Job(id, only, _) => {
+                only.is_some() || (id.is_array() && wanted.arrays.shows_elements())
+            }
+            Place::Queue(_) | Place::Nowhere(_) => false,
+        }
+    }
+}
+
+/// Whether an operand is meant as a job id: it starts with a digit.
+pub fn is_job_id(word: &OsStr) -> bool {
+    word.as_encoded_bytes()
+        .first()
+        .is_some_and(u8::is_ascii_digit)
+}
+
+/// No server of that name is known here.
+pub fn elsewhere(host: &str) -> Failure {
+    Failure {
+        code: 255,
+        ..unknown_host(host)
+    }
+}
+
+/// The jobs that operands name.
+#[derive(Default)]
+struct Named {
+    rows: BTreeMap<JobId, Row>,
+    jobs: BTreeMap<JobId, Record>,
+    states: BTreeMap<JobId, State>,
+    longest: Option<u32>,
+}
+
+impl Named {
+    fn ask(places: &[Place], detail: Detail, feed: &mut Feed) -> Result<Named, Failure> {
+        let id = |place: &Place| match place {
+            Place::Job(id, ..) => Some(*id),
+            _ => None,
+        };
+        let ids: BTreeSet<JobId> = places.iter().filter_map(id).collect();
+        if ids.is_empty() {
+            return Ok(Named::default());
+        }
+        let answers = query::whole(feed)(&Question::JobsById(ids.into_iter().collect(), detail))?;
+        let rows: BTreeMap<JobId, Row> =
+            answers.rows.into_iter().map(|row| (row.id, row)).collect();
+        let jobs: BTreeMap<JobId, Record> = answers
+            .jobs
+            .into_iter()
+            .map(|record| (record.job.id, record))
+            .collect();
+        let of_rows = rows.iter().map(|(id, row)| (*id, row.state));
+        let states = of_rows
+            .chain(jobs.iter().map(|(id, record)| (*id, record.job.life.state)))
+            .collect();
+        Ok(Named {
+            rows,
+            jobs,
+            states,
+            longest: answers.longest,
+        })
+    }
+}
+
+/// What has been shown already: a job named twice is shown once.
+#[derive(Default)]
+struct Shown {
+    ids: BTreeSet<JobId>,
+    /// Elements are not remembered one by one: of these arrays all, or these alone.
+    elements: Vec<(JobId, Option<Indices>)>,
+}
+
+impl Shown {
+    fn contains(&self, id: JobId) -> bool {
+        let among = |&(array, only): &(JobId, Option<Indices>)| {
+            id.parent() == Some(array)
+                && only.is_none_or(|only| {
+                    id.index()
+                        .is_some_and(|index| only.position(index).is_some())
+                })
+        };
+        self.ids.contains(&id) || self.elements.iter().any(among)
+    }
+}
+
+impl Batch {
+    fn retain(&mut self, mut kept: impl FnMut(JobId) -> bool) {
+        match self {
+            Batch::Rows(rows) => rows.retain(|row| kept(row.id)),
+            Batch::Jobs(jobs) => jobs.retain(|record| kept(record.job.id)),
+        }
+    }
+
+    /// The jobs of a part of an answer.
+    fn of(part: Answer) -> Option<Batch> {
+        match part {
+            Answer::Rows(rows) => Some(Batch::Rows(rows)),
+            Answer::Jobs(jobs) => Some(Batch::Jobs(jobs)),
+            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => {
+                None
+            }
+            Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) | Answer::Objects(_) => None,
+            Answer::Tallies(_) | Answer::Entries(_) | Answer::Cycles(_) | Answer::Offer(_) => None,
+        }
+    }
+}
+
+struct Search<'a, 'f> {
+    wanted: &'a Wanted,
+    named: Named,
+    feed: &'a mut Feed<'f>,
+    show: &'a mut dyn Show,
+    shown: Shown,
+    /// The queues there are, once asked for.
+    queues: Option<Vec<String>>,
+    failures: Vec<Failure>,
+}
+
+impl Search<'_, '_> {
+    fn visit(&mut self, place: Place) -> Result<(), Failure> {
+        match place {
+            Place::Job(id, only, full) => self.job(id, only, &full),
+            Place::Queue(queue) => self.queue(queue),
+            Place::Nowhere(failure) => {
+                self.failures.push(failure);
+                Ok(())
+            }
+        }
+    }
+
+    fn job(&mut self, id: JobId, only: Option<Indices>, full: &str) -> Result<(), Failure> {
+        let unfolded = id.is_array() && (only.is_some() || self.wanted.arrays.shows_elements());
+        match self.named.states.get(&id) {
+            None => self.failures.push(unknown(full)),
+            Some(State::Finished) if self.wanted.history == History::Live => {
+                self.failures.push(has_finished(full))
+            }
+            Some(_) => {
+                if only.is_none() && self.wanted.arrays != Arrays::ElementsOnly || !unfolded {
+                    self.itself(id)?;
+                }
+                if unfolded {
+                    self.elements(id, only, full)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn itself(&mut self, id: JobId) -> Result<(), Failure> {
+        if self.shown.contains(id) {
+            return Ok(());
+        }
+        self.shown.ids.insert(id);
+        if let Some(row) = self.named.rows.remove(&id) {
+            self.show.found(Batch::Rows(vec![row]))?;
+        }
+        self.named
+            .jobs
+            .remove(&id)
+            .map_or(Ok(()), |record| self.show.found(Batch::Jobs(vec![record])))
+    }
+
+    fn elements(&mut self, array: JobId, only: Option<Indices>, full: &str) -> Result<(), Failure> {
+        let mut found = false;
+        let (shown, show) = (&self.shown, &mut *self.show);
+        (self.feed)(
+            &Question::Elements(array, only, self.wanted.detail),
+            &mut |part| {
+                let Some(mut batch) = Batch::of(part) else {
+                    return Ok(());
+                };
+                batch.retain(|id| {
+                    found = true;
+                    !shown.contains(id)
+                });
+                show.found(batch)
+            },
+        )?;
+        self.shown.elements.push((array, only));
+        if !found {
+            self.failures.push(unknown(full));
+        }
+        Ok(())
+    }
+
+    fn queue(&mut self, queue: Option<String>) -> Result<(), Failure> {
+        let unknown = match &queue {
+            Some(name) if !self.has_queue(name)? => Some(unknown_destination(name)),
+            _ => None,
+        };
+        if let Some(failure) = unknown {
+            self.failures.push(failure);
+            return Ok(());
+        }
+        if self.wanted.none_can_match() {
+            return Ok(());
+        }
+        let (wanted, shown, show) = (self.wanted, &self.shown, &mut *self.show);
+        let (mut ids, mut arrays) = (Vec::new(), BTreeSet::new());
+        (self.feed)(
+            &Question::Jobs(wanted.filter(queue), wanted.detail),
+            &mut |part| {
+                let Some(mut batch) = Batch::of(part) else {
+                    return Ok(());
+                };
+                if let Batch::Jobs(jobs) = &mut batch {
+                    jobs.retain(|record| wanted.keeps(record));
+                }
+                batch.retain(|id| {
+                    let fresh = !shown.contains(id);
+                    match id.parent() {
+                        Some(array) => drop(arrays.insert(array)),
+                        None => ids.push(id),
+                    }
+                    fresh
+                });
+                show.found(batch)
+            },
+        )?;
+        self.shown.ids.extend(ids);
+        self.shown
+            .elements
+            .extend(arrays.into_iter().map(|array| (array, None)));
+        Ok(())
+    }
+
+    fn has_queue(&mut self, name: &str) -> Result<bool, Failure> {
+        if self.queues.is_none() {
+            let queues = query::whole(self.feed)(&Question::Queues)?.queues;
+            self.queues = Some(
+                queues
+                    .into_iter()
+                    .map(|counted| counted.queue.name)
+                    .collect(),
+            );
+        }
+        Ok(self.queues.iter().flatten().any(|queue| queue == name))
+    }
+}
+
+fn unknown(full: &str) -> Failure {
+    Failure::of_job("qstat", &Refusal::unknown_job(), full)
+}
+
+fn unknown_destination(name: &str) -> Failure {
+    let refusal = Refusal::unknown_queue();
+    Failure::new(
+        refusal.exit_code(),
+        format!("{} destination {name}", refusal.text),
+    )
+}
+
+/// Finished jobs are asked for, and none are kept; `what` was named. As in PBS this is no failure.
+pub fn no_history(what: &str) -> Failure {
+    Failure::new(0, format!("{} {what}", Refusal::no_history().text))
+}
+
+fn has_finished(full: &str) -> Failure {
+    let code = Refusal::finished().exit_code();
+    Failure::new(
+        code,
+        format!("{full} Job has finished, use -x or -H to obtain historical job information"),
+    )
+}

@@ -1,0 +1,338 @@
+//! `-F json`: one valid document, whatever names, environments and comments hold.
+//!
+//! Layout as PBS's: a TAB per level, `"key":<TAB>value`. A value is a number only if its attribute
+//! is one by type. Text that is no UTF-8 has become U+FFFD before it gets here.
+
+use crate::model::time::Wall;
+use crate::shown::attributes::{Attribute, Attributes, Shown};
+use crate::shown::timestamp;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+/// A list is written in pieces of about so many bytes.
+const PIECE: usize = 1 << 16;
+
+/// What every document begins with.
+#[derive(Clone, Debug)]
+pub struct Preamble<'a> {
+    /// When it was made.
+    pub timestamp: Wall,
+    /// Lanai's version.
+    pub version: &'a str,
+    /// The server's name.
+    pub server: &'a str,
+}
+
+/// A document in the making.
+#[derive(Debug)]
+pub struct Document {
+    out: Vec<u8>,
+    /// For each level that is open, whether something stands in it.
+    open: Vec<bool>,
+}
+
+impl Document {
+    /// Begins a document.
+    pub fn begin(preamble: &Preamble) -> Document {
+        let mut document = Document {
+            out: Vec::new(),
+            open: Vec::new(),
+        };
+        document.open_brace();
+        document.key("timestamp");
+        document.number(preamble.timestamp.0);
+        document.key("pbs_version");
+        document.string(preamble.version);
+        document.key("pbs_server");
+        document.string(preamble.server);
+        document
+    }
+
+    /// Adds a fact that stands beside the things.
+    pub fn fact(&mut self, name: &str, data: &Value) {
+        self.close_to(1);
+        self.key(name);
+        self.data(data);
+    }
+
+    /// The same of a list, of which no more than a piece is in memory at once.
+    pub fn list(
+        &mut self,
+        name: &str,
+        items: impl Iterator<Item = Value>,
+        to: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.close_to(1);
+        self.key(name);
+        self.out.push(b'[');
+        for (at, item) in items.enumerate() {
+            if at > 0 {
+                self.out.push(b',');
+            }
+            self.data(&item);
+            if self.out.len() >= PIECE {
+                to.write_all(&self.take())?;
+            }
+        }
+        self.out.push(b']');
+        Ok(())
+    }
+
+    /// Adds an object of things, as `Jobs`: each under its id. Nothing is added if there is none,
+    /// so that PBS's clients see that nothing was found.
+    pub fn section<'a>(
+        &mut self,
+        name: &str,
+        things: impl Iterator<Item = (String, Attributes<'a>)>,
+    ) {
+        things.for_each(|(id, attributes)| self.thing(name, &id, &attributes));
+        self.close_to(1);
+    }
+
+    /// Adds one thing to the section that is open, or opens it.
+    pub fn thing(&mut self, section: &str, id: &str, attributes: &Attributes) {
+        if self.open.len() == 1 {
+            self.key(section);
+            self.open_brace();
+        }
+        self.key(id);
+        self.object(&attributes.0);
+    }
+
+    /// Takes out what has been written so far; the rest follows.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// The document, or the rest of it.
+    pub fn end(mut self) -> Vec<u8> {
+        self.close_to(0);
+        self.out.push(b'\n');
+        self.out
+    }
+
+    fn close_to(&mut self, level: usize) {
+        while self.open.len() > level {
+            self.close_brace();
+        }
+    }
+
+    /// Attributes of one name that stand together become one object of their resources.
+    fn object(&mut self, attributes: &[Attribute]) {
+        self.open_brace();
+        for group in attributes.chunk_by(|a, b| a.name == b.name && a.resource.is_some()) {
+            self.key(group[0].name);
+            match group[0].resource {
+                None => self.value(&group[0].shown),
+                Some(_) => self.resources(group),
+            }
+        }
+        self.close_brace();
+    }
+
+    fn resources(&mut self, group: &[Attribute]) {
+        self.open_brace();
+        for attribute in group {
+            self.key(attribute.resource.unwrap_or_default());
+            self.value(&attribute.shown);
+        }
+        self.close_brace();
+    }
+
+    fn value(&mut self, shown: &Shown) {
+        match shown {
+            Shown::Text(text) => self.string(text),
+            Shown::Number(number) => self.number(*number),
+            Shown::Real(number) => self.data(&Value::from(*number)),
+            Shown::Moment(wall) => self.string(&timestamp::ctime(*wall).to_string()),
+            Shown::Pairs(pairs) => self.pairs(pairs),
+            Shown::List(list) => self.data(&Value::from(list.as_slice())),
+            Shown::Data(data) => self.data(data),
+        }
+    }
+
+    fn pairs(&mut self, pairs: &[(Cow<str>, Cow<str>)]) {
+        self.open_brace();
+        for (name, value) in pairs {
+            self.key(name);
+            self.string(value);
+        }
+        self.close_brace();
+    }
+
+    fn open_brace(&mut self) {
+        self.out.push(b'{');
+        self.open.push(false);
+    }
+
+    fn close_brace(&mut self) {
+        if self.open.pop() == Some(true) {
+            self.new_line();
+        }
+        self.out.push(b'}');
+    }
+
+    fn key(&mut self, name: &str) {
+        let follows = self
+            .open
+            .last_mut()
+            .is_some_and(|filled| std::mem::replace(filled, true));
+        if follows {
+            self.out.push(b',');
+        }
+        self.new_line();
+        self.string(name);
+        self.out.extend(b":\t");
+    }
+
+    fn new_line(&mut self) {
+        self.out.push(b'\n');
+        self.out.resize(self.out.len() + self.open.len(), b'\t');
+    }
+
+    fn number(&mut self, number: i64) {
+        self.out.extend(number.to_string().into_bytes());
+    }
+
+    fn string(&mut self, text: &str) {
+        serde_json::to_writer(&mut self.out, text)
+            .expect("a string always has a JSON form, and memory takes it");
+    }
+
+    fn data(&mut self, data: &Value) {
+        serde_json::to_writer(&mut self.out, data)
+            .expect("a JSON value always has a JSON form, and memory takes it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::example::{self, NOW};
+    use crate::shown::attributes;
+    use proptest::prelude::*;
+    use serde_json::Value as Json;
+
+    const PREAMBLE: Preamble = Preamble {
+        timestamp: NOW,
+        version: "23.06.06",
+        server: "head",
+    };
+
+    fn document<'a>(things: Vec<(String, Attributes<'a>)>) -> String {
+        let mut document = Document::begin(&PREAMBLE);
+        document.section("Jobs", things.into_iter());
+        String::from_utf8(document.end()).unwrap()
+    }
+
+    #[test]
+    fn a_document_is_laid_out_as_pbs_lays_it_out() {
+        let mut attributes = Attributes::default();
+        attributes.text("Job_Name", "123");
+        attributes.resource(
+            "Resource_List",
+            "mem",
+            &crate::model::resource::Value::String("8gb".into()),
+        );
+        attributes.resource(
+            "Resource_List",
+            "ncpus",
+            &crate::model::resource::Value::Long(4),
+        );
+        attributes.number("Priority", -3);
+        attributes.add(
+            "Variable_List",
+            Shown::Pairs(vec![("N".into(), "4".into()), ("E".into(), "".into())]),
+        );
+        let expected = "{\n\t\"timestamp\":\t1700000300,\n\t\"pbs_version\":\t\"23.06.06\",\n\t\"pbs_server\":\t\"head\",\n\
+            \t\"Jobs\":\t{\n\t\t\"1.head\":\t{\n\t\t\t\"Job_Name\":\t\"123\",\n\
+            \t\t\t\"Resource_List\":\t{\n\t\t\t\t\"mem\":\t\"8gb\",\n\t\t\t\t\"ncpus\":\t4\n\t\t\t},\n\
+            \t\t\t\"Priority\":\t-3,\n\
+            \t\t\t\"Variable_List\":\t{\n\t\t\t\t\"N\":\t\"4\",\n\t\t\t\t\"E\":\t\"\"\n\t\t\t}\n\t\t}\n\t}\n}\n";
+        assert_eq!(document(vec![("1.head".into(), attributes)]), expected);
+    }
+
+    #[test]
+    fn a_document_in_pieces_is_the_same_document() {
+        let attributes = |number: i64| {
+            let mut attributes = Attributes::default();
+            attributes.number("Priority", number);
+            attributes
+        };
+        let mut pieces = Document::begin(&PREAMBLE);
+        let mut text = pieces.take();
+        for number in [1, 2] {
+            pieces.thing("Jobs", &format!("{number}.head"), &attributes(number));
+            text.extend(pieces.take());
+        }
+        text.extend(pieces.end());
+        let whole = document(vec![
+            ("1.head".into(), attributes(1)),
+            ("2.head".into(), attributes(2)),
+        ]);
+        assert_eq!(String::from_utf8(text).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_list_in_pieces_is_the_same_list() {
+        let items: Vec<Json> = (0..20_000).map(Json::from).collect();
+        let mut whole = Document::begin(&PREAMBLE);
+        whole.fact("Numbers", &items.clone().into());
+        let (mut pieces, mut text) = (Document::begin(&PREAMBLE), Vec::new());
+        pieces
+            .list("Numbers", items.into_iter(), &mut text)
+            .unwrap();
+        assert!(text.len() > PIECE, "some of it is out already");
+        text.extend(pieces.end());
+        assert_eq!(text, whole.end());
+    }
+
+    #[test]
+    fn nothing_found_leaves_the_section_out() {
+        let expected = "{\n\t\"timestamp\":\t1700000300,\n\t\"pbs_version\":\t\"23.06.06\",\n\t\"pbs_server\":\t\"head\"\n}\n";
+        assert_eq!(document(vec![]), expected);
+    }
+
+    /// Names and values of variables: any bytes that the kernel lets pass.
+    fn entry() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+        let byte = prop::num::u8::ANY;
+        let name = prop::collection::vec(
+            byte.prop_filter("no name byte", |b| *b != 0 && *b != b'='),
+            1..8,
+        );
+        (
+            name,
+            prop::collection::vec(byte.prop_filter("ends the value", |b| *b != 0), 0..40),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_environment_and_comment_reads_back_as_it_was(
+            name in "\\PC*", comment in any::<String>(), arguments in prop::collection::vec(any::<u8>(), 0..40),
+            entries in prop::collection::vec(entry(), 0..6),
+        ) {
+            let mut record = example::with(example::queued(1, &name, "ncpus=1"), |spec| {
+                spec.arguments = arguments.clone().into();
+            });
+            record.job.life.comment = Some(comment.clone());
+            let environ = entries.iter().flat_map(|(name, value)| [&name[..], b"=", value, b"\0"].concat());
+            record.environ = Some(environ.collect());
+            let server = example::server();
+            let text = document(vec![("1.head".into(), attributes::of_job(&record, &server))]);
+            let read: Json = serde_json::from_str(&text).unwrap();
+            let job = &read["Jobs"]["1.head"];
+            prop_assert_eq!(job["Job_Name"].as_str(), Some(name.as_str()));
+            prop_assert_eq!(job["comment"].as_str(), Some(comment.as_str()));
+            prop_assert_eq!(job["Submit_arguments"].as_str(), Some(&*String::from_utf8_lossy(&arguments)));
+            let last: std::collections::BTreeMap<_, _> = entries
+                .iter()
+                .map(|(name, value)| (String::from_utf8_lossy(name), String::from_utf8_lossy(value)))
+                .collect();
+            for (name, value) in last {
+                prop_assert_eq!(job["Variable_List"][&*name].as_str(), Some(&*value));
+            }
+        }
+    }
+}

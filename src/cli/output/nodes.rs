@@ -1,0 +1,450 @@
+//! Nodes as `pbsnodes` shows them: their states, attributes and summaries.
+
+use crate::model::job_id::JobId;
+use crate::model::node::Node;
+use crate::model::resource::{ResourceList, Resources, Value};
+use crate::model::time::Time;
+use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::exec_host;
+use crate::wire::message::{NodeRecord, ServerFacts};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// For which format attributes are made: some stand differently in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Lines for people.
+    Text,
+    /// Moments as seconds.
+    Dsv,
+    /// Moments as seconds, each job once, nothing assigned that is zero.
+    Json,
+}
+
+/// What is shown as one: a node, or a host with all its nodes, the one named like it first.
+#[derive(Clone, Debug)]
+pub struct Group<'a>(pub Vec<&'a NodeRecord>);
+
+impl<'a> Group<'a> {
+    /// The name it is shown under.
+    pub fn name(&self) -> &'a str {
+        &self.first().node.facts.name
+    }
+
+    /// The node that stands for it.
+    pub fn first(&self) -> &'a NodeRecord {
+        self.0[0]
+    }
+
+    /// Each node for itself.
+    pub fn each(nodes: &'a [NodeRecord]) -> Vec<Group<'a>> {
+        nodes.iter().map(|node| Group(vec![node])).collect()
+    }
+
+    /// Nodes gathered by host. A host none of whose nodes bears its name is no node to anybody: its
+    /// nodes stay apart.
+    pub fn by_host(nodes: &'a [NodeRecord]) -> Vec<Group<'a>> {
+        let natural = nodes.iter().filter(|record| is_natural(record));
+        let mut hosts: BTreeMap<&str, Group> = natural
+            .map(|record| (record.node.facts.host.as_str(), Group(vec![record])))
+            .collect();
+        for record in nodes.iter().filter(|record| !is_natural(record)) {
+            if let Some(group) = hosts.get_mut(record.node.facts.host.as_str()) {
+                group.0.push(record);
+            }
+        }
+        let shown = nodes.iter().filter_map(|record| {
+            match hosts.contains_key(record.node.facts.host.as_str()) {
+                true if is_natural(record) => hosts.get(record.node.facts.host.as_str()).cloned(),
+                true => None,
+                false => Some(Group(vec![record])),
+            }
+        });
+        shown.collect()
+    }
+
+    /// Its state; `<various>` if its nodes differ.
+    pub fn state(&self) -> String {
+        let states: BTreeSet<String> = self.0.iter().map(|record| state(record)).collect();
+        match states.len() {
+            1 => state(self.first()),
+            _ => "<various>".to_string(),
+        }
+    }
+
+    /// The numbers of the jobs on it, each once.
+    pub fn jobs(&self) -> BTreeSet<JobId> {
+        self.0
+            .iter()
+            .flat_map(|record| &record.jobs)
+            .map(|(id, _)| *id)
+            .collect()
+    }
+
+    /// How much of a consumable there is.
+    pub fn available(&self, name: &str) -> i64 {
+        self.0
+            .iter()
+            .map(|record| amount(&record.node.facts.available, name))
+            .fold(0, i64::saturating_add)
+    }
+
+    /// How many GPUs processes outside the queue use, those that jobs hold not counted.
+    fn gpus_outside(&self) -> i64 {
+        let outside = |record: &&NodeRecord| {
+            let is_held = |gpu: &&u16| {
+                record
+                    .jobs
+                    .iter()
+                    .any(|(_, share)| share.gpus.contains(gpu))
+            };
+            record
+                .node
+                .facts
+                .gpus_outside
+                .iter()
+                .filter(|gpu| !is_held(gpu))
+                .count() as i64
+        };
+        self.0.iter().map(outside).sum()
+    }
+
+    /// How much of a consumable running jobs hold.
+    pub fn assigned(&self, name: &str) -> i64 {
+        self.0
+            .iter()
+            .map(|record| assigned(record).get(name).copied().unwrap_or(0))
+            .fold(0, i64::saturating_add)
+    }
+}
+
+/// Whether a node bears the name of its host.
+fn is_natural(record: &NodeRecord) -> bool {
+    record.node.facts.name == record.node.facts.host
+}
+
+fn amount(list: &ResourceList, name: &str) -> i64 {
+    list.get(name).and_then(Value::amount).unwrap_or(0)
+}
+
+/// What the running jobs hold on a node, by resource.
+fn assigned(record: &NodeRecord) -> BTreeMap<&str, i64> {
+    let mut sums = BTreeMap::new();
+    for (name, value) in record.jobs.iter().flat_map(|(_, share)| &share.taken) {
+        let sum: &mut i64 = sums.entry(name.as_str()).or_default();
+        *sum = sum.saturating_add(value.amount().unwrap_or(0));
+    }
+    sums
+}
+
+/// A node's state in PBS's words, several joined by commas: `free`, `job-busy`, `offline,down`.
+pub fn state(record: &NodeRecord) -> String {
+    let processors = amount(&record.node.facts.available, "ncpus");
+    let busy = processors > 0
+        && assigned(record)
+            .get("ncpus")
+            .is_some_and(|held| *held >= processors);
+    let words = [
+        (record.exclusive, "job-exclusive"),
+        (busy && !record.exclusive, "job-busy"),
+        (record.reserved, "resv-exclusive"),
+        (record.node.offline, "offline"),
+        (!record.node.maintenance.is_empty(), "maintenance"),
+        (!record.node.up, "down"),
+    ];
+    let words: Vec<&str> = words
+        .into_iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, word)| word)
+        .collect();
+    if words.is_empty() {
+        "free".to_string()
+    } else {
+        words.join(",")
+    }
+}
+
+/// The attributes of a node.
+pub fn attributes<'a>(
+    record: &'a NodeRecord,
+    server: &'a ServerFacts,
+    format: Format,
+) -> Attributes<'a> {
+    let node = &record.node;
+    let mut out = Attributes::default();
+    out.text("Mom", node.facts.host.as_str());
+    out.text("ntype", "PBS");
+    out.text("state", state(record));
+    out.number("pcpus", node.facts.pcpus);
+    if !record.jobs.is_empty() {
+        let jobs = jobs(record, server, format);
+        out.add(
+            "jobs",
+            if format == Format::Dsv {
+                Shown::Text(jobs.join(",").into())
+            } else {
+                Shown::List(jobs)
+            },
+        );
+    }
+    let resv: Vec<String> = record
+        .reservations
+        .iter()
+        .map(|id| format!("{id}.{}", server.name))
+        .collect();
+    if !resv.is_empty() {
+        out.add(
+            "resv",
+            if format == Format::Dsv {
+                Shown::Text(resv.join(",").into())
+            } else {
+                Shown::List(resv)
+            },
+        );
+    }
+    for (name, value) in &node.facts.available {
+        out.resource("resources_available", name, value);
+    }
+    held(&mut out, record, server, format);
+    load(&mut out, node);
+    gpus(&mut out, record, server);
+    out.text_if("comment", comment(record));
+    out.text("resv_enable", "True");
+    out.text("sharing", "default_shared");
+    let moment = |time: Time| match format {
+        Format::Text => Shown::Moment(server.clock.wall(time)),
+        Format::Dsv | Format::Json => Shown::Number(server.clock.wall(time).0),
+    };
+    out.add("last_state_change_time", moment(node.changed));
+    if let Some(used) = node.used {
+        out.add("last_used_time", moment(used));
+    }
+    out
+}
+
+/// Its load average over a minute, and what is really in use of its resources, as far as noded
+/// measures that.
+fn load<'a>(out: &mut Attributes<'a>, node: &'a Node) {
+    if node.facts.utilized.is_empty() {
+        return;
+    }
+    out.add(
+        "loadave",
+        Shown::Real(f64::from(node.facts.load / 10) / 100.0),
+    );
+    for (name, value) in &node.facts.utilized {
+        out.resource("resources_utilized", name, value);
+    }
+}
+
+/// The numbers of its GPUs, whose they are now, and which are used from outside.
+fn gpus(out: &mut Attributes, record: &NodeRecord, server: &ServerFacts) {
+    let facts = &record.node.facts;
+    if facts.gpus.is_empty() {
+        return;
+    }
+    out.text("gpus", listed(&facts.gpus));
+    let held = record
+        .jobs
+        .iter()
+        .flat_map(|(id, share)| share.gpus.iter().map(move |number| (*number, *id)));
+    let held: BTreeMap<u16, JobId> = held.collect();
+    if !held.is_empty() {
+        let pairs = held
+            .iter()
+            .map(|(number, id)| format!("{number}={}", id.full(&server.name)));
+        out.text("gpus_assigned", pairs.collect::<Vec<_>>().join(","));
+    }
+    if !facts.gpus_outside.is_empty() {
+        out.text("gpus_used_outside", listed(&facts.gpus_outside));
+    }
+}
+
+fn listed(numbers: &[u16]) -> String {
+    numbers
+        .iter()
+        .map(u16::to_string)
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// Why its noded is refused, else the administrator's word, else what noded found that keeps jobs
+/// off some of it.
+fn comment(record: &NodeRecord) -> Option<String> {
+    let outside = &record.node.facts.gpus_outside;
+    let found = || match outside.len() {
+        0 => None,
+        1 => Some(format!(
+            "GPU {} is in use by processes outside the queue",
+            listed(outside)
+        )),
+        _ => Some(format!(
+            "GPUs {} are in use by processes outside the queue",
+            listed(outside)
+        )),
+    };
+    let said = || {
+        record
+            .node
+            .comment
+            .clone()
+            .filter(|comment| !comment.is_empty())
+    };
+    record.node.refused.clone().or_else(said).or_else(found)
+}
+
+/// The jobs on a node: each once in JSON, else once for each processor it holds, with its slot.
+fn jobs(record: &NodeRecord, server: &ServerFacts, format: Format) -> Vec<String> {
+    if format == Format::Json {
+        let ids: BTreeSet<_> = record.jobs.iter().map(|(id, _)| *id).collect();
+        return ids.into_iter().map(|id| id.full(&server.name)).collect();
+    }
+    let slots = record.jobs.iter().flat_map(|(id, share)| {
+        let count = usize::try_from(exec_host::processors(share))
+            .unwrap_or(0)
+            .clamp(1, SLOTS_SHOWN);
+        std::iter::repeat_n(id, count)
+    });
+    slots
+        .enumerate()
+        .map(|(slot, id)| format!("{}/{slot}", id.full(&server.name)))
+        .collect()
+}
+
+/// More slots of one job than any node has processors are a mistake, not worth a line each.
+const SLOTS_SHOWN: usize = 1 << 16;
+
+fn held<'a>(
+    out: &mut Attributes<'a>,
+    record: &NodeRecord,
+    server: &'a ServerFacts,
+    format: Format,
+) {
+    let sums = assigned(record);
+    for (name, definition) in server
+        .resources
+        .iter()
+        .filter(|(_, d)| d.consumable && d.host_level)
+    {
+        let sum = sums.get(name).copied().unwrap_or(0);
+        // PBS itself lists its own resources on every node, others where they are.
+        let expected = Resources::builtin().get(name).is_some() && name != "ngpus";
+        let listed = expected || record.node.facts.available.contains_key(name);
+        if sum != 0 || (listed && format != Format::Json) {
+            out.resource(
+                "resources_assigned",
+                name,
+                &Value::of_amount(definition.kind, sum),
+            );
+        }
+    }
+}
+
+/// A summary of a group (`pbsnodes -S`), in the order of its columns.
+pub fn summary<'a>(group: &Group<'a>, format: Format) -> Attributes<'a> {
+    let facts = &group.first().node.facts;
+    let mut out = Attributes::default();
+    out.text(
+        if format == Format::Json {
+            "State"
+        } else {
+            "state"
+        },
+        group.state(),
+    );
+    out.text("OS", "--");
+    out.text("hardware", "--");
+    out.text("host", facts.host.as_str());
+    out.text("queue", "--");
+    out.text(
+        if format == Format::Json {
+            "Memory"
+        } else {
+            "mem"
+        },
+        rounded(group.available("mem")),
+    );
+    out.number("ncpus", group.available("ncpus"));
+    out.number("nmics", group.available("nmics"));
+    out.number("ngpus", group.available("ngpus"));
+    out.text(
+        "comment",
+        comment(group.first()).unwrap_or_else(|| "--".to_string()),
+    );
+    out
+}
+
+/// A summary of the jobs of a group (`pbsnodes -Sj`), in the order of its columns.
+pub fn job_summary<'a>(group: &Group<'a>, server: &ServerFacts, format: Format) -> Attributes<'a> {
+    let mut out = Attributes::default();
+    let jobs = group.jobs();
+    let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
+    // PBS spells the key with a capital, and there are clients that look for the other.
+    if format == Format::Json {
+        out.text("State", group.state());
+    }
+    out.text("state", group.state());
+    let [total, running, suspended] = match format {
+        Format::Json => ["Total Jobs", "Running Jobs", "Suspended Jobs"],
+        Format::Text | Format::Dsv => ["njobs", "run", "susp"],
+    };
+    out.number(total, count);
+    out.number(running, count);
+    out.number(suspended, 0);
+    let free = |name: &str| {
+        let outside = if name == "ngpus" {
+            group.gpus_outside()
+        } else {
+            0
+        };
+        group
+            .available(name)
+            .saturating_sub(group.assigned(name))
+            .saturating_sub(outside)
+            .max(0)
+    };
+    out.text(
+        "mem f/t",
+        format!(
+            "{}/{}",
+            rounded(free("mem")),
+            rounded(group.available("mem"))
+        ),
+    );
+    for (key, name) in [
+        ("ncpus f/t", "ncpus"),
+        ("nmics f/t", "nmics"),
+        ("ngpus f/t", "ngpus"),
+    ] {
+        out.text(key, format!("{}/{}", free(name), group.available(name)));
+    }
+    match format {
+        Format::Json => {
+            let ids = jobs
+                .iter()
+                .map(|id| format!("{id}.{}", server.name))
+                .collect();
+            out.add("jobs", Shown::List(ids));
+        }
+        Format::Text | Format::Dsv if jobs.is_empty() => out.text("jobs", "--"),
+        Format::Text | Format::Dsv => {
+            out.text(
+                "jobs",
+                jobs.iter()
+                    .map(JobId::to_string)
+                    .collect::<Vec<_>>()
+                    .join(","),
+            );
+        }
+    }
+    out
+}
+
+/// Bytes in the largest unit that leaves at least one of it, rounded to the nearest as PBS does.
+fn rounded(bytes: i64) -> String {
+    let kilobytes = u64::try_from(bytes).unwrap_or(0) / 1024;
+    match kilobytes {
+        0..0x400 => format!("{kilobytes}kb"),
+        0x400..0x10_0000 => format!("{}mb", (kilobytes + 0x200) >> 10),
+        _ => format!("{}gb", (kilobytes + 0x8_0000) >> 20),
+    }
+}

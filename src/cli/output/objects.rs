@@ -1,0 +1,170 @@
+//! What is configured of queues and of the server, beside what is known of the work in them: for
+//! `qstat -Q`, `-q` and `-B`.
+
+use crate::config::overrides::description::{AttributeValue, Described};
+use crate::config::overrides::{QmgrObject, place};
+use crate::model::resource::Resources;
+use crate::shown::attributes::{Attribute, Attributes, Shown};
+use std::borrow::Cow;
+
+/// Attributes whose values are words, whatever they look like.
+const WORDS: [&str; 5] = [
+    "comment",
+    "default_queue",
+    "default_qsub_arguments",
+    "mail_from",
+    "job_sort_formula",
+];
+
+/// All that is configured.
+#[derive(Clone, Copy, Debug)]
+pub struct Objects<'a>(pub &'a [Described]);
+
+impl<'a> Objects<'a> {
+    /// What an attribute of an object is set to.
+    pub fn value(
+        &self,
+        target: &QmgrObject,
+        name: &str,
+        resource: Option<&str>,
+    ) -> Option<&'a str> {
+        let is_meant =
+            |line: &&AttributeValue| line.name == name && line.resource.as_deref() == resource;
+        self.lines(target)
+            .iter()
+            .find(is_meant)
+            .map(|line| line.value.as_str())
+    }
+
+    /// The attributes of an object: those that are configured, and of those that are told the rest,
+    /// in PBS's order.
+    pub fn joined(
+        &self,
+        target: &QmgrObject,
+        told: Attributes<'a>,
+        resources: &Resources,
+    ) -> Attributes<'a> {
+        let parts = self
+            .lines(target)
+            .chunk_by(|one, next| (&one.name, &one.resource) == (&next.name, &next.resource));
+        let own: Vec<Attribute> = parts.map(|lines| attribute(lines, resources)).collect();
+        let is_own = |told: &Attribute| {
+            own.iter()
+                .any(|own| (own.name, own.resource) == (told.name, told.resource))
+        };
+        let mut all: Vec<Attribute> = told.0.into_iter().filter(|told| !is_own(told)).collect();
+        all.extend(own);
+        all.sort_by_key(|attribute| place(target, attribute.name));
+        Attributes(all)
+    }
+
+    fn lines(&self, target: &QmgrObject) -> &'a [AttributeValue] {
+        self.0
+            .iter()
+            .find(|described| described.target == *target)
+            .map_or(&[], |described| &described.lines)
+    }
+}
+
+/// Of lines of one attribute: limits have one for each whom they limit.
+fn attribute<'a>(lines: &'a [AttributeValue], resources: &Resources) -> Attribute<'a> {
+    let (line, value) = (&lines[0], joined(lines));
+    let amount = |name: &str| {
+        resources
+            .parse(name, &value)
+            .ok()
+            .map(|value| Shown::of(&value))
+    };
+    let number = || {
+        value
+            .parse()
+            .ok()
+            .filter(|_| !WORDS.contains(&line.name.as_str()))
+            .map(Shown::Number)
+    };
+    let shown = line.resource.as_deref().map_or_else(number, amount);
+    Attribute {
+        name: &line.name,
+        resource: line.resource.as_deref(),
+        shown: shown.unwrap_or(Shown::Text(value)),
+    }
+}
+
+fn joined(lines: &[AttributeValue]) -> Cow<'_, str> {
+    match lines {
+        [line] => line.value.as_str().into(),
+        _ => lines
+            .iter()
+            .map(|line| line.value.as_str())
+            .collect::<Vec<_>>()
+            .join(",")
+            .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(name: &str, resource: Option<&str>, value: &str) -> AttributeValue {
+        AttributeValue {
+            name: name.into(),
+            resource: resource.map(str::to_string),
+            value: value.into(),
+        }
+    }
+
+    #[test]
+    fn what_is_configured_takes_the_place_of_what_is_told_in_pbss_order() {
+        let workq = QmgrObject::Queue("workq".into());
+        let lines = vec![
+            line("enabled", None, "False"),
+            line("comment", None, "7"),
+            line("max_running", None, "7"),
+            line("max_run", None, "[u:ann=3]"),
+            line("max_run", None, "[u:bob=4]"),
+            line("resources_max", Some("mem"), "1gb"),
+            line("resources_max", Some("ncpus"), "4"),
+        ];
+        let described = [Described {
+            target: workq.clone(),
+            lines,
+        }];
+        let objects = Objects(&described);
+        let mut told = Attributes::default();
+        told.number("total_jobs", 2);
+        told.boolean("enabled", true);
+        let all = objects.joined(&workq, told, &Resources::builtin());
+        let shown = |name: &str| {
+            all.0
+                .iter()
+                .filter(|a| a.name == name)
+                .map(|a| &a.shown)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(shown("enabled"), [&Shown::Text("False".into())]);
+        assert_eq!(shown("comment"), [&Shown::Text("7".into())]);
+        assert_eq!(shown("max_running"), [&Shown::Number(7)]);
+        assert_eq!(
+            shown("max_run"),
+            [&Shown::Text("[u:ann=3],[u:bob=4]".into())]
+        );
+        assert_eq!(
+            shown("resources_max"),
+            [&Shown::Text("1gb".into()), &Shown::Number(4)]
+        );
+        assert_eq!(shown("total_jobs"), [&Shown::Number(2)]);
+        let places: Vec<usize> = all
+            .0
+            .iter()
+            .map(|attribute| place(&workq, attribute.name))
+            .collect();
+        assert!(places.is_sorted(), "{places:?}");
+        assert_eq!(
+            objects.value(&workq, "resources_max", Some("ncpus")),
+            Some("4")
+        );
+        assert_eq!(objects.value(&workq, "resources_max", None), None);
+        assert_eq!(objects.value(&QmgrObject::Server, "comment", None), None);
+    }
+}

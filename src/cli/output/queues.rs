@@ -1,0 +1,401 @@
+//! `qstat -Q`, `-q` and `-B`: queues and the server, as lists and as attributes.
+
+use super::job_list::cut;
+use super::objects::Objects;
+use crate::config::overrides::QmgrObject;
+use crate::model::job::state::State;
+use crate::model::resource::{Kind, Resources, Size, Value};
+use crate::shown::attributes::Attributes;
+use crate::wire::message::{QueueCounts, ServerFacts};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Jobs by state. As in PBS, an array that has begun counts, and so does each of its elements that
+/// runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    queued: u64,
+    held: u64,
+    waiting: u64,
+    running: u64,
+    begun: u64,
+    finished: u64,
+}
+
+impl Counts {
+    /// Of one queue.
+    pub fn of(queue: &QueueCounts) -> Counts {
+        Counts::sum(std::slice::from_ref(queue))
+    }
+
+    /// Of all queues.
+    pub fn sum(queues: &[QueueCounts]) -> Counts {
+        let mut sum = Counts {
+            running: queues.iter().map(|queue| queue.elements).sum(),
+            ..Counts::default()
+        };
+        for &(state, number) in queues.iter().flat_map(|queue| &queue.jobs) {
+            *sum.slot(state) += number;
+        }
+        sum
+    }
+
+    fn slot(&mut self, state: State) -> &mut u64 {
+        match state {
+            State::Queued => &mut self.queued,
+            State::Held => &mut self.held,
+            State::Waiting => &mut self.waiting,
+            // As in PBS, which has no count for those that are suspended.
+            State::Running | State::Suspended => &mut self.running,
+            State::Begun => &mut self.begun,
+            State::Finished | State::Expired => &mut self.finished,
+        }
+    }
+
+    /// All, finished ones in the history included.
+    fn total(self) -> u64 {
+        self.pending() + self.begun + self.running + self.finished
+    }
+
+    fn pending(self) -> u64 {
+        self.queued + self.held + self.waiting
+    }
+
+    /// `state_count`; PBS ends it in a blank.
+    fn text(self) -> String {
+        let Counts {
+            queued,
+            held,
+            waiting,
+            running,
+            begun,
+            ..
+        } = self;
+        format!(
+            "Transit:0 Queued:{queued} Held:{held} Waiting:{waiting} Running:{running} Exiting:0 Begun:{begun} "
+        )
+    }
+
+    /// The columns `Que Run Hld Wat Trn Ext`.
+    fn columns(self) -> String {
+        let columns = [self.queued, self.running, self.held, self.waiting, 0, 0];
+        columns.map(number_column).join(" ")
+    }
+}
+
+fn number_column(number: u64) -> String {
+    format!("{:>5}", cut(&number.to_string(), 5))
+}
+
+/// How many jobs of a queue may run, in PBS's older words: those that its lists show.
+const MAX_RUNNING: &str = "max_running";
+
+/// `qstat -Q`; nothing for no queue.
+pub fn list(queues: &[&QueueCounts], objects: Objects) -> String {
+    if queues.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "\
+Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
+---------------- ----- ----- --- --- ----- ----- ----- ----- ----- ----- ----
+",
+    );
+    let answer = |yes| if yes { "yes" } else { " no" };
+    for counted in queues {
+        let (queue, counts) = (&counted.queue, Counts::of(counted));
+        let kind = if queue.route.is_some() {
+            "Rou*"
+        } else {
+            "Exe*"
+        };
+        let most = objects
+            .value(&QmgrObject::Queue(queue.name.clone()), MAX_RUNNING, None)
+            .unwrap_or("0");
+        let _ = write!(
+            out,
+            "{:16} {:>5} {} ",
+            cut(&queue.name, 16),
+            cut(most, 5),
+            number_column(counts.total())
+        );
+        let _ = writeln!(
+            out,
+            "{} {} {} {}",
+            answer(queue.enabled),
+            answer(queue.started),
+            counts.columns(),
+            kind
+        );
+    }
+    out
+}
+
+/// `qstat -q`; nothing for no queue.
+pub fn limits(queues: &[&QueueCounts], server: &ServerFacts, objects: Objects) -> String {
+    if queues.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("\nserver: {}\n", server.name);
+    out.push_str(
+        "
+Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
+---------------- ------ -------- -------- ---- ----- ----- ----  -----
+",
+    );
+    let (mut running, mut pending) = (0, 0);
+    for counted in queues {
+        let counts = Counts::of(counted);
+        running += counts.running;
+        pending += counts.pending();
+        let queue = QmgrObject::Queue(counted.queue.name.clone());
+        let most = |resource: &str, none| {
+            objects
+                .value(&queue, "resources_max", Some(resource))
+                .unwrap_or(none)
+        };
+        let (mem, cput) = (most("mem", "--  "), most("cput", "--   "));
+        let (walltime, nodes) = (most("walltime", "--   "), most("nodect", "-- "));
+        let _ = write!(
+            out,
+            "{:16.16} {mem:>6.6} {cput:>8.8} {walltime:>8.8} {nodes:>4.4} ",
+            counted.queue.name
+        );
+        let jobs = objects.value(&queue, MAX_RUNNING, None).unwrap_or("--");
+        let _ = write!(
+            out,
+            "{:>5} {:>5} {jobs:>4.4}   ",
+            counts.running,
+            counts.pending()
+        );
+        let enabled = if counted.queue.enabled { 'E' } else { 'D' };
+        let started = if counted.queue.started { 'R' } else { 'S' };
+        let _ = writeln!(out, "{enabled} {started}");
+    }
+    let _ = writeln!(
+        out,
+        "{:47}----- -----\n{:47}{running:>5} {pending:>5}",
+        "", ""
+    );
+    out
+}
+
+/// `qstat -B`.
+pub fn server_list(queues: &[QueueCounts], server: &ServerFacts) -> String {
+    let counts = Counts::sum(queues);
+    format!(
+        "\
+Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status
+---------------- ----- ----- ----- ----- ----- ----- ----- ----- -----------
+{:16} {:>5} {} {} {:10}
+",
+        cut(&server.name, 16),
+        0,
+        number_column(counts.total()),
+        counts.columns(),
+        state(server),
+    )
+}
+
+/// The server's state in PBS's word: idle while cycles start nothing.
+fn state(server: &ServerFacts) -> &'static str {
+    if server.scheduling { "Active" } else { "Idle" }
+}
+
+/// The attributes of a queue.
+pub fn of_queue<'a>(counted: &'a QueueCounts, resources: &Resources) -> Attributes<'a> {
+    let (queue, counts) = (&counted.queue, Counts::of(counted));
+    let mut out = Attributes::default();
+    out.text(
+        "queue_type",
+        if queue.route.is_some() {
+            "Route"
+        } else {
+            "Execution"
+        },
+    );
+    if queue.has_priority {
+        out.number("Priority", queue.priority);
+    }
+    if let Some(depth) = queue.backfill_depth {
+        out.number("backfill_depth", depth);
+    }
+    out.number(
+        "total_jobs",
+        i64::try_from(counts.total()).unwrap_or(i64::MAX),
+    );
+    out.text("state_count", counts.text());
+    for (name, amount) in &counted.assigned {
+        out.resource(
+            "resources_assigned",
+            name,
+            &assigned(name, *amount, resources),
+        );
+    }
+    out.boolean("enabled", queue.enabled);
+    out.boolean("started", queue.started);
+    out
+}
+
+/// The attributes of the server; `sums` are what [`assigned_in_all`] found.
+pub fn of_server<'a>(
+    queues: &[QueueCounts],
+    sums: &'a BTreeMap<&'a str, i64>,
+    server: &'a ServerFacts,
+) -> Attributes<'a> {
+    let counts = Counts::sum(queues);
+    let mut out = Attributes::default();
+    out.text("server_state", state(server));
+    out.text("server_host", server.host.as_str());
+    out.boolean("scheduling", server.scheduling);
+    out.number(
+        "total_jobs",
+        i64::try_from(counts.total()).unwrap_or(i64::MAX),
+    );
+    out.text("state_count", counts.text());
+    let named = |list: &[String]| Some(list.join(",")).filter(|text| !text.is_empty());
+    out.text_if("managers", named(&server.managers));
+    out.text_if("operators", named(&server.operators));
+    out.text_if("default_queue", server.default_queue.as_deref());
+    out.boolean("query_other_jobs", true);
+    for (name, amount) in sums {
+        out.resource(
+            "resources_assigned",
+            name,
+            &assigned(name, *amount, &server.resources),
+        );
+    }
+    out.text("pbs_version", server.version.as_str());
+    out.boolean("eligible_time_enable", true);
+    out.boolean("job_history_enable", server.history);
+    out
+}
+
+/// What running jobs hold, over all queues.
+pub fn assigned_in_all(queues: &[QueueCounts]) -> BTreeMap<&str, i64> {
+    let mut sums = BTreeMap::new();
+    for (name, amount) in queues.iter().flat_map(|queue| &queue.assigned) {
+        let sum: &mut i64 = sums.entry(name.as_str()).or_default();
+        *sum = sum.saturating_add(*amount);
+    }
+    sums
+}
+
+/// Of a size in the largest unit of which there is a whole number, as PBS keeps these sums.
+fn assigned(name: &str, amount: i64, resources: &Resources) -> Value {
+    match resources.get(name) {
+        Some(definition) if definition.kind == Kind::Size => {
+            Value::Size(Size::exactly(amount.max(0).unsigned_abs()))
+        }
+        Some(definition) => Value::of_amount(definition.kind, amount),
+        None => Value::Long(amount),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::full::{self, Lines};
+    use super::*;
+    use crate::cli::example::{System, queued, running, server, share};
+
+    const NONE: Objects = Objects(&[]);
+
+    fn system() -> System {
+        let mut held = queued(3, "c", "");
+        held.job.life.state = State::Held;
+        let jobs = vec![
+            running(queued(1, "a", ""), vec![share(2, Some("512mb"))]),
+            queued(2, "b", ""),
+            held,
+        ];
+        System {
+            jobs,
+            nodes: vec![],
+        }
+    }
+
+    #[test]
+    fn queues_are_listed_as_pbs_lists_them() {
+        let mut queue = system().queue();
+        let expected = "\
+Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
+---------------- ----- ----- --- --- ----- ----- ----- ----- ----- ----- ----
+workq                0     3 yes yes     1     1     1     0     0     0 Exe*
+";
+        assert_eq!(list(&[&queue], NONE), expected);
+        queue.queue.enabled = false;
+        assert!(list(&[&queue], NONE).contains("workq                0     3  no yes     1"));
+        assert_eq!(list(&[], NONE), "");
+        assert_eq!(limits(&[], &server(), NONE), "");
+    }
+
+    #[test]
+    fn a_begun_array_counts_and_so_do_its_running_elements() {
+        let mut begun = queued(4, "d", "");
+        begun.job.life.state = State::Begun;
+        let jobs = [system().jobs, vec![begun]].concat();
+        let queue = QueueCounts {
+            elements: 2,
+            ..System {
+                jobs,
+                nodes: vec![],
+            }
+            .queue()
+        };
+        assert!(list(&[&queue], NONE).ends_with(
+            "workq                0     6 yes yes     1     3     1     0     0     0 Exe*\n"
+        ));
+        assert!(
+            server_list(&[queue], &server())
+                .contains("head                 0     6     1     3     1")
+        );
+    }
+
+    #[test]
+    fn limits_are_listed_as_pbs_lists_them() {
+        let expected = "
+server: head
+
+Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
+---------------- ------ -------- -------- ---- ----- ----- ----  -----
+workq              --      --       --     --      1     2   --   E R
+                                               ----- -----
+                                                   1     2
+";
+        assert_eq!(limits(&[&system().queue()], &server(), NONE), expected);
+    }
+
+    #[test]
+    fn the_server_is_listed_as_pbs_lists_it() {
+        let expected = "\
+Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status
+---------------- ----- ----- ----- ----- ----- ----- ----- ----- -----------
+head                 0     3     1     1     1     0     0     0 Active    \n";
+        assert_eq!(server_list(&[system().queue()], &server()), expected);
+    }
+
+    #[test]
+    fn a_queue_in_full_wraps_its_counts_as_pbs_does() {
+        let (queue, facts) = (system().queue(), server());
+        let mut out = String::new();
+        full::write(
+            &mut out,
+            "Queue",
+            "workq",
+            &of_queue(&queue, &facts.resources),
+            Lines::Wrapped,
+        );
+        let expected = "\
+Queue: workq
+    queue_type = Execution
+    total_jobs = 3
+    state_count = Transit:0 Queued:1 Held:1 Waiting:0 Running:1 Exiting:0 Begun
+\t:0 \n    resources_assigned.mem = 512mb
+    resources_assigned.ncpus = 2
+    enabled = True
+    started = True
+
+";
+        assert_eq!(out, expected);
+    }
+}

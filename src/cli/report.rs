@@ -1,0 +1,364 @@
+//! What is to come: `qstat --start`, `--holes` and `--why`, and `qsub --dry-run`; and what has been
+//! used, `qstat --usage`. These ask schedd itself, whoever asks: the spool does not know.
+
+use super::arguments::job_options;
+use super::client::exit::{self, Failure};
+use super::client::operand::Operand;
+use super::client::source::Source;
+use super::output::attribute_output;
+use super::output::job_selection::is_job_id;
+use super::output::json::{Document, Preamble};
+use crate::model::attribute::Setting;
+use crate::model::job_id::JobId;
+use crate::model::refusal::Refusal;
+use crate::model::time::{Time, Wall};
+use crate::sys::clock;
+use crate::sys::home::Home;
+use crate::sys::process::random;
+use crate::wire::ahead::{Ahead, Told};
+use crate::wire::client::Client;
+use crate::wire::message::{
+    Answer, Detail, Payload, Question, Record, Reply, Request, ServerFacts, Submission,
+};
+use clap::Args;
+use std::ffi::OsString;
+use std::io::Write;
+
+mod columns;
+
+mod cycles;
+
+mod holes;
+
+mod limits;
+
+mod priority;
+
+mod resources;
+
+mod shares;
+
+mod fair_share;
+
+mod starts;
+
+pub mod dry_run;
+
+pub mod efficiency;
+
+pub mod scores;
+
+mod usage;
+
+mod why;
+
+/// Options of qstat about what only schedd can work out.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Options {
+    /// When each waiting job starts, and where, if jobs end at their walltimes; with -F json too
+    #[arg(long)]
+    start: bool,
+    /// What is free beside all promises, and for how long; with -F json too
+    #[arg(long)]
+    holes: bool,
+    /// Why each of these jobs waits, stage by stage, and until when; with -F json too
+    #[arg(long)]
+    why: bool,
+    /// With --why: what is in the job's way at every stage, not only at the first that refuses
+    #[arg(short = 'v', long)]
+    verbose: bool,
+    /// What has been used, by account and user, and what of it still counts; with -F json too
+    #[arg(long)]
+    usage: bool,
+    /// What each of these jobs is worth, why, and whose turn is before and after its own; without
+    /// jobs the queue in its order; with -F json too
+    #[arg(long)]
+    priority: bool,
+    /// Who owns which share of the machine, and has had how much of it; with -F json too
+    #[arg(long)]
+    shares: bool,
+    /// Every limit in force: whose, on what, how much of it is used, by which jobs, and how many
+    /// wait because of it; with -u those that concern these users; with -F json too
+    #[arg(id = "in_force", long = "limits")]
+    limits: bool,
+    /// What the whole system has, as licenses: how much, of which kind, by jobs and elsewhere in
+    /// use, free, on which hosts, who said so and when; with -F json too
+    #[arg(id = "of_the_system", long = "resources")]
+    pools: bool,
+    /// The last 1000 looks of the scheduler: when, why (the triggers), how many jobs were looked
+    /// at, started and preempted, how long it took; for operators; with -F json too
+    #[arg(long)]
+    cycles: bool,
+    /// With --holes: for how many of these, select=..., place=... as qsub has them; else for
+    /// processors. Before job ids as in TORQUE: no id is cut, which none is anyway
+    #[arg(short = 'l', value_name = "resource_list")]
+    resources: Vec<OsString>,
+}
+
+impl Options {
+    /// Whether any is given.
+    pub fn are_given(&self) -> bool {
+        self.views().contains(&true) || self.verbose || !self.resources.is_empty()
+    }
+
+    /// The job ids that `-l` took for resources: TORQUE's `-l` asks for whole ids, which ours
+    /// always are, and has no value.
+    pub fn give_back(&mut self) -> Vec<OsString> {
+        let are_ids = !self.holes && self.resources.iter().all(|word| is_job_id(word));
+        if are_ids {
+            std::mem::take(&mut self.resources)
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn views(&self) -> [bool; 9] {
+        let (of_jobs, of_all) = (
+            [self.start, self.why, self.priority],
+            [self.holes, self.usage, self.shares],
+        );
+        let others = [self.limits, self.cycles, self.pools];
+        std::array::from_fn(|place| [of_jobs, of_all, others][place / 3][place % 3])
+    }
+
+    /// Whether they exclude each other.
+    pub fn conflict(&self) -> bool {
+        let views = self.views().iter().filter(|given| **given).count();
+        views > 1 || (self.verbose && !self.why) || (!self.resources.is_empty() && !self.holes)
+    }
+
+    /// Whether users may be named.
+    pub fn are_by_user(&self) -> bool {
+        self.limits
+    }
+
+    /// Writes what is asked for, of these users alone where any are named; the result is what could
+    /// not be done.
+    pub fn say(
+        &self,
+        operands: &[OsString],
+        users: Option<&str>,
+        json: bool,
+        out: &mut dyn Write,
+    ) -> Result<Vec<Failure>, Failure> {
+        let lone = [
+            (self.holes, "--holes"),
+            (self.usage, "--usage"),
+            (self.shares, "--shares"),
+            (self.limits, "--limits"),
+            (self.cycles, "--cycles"),
+            (self.pools, "--resources"),
+        ];
+        if let Some((_, option)) = lone
+            .iter()
+            .find(|(given, _)| *given && !operands.is_empty())
+        {
+            return Err(Failure::usage(format!("{option} takes no operands")));
+        }
+        if self.cycles {
+            return written(out, cycles::shown(json)?, Vec::new());
+        }
+        let mut inquiry = Inquiry::open()?;
+        if self.usage {
+            return written(out, usage::shown(&mut inquiry, json)?, Vec::new());
+        }
+        if self.shares {
+            return written(out, shares::shown(&mut inquiry, json)?, Vec::new());
+        }
+        if self.limits {
+            return written(out, limits::shown(&mut inquiry, users, json)?, Vec::new());
+        }
+        if self.pools {
+            return written(out, resources::shown(&mut inquiry, json)?, Vec::new());
+        }
+        if self.priority && operands.is_empty() {
+            return priority::queue(&mut inquiry, json, out).map(|()| Vec::new());
+        }
+        if self.holes {
+            let windows = inquiry.ask(Ahead::Windows(Box::new(imagined(&self.resources)?)))?;
+            let text = holes::shown(&inquiry, &windows, &self.resources, json)?;
+            return written(out, text, Vec::new());
+        }
+        let (ids, mut failures) = inquiry.named(operands);
+        if ids.is_empty() && (self.why || !operands.is_empty()) {
+            failures.extend(
+                operands
+                    .is_empty()
+                    .then(|| Failure::usage("--why needs job ids")),
+            );
+            return Ok(failures);
+        }
+        let text = match self.why {
+            true => why::shown(&mut inquiry, &ids, json, self.verbose)?,
+            false if self.priority => priority::shown(&mut inquiry, &ids, json, &mut failures)?,
+            false => starts::shown(&mut inquiry, &ids, json, &mut failures)?,
+        };
+        written(out, text, failures)
+    }
+}
+
+fn written(
+    out: &mut dyn Write,
+    text: Vec<u8>,
+    mut failures: Vec<Failure>,
+) -> Result<Vec<Failure>, Failure> {
+    failures.extend(out.write_all(&text).err().map(Failure::from));
+    Ok(failures)
+}
+
+/// A submission that is never made: it says what to look for room for.
+fn imagined(resources: &[OsString]) -> Result<Submission, Failure> {
+    let job = job_options::JobOptions {
+        resources: resources.to_vec(),
+        ..Default::default()
+    };
+    let place = job_options::Place {
+        workdir: "/".as_ref(),
+        host: "",
+        now: clock::wall(),
+        knows_host: |_| false,
+    };
+    let mut settings = job.settings(&place)?;
+    settings.push(Setting::new("Job_Name", "holes"));
+    Ok(Submission {
+        token: random()?,
+        settings,
+        payload: Payload::Command(vec!["true".into()]),
+        environ: Vec::new(),
+        workdir: "/".into(),
+        submit_host: String::new(),
+        arguments: "".into(),
+        defaults: String::new(),
+        stored: None,
+    })
+}
+
+/// Asks schedd, and the spool where that is as good.
+struct Inquiry {
+    client: Client,
+    source: Source,
+    server: ServerFacts,
+    now: Wall,
+}
+
+impl Inquiry {
+    fn open() -> Result<Inquiry, Failure> {
+        let home = Home::find()?;
+        let client = Client::connect(&home)?;
+        let mut source = Source::open(&home)?;
+        let server = source.ask(&Question::Server)?.server;
+        Ok(Inquiry {
+            client,
+            source,
+            server,
+            now: clock::wall(),
+        })
+    }
+
+    fn ask(&mut self, ahead: Ahead) -> Result<Vec<Told>, Failure> {
+        ask(&mut self.client, ahead).map(|(_, told)| told)
+    }
+
+    /// The jobs that words name, and what is wrong with the others.
+    fn named(&self, words: &[OsString]) -> (Vec<JobId>, Vec<Failure>) {
+        let (mut ids, mut failures) = (Vec::new(), Vec::new());
+        for word in words {
+            let unknown = |operand: &Operand| {
+                Failure::of_job(
+                    "qstat",
+                    &Refusal::unknown_job(),
+                    &operand.full(&self.server.name),
+                )
+            };
+            match Operand::parse(word).and_then(|operand| {
+                operand
+                    .job(&self.server.name)
+                    .ok_or_else(|| unknown(&operand))
+            }) {
+                Ok(id) => ids.push(id),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        (ids, failures)
+    }
+
+    /// Asks, and hands on the parts of the answer as they come.
+    fn parts(
+        &mut self,
+        ahead: Ahead,
+        each: &mut dyn FnMut(&Inquiry, Told) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut reply = self.client.call(&Request::Ask(Question::Ahead(ahead)))?;
+        loop {
+            match reply {
+                Reply::Part(Answer::Server(_)) => {}
+                Reply::Part(Answer::Ahead(part)) => each(self, part)?,
+                Reply::Done => return Ok(()),
+                Reply::Refused(refusal) => return Err(refusal.into()),
+                _ => return Err(exit::garbled()),
+            }
+            reply = self.client.reply()?;
+        }
+    }
+
+    fn records(&mut self, ids: &[JobId]) -> Result<Vec<Record>, Failure> {
+        Ok(self
+            .source
+            .ask(&Question::JobsById(ids.to_vec(), Detail::Whole))?
+            .jobs)
+    }
+
+    fn unknown(&self, id: JobId) -> Failure {
+        Failure::of_job(
+            "qstat",
+            &Refusal::unknown_job(),
+            &id.full(&self.server.name),
+        )
+    }
+
+    fn wall(&self, time: Time) -> Wall {
+        self.server.clock.wall(time)
+    }
+
+    fn preamble(&self) -> Preamble<'_> {
+        attribute_output::preamble(&self.server, self.now)
+    }
+
+    fn document(&self) -> Document {
+        Document::begin(&self.preamble())
+    }
+}
+
+/// Asks schedd what is to come.
+pub(super) fn ask(
+    client: &mut Client,
+    ahead: Ahead,
+) -> Result<(Option<ServerFacts>, Vec<Told>), Failure> {
+    let (mut server, mut told) = (None, Vec::new());
+    let mut reply = client.call(&Request::Ask(Question::Ahead(ahead)))?;
+    loop {
+        match reply {
+            Reply::Part(Answer::Server(facts)) => server = Some(*facts),
+            Reply::Part(Answer::Ahead(part)) => told.push(part),
+            Reply::Done => return Ok((server, told)),
+            Reply::Refused(refusal) => return Err(refusal.into()),
+            _ => return Err(exit::garbled()),
+        }
+        reply = client.reply()?;
+    }
+}
+
+/// `n1,n2 and 5 more`: so many nodes are named in a line.
+fn nodes(names: &[String]) -> String {
+    const MOST: usize = 8;
+    let named = names
+        .iter()
+        .take(MOST)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(",");
+    match names.len().saturating_sub(MOST) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}

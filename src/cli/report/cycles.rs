@@ -1,0 +1,142 @@
+//! `qstat --cycles`: the last looks of the scheduler, and why it looked (Q1, X2). A schedd that
+//! runs is asked, so that none is missing; else the spool knows.
+
+use super::super::client::exit::Failure;
+use super::super::client::source::Source;
+use super::super::output::attribute_output;
+use super::super::output::json::Document;
+use super::columns::{self, Head};
+use crate::model::trigger::{CycleRecord, Trigger};
+use crate::shown::timestamp;
+use crate::sys::clock;
+use crate::sys::home::Home;
+use crate::wire::client::Client;
+use crate::wire::message::{Question, ServerFacts};
+use serde_json::{Map, Value, json};
+
+const HEADS: [Head; 7] = [
+    ("Cycle", true),
+    ("When", false),
+    ("Jobs", true),
+    ("Started", true),
+    ("Preempted", true),
+    ("Took ms", true),
+    ("Trigger", false),
+];
+
+/// What is told of all that are known, the first first.
+pub fn shown(json: bool) -> Result<Vec<u8>, Failure> {
+    let home = Home::find()?;
+    let running = Client::reach(&home)
+        .ok()
+        .map(|client| Source::Schedd(Box::new(client)));
+    let mut source = running.map_or_else(|| Source::open(&home), Ok)?;
+    let answers = source.ask(&Question::Cycles)?;
+    Ok(match json {
+        true => document(&answers.server, &answers.cycles),
+        false => text(&answers.server, &answers.cycles).into_bytes(),
+    })
+}
+
+fn text(server: &ServerFacts, cycles: &[CycleRecord]) -> String {
+    if cycles.is_empty() {
+        return "No cycle is known.\n".to_string();
+    }
+    let row = |cycle: &CycleRecord| {
+        [
+            cycle.number.to_string(),
+            timestamp::ctime(server.clock.wall(cycle.at)).to_string(),
+            cycle.considered.to_string(),
+            cycle.started.to_string(),
+            cycle.preempted.to_string(),
+            format!("{:.3}", cycle.took as f64 / 1000.0),
+            cycle.triggers.to_string(),
+        ]
+    };
+    columns::table(&HEADS, &cycles.iter().map(row).collect::<Vec<_>>())
+}
+
+fn document(server: &ServerFacts, cycles: &[CycleRecord]) -> Vec<u8> {
+    let mut document = Document::begin(&attribute_output::preamble(server, clock::wall()));
+    document.fact(
+        "Cycles",
+        &cycles.iter().map(|cycle| data(server, cycle)).collect(),
+    );
+    document.end()
+}
+
+fn data(server: &ServerFacts, cycle: &CycleRecord) -> Value {
+    json!({
+        "cycle": cycle.number,
+        "at": server.clock.wall(cycle.at).0,
+        "triggers": cycle.triggers.first.iter().map(|trigger| why(server, trigger)).collect::<Vec<_>>(),
+        "more_triggers": cycle.triggers.more,
+        "considered": cycle.considered,
+        "started": cycle.started,
+        "preempted": cycle.preempted,
+        "microseconds": cycle.took,
+    })
+}
+
+fn why(server: &ServerFacts, trigger: &Trigger) -> Map<String, Value> {
+    let about = match trigger {
+        Trigger::Job(_, job) => Some(("job", job.full(&server.name))),
+        other => other.about(),
+    };
+    let word = ("trigger".to_string(), json!(trigger.word()));
+    let about = about.map(|(kind, what)| (kind.to_string(), json!(what)));
+    std::iter::once(word).chain(about).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::example::{self, SUBMITTED};
+    use super::*;
+    use crate::model::job_id::JobId;
+    use crate::model::trigger::{Triggers, Turn};
+
+    #[test]
+    fn cycles_are_told_in_columns_and_in_json() {
+        let first = vec![
+            Trigger::SlotFree("n1".into()),
+            Trigger::Job(Turn::Shove, JobId::job(3)),
+        ];
+        let triggers = Triggers { first, more: 2 };
+        let cycle = CycleRecord {
+            number: 41,
+            at: SUBMITTED,
+            triggers,
+            considered: 7,
+            started: 1,
+            preempted: 0,
+            took: 1250,
+        };
+        let server = example::server();
+        let text = text(&server, std::slice::from_ref(&cycle));
+        let mut lines = text.lines();
+        let head = lines.next().unwrap();
+        assert_eq!(
+            head,
+            "Cycle When                     Jobs Started Preempted Took ms Trigger"
+        );
+        let row = lines.nth(1).unwrap();
+        assert!(
+            row.starts_with("   41 ") && row.contains("    7       1         0   1.250 "),
+            "{text}"
+        );
+        assert!(row.ends_with("slot_free:n1, shove:3 and 2 more"), "{text}");
+        let data = data(&server, &cycle);
+        assert_eq!(
+            data["triggers"][0],
+            json!({"trigger": "slot_free", "host": "n1"})
+        );
+        assert_eq!(
+            data["triggers"][1],
+            json!({"trigger": "shove", "job": "3.head"})
+        );
+        assert_eq!(
+            (&data["microseconds"], &data["more_triggers"]),
+            (&json!(1250), &json!(2))
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! `qsub --dry-run`: is the job valid, and when and where would it start? Nothing is submitted.
+
+use super::super::client::exit::{self, Failure};
+use super::super::output::hint::remedy;
+use super::{ask, nodes};
+use crate::model::report::outlook::{Explanation, Prospect};
+use crate::shown::timestamp;
+use crate::sys::home::Home;
+use crate::wire::ahead::{Ahead, Told};
+use crate::wire::client::Client;
+use crate::wire::message::{ServerFacts, Submission};
+use std::fmt::Write as _;
+
+/// Asks, and tells what was answered. A submission that would be refused fails as it would then.
+pub fn run(submission: Submission, home: &Home) -> Result<u8, Failure> {
+    let mut client = Client::connect(home)?;
+    let (server, told) = ask(&mut client, Ahead::Trial(Box::new(submission)))?;
+    let (Some(server), Some(Told::Tried { explanation, held })) = (server, told.first()) else {
+        return Err(exit::garbled());
+    };
+    exit::print(shown(explanation, *held, &server))?;
+    Ok(0)
+}
+
+fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String {
+    let moment = |time| timestamp::ctime(server.clock.wall(time)).to_string();
+    let mut out = "The job is valid; it was not submitted.\n".to_string();
+    let would = if held {
+        "It would be held; free to start, it would"
+    } else {
+        "It would"
+    };
+    let _ = match &explanation.prospect {
+        Prospect::Starts {
+            at,
+            end,
+            nodes: names,
+        } if *at <= explanation.horizon.from => {
+            writeln!(
+                out,
+                "{would} start now on {}, until {} at the latest.",
+                nodes(names),
+                moment(*end)
+            )
+        }
+        Prospect::Starts {
+            at,
+            end,
+            nodes: names,
+        } => {
+            writeln!(
+                out,
+                "{would} start at {} on {}, until {} at the latest.",
+                moment(*at),
+                nodes(names),
+                moment(*end)
+            )
+        }
+        Prospect::Waits(_) => writeln!(out, "{would} not start."),
+        Prospect::Beyond => {
+            let horizon = explanation.horizon;
+            writeln!(
+                out,
+                "{would} not start before {} ({} cycles ahead).",
+                moment(horizon.until),
+                horizon.cycles
+            )
+        }
+    };
+    if let Some(reason) = &explanation.reason {
+        let _ = writeln!(out, "{reason}\nWhat would help: {}.", remedy(reason));
+    }
+    if let Some(walltime) = explanation.shorter {
+        let _ = writeln!(
+            out,
+            "With a walltime of at most {walltime} it would start now."
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::example;
+    use crate::model::job_id::JobId;
+    use crate::model::reason::Reason;
+    use crate::model::report::outlook::Horizon;
+    use crate::model::time::Time;
+
+    #[test]
+    fn a_trial_says_when_where_or_why_not() {
+        let horizon = Horizon {
+            from: Time(1000),
+            until: Time(5000),
+            cycles: 3,
+            is_whole: true,
+        };
+        let starts = |at| Prospect::Starts {
+            at: Time(at),
+            end: Time(9000),
+            nodes: vec!["n1".into()],
+        };
+        let explanation = |prospect, reason: Option<Reason>| Explanation {
+            job: JobId::job(4),
+            objections: reason.iter().cloned().collect(),
+            reason,
+            barriers: vec![],
+            rank: None,
+            survey: None,
+            shorter: None,
+            prospect,
+            horizon,
+            ahead: 0,
+            occupants: vec![],
+            more: 0,
+            overtakers: vec![],
+            way: None,
+            owed: None,
+        };
+        let said = |explanation, held| shown(&explanation, held, &example::server());
+        assert!(
+            said(explanation(starts(1000), None), false)
+                .contains("It would start now on n1, until")
+        );
+        let later = said(explanation(starts(4000), Some(Reason::NoNodes)), true);
+        assert!(
+            later.contains("It would be held; free to start, it would start at "),
+            "{later}"
+        );
+        assert!(
+            later.contains("What would help: a node that answers"),
+            "{later}"
+        );
+        let never = explanation(
+            Prospect::Waits(Reason::QueueStopped),
+            Some(Reason::QueueStopped),
+        );
+        assert!(
+            said(never, false).contains("It would not start.\nNot Running: Queue not started.")
+        );
+        assert!(said(explanation(Prospect::Beyond, None), false).contains("(3 cycles ahead)"));
+    }
+}

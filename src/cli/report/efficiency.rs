@@ -1,0 +1,429 @@
+//! `qstat --eff`: what jobs have used of what they asked for, and what they should have asked for.
+//!
+//! Figures are those of the accounts, which count what a job's processes used until they were gone;
+//! of a job that runs, those that its nodes told last.
+
+use crate::cli::client::exit::Failure;
+use crate::cli::client::operand::Operand;
+use crate::cli::client::query::{self, Feed};
+use crate::cli::output::attribute_output::preamble;
+use crate::cli::output::field::{self, Cell, Field};
+use crate::cli::output::json::Document;
+use crate::model::account::accounting::{Asked, Entry, Inquiry, part};
+use crate::model::job::held::Held;
+use crate::model::job::{Job, Usage};
+use crate::model::job_id::JobId;
+use crate::model::refusal::Refusal;
+use crate::model::time::{Span, Wall};
+use crate::sys::user;
+use crate::wire::message::{Answer, Detail, Question, ServerFacts};
+use advice::{Peak, advice};
+use percentiles::Spreads;
+use serde_json::Value;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::Write;
+
+mod advice;
+
+mod percentiles;
+
+/// How far back the jobs of the caller go, in seconds.
+const WEEK: i64 = 7 * 24 * 3600;
+
+/// What a job asked for and used, in the attempt that counts: the one that runs, else the last.
+#[derive(Clone, Debug, PartialEq)]
+struct Use {
+    job: JobId,
+    name: String,
+    /// `Exit_status`; None while it runs, or is to run again.
+    status: Option<i32>,
+    asked: Asked,
+    cores: u32,
+    used: Usage,
+}
+
+impl Use {
+    fn of_entry(entry: Entry) -> Use {
+        let (status, cores) = (entry.end.map(|end| end.status), entry.held.cores);
+        Use {
+            job: entry.job,
+            name: entry.name,
+            status,
+            asked: entry.asked,
+            cores,
+            used: entry.used,
+        }
+    }
+
+    /// None if it has never run.
+    fn of_job(job: &Job) -> Option<Use> {
+        let run = job.life.run.as_ref()?;
+        Some(Use {
+            job: job.id,
+            name: job.spec.name.clone(),
+            status: job.life.exit.map(|exit| exit.status),
+            asked: Asked::of(&job.spec.request),
+            cores: Held::of(&run.shares).cores,
+            used: job.life.used,
+        })
+    }
+
+    /// Processor time there was for it.
+    fn held(&self) -> Span {
+        Span(self.used.walltime.0.saturating_mul(self.cores.into()))
+    }
+
+    fn cpu(&self) -> Option<f64> {
+        part(self.used.cput.0 as f64, self.held().0 as f64)
+    }
+
+    fn mem(&self) -> Option<f64> {
+        part(self.used.mem_kb as f64, self.asked.mem_kb? as f64)
+    }
+
+    fn time(&self) -> Option<f64> {
+        part(self.used.walltime.0 as f64, self.asked.walltime?.0 as f64)
+    }
+
+    fn is_over(&self) -> bool {
+        self.status.is_some()
+    }
+}
+
+/// What is told of: a job, or many.
+#[derive(Debug)]
+enum Report {
+    One(Box<Use>),
+    Many(String, Box<Spreads>),
+}
+
+/// Writes what these jobs have used of what they asked for; without any, those of the caller that
+/// ended in the last week. The result is what could not be done.
+pub fn say(
+    operands: &[OsString],
+    json: bool,
+    feed: &mut Feed,
+    now: Wall,
+    out: &mut dyn Write,
+) -> Result<Vec<Failure>, Failure> {
+    let server = query::whole(feed)(&Question::Server)?.server;
+    let (mut reports, mut failures) = (Vec::new(), Vec::new());
+    if operands.is_empty() {
+        reports.push(of_week(feed, now)?);
+    }
+    for word in operands {
+        match of_operand(word, &server, feed) {
+            Ok(report) => reports.push(report),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    let text = if json {
+        document(&reports, &server, now)
+    } else {
+        text(&reports, &server).into_bytes()
+    };
+    out.write_all(&text)?;
+    Ok(failures)
+}
+
+fn of_week(feed: &mut Feed, now: Wall) -> Result<Report, Failure> {
+    let name = user::own().name;
+    let from = Some(Wall(now.0 - WEEK));
+    let inquiry = Inquiry {
+        users: vec![name.clone()],
+        from,
+        ..Inquiry::default()
+    };
+    let mut spreads = Spreads::default();
+    each(inquiry, Vec::new(), feed, &mut |used| spreads.add(&used))?;
+    Ok(Report::Many(
+        format!("jobs of {name} that ended in the last 7 days"),
+        Box::new(spreads),
+    ))
+}
+
+fn of_operand(word: &OsString, server: &ServerFacts, feed: &mut Feed) -> Result<Report, Failure> {
+    let operand = Operand::parse(word)?;
+    let full = operand.full(&server.name);
+    let id = operand
+        .job(&server.name)
+        .ok_or_else(|| Failure::of_job("qstat", &Refusal::unknown_job(), &full))?;
+    if id.is_array() {
+        let (mut spreads, only) = (Spreads::default(), operand.only());
+        let is_meant = |job: JobId| {
+            only.is_none_or(|only| job.index().is_some_and(|at| only.position(at).is_some()))
+        };
+        each(Inquiry::default(), vec![id], feed, &mut |used| {
+            spreads.add_if(is_meant(used.job), &used)
+        })?;
+        return match spreads.jobs() {
+            0 => Err(nothing(&full)),
+            _ => Ok(Report::Many(
+                format!("subjobs of {full} that have ended"),
+                Box::new(spreads),
+            )),
+        };
+    }
+    let known = query::whole(feed)(&Question::JobsById(vec![id], Detail::Whole))?
+        .jobs
+        .pop()
+        .map(|record| record.job);
+    let running = known
+        .as_ref()
+        .filter(|job| job.life.state.is_under_way())
+        .and_then(Use::of_job);
+    let mut last = running;
+    if last.is_none() {
+        each(Inquiry::default(), vec![id], feed, &mut |used| {
+            last = Some(used)
+        })?;
+    }
+    let used = last.or_else(|| Use::of_job(known.as_ref()?));
+    used.map(|used| Report::One(Box::new(used)))
+        .ok_or_else(|| nothing(&full))
+}
+
+fn nothing(full: &str) -> Failure {
+    Failure::new(
+        1,
+        format!("{full} has not run yet, or is not known: there is nothing to compare"),
+    )
+}
+
+/// Hands on the last attempt of each job that the accounts hold.
+fn each(
+    inquiry: Inquiry,
+    jobs: Vec<JobId>,
+    feed: &mut Feed,
+    take: &mut dyn FnMut(Use),
+) -> Result<(), Failure> {
+    let mut last: Option<Entry> = None;
+    feed(&Question::Entries(Box::new(inquiry), jobs), &mut |part| {
+        let Answer::Entries(entries) = part else {
+            return Ok(());
+        };
+        for entry in entries.into_iter().filter(|entry| entry.attempt > 0) {
+            let before = last.replace(entry);
+            let is_other =
+                before.as_ref().map(|before| before.job) != last.as_ref().map(|last| last.job);
+            before
+                .filter(|_| is_other)
+                .into_iter()
+                .for_each(|before| take(Use::of_entry(before)));
+        }
+        Ok(())
+    })?;
+    last.into_iter()
+        .for_each(|entry| take(Use::of_entry(entry)));
+    Ok(())
+}
+
+fn text(reports: &[Report], server: &ServerFacts) -> String {
+    let mut out = String::new();
+    for report in reports {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        match report {
+            Report::One(used) => of_one(&mut out, used, server),
+            Report::Many(what, spreads) => spreads.write(&mut out, what),
+        }
+        if let Some(advice) = said(report) {
+            let _ = writeln!(out, "{advice}");
+        }
+    }
+    out
+}
+
+fn of_one(out: &mut String, used: &Use, server: &ServerFacts) {
+    let stands = used.status.map_or("not over yet".to_string(), |status| {
+        format!("exit status {status}")
+    });
+    let _ = writeln!(
+        out,
+        "{} ({}), {stands}",
+        used.job.full(&server.name),
+        used.name
+    );
+    let mem = used.asked.mem_kb.map(advice::size).unwrap_or_default();
+    let walltime = used
+        .asked
+        .walltime
+        .map(|span| span.to_string())
+        .unwrap_or_default();
+    let plural = if used.cores == 1 { "" } else { "s" };
+    let cores = format!(
+        "{} ({} processor{plural})",
+        field::brief(used.held()),
+        used.cores
+    );
+    line(
+        out,
+        "CPU time",
+        &field::brief(used.used.cput),
+        &cores,
+        used.cpu(),
+    );
+    line(
+        out,
+        "Memory",
+        &advice::size(used.used.mem_kb),
+        &mem,
+        used.mem(),
+    );
+    line(
+        out,
+        "Walltime",
+        &field::brief(used.used.walltime),
+        &walltime,
+        used.time(),
+    );
+}
+
+fn line(out: &mut String, what: &str, used: &str, asked: &str, part: Option<f64>) {
+    let part = Cell::or_nothing(part, Cell::Part).shown();
+    let asked = if asked.is_empty() {
+        ", none asked for".to_string()
+    } else {
+        format!(" of {asked}")
+    };
+    let _ = writeln!(out, "  {what:9} {part:>7}  {used}{asked}");
+}
+
+/// A line of advice, if there is anything to say.
+fn said(report: &Report) -> Option<String> {
+    match report {
+        Report::One(used) if used.is_over() => advice(&Peak::of(used)),
+        // What goes on may still need it all.
+        Report::One(_) => None,
+        Report::Many(_, spreads) => spreads.advice(),
+    }
+}
+
+fn document(reports: &[Report], server: &ServerFacts, now: Wall) -> Vec<u8> {
+    let mut document = Document::begin(&preamble(server, now));
+    let all = reports.iter().map(|report| {
+        let mut data = match report {
+            Report::One(used) => field::object(&fields(used, server)),
+            Report::Many(what, spreads) => spreads.data(what),
+        };
+        data["advice"] = said(report).map_or(Value::Null, Value::from);
+        data
+    });
+    document.fact("Efficiency", &all.collect());
+    document.end()
+}
+
+fn fields(used: &Use, server: &ServerFacts) -> Vec<Field> {
+    vec![
+        ("job", Cell::Text(used.job.full(&server.name))),
+        ("name", Cell::Text(used.name.clone())),
+        (
+            "exit_status",
+            Cell::or_nothing(used.status.map(i64::from), Cell::Count),
+        ),
+        ("ncpus", Cell::Count(used.cores.into())),
+        ("cpu_seconds", Cell::Length(used.used.cput.0 as f64)),
+        ("core_seconds", Cell::Length(used.held().0 as f64)),
+        ("cpu_efficiency", Cell::or_nothing(used.cpu(), Cell::Part)),
+        ("mem_kb", Cell::Kilobytes(used.used.mem_kb)),
+        (
+            "asked_mem_kb",
+            Cell::or_nothing(used.asked.mem_kb, Cell::Kilobytes),
+        ),
+        ("mem_efficiency", Cell::or_nothing(used.mem(), Cell::Part)),
+        (
+            "walltime_seconds",
+            Cell::Length(used.used.walltime.0 as f64),
+        ),
+        (
+            "asked_walltime_seconds",
+            Cell::or_nothing(used.asked.walltime.map(|span| span.0 as f64), Cell::Length),
+        ),
+        (
+            "walltime_efficiency",
+            Cell::or_nothing(used.time(), Cell::Part),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::example;
+
+    pub(super) fn used(cores: u32, hours: f64, cput: f64, mem_gb: f64, asked: (u64, i64)) -> Use {
+        let span = |hours: f64| Span((hours * 3_600_000.0) as i64);
+        let asked = Asked {
+            mem_kb: Some(asked.0 << 20),
+            walltime: Some(Span::seconds(3600 * asked.1)),
+            ..Asked::default()
+        };
+        let used = Usage {
+            walltime: span(hours),
+            cput: span(cput),
+            mem_kb: (mem_gb * f64::from(1 << 20)) as u64,
+            vmem_kb: 0,
+            ncpus: cores,
+        };
+        Use {
+            job: JobId::job(7),
+            name: "wave".into(),
+            status: Some(0),
+            asked,
+            cores,
+            used,
+        }
+    }
+
+    /// P11.
+    #[test]
+    fn a_job_is_told_what_it_used_and_what_to_ask_for() {
+        let server = example::server();
+        let one = used(8, 1.25, 1.25, 4.5, (64, 24));
+        let expected = "\
+7.head (wave), exit status 0
+  CPU time    12.5%  01:15:00 of 10:00:00 (8 processors)
+  Memory       7.0%  4608mb of 64gb
+  Walltime     5.2%  01:15:00 of 24:00:00
+Ask for mem=6gb instead of 64gb, walltime=2:00:00 instead of 24:00:00, ncpus=1 instead of 8 (used 1.0).
+";
+        assert_eq!(
+            text(&[Report::One(Box::new(one.clone()))], &server),
+            expected
+        );
+        let running = text(
+            &[Report::One(Box::new(Use {
+                status: None,
+                ..one.clone()
+            }))],
+            &server,
+        );
+        assert!(
+            running.contains("not over yet") && !running.contains("Ask"),
+            "{running}"
+        );
+        let unsaid = Use {
+            asked: Asked::default(),
+            ..one.clone()
+        };
+        assert!(
+            text(&[Report::One(Box::new(unsaid))], &server).contains("--  4608mb, none asked for")
+        );
+        let document: Value =
+            serde_json::from_slice(&document(&[Report::One(Box::new(one))], &server, Wall(0)))
+                .unwrap();
+        let told = &document["Efficiency"][0];
+        assert_eq!(
+            (&told["cpu_efficiency"], &told["asked_mem_kb"]),
+            (&0.125.into(), &(64 << 20).into())
+        );
+        assert!(
+            told["advice"]
+                .as_str()
+                .unwrap()
+                .starts_with("Ask for mem=6gb")
+        );
+    }
+}

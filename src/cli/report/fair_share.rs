@@ -1,0 +1,180 @@
+//! What pools and operations are owed of what is there now, and who starves: a table of `qstat
+//! --shares`, and a sentence of `qstat --why`.
+
+use super::columns::{self, Head};
+use crate::model::report::fair_share_status::{Claimant, Owed, Status};
+use crate::shown::timestamp;
+use crate::wire::message::ServerFacts;
+use serde_json::{Value, json};
+
+const HEADS: [Head; 7] = [
+    ("Pool or operation", false),
+    ("Fair share", true),
+    ("Usage", true),
+    ("Satisfied", true),
+    ("Resource", false),
+    ("Status", false),
+    ("Below since", false),
+];
+
+/// A table below the other; nothing where nobody is looked at.
+pub fn text(all: &[Owed], server: &ServerFacts) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let row = |owed: &Owed| {
+        [
+            format!(
+                "{:width$}{}",
+                "",
+                name(owed, server),
+                width = 2 * owed.pools.len()
+            ),
+            percent(owed.fair),
+            percent(owed.used),
+            satisfaction(owed).map_or("--".into(), |part| format!("{part:.2}")),
+            owed.resource.clone().unwrap_or_else(|| "--".into()),
+            owed.status.name().to_string(),
+            since(owed, server).unwrap_or_else(|| "--".into()),
+        ]
+    };
+    let rows: Vec<[String; 7]> = all.iter().map(row).collect();
+    format!(
+        "\nfair shares of the cluster now\n{}",
+        columns::table(&HEADS, &rows)
+    )
+}
+
+/// What there is to say of a waiting job's operation.
+pub fn sentence(owed: &Owed, server: &ServerFacts) -> String {
+    let of = owed
+        .resource
+        .as_ref()
+        .map_or(String::new(), |resource| format!(" of {resource}"));
+    let has = format!(
+        "it has {}{of}, its fair share is {}",
+        percent(owed.used),
+        percent(owed.fair)
+    );
+    let Some(since) = since(owed, server) else {
+        return format!("{has}: it is not below that");
+    };
+    match owed.status {
+        Status::Normal => has,
+        Status::Below => format!("{has}: below that since {since}, not for long enough to starve"),
+        Status::Starving => format!("{has}: below that since {since}, it starves"),
+        Status::Aggressive => format!("{has}: below that since {since}, it starves aggressively"),
+    }
+}
+
+/// One of them for programs.
+pub fn data(owed: &Owed, server: &ServerFacts) -> Value {
+    let (pool, operation, jobs) = match &owed.who {
+        Claimant::Pool(name) => (Some(name), None, None),
+        Claimant::Operation(job) => (owed.pools.first(), Some(job.full(&server.name)), Some(1)),
+        Claimant::Alike(job, number) => (
+            owed.pools.first(),
+            Some(job.full(&server.name)),
+            Some(*number),
+        ),
+    };
+    json!({
+        "pool": pool,
+        "operation": operation,
+        "alike": jobs,
+        "depth": owed.pools.len(),
+        "fair_share": owed.fair,
+        "usage_share": owed.used,
+        "satisfaction": satisfaction(owed),
+        "dominant_resource": owed.resource,
+        "status": owed.status.name(),
+        "below_since": owed.since.map(|since| server.clock.wall(since).0),
+    })
+}
+
+fn name(owed: &Owed, server: &ServerFacts) -> String {
+    match &owed.who {
+        Claimant::Pool(name) => name.clone(),
+        Claimant::Operation(job) | Claimant::Alike(job, 1) => job.full(&server.name),
+        Claimant::Alike(job, number) => {
+            format!("{} and {} more", job.full(&server.name), number - 1)
+        }
+    }
+}
+
+/// What it has of what it is owed; None for who is owed nothing.
+fn satisfaction(owed: &Owed) -> Option<f64> {
+    (owed.fair > 0.0).then(|| owed.used / owed.fair)
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.2}%", 100.0 * part)
+}
+
+fn since(owed: &Owed, server: &ServerFacts) -> Option<String> {
+    Some(timestamp::ctime(server.clock.wall(owed.since?)).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::example;
+    use crate::model::job_id::JobId;
+
+    fn owed(who: Claimant, pools: &[&str], status: Status) -> Owed {
+        let pools = pools.iter().map(|pool| pool.to_string()).collect();
+        let since = (status != Status::Normal).then_some(example::SUBMITTED);
+        Owed {
+            who,
+            pools,
+            fair: 0.5,
+            used: 0.25,
+            resource: Some("ncpus".into()),
+            status,
+            since,
+        }
+    }
+
+    #[test]
+    fn who_starves_is_told_in_columns_a_sentence_and_json() {
+        let server = example::server();
+        let (prod, id) = (Claimant::Pool("prod".into()), JobId::array(7));
+        let all = [
+            owed(prod, &[], Status::Normal),
+            owed(Claimant::Operation(id), &["prod"], Status::Starving),
+            owed(Claimant::Alike(JobId::job(9), 3), &["prod"], Status::Below),
+        ];
+        let text = text(&all, &server);
+        let since = since(&all[1], &server).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], "fair shares of the cluster now");
+        assert!(lines[4].starts_with("prod "), "{text}");
+        let words = |line: &str| {
+            line.split_whitespace()
+                .map(String::from)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let full = id.full(&server.name);
+        assert_eq!(
+            words(lines[5]),
+            words(&format!("{full} 50.00% 25.00% 0.50 ncpus starving {since}"))
+        );
+        assert!(
+            lines[6].contains(&format!("{} and 2 more", JobId::job(9).full(&server.name))),
+            "{text}"
+        );
+        assert!(super::text(&[], &server).is_empty());
+        assert_eq!(
+            sentence(&all[1], &server),
+            format!(
+                "it has 25.00% of ncpus, its fair share is 50.00%: below that since {since}, it starves"
+            )
+        );
+        let data = data(&all[2], &server);
+        assert_eq!(
+            (&data["alike"], &data["status"], &data["pool"]),
+            (&json!(3), &json!("below_fair_share"), &json!("prod"))
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! `qstat --holes`: the free windows, widest first. What Maui's users know as `showbf`.
+
+use super::super::client::exit::{self, Failure};
+use super::Inquiry;
+use crate::model::report::outlook::Window;
+use crate::model::time::{Span, Wall};
+use crate::shown::timestamp;
+use crate::wire::ahead::Told;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+/// What is told of the windows.
+pub fn shown(
+    inquiry: &Inquiry,
+    told: &[Told],
+    request: &[OsString],
+    json: bool,
+) -> Result<Vec<u8>, Failure> {
+    let Some(Told::Windows(windows)) = told.first() else {
+        return Err(exit::garbled());
+    };
+    let (windows, why) = match windows {
+        Ok(windows) => (windows.as_slice(), None),
+        Err(reason) => (&[][..], Some(reason.to_string())),
+    };
+    if json {
+        let mut document = inquiry.document();
+        let all: Vec<_> = windows
+            .iter()
+            .map(|window| data(window, request.is_empty(), inquiry.now))
+            .collect();
+        document.fact("Windows", &all.into());
+        why.iter()
+            .for_each(|why| document.fact("comment", &why.as_str().into()));
+        return Ok(document.end());
+    }
+    let text = match (why, windows) {
+        (Some(why), _) => format!("{why}\n"),
+        (None, []) => "Nothing is free now that is not promised.\n".to_string(),
+        (None, windows) => table(windows, request.is_empty(), inquiry.now),
+    };
+    Ok(text.into_bytes())
+}
+
+fn end(lasts: Option<Span>, now: Wall) -> Option<Wall> {
+    lasts.map(|lasts| Wall(now.0.saturating_add(lasts.as_seconds())))
+}
+
+fn data(window: &Window, by_processors: bool, now: Wall) -> serde_json::Value {
+    let copies = if by_processors {
+        "processors"
+    } else {
+        "copies"
+    };
+    serde_json::json!({
+        "nodes": window.nodes,
+        copies: window.copies,
+        "seconds": window.lasts.map(Span::as_seconds),
+        "until": end(window.lasts, now).map(|end| end.0),
+    })
+}
+
+fn table(windows: &[Window], by_processors: bool, now: Wall) -> String {
+    let copies = if by_processors {
+        "Processors"
+    } else {
+        "Copies"
+    };
+    let mut out = format!("{:>8} {copies:>10} {:>12}  Until\n", "Nodes", "For");
+    let _ = writeln!(
+        out,
+        "{} {} {}  {}",
+        "-".repeat(8),
+        "-".repeat(10),
+        "-".repeat(12),
+        "-".repeat(24)
+    );
+    for window in windows {
+        let lasts = window
+            .lasts
+            .map_or("unlimited".to_string(), |lasts| lasts.to_string());
+        let until = end(window.lasts, now)
+            .map_or("--".to_string(), |end| timestamp::ctime(end).to_string());
+        let _ = writeln!(
+            out,
+            "{:>8} {:>10} {lasts:>12}  {until}",
+            window.nodes, window.copies
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_told_in_columns_and_in_json() {
+        let windows = [
+            Window {
+                copies: 32,
+                nodes: 4,
+                lasts: Some(Span::seconds(3600)),
+            },
+            Window {
+                copies: 8,
+                nodes: 1,
+                lasts: None,
+            },
+        ];
+        let now = Wall(1_700_000_000);
+        let until = timestamp::ctime(Wall(1_700_003_600));
+        let expected = format!(
+            "   Nodes Processors          For  Until
+-------- ---------- ------------  ------------------------
+       4         32     01:00:00  {until}
+       1          8    unlimited  --\n"
+        );
+        assert_eq!(table(&windows, true, now), expected);
+        let json = data(&windows[0], false, now);
+        assert_eq!(
+            json.to_string(),
+            r#"{"copies":32,"nodes":4,"seconds":3600,"until":1700003600}"#
+        );
+        assert!(data(&windows[1], true, now)["until"].is_null());
+    }
+}

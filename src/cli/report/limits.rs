@@ -1,0 +1,359 @@
+//! `qstat --limits`: every limit in force, whose it is, what of it is used and by which jobs, and
+//! how many jobs wait because of it (P9).
+
+use super::super::client::exit::Failure;
+use super::Inquiry;
+use super::columns::{self, Head};
+use crate::model::limit::Quantity;
+use crate::model::limit::usage::{Figure, LimitUse};
+use crate::model::resource::{Kind, Resources};
+use crate::model::time::Time;
+use crate::sys::user;
+use crate::wire::ahead::{Ahead, Told};
+use serde_json::{Map, Value, json};
+use std::cmp::Ordering;
+
+/// How many jobs stand in a line; JSON has all that schedd names.
+const NAMED: usize = 4;
+
+/// What is told of all limits, or of those that concern these users (`-u`).
+pub fn shown(inquiry: &mut Inquiry, users: Option<&str>, json: bool) -> Result<Vec<u8>, Failure> {
+    let (mut at, mut uses) = (Time(0), Vec::new());
+    for told in inquiry.ask(Ahead::Limits)? {
+        if let Told::Limits {
+            at: moment,
+            uses: part,
+        } = told
+        {
+            at = moment;
+            uses.extend(part);
+        }
+    }
+    let asked: Option<Vec<&str>> = users.map(|list| list.split(',').map(name_alone).collect());
+    uses.retain(|one| {
+        asked
+            .as_ref()
+            .is_none_or(|users| user_of(one).is_none_or(|user| users.contains(&user)))
+    });
+    let caller = user::own().name;
+    let first = asked.unwrap_or_else(|| vec![&caller]);
+    uses.sort_by(|a, b| {
+        rank(a, &first)
+            .cmp(&rank(b, &first))
+            .then(nearest_first(a, b))
+    });
+    let table = Table {
+        resources: &inquiry.server.resources,
+        server: &inquiry.server.name,
+        uses,
+    };
+    Ok(if json {
+        table.document(inquiry, at)
+    } else {
+        table.text().into_bytes()
+    })
+}
+
+/// A user's name without the host.
+fn name_alone(user: &str) -> &str {
+    user.split('@').next().unwrap_or(user)
+}
+
+/// The user whose it is, if it is one user's.
+fn user_of(one: &LimitUse) -> Option<&str> {
+    one.limit
+        .scope
+        .names(&one.whom)
+        .into_iter()
+        .find(|(kind, _)| *kind == "user")
+        .map(|(_, name)| name)
+}
+
+/// One's own come first, then those of no user in particular, then others'.
+fn rank(one: &LimitUse, first: &[&str]) -> u8 {
+    match user_of(one) {
+        Some(user) if first.contains(&user) => 0,
+        None => 1,
+        Some(_) => 2,
+    }
+}
+
+/// Of two fractions the larger comes first; of equals the one that stands first in the
+/// configuration.
+fn nearest_first(a: &LimitUse, b: &LimitUse) -> Ordering {
+    let most = |one: &LimitUse| {
+        let figures = one.soft.iter().chain(&one.hard);
+        figures
+            .map(|figure| i128::from(figure.amount))
+            .min()
+            .unwrap_or(i128::MAX)
+            .max(0)
+    };
+    let used = |one: &LimitUse| i128::from(one.used.amount);
+    // Without a division, so that a limit of nothing is the nearest of all.
+    let (left, right) = (
+        used(a).saturating_mul(most(b)),
+        used(b).saturating_mul(most(a)),
+    );
+    let nothing = (most(b) == 0).cmp(&(most(a) == 0));
+    nothing
+        .then(right.cmp(&left))
+        .then(a.place.cmp(&b.place))
+        .then(a.whom.cmp(&b.whom))
+}
+
+struct Table<'a> {
+    resources: &'a Resources,
+    server: &'a str,
+    uses: Vec<LimitUse>,
+}
+
+const HEADS: [Head; 8] = [
+    ("Whose", false),
+    ("Stage", false),
+    ("What", false),
+    ("Used", true),
+    ("Soft", true),
+    ("Hard", true),
+    ("Barred", true),
+    ("Used by", false),
+];
+
+impl Table<'_> {
+    fn text(&self) -> String {
+        if self.uses.is_empty() {
+            return "No limit is in force.\n".to_string();
+        }
+        let rows: Vec<[String; 8]> = self.uses.iter().map(|one| self.row(one)).collect();
+        columns::table(&HEADS, &rows)
+    }
+
+    fn row(&self, one: &LimitUse) -> [String; 8] {
+        let limit = &one.limit;
+        let figure = |figure: &Option<Figure>| {
+            figure
+                .as_ref()
+                .map_or("--".to_string(), |figure| round(&figure.shown))
+        };
+        let overrides = if limit.overrides {
+            " (in place of others)"
+        } else {
+            ""
+        };
+        [
+            limit.scope.whose(&one.whom) + overrides,
+            limit.stage.name().to_string(),
+            limit.quantity.name().to_string(),
+            round(&one.used.shown),
+            figure(&one.soft),
+            figure(&one.hard),
+            one.barred.to_string(),
+            self.jobs(one),
+        ]
+    }
+
+    fn jobs(&self, one: &LimitUse) -> String {
+        let named = one
+            .by
+            .iter()
+            .take(NAMED)
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(",");
+        match one.more + one.by.len().saturating_sub(NAMED) as u64 {
+            0 => named,
+            more => format!("{named} and {more} more"),
+        }
+    }
+
+    fn document(&self, inquiry: &Inquiry, at: Time) -> Vec<u8> {
+        let mut document = inquiry.document();
+        document.fact("at", &inquiry.wall(at).0.into());
+        document.fact(
+            "Limits",
+            &self.uses.iter().map(|one| self.data(one)).collect(),
+        );
+        document.end()
+    }
+
+    fn data(&self, one: &LimitUse) -> Value {
+        let limit = &one.limit;
+        let names = limit
+            .scope
+            .names(&one.whom)
+            .into_iter()
+            .map(|(kind, name)| (kind.to_string(), json!(name)));
+        let amount = |figure: &Option<Figure>| figure.as_ref().map(|figure| figure.amount);
+        let shown = |figure: &Option<Figure>| figure.as_ref().map(|figure| figure.shown.clone());
+        json!({
+            "whose": limit.scope.whose(&one.whom),
+            "scope": names.collect::<Map<_, _>>(),
+            "stage": limit.stage.name(),
+            "quantity": limit.quantity.name(),
+            "unit": self.unit(&limit.quantity),
+            "used": one.used.amount,
+            "soft": amount(&one.soft),
+            "hard": amount(&one.hard),
+            "shown": { "used": one.used.shown, "soft": shown(&one.soft), "hard": shown(&one.hard) },
+            "overrides": limit.overrides,
+            "jobs": one.by.iter().map(|job| job.full(self.server)).collect::<Vec<_>>(),
+            "more_jobs": one.more,
+            "waiting": one.waiting,
+            "barred": one.barred,
+        })
+    }
+
+    /// In what it is counted; null for a resource of the site's own, which counts as its definition
+    /// says.
+    fn unit(&self, quantity: &Quantity) -> Option<&'static str> {
+        match quantity {
+            Quantity::Jobs => Some("jobs"),
+            Quantity::Nodes => Some("chunks"),
+            Quantity::Equivalents => Some("processor equivalents"),
+            Quantity::ProcessorSeconds => Some("processor seconds"),
+            Quantity::Seconds => Some("seconds"),
+            Quantity::Resource(name) if name == "ncpus" => Some("processors"),
+            Quantity::Resource(name) if name == "ngpus" => Some("GPUs"),
+            Quantity::Resource(name) => match self.resources.get(name)?.kind {
+                Kind::Size => Some("bytes"),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// A size in the largest unit in which it is a whole number: `6gb` for `6291456kb`.
+pub(super) fn round(shown: &str) -> String {
+    let Some(mut amount) = shown
+        .strip_suffix("kb")
+        .and_then(|number| number.parse::<u64>().ok())
+    else {
+        return shown.to_string();
+    };
+    let mut units = ["kb", "mb", "gb", "tb"].into_iter().peekable();
+    while amount > 0 && amount.is_multiple_of(1024) && units.len() > 1 {
+        amount /= 1024;
+        units.next();
+    }
+    format!("{amount}{}", units.next().unwrap_or("kb"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job_id::JobId;
+    use crate::model::limit::{Limit, Scope, Selector, Stage};
+
+    fn one(place: usize, scope: Scope, whom: &[&str], used: i64, hard: i64) -> LimitUse {
+        let figure = |amount: i64| Figure {
+            amount,
+            shown: amount.to_string(),
+        };
+        let limit = Limit {
+            scope,
+            stage: Stage::Running,
+            quantity: Quantity::Jobs,
+            soft: None,
+            hard: Some(hard),
+            overrides: false,
+        };
+        LimitUse {
+            place,
+            limit,
+            whom: whom.iter().map(|name| name.to_string()).collect(),
+            used: figure(used),
+            soft: None,
+            hard: Some(figure(hard)),
+            by: (1..=6).map(JobId::job).collect(),
+            more: 3,
+            waiting: 7,
+            barred: 2,
+        }
+    }
+
+    fn of_users() -> Scope {
+        Scope {
+            user: Selector::Each,
+            ..Scope::default()
+        }
+    }
+
+    fn sorted(mut uses: Vec<LimitUse>) -> Vec<String> {
+        uses.sort_by(|a, b| {
+            rank(a, &["ann"])
+                .cmp(&rank(b, &["ann"]))
+                .then(nearest_first(a, b))
+        });
+        uses.iter()
+            .map(|one| format!("{} {}", one.limit.scope.whose(&one.whom), one.used.amount))
+            .collect()
+    }
+
+    #[test]
+    fn ones_own_come_first_and_of_these_the_nearest_to_being_reached() {
+        let uses = vec![
+            one(0, of_users(), &["bob"], 10, 10),
+            one(1, Scope::default(), &[], 5, 6),
+            one(2, of_users(), &["ann"], 1, 10),
+            one(3, of_users(), &["ann"], 2, 3),
+            one(4, of_users(), &["ann"], 0, 0),
+        ];
+        let expected = [
+            "user ann 0",
+            "user ann 2",
+            "user ann 1",
+            "all jobs 5",
+            "user bob 10",
+        ];
+        assert_eq!(sorted(uses), expected);
+    }
+
+    /// P9.
+    #[test]
+    fn a_limit_is_told_in_columns_and_in_json() {
+        let scope = Scope {
+            queue: Selector::Named("night".into()),
+            user: Selector::Each,
+            ..Scope::default()
+        };
+        let table = Table {
+            resources: &Resources::default(),
+            server: "head",
+            uses: vec![one(0, scope, &["night", "ann"], 2, 4)],
+        };
+        let expected = "\
+Whose                   Stage   What Used Soft Hard Barred Used by
+----------------------- ------- ---- ---- ---- ---- ------ ------------------
+user ann in queue night running jobs    2   --    4      2 1,2,3,4 and 5 more
+";
+        assert_eq!(table.text(), expected);
+        let data = table.data(&table.uses[0]);
+        assert_eq!(data["scope"], json!({"queue": "night", "user": "ann"}));
+        assert_eq!(
+            (&data["unit"], &data["hard"], &data["soft"]),
+            (&json!("jobs"), &json!(4), &Value::Null)
+        );
+        assert_eq!(
+            (&data["jobs"][0], &data["more_jobs"], &data["barred"]),
+            (&json!("1.head"), &json!(3), &json!(2))
+        );
+        let nothing = Table {
+            uses: Vec::new(),
+            ..table
+        };
+        assert_eq!(nothing.text(), "No limit is in force.\n");
+    }
+
+    #[test]
+    fn sizes_are_told_in_their_largest_unit() {
+        assert_eq!(
+            [
+                round("6291456kb"),
+                round("1500kb"),
+                round("0kb"),
+                round("6.500")
+            ],
+            ["6gb", "1500kb", "0kb", "6.500"]
+        );
+    }
+}

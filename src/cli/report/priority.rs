@@ -1,0 +1,562 @@
+//! `qstat --priority`: what jobs are worth, made of what, and whose turn comes when. What Slurm's
+//! users know as `sprio`.
+
+use super::super::client::exit::Failure;
+use super::Inquiry;
+use crate::model::job_id::JobId;
+use crate::model::report::priority_score::{Part, Worth};
+use crate::model::report::queue_place::{Difference, Neighbours, Turn};
+use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::comment;
+use crate::wire::ahead::{Ahead, Told};
+use crate::wire::message::Record;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::Write;
+
+/// So many places of the queue are listed; JSON has all.
+const LISTED: u64 = 100;
+
+/// Writes the queue in its order.
+pub fn queue(inquiry: &mut Inquiry, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    if json {
+        return document_of_queue(inquiry, out);
+    }
+    let (mut listed, mut places, mut by) = (Vec::new(), 0, None);
+    inquiry.parts(Ahead::Queue(Some(LISTED)), &mut |_, told| {
+        if let Told::Queue {
+            all,
+            formula,
+            turns,
+            ..
+        } = told
+        {
+            (places, by) = (all, formula);
+            listed.extend(turns);
+        }
+        Ok(())
+    })?;
+    let table = table(&listed, places, &inquiry.server.name);
+    out.write_all((table + &formula_line("", by.as_deref())).as_bytes())
+        .map_err(Failure::from)
+}
+
+/// Each part is written before the next is read: the queue may be long.
+fn document_of_queue(inquiry: &mut Inquiry, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut document = inquiry.document();
+    inquiry.parts(Ahead::Queue(None), &mut |inquiry, told| {
+        let Told::Queue {
+            all,
+            formula,
+            turns,
+            ..
+        } = told
+        else {
+            return Ok(());
+        };
+        for turn in &turns {
+            let mut data = data(turn);
+            data["of"] = all.into();
+            data["formula"] = formula.clone().into();
+            document.thing(
+                "Jobs",
+                &turn.worth.job.full(&inquiry.server.name),
+                &attributes(turn, data),
+            );
+        }
+        out.write_all(&document.take()).map_err(Failure::from)
+    })?;
+    out.write_all(&document.end()).map_err(Failure::from)
+}
+
+/// What is told of these jobs. Jobs that nobody knows are added to the failures.
+pub fn shown(
+    inquiry: &mut Inquiry,
+    ids: &[JobId],
+    json: bool,
+    failures: &mut Vec<Failure>,
+) -> Result<Vec<u8>, Failure> {
+    let (mut waiting, mut all, mut formula) = (Vec::new(), 0, None);
+    for told in inquiry.ask(Ahead::Places(ids.to_vec()))? {
+        if let Told::Placed {
+            all: places,
+            formula: by,
+            places: some,
+            ..
+        } = told
+        {
+            (all, formula) = (places, by);
+            waiting.extend(some);
+        }
+    }
+    let known: BTreeSet<JobId> = waiting.iter().map(|told| told.own.worth.job).collect();
+    let others: Vec<JobId> = ids
+        .iter()
+        .filter(|id| !known.contains(id))
+        .copied()
+        .collect();
+    let records = inquiry.records(&others)?;
+    let found: BTreeSet<JobId> = records.iter().map(|record| record.job.id).collect();
+    failures.extend(
+        others
+            .iter()
+            .filter(|id| !found.contains(id))
+            .map(|id| inquiry.unknown(*id)),
+    );
+    let view = View {
+        inquiry,
+        all,
+        formula,
+    };
+    if json {
+        return Ok(view.document(&waiting, &records));
+    }
+    let texts = waiting
+        .iter()
+        .map(|told| view.text(told))
+        .chain(records.iter().map(|record| view.other(record)));
+    Ok(texts.collect::<Vec<_>>().join("\n").into_bytes())
+}
+
+struct View<'a> {
+    inquiry: &'a Inquiry,
+    /// How many places there are.
+    all: u64,
+    /// The formula of the order, if it has one.
+    formula: Option<String>,
+}
+
+impl View<'_> {
+    fn id(&self, job: JobId) -> String {
+        job.full(&self.inquiry.server.name)
+    }
+
+    fn text(&self, told: &Neighbours) -> String {
+        let Neighbours { own, above, below } = told;
+        let account = own
+            .account
+            .as_ref()
+            .map(|account| format!(", account {account}"))
+            .unwrap_or_default();
+        let (id, user, queue) = (self.id(own.worth.job), &own.user, &own.queue);
+        let mut out = format!(
+            "Job {id} of {user} in queue {queue}{account}: {} of {}\n",
+            own.rank, self.all
+        );
+        out += &parts(&own.worth.parts);
+        out += &formula_line("  ", self.formula.as_deref());
+        if let Some(cluster) = &own.cluster {
+            let _ = writeln!(
+                out,
+                "  First:  on nodes of cluster {cluster}, before jobs of all other clusters"
+            );
+        }
+        if !own.precedence.is_empty() {
+            let _ = writeln!(out, "  First:  {}", own.precedence);
+        }
+        let _ = writeln!(out, "  Score:  {}", short(own.worth.score));
+        let neighbour = |turn: &Turn, comes_first: bool| {
+            let differences = own.differences(turn);
+            let told: Vec<String> = differences
+                .iter()
+                .map(|difference| sentence(difference, comes_first))
+                .collect();
+            let (rank, id, score) = (turn.rank, self.id(turn.worth.job), short(turn.worth.score));
+            format!(
+                "{rank}, job {id} of {}, score {score}: {}",
+                turn.user,
+                told.join("; ")
+            )
+        };
+        let above = above
+            .as_ref()
+            .map_or("nobody".to_string(), |turn| neighbour(turn, true));
+        let below = below
+            .as_ref()
+            .map_or("nobody".to_string(), |turn| neighbour(turn, false));
+        let _ = writeln!(out, "  Before: {above}\n  After:  {below}");
+        out
+    }
+
+    /// What is told of a job that does not wait for its turn.
+    fn other(&self, record: &Record) -> String {
+        let job = &record.job;
+        let comment = comment::of(record, &self.inquiry.server);
+        let head = format!(
+            "Job {} of {} in queue {}: {comment}\n",
+            self.id(job.id),
+            job.owner.user,
+            job.spec.queue
+        );
+        match job.life.run.as_ref().and_then(|run| run.score) {
+            Some(score) => format!("{head}  Score:  {} when it started\n", short(score)),
+            None => head,
+        }
+    }
+
+    fn document(&self, waiting: &[Neighbours], others: &[Record]) -> Vec<u8> {
+        let mut document = self.inquiry.document();
+        for Neighbours { own, above, below } in waiting {
+            let mut data = data(own);
+            data["of"] = self.all.into();
+            data["formula"] = self.formula.clone().into();
+            data["before"] = self.neighbour(own, above.as_ref());
+            data["after"] = self.neighbour(own, below.as_ref());
+            document.thing("Jobs", &self.id(own.worth.job), &attributes(own, data));
+        }
+        for record in others {
+            let mut attributes = Attributes::default();
+            attributes.text("Job_Owner", record.job.owner.user.as_str());
+            attributes.text("comment", comment::of(record, &self.inquiry.server));
+            let score = record.job.life.run.as_ref().and_then(|run| run.score);
+            attributes.add("priority", Shown::Data(json!({ "score_at_start": score })));
+            document.thing("Jobs", &self.id(record.job.id), &attributes);
+        }
+        document.end()
+    }
+
+    fn neighbour(&self, own: &Turn, turn: Option<&Turn>) -> Value {
+        let Some(turn) = turn else { return Value::Null };
+        let mut data = data(turn);
+        data["job"] = self.id(turn.worth.job).into();
+        data["Job_Owner"] = turn.user.as_str().into();
+        data["differences"] = own.differences(turn).iter().map(difference).collect();
+        data
+    }
+}
+
+fn attributes(turn: &Turn, data: Value) -> Attributes<'_> {
+    let mut attributes = Attributes::default();
+    attributes.text("Job_Owner", turn.user.as_str());
+    attributes.text("queue", turn.queue.as_str());
+    attributes.text_if("Account_Name", turn.account.as_deref());
+    attributes.add("priority", Shown::Data(data));
+    attributes
+}
+
+/// F18: every input, factor, weight and product.
+fn data(turn: &Turn) -> Value {
+    let part = |part: &Part| {
+        json!({
+            "name": part.name,
+            "input": part.input,
+            "factor": part.factor,
+            "weight": part.weight,
+            "product": part.product(),
+        })
+    };
+    let worth = &turn.worth;
+    json!({
+        "rank": turn.rank,
+        "reserved": turn.is_reserved,
+        "cluster": turn.cluster,
+        "tier": worth.tier,
+        "precedence": turn.precedence,
+        "score": worth.score,
+        "parts": worth.parts.iter().map(part).collect::<Vec<_>>(),
+    })
+}
+
+fn difference(difference: &Difference) -> Value {
+    match difference {
+        Difference::Reserved => json!({ "name": "reserved" }),
+        Difference::Cluster(own, other) => json!({ "name": "cluster", "own": own, "other": other }),
+        Difference::Tier(own, other) => json!({ "name": "tier", "own": own, "other": other }),
+        Difference::SystemPriority(own, other) => {
+            json!({ "name": Worth::SYSTEM_PRIORITY, "own": own, "other": other })
+        }
+        Difference::Part(own, other) => {
+            json!({ "name": own.name, "own": own.counts(), "other": other.counts() })
+        }
+        Difference::Score(own, other) => json!({ "name": "score", "own": own, "other": other }),
+        Difference::Place => json!({ "name": "place" }),
+    }
+}
+
+/// What sets a job apart from the one before it or after it.
+fn sentence(difference: &Difference, comes_first: bool) -> String {
+    match (difference, comes_first) {
+        (Difference::Reserved, true) => "it asks for a reservation".to_string(),
+        (Difference::Reserved, false) => "it asks for no reservation".to_string(),
+        (Difference::Cluster(own, other), _) => {
+            format!("cluster {own} here, {other} there: each goes first on the nodes of its own")
+        }
+        (Difference::Tier(own, other), _) => {
+            format!("{} here, {} there", or_nothing(own), or_nothing(other))
+        }
+        (Difference::SystemPriority(own, other), _) => {
+            let said = |number: &Option<f64>| number.map_or("none".to_string(), short);
+            format!(
+                "{} {} here, {} there",
+                Worth::SYSTEM_PRIORITY,
+                said(own),
+                said(other)
+            )
+        }
+        (Difference::Part(own, other), _) => {
+            format!(
+                "{} {} here, {} there",
+                own.name,
+                short(own.counts()),
+                short(other.counts())
+            )
+        }
+        (Difference::Score(own, other), true) => {
+            format!("{} is more than {}", short(*other), short(*own))
+        }
+        (Difference::Score(own, other), false) => {
+            format!("{} is less than {}", short(*other), short(*own))
+        }
+        (Difference::Place, true) => "worth the same, and came first".to_string(),
+        (Difference::Place, false) => "worth the same, and came later".to_string(),
+    }
+}
+
+/// What goes before the score.
+fn or_nothing(precedence: &str) -> &str {
+    if precedence.is_empty() {
+        "nothing before the score"
+    } else {
+        precedence
+    }
+}
+
+/// As many digits as say something.
+fn short(number: f64) -> String {
+    let size = number.abs();
+    if size != 0.0 && !(0.001..1e15).contains(&size) {
+        return if size.is_finite() {
+            format!("{number:.2e}")
+        } else {
+            format!("{number}")
+        };
+    }
+    let text = format!("{number:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// The formula of the order, as a line of its own; nothing where there is none.
+fn formula_line(indent: &str, formula: Option<&str>) -> String {
+    formula.map_or(String::new(), |formula| {
+        format!("{indent}Formula: {formula}\n")
+    })
+}
+
+/// Weights and products are shown where there are any: the terms of a formula have none.
+fn parts(parts: &[Part]) -> String {
+    let columns = if parts.iter().any(|part| part.weight.is_some()) {
+        5
+    } else {
+        3
+    };
+    let row = |part: &Part| {
+        let number = |number: Option<f64>| number.map_or("--".to_string(), short);
+        [
+            part.name.clone(),
+            part.input.clone(),
+            short(part.factor),
+            number(part.weight),
+            number(part.product()),
+        ]
+    };
+    let rows: Vec<[String; 5]> = parts.iter().map(row).collect();
+    let heads = ["Part", "Input", "Factor", "Weight", "Product"];
+    let width = |at: usize| {
+        rows.iter()
+            .map(|row| row[at].chars().count())
+            .fold(heads[at].len(), usize::max)
+    };
+    let [w0, w1, w2, w3, w4] = [0, 1, 2, 3, 4].map(width);
+    let line = |row: [&str; 5]| {
+        let [name, input, factor, weight, product] = row;
+        let sum = format!("  {weight:>w3$}  {product:>w4$}");
+        format!(
+            "    {name:w0$}  {input:w1$}  {factor:>w2$}{}\n",
+            if columns == 5 { &sum } else { "" }
+        )
+    };
+    let lines = rows
+        .iter()
+        .map(|row| line(row.each_ref().map(String::as_str)));
+    if rows.is_empty() {
+        String::new()
+    } else {
+        std::iter::once(line(heads)).chain(lines).collect()
+    }
+}
+
+/// The first places, and how many there are beside them.
+fn table(turns: &[Turn], all: u64, server: &str) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for part in turns.iter().flat_map(|turn| &turn.worth.parts) {
+        if !names.contains(&&*part.name) {
+            names.push(&part.name);
+        }
+    }
+    let is_by_cluster = turns.iter().any(|turn| turn.cluster.is_some());
+    let clusters = is_by_cluster.then_some("Cluster");
+    let heads = ["Rank", "Job ID", "Username", "Account", "Queue", "Score"]
+        .into_iter()
+        .chain(names.iter().copied());
+    let heads = heads.chain(clusters);
+    let row = |turn: &Turn| {
+        let of = |name: &&str| turn.worth.parts.iter().find(|part| part.name == **name);
+        let products = names
+            .iter()
+            .map(|name| of(name).map_or("--".to_string(), |part| short(part.counts())));
+        let account = turn.account.clone().unwrap_or_else(|| "--".to_string());
+        let score = short(turn.worth.score);
+        let first = [
+            turn.rank.to_string(),
+            turn.worth.job.full(server),
+            turn.user.clone(),
+            account,
+            turn.queue.clone(),
+            score,
+        ];
+        let cluster = turn.cluster.clone().filter(|_| is_by_cluster);
+        first
+            .into_iter()
+            .chain(products)
+            .chain(cluster)
+            .collect::<Vec<String>>()
+    };
+    let mut out = if turns.is_empty() {
+        String::new()
+    } else {
+        aligned(heads, turns.iter().map(row).collect())
+    };
+    if all > turns.len() as u64 {
+        let _ = writeln!(
+            out,
+            "and {} more; -F json lists them all",
+            all - turns.len() as u64
+        );
+    }
+    out
+}
+
+/// Columns as wide as what stands in them; all but names to the right.
+fn aligned<'a>(heads: impl Iterator<Item = &'a str>, rows: Vec<Vec<String>>) -> String {
+    let heads: Vec<String> = heads.map(str::to_string).collect();
+    let width = |at: usize| {
+        rows.iter()
+            .chain([&heads])
+            .map(|row| row[at].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+    let line = |row: &Vec<String>| {
+        let cell = |(at, text): (usize, &String)| match at {
+            1..=4 => format!("{text:w$}", w = widths[at]),
+            _ => format!("{text:>w$}", w = widths[at]),
+        };
+        let line = row
+            .iter()
+            .enumerate()
+            .map(cell)
+            .collect::<Vec<_>>()
+            .join(" ");
+        format!("{}\n", line.trim_end())
+    };
+    [&heads, &rule].into_iter().chain(&rows).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(rank: u64, user: &str, parts: Vec<Part>) -> Turn {
+        let score = parts.iter().map(Part::counts).sum();
+        Turn {
+            rank,
+            user: user.to_string(),
+            account: (rank == 1).then(|| "wave".to_string()),
+            queue: "workq".to_string(),
+            is_reserved: false,
+            cluster: None,
+            precedence: String::new(),
+            worth: Worth {
+                job: JobId::job(10 + rank),
+                tier: 0,
+                score,
+                parts,
+            },
+        }
+    }
+
+    fn two() -> [Turn; 2] {
+        let parts = |factor: f64| {
+            let wait = Part::weighed("wait_time", "43200 s".into(), 0.0714, 1000.0);
+            vec![
+                wait,
+                Part::weighed("fair_share", "ann".into(), factor, 10000.0),
+            ]
+        };
+        [turn(1, "ann", parts(0.5)), turn(2, "bob", parts(0.25))]
+    }
+
+    #[test]
+    fn the_queue_is_listed_in_its_order_and_the_rest_counted() {
+        let expected = "\
+Rank Job ID  Username Account Queue  Score wait_time fair_share
+---- ------- -------- ------- ----- ------ --------- ----------
+   1 11.head ann      wave    workq 5071.4      71.4       5000
+   2 12.head bob      --      workq 2571.4      71.4       2500
+and 7 more; -F json lists them all
+";
+        assert_eq!(table(&two(), 9, "head"), expected);
+        assert_eq!(table(&[], 0, "head"), "");
+    }
+
+    #[test]
+    fn an_operators_word_is_named_where_it_sets_jobs_apart() {
+        let [first, mut second] = two();
+        second.worth.parts = vec![Part::named(Worth::SYSTEM_PRIORITY, 5.0)];
+        let [told] = &first.differences(&second)[..] else {
+            panic!("one difference")
+        };
+        assert_eq!(sentence(told, true), "system_priority none here, 5 there");
+        assert_eq!(
+            difference(told),
+            json!({ "name": "system_priority", "own": null, "other": 5.0 })
+        );
+    }
+
+    /// F18.
+    #[test]
+    fn every_input_factor_weight_and_product_is_told() {
+        let [first, second] = two();
+        let expected = "    Part        Input    Factor  Weight  Product
+    wait_time   43200 s  0.0714    1000     71.4
+    fair_share  ann         0.5   10000     5000
+";
+        assert_eq!(parts(&first.worth.parts), expected);
+        let told: Vec<String> = second
+            .differences(&first)
+            .iter()
+            .map(|what| sentence(what, true))
+            .collect();
+        assert_eq!(told, ["fair_share 2500 here, 5000 there"]);
+        let data = data(&first);
+        assert_eq!(
+            (&data["rank"], &data["parts"][1]["product"]),
+            (&json!(1), &json!(5000.0))
+        );
+        assert_eq!(
+            parts(&[Part::named("walltime", 60.0)]).lines().nth(1),
+            Some("    walltime  60         60")
+        );
+        assert_eq!(
+            [short(0.0), short(1e-9), short(-2.5), short(1e6)],
+            ["0", "1.00e-9", "-2.5", "1000000"]
+        );
+        assert_eq!(
+            [-4.5e307, f64::NEG_INFINITY, 1_000_000_005.0].map(short),
+            ["-4.50e307", "-inf", "1000000005"]
+        );
+    }
+}

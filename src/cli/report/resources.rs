@@ -1,0 +1,184 @@
+//! `qstat --resources`: what the whole system has, and no node in particular (Q21): how much there
+//! is, who uses it, who said so and when.
+
+use super::super::client::exit::Failure;
+use super::Inquiry;
+use super::columns::{self, Head};
+use super::limits;
+use crate::model::resource::{Kind, Resources, Size};
+use crate::model::system_resource::PoolUse;
+use crate::model::time::{Time, Wall};
+use crate::shown::timestamp;
+use crate::wire::ahead::{Ahead, Told};
+use serde_json::{Value, json};
+
+const HEADS: [Head; 10] = [
+    ("Resource", false),
+    ("Kind", false),
+    ("Total", true),
+    ("Missing", true),
+    ("By jobs", true),
+    ("Elsewhere", true),
+    ("Free", true),
+    ("Hosts", false),
+    ("Told by", false),
+    ("Told", false),
+];
+
+/// What is told of all.
+pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
+    let (mut at, mut all) = (Time(0), Vec::new());
+    for told in inquiry.ask(Ahead::Resources)? {
+        if let Told::Resources {
+            at: moment,
+            resources,
+        } = told
+        {
+            at = moment;
+            all.extend(resources);
+        }
+    }
+    Ok(if json {
+        document(inquiry, at, &all)
+    } else {
+        text(inquiry, &all).into_bytes()
+    })
+}
+
+fn text(inquiry: &Inquiry, all: &[PoolUse]) -> String {
+    if all.is_empty() {
+        return "The whole system has no resource of its own.\n".to_string();
+    }
+    let rows: Vec<[String; 10]> = all
+        .iter()
+        .map(|one| row(one, &inquiry.server.resources, |time| inquiry.wall(time)))
+        .collect();
+    let faults = all.iter().filter_map(|one| {
+        Some(format!(
+            "{}: its command says nothing: {}\n",
+            one.name,
+            one.fault.as_ref()?
+        ))
+    });
+    columns::table(&HEADS, &rows) + &faults.collect::<String>()
+}
+
+fn row(one: &PoolUse, resources: &Resources, wall: impl Fn(Time) -> Wall) -> [String; 10] {
+    let amount = |amount: i64| figure(resources, &one.name, amount);
+    let telling = one.telling.as_ref();
+    let hosts = hosts(one).map_or("all".to_string(), |hosts| hosts.join(","));
+    [
+        one.name.clone(),
+        one.kind().to_string(),
+        amount(one.pool.total),
+        amount(one.pool.missing),
+        amount(one.jobs),
+        amount(one.pool.elsewhere),
+        amount(one.free()),
+        hosts,
+        telling.map_or("--".to_string(), |telling| telling.by.clone()),
+        telling.map_or("--".to_string(), |telling| {
+            timestamp::ctime(wall(telling.at)).to_string()
+        }),
+    ]
+}
+
+/// For people: a number, or a size in its largest unit.
+fn figure(resources: &Resources, name: &str, amount: i64) -> String {
+    match resources.get(name).map(|definition| definition.kind) {
+        Some(Kind::Size) => limits::round(&Size::exactly(amount.max(0).unsigned_abs()).to_string()),
+        Some(Kind::Float) => format!("{:.3}", amount as f64 / 1000.0),
+        _ => amount.to_string(),
+    }
+}
+
+fn hosts(one: &PoolUse) -> Option<Vec<String>> {
+    let hosts = one
+        .pool
+        .scope
+        .shown()
+        .find(|(part, _)| *part == "hosts")
+        .map(|(_, names)| names)?;
+    Some(hosts.split(',').map(String::from).collect())
+}
+
+fn document(inquiry: &Inquiry, at: Time, all: &[PoolUse]) -> Vec<u8> {
+    let mut document = inquiry.document();
+    document.fact("at", &inquiry.wall(at).0.into());
+    document.fact(
+        "Resources",
+        &all.iter()
+            .map(|one| data(one, |time| inquiry.wall(time)))
+            .collect(),
+    );
+    document.end()
+}
+
+fn data(one: &PoolUse, wall: impl Fn(Time) -> Wall) -> Value {
+    let told = one
+        .telling
+        .as_ref()
+        .map(|telling| json!({"by": telling.by, "at": wall(telling.at).0}));
+    json!({
+        "name": one.name,
+        "kind": one.kind(),
+        "total": one.pool.total,
+        "missing": one.pool.missing,
+        "by_jobs": one.jobs,
+        "elsewhere": one.pool.elsewhere,
+        "in_use": one.used(),
+        "free": one.free(),
+        "hosts": hosts(one),
+        "told": told,
+        "fault": one.fault,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::system_resource::{Pool, Telling};
+
+    #[test]
+    fn q21_what_the_whole_system_has_is_told_in_columns_and_in_json() {
+        let telling = Telling {
+            total: Some(40),
+            elsewhere: 10,
+            at: Time(0),
+            by: "ann@head".to_string(),
+        };
+        let pool = Pool {
+            total: 50,
+            scope: "hosts=n1,n2".parse().unwrap(),
+            ..Pool::default()
+        };
+        let one = PoolUse {
+            name: "nuke".to_string(),
+            pool: pool.as_told(Some(&telling)),
+            is_license: true,
+            jobs: 3,
+            telling: Some(telling),
+            fault: None,
+        };
+        let wall = |time: Time| Wall(time.0 / 1000);
+        let cells = row(&one, &Resources::default(), wall);
+        assert_eq!(
+            cells[..9],
+            [
+                "nuke", "license", "50", "10", "3", "10", "27", "n1,n2", "ann@head"
+            ]
+            .map(String::from)
+        );
+        let data = data(&one, wall);
+        assert_eq!(
+            (&data["in_use"], &data["free"], &data["hosts"]),
+            (&json!(23), &json!(27), &json!(["n1", "n2"]))
+        );
+        let over = PoolUse { jobs: 45, ..one };
+        assert_eq!(
+            (over.used(), over.free()),
+            (65, 0),
+            "jobs keep what they have, and nothing is below zero"
+        );
+    }
+}

@@ -1,0 +1,234 @@
+//! `qstat --start`: when every waiting job starts. What Maui's users know as `showstart`.
+
+use super::super::client::exit::Failure;
+use super::{Inquiry, nodes};
+use crate::model::job_id::JobId;
+use crate::model::report::outlook::{Foreseen, Horizon, Prospect};
+use crate::model::time::Time;
+use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::comment;
+use crate::shown::timestamp;
+use crate::wire::ahead::{Ahead, Told};
+use crate::wire::message::{Detail, Filter, Question, Record, Row, ServerFacts};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// What is told of these jobs; of all that wait, if none are named. Jobs that nobody knows are
+/// added to the failures.
+pub fn shown(
+    inquiry: &mut Inquiry,
+    ids: &[JobId],
+    json: bool,
+    failures: &mut Vec<Failure>,
+) -> Result<Vec<u8>, Failure> {
+    let told = inquiry.ask(Ahead::Starts(ids.to_vec()))?;
+    let horizon = told.iter().find_map(|told| match told {
+        Told::Horizon(horizon) => Some(*horizon),
+        _ => None,
+    });
+    let foreseen: Vec<Foreseen> = told.into_iter().flat_map(parts).collect();
+    let known: BTreeSet<JobId> = foreseen
+        .iter()
+        .flat_map(|foreseen| [Some(foreseen.job), foreseen.job.parent()])
+        .flatten()
+        .collect();
+    let others: Vec<JobId> = ids
+        .iter()
+        .filter(|id| !known.contains(id))
+        .copied()
+        .collect();
+    let unknown: BTreeSet<JobId> = others.iter().copied().collect();
+    let others = inquiry.records(&others)?;
+    let found: BTreeSet<JobId> = others.iter().map(|record| record.job.id).collect();
+    failures.extend(unknown.difference(&found).map(|id| inquiry.unknown(*id)));
+    let table = Table {
+        owners: owners(inquiry)?,
+        inquiry,
+        horizon,
+        foreseen,
+        others,
+    };
+    Ok(if json {
+        table.document()
+    } else {
+        table.text().into_bytes()
+    })
+}
+
+fn parts(told: Told) -> Vec<Foreseen> {
+    if let Told::Foreseen(foreseen) = told {
+        foreseen
+    } else {
+        Vec::new()
+    }
+}
+
+/// Whose the jobs are that are not over, by number.
+fn owners(inquiry: &mut Inquiry) -> Result<BTreeMap<u64, Row>, Failure> {
+    let rows = inquiry
+        .source
+        .ask(&Question::Jobs(Filter::default(), Detail::Row))?
+        .rows;
+    Ok(rows.into_iter().map(|row| (row.id.number, row)).collect())
+}
+
+struct Table<'a> {
+    inquiry: &'a Inquiry,
+    owners: BTreeMap<u64, Row>,
+    horizon: Option<Horizon>,
+    foreseen: Vec<Foreseen>,
+    /// Jobs asked for that do not wait for the scheduler.
+    others: Vec<Record>,
+}
+
+impl Table<'_> {
+    fn text(&self) -> String {
+        let name = &self.inquiry.server.name;
+        let ids = self
+            .foreseen
+            .iter()
+            .map(|foreseen| foreseen.job.full(name).len());
+        let width = ids
+            .chain(
+                self.others
+                    .iter()
+                    .map(|record| record.job.id.full(name).len()),
+            )
+            .fold(15, usize::max);
+        let mut out = String::new();
+        if !self.foreseen.is_empty() || !self.others.is_empty() {
+            let _ = writeln!(
+                out,
+                "{:width$} {:8} {:24} {:24} Nodes",
+                "Job ID", "Username", "Start", "End"
+            );
+            let rule = [
+                "-".repeat(width),
+                "-".repeat(8),
+                "-".repeat(24),
+                "-".repeat(24),
+                "-".repeat(5),
+            ];
+            let _ = writeln!(out, "{}", rule.join(" "));
+        }
+        for foreseen in &self.foreseen {
+            let (id, owner) = (foreseen.job.full(name), self.owner(foreseen.job));
+            let _ = writeln!(
+                out,
+                "{id:width$} {owner:8} {}",
+                self.prospect(&foreseen.prospect)
+            );
+        }
+        for record in &self.others {
+            let (id, owner) = (record.job.id.full(name), &record.job.owner.user);
+            let _ = writeln!(out, "{id:width$} {owner:8} {}", self.standing(record));
+        }
+        out
+    }
+
+    fn owner(&self, job: JobId) -> &str {
+        self.owners.get(&job.number).map_or("", |row| &row.owner)
+    }
+
+    fn moment(&self, time: Time) -> String {
+        timestamp::ctime(self.inquiry.wall(time)).to_string()
+    }
+
+    fn prospect(&self, prospect: &Prospect) -> String {
+        match prospect {
+            Prospect::Starts {
+                at,
+                end,
+                nodes: names,
+            } => {
+                format!(
+                    "{:24} {:24} {}",
+                    self.moment(*at),
+                    self.moment(*end),
+                    nodes(names)
+                )
+            }
+            Prospect::Waits(reason) => format!("{:24} {reason}", "--"),
+            Prospect::Beyond => format!("{:24} {}", "--", self.beyond()),
+        }
+    }
+
+    fn beyond(&self) -> String {
+        let Some(horizon) = self.horizon else {
+            return String::new();
+        };
+        format!(
+            "not before {}: {} cycles ahead were looked at",
+            self.moment(horizon.until),
+            horizon.cycles
+        )
+    }
+
+    /// What is told of a job that does not wait for the scheduler.
+    fn standing(&self, record: &Record) -> String {
+        let comment = comment::of(record, &self.inquiry.server);
+        match &record.job.life.run {
+            Some(run) if record.job.life.state.is_under_way() => {
+                format!("{:24} {comment}", self.moment(run.started))
+            }
+            _ => format!("{:24} {comment}", "--"),
+        }
+    }
+
+    fn document(&self) -> Vec<u8> {
+        let inquiry = self.inquiry;
+        let mut document = inquiry.document();
+        if let Some(horizon) = self.horizon {
+            let (from, until) = (inquiry.wall(horizon.from).0, inquiry.wall(horizon.until).0);
+            let fact = json!({"from": from, "until": until, "cycles": horizon.cycles, "whole": horizon.is_whole});
+            document.fact("horizon", &fact);
+        }
+        let foreseen = self.foreseen.iter().map(|foreseen| {
+            let mut attributes = Attributes::default();
+            self.attributes(foreseen, &mut attributes);
+            (foreseen.job.full(&inquiry.server.name), attributes)
+        });
+        let others = self.others.iter().map(|record| {
+            let mut attributes = Attributes::default();
+            attributes.text("Job_Owner", record.job.owner.user.as_str());
+            attributes.text("comment", comment::of(record, &inquiry.server));
+            (record.job.id.full(&inquiry.server.name), attributes)
+        });
+        document.section("Jobs", foreseen.chain(others));
+        document.end()
+    }
+
+    fn attributes<'a>(&'a self, foreseen: &'a Foreseen, attributes: &mut Attributes<'a>) {
+        attributes.text("Job_Owner", self.owner(foreseen.job));
+        match &foreseen.prospect {
+            Prospect::Starts { .. } => attributes.add(
+                "estimated",
+                Shown::Data(data(&self.inquiry.server, &foreseen.prospect)),
+            ),
+            Prospect::Waits(reason) => {
+                attributes.text("code", reason.code());
+                attributes.text("comment", reason.to_string());
+            }
+            Prospect::Beyond => {
+                attributes.text("code", "beyond");
+                attributes.text("comment", self.beyond());
+            }
+        }
+    }
+}
+
+/// A start in JSON: as PBS shows moments, and in seconds since 1970; null for none.
+pub fn data(server: &ServerFacts, prospect: &Prospect) -> serde_json::Value {
+    let Prospect::Starts { at, end, nodes } = prospect else {
+        return serde_json::Value::Null;
+    };
+    let (at, end) = (server.clock.wall(*at), server.clock.wall(*end));
+    json!({
+        "start_time": timestamp::ctime(at).to_string(),
+        "end_time": timestamp::ctime(end).to_string(),
+        "start": at.0,
+        "end": end.0,
+        "nodes": nodes,
+    })
+}

@@ -1,0 +1,111 @@
+//! `qstat --usage`: what has been used, by whom, and what of it still counts.
+
+use super::super::client::exit::Failure;
+use super::Inquiry;
+use crate::model::account::charge::Used;
+use crate::model::time::{Time, Wall};
+use crate::wire::ahead::{Ahead, Told};
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// What is told of all members.
+pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
+    let (mut at, mut all) = (Time(0), Vec::new());
+    for told in inquiry.ask(Ahead::Usage)? {
+        if let Told::Usage { at: moment, used } = told {
+            at = moment;
+            all.extend(used);
+        }
+    }
+    Ok(if json {
+        document(inquiry, inquiry.wall(at), &all)
+    } else {
+        table(&all).into_bytes()
+    })
+}
+
+fn document(inquiry: &Inquiry, at: Wall, all: &[Used]) -> Vec<u8> {
+    let mut document = inquiry.document();
+    document.fact("at", &at.0.into());
+    document.fact("Usage", &all.iter().map(data).collect::<Vec<_>>().into());
+    document.end()
+}
+
+fn data(used: &Used) -> serde_json::Value {
+    json!({
+        "account": used.member.account,
+        "user": used.member.user,
+        "seconds": used.raw,
+        "decayed": used.decayed,
+        "in_use": used.now,
+    })
+}
+
+fn table(all: &[Used]) -> String {
+    let width = |name: fn(&Used) -> &str, least| {
+        all.iter()
+            .map(|used| name(used).chars().count())
+            .fold(least, usize::max)
+    };
+    let (account, user) = (
+        width(|used| account(used), 8),
+        width(|used| &used.member.user, 8),
+    );
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{:account$} {:user$} {:>16} {:>16} {:>10}",
+        "Account", "Username", "Seconds", "Decayed", "In use"
+    );
+    let rule = [account, user, 16, 16, 10].map(|width| "-".repeat(width));
+    let _ = writeln!(out, "{}", rule.join(" "));
+    for used in all {
+        let (name, of) = (&used.member.user, self::account(used));
+        let _ = writeln!(
+            out,
+            "{of:account$} {name:user$} {:>16.1} {:>16.1} {:>10}",
+            used.raw, used.decayed, used.now
+        );
+    }
+    out
+}
+
+fn account(used: &Used) -> &str {
+    if used.member.account.is_empty() {
+        "--"
+    } else {
+        &used.member.account
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::account::member::Member;
+
+    #[test]
+    fn usage_is_told_in_columns_and_in_json() {
+        let used = |account: &str, user: &str| Used {
+            member: Member {
+                account: account.into(),
+                user: user.into(),
+            },
+            raw: 7200.0,
+            decayed: 3600.25,
+            now: 4.0,
+        };
+        let expected = "\
+Account          Username          Seconds          Decayed     In use
+---------------- -------- ---------------- ---------------- ----------
+--               ann                7200.0           3600.2          4
+wave_propagation bob                7200.0           3600.2          4
+";
+        assert_eq!(
+            table(&[used("", "ann"), used("wave_propagation", "bob")]),
+            expected
+        );
+        let expected =
+            r#"{"account":"a","decayed":3600.25,"in_use":4.0,"seconds":7200.0,"user":"ann"}"#;
+        assert_eq!(data(&used("a", "ann")).to_string(), expected);
+    }
+}

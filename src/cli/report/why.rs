@@ -1,0 +1,129 @@
+//! `qstat --why`: what a job waits for, in a sentence; the stages of the cycle with their verdicts,
+//! what the nodes say, who is in its way, what would help, and when it starts. What Maui's users
+//! know as `checkjob`.
+
+mod json;
+
+mod obstacles;
+
+mod steps;
+
+mod text;
+
+mod sentences;
+
+use super::super::client::exit::{self, Failure};
+use super::Inquiry;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
+use crate::model::job_id::JobId;
+use crate::model::report::outlook::Explanation;
+use crate::model::time::{Time, Wall};
+use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::timestamp;
+use crate::wire::ahead::{Ahead, Told};
+use crate::wire::message::{Question, Record, ServerFacts};
+
+/// What is told of these jobs.
+pub fn shown(
+    inquiry: &mut Inquiry,
+    ids: &[JobId],
+    json: bool,
+    verbose: bool,
+) -> Result<Vec<u8>, Failure> {
+    let found = ids
+        .iter()
+        .map(|id| Found::ask(inquiry, *id))
+        .collect::<Result<Vec<Found>, Failure>>()?;
+    let views = found.iter().map(|found| View {
+        server: &inquiry.server,
+        now: inquiry.now,
+        found,
+    });
+    if !json {
+        return Ok(views
+            .map(|view| view.text(verbose))
+            .collect::<Vec<_>>()
+            .join("\n")
+            .into_bytes());
+    }
+    let mut document = inquiry.document();
+    let thing = |view: View| {
+        let mut attributes = Attributes::default();
+        attributes.add("why", Shown::Data(view.data()));
+        (view.id(view.found.record.job.id), attributes)
+    };
+    document.section("Jobs", views.map(thing));
+    Ok(document.end())
+}
+
+/// All that is known of a job.
+struct Found {
+    record: Record,
+    events: Vec<(Time, Event)>,
+    /// None for a job that neither waits for the scheduler nor is held; of a held one, what would
+    /// become of it if it were released.
+    explanation: Option<Box<Explanation>>,
+}
+
+impl Found {
+    fn ask(inquiry: &mut Inquiry, id: JobId) -> Result<Found, Failure> {
+        let answers = inquiry.source.ask(&Question::Trace(id))?;
+        let record = answers
+            .jobs
+            .into_iter()
+            .next()
+            .ok_or_else(|| inquiry.unknown(id))?;
+        match inquiry.ask(Ahead::Why(id))?.into_iter().next() {
+            Some(Told::Explained(explanation)) => Ok(Found {
+                record,
+                events: answers.events,
+                explanation,
+            }),
+            _ => Err(exit::garbled()),
+        }
+    }
+}
+
+/// One job, as it is looked at.
+struct View<'a> {
+    server: &'a ServerFacts,
+    now: Wall,
+    found: &'a Found,
+}
+
+impl View<'_> {
+    fn state(&self) -> State {
+        self.found.record.job.life.state
+    }
+
+    /// Whether it has still to start, or elements of it.
+    fn waits(&self) -> bool {
+        let has_more = || self.state() == State::Begun && self.found.explanation.is_some();
+        matches!(self.state(), State::Queued | State::Held | State::Waiting) || has_more()
+    }
+
+    fn wall(&self, time: Time) -> Wall {
+        self.server.clock.wall(time)
+    }
+
+    fn moment(&self, time: Time) -> String {
+        timestamp::ctime(self.wall(time)).to_string()
+    }
+
+    fn id(&self, job: JobId) -> String {
+        job.full(&self.server.name)
+    }
+}
+
+/// `3 jobs`, `1 job`.
+fn counted(count: u64, what: &str) -> String {
+    if count == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{count} {what}s")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! The answer for programs: the same keys for every job, whatever its state; moments are seconds
+//! since 1970.
+
+use super::super::starts::data as start;
+use super::View;
+use super::obstacles::Obstacle;
+use super::sentences::rejected;
+use super::steps::Step;
+use crate::cli::report::fair_share;
+use crate::model::job::event::Event;
+use crate::model::report::outlook::{
+    Barrier, Explanation, Occupant, Overtaker, Rank, Rejection, Survey, Way,
+};
+use crate::model::time::Time;
+use crate::shown::comment;
+use serde_json::{Value, json};
+
+impl View<'_> {
+    /// All of it.
+    pub fn data(&self) -> Value {
+        let obstacles = self.obstacles();
+        let steps = if self.waits() {
+            self.steps(&obstacles)
+        } else {
+            Vec::new()
+        };
+        let first = obstacles.first();
+        let mut data = json!({
+            "state": self.state().letter().to_string(),
+            "scheduling": self.server.scheduling,
+            "comment": comment::of(&self.found.record, self.server),
+            "stages": steps.iter().map(|step| self.stage(step, first)).collect::<Value>(),
+            "reason": first.map(told),
+            "objections": obstacles.iter().map(told).collect::<Value>(),
+            "promise": self.found.record.promise.as_ref().map(|promise| json!({
+                "start": self.wall(promise.at).0,
+                "first": self.wall(promise.first).0,
+                "nodes": promise.nodes,
+            })),
+            "slips": self.slips(),
+            "exit_status": self.found.record.job.life.exit.as_ref().map(|exit| exit.status),
+            "standing": (!self.waits()).then(|| self.standing()),
+        });
+        let foreseen = self
+            .found
+            .explanation
+            .as_ref()
+            .map_or_else(unforeseen, |known| self.foreseen(known));
+        if let (Value::Object(all), Value::Object(foreseen)) = (&mut data, foreseen) {
+            all.extend(foreseen);
+        }
+        data
+    }
+
+    fn stage(&self, step: &Step, first: Option<&Obstacle>) -> Value {
+        let numbers = first
+            .filter(|first| first.stage == step.stage)
+            .map(|first| first.numbers.clone());
+        json!({
+            "stage": step.stage.name(),
+            "verdict": step.verdict.name(),
+            "code": step.code,
+            "text": step.text,
+            "numbers": numbers.unwrap_or_default(),
+        })
+    }
+
+    fn foreseen(&self, explanation: &Explanation) -> Value {
+        let horizon = explanation.horizon;
+        let occupant = |occupant: &Occupant| json!({"job": self.id(occupant.job), "end": self.wall(occupant.end).0, "nodes": occupant.nodes});
+        let passed = |passed: &Overtaker| json!({"job": self.id(passed.job), "start": self.wall(passed.started).0, "end": self.wall(passed.end).0});
+        let limit = |barrier: &Barrier| {
+            json!({
+                "limit": barrier.limit,
+                "value": barrier.value,
+                "used": barrier.used,
+                "by": barrier.by.iter().map(|job| self.id(*job)).collect::<Value>(),
+                "more": barrier.more,
+            })
+        };
+        json!({
+            "estimated": start(self.server, &explanation.prospect),
+            "horizon": {"until": self.wall(horizon.until).0, "cycles": horizon.cycles, "whole": horizon.is_whole},
+            "rank": explanation.rank.as_ref().map(rank),
+            "ahead": explanation.ahead,
+            "waits_for": explanation.occupants.iter().map(occupant).collect::<Value>(),
+            "waits_for_more": explanation.more,
+            "passed_by": explanation.overtakers.iter().map(passed).collect::<Value>(),
+            "room_made_by": match &explanation.way {
+                Some(Way::Made(jobs)) => jobs.iter().map(|job| self.id(*job)).collect::<Value>(),
+                _ => json!([]),
+            },
+            "fair_share": explanation.owed.as_ref().map(|owed| fair_share::data(owed, self.server)),
+            "limits": explanation.barriers.iter().map(limit).collect::<Value>(),
+            "nodes": explanation.survey.as_ref().map(nodes),
+            "walltime_to_start_now": explanation.shorter.map(|walltime| walltime.as_seconds()),
+        })
+    }
+
+    fn slips(&self) -> Value {
+        let slip = |(at, event): &(Time, Event)| match event {
+            Event::Slipped { from, to, cause } => Some(json!({
+                "time": self.wall(*at).0,
+                "from": self.wall(*from).0,
+                "to": self.wall(*to).0,
+                "cause": cause.told(|job| self.id(job)),
+            })),
+            _ => None,
+        };
+        self.found.events.iter().filter_map(slip).collect()
+    }
+}
+
+/// The same keys for a job that does not wait.
+fn unforeseen() -> Value {
+    json!({
+        "estimated": null,
+        "horizon": null,
+        "rank": null,
+        "ahead": null,
+        "waits_for": [],
+        "waits_for_more": 0,
+        "passed_by": [],
+        "room_made_by": [],
+        "fair_share": null,
+        "limits": [],
+        "nodes": null,
+        "walltime_to_start_now": null,
+    })
+}
+
+fn rank(rank: &Rank) -> Value {
+    json!({"before": rank.before, "waiting": rank.waiting, "cluster": rank.cluster})
+}
+
+fn told(obstacle: &Obstacle) -> Value {
+    json!({
+        "stage": obstacle.stage.name(),
+        "code": obstacle.code,
+        "text": obstacle.text,
+        "help": obstacle.help,
+        "numbers": obstacle.numbers,
+    })
+}
+
+fn nodes(survey: &Survey) -> Value {
+    let rejection = |rejection: &Rejection| {
+        let (least, most) = rejection.found.clone().unzip();
+        json!({
+            "code": rejection.code,
+            "text": rejected(rejection),
+            "resource": rejection.resource,
+            "requested": rejection.requested,
+            "least": least,
+            "most": most,
+            "never": rejection.never,
+            "nodes": rejection.nodes,
+            "named": rejection.named,
+        })
+    };
+    json!({
+        "chunk": survey.chunk,
+        "fitting": survey.fitting,
+        "named": survey.named,
+        "rejected": survey.rejections.iter().map(rejection).collect::<Value>(),
+    })
+}

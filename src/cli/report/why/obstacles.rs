@@ -1,0 +1,304 @@
+//! What is in a job's way: holds and dependencies from its record, all else from the scheduler.
+
+use super::super::super::output::hint::remedy;
+use super::{View, counted};
+use crate::model::job::How;
+use crate::model::job::dependency::Kind;
+use crate::model::job::event::Event;
+use crate::model::job::state::{Holds, State};
+use crate::model::reason::{Code, Reason, Stage};
+use crate::model::report::outlook::{Explanation, Prospect};
+use crate::model::time::Span;
+use crate::shown::comment;
+use crate::shown::reason::numbers_of;
+use crate::shown::timestamp;
+use serde_json::{Map, Value, json};
+
+/// Who may release which hold, and how.
+const HOLDS: [(Holds, &str, &str, &str); 4] = [
+    (Holds::USER, "held.user", "Its owner holds it", "u"),
+    (
+        Holds::OPERATOR,
+        "held.operator",
+        "An operator holds it",
+        "o",
+    ),
+    (Holds::SYSTEM, "held.system", "The system holds it", "s"),
+    (
+        Holds::PASSWORD,
+        "held.password",
+        "Its owner's password no longer fits",
+        "p",
+    ),
+];
+
+/// How many of the jobs that it waits for are named in a sentence.
+const NAMED: usize = 3;
+
+/// Something that keeps a job from starting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Obstacle {
+    pub stage: Stage,
+    /// The reason's stable name.
+    pub code: String,
+    /// For people, a whole sentence.
+    pub text: String,
+    /// What would take it away, the surest first.
+    pub help: Vec<String>,
+    /// What was compared.
+    pub numbers: Map<String, Value>,
+}
+
+impl Obstacle {
+    fn of_state(code: &str, text: String, help: String, numbers: Value) -> Obstacle {
+        let stage = Code::find(code).map_or(Stage::State, |code| code.stage);
+        let numbers = numbers.as_object().cloned().unwrap_or_default();
+        Obstacle {
+            stage,
+            code: code.to_string(),
+            text,
+            help: vec![help],
+            numbers,
+        }
+    }
+}
+
+impl View<'_> {
+    /// All that is in its way, the earliest stage first.
+    pub fn obstacles(&self) -> Vec<Obstacle> {
+        let mut obstacles = self.of_its_state();
+        if let Some(explanation) = &self.found.explanation {
+            let has_pause = obstacles
+                .iter()
+                .any(|obstacle| ["begin_time", "stage_in"].contains(&&*obstacle.code));
+            let others = explanation.objections.iter().filter(|reason| {
+                // That it waits for its time is known to the scheduler as a pause.
+                !(has_pause && matches!(reason, Reason::Deferred { .. }))
+            });
+            obstacles.extend(others.map(|reason| self.obstacle(reason, explanation)));
+        }
+        obstacles
+    }
+
+    fn of_its_state(&self) -> Vec<Obstacle> {
+        let job = &self.found.record.job;
+        match job.life.state {
+            State::Held => self.holds().into_iter().chain(self.dependency()).collect(),
+            State::Waiting => self.begin_time().into_iter().collect(),
+            State::Queued => self.stage_in().into_iter().collect(),
+            State::Finished | State::Expired => self.broken().into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn holds(&self) -> Vec<Obstacle> {
+        let job = &self.found.record.job;
+        let set = HOLDS
+            .iter()
+            .filter(|(hold, ..)| job.life.holds.contains(*hold));
+        let obstacle = |&(_, code, text, letter): &(Holds, &str, &str, &str)| {
+            let help = match letter {
+                "u" => format!("release it: qrls {}", self.id(job.id)),
+                "o" => format!("an operator releases it: qrls -h o {}", self.id(job.id)),
+                _ => format!(
+                    "a manager releases it: qrls -h {letter} {}",
+                    self.id(job.id)
+                ),
+            };
+            Obstacle::of_state(
+                code,
+                format!("{text}{}.", self.starts_failed()),
+                help,
+                json!({ "hold": letter }),
+            )
+        };
+        set.map(obstacle).collect()
+    }
+
+    /// Why the system may hold it.
+    fn starts_failed(&self) -> String {
+        match self.found.record.job.life.failed_starts {
+            0 => String::new(),
+            count => format!("; {count} of its starts failed"),
+        }
+    }
+
+    fn dependency(&self) -> Option<Obstacle> {
+        let record = &self.found.record;
+        if record.job.life.bars.are_open() {
+            return None;
+        }
+        let said = comment::dependency(record, &self.server.name);
+        let text = format!(
+            "{}.",
+            said.replacen("Job held by dependency: ", "It waits for other jobs: ", 1)
+        );
+        let awaited = record
+            .links
+            .iter()
+            .filter(|link| matches!(link.edge.kind, Kind::After(_) | Kind::RunOne));
+        let jobs: Vec<Value> = awaited
+            .map(|link| {
+                let state = link.state.map(|state| state.letter().to_string());
+                json!({"kind": link.edge.kind.name(), "job": self.id(link.edge.job), "state": state})
+            })
+            .collect();
+        let help =
+            "these jobs come that far by themselves; or other conditions (qalter -W depend=...)"
+                .to_string();
+        Some(Obstacle::of_state(
+            "dep_wait",
+            text,
+            help,
+            json!({ "depends_on": jobs }),
+        ))
+    }
+
+    /// What ended a job that waited for others.
+    fn broken(&self) -> Option<Obstacle> {
+        let why = self
+            .found
+            .events
+            .iter()
+            .rev()
+            .find_map(|(_, event)| match event {
+                Event::DependencyBroken { why, .. } => Some(why),
+                _ => None,
+            });
+        let help = "submitting it again, with other conditions".to_string();
+        why.map(|why| Obstacle::of_state("dep_failed", format!("{why}."), help, json!({})))
+    }
+
+    fn begin_time(&self) -> Option<Obstacle> {
+        let job = &self.found.record.job;
+        let begin = job.spec.begin?;
+        let text = format!("It is not to start before {}.", timestamp::ctime(begin));
+        let help = format!(
+            "time; or an earlier one: qalter -a [[CC]YY]MMDDhhmm {}",
+            self.id(job.id)
+        );
+        Some(Obstacle::of_state(
+            "begin_time",
+            text,
+            help,
+            json!({ "at": begin.0 }),
+        ))
+    }
+
+    /// The files to stage in that were missing when its last start was tried.
+    fn stage_in(&self) -> Option<Obstacle> {
+        let job = &self.found.record.job;
+        let (files, at) = (self.awaited_files()?, job.life.not_before?);
+        let text = format!(
+            "Files to stage in are missing: {files}. They are looked for again at {}.",
+            self.moment(at)
+        );
+        let help = format!(
+            "the files being there; or a list without them: qalter -W stagein=... {}",
+            self.id(job.id)
+        );
+        let numbers = json!({ "files": files, "until": self.wall(at).0 });
+        Some(Obstacle::of_state("stage_in", text, help, numbers))
+    }
+
+    fn awaited_files(&self) -> Option<&str> {
+        let last = self.found.events.iter().rev().map(|(_, event)| event);
+        last.take_while(|event| !matches!(event, Event::Started { .. }))
+            .find_map(|event| match event {
+                Event::Ended { outcome, .. } => match &outcome.how {
+                    How::AwaitsFiles(files) => Some(files.as_str()),
+                    _ => None,
+                },
+                _ => None,
+            })
+    }
+
+    fn obstacle(&self, reason: &Reason, explanation: &Explanation) -> Obstacle {
+        let is_first = explanation.reason.as_ref() == Some(reason);
+        let mut help: Vec<String> = Vec::new();
+        if is_first {
+            help.extend(explanation.shorter.map(|walltime| self.shorter(walltime)));
+            help.extend(self.ends(explanation).filter(|_| reason.is_blocked()));
+        }
+        let is_exact = is_first && explanation.shorter.is_some();
+        help.extend((!is_exact).then(|| remedy(reason).to_string()));
+        let stage = reason.stage();
+        Obstacle {
+            stage,
+            code: reason.code().into(),
+            text: self.plain(reason),
+            help,
+            numbers: self.numbers(reason),
+        }
+    }
+
+    fn shorter(&self, walltime: Span) -> String {
+        let (walltime, id) = (leisurely(walltime), self.id(self.found.record.job.id));
+        format!(
+            "with a walltime of at most {walltime} it would start now: qalter -l walltime={walltime} {id}"
+        )
+    }
+
+    /// Whose ends let it start, if the forecast knows.
+    fn ends(&self, explanation: &Explanation) -> Option<String> {
+        let Prospect::Starts { at, .. } = explanation.prospect else {
+            return None;
+        };
+        let last = explanation
+            .occupants
+            .iter()
+            .map(|occupant| occupant.end)
+            .filter(|_| explanation.more == 0)
+            .max();
+        let Some(last) = last.filter(|last| *last >= at) else {
+            let ahead = counted(explanation.ahead, "job");
+            let is_behind = explanation.ahead > 0;
+            return is_behind.then(|| {
+                format!(
+                    "its turn, after {ahead} ahead of it: at {}",
+                    self.moment(at)
+                )
+            });
+        };
+        let ids: Vec<String> = explanation
+            .occupants
+            .iter()
+            .take(NAMED)
+            .map(|one| self.id(one.job))
+            .collect();
+        let more = explanation.occupants.len().saturating_sub(NAMED);
+        let all = match more {
+            0 => ids.join(" and "),
+            more => format!("{} and {more} more", ids.join(", ")),
+        };
+        let (jobs, ends) = if ids.len() == 1 && more == 0 {
+            ("job", "ends")
+        } else {
+            ("jobs", "have ended")
+        };
+        Some(format!(
+            "when {jobs} {all} {ends}, at the latest at {}",
+            self.moment(last)
+        ))
+    }
+
+    /// What was compared.
+    fn numbers(&self, reason: &Reason) -> Map<String, Value> {
+        let mut numbers = numbers_of(reason, self.server)
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        numbers.retain(|key, _| key != "code" && key != "stage");
+        numbers
+    }
+}
+
+/// A walltime that is short enough also when somebody has read and typed it.
+fn leisurely(walltime: Span) -> Span {
+    let minutes = walltime.0 / 60_000;
+    if minutes > 10 {
+        Span::seconds((minutes - 1) * 60)
+    } else {
+        walltime
+    }
+}

@@ -1,0 +1,237 @@
+//! The stages, one after another, with what each says of a job.
+
+use super::View;
+use super::obstacles::Obstacle;
+use crate::cli::report::fair_share;
+use crate::model::job::How;
+use crate::model::job::event::Event;
+use crate::model::job::preemption::shown_some;
+use crate::model::reason::Stage;
+use crate::model::report::outlook::{Rank, Way};
+use crate::model::time::Time;
+
+/// How a stage went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Passed,
+    Failed,
+    /// An earlier stage refused.
+    NotReached,
+    /// This system does not have it.
+    Off,
+}
+
+impl Verdict {
+    /// In JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Passed => "passed",
+            Verdict::Failed => "failed",
+            Verdict::NotReached => "not_reached",
+            Verdict::Off => "off",
+        }
+    }
+
+    /// In a table.
+    pub fn shown(self) -> &'static str {
+        match self {
+            Verdict::Failed => "FAILED",
+            Verdict::NotReached => "not reached",
+            other => other.name(),
+        }
+    }
+}
+
+/// A stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub stage: Stage,
+    pub verdict: Verdict,
+    /// The reason's stable name, where one is known.
+    pub code: Option<String>,
+    /// In words.
+    pub text: String,
+}
+
+impl View<'_> {
+    /// All stages, in their order.
+    pub fn steps(&self, obstacles: &[Obstacle]) -> Vec<Step> {
+        let first = obstacles.first();
+        let step = |stage| {
+            let verdict = self.verdict(stage, first.map(|first| first.stage));
+            // Whether others make way is asked besides what keeps the job.
+            match first.filter(|_| verdict == Verdict::Failed && stage != Stage::Preempt) {
+                Some(first) => Step {
+                    stage,
+                    verdict,
+                    code: Some(first.code.clone()),
+                    text: first.text.clone(),
+                },
+                None => self.without_obstacle(stage, verdict),
+            }
+        };
+        Stage::ALL.into_iter().map(step).collect()
+    }
+
+    fn verdict(&self, stage: Stage, first: Option<Stage>) -> Verdict {
+        let is_known = first.is_some() || self.found.explanation.is_some();
+        match first {
+            _ if stage == Stage::Preempt => match self.way() {
+                None => Verdict::Off,
+                Some(Way::Made(_)) => Verdict::Passed,
+                Some(Way::Barred { .. }) => Verdict::Failed,
+            },
+            Some(first) if stage == first => Verdict::Failed,
+            Some(first) if stage < first => Verdict::Passed,
+            None if is_known && stage < Stage::Launch => Verdict::Passed,
+            None if stage == Stage::State => Verdict::Passed,
+            _ => Verdict::NotReached,
+        }
+    }
+
+    fn without_obstacle(&self, stage: Stage, verdict: Verdict) -> Step {
+        let (mut code, mut text) = (None, String::new());
+        match (stage, verdict) {
+            (Stage::Launch, _) => {
+                if let Some((name, said)) = self.failed_start() {
+                    (code, text) = (Some(name.to_string()), said);
+                }
+            }
+            (Stage::Preempt, _) => (code, text) = self.preemption(),
+            (_, Verdict::NotReached) => {}
+            (Stage::State, _) => text = "free to start".to_string(),
+            (Stage::Admission, _) => {
+                text = format!(
+                    "this system could run it, and queue {} starts jobs",
+                    self.found.record.job.spec.queue
+                );
+            }
+            (Stage::Priority, _) => text = self.rank().unwrap_or_default(),
+            (Stage::Throttle, _) => text = "no limit in its way".to_string(),
+            (Stage::Match, _) => text = "nodes suit and have enough".to_string(),
+            (Stage::Allocate, _) => text = "there is room that nobody is promised".to_string(),
+            (Stage::Backfill, _) => text = "it may start now".to_string(),
+        }
+        Step {
+            stage,
+            verdict,
+            code,
+            text,
+        }
+    }
+
+    fn way(&self) -> Option<&Way> {
+        self.found.explanation.as_ref()?.way.as_ref()
+    }
+
+    /// Who makes way for it, or could.
+    fn preemption(&self) -> (Option<String>, String) {
+        let Some(way) = self.way() else {
+            return (None, "no running job is ended for it".to_string());
+        };
+        let said = match way {
+            Way::Made(jobs) if jobs.len() == 1 => {
+                format!("{} makes way for it", shown_some(jobs, |job| self.id(job)))
+            }
+            Way::Made(jobs) => format!("{} make way for it", shown_some(jobs, |job| self.id(job))),
+            Way::Barred {
+                candidates: 0,
+                protected: 0,
+            } if self.owed().is_some() => self.owed().unwrap_or_default(),
+            Way::Barred {
+                candidates: 0,
+                protected: 0,
+            } => "it goes before no running job".to_string(),
+            Way::Barred {
+                candidates,
+                protected,
+            } => {
+                let all = candidates + protected;
+                let them = if all == 1 { "candidate" } else { "candidates" };
+                format!("{all} {them}, {protected} protected: nobody makes way")
+            }
+        };
+        (Some(way.code().to_string()), said)
+    }
+
+    /// What it is owed, and has, where who has less for too long has others make way.
+    fn owed(&self) -> Option<String> {
+        Some(fair_share::sentence(
+            self.found.explanation.as_ref()?.owed.as_ref()?,
+            self.server,
+        ))
+    }
+
+    /// Its place in the order.
+    pub fn rank(&self) -> Option<String> {
+        let Rank {
+            before,
+            waiting,
+            cluster,
+        } = self.found.explanation.as_ref()?.rank.as_ref()?;
+        let place = match before {
+            Some(0) => format!("first of {waiting} waiting"),
+            Some(before) => format!("{before} of {waiting} waiting go before it"),
+            None => format!("many of {waiting} waiting go before it"),
+        };
+        Some(match cluster {
+            Some(cluster) => {
+                format!(
+                    "on nodes of cluster {cluster} before jobs of all other clusters; by score {place}"
+                )
+            }
+            None => place,
+        })
+    }
+
+    /// What became of its last start, if that failed.
+    fn failed_start(&self) -> Option<(&'static str, String)> {
+        if let Some((hook, why)) = self.refused_start() {
+            return Some((
+                "start_refused",
+                format!("hook {hook} of the site refused its last start: {why}"),
+            ));
+        }
+        let count = self.found.record.job.life.failed_starts;
+        let last = self
+            .found
+            .events
+            .iter()
+            .rev()
+            .find_map(|(at, event)| self.failure(*at, event));
+        let (code, said) = last.filter(|_| count > 0)?;
+        let starts = if count == 1 {
+            "a start failed".to_string()
+        } else {
+            format!("{count} starts failed")
+        };
+        Some((code, format!("{starts}, the last {said}")))
+    }
+
+    /// Which hook refused its last start, and what it said, if one did and it has not started
+    /// since.
+    pub fn refused_start(&self) -> Option<(&str, &str)> {
+        let last = self.found.events.iter().rev().map(|(_, event)| event);
+        last.take_while(|event| !matches!(event, Event::Started { .. }))
+            .find_map(|event| match event {
+                Event::StartRefused { hook, why } => Some((hook.as_str(), why.as_str())),
+                _ => None,
+            })
+    }
+
+    fn failure(&self, at: Time, event: &Event) -> Option<(&'static str, String)> {
+        let at = self.moment(at);
+        match event {
+            Event::StartTimedOut { after, .. } => Some((
+                "start_timeout",
+                format!("at {at}: its node said nothing of it for {after}"),
+            )),
+            Event::Vanished { why, .. } => Some(("node_lost", format!("at {at}: {why}"))),
+            Event::Ended { outcome, .. } => match &outcome.how {
+                How::NodeFault(why) => Some(("node_nack", format!("at {at}: {why}"))),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! The answer for people: what it waits for in a paragraph, then the table of stages, then the
+//! nodes and the other jobs.
+
+use super::super::nodes;
+use super::obstacles::Obstacle;
+use super::sentences::rejected;
+use super::steps::Verdict;
+use super::{View, counted};
+use crate::cli::report::fair_share;
+use crate::model::job::event::Event;
+use crate::model::job::state::State;
+use crate::model::job::suspension::Manner;
+use crate::model::report::outlook::{Explanation, Occupant, Overtaker, Prospect, Survey};
+use crate::model::time::{Time, Wall};
+use crate::shown::comment;
+use crate::shown::timestamp;
+use std::fmt::Write as _;
+
+/// What is said first where nothing starts, whatever else holds.
+const IS_OFF: &str = "Scheduling is off, so only qrun starts jobs; qmgr -c 'set server scheduling = True' turns it on. \
+                      If it were on:\n\n";
+
+impl View<'_> {
+    /// All of it; `verbose` lists what is in its way at every stage.
+    pub fn text(&self, verbose: bool) -> String {
+        let job = &self.found.record.job;
+        let mut out = format!(
+            "Job {} of {} in queue {} ",
+            self.id(job.id),
+            job.owner.user,
+            job.spec.queue
+        );
+        if !self.waits() {
+            let _ = writeln!(out, "{}.", self.standing());
+            return out;
+        }
+        let _ = writeln!(out, "{}.\n", self.waiting());
+        if !self.server.scheduling {
+            out.push_str(IS_OFF);
+        }
+        let obstacles = self.obstacles();
+        self.headline(obstacles.first(), &mut out);
+        self.table(&obstacles, &mut out);
+        if verbose {
+            self.everything(&obstacles, &mut out);
+        }
+        self.promise(&mut out);
+        if let Some(explanation) = &self.found.explanation {
+            explanation.owed.iter().for_each(|owed| {
+                let _ = writeln!(
+                    out,
+                    "  Fair share: {}",
+                    fair_share::sentence(owed, self.server)
+                );
+            });
+            explanation
+                .survey
+                .iter()
+                .for_each(|survey| survey_of(survey, &mut out));
+            self.in_the_way(explanation, &mut out);
+            explanation.overtakers.iter().for_each(|overtaker| {
+                let _ = writeln!(out, "  {}", self.passed(overtaker));
+            });
+        }
+        out
+    }
+
+    fn waiting(&self) -> String {
+        let life = &self.found.record.job.life;
+        match life.state {
+            State::Held => format!("is held; submitted at {}", self.moment(life.ctime)),
+            State::Waiting => "waits for its time".to_string(),
+            State::Begun => "has begun; of its subjobs that wait".to_string(),
+            _ => format!(
+                "waits since {}",
+                self.moment(life.etime.unwrap_or(life.qtime))
+            ),
+        }
+    }
+
+    /// What there is to say of a job that is suspended.
+    fn stands_still(&self, said: &str) -> String {
+        let Some(suspension) = self.found.record.job.suspension() else {
+            return "is suspended".to_string();
+        };
+        let (since, by) = (self.moment(suspension.since), &suspension.by);
+        match suspension.waits {
+            true => {
+                format!("is suspended since {since} and goes on as soon as there is room: {said}")
+            }
+            false => {
+                let signal = if suspension.manner == Manner::Maintenance {
+                    "admin-resume"
+                } else {
+                    "resume"
+                };
+                format!("is suspended since {since} by {by} until somebody says qsig -s {signal}")
+            }
+        }
+    }
+
+    /// What there is to say of a job that does not wait.
+    pub fn standing(&self) -> String {
+        let record = &self.found.record;
+        let job = &record.job;
+        let said = comment::of(record, self.server);
+        match (job.life.state, job.life.open_run()) {
+            (State::Running, Some(run)) => {
+                let mut names: Vec<String> =
+                    run.shares.iter().map(|share| share.node.clone()).collect();
+                names.dedup();
+                let (since, on) = (self.moment(run.started), nodes(&names));
+                match (run.session, job.spec.walltime()) {
+                    (None, _) => format!("is being started since {since} on {on}"),
+                    (_, None) => format!("runs since {since} on {on}"),
+                    (_, Some(span)) => {
+                        format!(
+                            "runs since {since} on {on}; its walltime is over at {}",
+                            self.moment(run.started + span + run.pauses().total)
+                        )
+                    }
+                }
+            }
+            (State::Suspended, _) => self.stands_still(&said),
+            (State::Queued, _) => "is about to be looked at".to_string(),
+            (State::Finished | State::Expired, _) => match (&job.life.exit, job.life.obittime) {
+                (Some(exit), Some(at)) => {
+                    format!(
+                        "ended at {} with exit status {}: {said}",
+                        self.moment(at),
+                        exit.status
+                    )
+                }
+                (Some(exit), None) => format!("ended with exit status {}: {said}", exit.status),
+                (None, _) => format!("ended: {said}"),
+            },
+            _ => format!("runs: {said}"),
+        }
+    }
+
+    fn headline(&self, first: Option<&Obstacle>, out: &mut String) {
+        match first {
+            Some(obstacle) => {
+                let _ = writeln!(
+                    out,
+                    "  {}  ({}: {})",
+                    obstacle.text,
+                    obstacle.stage.name(),
+                    obstacle.code
+                );
+                let mut help = obstacle.help.iter();
+                if let Some(surest) = help.next() {
+                    let _ = writeln!(out, "  Would help: {surest}");
+                }
+                help.for_each(|other| {
+                    let _ = writeln!(out, "          or: {other}");
+                });
+            }
+            None if self.found.explanation.is_some() => out.push_str("  Nothing is in its way.\n"),
+            None => out.push_str("  The scheduler has not looked at it yet.\n"),
+        }
+        if let Some(explanation) = &self.found.explanation {
+            let released = if self.state() == State::Held {
+                "if released now, it "
+            } else {
+                ""
+            };
+            let _ = writeln!(
+                out,
+                "  Predicted:  {released}{}",
+                self.prediction(explanation)
+            );
+        }
+    }
+
+    fn table(&self, obstacles: &[Obstacle], out: &mut String) {
+        out.push('\n');
+        for step in self.steps(obstacles) {
+            let said = match (step.code, step.verdict) {
+                // The whole sentence stands above.
+                (Some(code), Verdict::Failed) => code,
+                (Some(code), _) => format!("{code}: {}", step.text),
+                (None, _) => step.text,
+            };
+            let line = format!(
+                "  {:10} {:12} {said}",
+                step.stage.name(),
+                step.verdict.shown()
+            );
+            let _ = writeln!(out, "{}", line.trim_end());
+        }
+        out.push('\n');
+    }
+
+    /// What is in its way though an earlier stage refuses already.
+    fn everything(&self, obstacles: &[Obstacle], out: &mut String) {
+        let _ = writeln!(
+            out,
+            "  In its way: {}",
+            counted(obstacles.len() as u64, "thing")
+        );
+        for obstacle in obstacles {
+            let _ = writeln!(
+                out,
+                "    {:10} {}: {}",
+                obstacle.stage.name(),
+                obstacle.code,
+                obstacle.text
+            );
+            obstacle.help.iter().for_each(|help| {
+                let _ = writeln!(out, "               would help: {help}");
+            });
+        }
+    }
+
+    fn in_the_way(&self, explanation: &Explanation, out: &mut String) {
+        for Occupant {
+            job,
+            end,
+            nodes: names,
+        } in &explanation.occupants
+        {
+            let (id, names) = (self.id(*job), nodes(names));
+            let _ = writeln!(
+                out,
+                "  Waits for:  job {id} on {names}, which ends by {}",
+                self.moment(*end)
+            );
+        }
+        if explanation.more > 0 {
+            let _ = writeln!(
+                out,
+                "              and {} more",
+                counted(explanation.more, "job")
+            );
+        }
+        for barrier in &explanation.barriers {
+            let by = self.named(&barrier.by, barrier.more);
+            let by = if by.is_empty() {
+                by
+            } else {
+                format!(", by {by}")
+            };
+            let _ = writeln!(
+                out,
+                "  Limit:      {} is {}, in use: {}{by}",
+                barrier.limit, barrier.value, barrier.used
+            );
+        }
+        let never_starts = matches!(explanation.prospect, Prospect::Waits(_));
+        if explanation.ahead > 0 && !never_starts {
+            let _ = writeln!(
+                out,
+                "  Ahead:      {} to start before it",
+                counted(explanation.ahead, "job")
+            );
+        }
+    }
+
+    fn promise(&self, out: &mut String) {
+        if let Some(promise) = &self.found.record.promise {
+            let on = if promise.nodes.is_empty() {
+                String::new()
+            } else {
+                format!(" on {}", nodes(&promise.nodes))
+            };
+            let (at, first) = (self.moment(promise.at), self.moment(promise.first));
+            let _ = if self.knows_start() || promise.earmark.is_none() {
+                writeln!(out, "  Promised:   {at}{on}; first promised for {first}")
+            } else {
+                writeln!(
+                    out,
+                    "  Promised:   room{on}, as soon as the preempted jobs have ended"
+                )
+            };
+        }
+        for (at, event) in &self.found.events {
+            if let Event::Slipped { from, to, cause } = event {
+                let (at, from, to) = (self.moment(*at), self.moment(*from), self.moment(*to));
+                let cause = cause.told(|job| self.id(job));
+                let _ = writeln!(out, "  Slipped:    at {at} from {from} to {to}: {cause}");
+            }
+        }
+    }
+
+    /// Whether the prediction has a time for the start.
+    fn knows_start(&self) -> bool {
+        let explanation = self.found.explanation.as_ref();
+        explanation
+            .is_none_or(|explanation| matches!(explanation.prospect, Prospect::Starts { .. }))
+    }
+
+    fn prediction(&self, explanation: &Explanation) -> String {
+        let horizon = explanation.horizon;
+        let end_of = |end: Time| match self.found.record.job.spec.walltime() {
+            Some(_) => format!("ends by {}", self.moment(end)),
+            None => "no walltime says when it ends".to_string(),
+        };
+        match &explanation.prospect {
+            Prospect::Starts {
+                at,
+                end,
+                nodes: names,
+            } if *at <= horizon.from => {
+                format!("starts now on {}, {}", nodes(names), end_of(*end))
+            }
+            Prospect::Starts {
+                at,
+                end,
+                nodes: names,
+            } => {
+                format!(
+                    "starts at {} on {}, {}",
+                    self.moment(*at),
+                    nodes(names),
+                    end_of(*end)
+                )
+            }
+            Prospect::Waits(_) => "does not start by itself".to_string(),
+            Prospect::Beyond => {
+                let until = self.moment(horizon.until);
+                format!(
+                    "does not start before {until}: {} cycles ahead were looked at",
+                    horizon.cycles
+                )
+            }
+        }
+    }
+
+    /// I9.
+    fn passed(&self, overtaker: &Overtaker) -> String {
+        let end = clock_of(self.wall(overtaker.end), self.now);
+        let id = self.id(overtaker.job);
+        let Some(promise) = &self.found.record.promise else {
+            return format!("Job {id} passed you: it ends at {end}");
+        };
+        let start = clock_of(self.wall(promise.at), self.now);
+        match overtaker.end <= promise.at {
+            true => {
+                format!("Job {id} passed you: it ends at {end}, before your promised start {start}")
+            }
+            false => format!(
+                "Job {id} passed you: it ends at {end} and leaves room for your promised start {start}"
+            ),
+        }
+    }
+}
+
+/// What the nodes say, by reason.
+fn survey_of(survey: &Survey, out: &mut String) {
+    let of = if survey.chunk.is_empty() {
+        String::new()
+    } else {
+        format!(" of {}", survey.chunk)
+    };
+    let _ = writeln!(out, "  Nodes, asked for a chunk{of}:");
+    for rejection in &survey.rejections {
+        let (count, said) = (counted(rejection.nodes, "node"), rejected(rejection));
+        let names = named(&rejection.named, rejection.nodes);
+        let _ = writeln!(
+            out,
+            "    {count:10} {:20} {said}  [{names}]",
+            rejection.code
+        );
+    }
+    if survey.fitting > 0 {
+        let names = named(&survey.named, survey.fitting);
+        let _ = writeln!(
+            out,
+            "    {:10} {:20} there is room  [{names}]",
+            counted(survey.fitting, "node"),
+            ""
+        );
+    }
+}
+
+fn named(names: &[String], count: u64) -> String {
+    match count.saturating_sub(names.len() as u64) {
+        0 => names.join(","),
+        more => format!("{} and {more} more", names.join(",")),
+    }
+}
+
+/// `10:30` today, else the whole moment.
+fn clock_of(wall: Wall, now: Wall) -> String {
+    let short = timestamp::start_column(wall, now).filter(|text| text.contains(':'));
+    short.unwrap_or_else(|| timestamp::ctime(wall).to_string())
+}

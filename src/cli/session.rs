@@ -1,0 +1,11 @@
+//! Commands that wait for a job: `qsub -W block=true`, `qsub -I` and `pbsdsh`.
+
+pub mod block;
+
+pub mod interactive;
+
+pub mod waiting;
+
+pub mod interactive_client;
+
+pub mod task_set;

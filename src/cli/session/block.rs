@@ -1,0 +1,140 @@
+//! `qsub -W block=true`: waits until the job is over; a signal deletes the job.
+//!
+//! Signals are blocked and waited for by a thread of their own: no handler runs, and what is to
+//! happen is decided in one place.
+
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::operand::Operand;
+use crate::cli::client::reconnect;
+use crate::model::job_id::JobId;
+use crate::sys::home::Home;
+use crate::wire::client::{Client, ClientError};
+use crate::wire::message::{Reply, Request};
+use nix::sys::signal::{SigSet, Signal};
+use std::ffi::OsStr;
+use std::sync::mpsc;
+use std::thread;
+
+/// The exit status for a job that somebody deleted.
+const DELETED: u8 = 3;
+
+/// The exit status after a signal.
+const INTERRUPTED: u8 = 2;
+
+enum Event {
+    Over(Result<Reply, ClientError>),
+    Signal(Signal),
+}
+
+/// Waits for the end of the job with this full id; the result is its exit status, mod 256.
+pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> {
+    let job = Operand::parse(OsStr::new(id))?.id();
+    let signals = deadly_signals();
+    signals.thread_block().map_err(std::io::Error::from)?;
+    let (said, heard) = mpsc::channel();
+    let over = said.clone();
+    let again = home.clone();
+    thread::spawn(move || over.send(Event::Over(wait(client, &again, job))));
+    thread::spawn(move || {
+        signals
+            .wait()
+            .map(|signal| said.send(Event::Signal(signal)))
+    });
+    match heard.recv() {
+        Ok(Event::Over(reply)) => ended(id, reply?),
+        Ok(Event::Signal(signal)) => interrupted(home, job, id, signal),
+        Err(_) => Err(exit::garbled()),
+    }
+}
+
+/// Asks for the end of a job until it is told, whatever becomes of schedd meanwhile.
+pub fn wait(mut client: Client, home: &Home, job: JobId) -> Result<Reply, ClientError> {
+    loop {
+        match client.call(&Request::Wait(job)) {
+            Err(ClientError::Unreachable(_)) => client = reconnect::connect("qsub", home)?,
+            reply => return reply,
+        }
+    }
+}
+
+fn ended(id: &str, reply: Reply) -> Result<u8, Failure> {
+    match reply {
+        Reply::Ended {
+            deleted_by: Some(who),
+            ..
+        } => Err(Failure::new(
+            DELETED,
+            format!("{id} Job to be deleted at request of {who}"),
+        )),
+        Reply::Ended {
+            status,
+            deleted_by: None,
+        } => Ok(status.rem_euclid(256) as u8),
+        Reply::Refused(refusal) => Err(Failure::of_job("qsub", &refusal, id)),
+        _ => Err(exit::garbled()),
+    }
+}
+
+fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, Failure> {
+    let number = signal as i32;
+    let told = Failure::new(
+        INTERRUPTED,
+        format!("wait for job {id} interrupted by signal {number}"),
+    );
+    exit::print(format!("Job {id} is being deleted\n"))?;
+    delete(home, job)?;
+    Err(told)
+}
+
+/// Deletes a job that nobody waits for any more.
+pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
+    Client::connect(home)?.call(&Request::Delete {
+        job,
+        only: None,
+        force: false,
+        purge: false,
+    })
+}
+
+/// The signals that end a program, but for those this one was told to ignore (`nohup`, or `&` in a
+/// script): those must go on meaning nothing.
+pub fn deadly_signals() -> SigSet {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
+    let deadly = [
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+        Signal::SIGTERM,
+    ];
+    deadly
+        .into_iter()
+        .filter(|&signal| ignored >> (signal as u32 - 1) & 1 == 0)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_jobs_status_becomes_ours() {
+        let ended = |status, deleted_by: Option<&str>| {
+            ended(
+                "12.head",
+                Reply::Ended {
+                    status,
+                    deleted_by: deleted_by.map(String::from),
+                },
+            )
+        };
+        assert_eq!(ended(7, None), Ok(7));
+        assert_eq!(ended(271, None), Ok(15));
+        assert_eq!(ended(-29, None), Ok(227));
+        let deleted = Failure::new(3, "12.head Job to be deleted at request of alice@head");
+        assert_eq!(ended(271, Some("alice@head")), Err(deleted));
+    }
+}

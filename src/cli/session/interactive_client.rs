@@ -1,0 +1,265 @@
+//! The person's end of a job's terminal: keys go there as they are, what comes back is shown.
+//!
+//! Two things at the start of a line are for qsub itself: `~.` ends the session, `~^Z` suspends
+//! qsub.
+
+use crate::cli::client::exit::Failure;
+use crate::sys::terminal::{self, Raw, Window};
+use crate::wire::frame::{FrameError, Link};
+use crate::wire::terminal::{AHEAD, Input, Output};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::signalfd::SignalFd;
+use nix::unistd::Pid;
+use std::io::{Write, stdin, stdout};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+/// What is read of the keyboard at once.
+const GULP: usize = 16 << 10;
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With this exit status of the job.
+    Over(i32),
+    /// By the person: `~.`.
+    Left,
+    /// The person's terminal is gone, or a signal of this number has come.
+    HungUp(i32),
+    /// The job's side has gone away without a word.
+    Lost,
+}
+
+/// Sits down at the other end of `connection`, until the session ends. The terminal is raw
+/// meanwhile, and as it was before whatever happens.
+pub fn sit(connection: UnixStream, signals: &SignalFd) -> Result<End, Failure> {
+    let mut seat = Seat {
+        link: Link::new(connection)?,
+        signals,
+        keys: Keys::new(),
+        raw: Some(Raw::enter()?),
+    };
+    seat.tell_window()?;
+    loop {
+        if let Some(end) = seat.turn()? {
+            return Ok(end);
+        }
+    }
+}
+
+struct Seat<'a> {
+    link: Link,
+    signals: &'a SignalFd,
+    keys: Keys,
+    raw: Option<Raw>,
+}
+
+impl Seat<'_> {
+    fn turn(&mut self) -> Result<Option<End>, Failure> {
+        let out = if self.link.wants_write() {
+            PollFlags::POLLOUT
+        } else {
+            PollFlags::empty()
+        };
+        let (input, signals) = (stdin(), self.signals);
+        let mut fds = vec![
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.link.as_fd(), PollFlags::POLLIN | out),
+        ];
+        if self.link.backlog() < AHEAD {
+            fds.push(PollFd::new(input.as_fd(), PollFlags::POLLIN));
+        }
+        if let Err(error) = poll(&mut fds, PollTimeout::NONE)
+            && error != Errno::EINTR
+        {
+            return Err(std::io::Error::from(error).into());
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| fd.any() == Some(true)).collect();
+        let end = if ready[0] { self.heed_signals()? } else { None };
+        let end = if end.is_none() && ready[1] {
+            self.show()?
+        } else {
+            end
+        };
+        if end.is_none() && ready.get(2) == Some(&true) {
+            self.type_in()
+        } else {
+            Ok(end)
+        }
+    }
+
+    fn heed_signals(&mut self) -> Result<Option<End>, Failure> {
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            let number = signal.ssi_signo as i32;
+            match Signal::try_from(number) {
+                Ok(Signal::SIGWINCH) => self.tell_window()?,
+                Ok(Signal::SIGCONT) => {
+                    // Whoever had the terminal meanwhile has left it in a way of their own.
+                    self.raw.iter().for_each(Raw::renew);
+                    self.tell_window()?;
+                }
+                Ok(Signal::SIGTTOU) => {}
+                // From somebody else's kill: the keyboard's own are keys now.
+                Ok(Signal::SIGINT) => self.say(&Input::Typed(vec![3]))?,
+                _ => return Ok(Some(End::HungUp(number))),
+            }
+        }
+        Ok(None)
+    }
+
+    fn tell_window(&mut self) -> Result<(), Failure> {
+        let window = terminal::window(stdin()).unwrap_or(Window::USUAL);
+        self.say(&Input::Window(window))
+    }
+
+    /// A connection that takes nothing more is noticed when it is read.
+    fn say(&mut self, input: &Input) -> Result<(), Failure> {
+        match self.link.send(input) {
+            Ok(()) | Err(FrameError::Io(_)) => Ok(()),
+            Err(error) => Err(Failure::new(183, format!("the job's node: {error}"))),
+        }
+    }
+
+    fn show(&mut self) -> Result<Option<End>, Failure> {
+        let _ = self.link.flush();
+        let outputs = match self.link.receive::<Output>() {
+            Ok(outputs) => outputs,
+            Err(FrameError::Closed | FrameError::Io(_)) => return Ok(Some(End::Lost)),
+            Err(error) => return Err(Failure::new(183, format!("the job's node: {error}"))),
+        };
+        let mut screen = stdout().lock();
+        for output in outputs {
+            match output {
+                Output::Over { status } => return Ok(Some(End::Over(status))),
+                Output::Shown(bytes) => {
+                    if screen
+                        .write_all(&bytes)
+                        .and_then(|()| screen.flush())
+                        .is_err()
+                    {
+                        return Ok(Some(End::HungUp(Signal::SIGHUP as i32)));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn type_in(&mut self) -> Result<Option<End>, Failure> {
+        let mut buffer = [0; GULP];
+        let length = match nix::unistd::read(stdin(), &mut buffer) {
+            Err(Errno::EINTR | Errno::EAGAIN) => return Ok(None),
+            other => other.unwrap_or(0),
+        };
+        if length == 0 {
+            return Ok(Some(End::HungUp(Signal::SIGHUP as i32)));
+        }
+        for wish in self.keys.read(&buffer[..length]) {
+            match wish {
+                Wish::Typed(bytes) => self.say(&Input::Typed(bytes))?,
+                Wish::Leave => return Ok(Some(End::Left)),
+                Wish::Suspend => self.suspend()?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Stops, as a program that read `^Z` from a terminal that is not raw.
+    fn suspend(&mut self) -> Result<(), Failure> {
+        self.raw = None;
+        let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
+        self.raw = Some(Raw::enter()?);
+        self.tell_window()
+    }
+}
+
+/// What keys come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wish {
+    Typed(Vec<u8>),
+    Leave,
+    Suspend,
+}
+
+/// Finds what is meant for qsub among the keys.
+struct Keys {
+    /// The next key is the first of a line.
+    fresh: bool,
+    /// A `~` at the start of a line is not yet passed on.
+    held: bool,
+}
+
+impl Keys {
+    fn new() -> Keys {
+        Keys {
+            fresh: true,
+            held: false,
+        }
+    }
+
+    fn read(&mut self, bytes: &[u8]) -> Vec<Wish> {
+        let (mut wishes, mut typed) = (Vec::new(), Vec::new());
+        for &byte in bytes {
+            let escape = match (self.held, byte) {
+                (true, b'.') => Some(Wish::Leave),
+                (true, 0x1a) => Some(Wish::Suspend),
+                (false, b'~') if self.fresh => {
+                    self.held = true;
+                    continue;
+                }
+                (held, key) => {
+                    typed.extend(held.then_some(b'~'));
+                    typed.push(key);
+                    None
+                }
+            };
+            (self.held, self.fresh) = (false, escape.is_some() || matches!(byte, b'\r' | b'\n'));
+            if let Some(escape) = escape {
+                let before = Some(std::mem::take(&mut typed)).filter(|typed| !typed.is_empty());
+                wishes.extend(before.map(Wish::Typed).into_iter().chain([escape]));
+            }
+        }
+        if !typed.is_empty() {
+            wishes.push(Wish::Typed(typed));
+        }
+        wishes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(keys: &[&str]) -> String {
+        let mut reader = Keys::new();
+        let wishes = keys
+            .iter()
+            .flat_map(|keys| reader.read(keys.as_bytes()))
+            .collect::<Vec<_>>();
+        let one = |wish: &Wish| match wish {
+            Wish::Typed(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Wish::Leave => "LEAVE".into(),
+            Wish::Suspend => "SUSPEND".into(),
+        };
+        wishes.iter().map(one).collect::<Vec<_>>().join("|")
+    }
+
+    #[test]
+    fn only_at_the_start_of_a_line_a_tilde_is_for_qsub() {
+        for (keys, expected) in [
+            (&["~."][..], "LEAVE"),
+            (&["~", "."], "LEAVE"),
+            (&["ls\r~."], "ls\r|LEAVE"),
+            (&["ls ~."], "ls ~."),
+            (&["~x~."], "~x~."),
+            (&["~~."], "~~."),
+            (&["\r", "~\x1a", "~."], "\r|SUSPEND|LEAVE"),
+            (&["~"], ""),
+            (&["~", "a"], "~a"),
+        ] {
+            assert_eq!(shown(keys), expected, "{keys:?}");
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! The tasks of one pbsdsh, and its conversation with the noded of its host about them.
+//!
+//! Only this process knows for certain what it wants, so it says it again whenever somebody on the
+//! way may have forgotten: noded started anew, schedd started anew, a node was away. A task that
+//! has been asked for twice runs once.
+
+use super::block::deadly_signals;
+use crate::cli::client::exit::Failure;
+use crate::model::job::task::{MOST, Stage, Token};
+use crate::model::job::{Attempt, TaskNumber};
+use crate::model::job_id::JobId;
+use crate::model::time::Span;
+use crate::sys::{clock, env, process, socket};
+use crate::wire::frame::{FrameError, Link};
+use crate::wire::peer;
+use crate::wire::task::{LARGEST_CROWD, News, Plea, Program, Wish};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+/// How soon a task that does not run is asked for again.
+const AGAIN: Span = Span::seconds(2);
+/// The pause between two attempts to reach noded, and after how long it is told that it cannot be.
+const REDIAL: Span = Span(100);
+const TELL: Span = Span::seconds(5);
+
+/// That this process is part of a job, as its environment has it.
+#[derive(Clone, Debug)]
+pub struct Membership {
+    socket: PathBuf,
+    job: JobId,
+    attempt: Attempt,
+    task: TaskNumber,
+    cookie: String,
+}
+
+impl Membership {
+    /// None outside of jobs.
+    pub fn of_this_process() -> Option<Membership> {
+        let number = |name| env::text(name)?.parse::<u32>().ok();
+        Some(Membership {
+            socket: env::var("LANAI_TASKS")
+                .filter(|path| !path.is_empty())?
+                .into(),
+            job: env::text("PBS_JOBID")?.split('.').next()?.parse().ok()?,
+            attempt: number("LANAI_ATTEMPT")?,
+            task: number("PBS_TASKNUM")?.checked_sub(1)?,
+            cookie: env::text("PBS_JOBCOOKIE")?,
+        })
+    }
+
+    fn greeting(&self) -> Plea {
+        Plea::Hello {
+            job: self.job,
+            attempt: self.attempt,
+            task: self.task,
+            cookie: self.cookie.clone(),
+        }
+    }
+}
+
+/// How the tasks are gone about.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// Tell of each start and each end.
+    pub verbose: bool,
+    /// Leave when they run.
+    pub leave: bool,
+}
+
+/// Tasks, and how they stand.
+#[derive(Debug)]
+pub struct Crowd {
+    membership: Membership,
+    program: Program,
+    manner: Manner,
+    members: Vec<Member>,
+    line: Line,
+    signals: SignalFd,
+    /// The signal that told this process to end: its tasks end first.
+    interrupted: Option<u8>,
+}
+
+#[derive(Debug)]
+struct Member {
+    token: Token,
+    slot: u32,
+    stage: Option<Stage>,
+    /// Whether this connection has heard of it.
+    said: bool,
+}
+
+impl Member {
+    fn is_open(&self) -> bool {
+        !matches!(self.stage, Some(Stage::Over(_)))
+    }
+
+    fn runs(&self) -> bool {
+        self.stage == Some(Stage::Running)
+    }
+}
+
+/// The connection to noded.
+#[derive(Debug)]
+struct Line {
+    link: Option<Link>,
+    dial_at: Span,
+    silent_since: Span,
+    told: bool,
+    /// Whether a wish is on its way that has not been answered.
+    asked: bool,
+    again_at: Span,
+}
+
+impl Crowd {
+    /// No tasks yet; from now on deadly signals end the tasks first.
+    pub fn new(membership: Membership, program: Program, manner: Manner) -> Result<Crowd, Failure> {
+        let deadly = deadly_signals();
+        deadly.thread_block().map_err(io::Error::from)?;
+        let signals = SignalFd::with_flags(&deadly, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
+        let signals = signals.map_err(io::Error::from)?;
+        let now = clock::monotonic();
+        let line = Line {
+            link: None,
+            dial_at: now,
+            silent_since: now,
+            told: false,
+            asked: false,
+            again_at: now + AGAIN,
+        };
+        Ok(Crowd {
+            membership,
+            program,
+            manner,
+            members: Vec::new(),
+            line,
+            signals,
+            interrupted: None,
+        })
+    }
+
+    /// Runs tasks on these lines of the node file to their ends, or until they run if nobody waits
+    /// for more; whether to go on with others.
+    pub fn run(&mut self, slots: &[u32]) -> Result<bool, Failure> {
+        let before = self.members.len();
+        for &slot in slots {
+            let random = u128::from_le_bytes(process::random()?) as Token;
+            self.members.push(Member {
+                token: random.max(1),
+                slot,
+                stage: None,
+                said: false,
+            });
+        }
+        self.tell_spawned(before);
+        while !self.settled() {
+            self.dial();
+            self.speak();
+            self.wait();
+            self.take_signals();
+            self.hear()?;
+        }
+        self.release(before);
+        Ok(self.interrupted.is_none())
+    }
+
+    /// That of the last task that failed, or how this process was told to end.
+    pub fn status(&self) -> u8 {
+        let failed = self
+            .members
+            .iter()
+            .rev()
+            .find_map(|member| match member.stage {
+                Some(Stage::Over(status)) if status != 0 => Some(status.rem_euclid(256) as u8),
+                _ => None,
+            });
+        failed.or(self.interrupted).unwrap_or(0)
+    }
+
+    fn settled(&self) -> bool {
+        let leaves = self.manner.leave && self.interrupted.is_none();
+        self.members
+            .iter()
+            .all(|member| !member.is_open() || leaves && member.runs())
+    }
+
+    // ------------------------------------------------------------------------- saying
+
+    fn dial(&mut self) {
+        let now = clock::monotonic();
+        if self.line.link.is_some() || now < self.line.dial_at {
+            return;
+        }
+        match self.connect() {
+            Ok(link) => {
+                self.line.link = Some(link);
+                self.line.told = false;
+                self.forget_what_was_said(|_| true);
+                self.send(&self.membership.greeting());
+            }
+            Err(error) => {
+                self.line.dial_at = now + REDIAL;
+                if !self.line.told && now >= self.line.silent_since + TELL {
+                    self.line.told = true;
+                    let socket = self.membership.socket.display();
+                    eprintln!(
+                        "pbsdsh: the noded of this host does not answer at {socket} ({error}): waiting for it"
+                    );
+                }
+            }
+        }
+    }
+
+    fn connect(&self) -> io::Result<Link> {
+        let stream = socket::connect(&self.membership.socket)?;
+        let server = peer::of(&stream)?.uid();
+        if server != 0 && server != nix::unistd::geteuid().as_raw() {
+            return Err(io::Error::other(format!(
+                "it is served by user {server}, who is not trusted"
+            )));
+        }
+        Link::new(stream)
+    }
+
+    fn forget_what_was_said(&mut self, of: impl Fn(&Member) -> bool) {
+        self.line.asked = false;
+        self.line.again_at = clock::monotonic() + AGAIN;
+        self.members
+            .iter_mut()
+            .filter(|member| of(member))
+            .for_each(|member| member.said = false);
+    }
+
+    /// Says what has not been said, one wish at a time.
+    fn speak(&mut self) {
+        if self.line.again_at <= clock::monotonic() {
+            let unanswered = self.line.asked;
+            self.forget_what_was_said(|member| unanswered || !member.runs());
+        }
+        if self.line.link.is_none() || self.line.asked {
+            return;
+        }
+        let ends = self.interrupted.is_some();
+        let most = (LARGEST_CROWD / (self.program.size() + 1024)).clamp(1, MOST);
+        let unsaid = |member: &&mut Member| member.is_open() && !member.said;
+        let new = self
+            .members
+            .iter_mut()
+            .filter(|member| unsaid(member) && !member.runs() && !ends);
+        let tasks: Vec<(Token, u32)> = new.take(most).map(said).collect();
+        if !tasks.is_empty() {
+            return self.wish(Wish::Start(Box::new(Program {
+                tasks,
+                ..self.program.clone()
+            })));
+        }
+        let tokens: Vec<Token> = self
+            .members
+            .iter_mut()
+            .filter(unsaid)
+            .take(MOST)
+            .map(|member| said(member).0)
+            .collect();
+        if !tokens.is_empty() {
+            if ends {
+                self.wish(Wish::End(tokens.clone()));
+            }
+            self.wish(Wish::Ask(tokens));
+        }
+    }
+
+    fn wish(&mut self, wish: Wish) {
+        self.line.asked = true;
+        self.send(&Plea::Wish(wish));
+    }
+
+    /// A line that is cut is noticed when it is listened to: whoever has hung up may have said why.
+    fn send(&mut self, plea: &Plea) {
+        let _ = self.line.link.as_mut().map(|link| link.send(plea));
+    }
+
+    fn hang_up(&mut self) {
+        self.line.link = None;
+        self.line.silent_since = clock::monotonic();
+        self.line.dial_at = self.line.silent_since + REDIAL;
+    }
+
+    /// Nobody asks for these any more. If it is lost, they are forgotten with the job.
+    fn release(&mut self, from: usize) {
+        // An impatient person may have made this forget earlier ones too.
+        let tokens = self
+            .members
+            .iter()
+            .skip(from)
+            .map(|member| member.token)
+            .collect();
+        self.send(&Plea::Wish(Wish::Release(tokens)));
+        self.line.asked = false;
+    }
+
+    // ------------------------------------------------------------------------- hearing
+
+    fn wait(&self) {
+        let now = clock::monotonic();
+        let link = self.line.link.as_ref();
+        let settling = self
+            .members
+            .iter()
+            .any(|member| member.is_open() && !member.runs());
+        let until = match link {
+            None => Some(self.line.dial_at),
+            Some(_) => Some(self.line.again_at).filter(|_| settling || self.line.asked),
+        };
+        let timeout = until.map_or(PollTimeout::NONE, |until| {
+            PollTimeout::try_from((until.0 - now.0).clamp(0, 60_000)).unwrap_or(PollTimeout::MAX)
+        });
+        let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        let writes = link.is_some_and(Link::wants_write);
+        let flags = if writes {
+            PollFlags::POLLIN | PollFlags::POLLOUT
+        } else {
+            PollFlags::POLLIN
+        };
+        fds.extend(link.map(|link| PollFd::new(link.as_fd(), flags)));
+        let _ = poll(&mut fds, timeout);
+    }
+
+    /// The first signal ends the tasks, the second does not wait for them.
+    fn take_signals(&mut self) {
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            if self.interrupted.is_some() {
+                self.members
+                    .iter_mut()
+                    .filter(|member| member.is_open())
+                    .for_each(|member| member.stage = None);
+                self.members.retain(|member| member.stage.is_some());
+            }
+            self.interrupt(128u8.saturating_add(signal.ssi_signo as u8));
+        }
+    }
+
+    /// What has not begun need not; the rest is to end.
+    fn interrupt(&mut self, status: u8) {
+        self.interrupted = Some(status);
+        self.members
+            .retain(|member| member.said || member.stage.is_some());
+        self.forget_what_was_said(|_| true);
+    }
+
+    fn hear(&mut self) -> Result<(), Failure> {
+        let Some(link) = self.line.link.as_mut() else {
+            return Ok(());
+        };
+        let (sent, heard) = (link.flush(), link.receive::<News>());
+        let heard = match sent {
+            Err(cut) if heard.as_ref().is_ok_and(Vec::is_empty) => Err(FrameError::from(cut)),
+            _ => heard,
+        };
+        match heard {
+            Ok(news) => news.into_iter().try_for_each(|news| self.take(news)),
+            Err(error @ FrameError::Version { .. }) => {
+                Err(Failure::new(1, format!("noded: {error}")))
+            }
+            Err(_) => {
+                self.hang_up();
+                Ok(())
+            }
+        }
+    }
+
+    fn take(&mut self, news: News) -> Result<(), Failure> {
+        match news {
+            News::Welcome => {}
+            News::Again => self.forget_what_was_said(|_| true),
+            News::Refused(why) => {
+                if self.interrupted.is_some() || !self.members.iter().any(Member::runs) {
+                    return Err(Failure::new(1, why));
+                }
+                eprintln!("pbsdsh: {why}");
+                self.interrupt(1);
+            }
+            News::Stages(stages) => {
+                self.line.asked = false;
+                stages
+                    .into_iter()
+                    .for_each(|(token, stage)| self.stands(token, stage));
+            }
+        }
+        Ok(())
+    }
+
+    fn stands(&mut self, token: Token, stage: Stage) {
+        let Some(index) = self.members.iter().position(|member| member.token == token) else {
+            return;
+        };
+        let member = &mut self.members[index];
+        // What is said again late takes nothing back.
+        let later = match (member.stage, stage) {
+            (Some(Stage::Over(_)), _) | (Some(Stage::Running), Stage::Ordered) => false,
+            (before, now) => before != Some(now),
+        };
+        if !later {
+            return;
+        }
+        member.stage = Some(stage);
+        if let Stage::Over(status) = stage
+            && (status != 0 || self.manner.verbose)
+        {
+            eprintln!("pbsdsh: task 0x{index:08X} exit status {status}");
+        }
+        if self.manner.verbose {
+            self.tell_waiting();
+        }
+    }
+
+    // ------------------------------------------------------------------------- telling
+
+    fn tell_spawned(&self, from: usize) {
+        if !self.manner.verbose {
+            return;
+        }
+        for (index, member) in self.members.iter().enumerate().skip(from) {
+            let slot = member.slot;
+            eprintln!(
+                "pbsdsh: spawned task 0x{index:08X} on logical node {slot} event {}",
+                index + 2
+            );
+        }
+        self.tell_waiting();
+    }
+
+    fn tell_waiting(&self) {
+        let spawned = self
+            .members
+            .iter()
+            .filter(|member| member.is_open() && !member.runs())
+            .count();
+        let running = self.members.iter().filter(|member| member.runs()).count();
+        if spawned + running > 0 {
+            eprintln!("pbsdsh: waiting on {spawned} spawned and {running} obits");
+        }
+    }
+}
+
+fn said(member: &mut Member) -> (Token, u32) {
+    member.said = true;
+    (member.token, member.slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::frame;
+    use nix::sys::signal::{Signal, raise};
+    use std::os::unix::net::UnixListener;
+
+    fn crowd(socket: PathBuf) -> Crowd {
+        let membership = Membership {
+            socket,
+            job: JobId::job(1),
+            attempt: 1,
+            task: 0,
+            cookie: String::new(),
+        };
+        let program = Program {
+            words: Vec::new(),
+            environ: Vec::new(),
+            tasks: Vec::new(),
+        };
+        Crowd::new(
+            membership,
+            program,
+            Manner {
+                verbose: false,
+                leave: true,
+            },
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn the_last_word_of_one_who_hangs_up_is_heard_though_more_was_to_be_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let refuse = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _: Plea = frame::read(&mut stream).unwrap();
+            frame::write(&mut stream, &News::Refused("go away".into())).unwrap();
+        });
+        let mut crowd = crowd(socket);
+        crowd.members.push(Member {
+            token: 1,
+            slot: 0,
+            stage: None,
+            said: false,
+        });
+        crowd.dial();
+        refuse.join().unwrap();
+        crowd.speak();
+        assert_eq!(crowd.hear().unwrap_err().text, "go away");
+    }
+
+    #[test]
+    fn whoever_interrupts_twice_waits_for_none_of_those_that_were_left_to_themselves() {
+        let mut crowd = crowd("/nowhere".into());
+        let member = |token, stage| Member {
+            token,
+            slot: 0,
+            stage,
+            said: true,
+        };
+        crowd.members = vec![
+            member(1, Some(Stage::Running)),
+            member(2, Some(Stage::Ordered)),
+        ];
+        for open in [2, 0] {
+            raise(Signal::SIGTERM).unwrap();
+            crowd.take_signals();
+            assert_eq!(crowd.members.len(), open);
+        }
+        crowd.release(1);
+        assert_eq!((crowd.settled(), crowd.status()), (true, 143));
+    }
+}

@@ -1,0 +1,386 @@
+//! The time before an interactive job has its terminal: why it waits, shown in one line, and what
+//! signals mean meanwhile.
+
+use super::block;
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::installation;
+use crate::cli::client::reconnect;
+use crate::cli::client::source::Source;
+use crate::model::job::Exit;
+use crate::model::job::state::State;
+use crate::model::job_id::JobId;
+use crate::model::refusal::Refusal;
+use crate::shown::comment;
+use crate::shown::timestamp;
+use crate::sys::clock::wall;
+use crate::sys::home::Home;
+use crate::sys::terminal::{self, Window};
+use crate::wire::client::{Client, ClientError};
+use crate::wire::message::{Detail, Question, Record, Reply, Request, ServerFacts, Watched};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+use std::io::{IsTerminal, Write, stderr, stdin};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+/// How long a job may wait before it is told why, in milliseconds: most start at once.
+const UNTOLD: u16 = 250;
+
+/// The exit status of one who deletes the job before it starts, and of one whose job is gone.
+const GONE: u8 = 1;
+
+/// The exit status after a signal, as with `-W block=true`.
+const INTERRUPTED: u8 = 2;
+
+/// How the wait ended.
+#[derive(Debug)]
+pub enum Came {
+    /// At the job's terminal: at the other end is its shepherd.
+    Seated(UnixStream),
+    /// To nothing; the exit status.
+    Away(u8),
+}
+
+/// A qsub that waits.
+pub struct Waiting<'a> {
+    home: &'a Home,
+    id: &'a str,
+    job: JobId,
+    client: Client,
+    signals: &'a SignalFd,
+    line: StatusLine,
+    /// What schedd has told last of changes.
+    seen: u64,
+}
+
+/// How a job stands, to one who waits for its terminal.
+enum Stage {
+    Waits(String),
+    Runs,
+    Over(Option<(Exit, String)>),
+}
+
+impl<'a> Waiting<'a> {
+    /// Begins to wait for the job of this full id.
+    pub fn new(
+        home: &'a Home,
+        id: &'a str,
+        job: JobId,
+        client: Client,
+        signals: &'a SignalFd,
+    ) -> Waiting<'a> {
+        Waiting {
+            home,
+            id,
+            job,
+            client,
+            signals,
+            line: StatusLine::new(),
+            seen: 0,
+        }
+    }
+
+    /// Waits until the job has its terminal, or will never have one.
+    pub fn until_seated(mut self) -> Result<Came, Failure> {
+        loop {
+            let came = self.change()?;
+            let came = came.map_or_else(|| self.look(), |code| Ok(Some(Came::Away(code))))?;
+            if let Some(came) = came {
+                self.line.clear();
+                return Ok(came);
+            }
+        }
+    }
+
+    /// Waits for a change of the job; the exit status if a signal ends the wait.
+    fn change(&mut self) -> Result<Option<u8>, Failure> {
+        let of = Watched::Jobs(vec![self.job]);
+        let asked = self.client.begin(&Request::Watch {
+            of,
+            since: self.seen,
+        });
+        loop {
+            let Ok(()) = asked else {
+                return self.reconnect();
+            };
+            if let Some(code) = self.heed_signals()? {
+                return Ok(Some(code));
+            }
+            let patience = if self.line.is_due {
+                PollTimeout::from(UNTOLD)
+            } else {
+                PollTimeout::NONE
+            };
+            if self.is_ready(self.client.stream().as_fd(), patience) {
+                match self.client.changed() {
+                    Ok(now) => self.seen = now,
+                    Err(ClientError::Unreachable(_)) => return self.reconnect(),
+                    Err(error) => return Err(error.into()),
+                }
+                return Ok(None);
+            }
+            if self.line.is_due {
+                self.line.show_again();
+            }
+        }
+    }
+
+    /// Waits for this descriptor or a signal; whether the former can be read.
+    fn is_ready(&self, fd: BorrowedFd, patience: PollTimeout) -> bool {
+        let mut fds = [
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(fd, PollFlags::POLLIN),
+        ];
+        poll(&mut fds, patience).is_ok() && fds[1].any() == Some(true)
+    }
+
+    /// schedd has gone away: the next one, or the same, will know the job.
+    fn reconnect(&mut self) -> Result<Option<u8>, Failure> {
+        let mut hint = installation::other();
+        loop {
+            match Client::connect(self.home) {
+                Ok(client) => {
+                    (self.client, self.seen) = (client, 0);
+                    return Ok(None);
+                }
+                Err(ClientError::Unreachable(why)) => {
+                    self.line.clear();
+                    hint.take()
+                        .iter()
+                        .for_each(|hint| eprintln!("qsub: {hint}"));
+                    self.line.show(&format!("waiting for schedd: {why}"));
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if let Some(code) = self.pause()? {
+                return Ok(Some(code));
+            }
+        }
+    }
+
+    /// Before a schedd, or a node, that does not answer is tried again.
+    fn pause(&mut self) -> Result<Option<u8>, Failure> {
+        let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(
+            &mut fds,
+            PollTimeout::try_from(reconnect::PAUSE).unwrap_or(PollTimeout::MAX),
+        );
+        self.heed_signals()
+    }
+
+    /// Looks how the job stands, and sits down if it runs.
+    fn look(&mut self) -> Result<Option<Came>, Failure> {
+        loop {
+            match self.stage() {
+                Ok(Stage::Waits(why)) => {
+                    self.line.show_soon(&why);
+                    return Ok(None);
+                }
+                Ok(Stage::Over(end)) => return Err(self.vanished(end)),
+                Ok(Stage::Runs) => {}
+                // It may go away while it is asked, too.
+                Err(_) => {
+                    let code = self
+                        .pause()?
+                        .map_or_else(|| self.reconnect(), |code| Ok(Some(code)))?;
+                    return Ok(code.map(Came::Away));
+                }
+            }
+            match self.client.call_for_descriptor(&Request::Attach(self.job)) {
+                Ok((Reply::Attached, Some(connection))) => {
+                    return Ok(Some(Came::Seated(connection.into())));
+                }
+                Ok((Reply::Refused(why), _)) if !may_pass(&why) => return Err(why.into()),
+                Ok((Reply::Refused(why), _)) => self.line.show(&why.text),
+                Err(ClientError::Unreachable(_)) => return Ok(self.reconnect()?.map(Came::Away)),
+                Ok(_) => return Err(exit::garbled()),
+                Err(error) => return Err(error.into()),
+            }
+            if let Some(code) = self.pause()? {
+                return Ok(Some(Came::Away(code)));
+            }
+        }
+    }
+
+    fn stage(&self) -> anyhow::Result<Stage> {
+        let question = Question::JobsById(vec![self.job], Detail::Whole);
+        let answers = Source::open(self.home).and_then(|mut source| source.ask(&question))?;
+        let Some(record) = answers.jobs.into_iter().next() else {
+            return Ok(Stage::Over(None));
+        };
+        Ok(match record.job.life.state {
+            state
+                if state.is_under_way()
+                    && record
+                        .job
+                        .life
+                        .open_run()
+                        .is_some_and(|run| run.session.is_some()) =>
+            {
+                Stage::Runs
+            }
+            State::Finished => {
+                let said = comment::of(&record, &answers.server).into_owned();
+                Stage::Over(record.job.life.exit.map(|exit| (exit, said)))
+            }
+            _ => Stage::Waits(why(&record, &answers.server)),
+        })
+    }
+
+    /// The job was over before anybody sat down.
+    fn vanished(&self, end: Option<(Exit, String)>) -> Failure {
+        match end {
+            Some((exit, why)) if !exit.deleted => Failure::new(
+                u8::try_from(exit.status.rem_euclid(256))
+                    .unwrap_or(GONE)
+                    .max(GONE),
+                why,
+            ),
+            _ => Failure::new(GONE, format!("job {} apparently deleted", self.id)),
+        }
+    }
+
+    /// The exit status if a signal that came, and what is answered to it, ends the wait.
+    fn heed_signals(&mut self) -> Result<Option<u8>, Failure> {
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            match Signal::try_from(signal.ssi_signo as i32) {
+                Ok(Signal::SIGWINCH | Signal::SIGCONT) => self.line.show_again(),
+                Ok(Signal::SIGTTOU) => {}
+                Ok(Signal::SIGINT) if !self.wishes_to_end()? => self.line.show_again(),
+                Ok(Signal::SIGINT) => {
+                    self.delete()?;
+                    return Ok(Some(GONE));
+                }
+                _ => {
+                    self.delete()?;
+                    let why = format!(
+                        "wait for job {} interrupted by signal {}",
+                        self.id, signal.ssi_signo
+                    );
+                    return Err(Failure::new(INTERRUPTED, why));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The job first: a terminal that is gone takes no words.
+    fn delete(&mut self) -> Result<(), Failure> {
+        self.line.clear();
+        let reply = block::delete(self.home, self.job)?;
+        let _ = exit::print(format!("Job {} is being deleted\n", self.id));
+        match reply {
+            Reply::Refused(refusal) => Err(Failure::of_job("qsub", &refusal, self.id)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks the person. One who hangs up, or interrupts once more by a deadlier signal, means yes.
+    fn wishes_to_end(&mut self) -> Result<bool, Failure> {
+        self.line.clear();
+        loop {
+            exit::print("Do you wish to terminate the job and exit (y|[n])? ")?;
+            let mut answer = [0; 256];
+            if !self.is_ready(stdin().as_fd(), PollTimeout::NONE) {
+                match self.signals.read_signal() {
+                    Ok(Some(signal)) if signal.ssi_signo == Signal::SIGINT as u32 => continue,
+                    Ok(Some(signal)) if is_deadly(signal.ssi_signo) => return Ok(true),
+                    _ => continue,
+                }
+            }
+            let length = nix::unistd::read(stdin(), &mut answer).unwrap_or(0);
+            match answer[..length].trim_ascii() {
+                [b'y' | b'Y', ..] => return Ok(true),
+                _ if length == 0 => return Ok(true),
+                [] | [b'n' | b'N', ..] => return Ok(false),
+                _ => exit::print("yes or no please\n")?,
+            }
+        }
+    }
+}
+
+fn is_deadly(signal: u32) -> bool {
+    [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGQUIT]
+        .iter()
+        .any(|&deadly| deadly as u32 == signal)
+}
+
+/// Whether waiting may help: the node is away for a moment, or the job has just changed.
+fn may_pass(refusal: &Refusal) -> bool {
+    refusal.code == Refusal::no_terminal("").code || *refusal == Refusal::bad_state()
+}
+
+/// Why the job waits and, where that is promised, until when; both within the width of a terminal.
+fn why(record: &Record, server: &ServerFacts) -> String {
+    let why = comment::of(record, server);
+    let promise = record
+        .promise
+        .as_ref()
+        .filter(|_| record.job.life.state == State::Queued);
+    let booked = promise.map(|promise| server.clock.wall(promise.at));
+    match booked.and_then(|start| timestamp::start_column(start, wall())) {
+        Some(start) => format!(
+            "{}; starts by {start}",
+            why.trim_start_matches("Not Running: ")
+        ),
+        None => why.into_owned(),
+    }
+}
+
+/// One line on standard error that is written over in place; none where that is no terminal.
+struct StatusLine {
+    is_terminal: bool,
+    text: String,
+    is_shown: bool,
+    /// To be shown if nothing changes for a moment.
+    is_due: bool,
+}
+
+impl StatusLine {
+    fn new() -> StatusLine {
+        StatusLine {
+            is_terminal: stderr().is_terminal(),
+            text: String::new(),
+            is_shown: false,
+            is_due: false,
+        }
+    }
+
+    fn show_soon(&mut self, text: &str) {
+        if self.is_shown {
+            return self.show(text);
+        }
+        self.text = text.to_string();
+        self.is_due = self.is_terminal;
+    }
+
+    fn show(&mut self, text: &str) {
+        if self.is_terminal && !(self.is_shown && text == self.text) {
+            self.text = text.to_string();
+            self.show_again();
+        }
+    }
+
+    fn show_again(&mut self) {
+        self.is_due = false;
+        if !self.is_terminal || self.text.is_empty() {
+            return;
+        }
+        let width = terminal::window(stderr()).unwrap_or(Window::USUAL).columns;
+        let fits: String = self
+            .text
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(usize::from(width) - 1)
+            .collect();
+        let _ = write!(stderr(), "\r\x1b[K{fits}");
+        self.is_shown = true;
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.is_shown) {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The attributes of a job as one JSON object, as `qstat -f -F json` names and types them, for
+//! programs that are told of it.
+
+use super::attributes::{self, Attribute, Attributes, Shown};
+use super::timestamp;
+use crate::model::job::Job;
+use crate::wire::message::{Record, ServerFacts};
+use serde_json::{Map, Value};
+
+/// The job under its full id as `id`, and its attributes. `environ`: with `Variable_List`.
+pub fn of_job(job: &Job, environ: Option<Vec<u8>>, server: &ServerFacts) -> Map<String, Value> {
+    let record = Record {
+        job: job.clone(),
+        reason: None,
+        never_since: None,
+        promise: None,
+        waiting_again: 0,
+        environ,
+        links: Vec::new(),
+        score: None,
+    };
+    let mut object = of(&attributes::of_job(&record, server));
+    object.insert("id".into(), job.id.full(&server.name).into());
+    object
+}
+
+/// Attributes of one name that stand together become one object of their resources.
+pub fn of(attributes: &Attributes) -> Map<String, Value> {
+    let mut object = Map::new();
+    for group in attributes
+        .0
+        .chunk_by(|a, b| a.name == b.name && a.resource.is_some())
+    {
+        let whole = match group[0].resource {
+            None => value(&group[0].shown),
+            Some(_) => Value::Object(group.iter().map(resource).collect()),
+        };
+        object.insert(group[0].name.into(), whole);
+    }
+    object
+}
+
+fn resource(attribute: &Attribute) -> (String, Value) {
+    (
+        attribute.resource.unwrap_or_default().into(),
+        value(&attribute.shown),
+    )
+}
+
+fn value(shown: &Shown) -> Value {
+    match shown {
+        Shown::Text(text) => text.as_ref().into(),
+        Shown::Number(number) => (*number).into(),
+        Shown::Real(number) => (*number).into(),
+        Shown::Moment(wall) => timestamp::ctime(*wall).to_string().into(),
+        Shown::Pairs(pairs) => Value::Object(
+            pairs
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.as_ref().into()))
+                .collect(),
+        ),
+        Shown::List(list) => list.as_slice().into(),
+        Shown::Data(data) => data.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::example::{queued, running, server, share};
+
+    #[test]
+    fn a_job_is_told_with_the_names_and_types_of_qstat() {
+        let record = running(
+            queued(7, "a", "ncpus=2 walltime=01:00:00"),
+            vec![share(2, None)],
+        );
+        let job = of_job(&record.job, Some(b"A=x=y\0".to_vec()), &server());
+        assert_eq!(job["id"], "7.head");
+        assert_eq!(job["Resource_List"]["ncpus"], 2);
+        assert_eq!(job["Resource_List"]["walltime"], "01:00:00");
+        assert_eq!(job["Variable_List"]["A"], "x=y");
+        assert_eq!(job["exec_vnode"], "(head:ncpus=2)");
+        assert!(
+            of_job(&record.job, None, &server())
+                .get("Variable_List")
+                .is_none()
+        );
+    }
+}
