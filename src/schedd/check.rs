@@ -1,12 +1,12 @@
 //! `schedd --check`: is the configuration good, what holds, and what in it may not be what is
 //! meant?
 
-use super::configuration;
 use crate::config::Config;
 use crate::config::overrides::QmgrOverrides;
 use crate::config::settings::{Setting, Written, resolved};
 use crate::config::warnings::warnings;
 use crate::sched::share_tree::outline;
+use crate::schedd::configuration;
 use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
 use anyhow::{Context, Result};

@@ -1,9 +1,19 @@
 //! The connections of clients: accepted, read, answered, and bounded in number, size and time.
 
-use super::callers::Callers;
+pub mod ahead;
+pub mod attach;
+pub mod callers;
+pub mod limits;
+pub mod listen;
+pub mod readers;
+pub mod scene;
+pub mod scripts;
+pub mod watchers;
+
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
+use crate::schedd::clients::callers::Callers;
 use crate::server::caller::Caller;
 use crate::server::setup::Setup;
 use crate::spool::scripts::SMALLEST;

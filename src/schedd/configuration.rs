@@ -1,8 +1,8 @@
 //! Reads `lanai.toml`, and what else the server needs to know of the machine.
 
-use super::accounts::SystemAccounts;
 use crate::config::Config;
 use crate::model::job::Owner;
+use crate::schedd::accounts::SystemAccounts;
 use crate::server::setup::{Installation, Setup};
 use crate::sys::home::Home;
 use crate::sys::{record, user};

@@ -1,9 +1,9 @@
 //! What schedd does by the clock, whether anybody asks or not, and how it leaves.
 
-use super::expiry;
 use crate::model::job::Job;
 use crate::model::trigger::{Moment, Trigger};
 use crate::schedd::Schedd;
+use crate::schedd::storage::expiry;
 use crate::schedd::timers;
 use crate::schedd::timers::Timers;
 use crate::server::launch_timeout;

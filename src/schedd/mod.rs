@@ -1,51 +1,25 @@
-//! The daemon that decides: one loop, one writer, the working state in memory.
+//! The daemon: one loop, one writer, the working state in memory.
 //!
-//! What arrives (requests of [`clients`], reports of [`nodes`], timers) is gathered by the loop
-//! here and becomes a [`tick`]: applied to the [`server`], committed, acknowledged; then the cycle
-//! of [`crate::sched`] decides, its plan is committed, and the nodes are told ([`dispatch`]).
+//! The loop here gathers what arrives: requests of [`clients`], reports of [`nodes`], timers. A
+//! [`tick`] lets the server ([`crate::server`]) handle all of it, commits the result to the spool
+//! and answers. Then the cycle ([`deciding`]) plans, its plan is committed, and the nodes get their
+//! orders.
 
 pub mod accounts;
-mod ahead;
-mod allocation_script;
-mod attach;
-mod callers;
 mod check;
-mod checkpoints;
 mod clients;
 mod configuration;
-mod cycles;
 mod deciding;
-mod expiry;
-mod fair_shares;
-mod faults;
-mod history;
-mod hooks;
 mod housekeeping;
-mod limits;
-mod listen;
-mod mailer;
 mod nested;
 mod nodes;
-mod notice_digest;
-mod notifier;
-mod process_tree;
-mod promises;
-mod rate_limit;
-mod readers;
-mod recording;
-mod recover;
+mod programs;
 mod reload;
-mod reserve;
-mod resource_poller;
-mod scene;
-mod scripts;
 mod shutdown;
 mod start;
+mod storage;
 mod tick;
 mod timers;
-mod user_notices;
-mod verdicts;
-mod watchers;
 
 pub use start::{command, main};
 
@@ -54,32 +28,32 @@ use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::sched::placement::cycle_cache::Memory;
-use crate::schedd::ahead::Aside;
-use crate::schedd::allocation_script::AllocationScript;
-use crate::schedd::attach::Calls;
-use crate::schedd::checkpoints::Checkpoints;
 use crate::schedd::clients::Clients;
 use crate::schedd::clients::Token;
-use crate::schedd::cycles::Cycles;
-use crate::schedd::faults::Faults;
-use crate::schedd::hooks::Hooks;
-use crate::schedd::hooks::Portrait;
-use crate::schedd::listen::Listener;
-use crate::schedd::mailer::Mailer;
+use crate::schedd::clients::ahead::Aside;
+use crate::schedd::clients::attach::Calls;
+use crate::schedd::clients::listen::Listener;
+use crate::schedd::clients::readers::Readers;
+use crate::schedd::clients::scene::Scenes;
+use crate::schedd::clients::scripts::Scripts;
+use crate::schedd::clients::watchers::Watchers;
 use crate::schedd::nodes::News;
 use crate::schedd::nodes::Nodes;
-use crate::schedd::notifier::Notifier;
-use crate::schedd::readers::Readers;
-use crate::schedd::recover::Recovered;
-use crate::schedd::reserve::Reserve;
-use crate::schedd::resource_poller::ResourcePoller;
-use crate::schedd::scene::Scenes;
-use crate::schedd::scripts::Scripts;
+use crate::schedd::programs::allocation_script::AllocationScript;
+use crate::schedd::programs::hooks::Hooks;
+use crate::schedd::programs::hooks::Portrait;
+use crate::schedd::programs::mailer::Mailer;
+use crate::schedd::programs::notifier::Notifier;
+use crate::schedd::programs::resource_poller::ResourcePoller;
+use crate::schedd::programs::user_notices::UserNotices;
+use crate::schedd::storage::checkpoints::Checkpoints;
+use crate::schedd::storage::cycles::Cycles;
+use crate::schedd::storage::faults::Faults;
+use crate::schedd::storage::recover::Recovered;
+use crate::schedd::storage::reserve::Reserve;
+use crate::schedd::storage::verdicts::Verdicts;
 use crate::schedd::tick::Input;
 use crate::schedd::timers::Timers;
-use crate::schedd::user_notices::UserNotices;
-use crate::schedd::verdicts::Verdicts;
-use crate::schedd::watchers::Watchers;
 use crate::server::caller::Caller;
 use crate::server::requests::shutdown::ShutdownMode;
 use crate::server::startup;

@@ -1,17 +1,17 @@
 //! Another configuration while schedd runs: `lanai.toml` read anew, or said by `qmgr`; what follows
 //! from it beyond the server.
 
-use super::configuration;
-use super::expiry;
 use crate::config::settings::{Setting, resolved};
 use crate::model::resource::Kind;
 use crate::model::time::Span;
 use crate::model::trigger::Trigger;
 use crate::sched::placement::cycle_cache::Memory;
 use crate::schedd::Schedd;
-use crate::schedd::allocation_script::AllocationScript;
-use crate::schedd::hooks::programs;
-use crate::schedd::mailer::Mailer;
+use crate::schedd::configuration;
+use crate::schedd::programs::allocation_script::AllocationScript;
+use crate::schedd::programs::hooks::programs;
+use crate::schedd::programs::mailer::Mailer;
+use crate::schedd::storage::expiry;
 use crate::schedd::timers;
 use crate::server::orders;
 use crate::server::setup::Setup;

@@ -9,7 +9,7 @@ use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::schedd::Schedd;
 use crate::schedd::clients::Token;
-use crate::schedd::hooks::Ruling;
+use crate::schedd::programs::hooks::Ruling;
 use crate::schedd::timers;
 use crate::server::caller::Caller;
 use crate::server::checkpoint;

@@ -2,12 +2,12 @@
 //! of a user. One program at a time for each user, so that a program that hangs delays no other
 //! user's.
 
-use super::notice_digest::Folded;
 use crate::model::time::Span;
 use crate::schedd::Schedd;
 use crate::schedd::nodes::News;
 use crate::schedd::nodes::Nodes;
-use crate::schedd::rate_limit::RateLimit;
+use crate::schedd::programs::notice_digest::Folded;
+use crate::schedd::programs::rate_limit::RateLimit;
 use crate::server::notices::Notice;
 use crate::server::notices::Whom;
 use crate::sys::clock;
@@ -221,7 +221,7 @@ impl UserNotices {
 
 impl Schedd {
     /// Sends users' notices that can be sent now.
-    pub(super) fn notify_users(&mut self) {
+    pub(in crate::schedd) fn notify_users(&mut self) {
         let now = clock::monotonic();
         self.user_notices.end_rounds(now);
         let news = self
@@ -231,7 +231,7 @@ impl Schedd {
     }
 
     /// Sends users' notices that still wait, within [`LAST`]. Their programs go on under nodeds.
-    pub(super) fn send_last_notices(&mut self) {
+    pub(in crate::schedd) fn send_last_notices(&mut self) {
         let until = clock::monotonic() + LAST;
         self.user_notices.end_rounds(Span(i64::MAX));
         loop {

@@ -25,7 +25,7 @@ use crate::sched::explain::limits_in_force::limits_in_force;
 use crate::sched::explain::why;
 use crate::sched::priority::queue_order::QueueOrder;
 use crate::sched::view::snapshot::State;
-use crate::schedd::limits;
+use crate::schedd::clients::limits;
 use crate::server::state::ServerState;
 use crate::sys::clock::monotonic;
 use crate::sys::user;

@@ -6,7 +6,7 @@
 
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
-use crate::schedd::scene::Study;
+use crate::schedd::clients::scene::Study;
 use crate::server::caller::Caller;
 use crate::spool::query::Viewer;
 use crate::spool::{Reader, SpoolError};
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST: Span = Span::seconds(60);
 
 /// What is said to one question too many.
-pub(super) const BUSY: &str = "too many questions at once; try again in a moment";
+pub(in crate::schedd) const BUSY: &str = "too many questions at once; try again in a moment";
 
 /// One connection with its question.
 struct Asking {

@@ -2,10 +2,10 @@
 //! runs once at a time. Notices that come faster than it takes them are dropped beyond a bound, and
 //! that is logged.
 
-use super::notice_digest::Folded;
 use crate::model::time::Span;
-use crate::schedd::rate_limit::ROUND;
-use crate::schedd::rate_limit::RateLimit;
+use crate::schedd::programs::notice_digest::Folded;
+use crate::schedd::programs::rate_limit::ROUND;
+use crate::schedd::programs::rate_limit::RateLimit;
 use crate::server::notices::Notice;
 use crate::sys::call::{Call, Called};
 use crate::sys::{clock, pipe};

@@ -9,10 +9,10 @@ use crate::model::system_resource::{Pool, PoolUse};
 use crate::model::time::Span;
 use crate::schedd::Schedd;
 use crate::schedd::clients::Token;
-use crate::schedd::readers;
-use crate::schedd::resource_poller::ResourcePoller;
-use crate::schedd::scene::Study;
-use crate::schedd::scene::Task;
+use crate::schedd::clients::readers;
+use crate::schedd::clients::scene::Study;
+use crate::schedd::clients::scene::Task;
+use crate::schedd::programs::resource_poller::ResourcePoller;
 use crate::server::caller::Caller;
 use crate::server::requests::RequestContext;
 use crate::server::state::ServerState;
@@ -51,14 +51,14 @@ impl Aside {
 
 impl Schedd {
     /// A client asks what is to come.
-    pub(super) fn look_ahead(&mut self, token: Token, ahead: Ahead) {
+    pub(in crate::schedd) fn look_ahead(&mut self, token: Token, ahead: Ahead) {
         if let Some((stream, caller)) = self.clients.take(token) {
             self.study(stream, caller, ahead);
         }
     }
 
     /// Asks again what was put aside.
-    pub(super) fn take_up_again(&mut self) {
+    pub(in crate::schedd) fn take_up_again(&mut self) {
         let now = monotonic();
         self.scenes.expire(now);
         if self.aside.due.take_if(|due| *due <= now).is_some() {

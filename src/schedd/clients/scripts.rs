@@ -252,7 +252,11 @@ fn log(removed: Result<(), SpoolError>) {
 impl Schedd {
     /// Whether the script of a submission has to be stored before the submission can be granted.
     /// What is refused for its size or for lack of room, or was accepted before, is not stored.
-    pub(super) fn awaits_storage(&mut self, caller: &Caller, submission: &Submission) -> bool {
+    pub(in crate::schedd) fn awaits_storage(
+        &mut self,
+        caller: &Caller,
+        submission: &Submission,
+    ) -> bool {
         let Payload::Script(text) = &submission.payload else {
             return false;
         };
@@ -269,7 +273,12 @@ impl Schedd {
     }
 
     /// Lets a submission wait until its script is stored.
-    pub(super) fn store_script(&mut self, token: Token, caller: Caller, asked: Box<Submission>) {
+    pub(in crate::schedd) fn store_script(
+        &mut self,
+        token: Token,
+        caller: Caller,
+        asked: Box<Submission>,
+    ) {
         self.clients.await_change(token);
         self.scripts.store(Pending {
             token,
@@ -287,7 +296,7 @@ impl Schedd {
     }
 
     /// Goes on with the submissions whose scripts are stored.
-    pub(super) fn take_stored(&mut self) {
+    pub(in crate::schedd) fn take_stored(&mut self) {
         for Stored {
             token,
             caller,

@@ -1,10 +1,10 @@
 //! Old charges and accounting entries, which are deleted when they are no longer needed, and what
 //! the charges add up to.
 
-use super::timers;
 use crate::model::account::charge::UsageRules;
 use crate::model::time::Time;
 use crate::sched::share_tree::usage::Usage;
+use crate::schedd::timers;
 use crate::server::setup::Setup;
 use crate::server::state::ServerState;
 use crate::spool::{Spool, SpoolError};

@@ -1,6 +1,6 @@
 //! The message that sums up the notices that exceed a user's rate limit.
 
-use super::rate_limit::Fold;
+use crate::schedd::programs::rate_limit::Fold;
 use crate::server::notices::{Body, Notice, Whom};
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -99,7 +99,7 @@ impl Calls {
 
 impl Schedd {
     /// Only the job's owner sits down at its terminal, whoever else may act on the job.
-    pub(super) fn attach(&mut self, token: Token, caller: &Caller, id: JobId) {
+    pub(in crate::schedd) fn attach(&mut self, token: Token, caller: &Caller, id: JobId) {
         let begun = self.terminal_of(caller, id).and_then(|(node, attempt)| {
             let noded = self
                 .nodes
@@ -134,7 +134,7 @@ impl Schedd {
     }
 
     /// Hands a connection over to its client once noded has accepted it.
-    pub(super) fn hear_call(&mut self, token: Token) {
+    pub(in crate::schedd) fn hear_call(&mut self, token: Token) {
         match self.calls.hear(token) {
             None => {}
             Some(Ok(stream)) => self
@@ -144,7 +144,7 @@ impl Schedd {
         }
     }
 
-    pub(super) fn end_late_calls(&mut self) {
+    pub(in crate::schedd) fn end_late_calls(&mut self) {
         for token in self.calls.expired() {
             self.clients
                 .answer(token, &Reply::Refused(not_now("its node does not answer")));

@@ -1,13 +1,13 @@
 //! schedd's start: take the spool, load what is not over, go on where the last one stopped.
 
-use super::configuration;
-use super::expiry;
-use super::recording::Recording;
 use crate::model::job::promise::Promise;
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::model::reservation::Reservation;
 use crate::model::time::Time;
+use crate::schedd::configuration;
+use crate::schedd::storage::expiry;
+use crate::schedd::storage::recording::Recording;
 use crate::schedd::timers;
 use crate::server::clock::Clock;
 use crate::server::clock::Saved;

@@ -32,13 +32,13 @@ use crate::model::trigger::Trigger;
 use crate::sched::view::plan::{Plan, Start};
 use crate::schedd::Schedd;
 use crate::schedd::clients::Token;
-use crate::schedd::hooks::case::Case;
-use crate::schedd::hooks::case::Matter;
-use crate::schedd::hooks::judging::judge;
-use crate::schedd::hooks::lane::Heard;
-use crate::schedd::hooks::lane::Lane;
-use crate::schedd::hooks::question::question;
-use crate::schedd::hooks::words::Words;
+use crate::schedd::programs::hooks::case::Case;
+use crate::schedd::programs::hooks::case::Matter;
+use crate::schedd::programs::hooks::judging::judge;
+use crate::schedd::programs::hooks::lane::Heard;
+use crate::schedd::programs::hooks::lane::Lane;
+use crate::schedd::programs::hooks::question::question;
+use crate::schedd::programs::hooks::words::Words;
 use crate::schedd::tick::Input;
 use crate::schedd::timers;
 use crate::server::caller::Caller;
@@ -146,7 +146,7 @@ impl Hooks {
 impl Schedd {
     /// On which occasion hooks are asked about a request, if any are. A full disk refuses it by
     /// itself.
-    pub(super) fn occasion(&self, request: &Request) -> Option<Occasion> {
+    pub(in crate::schedd) fn occasion(&self, request: &Request) -> Option<Occasion> {
         let occasion = match request {
             Request::Submit(_) => Occasion::QueueJob,
             Request::Alter(..) => Occasion::ModifyJob,
@@ -162,7 +162,7 @@ impl Schedd {
     }
 
     /// Lets a request wait for hooks, if it could be granted.
-    pub(super) fn consult(
+    pub(in crate::schedd) fn consult(
         &mut self,
         occasion: Occasion,
         token: Token,
@@ -189,7 +189,7 @@ impl Schedd {
     }
 
     /// Takes in what hooks have said, gives up those that take too long, and asks the next.
-    pub(super) fn hear_hooks(&mut self) {
+    pub(in crate::schedd) fn hear_hooks(&mut self) {
         if self.hooks.requests.is_idle()
             && self.hooks.starts.is_idle()
             && self.hooks.wanted.is_empty()
@@ -306,7 +306,7 @@ impl Schedd {
     }
 
     /// Tells the scheduler which jobs hooks have let start: others are preempted only for these.
-    pub(super) fn renew_permits(&mut self) {
+    pub(in crate::schedd) fn renew_permits(&mut self) {
         let permits = self.has_hooks(Occasion::RunJob).then(|| {
             let server = &self.server;
             let is_same = |job, spec: &Arc<Spec>| {
@@ -323,7 +323,7 @@ impl Schedd {
 
     /// Leaves out of a plan what hooks have not let start yet, and sees to it that they are asked,
     /// also about those for which others are to be preempted.
-    pub(super) fn hold_back(&mut self, plan: &mut Plan) {
+    pub(in crate::schedd) fn hold_back(&mut self, plan: &mut Plan) {
         self.hooks.wanted.clear();
         if !self.has_hooks(Occasion::RunJob) {
             return;
@@ -345,7 +345,7 @@ impl Schedd {
 
     /// Stores the program of a hook in a file of the installation. Returns the request that lets
     /// the hook run this file.
-    pub(super) fn store_hook_program(
+    pub(in crate::schedd) fn store_hook_program(
         &mut self,
         caller: &Caller,
         name: &str,
@@ -374,7 +374,7 @@ impl Schedd {
     }
 
     /// Heeds what hooks have said of a start: for a while its next one is made, or it is put off.
-    pub(super) fn rule(&mut self, job: JobId, ruling: &Ruling) {
+    pub(in crate::schedd) fn rule(&mut self, job: JobId, ruling: &Ruling) {
         match ruling {
             Ruling::Refused(hook, why) => self.put_off(job, hook, why),
             Ruling::Granted(hook, set) => {
@@ -418,7 +418,7 @@ impl Schedd {
     }
 
     /// An array of which an element has started no longer says that a hook refused that.
-    pub(super) fn forgive(&mut self, started: JobId) {
+    pub(in crate::schedd) fn forgive(&mut self, started: JobId) {
         let Some(array) = started.parent() else {
             return;
         };

@@ -5,9 +5,9 @@
 //! comes faster than it takes is dropped beyond a bound, and that is logged.
 
 use crate::model::time::Span;
-use crate::schedd::rate_limit::Fold;
-use crate::schedd::rate_limit::ROUND;
-use crate::schedd::rate_limit::RateLimit;
+use crate::schedd::programs::rate_limit::Fold;
+use crate::schedd::programs::rate_limit::ROUND;
+use crate::schedd::programs::rate_limit::RateLimit;
 use crate::server::mail::Letter;
 use crate::server::setup::Setup;
 use crate::sys::{clock, mailer};
@@ -211,7 +211,7 @@ impl Fold for Folded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedd::rate_limit::MOST;
+    use crate::schedd::programs::rate_limit::MOST;
 
     fn letter(job: usize) -> Letter {
         let text = |text: &str| text.to_string();

@@ -51,7 +51,7 @@ impl Cycles {
 
 impl Schedd {
     /// `qstat --cycles`: for operators, and for whom it is his own.
-    pub(super) fn tell_cycles(&mut self, token: Token, is_privileged: bool) {
+    pub(in crate::schedd) fn tell_cycles(&mut self, token: Token, is_privileged: bool) {
         if !is_privileged {
             return self
                 .clients
@@ -64,7 +64,7 @@ impl Schedd {
     }
 
     /// Writes what nothing else has had written.
-    pub(super) fn write_cycles(&mut self) {
+    pub(in crate::schedd) fn write_cycles(&mut self) {
         let rows: Vec<Update> = self.cycles.changes().collect();
         if rows.is_empty() || !self.reserve.is_whole() {
             return;
