@@ -27,7 +27,7 @@ pub mod value_syntax;
 
 use crate::model::indices::list::IndexList;
 use crate::model::job_id::JobId;
-use crate::model::request::placement_requirements::Wishes;
+use crate::model::request::placement_requirements::PlacementRequirements;
 use crate::model::request::select::Request;
 use crate::model::resource::Value;
 use crate::model::signal;
@@ -248,7 +248,7 @@ pub struct Spec {
     pub qos: Option<String>,
     /// Where it is to run, besides.
     #[serde(default)]
-    pub wishes: Wishes,
+    pub wishes: PlacementRequirements,
     /// The reservation it asks for, by the queue it is in or by `-W resv=`: it runs nowhere else.
     #[serde(default)]
     pub reservation: Option<String>,

@@ -23,7 +23,7 @@ use crate::model::node::{NodeFacts, Terms};
 use crate::model::policy::{Filling, Policy, Precedence};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
-use crate::model::request::placement_requirements::{self, Wishes};
+use crate::model::request::placement_requirements::{self, PlacementRequirements};
 use crate::model::request::select::{Arrangement, Chunk, Place, Request, Select, Sharing};
 use crate::model::resource::amount::{Amount, split_chunks};
 use crate::model::resource::{Definition, Kind, ResourceList, Resources, Value};
@@ -483,7 +483,7 @@ impl Scene {
                 Value::String(targets.to_string()),
             );
         }
-        let mut wishes = Wishes::default();
+        let mut wishes = PlacementRequirements::default();
         for name in placement_requirements::ATTRIBUTES {
             if let Some(text) = words.remove(name) {
                 wishes.set(name, text).expect("a wish");

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 /// A job's wishes; what it leaves open, the policy says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wishes {
+pub struct PlacementRequirements {
     /// Which of the nodes that would do (M8).
     pub allocation: Option<Allocation>,
     /// Who else may be on its nodes (M46).
@@ -60,7 +60,7 @@ pub fn by_resource(name: &str) -> Option<&'static str> {
         .map(|(_, attribute)| *attribute)
 }
 
-impl Wishes {
+impl PlacementRequirements {
     /// Reads one of the [`ATTRIBUTES`]; an empty text takes the wish back. The error says what is
     /// wrong with the text, for an expression with the column.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn wishes_are_read_and_shown_under_their_names() {
-        let mut wishes = Wishes::default();
+        let mut wishes = PlacementRequirements::default();
         let given = [
             ("nalloc", "fastest"),
             ("naccess", "singleuser"),
@@ -181,22 +181,22 @@ mod tests {
             shown
         );
         let stored = serde_json::to_string(&wishes).unwrap();
-        assert_eq!(serde_json::from_str::<Wishes>(&stored).unwrap(), wishes);
+        assert_eq!(serde_json::from_str::<PlacementRequirements>(&stored).unwrap(), wishes);
         for (name, _) in given {
             wishes.set(name, "").unwrap();
         }
-        assert_eq!(wishes, Wishes::default());
+        assert_eq!(wishes, PlacementRequirements::default());
     }
 
     /// Q20: a fault in an expression is told with its column.
     #[test]
     fn what_is_no_wish_is_told() {
-        let mut wishes = Wishes::default();
-        let said = |wishes: &mut Wishes, name, text| wishes.set(name, text).unwrap_err();
+        let mut wishes = PlacementRequirements::default();
+        let said = |wishes: &mut PlacementRequirements, name, text| wishes.set(name, text).unwrap_err();
         assert!(said(&mut wishes, "nalloc", "best").starts_with("`best` is none of minresource, "));
         assert!(said(&mut wishes, "requirements", "host.memory.total >= ").starts_with("column "));
         assert!(said(&mut wishes, "geometry", "{(0,0)}").contains("geometry"));
         assert!(said(&mut wishes, "cluster", "post").contains("`post` is no cluster"));
-        assert_eq!(wishes, Wishes::default());
+        assert_eq!(wishes, PlacementRequirements::default());
     }
 }

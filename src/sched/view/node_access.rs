@@ -4,7 +4,7 @@ use super::shape::stable_hash;
 use crate::model::job::Job;
 use crate::model::node::{NodeSharing, Terms};
 use crate::model::request::placement_policy::Access;
-use crate::model::request::placement_requirements::Wishes;
+use crate::model::request::placement_requirements::PlacementRequirements;
 use crate::model::request::select::{Place, Sharing};
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ impl Tenancy {
     }
 
     /// What a job asks by its place, and by its wish where that says nothing.
-    pub fn asked(place: &Place, wishes: &Wishes) -> Tenancy {
+    pub fn asked(place: &Place, wishes: &PlacementRequirements) -> Tenancy {
         match (Tenancy::from(place), wishes.access) {
             (Tenancy::Unsaid, Some(access)) => Tenancy::from(access),
             (said, _) => said,

@@ -12,7 +12,7 @@ use crate::model::credentials::Credentials;
 use crate::model::job::Job;
 use crate::model::request::geometry::Geometry;
 use crate::model::request::placement_policy::{Access, Allocation, Distribution};
-use crate::model::request::placement_requirements::Wishes;
+use crate::model::request::placement_requirements::PlacementRequirements;
 use crate::model::request::select::{Arrangement, Chunk, Request};
 use crate::model::resource::amount::Amount;
 use crate::model::resource::{ResourceList, Size, Value};
@@ -259,11 +259,11 @@ impl Shape {
         );
         Shape {
             id: ShapeId(stable_hash(&key)),
-            ..Shape::asked(request, &Wishes::default(), catalog)
+            ..Shape::asked(request, &PlacementRequirements::default(), catalog)
         }
     }
 
-    fn asked(request: &Request, wishes: &Wishes, catalog: &Catalog) -> Shape {
+    fn asked(request: &Request, wishes: &PlacementRequirements, catalog: &Catalog) -> Shape {
         let mut chunks: Vec<ChunkShape> = request
             .select
             .chunks
