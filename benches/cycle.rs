@@ -19,7 +19,7 @@ use lanai::model::job::Share;
 use lanai::model::job::held::Held;
 use lanai::model::job_id::JobId;
 use lanai::model::policy::{Factors, Order, Precedence, Preset};
-use lanai::model::request::placement_policy::Access;
+use lanai::model::request::placement_policy::NodeAccess;
 use lanai::model::resource::Value;
 use lanai::model::time::{Span, Time};
 use lanai::sched::cycle;
@@ -159,7 +159,7 @@ fn crowded(arrays: u64) -> Scene {
             scene.state.occupy(
                 id,
                 &[share(&node)],
-                Tenant::of(&job, Access::Shared),
+                Tenant::of(&job, NodeAccess::Shared),
                 Time(86_400_000),
             );
             scene.state.belongs_to(id, &Claimant::of(&job));

@@ -15,7 +15,7 @@ use crate::model::time::{Time, Wall};
 use crate::sys::clock;
 use crate::sys::home::Home;
 use crate::sys::process::random;
-use crate::wire::ahead::{Ahead, Told};
+use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::client::Client;
 use crate::wire::message::{
     Answer, Detail, Payload, Question, Record, Reply, Request, ServerFacts, Submission,
@@ -175,7 +175,8 @@ impl Options {
             return priority::queue(&mut inquiry, json, out).map(|()| Vec::new());
         }
         if self.holes {
-            let windows = inquiry.ask(Ahead::Windows(Box::new(imagined(&self.resources)?)))?;
+            let windows =
+                inquiry.ask(ForecastQuery::Windows(Box::new(imagined(&self.resources)?)))?;
             let text = holes::shown(&inquiry, &windows, &self.resources, json)?;
             return written(out, text, Vec::new());
         }
@@ -255,7 +256,7 @@ impl Inquiry {
         })
     }
 
-    fn ask(&mut self, ahead: Ahead) -> Result<Vec<Told>, Failure> {
+    fn ask(&mut self, ahead: ForecastQuery) -> Result<Vec<ForecastAnswer>, Failure> {
         ask(&mut self.client, ahead).map(|(_, told)| told)
     }
 
@@ -285,8 +286,8 @@ impl Inquiry {
     /// Asks, and hands on the parts of the answer as they come.
     fn parts(
         &mut self,
-        ahead: Ahead,
-        each: &mut dyn FnMut(&Inquiry, Told) -> Result<(), Failure>,
+        ahead: ForecastQuery,
+        each: &mut dyn FnMut(&Inquiry, ForecastAnswer) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut reply = self.client.call(&Request::Ask(Question::Ahead(ahead)))?;
         loop {
@@ -332,8 +333,8 @@ impl Inquiry {
 /// Asks schedd what is to come.
 pub(super) fn ask(
     client: &mut Client,
-    ahead: Ahead,
-) -> Result<(Option<ServerFacts>, Vec<Told>), Failure> {
+    ahead: ForecastQuery,
+) -> Result<(Option<ServerFacts>, Vec<ForecastAnswer>), Failure> {
     let (mut server, mut told) = (None, Vec::new());
     let mut reply = client.call(&Request::Ask(Question::Ahead(ahead)))?;
     loop {

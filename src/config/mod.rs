@@ -32,7 +32,7 @@ use crate::model::policy::{
 };
 use crate::model::queue::Queue;
 use crate::model::reservation::recurrence::Standing;
-use crate::model::reservation::window::Access;
+use crate::model::reservation::window::WindowAccess;
 use crate::model::resource::{Definition, ResourceList, Resources, Size};
 use crate::model::system_resource::{Meter, Pool};
 use crate::model::time::Span;
@@ -330,7 +330,7 @@ pub struct ReservationConfig {
     /// Primary groups with access, by name.
     pub groups: Vec<String>,
     /// All others with access.
-    pub access: Access,
+    pub access: WindowAccess,
     /// Only for who asks for it by name.
     pub by_name: bool,
     /// Those it is for may preempt others in it.

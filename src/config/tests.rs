@@ -3,7 +3,9 @@
 use super::*;
 use crate::model::account::charge::Weights;
 use crate::model::account::decay::Decay;
-use crate::model::job::response::{Action, Missing, Response, Responses, Retries, Rules, StageIn};
+use crate::model::job::response::{
+    LimitAction, Missing, Response, Responses, Retries, Rules, StageIn,
+};
 use crate::model::resource::{Kind, Value};
 
 fn refusal(text: &str) -> String {
@@ -117,7 +119,7 @@ fn every_key_is_read() {
     );
 }
 
-fn response(action: Action, after: i64) -> Response {
+fn response(action: LimitAction, after: i64) -> Response {
     Response {
         action,
         after: Span::seconds(after),
@@ -149,8 +151,8 @@ fn what_is_done_when_a_job_goes_wrong_is_read() {
         longest: Span::seconds(60),
     };
     let limits = Responses {
-        mem: response(Action::Cancel, 300),
-        cput: response(Action::Requeue, 0),
+        mem: response(LimitAction::Cancel, 300),
+        cput: response(LimitAction::Requeue, 0),
         ..Default::default()
     };
     let stage_in = StageIn {
@@ -159,7 +161,7 @@ fn what_is_done_when_a_job_goes_wrong_is_read() {
     };
     let expected = Rules {
         retries,
-        walltime: Action::Requeue,
+        walltime: LimitAction::Requeue,
         limits,
         stage_in,
         ..Rules::default()
@@ -184,7 +186,10 @@ fn what_is_done_about_failures_is_the_presets_unless_said() {
             .limits;
     assert_eq!(
         (limits.vmem, limits.pmem),
-        (response(Action::Requeue, 60), response(Action::Requeue, 0))
+        (
+            response(LimitAction::Requeue, 60),
+            response(LimitAction::Requeue, 0)
+        )
     );
     for bad in [
         "limits = { file = \"cancel\" }",

@@ -77,13 +77,13 @@ pub struct Target {
     /// Percent; seconds of weighted resources for [`Bound::Amount`].
     pub value: f64,
     /// Which way it counts.
-    pub bound: Bound,
+    pub bound: TargetKind,
 }
 
 /// Which way a target counts (M12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Bound {
+pub enum TargetKind {
     /// `25`: both ways.
     Target,
     /// `25+`: only who is below gains.
@@ -101,21 +101,21 @@ impl Target {
     /// for percents above 100.
     pub fn parse(text: &str) -> Option<Target> {
         let signs = [
-            ('+', Bound::Floor),
-            ('-', Bound::Ceiling),
-            ('%', Bound::Percent),
-            ('^', Bound::Amount),
+            ('+', TargetKind::Floor),
+            ('-', TargetKind::Ceiling),
+            ('%', TargetKind::Percent),
+            ('^', TargetKind::Amount),
         ]
         .into_iter();
         let signed = signs
             .filter_map(|(sign, bound)| Some((text.strip_suffix(sign)?, bound)))
             .next();
-        let (number, bound) = signed.unwrap_or((text, Bound::Target));
+        let (number, bound) = signed.unwrap_or((text, TargetKind::Target));
         let value: f64 = number
             .parse()
             .ok()
             .filter(|_| number.starts_with(|c: char| c.is_ascii_digit()))?;
-        let largest = if bound == Bound::Amount {
+        let largest = if bound == TargetKind::Amount {
             f64::MAX
         } else {
             100.0
@@ -130,11 +130,11 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let sign = match self.bound {
-            Bound::Target => "",
-            Bound::Floor => "+",
-            Bound::Ceiling => "-",
-            Bound::Percent => "%",
-            Bound::Amount => "^",
+            TargetKind::Target => "",
+            TargetKind::Floor => "+",
+            TargetKind::Ceiling => "-",
+            TargetKind::Percent => "%",
+            TargetKind::Amount => "^",
         };
         write!(f, "{}{sign}", self.value)
     }
@@ -282,7 +282,7 @@ mod tests {
         for text in ["50", "10+", "35-", "25%", "12.5", "86400^"] {
             assert_eq!(Target::parse(text).unwrap().to_string(), text);
         }
-        assert_eq!(Target::parse("10+").unwrap().bound, Bound::Floor);
+        assert_eq!(Target::parse("10+").unwrap().bound, TargetKind::Floor);
         for text in ["", "+", "-5", "101", "inf", "NaN", "10+-", "1e400^", "ten"] {
             assert_eq!(Target::parse(text), None, "{text}");
         }

@@ -7,7 +7,7 @@ use super::job::dependency::Wish;
 use super::job::state::Holds;
 use super::job::{Digest, Job, Join, Program, Spec};
 use crate::model::policy::Policy;
-use crate::model::policy::quality::Asker;
+use crate::model::policy::quality::QosApplicant;
 use crate::model::refusal::Refusal;
 use crate::model::request::operands;
 use crate::model::request::placement_requirements;
@@ -25,7 +25,7 @@ mod dialects;
 
 mod table;
 
-use table::{Attribute, Effect, TABLE, Who};
+use table::{AttributeRule, Effect, TABLE, Who};
 
 /// One attribute to set: `Resource_List` has a resource, others have none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,7 +141,7 @@ pub struct Context<'a> {
 impl Context<'_> {
     /// Refuses a quality of service that is not for the job.
     fn grant_quality(&self, spec: &Spec) -> Result<(), Refusal> {
-        let asker = Asker {
+        let asker = QosApplicant {
             user: self.owner,
             account: spec.account.as_deref(),
             queue: &spec.queue,
@@ -362,11 +362,11 @@ fn asked(settings: &[Setting]) -> Result<Vec<(String, String)>, Refusal> {
         .collect()
 }
 
-fn permitted(name: &str, context: &Context) -> Result<&'static Attribute, Refusal> {
+fn permitted(name: &str, context: &Context) -> Result<&'static AttributeRule, Refusal> {
     find(name, context.rights.privileged)
 }
 
-fn find(name: &str, privileged: bool) -> Result<&'static Attribute, Refusal> {
+fn find(name: &str, privileged: bool) -> Result<&'static AttributeRule, Refusal> {
     let attribute = TABLE
         .iter()
         .find(|attribute| attribute.name.eq_ignore_ascii_case(name));
@@ -387,7 +387,7 @@ fn find(name: &str, privileged: bool) -> Result<&'static Attribute, Refusal> {
 
 fn apply(
     draft: &mut Draft,
-    attribute: &Attribute,
+    attribute: &AttributeRule,
     value: &Text,
     context: &Context,
 ) -> Result<(), Refusal> {

@@ -39,7 +39,7 @@ mod tests;
 
 pub use evaluation::{Fault, Wrong};
 pub use value::{Scope, Value};
-pub use verdict::{Answer, On, Refusal, Verdict};
+pub use verdict::{On, Refusal, UnmetKind, Verdict};
 
 use node::Node;
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@ mod answer;
 
 pub mod rites;
 
-pub use answer::{Answer, Said};
+pub use answer::{HookAnswer, Said};
 
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};

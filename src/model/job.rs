@@ -41,7 +41,7 @@ use dependency::label::Awaited;
 use eligible_time::Eligibility;
 use preemption::Yielding;
 use release::Released;
-use run_limits::Bound;
+use run_limits::RunLimit;
 use serde::{Deserialize, Serialize};
 use state::{Holds, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -583,7 +583,7 @@ pub enum How {
     /// Ended by its shepherd or the kernel: over another of its limits.
     Exceeded {
         /// Which.
-        bound: Bound,
+        bound: RunLimit,
         /// The most it had when it was ended: kilobytes or milliseconds.
         used: i64,
         /// Its limit, likewise.

@@ -154,22 +154,22 @@ pub struct Limit {
 
 /// How much there may be of what some count together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bounds {
+pub struct LimitValues {
     /// As [`Limit::soft`].
     pub soft: Option<i64>,
     /// As [`Limit::hard`].
     pub hard: Option<i64>,
 }
 
-impl Bounds {
+impl LimitValues {
     /// What there may be while there are jobs within their soft limits.
     pub fn softly(self) -> Option<i64> {
         self.soft.into_iter().chain(self.hard).min()
     }
 
     /// What is left of them where others stand in their place, each for what it says itself (X16).
-    fn replaced(self, other: Bounds) -> Bounds {
-        Bounds {
+    fn replaced(self, other: LimitValues) -> LimitValues {
+        LimitValues {
             soft: self.soft.filter(|_| other.soft.is_none()),
             hard: self.hard.filter(|_| other.hard.is_none()),
         }
@@ -178,8 +178,8 @@ impl Bounds {
 
 impl Limit {
     /// What it says.
-    pub fn bounds(&self) -> Bounds {
-        Bounds {
+    pub fn bounds(&self) -> LimitValues {
+        LimitValues {
             soft: self.soft,
             hard: self.hard,
         }
@@ -267,7 +267,7 @@ pub struct Concern {
     /// With whom it counts them.
     pub whom: Key,
     /// What of it no other limit stands in the place of; something is.
-    pub bounds: Bounds,
+    pub bounds: LimitValues,
 }
 
 /// All limits there are.
@@ -327,17 +327,18 @@ impl Limits {
             bounds: self.left(one, &found),
             ..one.clone()
         });
-        left.filter(|one| one.bounds != Bounds::default()).collect()
+        left.filter(|one| one.bounds != LimitValues::default())
+            .collect()
     }
 
     /// What a limit says where no other one of those found stands in its place.
-    fn left(&self, one: &Concern, found: &[Concern]) -> Bounds {
+    fn left(&self, one: &Concern, found: &[Concern]) -> LimitValues {
         let limit = &self.all[one.place];
         if found
             .iter()
             .any(|other| self.all[other.place].overrides(limit))
         {
-            return Bounds::default();
+            return LimitValues::default();
         }
         let own = found
             .iter()
@@ -715,7 +716,7 @@ mod tests {
 
     #[test]
     fn a_soft_limit_above_the_hard_one_is_the_hard_one() {
-        let of = |soft, hard| Bounds { soft, hard }.softly();
+        let of = |soft, hard| LimitValues { soft, hard }.softly();
         assert_eq!(
             [
                 of(Some(2), Some(8)),

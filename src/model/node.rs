@@ -2,7 +2,7 @@
 
 use crate::model::job_id::JobId;
 use crate::model::request::cluster_path::{ClusterPath, Restriction};
-use crate::model::request::placement_policy::Access;
+use crate::model::request::placement_policy::NodeAccess;
 use crate::model::request::select::Sharing;
 use crate::model::resource::ResourceList;
 use crate::model::time::Time;
@@ -45,7 +45,7 @@ pub struct Terms {
     /// Whether jobs share it that do not say (PBS's `sharing`).
     pub sharing: NodeSharing,
     /// Who else may be where a job is (M46).
-    pub access: Access,
+    pub access: NodeAccess,
     /// So many jobs at once at most (M48; PBS's `max_running`).
     pub max_jobs: Option<u32>,
     /// So many jobs of one user at once at most (PBS's `max_user_run`).

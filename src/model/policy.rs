@@ -8,7 +8,7 @@ use crate::model::account::charge::UsageRules;
 use crate::model::expression::Expression;
 use crate::model::job::eligible_time::Accrual;
 use crate::model::limit::Limits;
-use crate::model::request::placement_policy::{Access, Allocation, Distribution};
+use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
 use crate::model::time::Span;
 use quality::Qualities;
 use serde::{Deserialize, Serialize};
@@ -241,7 +241,7 @@ pub struct Placement {
     /// The same for some resources alone.
     pub availabilities: BTreeMap<String, Availability>,
     /// Which of the nodes that would do.
-    pub allocation: Allocation,
+    pub allocation: NodeAllocation,
     /// The expression that ranks nodes, highest first, for `priority`.
     pub rank: Option<Expression>,
     /// The program that chooses, for `local`.
@@ -252,7 +252,7 @@ pub struct Placement {
     /// How tasks are dealt to the nodes.
     pub distribution: Distribution,
     /// Who may share a node, where the job does not say.
-    pub access: Access,
+    pub access: NodeAccess,
     /// Nodes that a job's nodes should have in common.
     pub sets: Option<NodeSets>,
     /// The expression that forbids a job a node where it is true (Q26).

@@ -44,7 +44,7 @@ pub struct Queue {
     pub nested: bool,
     /// Who may submit to it.
     #[serde(default)]
-    pub access: Access,
+    pub access: AccessList,
     /// What a job must ask for at least (`resources_min`).
     #[serde(default)]
     pub least: ResourceList,
@@ -99,7 +99,7 @@ impl Route {
 /// entry that begins with `-` keeps out whom it names, the first that matches decides, and who is
 /// not named is kept out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Access {
+pub struct AccessList {
     /// `user`, `user@host`, `+user`, `-user`, `+`, `-` (`acl_users`).
     pub users: Vec<String>,
     /// Whether that list counts (`acl_user_enable`).
@@ -191,7 +191,7 @@ impl Queue {
             route: None,
             from_route_only: false,
             nested: false,
-            access: Access::default(),
+            access: AccessList::default(),
             least: ResourceList::new(),
             most: ResourceList::new(),
             defaults: ResourceList::new(),

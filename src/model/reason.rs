@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 /// In what a node and a job do not suit each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Bar {
+pub enum Mismatch {
     /// What the job requires is not true (Q3).
     Requirement,
     /// One of them keeps away from the other's cluster (Q19).
@@ -32,15 +32,15 @@ pub enum Bar {
     FailedStart,
 }
 
-impl Bar {
+impl Mismatch {
     /// As a reason names it, and its stable code.
     pub fn name(self) -> &'static str {
         match self {
-            Bar::Requirement => "requirement",
-            Bar::Restriction => "restriction",
-            Bar::Hosts => "hosts",
-            Bar::Veto => "vetoed",
-            Bar::FailedStart => "failed_start",
+            Mismatch::Requirement => "requirement",
+            Mismatch::Restriction => "restriction",
+            Mismatch::Hosts => "hosts",
+            Mismatch::Veto => "vetoed",
+            Mismatch::FailedStart => "failed_start",
         }
     }
 }
@@ -132,7 +132,7 @@ pub enum Reason {
     /// Nodes have enough, but they do not suit the job, or it does not suit them.
     Unsuitable {
         /// In what.
-        bar: Bar,
+        bar: Mismatch,
         /// Why not, as `host.memory.total>=32000 false on n1 (16000)`.
         said: String,
         /// No node suits, whatever ends.
@@ -418,7 +418,7 @@ pub(crate) mod tests {
             },
             busy(false),
             busy(true),
-            unsuitable(Bar::Requirement, true),
+            unsuitable(Mismatch::Requirement, true),
             Reason::Scattered {
                 fitting: 1,
                 needed: 2,
@@ -492,11 +492,11 @@ pub(crate) mod tests {
         ]);
         all.extend(
             [
-                Bar::Requirement,
-                Bar::Restriction,
-                Bar::Hosts,
-                Bar::Veto,
-                Bar::FailedStart,
+                Mismatch::Requirement,
+                Mismatch::Restriction,
+                Mismatch::Hosts,
+                Mismatch::Veto,
+                Mismatch::FailedStart,
             ]
             .map(|bar| unsuitable(bar, false)),
         );

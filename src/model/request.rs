@@ -36,7 +36,7 @@ const MAX_AMOUNT: i64 = 1 << 53;
 const MAX_NAMES: usize = 1000;
 
 /// Names and texts.
-type Asked = Vec<(String, String)>;
+type NamedTexts = Vec<(String, String)>;
 
 impl Request {
     /// Reads what `-l` asked: (name, text) in the order given; of a name given twice the last
@@ -118,8 +118,8 @@ fn find<'a>(name: &str, resources: &'a Resources) -> Option<(&'a str, &'a Defini
 }
 
 /// `ncpus=2:mem=64mb`, which some clients send for a chunk, taken apart into its resources.
-fn unglue(asked: &[(String, String)], resources: &Resources) -> Asked {
-    let mut plain = Asked::new();
+fn unglue(asked: &[(String, String)], resources: &Resources) -> NamedTexts {
+    let mut plain = NamedTexts::new();
     for (name, text) in asked {
         let host_level = find(name, resources).is_some_and(|(_, d)| d.host_level);
         let mut parts = text.split(':');
@@ -141,8 +141,8 @@ fn unglue(asked: &[(String, String)], resources: &Resources) -> Asked {
 
 /// Each name once, in its own spelling, where it first stood, with its last text. `wd`, which
 /// TORQUE's scripts ask for, says where the job starts: there it starts anyway.
-fn merge(asked: &Asked, resources: &Resources) -> Asked {
-    let mut merged = Asked::new();
+fn merge(asked: &NamedTexts, resources: &Resources) -> NamedTexts {
+    let mut merged = NamedTexts::new();
     for (name, text) in asked {
         let name = find(name, resources).map_or(name.as_str(), |(known, _)| known);
         if name == "wd" && text.is_empty() && resources.get(name).is_none() {
@@ -162,7 +162,7 @@ fn are_targets(name: &str, text: &str) -> bool {
 }
 
 /// The typed values, `select`, `place` and `nodes` aside. An empty time or string asks for nothing.
-fn values(asked: &Asked, resources: &Resources) -> Result<ResourceList, Refusal> {
+fn values(asked: &NamedTexts, resources: &Resources) -> Result<ResourceList, Refusal> {
     let mut values = ResourceList::new();
     for (name, text) in asked {
         if !is_name(name) {
@@ -213,7 +213,7 @@ fn check_walltimes(values: &ResourceList) -> Result<(), Refusal> {
 
 /// Chunks and place, by one of the three ways.
 fn shape(
-    asked: &Asked,
+    asked: &NamedTexts,
     values: ResourceList,
     each: &ResourceList,
     resources: &Resources,
@@ -256,7 +256,7 @@ fn of_select(
         list: values,
         select,
         place,
-        asked: Asked::new(),
+        asked: NamedTexts::new(),
     })
 }
 
@@ -273,7 +273,7 @@ fn of_nodes(
         list: values,
         select,
         place: place::parse(place, resources)?,
-        asked: Asked::new(),
+        asked: NamedTexts::new(),
     })
 }
 
@@ -305,7 +305,7 @@ fn of_values(mut values: ResourceList, each: &ResourceList, resources: &Resource
             text,
         },
         place: place::pack(),
-        asked: Asked::new(),
+        asked: NamedTexts::new(),
     }
 }
 

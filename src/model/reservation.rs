@@ -17,7 +17,7 @@ use crate::model::time::{ClockTable, Time, Wall};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use window::{Access, Window};
+use window::{Window, WindowAccess};
 
 /// A reservation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ pub struct Terms {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SiteAccess {
     /// Who may.
-    pub access: Access,
+    pub access: WindowAccess,
     /// Only who asks for it by name.
     pub by_name: bool,
     /// Those it is for may preempt others in it.
@@ -304,9 +304,9 @@ impl Reservation {
         };
         let by_name = self.has_queue();
         SiteAccess {
-            access: Access {
+            access: WindowAccess {
                 queues,
-                ..Access::default()
+                ..WindowAccess::default()
             },
             by_name,
             owner_preempts: false,

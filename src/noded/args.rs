@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// may use itself, goes into the background and says nothing more.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "noded", version)]
-pub struct Args {
+pub struct NodedArgs {
     /// Present this many nodes, named NAME1, NAME2, ..., each as if it were a host of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub nodes: u32,
@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Args::command().debug_assert();
-        let args = Args::try_parse_from(["noded", "--nodes", "4", "--mem", "8gb"]).unwrap();
+        NodedArgs::command().debug_assert();
+        let args = NodedArgs::try_parse_from(["noded", "--nodes", "4", "--mem", "8gb"]).unwrap();
         assert_eq!(
             (args.nodes, args.mem.unwrap().to_string()),
             (4, "8gb".into())
@@ -103,7 +103,7 @@ mod tests {
             ["noded", "--mem", "much"],
             ["noded", "--name", "a b"],
         ] {
-            assert!(Args::try_parse_from(bad).is_err(), "{bad:?}");
+            assert!(NodedArgs::try_parse_from(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::sys::{clock, socket};
 use crate::wire::frame::{FrameError, Link};
 use crate::wire::order::Report;
 use crate::wire::peer;
-use crate::wire::task::{Asked, LARGEST, News, Plea, Wish};
+use crate::wire::task::{LARGEST, News, Plea, TaskRequest, Wish};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -43,13 +43,13 @@ pub struct Askers {
     path: PathBuf,
     mode: u32,
     state: PathBuf,
-    connected: BTreeMap<u64, Asker>,
+    connected: BTreeMap<u64, TaskClient>,
     /// What schedd has still to be told.
     said: Vec<Report>,
 }
 
 #[derive(Debug)]
-struct Asker {
+struct TaskClient {
     link: Link,
     uid: u32,
     since: Span,
@@ -108,7 +108,7 @@ impl Askers {
         let number = poller.number();
         poller.add(&link, Source::Asker(number))?;
         let since = clock::monotonic();
-        let asker = Asker {
+        let asker = TaskClient {
             link,
             uid,
             since,
@@ -135,7 +135,11 @@ impl Askers {
                     .for_each(|plea| self.take(number, plea, reachable, poller)),
                 Err(e) => return self.close(number, &e, poller),
             }
-            if !self.connected.get(&number).is_some_and(Asker::may_go_on) {
+            if !self
+                .connected
+                .get(&number)
+                .is_some_and(TaskClient::may_go_on)
+            {
                 break;
             }
         }
@@ -147,7 +151,11 @@ impl Askers {
         self.connected
             .entry(number)
             .and_modify(|asker| asker.waits = None);
-        if self.connected.get(&number).is_some_and(Asker::may_go_on) {
+        if self
+            .connected
+            .get(&number)
+            .is_some_and(TaskClient::may_go_on)
+        {
             self.hear(number, true, poller)
         } else {
             self.watch(number, poller)
@@ -185,7 +193,7 @@ impl Askers {
                     asker.note(&wish);
                     asker.waits = Some(clock::monotonic());
                     let Name { job, attempt, task } = name;
-                    self.said.push(Report::Wish(Box::new(Asked {
+                    self.said.push(Report::Wish(Box::new(TaskRequest {
                         job,
                         attempt,
                         task,
@@ -211,7 +219,7 @@ impl Askers {
         news: &News,
         poller: &mut Poller,
     ) {
-        let of_it = |known: &Asker| {
+        let of_it = |known: &TaskClient| {
             known
                 .name
                 .is_some_and(|name| (name.job, name.attempt) == whose)
@@ -357,7 +365,7 @@ impl Askers {
     }
 }
 
-impl Asker {
+impl TaskClient {
     /// The next thing it says, if that has fully arrived.
     fn hear(&mut self) -> Result<Vec<Plea>, FrameError> {
         let pleas = self.link.receive_some(1)?;
@@ -426,7 +434,7 @@ mod tests {
     fn one_hears_of_the_tasks_it_has_asked_for_until_it_lets_them_go() {
         let (near, _far) = UnixStream::pair().unwrap();
         let link = Link::new(near).unwrap();
-        let mut asker = Asker {
+        let mut asker = TaskClient {
             link,
             uid: 1,
             since: Span(0),

@@ -12,13 +12,13 @@ use super::shepherd::never;
 use super::site::Site;
 use super::{control::Control, environment};
 use crate::model::hook::rites::Rites;
-use crate::model::hook::{Answer, FailAction, Hook, Occasion, RunsAs, Said, asked};
+use crate::model::hook::{FailAction, Hook, HookAnswer, Occasion, RunsAs, Said, asked};
 use crate::model::job::life;
 use crate::model::job::{How, Outcome};
 use crate::model::text::shortened;
 use crate::model::time::Span;
-use crate::sys::call::{Call, Called};
-use crate::sys::user::{self, Account};
+use crate::sys::call::{Called, ProgramCall};
+use crate::sys::user::{self, UserAccount};
 use crate::sys::{clock, process};
 use crate::wire::order::Launch;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -43,7 +43,7 @@ pub struct Attendance<'a> {
     /// Where this is.
     pub site: &'a Site,
     /// The job's owner.
-    pub account: Account,
+    pub account: UserAccount,
     /// All the owner's groups, when who is to be the owner must become that first.
     pub groups: Option<Vec<Gid>>,
     /// The attempt's folder.
@@ -68,11 +68,11 @@ impl Attendance<'_> {
             let answer = match self.ask(hook, occasion, launch, &question, true) {
                 Ran::Cancelled => return Some(never(How::Cancelled)),
                 Ran::Failed(why) => Err(why),
-                Ran::Said(said, called) => Answer::read(&said).map_err(|why| called.blame(why)),
+                Ran::Said(said, called) => HookAnswer::read(&said).map_err(|why| called.blame(why)),
             };
             let changed = answer.and_then(|answer| match answer {
-                Answer::Reject(why) => Ok(Err(why)),
-                Answer::Accept(set) => variables(set).map(Ok),
+                HookAnswer::Reject(why) => Ok(Err(why)),
+                HookAnswer::Accept(set) => variables(set).map(Ok),
             });
             match changed {
                 Ok(Ok(set)) => launch.environ = environment::changed(&launch.environ, &set),
@@ -101,16 +101,16 @@ impl Attendance<'_> {
         for hook in asked(&self.rites.hooks, occasion) {
             let question = self.question(hook, occasion, launch, Some(outcome));
             let answer = match self.ask(hook, occasion, launch, &question, false) {
-                Ran::Said(said, called) => Answer::read(&said).map_err(|why| called.blame(why)),
+                Ran::Said(said, called) => HookAnswer::read(&said).map_err(|why| called.blame(why)),
                 Ran::Failed(why) => Err(why),
                 Ran::Cancelled => continue,
             };
             match answer {
-                Ok(Answer::Accept(set)) if set.is_empty() => {}
-                Ok(Answer::Accept(_)) => {
+                Ok(HookAnswer::Accept(set)) if set.is_empty() => {}
+                Ok(HookAnswer::Accept(_)) => {
                     notes.push(failure(hook, occasion, "nothing can be set after a job"))
                 }
-                Ok(Answer::Reject(why)) => {
+                Ok(HookAnswer::Reject(why)) => {
                     notes.push(format!("{} hook '{}': {why}", occasion.name(), hook.name))
                 }
                 Err(why) => {
@@ -188,7 +188,7 @@ impl Attendance<'_> {
             .groups
             .as_deref()
             .filter(|_| hook.runs_as == RunsAs::Owner);
-        let call = Call {
+        let call = ProgramCall {
             words: &hook.command,
             environment: &[
                 ("PBS_HOOK_EVENT", occasion.name()),
@@ -205,7 +205,7 @@ impl Attendance<'_> {
             .into_iter()
             .chain(arguments)
             .collect();
-        let call = Call {
+        let call = ProgramCall {
             words: &words,
             environment: &[],
             input: b"",
@@ -215,7 +215,7 @@ impl Attendance<'_> {
     }
 
     /// Runs a program to its end, or to that of its time. `heeds`: a cancel ends it.
-    fn run(&self, call: &Call, alarm: Span, heeds: bool) -> Ran {
+    fn run(&self, call: &ProgramCall, alarm: Span, heeds: bool) -> Ran {
         let mut orders = match heeds.then(|| Orders::open(self.folder)).transpose() {
             Ok(orders) => orders,
             Err(e) => return Ran::Failed(format!("signals: {e}")),
@@ -367,7 +367,7 @@ fn variables(set: Vec<(String, Option<String>)>) -> Result<Vec<(String, Option<S
 /// where we are the owner.
 pub fn groups(
     site: &Site,
-    account: &Account,
+    account: &UserAccount,
     launch: &Launch,
 ) -> std::io::Result<Option<Vec<Gid>>> {
     if account.uid == site.own.uid {

@@ -14,7 +14,7 @@ use crate::model::job::Owner;
 use crate::model::job::checkpoint::folder;
 use crate::model::text::shortened;
 use crate::model::time::Span;
-use crate::sys::call::{Call, Called};
+use crate::sys::call::{Called, ProgramCall};
 use crate::sys::{clock, filesystem};
 use crate::wire::order::{Checkpoint, Report};
 use nix::libc::SIGKILL;
@@ -284,7 +284,7 @@ fn call(
         ("LANAI_CHECKPOINT", &path),
         ("LOGNAME", &order.owner.user),
     ];
-    let call = Call {
+    let call = ProgramCall {
         words: &words,
         environment: &environment,
         input: b"",
@@ -333,7 +333,7 @@ mod tests {
         let mut checkpoints = Checkpoints::new("/no/such/folder".into(), 0);
         for order in orders {
             let words = ["/bin/sleep", "300"].map(String::from);
-            let call = Call {
+            let call = ProgramCall {
                 words: &words,
                 environment: &[],
                 input: b"",

@@ -12,7 +12,7 @@ use super::shepherd::UMASK;
 use crate::model::job::Join;
 use crate::model::server_name::same_server;
 use crate::model::text::{Text, shortened};
-use crate::sys::user::{self, Account};
+use crate::sys::user::{self, UserAccount};
 use crate::sys::{packet, process, terminal};
 use crate::wire::order::Launch;
 use nix::errno::Errno;
@@ -39,7 +39,7 @@ pub struct Plan<'a> {
     /// The order.
     pub launch: &'a Launch,
     /// Who it runs as.
-    pub account: &'a Account,
+    pub account: &'a UserAccount,
     /// This host's short name.
     pub host: &'a str,
     /// All the owner's groups, when the child must become the owner first.
@@ -85,8 +85,8 @@ impl Plan<'_> {
 }
 
 /// Looks for the home directory of an account on this host. The error says that it is missing.
-pub fn find_home(account: &Account, host: &str) -> Result<(), String> {
-    let Account { name, home, .. } = account;
+pub fn find_home(account: &UserAccount, host: &str) -> Result<(), String> {
+    let UserAccount { name, home, .. } = account;
     match std::fs::metadata(home).map_err(errno) {
         Err(error) if is_gone(error) => Err(format!(
             "the home directory {} of {name} is missing on {host}",

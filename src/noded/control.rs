@@ -1,6 +1,6 @@
 //! What a shepherd is ordered while its job runs: each order is a line in the attempt's folder.
 
-use crate::model::job::run_limits::{Times, Warning};
+use crate::model::job::run_limits::{TimeLimits, Warning};
 use crate::model::text::Text;
 use crate::model::time::Span;
 use nix::libc::SIGKILL;
@@ -13,7 +13,7 @@ pub enum Control {
     /// Send this signal.
     Signal(i32),
     /// New limits on its time.
-    Times(Times),
+    Times(TimeLimits),
     /// Stop all processes.
     Suspend,
     /// Let them go on, bound to these processors if any are named.
@@ -104,7 +104,7 @@ impl Control {
             Control::Signal(number) => format!("signal {number}"),
             Control::Suspend => "suspend all".to_string(),
             Control::Resume(cpus) => format!("resume {}", words(cpus)),
-            Control::Times(Times {
+            Control::Times(TimeLimits {
                 walltime,
                 cput,
                 warning,
@@ -179,7 +179,7 @@ fn parse_words(text: &str) -> Option<Vec<u16>> {
     }
 }
 
-fn parse_times(text: &str) -> Option<Times> {
+fn parse_times(text: &str) -> Option<TimeLimits> {
     let words: Vec<Option<&str>> = text
         .split(' ')
         .map(|word| Some(word).filter(|word| *word != "none"))
@@ -201,7 +201,7 @@ fn parse_times(text: &str) -> Option<Times> {
         Some(warning) => warning,
         None => None,
     };
-    Some(Times {
+    Some(TimeLimits {
         walltime: span(walltime)?,
         cput: span(cput)?,
         warning,
@@ -242,18 +242,18 @@ mod tests {
             Control::Suspend,
             Control::Resume(vec![]),
             Control::Resume(vec![0, 2, 17]),
-            Control::Times(Times::default()),
-            Control::Times(Times {
+            Control::Times(TimeLimits::default()),
+            Control::Times(TimeLimits {
                 walltime: Some(Span(1)),
-                ..Times::default()
+                ..TimeLimits::default()
             }),
-            Control::Times(Times {
+            Control::Times(TimeLimits {
                 cput: Some(Span(7)),
                 warning: Some(Warning {
                     signal: 10,
                     before: Span(5),
                 }),
-                ..Times::default()
+                ..TimeLimits::default()
             }),
             Control::Message {
                 output: true,

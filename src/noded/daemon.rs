@@ -1,6 +1,6 @@
 //! noded's loop: connections, orders, what shepherds say, time.
 
-use super::args::Args;
+use super::args::NodedArgs;
 use super::askers::Askers;
 use super::attempts::Attempts;
 use super::checkpoint::Checkpoints;
@@ -39,7 +39,7 @@ const ROUND: Span = Span::seconds(10);
 const REPEAT: Span = Span::seconds(30);
 
 /// Runs noded until it is told to leave.
-pub fn main(args: Args) -> Result<()> {
+pub fn main(args: NodedArgs) -> Result<()> {
     let home = Home::find()?;
     let absolute = |given: &Option<PathBuf>, usual: PathBuf| {
         std::path::absolute(given.clone().unwrap_or(usual))

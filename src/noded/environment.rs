@@ -2,7 +2,7 @@
 
 use crate::model::job::Share;
 use crate::model::job::grant::{self, Grant};
-use crate::sys::user::Account;
+use crate::sys::user::UserAccount;
 use crate::wire::order::Launch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -16,7 +16,7 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 #[derive(Debug)]
 pub struct Surroundings<'a> {
     /// Who runs it.
-    pub account: &'a Account,
+    pub account: &'a UserAccount,
     /// Its node file.
     pub nodes: &'a Path,
     /// Where its files are: the home folder, or a folder of its own.
@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn made(launch: &Launch, gpus: bool, amd: bool) -> Environment {
-        let account = Account {
+        let account = UserAccount {
             name: "ann".into(),
             uid: 1,
             gid: 1,

@@ -6,7 +6,7 @@ use super::folder::Folder;
 use crate::model::time::Span;
 use crate::sys::clock;
 use crate::sys::process::{self, End, Fork, Reaped};
-use crate::sys::user::{self, Account};
+use crate::sys::user::{self, UserAccount};
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
@@ -27,7 +27,7 @@ const LAST_WAIT: Span = Span::seconds(2);
 #[derive(Debug)]
 pub struct Errand<'a> {
     /// The owner.
-    pub account: &'a Account,
+    pub account: &'a UserAccount,
     /// All the owner's groups, when the process must become the owner first.
     pub groups: Option<&'a [Gid]>,
     /// The group to take when it already is.

@@ -518,7 +518,7 @@ pub fn names(folder: &Path) -> io::Result<Vec<Name>> {
 mod tests {
     use super::*;
     use crate::model::job::How;
-    use crate::model::job::run_limits::Times;
+    use crate::model::job::run_limits::TimeLimits;
     use crate::model::time::Span;
 
     fn identity(pid: i32) -> Identity {
@@ -622,11 +622,13 @@ mod tests {
         let folder = build(state.path(), &contents).unwrap().unwrap().folder;
         fs::write(folder.path.join("orders"), "canc").unwrap();
         folder.append(&Control::Signal(10)).unwrap();
-        folder.append(&Control::Times(Times::default())).unwrap();
+        folder
+            .append(&Control::Times(TimeLimits::default()))
+            .unwrap();
         let mut seen = 0;
         assert_eq!(
             folder.orders(&mut seen),
-            [Control::Signal(10), Control::Times(Times::default())]
+            [Control::Signal(10), Control::Times(TimeLimits::default())]
         );
         assert!(folder.orders(&mut seen).is_empty());
     }

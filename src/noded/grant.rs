@@ -46,7 +46,7 @@ impl Hardware {
 mod tests {
     use super::*;
     use crate::model::resource::Value;
-    use crate::noded::args::Args;
+    use crate::noded::args::NodedArgs;
     use crate::noded::probe;
     use clap::Parser;
 
@@ -60,7 +60,7 @@ mod tests {
             gpus: vec![0, 1],
         };
         probe::nodes(
-            &Args::try_parse_from(["noded"]).unwrap(),
+            &NodedArgs::try_parse_from(["noded"]).unwrap(),
             &hardware.within(grant),
         )
         .remove(0)

@@ -12,7 +12,7 @@
 use super::meter::{Meter, Reading};
 use crate::model::job::How;
 use crate::model::job::response::Responses;
-use crate::model::job::run_limits::{Bound, Bounds, Room};
+use crate::model::job::run_limits::{HostMemoryLimit, RunLimit, RunLimits};
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::procfs::Process;
@@ -32,9 +32,9 @@ const LONGEST_CPUT: Span = Span::seconds(60);
 const THRIFT: i64 = 50;
 
 /// What a job may take of this host: its script's shares here, or what its task was told.
-fn room(launch: &Launch) -> Room {
+fn room(launch: &Launch) -> HostMemoryLimit {
     match (launch.place.task, launch.shares.first()) {
-        (0, Some(first)) => Room::on(&first.host, &launch.shares),
+        (0, Some(first)) => HostMemoryLimit::on(&first.host, &launch.shares),
         _ => launch.place.room,
     }
 }
@@ -69,20 +69,20 @@ pub fn bounds_memory(launch: &Launch) -> bool {
 pub fn denied(launch: &Launch, cgroup: &Cgroup) -> Option<How> {
     let limit = room(launch).mem?;
     let peak = cgroup.out_of_memory()?;
-    Some(exceeded(Bound::Mem, kb(peak.max(limit)), kb(limit)))
+    Some(exceeded(RunLimit::Mem, kb(peak.max(limit)), kb(limit)))
 }
 
 /// Bounds that are kept by looking, and when to look next.
 #[derive(Debug)]
 pub struct Guard {
-    room: Room,
+    room: HostMemoryLimit,
     pmem: Option<u64>,
     cput: Option<Span>,
     /// The most threads, unless the kernel sees to it.
     threads: Option<u64>,
     responses: Responses,
     /// Since when it has been over which limit.
-    over: BTreeMap<Bound, Span>,
+    over: BTreeMap<RunLimit, Span>,
     next: Option<Span>,
     /// When it last looked, what it saw, and for how long it had paused.
     last: (Span, Reading, Span),
@@ -97,7 +97,7 @@ impl Guard {
         if fence.memory && launch.place.task == 0 {
             room.mem = None;
         }
-        let Bounds { cput, pmem_kb, .. } = launch.limits;
+        let RunLimits { cput, pmem_kb, .. } = launch.limits;
         let last = (began, Reading::default(), FIRST);
         let (responses, over) = (launch.responses, BTreeMap::new());
         let threads = processes.filter(|_| !fence.processes);
@@ -155,7 +155,7 @@ impl Guard {
             .chain(self.pmem)
             .min()
             .unwrap_or(u64::MAX);
-        let kin = if self.room == Room::default() {
+        let kin = if self.room == HostMemoryLimit::default() {
             Vec::new()
         } else {
             kin()
@@ -177,7 +177,7 @@ impl Guard {
         let excesses = self.excesses(reading);
         self.over
             .retain(|bound, _| excesses.iter().any(|(over, _)| over == bound));
-        let due = |(bound, how): (Bound, How)| {
+        let due = |(bound, how): (RunLimit, How)| {
             let since = *self.over.entry(bound).or_insert(now);
             (now >= later(since, self.responses.of(bound).after)).then_some(how)
         };
@@ -197,25 +197,29 @@ impl Guard {
     }
 
     /// All limits that it is over.
-    fn excesses(&self, reading: &Reading) -> Vec<(Bound, How)> {
+    fn excesses(&self, reading: &Reading) -> Vec<(RunLimit, How)> {
         let memory = |bound, used: u64, limit: Option<u64>| {
             limit
                 .filter(|&limit| used > limit)
                 .map(|limit| (bound, exceeded(bound, kb(used), kb(limit))))
         };
         let over_cput = self.cput.filter(|&limit| reading.cput > limit);
-        let cput =
-            over_cput.map(|limit| (Bound::Cput, exceeded(Bound::Cput, reading.cput.0, limit.0)));
+        let cput = over_cput.map(|limit| {
+            (
+                RunLimit::Cput,
+                exceeded(RunLimit::Cput, reading.cput.0, limit.0),
+            )
+        });
         [
-            memory(Bound::Mem, reading.mem_kb, self.room.mem),
-            memory(Bound::Pmem, reading.largest_kb, self.pmem),
+            memory(RunLimit::Mem, reading.mem_kb, self.room.mem),
+            memory(RunLimit::Pmem, reading.largest_kb, self.pmem),
             self.threads
                 .filter(|&most| reading.threads > most)
                 .map(|most| {
-                    let how = exceeded(Bound::Processes, kb(reading.threads), kb(most));
-                    (Bound::Processes, how)
+                    let how = exceeded(RunLimit::Processes, kb(reading.threads), kb(most));
+                    (RunLimit::Processes, how)
                 }),
-            memory(Bound::Vmem, reading.vmem_kb, self.room.vmem),
+            memory(RunLimit::Vmem, reading.vmem_kb, self.room.vmem),
             cput,
         ]
         .into_iter()
@@ -244,7 +248,7 @@ impl Guard {
             )
         };
         let time = self.cput.map(|limit| {
-            if reading.cput > limit && self.over.contains_key(&Bound::Cput) {
+            if reading.cput > limit && self.over.contains_key(&RunLimit::Cput) {
                 return LONGEST.0;
             }
             let left = limit.0.saturating_sub(reading.cput.0).max(0)
@@ -252,11 +256,21 @@ impl Guard {
             left.clamp(SHORTEST.0, LONGEST_CPUT.0)
         });
         [
-            memory(Bound::Mem, self.room.mem, reading.mem_kb, last.mem_kb),
-            memory(Bound::Pmem, self.pmem, reading.largest_kb, last.largest_kb),
-            memory(Bound::Vmem, self.room.vmem, reading.vmem_kb, last.vmem_kb),
+            memory(RunLimit::Mem, self.room.mem, reading.mem_kb, last.mem_kb),
             memory(
-                Bound::Processes,
+                RunLimit::Pmem,
+                self.pmem,
+                reading.largest_kb,
+                last.largest_kb,
+            ),
+            memory(
+                RunLimit::Vmem,
+                self.room.vmem,
+                reading.vmem_kb,
+                last.vmem_kb,
+            ),
+            memory(
+                RunLimit::Processes,
                 self.threads,
                 reading.threads,
                 last.threads,
@@ -271,7 +285,7 @@ impl Guard {
 }
 
 /// Has the kernel hold this process, and those it will start, to what it bounds of each.
-pub fn impose(limits: &Bounds) -> io::Result<()> {
+pub fn impose(limits: &RunLimits) -> io::Result<()> {
     let seconds = limits
         .pcput
         .map(|span| span.as_seconds().max(1).unsigned_abs());
@@ -290,7 +304,7 @@ pub fn impose(limits: &Bounds) -> io::Result<()> {
     Ok(())
 }
 
-fn exceeded(bound: Bound, used: i64, limit: i64) -> How {
+fn exceeded(bound: RunLimit, used: i64, limit: i64) -> How {
     How::Exceeded { bound, used, limit }
 }
 
@@ -347,7 +361,7 @@ mod tests {
         let mut guard = guard(Some(1000), Some(Span::seconds(2)));
         assert_eq!(guard.overdue(&reading(1000), Span(0)), None);
         let over = How::Exceeded {
-            bound: Bound::Mem,
+            bound: RunLimit::Mem,
             used: 1001,
             limit: 1000,
         };
@@ -357,7 +371,7 @@ mod tests {
             ..Reading::default()
         };
         let over = How::Exceeded {
-            bound: Bound::Cput,
+            bound: RunLimit::Cput,
             used: 2001,
             limit: 2000,
         };
@@ -384,7 +398,7 @@ mod tests {
         };
         assert_eq!(guard.overdue(&reading(10), Span(0)), None);
         let over = How::Exceeded {
-            bound: Bound::Processes,
+            bound: RunLimit::Processes,
             used: 11,
             limit: 10,
         };
@@ -408,7 +422,7 @@ mod tests {
         assert_eq!(guard.pause_after(&reading(2000), Span(100)), Some(LONGEST));
         assert_eq!(guard.overdue(&reading(3000), minute(11)), None);
         let over = How::Exceeded {
-            bound: Bound::Mem,
+            bound: RunLimit::Mem,
             used: 1500,
             limit: 1000,
         };

@@ -95,7 +95,7 @@ use std::process::ExitCode;
 
 /// The program `noded`.
 pub fn main() -> ExitCode {
-    let args = match args::Args::try_parse_from(crate::sys::env::args()) {
+    let args = match args::NodedArgs::try_parse_from(crate::sys::env::args()) {
         Ok(args) => args,
         Err(e) => e.exit(),
     };
@@ -110,7 +110,7 @@ pub fn main() -> ExitCode {
 
 /// Its command line, for manual pages and completions.
 pub fn command() -> clap::Command {
-    args::Args::command()
+    args::NodedArgs::command()
 }
 
 #[cfg(test)]

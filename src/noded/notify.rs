@@ -10,9 +10,9 @@ use super::site::Site;
 use super::sweep;
 use crate::model::text::shortened;
 use crate::model::time::Span;
-use crate::sys::call::{Call, Called, Confinement};
+use crate::sys::call::{Called, Confinement, ProgramCall};
 use crate::sys::cgroup::Cgroup;
-use crate::sys::user::{self, Account};
+use crate::sys::user::{self, UserAccount};
 use crate::sys::{clock, process, procfs};
 use crate::wire::order::{Notification, Report};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -209,7 +209,7 @@ fn start(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> i
     let groups = user::groups(&account)?;
     let is_other = account.uid != site.own.uid;
     let words = [notification.program.display().to_string()];
-    let call = Call {
+    let call = ProgramCall {
         words: &words,
         environment: &[],
         input: &notification.document,
@@ -223,7 +223,7 @@ fn start(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> i
 
 /// The limits of each process. The kernel counts all processes of the user for the last one, so it
 /// is set only where the control group limits those of the program.
-fn limits(account: &Account, cgroup: Option<&Cgroup>) -> Vec<(Resource, u64)> {
+fn limits(account: &UserAccount, cgroup: Option<&Cgroup>) -> Vec<(Resource, u64)> {
     let mut limits = vec![
         (Resource::RLIMIT_CORE, 0),
         (Resource::RLIMIT_NOFILE, DESCRIPTORS),

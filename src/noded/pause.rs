@@ -130,7 +130,7 @@ fn family(cgroup: Option<&Cgroup>) -> Vec<Process> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::call::{Call, Called};
+    use crate::sys::call::{Called, ProgramCall};
     use crate::sys::clock;
     use std::fs;
     use std::path::Path;
@@ -145,7 +145,7 @@ mod tests {
             pid_file.display()
         );
         let words = ["/bin/sh".into(), "-c".into(), script];
-        let called = Call {
+        let called = ProgramCall {
             words: &words,
             environment: &[],
             input: b"",

@@ -2,11 +2,11 @@
 //! waits for them. One that still runs when it is due again is not run beside itself.
 
 use super::poller::{Poller, Source};
-use crate::model::hook::{Answer, FailAction, Hook, Occasion};
+use crate::model::hook::{FailAction, Hook, HookAnswer, Occasion};
 use crate::model::node::NodeFacts;
 use crate::model::resource::Value;
 use crate::model::time::Span;
-use crate::sys::call::{Call, Called};
+use crate::sys::call::{Called, ProgramCall};
 use serde_json::json;
 use tracing::warn;
 
@@ -23,13 +23,13 @@ pub struct Periodic {
 struct Entry {
     hook: Hook,
     next: Span,
-    asked: Option<Asked>,
+    asked: Option<RunningHook>,
     /// No longer to be asked, but still running.
     is_dismissed: bool,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct RunningHook {
     called: Called,
     until: Span,
     is_late: bool,
@@ -116,7 +116,7 @@ impl Periodic {
                     "it took longer than {} s",
                     entry.hook.alarm.as_seconds()
                 )),
-                Ok(said) => Answer::read(&said).map_err(|why| asked.called.blame(why)),
+                Ok(said) => HookAnswer::read(&said).map_err(|why| asked.called.blame(why)),
                 Err(error) => Err(error.to_string()),
             };
             asked
@@ -125,12 +125,12 @@ impl Periodic {
                 .for_each(|source| poller.overlook(source));
             entry.asked = None;
             match answer {
-                Ok(Answer::Accept(set)) if set.is_empty() => {}
-                Ok(Answer::Accept(_)) => {
+                Ok(HookAnswer::Accept(set)) if set.is_empty() => {}
+                Ok(HookAnswer::Accept(_)) => {
                     let why = "it sets something: what nodes have is said in lanai.toml or to qmgr";
                     self.unfit.extend(fail(&entry.hook, why));
                 }
-                Ok(Answer::Reject(why)) => {
+                Ok(HookAnswer::Reject(why)) => {
                     warn!("exechost_periodic hook '{}': {why}", entry.hook.name)
                 }
                 Err(why) => self.unfit.extend(fail(&entry.hook, &why)),
@@ -141,9 +141,14 @@ impl Periodic {
     }
 }
 
-fn ask(hook: &Hook, question: &[u8], now: Span, poller: &mut Poller) -> std::io::Result<Asked> {
+fn ask(
+    hook: &Hook,
+    question: &[u8],
+    now: Span,
+    poller: &mut Poller,
+) -> std::io::Result<RunningHook> {
     let environment = [("PBS_HOOK_EVENT", Occasion::ExechostPeriodic.name())];
-    let call = Call {
+    let call = ProgramCall {
         words: &hook.command,
         environment: &environment,
         input: question,
@@ -153,7 +158,7 @@ fn ask(hook: &Hook, question: &[u8], now: Span, poller: &mut Poller) -> std::io:
     let sources = poller
         .add_all(called.watched(), Source::Hook)
         .inspect_err(|_| called.kill())?;
-    Ok(Asked {
+    Ok(RunningHook {
         called,
         until: Span(now.0.saturating_add(hook.alarm.0)),
         is_late: false,

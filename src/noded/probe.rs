@@ -1,6 +1,6 @@
 //! The nodes presented: what the hardware has, unless the command line says otherwise.
 
-use super::args::Args;
+use super::args::NodedArgs;
 use crate::model::node::NodeFacts;
 use crate::model::resource::{ResourceList, Size, Value};
 use crate::sys::sensors;
@@ -43,7 +43,7 @@ impl Hardware {
 }
 
 /// The nodes to present.
-pub fn nodes(args: &Args, hardware: &Hardware) -> Vec<NodeFacts> {
+pub fn nodes(args: &NodedArgs, hardware: &Hardware) -> Vec<NodeFacts> {
     let base = args.name.as_ref().unwrap_or(&hardware.host);
     if args.nodes == 1 {
         return vec![node(base.clone(), args, hardware)];
@@ -53,7 +53,7 @@ pub fn nodes(args: &Args, hardware: &Hardware) -> Vec<NodeFacts> {
         .collect()
 }
 
-fn node(name: String, args: &Args, hardware: &Hardware) -> NodeFacts {
+fn node(name: String, args: &NodedArgs, hardware: &Hardware) -> NodeFacts {
     let alone = args.nodes == 1;
     let ncpus = args
         .ncpus
@@ -126,7 +126,7 @@ mod tests {
             gpus: vec![0, 1],
         };
         nodes(
-            &Args::try_parse_from([&["noded"], options].concat()).unwrap(),
+            &NodedArgs::try_parse_from([&["noded"], options].concat()).unwrap(),
             &hardware,
         )
     }

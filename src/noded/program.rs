@@ -5,7 +5,7 @@
 
 use crate::model::request::per_host::for_host;
 use crate::model::text::Text;
-use crate::sys::user::Account;
+use crate::sys::user::UserAccount;
 use crate::wire::message::Payload;
 use crate::wire::order::Launch;
 use std::ffi::{CString, OsStr, OsString};
@@ -39,7 +39,7 @@ pub fn reads_profile(launch: &Launch) -> bool {
 /// directory to append to the job's `PATH`.
 pub fn of(
     launch: &Launch,
-    account: &Account,
+    account: &UserAccount,
     host: &str,
     script: &Path,
     commands: Option<&Path>,
@@ -137,7 +137,7 @@ fn replacing(words: &[OsString], commands: Option<&Path>) -> OsString {
 
 fn under_login_shell(
     words: &[OsString],
-    account: &Account,
+    account: &UserAccount,
     commands: Option<&Path>,
 ) -> io::Result<Program> {
     let line = replacing(words, commands);
@@ -164,7 +164,7 @@ fn interpreter(
     shell: Option<&Text>,
     host: &str,
     script: &[u8],
-    account: &Account,
+    account: &UserAccount,
 ) -> Vec<OsString> {
     let asked = shell
         .and_then(|list| for_host(&list.0, host))
@@ -216,8 +216,8 @@ mod tests {
     use super::super::launch_for_tests as launch;
     use super::*;
 
-    fn account() -> Account {
-        Account {
+    fn account() -> UserAccount {
+        UserAccount {
             name: "ann".into(),
             uid: 1,
             gid: 1,

@@ -1,6 +1,6 @@
 //! Whose jobs run on this node: what the command line and `lanai.toml` say of it.
 
-use super::args::Args;
+use super::args::NodedArgs;
 use super::folder;
 use crate::config::Config;
 use crate::model::time::Span;
@@ -27,7 +27,7 @@ pub struct Rules {
 
 impl Rules {
     /// The rules of this installation. A node without a `lanai.toml` goes by the defaults.
-    pub fn of(args: &Args, home: &Home) -> Result<Rules> {
+    pub fn of(args: &NodedArgs, home: &Home) -> Result<Rules> {
         let place = || home.config.display().to_string();
         let text = match std::fs::read_to_string(&home.config) {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
@@ -84,7 +84,7 @@ mod tests {
         };
         fs::write(&home.config, config).unwrap();
         Rules::of(
-            &Args::try_parse_from([&["noded"], arguments].concat()).unwrap(),
+            &NodedArgs::try_parse_from([&["noded"], arguments].concat()).unwrap(),
             &home,
         )
         .unwrap()

@@ -29,7 +29,7 @@ use crate::model::text::{Text, shortened};
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, Fork};
-use crate::sys::user::Account;
+use crate::sys::user::UserAccount;
 use crate::sys::{clock, packet, procfs};
 use crate::wire::message::Payload;
 use crate::wire::order::Launch;
@@ -135,7 +135,7 @@ fn settle() {
 fn record(
     site: &Site,
     launch: &Launch,
-    account: Option<&Account>,
+    account: Option<&UserAccount>,
 ) -> io::Result<Option<(Built, String)>> {
     let own = procfs::own().ok_or_else(|| io::Error::other("/proc/self/stat cannot be read"))?;
     let cookie: String = process::random()?
@@ -174,7 +174,7 @@ fn record(
 }
 
 /// The account's user and group, where files must be given to it.
-fn other_owner(site: &Site, account: &Account) -> Option<(u32, u32)> {
+fn other_owner(site: &Site, account: &UserAccount) -> Option<(u32, u32)> {
     (account.uid != site.own.uid).then_some((account.uid, account.gid))
 }
 
@@ -183,7 +183,7 @@ fn other_owner(site: &Site, account: &Account) -> Option<(u32, u32)> {
 fn herd(
     site: &Site,
     mut launch: Launch,
-    account: Result<Account, Fault>,
+    account: Result<UserAccount, Fault>,
     built: &Built,
     cookie: &str,
     (noded, terminal): (&OwnedFd, &mut Option<Terminal>),
@@ -225,7 +225,7 @@ fn herd(
 fn attendance<'a>(
     site: &'a Site,
     launch: &mut Launch,
-    account: &Account,
+    account: &UserAccount,
     folder: &'a Folder,
 ) -> Result<Option<Attendance<'a>>, Fault> {
     let Some(rites) = launch.rites.take() else {
@@ -246,7 +246,7 @@ fn attendance<'a>(
 struct Household<'a> {
     site: &'a Site,
     built: &'a Built,
-    account: &'a Account,
+    account: &'a UserAccount,
     cookie: &'a str,
     attendance: Option<&'a Attendance<'a>>,
 }
@@ -321,7 +321,7 @@ impl Household<'_> {
 
 /// Where the job's files are: its owner's home folder, or, if it asked for one, a folder in it that
 /// nobody else's can be.
-fn jobdir(launch: &Launch, account: &Account, cookie: &str) -> PathBuf {
+fn jobdir(launch: &Launch, account: &UserAccount, cookie: &str) -> PathBuf {
     if launch.files.private {
         account.home.join(format!(
             "pbs.{}.{}",
@@ -379,7 +379,7 @@ struct Around<'a> {
     site: &'a Site,
     launch: &'a mut Launch,
     built: &'a Built,
-    account: &'a Account,
+    account: &'a UserAccount,
     cookie: &'a str,
     tmpdir: &'a PathBuf,
     jobdir: &'a Path,

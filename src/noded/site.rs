@@ -5,7 +5,7 @@ use crate::model::job::Owner;
 use crate::model::request::per_host::for_host;
 use crate::sys::clock;
 use crate::sys::home::Home;
-use crate::sys::user::{self, Account};
+use crate::sys::user::{self, UserAccount};
 use chrono::DateTime;
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ pub struct Site {
     /// The most processes and threads of a script or a task, if there is a limit.
     pub max_processes: Option<u64>,
     /// The account noded itself runs under.
-    pub own: Account,
+    pub own: UserAccount,
     /// Many users: root's jobs are never run.
     pub shared: bool,
     /// The lowest user number whose jobs root's noded runs.
@@ -62,7 +62,7 @@ impl Site {
     }
 
     /// The account under which a job of `owner` may run here, or why it may not.
-    pub fn admit(&self, owner: &Owner) -> Result<Account, Fault> {
+    pub fn admit(&self, owner: &Owner) -> Result<UserAccount, Fault> {
         if self.shared && owner.uid == 0 {
             let why = "root's jobs are not run in a shared installation: submit as another user";
             return Err(Fault::Owner(why.into()));
@@ -104,8 +104,8 @@ impl Site {
     /// Refuses an account that has expired or may not log in. No job of it may run, whether it has
     /// a script, a command or a terminal: the administrator has closed it. A locked password closes
     /// no account, since its user may log in by key.
-    fn refuse_closed(&self, account: &Account) -> Result<(), Fault> {
-        let Account { name, shell, .. } = account;
+    fn refuse_closed(&self, account: &UserAccount) -> Result<(), Fault> {
+        let UserAccount { name, shell, .. } = account;
         let expiry =
             user::expiry(name).map_err(|e| Fault::Node(format!("expiry of user {name}: {e}")))?;
         let today = clock::wall().0.div_euclid(SECONDS_A_DAY);
@@ -133,7 +133,7 @@ impl Site {
     }
 
     /// The account with the group that a list, `group[@host],...`, names for this host.
-    pub fn in_group(&self, account: Account, list: Option<&str>) -> Result<Account, Fault> {
+    pub fn in_group(&self, account: UserAccount, list: Option<&str>) -> Result<UserAccount, Fault> {
         let name = list.and_then(|list| for_host(list.as_bytes(), &self.host));
         let Some(name) = name.map(String::from_utf8_lossy) else {
             return Ok(account);
@@ -151,7 +151,7 @@ impl Site {
                 "only root's noded can give a job the group {name}"
             )));
         }
-        Ok(Account { gid, ..account })
+        Ok(UserAccount { gid, ..account })
     }
 }
 
@@ -172,7 +172,7 @@ pub(super) mod tests {
     use super::*;
 
     pub fn site(uid: u32, shared: bool) -> Site {
-        let own = Account {
+        let own = UserAccount {
             name: "me".into(),
             uid,
             gid: uid,

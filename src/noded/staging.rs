@@ -8,7 +8,7 @@ use super::child;
 use crate::model::job::staging::{Files, Transfer, fits, is_pattern};
 use crate::model::text::shortened;
 use crate::sys::filesystem;
-use crate::sys::user::Account;
+use crate::sys::user::UserAccount;
 use nix::errno::Errno;
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;
@@ -54,7 +54,7 @@ impl Staging<'_> {
 
     /// Looks for the owner's home folder, if files are in it before the job. The error says that it
     /// is missing.
-    pub fn find_home(&self, owner: &Account) -> Result<(), String> {
+    pub fn find_home(&self, owner: &UserAccount) -> Result<(), String> {
         if self.needs_home() {
             child::find_home(owner, self.host)
         } else {

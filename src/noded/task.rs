@@ -52,7 +52,7 @@ pub fn script_tmpdir(site: &Site, launch: &Launch) -> Option<PathBuf> {
 mod tests {
     use super::super::launch_for_tests as launch;
     use super::*;
-    use crate::sys::user::Account;
+    use crate::sys::user::UserAccount;
     use crate::wire::task::TaskPlace;
     use std::path::Path;
 
@@ -66,7 +66,7 @@ mod tests {
             host: 1,
             ..TaskPlace::default()
         };
-        let account = Account {
+        let account = UserAccount {
             name: "ann".into(),
             uid: 1,
             gid: 1,

@@ -12,7 +12,7 @@ use super::meter::Meter;
 use super::pause::Pause;
 use super::terminal::{Terminal, Turn};
 use super::{environment, spawner, sweep};
-use crate::model::job::run_limits::{Bound, Times, Warning};
+use crate::model::job::run_limits::{RunLimit, TimeLimits, Warning};
 use crate::model::job::{How, Outcome};
 use crate::model::text::Text;
 use crate::model::time::Span;
@@ -46,7 +46,7 @@ pub struct Watch<'a> {
     noded: &'a OwnedFd,
     session: Pid,
     began: Span,
-    times: Times,
+    times: TimeLimits,
     guard: Guard,
     /// The signal that has warned it of its walltime's end.
     warned: Option<i32>,
@@ -114,7 +114,7 @@ impl<'a> Watch<'a> {
             noded,
             session,
             began,
-            times: Times {
+            times: TimeLimits {
                 walltime: launch.walltime,
                 cput: launch.limits.cput,
                 warning: launch.limits.warning,
@@ -346,7 +346,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn bound(&mut self, times: Times) {
+    fn bound(&mut self, times: TimeLimits) {
         self.times = times;
         self.guard.bound_cput(times.cput);
     }
@@ -445,7 +445,8 @@ impl<'a> Watch<'a> {
             // was let happen.
             let patient = match &excess {
                 How::Exceeded {
-                    bound: Bound::Cput, ..
+                    bound: RunLimit::Cput,
+                    ..
                 } => true,
                 How::Exceeded { bound, .. } => !self.launch.responses.of(*bound).ends_at_once(),
                 _ => false,

@@ -32,7 +32,7 @@ use crate::sys::clock::monotonic;
 use crate::update::Update;
 use crate::wire::message::{Reply, Request};
 use crate::wire::order::{Order, Report, Standing};
-use crate::wire::task::{Asked, News, Wish};
+use crate::wire::task::{News, TaskRequest, Wish};
 use std::sync::Arc;
 
 /// Something that has arrived.
@@ -51,7 +51,7 @@ impl Input {
     /// Whether nothing waits for this to be on disk: a node tells it again if asked.
     pub fn may_linger(&self) -> bool {
         let told = |report: &Report| {
-            let released = |asked: &Asked| matches!(asked.wish, Wish::Release(_));
+            let released = |asked: &TaskRequest| matches!(asked.wish, Wish::Release(_));
             matches!(
                 report,
                 Report::Attempt(.., Standing::Running(_)) | Report::Usage(_) | Report::Pong

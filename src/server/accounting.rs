@@ -5,10 +5,10 @@
 //! accounts lack no job and have none twice: the end of an attempt whose job was ended by force
 //! before adds none. A start that failed and is tried again leaves none.
 
-use crate::model::account::accounting::Asked;
 use crate::model::account::accounting::End;
 use crate::model::account::accounting::Entry;
 use crate::model::account::accounting::Parties;
+use crate::model::account::accounting::RequestedResources;
 use crate::model::account::accounting::Stamps;
 use crate::model::job::Job;
 use crate::model::job::Run;
@@ -92,7 +92,7 @@ impl AccountingContext<'_> {
                 .iter()
                 .map(|share| (share.host.clone(), processors(share)))
                 .collect(),
-            asked: Asked::of(&spec.request),
+            asked: RequestedResources::of(&spec.request),
             held,
             used: Usage {
                 walltime: length,

@@ -6,8 +6,8 @@ use crate::model::job::Job;
 use crate::model::job::Run;
 use crate::model::job::Want;
 use crate::model::job::event::Event;
-use crate::model::job::preemption::Action;
-use crate::model::job::preemption::Cause;
+use crate::model::job::preemption::PreemptAction;
+use crate::model::job::preemption::PreemptCause;
 use crate::model::job::suspension::Manner;
 use crate::model::job_id::JobId;
 use crate::sched::view::preemption_candidate::Tenure;
@@ -70,7 +70,7 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
         .life
         .yielding
         .clone()
-        .filter(|told| told.concerns(run) && told.action == Action::Checkpoint);
+        .filter(|told| told.concerns(run) && told.action == PreemptAction::Checkpoint);
     server.happen(
         id,
         Event::CheckpointFailed {
@@ -90,16 +90,16 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
 
 /// What comes after a checkpoint in the order in which a job is asked. Not a suspension: that gives
 /// less than what was counted on, and the next cycles find out whether it will do.
-fn next_action(server: &ServerState, id: JobId) -> Option<Action> {
+fn next_action(server: &ServerState, id: JobId) -> Option<PreemptAction> {
     let tenure = Tenure::of(server.job(id)?)?;
     let rule = &server.setup.policy.preemption;
     let order = rule.actions.of(tenure.left(server.now)).iter().copied();
     let mut later = order
-        .skip_while(|action| *action != Action::Checkpoint)
+        .skip_while(|action| *action != PreemptAction::Checkpoint)
         .skip(1);
     later
         .find(|action| tenure.can(*action, rule))
-        .filter(|action| *action != Action::Suspend)
+        .filter(|action| *action != PreemptAction::Suspend)
 }
 
 impl ServerState {
@@ -108,7 +108,7 @@ impl ServerState {
         &mut self,
         job: JobId,
         attempt: Attempt,
-        (to, cause, action): (Option<JobId>, Cause, Action),
+        (to, cause, action): (Option<JobId>, PreemptCause, PreemptAction),
     ) {
         if self.job(job).is_none_or(|job| job.life.want != Want::Run) {
             return;
@@ -124,7 +124,7 @@ impl ServerState {
                 by: by.clone(),
             },
         );
-        if let (Action::Suspend, Some(to)) = (action, to) {
+        if let (PreemptAction::Suspend, Some(to)) = (action, to) {
             let manner = Manner::For {
                 job: to,
                 releases: self.setup.policy.preemption.releases.clone(),

@@ -6,7 +6,7 @@ use crate::model::job::Run;
 use crate::model::job::TaskNumber;
 use crate::model::job::event::Event;
 use crate::model::job::preemption::shown_some;
-use crate::model::job::run_limits::Times;
+use crate::model::job::run_limits::TimeLimits;
 use crate::model::job::state::State;
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
@@ -272,7 +272,7 @@ pub fn attempt_stands(
             }
             let times = server
                 .job(id)
-                .map(|job| Times::of(&job.spec))
+                .map(|job| TimeLimits::of(&job.spec))
                 .unwrap_or_default();
             orders.push(Order::Walltime {
                 job: id,

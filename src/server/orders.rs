@@ -13,8 +13,8 @@ use crate::model::job::Want;
 use crate::model::job::checkpoint::Progress;
 use crate::model::job::placeholder;
 use crate::model::job::response::Missing;
-use crate::model::job::run_limits::Bounds;
-use crate::model::job::run_limits::Times;
+use crate::model::job::run_limits::RunLimits;
+use crate::model::job::run_limits::TimeLimits;
 use crate::model::job::staging::Files;
 use crate::model::job::state::State;
 use crate::model::refusal::Refusal;
@@ -91,7 +91,7 @@ pub fn walltime(job: &Job) -> Option<(String, Order)> {
     let order = Order::Walltime {
         job: job.id,
         attempt: run.attempt,
-        times: Times::of(&job.spec),
+        times: TimeLimits::of(&job.spec),
     };
     Some((node.to_string(), order))
 }
@@ -197,7 +197,7 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
         staging_timeout: setup.config.launch.staging_timeout,
         shares: run.shares.clone(),
         threads: u32::try_from(threads).unwrap_or(1),
-        limits: Bounds::of(&job.spec),
+        limits: RunLimits::of(&job.spec),
         responses: setup.config.launch.rules.limits,
         files: Files {
             awaited: setup.config.launch.rules.stage_in.missing == Missing::Wait,

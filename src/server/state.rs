@@ -41,7 +41,7 @@ use crate::model::job::life::Moment;
 use crate::model::job::state::State;
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
-use crate::model::queue::counters::Census;
+use crate::model::queue::counters::JobCounters;
 use crate::model::system_resource::Telling;
 use crate::model::time::Span;
 use crate::model::time::Time;
@@ -90,7 +90,7 @@ pub struct ServerState {
     cluster: SchedulerView,
     reservations: reservations::Reservations,
     outside: LicenseCounts,
-    census: Census,
+    census: JobCounters,
     possible: Possible,
     routed: job_counters::Routed,
     /// When this schedd began.
@@ -188,7 +188,7 @@ impl ServerState {
             cluster,
             reservations: Default::default(),
             outside,
-            census: Census::default(),
+            census: JobCounters::default(),
             possible: Possible::default(),
             routed: Default::default(),
             began: Time::NEVER,

@@ -13,8 +13,8 @@ use crate::model::job::Run;
 use crate::model::job::TaskNumber;
 use crate::model::job::Want;
 use crate::model::job::event::Event;
-use crate::model::job::run_limits::Bounds;
-use crate::model::job::run_limits::Room;
+use crate::model::job::run_limits::HostMemoryLimit;
+use crate::model::job::run_limits::RunLimits;
 use crate::model::job::staging::Files;
 use crate::model::job::task::MOST;
 use crate::model::job::task::NOT_EXECUTED;
@@ -32,12 +32,12 @@ use crate::wire::message::Payload;
 use crate::wire::order::Launch;
 use crate::wire::order::Order;
 use crate::wire::order::Standing;
-use crate::wire::task::Asked;
 use crate::wire::task::LARGEST;
 use crate::wire::task::LARGEST_CROWD;
 use crate::wire::task::News;
 use crate::wire::task::Program;
 use crate::wire::task::TaskPlace;
+use crate::wire::task::TaskRequest;
 use crate::wire::task::Wish;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub type Orders = Vec<(String, Order)>;
 // ------------------------------------------------------------------------- wishes
 
 /// Answers a wish; what follows for nodes is added to `orders`.
-pub fn grant(server: &mut ServerState, asked: &Asked, orders: &mut Orders) -> News {
+pub fn grant(server: &mut ServerState, asked: &TaskRequest, orders: &mut Orders) -> News {
     let job = server.job(asked.job).cloned();
     let Some((job, run)) = job
         .as_ref()
@@ -122,7 +122,12 @@ fn sound(run: &Run, program: &Program) -> Result<(), String> {
     }
 }
 
-fn start(server: &mut ServerState, asked: &Asked, program: &Program, orders: &mut Orders) -> News {
+fn start(
+    server: &mut ServerState,
+    asked: &TaskRequest,
+    program: &Program,
+    orders: &mut Orders,
+) -> News {
     let mut told = Vec::new();
     server.change_tasks(asked.job, |job| {
         let Some(run) = job.life.run.as_mut() else {
@@ -179,11 +184,11 @@ fn launch(
         slot: task.slot,
         host: run.host_number(&share.host),
         nodes: Some(node_file(&run.shares)),
-        room: Room::on(&share.host, &run.shares),
+        room: HostMemoryLimit::on(&share.host, &run.shares),
     };
     let whole = orders::frame(&server.setup, job, run, payload, program.environ.clone());
     // What concerns the job as a whole is its script's: its time, its files, its terminal.
-    let limits = Bounds {
+    let limits = RunLimits {
         warning: None,
         ..whole.limits
     };

@@ -5,7 +5,7 @@ use super::scenario::values;
 use super::world::{Past, World};
 use crate::config::document::{ConfigError, Section, Value};
 use crate::model::account::decay::total;
-use crate::model::job::preemption::{Action, Cause};
+use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job::state::State;
 use crate::model::job::{Job, Share};
 use crate::model::job_id::JobId;
@@ -117,9 +117,9 @@ pub enum Claim {
     /// For which job it made way last; None for nobody.
     MadeWayFor(Option<JobId>),
     /// How it did.
-    MadeWayBy(Action),
+    MadeWayBy(PreemptAction),
     /// Why it made way last.
-    MadeWayBecause(Cause),
+    MadeWayBecause(PreemptCause),
     /// It never starts.
     Never,
     /// Whether it passes a job that was promised a start.
@@ -289,11 +289,11 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         ),
         "made_way_for" => (made_way_for, "a job, as 3, or false for nobody"),
         "made_way_by" => (
-            |v| Action::named(v.as_str()?).map(Claim::MadeWayBy),
+            |v| PreemptAction::named(v.as_str()?).map(Claim::MadeWayBy),
             "\"requeue\", \"finish\", ...",
         ),
         "made_way_because" => (
-            |v| Cause::named(v.as_str()?).map(Claim::MadeWayBecause),
+            |v| PreemptCause::named(v.as_str()?).map(Claim::MadeWayBecause),
             "\"qube\", \"levels\", \"starvation\", ...",
         ),
         "cycles" => (

@@ -2,7 +2,7 @@
 //! job's.
 
 use super::{Spool, SpoolError, load};
-use crate::model::account::accounting::{Asked, End, Entry, Parties, Stamps};
+use crate::model::account::accounting::{End, Entry, Parties, RequestedResources, Stamps};
 use crate::model::job::Usage;
 use crate::model::job::held::Held;
 use crate::model::job::preemption::Yielding;
@@ -106,7 +106,12 @@ pub(super) fn write(transaction: &Transaction, at: Time, entry: &Entry) -> Resul
 }
 
 /// What `more` holds.
-type More = (Asked, Held, Vec<(String, u32)>, Option<Box<Yielding>>);
+type More = (
+    RequestedResources,
+    Held,
+    Vec<(String, u32)>,
+    Option<Box<Yielding>>,
+);
 
 /// Reads that; entries of earlier versions do not say for whom a job made way.
 fn told(more: &str) -> Result<More, serde_json::Error> {
@@ -179,12 +184,12 @@ fn parties(row: &Row) -> Result<Parties, SpoolError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::preemption::{Action, Cause};
+    use crate::model::job::preemption::{PreemptAction, PreemptCause};
 
     #[test]
     fn entries_of_earlier_versions_are_read() {
         let (asked, held, places) = (
-            Asked::default(),
+            RequestedResources::default(),
             Held::default(),
             vec![("n1".to_string(), 2)],
         );
@@ -193,8 +198,8 @@ mod tests {
         let yielding = Yielding {
             attempt: None,
             to: None,
-            cause: Cause::Limit,
-            action: Action::Requeue,
+            cause: PreemptCause::Limit,
+            action: PreemptAction::Requeue,
             at: Time(5),
         };
         let now = serde_json::to_string(&(asked, held, &places, Some(&yielding))).unwrap();

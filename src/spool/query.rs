@@ -9,7 +9,7 @@ use crate::model::job::Owner;
 use crate::model::job::state::State;
 use crate::model::time::Saved;
 use crate::sys::clock;
-use crate::sys::user::{self, Account};
+use crate::sys::user::{self, UserAccount};
 use crate::wire::message::{Answer, Detail, Question, ServerFacts};
 use rusqlite::Connection;
 use search::{Search, Visible};
@@ -38,7 +38,7 @@ pub struct Viewer {
 impl Viewer {
     /// The user of the installation itself, who may see everything.
     pub fn own() -> Viewer {
-        let Account {
+        let UserAccount {
             name: user,
             uid,
             gid,

@@ -10,7 +10,7 @@
 use super::cgroup::Cgroup;
 use super::complaints::Complaints;
 use super::process;
-use super::user::{self, Account};
+use super::user::{self, UserAccount};
 use crate::model::hook::Said;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::prctl;
@@ -29,7 +29,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 /// What is to be run, and as whom.
 #[derive(Clone, Debug)]
-pub struct Call<'a> {
+pub struct ProgramCall<'a> {
     /// The program, absolute, and its arguments.
     pub words: &'a [String],
     /// All its variables but `PATH`.
@@ -37,7 +37,7 @@ pub struct Call<'a> {
     /// What it reads.
     pub input: &'a [u8],
     /// Whom it becomes, with all groups of that account; None for us.
-    pub identity: Option<(&'a Account, &'a [Gid])>,
+    pub identity: Option<(&'a UserAccount, &'a [Gid])>,
 }
 
 /// What limits a program, and all processes that it starts.
@@ -59,7 +59,7 @@ pub struct Called {
     complaints: Complaints,
 }
 
-impl Call<'_> {
+impl ProgramCall<'_> {
     /// Starts it in `/`, in a process group of its own. It does not outlive us.
     pub fn start(&self) -> io::Result<Called> {
         self.start_within(Confinement::default())
@@ -201,7 +201,7 @@ mod tests {
 
     fn start(script: &str, input: &[u8]) -> Called {
         let words = ["/bin/sh", "-c", script].map(String::from);
-        Call {
+        ProgramCall {
             words: &words,
             environment: &[("X", "y")],
             input,

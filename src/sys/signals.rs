@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// What signals have asked of a daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct SignalRequests {
     /// TERM, INT: to leave.
     pub leave: bool,
     /// HUP: to read its configuration anew.
@@ -38,8 +38,8 @@ impl Signals {
 
     /// What this daemon is asked for. Its children are waited for where they were started; only as
     /// a container's first process it buries those of others too.
-    pub fn take(&mut self) -> Asked {
-        let mut asked = Asked::default();
+    pub fn take(&mut self) -> SignalRequests {
+        let mut asked = SignalRequests::default();
         while let Ok(Some(signal)) = self.descriptor.read_signal() {
             asked.reload |= signal.ssi_signo == Signal::SIGHUP as u32;
             asked.leave |=

@@ -15,7 +15,7 @@ const LARGEST_ENTRY: usize = 1 << 20;
 
 /// A user as this machine's account data has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
+pub struct UserAccount {
     /// The login name.
     pub name: String,
     /// The user's number.
@@ -28,14 +28,14 @@ pub struct Account {
     pub shell: PathBuf,
 }
 
-impl Account {
-    fn of(user: User) -> Account {
+impl UserAccount {
+    fn of(user: User) -> UserAccount {
         let shell = if user.shell.as_os_str().is_empty() {
             "/bin/sh".into()
         } else {
             user.shell
         };
-        Account {
+        UserAccount {
             name: user.name,
             uid: user.uid.as_raw(),
             gid: user.gid.as_raw(),
@@ -46,22 +46,22 @@ impl Account {
 }
 
 /// The account of this name, if there is one.
-pub fn named(name: &str) -> io::Result<Option<Account>> {
-    Ok(User::from_name(name)?.map(Account::of))
+pub fn named(name: &str) -> io::Result<Option<UserAccount>> {
+    Ok(User::from_name(name)?.map(UserAccount::of))
 }
 
 /// The account this process runs under; where account data knows nothing of it (a container
 /// started under a bare number), what the environment says.
-pub fn own() -> Account {
+pub fn own() -> UserAccount {
     let uid = Uid::effective();
     if let Ok(Some(user)) = User::from_uid(uid) {
-        return Account::of(user);
+        return UserAccount::of(user);
     }
     let path =
         |name: &str, other: &str| super::env::var(name).map_or_else(|| other.into(), PathBuf::from);
     let name = super::env::text("USER").unwrap_or_else(|| uid.to_string());
     let gid = Gid::effective().as_raw();
-    Account {
+    UserAccount {
         name,
         uid: uid.as_raw(),
         gid,
@@ -128,13 +128,13 @@ pub fn effective() -> u32 {
 }
 
 /// All groups of an account.
-pub fn groups(account: &Account) -> io::Result<Vec<Gid>> {
+pub fn groups(account: &UserAccount) -> io::Result<Vec<Gid>> {
     let name = CString::new(account.name.as_str())?;
     Ok(getgrouplist(&name, Gid::from_raw(account.gid))?)
 }
 
 /// The number of the group of this name, if there is one and the account is a member of it.
-pub fn group_of(account: &Account, name: &str) -> io::Result<Option<u32>> {
+pub fn group_of(account: &UserAccount, name: &str) -> io::Result<Option<u32>> {
     let Some(group) = Group::from_name(name)? else {
         return Ok(None);
     };
@@ -176,7 +176,7 @@ pub fn take_group(gid: u32) -> io::Result<()> {
 /// Gives up root for good: a new session keyring, then groups, group and user in this order, and no
 /// way to new privileges. Every process of ours that runs for a user passes here. Allocates
 /// nothing.
-pub fn become_user(account: &Account, groups: &[Gid]) -> io::Result<()> {
+pub fn become_user(account: &UserAccount, groups: &[Gid]) -> io::Result<()> {
     // Charged to root, so that no user's quota of keys can prevent it.
     keyring::join_session()?;
     setgroups(groups)?;
@@ -241,7 +241,7 @@ mod tests {
         let own = Group::from_gid(Gid::from_raw(root.gid)).unwrap().unwrap();
         assert_eq!(group_of(&root, &own.name).unwrap(), Some(root.gid));
         assert_eq!(group_of(&root, "no-such-group-here").unwrap(), None);
-        let stranger = Account {
+        let stranger = UserAccount {
             name: "nobody".into(),
             uid: 65534,
             gid: 65534,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a client wants to know of the time ahead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ahead {
+pub enum ForecastQuery {
     /// `qstat --start`: when these jobs start, or all that wait if none are named. Answered by
     /// [`Told::Horizon`], then [`Told::Foreseen`].
     Starts(Vec<JobId>),
@@ -54,7 +54,7 @@ pub enum Ahead {
 
 /// What is answered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Told {
+pub enum ForecastAnswer {
     /// How far was looked.
     Horizon(Horizon),
     /// Starts in their order, then the jobs that wait on; several parts.

@@ -2,7 +2,7 @@
 //! comes from the kernel ([`super::peer`]). What schedd and noded tell each other is in
 //! [`super::order`].
 
-use super::ahead::{Ahead, Told};
+use super::ahead::{ForecastAnswer, ForecastQuery};
 use super::batch::Batch;
 use crate::config::overrides::QmgrCommand;
 use crate::config::overrides::description::Described;
@@ -435,7 +435,7 @@ pub enum Question {
     /// its elements, or of any if there are none.
     Entries(Box<Inquiry>, Vec<JobId>),
     /// What is to come.
-    Ahead(Ahead),
+    Ahead(ForecastQuery),
     /// The last looks of the scheduler, and why it looked; for operators.
     Cycles,
     /// `schedd --nested --queue`: the first job of the caller in this queue that a nested instance
@@ -586,7 +586,7 @@ pub enum Answer {
     /// For [`Question::Entries`].
     Entries(Vec<Entry>),
     /// For [`Question::Ahead`].
-    Ahead(Told),
+    Ahead(ForecastAnswer),
     /// For [`Question::Cycles`], the first first.
     Cycles(Vec<CycleRecord>),
     /// For [`Question::Offer`]: the job, if there is one, or why this queue has none.

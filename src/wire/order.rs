@@ -1,11 +1,11 @@
 //! What schedd and noded tell each other: orders one way, reports the other.
 
 use super::message::Payload;
-use super::task::{Asked, News, TaskPlace};
+use super::task::{News, TaskPlace, TaskRequest};
 use crate::model::hook::Hook;
 use crate::model::hook::rites::Rites;
 use crate::model::job::response::Responses;
-use crate::model::job::run_limits::{Bounds, Times};
+use crate::model::job::run_limits::{RunLimits, TimeLimits};
 use crate::model::job::staging::Files;
 use crate::model::job::{Attempt, Join, Outcome, Owner, Share, TaskNumber, Usage};
 use crate::model::job_id::JobId;
@@ -85,7 +85,7 @@ pub enum Order {
         /// Which attempt.
         attempt: Attempt,
         /// The limits; None for none.
-        times: Times,
+        times: TimeLimits,
     },
     /// The end of this attempt is on schedd's disk: forget it.
     Confirm {
@@ -249,7 +249,7 @@ pub struct Launch {
     /// Open MP threads of the first chunk: `ompthreads`, else its `ncpus`.
     pub threads: u32,
     /// What bounds it besides its walltime.
-    pub limits: Bounds,
+    pub limits: RunLimits,
     /// What is done when it is over one of those.
     pub responses: Responses,
     /// What is done about files before and after it.
@@ -287,7 +287,7 @@ pub enum Report {
     /// What running attempts and tasks have used so far.
     Usage(Vec<(JobId, Attempt, TaskNumber, Usage)>),
     /// What a process of an attempt wants; answered by [`Order::Tell`].
-    Wish(Box<Asked>),
+    Wish(Box<TaskRequest>),
     /// Its nodes should get no more jobs: a hook of the site has failed there.
     Unfit {
         /// Why.

@@ -4,7 +4,7 @@
 //! The process proves by its attempt's cookie that it belongs there, and the kernel says whose it
 //! is. Everything it asks for may be asked again: tasks are told apart by tokens it made up.
 
-use crate::model::job::run_limits::Room;
+use crate::model::job::run_limits::HostMemoryLimit;
 use crate::model::job::task::{Stage, Token};
 use crate::model::job::{Attempt, TaskNumber};
 use crate::model::job_id::JobId;
@@ -86,7 +86,7 @@ pub enum News {
 
 /// A wish as noded passes it on, having seen who has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Asked {
+pub struct TaskRequest {
     /// The process's job.
     pub job: JobId,
     /// Its attempt.
@@ -111,5 +111,5 @@ pub struct TaskPlace {
     /// The text of the node file, for a task: its launch names no shares but its own.
     pub nodes: Option<String>,
     /// What the attempt may take of its host, with all it runs there, for a task.
-    pub room: Room,
+    pub room: HostMemoryLimit,
 }

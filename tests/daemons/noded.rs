@@ -1,6 +1,6 @@
 //! The real noded, in a folder of its own, running real jobs.
 
-use lanai::model::job::run_limits::{Bound, Times};
+use lanai::model::job::run_limits::{RunLimit, TimeLimits};
 use lanai::model::job::{Attempt, How, Join, Outcome, Owner, Share, TaskNumber};
 use lanai::model::job_id::JobId;
 use lanai::model::resource::{Size, Value};
@@ -470,9 +470,9 @@ fn a_walltime_can_be_changed_while_the_job_runs() {
     node.order(Order::Walltime {
         job: JobId::job(1),
         attempt: 1,
-        times: Times {
+        times: TimeLimits {
             walltime: Some(Span(100)),
-            ..Times::default()
+            ..TimeLimits::default()
         },
     });
     assert!(matches!(
@@ -832,7 +832,7 @@ fn memory_and_processor_time_are_bounded_with_and_without_control_groups() {
         let outcome = node.run(hog);
         match outcome.how {
             How::Exceeded {
-                bound: Bound::Mem,
+                bound: RunLimit::Mem,
                 used,
                 limit: 61_440,
             } if used > 61_440 => {
@@ -845,7 +845,7 @@ fn memory_and_processor_time_are_bounded_with_and_without_control_groups() {
         let outcome = node.run(busy);
         match outcome.how {
             How::Exceeded {
-                bound: Bound::Cput,
+                bound: RunLimit::Cput,
                 used,
                 limit: 1500,
             } => assert!(used > 1500, "{outcome:?}"),

@@ -10,7 +10,7 @@ use lanai::model::job::state::Holds;
 use lanai::model::job_id::JobId;
 use lanai::model::reservation::request::Reserving;
 use lanai::model::time::Wall;
-use lanai::wire::ahead::Ahead;
+use lanai::wire::ahead::ForecastQuery;
 use lanai::wire::frame;
 use lanai::wire::message::{
     Detail, Filter, Payload, Placing, Question, Reply, Request, Submission, VERSION, Watched,
@@ -57,10 +57,12 @@ fn submissions() -> Vec<Request> {
         with(Setting::new("depend", "afterok:1,on:2")),
         with(Setting::new("Execution_Time", "99999999999")),
         with(Setting::new("geometry", "{(0)(1)}")),
-        Request::Ask(Question::Ahead(Ahead::Windows(Box::new(
+        Request::Ask(Question::Ahead(ForecastQuery::Windows(Box::new(
             submission(held()),
         )))),
-        Request::Ask(Question::Ahead(Ahead::Trial(Box::new(submission(held()))))),
+        Request::Ask(Question::Ahead(ForecastQuery::Trial(Box::new(submission(
+            held(),
+        ))))),
     ]
 }
 
@@ -146,11 +148,11 @@ fn questions() -> Vec<Request> {
         Question::Objects,
         Question::Accounts(inquiry(), vec![Grouping::User, Grouping::Quarter]),
         Question::Entries(inquiry(), vec![array]),
-        Question::Ahead(Ahead::Starts(vec![job])),
-        Question::Ahead(Ahead::Why(job)),
-        Question::Ahead(Ahead::Places(vec![job, array])),
-        Question::Ahead(Ahead::Queue(Some(3))),
-        Question::Ahead(Ahead::Limits),
+        Question::Ahead(ForecastQuery::Starts(vec![job])),
+        Question::Ahead(ForecastQuery::Why(job)),
+        Question::Ahead(ForecastQuery::Places(vec![job, array])),
+        Question::Ahead(ForecastQuery::Queue(Some(3))),
+        Question::Ahead(ForecastQuery::Limits),
     ];
     questions.into_iter().map(Request::Ask).collect()
 }

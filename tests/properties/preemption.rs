@@ -3,7 +3,7 @@
 //! end.
 
 use crate::support::cases;
-use lanai::model::job::preemption::Action;
+use lanai::model::job::preemption::PreemptAction;
 use lanai::model::job_id::JobId;
 use lanai::model::policy::preemption::{Mode, Preemption, Trigger, Victims};
 use lanai::model::policy::{Backfill, Filling, Order, Precedence};
@@ -159,8 +159,8 @@ impl Run {
             job.life.yielding = Some(Box::new(lanai::model::job::preemption::Yielding {
                 attempt: None,
                 to: Some(JobId::job(to)),
-                cause: lanai::model::job::preemption::Cause::Rank,
-                action: Action::Requeue,
+                cause: lanai::model::job::preemption::PreemptCause::Rank,
+                action: PreemptAction::Requeue,
                 at: Time(at * 1000),
             }));
         }
@@ -230,7 +230,7 @@ impl Run {
                 id
             );
             prop_assert!(!self.job(id).protected, "{} is protected", id);
-            if way.cause != lanai::model::job::preemption::Cause::Promise {
+            if way.cause != lanai::model::job::preemption::PreemptCause::Promise {
                 prop_assert!(
                     now >= self.running[&id] + self.exempt,
                     "{} has just started",

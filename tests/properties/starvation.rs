@@ -4,7 +4,7 @@
 use crate::support::cases;
 use lanai::model::account::starvation::Boundary;
 use lanai::model::account::{Account, Shares};
-use lanai::model::job::preemption::Cause;
+use lanai::model::job::preemption::PreemptCause;
 use lanai::model::job_id::JobId;
 use lanai::model::policy::{Policy, Preset};
 use lanai::model::time::Time;
@@ -161,7 +161,7 @@ proptest! {
             prop_assert!(gone.is_empty());
             return Ok(());
         }
-        prop_assert!(plan.preempts.iter().all(|way| way.cause == Cause::Starvation));
+        prop_assert!(plan.preempts.iter().all(|way| way.cause == PreemptCause::Starvation));
         prop_assert!(all >= needs, "{gone:?}");
         prop_assert!(gone.iter().all(|size| all - size < needs), "{gone:?}");
         let mut newest = 0;

@@ -13,7 +13,7 @@ use crate::spool::query::Viewer;
 use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
 use crate::sys::{filesystem, record};
-use crate::wire::ahead::Told;
+use crate::wire::ahead::ForecastAnswer;
 use crate::wire::client::{Client, More};
 use crate::wire::message::{Answer, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
 use anyhow::Context;
@@ -63,7 +63,7 @@ pub struct Answers {
     /// For a question about entries of the accounts.
     pub entries: Vec<Entry>,
     /// For a question about what is to come.
-    pub ahead: Vec<Told>,
+    pub ahead: Vec<ForecastAnswer>,
     /// For a question about what is configured.
     pub objects: Vec<Described>,
     /// For a question about the looks of the scheduler.

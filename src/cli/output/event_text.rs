@@ -3,8 +3,8 @@
 use crate::model::job::dependency::label::Awaited;
 use crate::model::job::dependency::{Edge, Kind};
 use crate::model::job::event::Event;
-use crate::model::job::preemption::{self, Action, Yielding, shown_some};
-use crate::model::job::promise::Cause;
+use crate::model::job::preemption::{self, PreemptAction, Yielding, shown_some};
+use crate::model::job::promise::SlipCause;
 use crate::model::job::state::State;
 use crate::model::job::suspension::Manner;
 use crate::model::job::{How, Outcome, Share, Usage};
@@ -289,7 +289,12 @@ impl Teller<'_> {
         }
     }
 
-    fn preempted(&mut self, to: Option<JobId>, cause: preemption::Cause, action: Action) {
+    fn preempted(
+        &mut self,
+        to: Option<JobId>,
+        cause: preemption::PreemptCause,
+        action: PreemptAction,
+    ) {
         let told = Yielding {
             attempt: None,
             to,
@@ -481,7 +486,7 @@ impl Teller<'_> {
         self.say(Server, "job", event, text);
     }
 
-    fn slipped(&mut self, from: Time, to: Time, cause: &Cause) {
+    fn slipped(&mut self, from: Time, to: Time, cause: &SlipCause) {
         let moment = |time| timestamp::ctime(self.server.clock.wall(time)).to_string();
         let (from, to, cause) = (
             moment(from),

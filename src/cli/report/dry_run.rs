@@ -6,7 +6,7 @@ use super::{ask, nodes};
 use crate::model::report::outlook::{Explanation, Prospect};
 use crate::shown::timestamp;
 use crate::sys::home::Home;
-use crate::wire::ahead::{Ahead, Told};
+use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::client::Client;
 use crate::wire::message::{ServerFacts, Submission};
 use std::fmt::Write as _;
@@ -14,8 +14,9 @@ use std::fmt::Write as _;
 /// Asks, and tells what was answered. A submission that would be refused fails as it would then.
 pub fn run(submission: Submission, home: &Home) -> Result<u8, Failure> {
     let mut client = Client::connect(home)?;
-    let (server, told) = ask(&mut client, Ahead::Trial(Box::new(submission)))?;
-    let (Some(server), Some(Told::Tried { explanation, held })) = (server, told.first()) else {
+    let (server, told) = ask(&mut client, ForecastQuery::Trial(Box::new(submission)))?;
+    let (Some(server), Some(ForecastAnswer::Tried { explanation, held })) = (server, told.first())
+    else {
         return Err(exit::garbled());
     };
     exit::print(shown(explanation, *held, &server))?;

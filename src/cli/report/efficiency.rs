@@ -9,7 +9,7 @@ use crate::cli::client::query::{self, Feed};
 use crate::cli::output::attribute_output::preamble;
 use crate::cli::output::field::{self, Cell, Field};
 use crate::cli::output::json::Document;
-use crate::model::account::accounting::{Asked, Entry, Inquiry, part};
+use crate::model::account::accounting::{Entry, Inquiry, RequestedResources, part};
 use crate::model::job::held::Held;
 use crate::model::job::{Job, Usage};
 use crate::model::job_id::JobId;
@@ -38,7 +38,7 @@ struct Use {
     name: String,
     /// `Exit_status`; None while it runs, or is to run again.
     status: Option<i32>,
-    asked: Asked,
+    asked: RequestedResources,
     cores: u32,
     used: Usage,
 }
@@ -63,7 +63,7 @@ impl Use {
             job: job.id,
             name: job.spec.name.clone(),
             status: job.life.exit.map(|exit| exit.status),
-            asked: Asked::of(&job.spec.request),
+            asked: RequestedResources::of(&job.spec.request),
             cores: Held::of(&run.shares).cores,
             used: job.life.used,
         })
@@ -355,10 +355,10 @@ mod tests {
 
     pub(super) fn used(cores: u32, hours: f64, cput: f64, mem_gb: f64, asked: (u64, i64)) -> Use {
         let span = |hours: f64| Span((hours * 3_600_000.0) as i64);
-        let asked = Asked {
+        let asked = RequestedResources {
             mem_kb: Some(asked.0 << 20),
             walltime: Some(Span::seconds(3600 * asked.1)),
-            ..Asked::default()
+            ..RequestedResources::default()
         };
         let used = Usage {
             walltime: span(hours),
@@ -405,7 +405,7 @@ Ask for mem=6gb instead of 64gb, walltime=2:00:00 instead of 24:00:00, ncpus=1 i
             "{running}"
         );
         let unsaid = Use {
-            asked: Asked::default(),
+            asked: RequestedResources::default(),
             ..one.clone()
         };
         assert!(

@@ -5,18 +5,18 @@ use super::Inquiry;
 use crate::model::report::outlook::Window;
 use crate::model::time::{Span, Wall};
 use crate::shown::timestamp;
-use crate::wire::ahead::Told;
+use crate::wire::ahead::ForecastAnswer;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
 /// What is told of the windows.
 pub fn shown(
     inquiry: &Inquiry,
-    told: &[Told],
+    told: &[ForecastAnswer],
     request: &[OsString],
     json: bool,
 ) -> Result<Vec<u8>, Failure> {
-    let Some(Told::Windows(windows)) = told.first() else {
+    let Some(ForecastAnswer::Windows(windows)) = told.first() else {
         return Err(exit::garbled());
     };
     let (windows, why) = match windows {

@@ -9,7 +9,7 @@ use crate::model::limit::usage::{Figure, LimitUse};
 use crate::model::resource::{Kind, Resources};
 use crate::model::time::Time;
 use crate::sys::user;
-use crate::wire::ahead::{Ahead, Told};
+use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Map, Value, json};
 use std::cmp::Ordering;
 
@@ -19,8 +19,8 @@ const NAMED: usize = 4;
 /// What is told of all limits, or of those that concern these users (`-u`).
 pub fn shown(inquiry: &mut Inquiry, users: Option<&str>, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut uses) = (Time(0), Vec::new());
-    for told in inquiry.ask(Ahead::Limits)? {
-        if let Told::Limits {
+    for told in inquiry.ask(ForecastQuery::Limits)? {
+        if let ForecastAnswer::Limits {
             at: moment,
             uses: part,
         } = told

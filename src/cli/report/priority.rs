@@ -8,7 +8,7 @@ use crate::model::report::priority_score::{Part, Worth};
 use crate::model::report::queue_place::{Difference, Neighbours, Turn};
 use crate::shown::attributes::{Attributes, Shown};
 use crate::shown::comment;
-use crate::wire::ahead::{Ahead, Told};
+use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::message::Record;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -24,8 +24,8 @@ pub fn queue(inquiry: &mut Inquiry, json: bool, out: &mut dyn Write) -> Result<(
         return document_of_queue(inquiry, out);
     }
     let (mut listed, mut places, mut by) = (Vec::new(), 0, None);
-    inquiry.parts(Ahead::Queue(Some(LISTED)), &mut |_, told| {
-        if let Told::Queue {
+    inquiry.parts(ForecastQuery::Queue(Some(LISTED)), &mut |_, told| {
+        if let ForecastAnswer::Queue {
             all,
             formula,
             turns,
@@ -45,8 +45,8 @@ pub fn queue(inquiry: &mut Inquiry, json: bool, out: &mut dyn Write) -> Result<(
 /// Each part is written before the next is read: the queue may be long.
 fn document_of_queue(inquiry: &mut Inquiry, out: &mut dyn Write) -> Result<(), Failure> {
     let mut document = inquiry.document();
-    inquiry.parts(Ahead::Queue(None), &mut |inquiry, told| {
-        let Told::Queue {
+    inquiry.parts(ForecastQuery::Queue(None), &mut |inquiry, told| {
+        let ForecastAnswer::Queue {
             all,
             formula,
             turns,
@@ -78,8 +78,8 @@ pub fn shown(
     failures: &mut Vec<Failure>,
 ) -> Result<Vec<u8>, Failure> {
     let (mut waiting, mut all, mut formula) = (Vec::new(), 0, None);
-    for told in inquiry.ask(Ahead::Places(ids.to_vec()))? {
-        if let Told::Placed {
+    for told in inquiry.ask(ForecastQuery::Places(ids.to_vec()))? {
+        if let ForecastAnswer::Placed {
             all: places,
             formula: by,
             places: some,

@@ -9,7 +9,7 @@ use crate::model::resource::{Kind, Resources, Size};
 use crate::model::system_resource::PoolUse;
 use crate::model::time::{Time, Wall};
 use crate::shown::timestamp;
-use crate::wire::ahead::{Ahead, Told};
+use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Value, json};
 
 const HEADS: [Head; 10] = [
@@ -28,8 +28,8 @@ const HEADS: [Head; 10] = [
 /// What is told of all.
 pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut all) = (Time(0), Vec::new());
-    for told in inquiry.ask(Ahead::Resources)? {
-        if let Told::Resources {
+    for told in inquiry.ask(ForecastQuery::Resources)? {
+        if let ForecastAnswer::Resources {
             at: moment,
             resources,
         } = told

@@ -6,7 +6,7 @@ use crate::cli::report;
 use crate::model::job::state::State;
 use crate::model::job_id::JobId;
 use crate::sys::home::Home;
-use crate::wire::ahead::{Ahead, Told};
+use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::client::Client;
 use crate::wire::message::Record;
 use std::collections::BTreeMap;
@@ -36,13 +36,17 @@ impl Scores {
         let told = Home::find().ok().and_then(|home| {
             let mut client = Client::reach(&home).ok()?;
             client.be_impatient(PATIENCE);
-            report::ask(&mut client, Ahead::Scores(named.unwrap_or_default())).ok()
+            report::ask(
+                &mut client,
+                ForecastQuery::Scores(named.unwrap_or_default()),
+            )
+            .ok()
         });
         let parts = told.into_iter().flat_map(|(_, told)| told);
         Scores(
             parts
                 .flat_map(|part| {
-                    if let Told::Scores(scores) = part {
+                    if let ForecastAnswer::Scores(scores) = part {
                         scores
                     } else {
                         Vec::new()

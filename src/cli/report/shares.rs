@@ -6,18 +6,18 @@ use super::{Inquiry, fair_share};
 use crate::model::account::Shares;
 use crate::model::policy::fair_share::{Method, Subject};
 use crate::model::report::fair_share_status::Owed;
-use crate::model::report::share_status::{Balance, Stake};
+use crate::model::report::share_status::{Stake, TimeToBalance};
 use crate::model::time::Time;
-use crate::wire::ahead::{Ahead, Told};
+use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// What is told of all accounts and users.
 pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut table, mut all): (Option<Table>, Vec<Owed>) = (None, Vec::new());
-    for told in inquiry.ask(Ahead::Shares)? {
+    for told in inquiry.ask(ForecastQuery::Shares)? {
         match told {
-            Told::Shares {
+            ForecastAnswer::Shares {
                 at,
                 method,
                 subject,
@@ -33,7 +33,7 @@ pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
                     .stakes
                     .extend(stakes);
             }
-            Told::Owed(part) => all.extend(part),
+            ForecastAnswer::Owed(part) => all.extend(part),
             _ => {}
         }
     }
@@ -156,11 +156,11 @@ fn name(stake: &Stake) -> String {
     )
 }
 
-fn balance(balance: Balance) -> String {
+fn balance(balance: TimeToBalance) -> String {
     match balance {
-        Balance::Kept => "kept".to_string(),
-        Balance::After(span) => span.to_string(),
-        Balance::Never => "never".to_string(),
+        TimeToBalance::Kept => "kept".to_string(),
+        TimeToBalance::After(span) => span.to_string(),
+        TimeToBalance::Never => "never".to_string(),
     }
 }
 
@@ -178,9 +178,9 @@ fn data(stake: &Stake) -> Value {
         }
     });
     let after = match stake.balance {
-        Balance::Kept => json!(0.0),
-        Balance::After(span) => json!(span.0 as f64 / 1000.0),
-        Balance::Never => Value::Null,
+        TimeToBalance::Kept => json!(0.0),
+        TimeToBalance::After(span) => json!(span.0 as f64 / 1000.0),
+        TimeToBalance::Never => Value::Null,
     };
     json!({
         "account": stake.account,
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::model::time::Span;
 
-    fn stake(account: &str, user: Option<&str>, balance: Balance) -> Stake {
+    fn stake(account: &str, user: Option<&str>, balance: TimeToBalance) -> Stake {
         Stake {
             account: account.to_string(),
             user: user.map(str::to_string),
@@ -231,8 +231,8 @@ mod tests {
     #[test]
     fn the_tree_is_told_in_columns_and_in_json() {
         let stakes = vec![
-            stake("", None, Balance::After(Span::seconds(3723))),
-            stake("", Some("ann"), Balance::Never),
+            stake("", None, TimeToBalance::After(Span::seconds(3723))),
+            stake("", Some("ann"), TimeToBalance::Never),
         ];
         let table = Table {
             at: Time(0),

@@ -8,7 +8,7 @@ use crate::model::time::Time;
 use crate::shown::attributes::{Attributes, Shown};
 use crate::shown::comment;
 use crate::shown::timestamp;
-use crate::wire::ahead::{Ahead, Told};
+use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::message::{Detail, Filter, Question, Record, Row, ServerFacts};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,9 +22,9 @@ pub fn shown(
     json: bool,
     failures: &mut Vec<Failure>,
 ) -> Result<Vec<u8>, Failure> {
-    let told = inquiry.ask(Ahead::Starts(ids.to_vec()))?;
+    let told = inquiry.ask(ForecastQuery::Starts(ids.to_vec()))?;
     let horizon = told.iter().find_map(|told| match told {
-        Told::Horizon(horizon) => Some(*horizon),
+        ForecastAnswer::Horizon(horizon) => Some(*horizon),
         _ => None,
     });
     let foreseen: Vec<Foreseen> = told.into_iter().flat_map(parts).collect();
@@ -56,8 +56,8 @@ pub fn shown(
     })
 }
 
-fn parts(told: Told) -> Vec<Foreseen> {
-    if let Told::Foreseen(foreseen) = told {
+fn parts(told: ForecastAnswer) -> Vec<Foreseen> {
+    if let ForecastAnswer::Foreseen(foreseen) = told {
         foreseen
     } else {
         Vec::new()

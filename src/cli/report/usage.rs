@@ -4,15 +4,15 @@ use super::super::client::exit::Failure;
 use super::Inquiry;
 use crate::model::account::charge::Used;
 use crate::model::time::{Time, Wall};
-use crate::wire::ahead::{Ahead, Told};
+use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::json;
 use std::fmt::Write as _;
 
 /// What is told of all members.
 pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut all) = (Time(0), Vec::new());
-    for told in inquiry.ask(Ahead::Usage)? {
-        if let Told::Usage { at: moment, used } = told {
+    for told in inquiry.ask(ForecastQuery::Usage)? {
+        if let ForecastAnswer::Usage { at: moment, used } = told {
             at = moment;
             all.extend(used);
         }

@@ -21,7 +21,7 @@ use crate::model::report::outlook::Explanation;
 use crate::model::time::{Time, Wall};
 use crate::shown::attributes::{Attributes, Shown};
 use crate::shown::timestamp;
-use crate::wire::ahead::{Ahead, Told};
+use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::message::{Question, Record, ServerFacts};
 
 /// What is told of these jobs.
@@ -74,8 +74,8 @@ impl Found {
             .into_iter()
             .next()
             .ok_or_else(|| inquiry.unknown(id))?;
-        match inquiry.ask(Ahead::Why(id))?.into_iter().next() {
-            Some(Told::Explained(explanation)) => Ok(Found {
+        match inquiry.ask(ForecastQuery::Why(id))?.into_iter().next() {
+            Some(ForecastAnswer::Explained(explanation)) => Ok(Found {
                 record,
                 events: answers.events,
                 explanation,

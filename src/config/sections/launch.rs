@@ -8,7 +8,9 @@ use crate::config::document::Section;
 use crate::config::{ConfigError, LaunchConfig};
 use crate::model::hook::rites::Scripts;
 use crate::model::job::checkpoint::CheckpointCommand;
-use crate::model::job::response::{Action, Missing, Response, Responses, Retries, Rules, StageIn};
+use crate::model::job::response::{
+    LimitAction, Missing, Response, Responses, Retries, Rules, StageIn,
+};
 use crate::model::policy::Preset;
 use crate::model::time::Span;
 use toml::de::{DeTable, DeValue};
@@ -108,8 +110,8 @@ fn checkpoint(
 fn rules(section: &Section, preset: Rules) -> Result<Rules, ConfigError> {
     let walltime = section.read(
         "walltime_action",
-        &one_of(Action::ALL),
-        by_name(Action::named),
+        &one_of(LimitAction::ALL),
+        by_name(LimitAction::named),
     )?;
     Ok(Rules {
         retries: retries(section, preset.retries)?,
@@ -182,7 +184,7 @@ fn answer(value: &DeValue) -> Option<Response> {
         None => (text, Span(0)),
     };
     Some(Response {
-        action: Action::named(action.trim())?,
+        action: LimitAction::named(action.trim())?,
         after,
     })
 }

@@ -4,7 +4,7 @@ use super::scheduling::named;
 use super::{BOOLEAN, boolean, by_name, keys, list, one_of, span, whole};
 use crate::config::ConfigError;
 use crate::config::document::Section;
-use crate::model::job::preemption::Action;
+use crate::model::job::preemption::PreemptAction;
 use crate::model::policy::preemption::{
     Actions, Condition, Mode, NoAgenda, Preemption, Trigger, Victims,
 };
@@ -79,10 +79,10 @@ fn actions(value: &DeValue) -> Option<Actions> {
 }
 
 /// `cancel` is Maui's word.
-fn action(value: &DeValue) -> Option<Action> {
+fn action(value: &DeValue) -> Option<PreemptAction> {
     match value.as_str()? {
-        "cancel" => Some(Action::Delete),
-        name => Action::named(name).filter(|action| action.letter().is_some()),
+        "cancel" => Some(PreemptAction::Delete),
+        name => PreemptAction::named(name).filter(|action| action.letter().is_some()),
     }
 }
 
@@ -97,7 +97,7 @@ fn level(value: &DeValue) -> Option<Vec<Condition>> {
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
-    use crate::model::job::preemption::Action;
+    use crate::model::job::preemption::PreemptAction;
     use crate::model::policy::preemption::{Condition, Mode, Trigger, Victims};
     use crate::model::time::Span;
 
@@ -112,7 +112,10 @@ mod tests {
             (found.mode, found.victims, found.repair),
             (Mode::Aggressive, Victims::Cheapest, false)
         );
-        assert_eq!(found.actions.of(None), [Action::Suspend, Action::Delete]);
+        assert_eq!(
+            found.actions.of(None),
+            [PreemptAction::Suspend, PreemptAction::Delete]
+        );
         assert_eq!(
             (found.grace, found.exempt),
             (Some(Span::seconds(2)), Span::seconds(60))
@@ -132,7 +135,7 @@ mod tests {
                 .preemption
                 .actions
                 .of(Some(10.0)),
-            [Action::Suspend]
+            [PreemptAction::Suspend]
         );
     }
 

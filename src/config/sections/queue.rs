@@ -8,7 +8,7 @@ use super::{
 use crate::config::ConfigError;
 use crate::config::document::Section;
 use crate::model::admission;
-use crate::model::queue::{Access, Queue, Route};
+use crate::model::queue::{AccessList, Queue, Route};
 use crate::model::resource::{Definition, ResourceList, Resources};
 use toml::de::DeValue;
 
@@ -91,7 +91,7 @@ pub fn check_routes(root: &Section, queues: &[Queue]) -> Result<(), ConfigError>
 }
 
 /// A list that is there counts.
-fn access(section: &Section) -> Result<Access, ConfigError> {
+fn access(section: &Section) -> Result<AccessList, ConfigError> {
     let names = |key| section.read(key, NAMES, list(text));
     let (users, groups, hosts) = (
         names("acl_users")?,
@@ -100,7 +100,7 @@ fn access(section: &Section) -> Result<Access, ConfigError> {
     );
     let [by_user, by_group, by_host] = [&users, &groups, &hosts].map(Option::is_some);
     let [users, groups, hosts] = [users, groups, hosts].map(Option::unwrap_or_default);
-    Ok(Access {
+    Ok(AccessList {
         users,
         by_user,
         groups,

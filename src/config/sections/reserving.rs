@@ -6,7 +6,7 @@ use crate::config::document::Section;
 use crate::config::{ConfigError, DedicatedConfig, ReservationConfig, Reserving, Times};
 use crate::model::policy::site_time::PrimeHours;
 use crate::model::reservation::recurrence::{Period, Standing, weekday};
-use crate::model::reservation::window::{Access, TimeLimit};
+use crate::model::reservation::window::{TimeLimit, WindowAccess};
 use crate::model::time::Span;
 use chrono::{NaiveDateTime, Weekday};
 use toml::de::DeValue;
@@ -78,7 +78,7 @@ pub fn reservation(section: &Section) -> Result<ReservationConfig, ConfigError> 
     })
 }
 
-fn access(section: &Section) -> Result<Access, ConfigError> {
+fn access(section: &Section) -> Result<WindowAccess, ConfigError> {
     let names = |key| {
         section
             .read(key, NAMES, list(text))
@@ -88,7 +88,7 @@ fn access(section: &Section) -> Result<Access, ConfigError> {
     let binds_all = section
         .read("time_limit_for", "\"others\" or \"all\"", bound)?
         .unwrap_or(false);
-    Ok(Access {
+    Ok(WindowAccess {
         users: names("users")?,
         groups: Vec::new(),
         projects: names("projects")?,

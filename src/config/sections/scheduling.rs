@@ -12,7 +12,7 @@ use crate::model::policy::{
     Availability, Backfill, Chunk, FillOrder, Filling, Group, Keep, Metric, NodeSets, Placement,
     SetChoice,
 };
-use crate::model::request::placement_policy::{Access, Allocation, Distribution};
+use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -45,8 +45,13 @@ pub fn placement(section: &Section, preset: &Placement) -> Result<Placement, Con
     Ok(Placement {
         availability: whole,
         availabilities: each,
-        allocation: named(section, "allocation", Allocation::ALL, Allocation::named)?
-            .unwrap_or(preset.allocation),
+        allocation: named(
+            section,
+            "allocation",
+            NodeAllocation::ALL,
+            NodeAllocation::named,
+        )?
+        .unwrap_or(preset.allocation),
         rank: expression(
             section,
             "rank",
@@ -66,7 +71,8 @@ pub fn placement(section: &Section, preset: &Placement) -> Result<Placement, Con
             Distribution::named,
         )?
         .unwrap_or(preset.distribution),
-        access: named(section, "access", Access::ALL, Access::named)?.unwrap_or(preset.access),
+        access: named(section, "access", NodeAccess::ALL, NodeAccess::named)?
+            .unwrap_or(preset.access),
         sets: section.read("sets", SETS, sets)?.or(preset.sets),
         veto: expression(section, "veto", "an expression over a node and a job")?.or(preset.veto),
     })
@@ -171,7 +177,7 @@ mod tests {
     use crate::config::Config;
     use crate::model::expression::Expression;
     use crate::model::policy::*;
-    use crate::model::request::placement_policy::{Access, Allocation, Distribution};
+    use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
     use crate::model::time::Span;
 
     #[test]
@@ -227,11 +233,11 @@ mod tests {
         assert_eq!(placement.availabilities["mem"], Availability::Dedicated);
         assert_eq!(
             (placement.allocation, placement.rank),
-            (Allocation::Priority, Expression::parse("SPEED").ok())
+            (NodeAllocation::Priority, Expression::parse("SPEED").ok())
         );
         assert_eq!(
             (placement.distribution, placement.access),
-            (Distribution::Balanced, Access::SingleUser)
+            (Distribution::Balanced, NodeAccess::SingleUser)
         );
         let sets = placement.sets.unwrap();
         assert_eq!(
@@ -254,7 +260,7 @@ mod tests {
             policy("preset = \"maui\"\n[backfill]\ndepth = 3")
                 .placement
                 .allocation,
-            Allocation::LastAvailable
+            NodeAllocation::LastAvailable
         );
         assert_eq!(policy("preset = \"hybrid\""), Policy::default());
     }

@@ -148,7 +148,7 @@ fn shared_out(value: &DeValue) -> Option<Vec<(String, Shares)>> {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::model::account::Bound;
+    use crate::model::account::TargetKind;
 
     fn refusal(text: &str) -> String {
         Config::parse(text).expect_err(text).to_string()
@@ -222,7 +222,7 @@ mod tests {
             guests.target,
             Some(Target {
                 value: 10.0,
-                bound: Bound::Target
+                bound: TargetKind::Target
             })
         );
     }

@@ -12,7 +12,7 @@ use crate::config::document::Section;
 use crate::model::node::{Adjust, NodeSharing, Terms};
 use crate::model::request::cluster_path::{ClusterPath, Restriction};
 use crate::model::request::host_list::HostList;
-use crate::model::request::placement_policy::Access;
+use crate::model::request::placement_policy::NodeAccess;
 use crate::model::resource::Kind;
 use crate::model::system_resource::{Meter, Pool};
 use std::str::FromStr;
@@ -26,7 +26,11 @@ pub fn of_node(section: &Section) -> Result<Terms, ConfigError> {
         &one_of(NodeSharing::ALL),
         by_name(NodeSharing::named),
     )?;
-    let access = section.read("access", &one_of(Access::ALL), by_name(Access::named))?;
+    let access = section.read(
+        "access",
+        &one_of(NodeAccess::ALL),
+        by_name(NodeAccess::named),
+    )?;
     let adjust = section.read("adjust", &one_of(Adjust::ALL), by_name(Adjust::named))?;
     Ok(Terms {
         sharing: sharing.unwrap_or_default(),
@@ -163,7 +167,7 @@ fn thousandths(value: &DeValue) -> Option<u32> {
 mod tests {
     use crate::config::Config;
     use crate::model::node::{Adjust, NodeSharing};
-    use crate::model::request::placement_policy::Access;
+    use crate::model::request::placement_policy::NodeAccess;
     use crate::model::system_resource::Meter;
     use crate::model::time::Span;
 
@@ -189,7 +193,7 @@ mod tests {
         let terms = &config.nodes[0].terms;
         assert_eq!(
             (terms.sharing, terms.access),
-            (NodeSharing::ForceExcl, Access::SingleUser)
+            (NodeSharing::ForceExcl, NodeAccess::SingleUser)
         );
         assert_eq!((terms.max_jobs, terms.max_user_jobs), (Some(4), Some(2)));
         assert_eq!(

@@ -30,7 +30,7 @@ pub struct Entry {
     /// The hosts and the processors on each, a chunk after the other.
     pub places: Vec<(String, u32)>,
     /// What was asked for.
-    pub asked: Asked,
+    pub asked: RequestedResources,
     /// What it had.
     pub held: Held,
     /// What it used.
@@ -85,7 +85,7 @@ pub struct End {
 
 /// What a job asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct RequestedResources {
     /// `select`.
     pub select: String,
     /// Chunks.
@@ -100,16 +100,16 @@ pub struct Asked {
     pub walltime: Option<Span>,
 }
 
-impl Asked {
+impl RequestedResources {
     /// What a request comes to.
-    pub fn of(request: &Request) -> Asked {
+    pub fn of(request: &Request) -> RequestedResources {
         let amount = |name: &str| request.list.get(name).and_then(Value::amount);
         let count = |name: &str| {
             amount(name)
                 .and_then(|amount| u32::try_from(amount).ok())
                 .unwrap_or(0)
         };
-        Asked {
+        RequestedResources {
             select: request.select.text.clone(),
             chunks: request
                 .select
@@ -281,7 +281,7 @@ mod tests {
                 .iter()
                 .map(|(name, text)| (name.to_string(), text.to_string()))
                 .collect();
-            Asked::of(&Request::parse(&list, &Resources::builtin()).unwrap())
+            RequestedResources::of(&Request::parse(&list, &Resources::builtin()).unwrap())
         };
         let all = asked(&[
             ("select", "2:ncpus=4:mem=2gb+1:ngpus=1:ncpus=1"),
@@ -379,10 +379,10 @@ mod tests {
                 deleted: false,
             }),
             places: Vec::new(),
-            asked: Asked {
+            asked: RequestedResources {
                 mem_kb: Some(4000),
                 walltime: Some(Span(3 * hour)),
-                ..Asked::default()
+                ..RequestedResources::default()
             },
             held: Held::default(),
             used: Usage {
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(parts(&entry()), [Some(0.5), Some(0.25), Some(1.0 / 3.0)]);
         assert_eq!(
             parts(&Entry {
-                asked: Asked::default(),
+                asked: RequestedResources::default(),
                 ..entry()
             }),
             [Some(0.5), None, None],

@@ -1,6 +1,6 @@
 //! Who may submit to a queue: PBS's access lists.
 
-use crate::model::queue::Access;
+use crate::model::queue::AccessList;
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 
@@ -17,7 +17,7 @@ pub struct Visitor<'a> {
     pub host: &'a str,
 }
 
-impl Access {
+impl AccessList {
     /// Refuses whom one of the lists keeps out, naming the list.
     pub(super) fn admits(&self, visitor: &Visitor, queue: &str) -> Result<(), Refusal> {
         let why = |list: &str| {
@@ -80,7 +80,7 @@ mod tests {
         text.split(',').map(str::to_string).collect()
     }
 
-    fn refused(access: &Access, user: &str, host: &str) -> Option<u16> {
+    fn refused(access: &AccessList, user: &str, host: &str) -> Option<u16> {
         let group = || {
             if user == "gina" {
                 "staff".to_string()
@@ -104,10 +104,10 @@ mod tests {
 
     #[test]
     fn the_first_entry_that_names_somebody_decides() {
-        let users = |text: &str| Access {
+        let users = |text: &str| AccessList {
             users: list(text),
             by_user: true,
-            ..Access::default()
+            ..AccessList::default()
         };
         let who = |text: &str| -> Vec<bool> {
             ["ann", "bob", "eve"]
@@ -121,9 +121,9 @@ mod tests {
         assert_eq!(who("-"), [false; 3]);
         assert_eq!(who("ann@login*,bob@head"), [false, true, false]);
         assert_eq!(refused(&users("ann"), "eve", "head"), Some(15007));
-        let off = Access {
+        let off = AccessList {
             users: list("ann"),
-            ..Access::default()
+            ..AccessList::default()
         };
         assert_eq!(
             refused(&off, "eve", "head"),
@@ -134,10 +134,10 @@ mod tests {
 
     #[test]
     fn groups_and_hosts_have_lists_of_their_own() {
-        let groups = Access {
+        let groups = AccessList {
             groups: list("staff"),
             by_group: true,
-            ..Access::default()
+            ..AccessList::default()
         };
         assert_eq!(
             (
@@ -146,10 +146,10 @@ mod tests {
             ),
             (None, Some(15007))
         );
-        let hosts = Access {
+        let hosts = AccessList {
             hosts: list("-bad.example.org,*.example.org,head"),
             by_host: true,
-            ..Access::default()
+            ..AccessList::default()
         };
         let of = |host| refused(&hosts, "ann", host);
         assert_eq!(

@@ -3,9 +3,9 @@
 
 use super::Entrance;
 use crate::model::job::Spec;
-use crate::model::policy::quality::{Asker, Flag};
+use crate::model::policy::quality::{Flag, QosApplicant};
 use crate::model::refusal::Refusal;
-use crate::model::request::placement_policy::Access;
+use crate::model::request::placement_policy::NodeAccess;
 
 impl Entrance<'_> {
     /// Gives a job that asks for no quality of service the one that goes without saying for it, and
@@ -13,7 +13,7 @@ impl Entrance<'_> {
     pub(super) fn assign_quality(&self, spec: &mut Spec) {
         if spec.qos.is_none() {
             let is_primary = |group: &str| (self.visitor.group)() == group;
-            let asker = Asker {
+            let asker = QosApplicant {
                 is_member: &is_primary,
                 ..self.asker(spec, &spec.queue)
             };
@@ -22,7 +22,7 @@ impl Entrance<'_> {
         for flag in self.qualities.flags(spec.qos.as_deref()) {
             match flag {
                 Flag::Dedicated => {
-                    spec.wishes.access.get_or_insert(Access::SingleJob);
+                    spec.wishes.access.get_or_insert(NodeAccess::SingleJob);
                 }
                 Flag::UseReserved(name) => {
                     spec.reservation.get_or_insert_with(|| name.clone());
@@ -47,9 +47,9 @@ impl Entrance<'_> {
     }
 
     /// The owner of a job, asking for it in a queue.
-    fn asker<'a>(&'a self, spec: &'a Spec, queue: &'a str) -> Asker<'a> {
+    fn asker<'a>(&'a self, spec: &'a Spec, queue: &'a str) -> QosApplicant<'a> {
         let (user, is_member) = (self.visitor.user, self.visitor.is_member);
-        Asker {
+        QosApplicant {
             user,
             account: spec.account.as_deref(),
             queue,

@@ -19,7 +19,7 @@ pub enum Turn {
 }
 
 /// What came of asking destinations: a queue that two ways lead to is asked once.
-type Asked = BTreeMap<String, Refusal>;
+type TriedQueues = BTreeMap<String, Refusal>;
 
 impl Entrance<'_> {
     /// What becomes of a job that waits in a routing queue. One that no destination will ever take
@@ -44,7 +44,7 @@ impl Entrance<'_> {
     /// What a job that waits in a routing queue comes to at the first destination that takes it;
     /// None if none does for now. Refused if none ever will.
     pub fn pass_on(&self, spec: &Spec, queue: &Queue) -> Result<Option<Entered>, Refusal> {
-        match self.pass_through(spec, queue, &mut Asked::new()) {
+        match self.pass_through(spec, queue, &mut TriedQueues::new()) {
             Err(refusal) if refusal.may_pass() => Ok(None),
             other => other.map(Some),
         }
@@ -54,7 +54,7 @@ impl Entrance<'_> {
         &self,
         spec: &Spec,
         queue: &Queue,
-        asked: &mut Asked,
+        asked: &mut TriedQueues,
     ) -> Result<Entered, Refusal> {
         let mut told = Vec::new();
         for name in queue.route.iter().flat_map(|route| &route.destinations) {
@@ -89,7 +89,12 @@ impl Entrance<'_> {
     }
 
     /// What it comes to in one destination, or behind that.
-    fn hand_over(&self, spec: &Spec, name: &str, asked: &mut Asked) -> Result<Entered, Refusal> {
+    fn hand_over(
+        &self,
+        spec: &Spec,
+        name: &str,
+        asked: &mut TriedQueues,
+    ) -> Result<Entered, Refusal> {
         let queue = self.find(name)?;
         self.keep_quality(spec, name)?;
         let fitted = self.admit(spec, queue, true)?;

@@ -327,7 +327,7 @@ fn a_job_gets_the_quality_of_its_queue_and_what_that_brings_along() {
     );
     assert_eq!(
         night.wishes.access,
-        Some(crate::model::request::placement_policy::Access::SingleJob)
+        Some(crate::model::request::placement_policy::NodeAccess::SingleJob)
     );
     assert_eq!(entered("queue=night qos=normal").reservation, None);
     assert_eq!(entered("").qos, None);

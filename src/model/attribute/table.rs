@@ -45,7 +45,7 @@ pub(super) enum Effect {
 }
 
 /// A row of the table.
-pub(super) struct Attribute {
+pub(super) struct AttributeRule {
     /// As PBS names it.
     pub(super) name: &'static str,
     pub(super) who: Who,
@@ -54,8 +54,8 @@ pub(super) struct Attribute {
     pub(super) effect: Effect,
 }
 
-const fn row(name: &'static str, who: Who, while_running: bool, effect: Effect) -> Attribute {
-    Attribute {
+const fn row(name: &'static str, who: Who, while_running: bool, effect: Effect) -> AttributeRule {
+    AttributeRule {
         name,
         who,
         while_running,
@@ -63,12 +63,12 @@ const fn row(name: &'static str, who: Who, while_running: bool, effect: Effect) 
     }
 }
 
-const fn server(name: &'static str) -> Attribute {
+const fn server(name: &'static str) -> AttributeRule {
     row(name, Who::Server, false, Effect::Never)
 }
 
 /// All attributes but `Resource_List`.
-pub(super) const TABLE: &[Attribute] = &[
+pub(super) const TABLE: &[AttributeRule] = &[
     row("Job_Name", Who::Owner, true, Effect::Spec(name)),
     row("label", Who::Owner, false, Effect::Spec(own_label)),
     row(

@@ -33,7 +33,7 @@ impl Verdict {
 
 /// In which way a requirement is not true.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
+pub enum UnmetKind {
     /// It is false.
     False,
     /// It hangs on what is undefined.
@@ -48,7 +48,7 @@ pub struct Refusal {
     /// The part, in its canonical form.
     pub clause: String,
     /// What it came to.
-    pub answer: Answer,
+    pub answer: UnmetKind,
     /// The names in it with their values as shown, in the order of the names.
     pub found: Vec<(String, String)>,
 }
@@ -65,20 +65,20 @@ impl Refusal {
     /// `false`, `undefined` or `faulty`.
     fn outcome(&self) -> &'static str {
         match self.answer {
-            Answer::False => "false",
-            Answer::Undefined => "undefined",
-            Answer::Faulty(_) => "faulty",
+            UnmetKind::False => "false",
+            UnmetKind::Undefined => "undefined",
+            UnmetKind::Faulty(_) => "faulty",
         }
     }
 
     /// What was found, in parentheses: the value alone where the clause has one name only.
     fn show_found(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        if let Answer::Faulty(fault) = &self.answer {
+        if let UnmetKind::Faulty(fault) = &self.answer {
             return write!(f, " ({})", fault.wrong);
         }
         match self.found.as_slice() {
             [] => Ok(()),
-            [_] if self.answer == Answer::Undefined => Ok(()),
+            [_] if self.answer == UnmetKind::Undefined => Ok(()),
             [(_, value)] => write!(f, " ({value})"),
             several => {
                 let pairs: Vec<String> = several
@@ -134,18 +134,18 @@ pub(super) fn judge(root: &Node, scope: &dyn Scope) -> Verdict {
 }
 
 /// What a node is, if it is not true.
-fn answer(node: &Node, scope: &dyn Scope) -> Option<Answer> {
+fn answer(node: &Node, scope: &dyn Scope) -> Option<UnmetKind> {
     match truth(node, scope) {
         Ok(Some(true)) => None,
-        Ok(Some(false)) => Some(Answer::False),
-        Ok(None) => Some(Answer::Undefined),
-        Err(fault) => Some(Answer::Faulty(fault)),
+        Ok(Some(false)) => Some(UnmetKind::False),
+        Ok(None) => Some(UnmetKind::Undefined),
+        Err(fault) => Some(UnmetKind::Faulty(fault)),
     }
 }
 
 /// The first of the parts joined by `and` that comes to what the whole comes to, if it has such
 /// parts.
-fn clause<'n>(node: &'n Node, whole: Answer, scope: &dyn Scope) -> (&'n Node, Answer) {
+fn clause<'n>(node: &'n Node, whole: UnmetKind, scope: &dyn Scope) -> (&'n Node, UnmetKind) {
     if let Node::All(parts) = node {
         let guilty = parts
             .iter()

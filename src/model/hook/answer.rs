@@ -19,7 +19,7 @@ pub struct Said {
 
 /// What a hook wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum HookAnswer {
     /// It may happen, with these attributes changed: `Resource_List.walltime` to `1:00:00`; None
     /// unsets.
     Accept(Vec<(String, Option<String>)>),
@@ -37,16 +37,16 @@ struct Words {
     set: BTreeMap<String, Value>,
 }
 
-impl Answer {
+impl HookAnswer {
     /// Reads it; an error says what is wrong with the hook, for the log.
-    pub fn read(said: &Said) -> Result<Answer, String> {
+    pub fn read(said: &Said) -> Result<HookAnswer, String> {
         match said.status {
             Some(0) => {}
             Some(status) => return Err(format!("it ended with status {status}")),
             None => return Err("a signal ended it".to_string()),
         }
         if said.text.trim().is_empty() {
-            return Ok(Answer::Accept(Vec::new()));
+            return Ok(HookAnswer::Accept(Vec::new()));
         }
         let words: Words = serde_json::from_str(&said.text)
             .map_err(|error| format!("what it says is no answer: {error}"))?;
@@ -55,12 +55,12 @@ impl Answer {
                 reject: Some(why),
                 accept: None | Some(false),
                 ..
-            } => Ok(Answer::Reject(message(&why))),
+            } => Ok(HookAnswer::Reject(message(&why))),
             Words {
                 reject: None,
                 accept: Some(false),
                 ..
-            } => Ok(Answer::Reject(message(""))),
+            } => Ok(HookAnswer::Reject(message(""))),
             Words {
                 reject: Some(_), ..
             } => Err("it accepts and rejects at once".to_string()),
@@ -68,7 +68,7 @@ impl Answer {
                 .into_iter()
                 .map(setting)
                 .collect::<Result<_, _>>()
-                .map(Answer::Accept),
+                .map(HookAnswer::Accept),
         }
     }
 }
@@ -105,8 +105,8 @@ fn setting((name, value): (String, Value)) -> Result<(String, Option<String>), S
 mod tests {
     use super::*;
 
-    fn read(status: Option<i32>, text: &str) -> Result<Answer, String> {
-        Answer::read(&Said {
+    fn read(status: Option<i32>, text: &str) -> Result<HookAnswer, String> {
+        HookAnswer::read(&Said {
             status,
             text: text.to_string(),
         })
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn silence_accepts_and_json_says_more() {
         let accept = |set: &[(&str, Option<&str>)]| {
-            Ok(Answer::Accept(
+            Ok(HookAnswer::Accept(
                 set.iter()
                     .map(|(k, v)| (k.to_string(), v.map(String::from)))
                     .collect(),
@@ -136,11 +136,11 @@ mod tests {
         );
         assert_eq!(
             read(Some(0), r#"{"reject": "no\nsuch account"}"#),
-            Ok(Answer::Reject("no such account".into()))
+            Ok(HookAnswer::Reject("no such account".into()))
         );
         assert_eq!(
             read(Some(0), r#"{"accept": false}"#),
-            Ok(Answer::Reject("refused by a hook of the site".into()))
+            Ok(HookAnswer::Reject("refused by a hook of the site".into()))
         );
     }
 

@@ -4,7 +4,7 @@
 //! That is wanted of a job as its end is, and its node is told until it has happened. Where the
 //! command fails, the job goes on as if nothing had been wanted.
 
-use super::preemption::Action;
+use super::preemption::PreemptAction;
 use super::{Attempt, How, Job, Outcome, Want};
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
@@ -139,7 +139,7 @@ impl Job {
             .life
             .yielding
             .as_deref()
-            .filter(|told| told.action == Action::Checkpoint);
+            .filter(|told| told.action == PreemptAction::Checkpoint);
         if self
             .life
             .open_run()
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::model::job::Spec;
     use crate::model::job::event::Event;
-    use crate::model::job::preemption::Cause;
+    use crate::model::job::preemption::PreemptCause;
     use crate::model::job::state::{Holds, State};
     use crate::model::job_id::JobId;
     use crate::sched::fixture::{cluster, moment};
@@ -195,11 +195,11 @@ mod tests {
         job
     }
 
-    fn preempted(action: Action) -> Event {
+    fn preempted(action: PreemptAction) -> Event {
         Event::Preempted {
             attempt: 1,
             to: Some(JobId::job(9)),
-            cause: Cause::Level,
+            cause: PreemptCause::Level,
             action,
             by: "s@h".into(),
         }
@@ -233,12 +233,12 @@ mod tests {
             (late, Some(15)),
         ] {
             let mut job = running();
-            happen(&mut job, preempted(Action::Checkpoint));
+            happen(&mut job, preempted(PreemptAction::Checkpoint));
             happen(&mut job, ended(how.clone(), sent));
             assert_eq!(job.life.state, State::Finished, "{how:?}");
         }
         let mut job = running();
-        happen(&mut job, preempted(Action::Checkpoint));
+        happen(&mut job, preempted(PreemptAction::Checkpoint));
         happen(&mut job, ended(How::Exited(143), Some(15)));
         assert_eq!(
             job.life.state,
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn a_checkpoint_that_fails_takes_back_no_earlier_one() {
         let mut job = running();
-        happen(&mut job, preempted(Action::Checkpoint));
+        happen(&mut job, preempted(PreemptAction::Checkpoint));
         happen(&mut job, ended(How::Signaled(9), Some(9)));
         let later = |job: &mut Job, event: Event| job.apply(&event, moment(9));
         later(
@@ -365,7 +365,7 @@ mod tests {
     fn a_job_that_is_checkpointed_is_put_back_when_it_has_ended() {
         let mut job = running();
         assert!(job.is_checkpointed_by_site());
-        happen(&mut job, preempted(Action::Checkpoint));
+        happen(&mut job, preempted(PreemptAction::Checkpoint));
         assert!(job.awaits_checkpoint() && !job.is_checkpointed_by_site());
         happen(&mut job, ended(How::Signaled(9), Some(9)));
         assert_eq!((job.life.state, job.life.preempted), (State::Queued, 1));
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn what_ends_well_before_it_is_checkpointed_is_done() {
         let mut job = running();
-        happen(&mut job, preempted(Action::Checkpoint));
+        happen(&mut job, preempted(PreemptAction::Checkpoint));
         happen(&mut job, ended(How::Exited(0), None));
         assert_eq!(job.life.state, State::Finished);
     }
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn where_it_fails_the_job_goes_on_and_is_not_asked_again() {
         let mut job = running();
-        happen(&mut job, preempted(Action::Checkpoint));
+        happen(&mut job, preempted(PreemptAction::Checkpoint));
         let failed = Event::CheckpointFailed {
             attempt: 1,
             why: "no disk".into(),
@@ -397,7 +397,7 @@ mod tests {
                 && !job.is_checkpointed_by_site()
                 && !job.awaits_checkpoint()
         );
-        happen(&mut job, preempted(Action::Requeue));
+        happen(&mut job, preempted(PreemptAction::Requeue));
         happen(&mut job, failed);
         assert!(
             matches!(job.life.want, Want::Requeue(_)),

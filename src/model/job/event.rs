@@ -3,8 +3,8 @@
 use super::array::Indices;
 use super::dependency::label::Awaited;
 use super::dependency::{Condition, Edge};
-use super::preemption::{self, Action};
-use super::promise::Cause;
+use super::preemption::{self, PreemptAction};
+use super::promise::SlipCause;
 use super::release::Division;
 use super::state::Holds;
 use super::suspension::Manner;
@@ -56,7 +56,7 @@ pub enum Event {
         /// What is promised now.
         to: Time,
         /// Why.
-        cause: Cause,
+        cause: SlipCause,
     },
     /// Given resources by a cycle; the node is told once this is on disk.
     Started {
@@ -181,9 +181,9 @@ pub enum Event {
         /// For which job; None where nobody gets what it had.
         to: Option<JobId>,
         /// Why.
-        cause: preemption::Cause,
+        cause: preemption::PreemptCause,
         /// How.
-        action: Action,
+        action: PreemptAction,
         /// The scheduler, as `user@host`.
         by: String,
     },

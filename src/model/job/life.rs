@@ -8,7 +8,7 @@ use super::checkpoint::Progress;
 use super::dependency::Bars;
 use super::dependency::label::Awaited;
 use super::event::Event;
-use super::preemption::{Action, Cause, Yielding};
+use super::preemption::{PreemptAction, PreemptCause, Yielding};
 use super::release::Division;
 use super::response::Rules;
 use super::retry::Again;
@@ -256,7 +256,7 @@ impl Job {
     fn make_way(
         &mut self,
         attempt: Attempt,
-        (to, cause, action): (Option<JobId>, Cause, Action),
+        (to, cause, action): (Option<JobId>, PreemptCause, PreemptAction),
         by: &str,
         moment: Moment,
     ) {
@@ -265,10 +265,10 @@ impl Job {
         }
         self.life.preempted = self.life.preempted.saturating_add(1);
         match action {
-            Action::Suspend | Action::Finish => {}
-            Action::Checkpoint => self.want_checkpoint(attempt, by),
-            Action::Requeue => self.life.want = Want::Requeue(by.to_string()),
-            Action::Delete => self.delete(by, false, moment),
+            PreemptAction::Suspend | PreemptAction::Finish => {}
+            PreemptAction::Checkpoint => self.want_checkpoint(attempt, by),
+            PreemptAction::Requeue => self.life.want = Want::Requeue(by.to_string()),
+            PreemptAction::Delete => self.delete(by, false, moment),
         }
         let yielding = Yielding {
             attempt: Some(attempt),

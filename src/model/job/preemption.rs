@@ -8,7 +8,7 @@ use std::fmt;
 
 named! {
     /// How a job makes way (M45, X15).
-    Action {
+    PreemptAction {
         /// Stopped where it is: it keeps its memory and goes on later.
         Suspend = "suspend",
         /// Told to write down how far it has come, ended, and put back into the queue.
@@ -24,7 +24,7 @@ named! {
 
 named! {
     /// Why a job makes way (X12, Y8).
-    Cause {
+    PreemptCause {
         /// Another goes before it by cluster and priority (Q8).
         Rank = "qube",
         /// Another's quality of service preempts its own (M43).
@@ -45,21 +45,21 @@ named! {
     }
 }
 
-impl Action {
+impl PreemptAction {
     /// PBS's letter in `preempt_order`; None for what PBS has not.
     pub fn letter(self) -> Option<char> {
         match self {
-            Action::Suspend => Some('S'),
-            Action::Checkpoint => Some('C'),
-            Action::Requeue => Some('R'),
-            Action::Delete => Some('D'),
-            Action::Finish => None,
+            PreemptAction::Suspend => Some('S'),
+            PreemptAction::Checkpoint => Some('C'),
+            PreemptAction::Requeue => Some('R'),
+            PreemptAction::Delete => Some('D'),
+            PreemptAction::Finish => None,
         }
     }
 
     /// The one of this letter.
-    pub fn from_letter(letter: char) -> Option<Action> {
-        Action::ALL
+    pub fn from_letter(letter: char) -> Option<PreemptAction> {
+        PreemptAction::ALL
             .iter()
             .map(|(_, action)| *action)
             .find(|action| action.letter() == Some(letter))
@@ -75,9 +75,9 @@ pub struct Yielding {
     /// For which job; None where nobody gets what it had.
     pub to: Option<JobId>,
     /// Why.
-    pub cause: Cause,
+    pub cause: PreemptCause,
     /// How.
-    pub action: Action,
+    pub action: PreemptAction,
     /// When it was told.
     pub at: Time,
 }
@@ -93,11 +93,11 @@ impl Yielding {
     /// In words, as the comment of the job that makes way has it; `id` shows a job's id.
     pub fn told(&self, id: impl Fn(JobId) -> String) -> String {
         let how = match self.action {
-            Action::Suspend => "suspended",
-            Action::Checkpoint => "checkpointed and put back into the queue",
-            Action::Requeue => "put back into the queue",
-            Action::Delete => "deleted",
-            Action::Finish => "to be followed at its end",
+            PreemptAction::Suspend => "suspended",
+            PreemptAction::Checkpoint => "checkpointed and put back into the queue",
+            PreemptAction::Requeue => "put back into the queue",
+            PreemptAction::Delete => "deleted",
+            PreemptAction::Finish => "to be followed at its end",
         };
         match self.to {
             Some(job) => format!("{how} for job {} ({})", id(job), self.cause),
@@ -118,19 +118,19 @@ pub fn shown_some(jobs: &[JobId], id: impl Fn(JobId) -> String) -> String {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for PreemptCause {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
-            Cause::Rank => "it goes before it by cluster and priority",
-            Cause::Quality => "its quality of service preempts",
-            Cause::Level => "it is of a higher preemption level",
-            Cause::Starvation => "it has been below its fair share for too long",
-            Cause::AggressiveStarvation => {
+            PreemptCause::Rank => "it goes before it by cluster and priority",
+            PreemptCause::Quality => "its quality of service preempts",
+            PreemptCause::Level => "it is of a higher preemption level",
+            PreemptCause::Starvation => "it has been below its fair share for too long",
+            PreemptCause::AggressiveStarvation => {
                 "it has been below its fair share for so long that it takes of others' own"
             }
-            Cause::Promise => "it is promised that room",
-            Cause::Overcommit => "the node has less than its jobs have",
-            Cause::Limit => "a limit is lower than what runs",
+            PreemptCause::Promise => "it is promised that room",
+            PreemptCause::Overcommit => "the node has less than its jobs have",
+            PreemptCause::Limit => "a limit is lower than what runs",
         })
     }
 }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_preemption_concerns_one_attempt() {
         let run = |attempt, started| Run::new(attempt, Vec::new(), Time(started));
-        let (cause, action) = (Cause::Rank, Action::Requeue);
+        let (cause, action) = (PreemptCause::Rank, PreemptAction::Requeue);
         let told = Yielding {
             attempt: Some(1),
             to: None,
@@ -172,11 +172,15 @@ mod tests {
             .told(|job| job.full("head"))
         };
         assert_eq!(
-            told(Some(JobId::job(7)), Cause::Level, Action::Suspend),
+            told(
+                Some(JobId::job(7)),
+                PreemptCause::Level,
+                PreemptAction::Suspend
+            ),
             "suspended for job 7.head (it is of a higher preemption level)"
         );
         assert_eq!(
-            told(None, Cause::Overcommit, Action::Requeue),
+            told(None, PreemptCause::Overcommit, PreemptAction::Requeue),
             "put back into the queue (the node has less than its jobs have)"
         );
     }
@@ -198,12 +202,15 @@ mod tests {
 
     #[test]
     fn letters_are_those_of_pbs() {
-        let letters: String = Action::ALL
+        let letters: String = PreemptAction::ALL
             .iter()
             .filter_map(|(_, action)| action.letter())
             .collect();
         assert_eq!(letters, "SCRD");
-        assert_eq!(Action::from_letter('R'), Some(Action::Requeue));
-        assert_eq!(Action::from_letter('x'), None);
+        assert_eq!(
+            PreemptAction::from_letter('R'),
+            Some(PreemptAction::Requeue)
+        );
+        assert_eq!(PreemptAction::from_letter('x'), None);
     }
 }

@@ -21,7 +21,7 @@ pub struct Promise {
 
 /// Why a job is promised a later start than before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Cause {
+pub enum SlipCause {
     /// A node on which it stood takes no jobs any more.
     NodeLost {
         /// Which.
@@ -46,20 +46,20 @@ pub enum Cause {
     Changed,
 }
 
-impl Cause {
+impl SlipCause {
     /// In words; `id` shows a job's id.
     pub fn told(&self, id: impl Fn(JobId) -> String) -> String {
         match self {
-            Cause::NodeLost { node } => format!("node {node} takes no jobs now"),
-            Cause::Overdue { job } => format!("job {} runs on past its walltime", id(*job)),
-            Cause::Window { id } => format!("reservation {id} has the place"),
-            Cause::Overtaken { by } => format!("job {} is ahead of it now", id(*by)),
-            Cause::Changed => "jobs, nodes or the policy were changed".to_string(),
+            SlipCause::NodeLost { node } => format!("node {node} takes no jobs now"),
+            SlipCause::Overdue { job } => format!("job {} runs on past its walltime", id(*job)),
+            SlipCause::Window { id } => format!("reservation {id} has the place"),
+            SlipCause::Overtaken { by } => format!("job {} is ahead of it now", id(*by)),
+            SlipCause::Changed => "jobs, nodes or the policy were changed".to_string(),
         }
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for SlipCause {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(&self.told(|job| job.to_string()))
     }

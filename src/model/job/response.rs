@@ -1,7 +1,7 @@
 //! What is done about attempts that do not start, and about jobs that go over a limit.
 
 use super::How;
-use super::run_limits::Bound;
+use super::run_limits::RunLimit;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub struct Rules {
     /// After starts that failed.
     pub retries: Retries,
     /// Of a job over its walltime (M50).
-    pub walltime: Action,
+    pub walltime: LimitAction,
     /// Of a job over another of its limits (M51).
     pub limits: Responses,
     /// When a file to stage in is missing.
@@ -26,9 +26,9 @@ impl Rules {
         let action = match how {
             How::Overran { .. } => self.walltime,
             How::Exceeded { bound, .. } => self.limits.of(*bound).action,
-            _ => Action::Cancel,
+            _ => LimitAction::Cancel,
         };
-        action == Action::Requeue
+        action == LimitAction::Requeue
     }
 }
 
@@ -104,7 +104,7 @@ impl Retries {
 
 /// What is done about a job over a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Action {
+pub enum LimitAction {
     /// It is ended.
     #[default]
     Cancel,
@@ -112,21 +112,24 @@ pub enum Action {
     Requeue,
 }
 
-impl Action {
+impl LimitAction {
     /// All of them with their names.
-    pub const ALL: &[(&str, Action)] = &[("cancel", Action::Cancel), ("requeue", Action::Requeue)];
+    pub const ALL: &[(&str, LimitAction)] = &[
+        ("cancel", LimitAction::Cancel),
+        ("requeue", LimitAction::Requeue),
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Action::Cancel => "cancel",
-            Action::Requeue => "requeue",
+            LimitAction::Cancel => "cancel",
+            LimitAction::Requeue => "requeue",
         }
     }
 
     /// The one of this name.
-    pub fn named(name: &str) -> Option<Action> {
-        Action::ALL
+    pub fn named(name: &str) -> Option<LimitAction> {
+        LimitAction::ALL
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, action)| *action)
@@ -137,7 +140,7 @@ impl Action {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response {
     /// What.
-    pub action: Action,
+    pub action: LimitAction,
     /// Once it has been over the limit for so long without a break.
     pub after: Span,
 }
@@ -164,13 +167,13 @@ pub struct Responses {
 
 impl Responses {
     /// For this limit.
-    pub fn of(&self, bound: Bound) -> Response {
+    pub fn of(&self, bound: RunLimit) -> Response {
         match bound {
-            Bound::Mem => self.mem,
-            Bound::Pmem => self.pmem,
-            Bound::Vmem => self.vmem,
-            Bound::Cput => self.cput,
-            Bound::Processes => Response::default(),
+            RunLimit::Mem => self.mem,
+            RunLimit::Pmem => self.pmem,
+            RunLimit::Vmem => self.vmem,
+            RunLimit::Cput => self.cput,
+            RunLimit::Processes => Response::default(),
         }
     }
 }
@@ -204,7 +207,7 @@ mod tests {
     #[test]
     fn each_limit_has_its_own_action() {
         let requeue = Response {
-            action: Action::Requeue,
+            action: LimitAction::Requeue,
             after: Span(0),
         };
         let rules = Rules {
@@ -219,14 +222,14 @@ mod tests {
             used: 2,
             limit: 1,
         };
-        assert!(rules.requeues(&over(Bound::Cput)) && !rules.requeues(&over(Bound::Mem)));
+        assert!(rules.requeues(&over(RunLimit::Cput)) && !rules.requeues(&over(RunLimit::Mem)));
         assert!(!rules.requeues(&How::Overran {
             used: Span(2),
             limit: Span(1)
         }));
         assert!(
             Rules {
-                walltime: Action::Requeue,
+                walltime: LimitAction::Requeue,
                 ..rules
             }
             .requeues(&How::Overran {

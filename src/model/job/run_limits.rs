@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The bounds of one attempt that were asked for by name. Memory of the whole job (`mem`, `vmem`)
 /// is not among them: each node bounds its own share of it ([`Room`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bounds {
+pub struct RunLimits {
     /// Processor time of all processes together.
     pub cput: Option<Span>,
     /// Processor time of one process.
@@ -24,12 +24,12 @@ pub struct Bounds {
     pub warning: Option<Warning>,
 }
 
-impl Bounds {
+impl RunLimits {
     /// What a job asked for.
-    pub fn of(spec: &Spec) -> Bounds {
+    pub fn of(spec: &Spec) -> RunLimits {
         let list = &spec.request.list;
-        let Times { cput, warning, .. } = Times::of(spec);
-        Bounds {
+        let TimeLimits { cput, warning, .. } = TimeLimits::of(spec);
+        RunLimits {
             cput,
             pcput: time(list, "pcput"),
             pmem_kb: kilobytes(list.get("pmem")),
@@ -42,7 +42,7 @@ impl Bounds {
 
 /// The bounds that may change while a job runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Times {
+pub struct TimeLimits {
     /// Elapsed.
     pub walltime: Option<Span>,
     /// Processor time of all processes together.
@@ -51,14 +51,14 @@ pub struct Times {
     pub warning: Option<Warning>,
 }
 
-impl Times {
+impl TimeLimits {
     /// What a job asked for.
-    pub fn of(spec: &Spec) -> Times {
+    pub fn of(spec: &Spec) -> TimeLimits {
         let warning = spec
             .other
             .get(Warning::ATTRIBUTE)
             .and_then(|text| Warning::parse(text));
-        Times {
+        TimeLimits {
             walltime: spec.walltime(),
             cput: time(&spec.request.list, "cput"),
             warning,
@@ -93,7 +93,7 @@ impl Warning {
 
 /// A bound at which a job is ended, besides its walltime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Bound {
+pub enum RunLimit {
     /// Resident memory of the job on one node.
     Mem,
     /// Resident memory of one process.
@@ -106,53 +106,53 @@ pub enum Bound {
     Processes,
 }
 
-impl Bound {
+impl RunLimit {
     /// The resource, as PBS names it.
     pub fn name(self) -> &'static str {
         match self {
-            Bound::Mem => "mem",
-            Bound::Pmem => "pmem",
-            Bound::Vmem => "vmem",
-            Bound::Cput => "cput",
-            Bound::Processes => "processes",
+            RunLimit::Mem => "mem",
+            RunLimit::Pmem => "pmem",
+            RunLimit::Vmem => "vmem",
+            RunLimit::Cput => "cput",
+            RunLimit::Processes => "processes",
         }
     }
 
     /// `Exit_status` of a job ended at this bound.
     pub fn exit_status(self) -> i32 {
         match self {
-            Bound::Vmem => -26,
-            Bound::Mem | Bound::Pmem => -27,
-            Bound::Cput => -28,
+            RunLimit::Vmem => -26,
+            RunLimit::Mem | RunLimit::Pmem => -27,
+            RunLimit::Cput => -28,
             // PBS has no number for this: as after KILL.
-            Bound::Processes => 256 + 9,
+            RunLimit::Processes => 256 + 9,
         }
     }
 
     /// How a figure of this bound is written: memory with its unit, time in whole seconds.
     pub fn figure(self, amount: i64) -> String {
         match self {
-            Bound::Cput => Span(amount).as_seconds().to_string(),
-            Bound::Processes => amount.to_string(),
-            Bound::Mem | Bound::Pmem | Bound::Vmem => format!("{amount}kb"),
+            RunLimit::Cput => Span(amount).as_seconds().to_string(),
+            RunLimit::Processes => amount.to_string(),
+            RunLimit::Mem | RunLimit::Pmem | RunLimit::Vmem => format!("{amount}kb"),
         }
     }
 }
 
 /// The most memory a job may take on one host, in kilobytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Room {
+pub struct HostMemoryLimit {
     /// Resident.
     pub mem: Option<u64>,
     /// Address space.
     pub vmem: Option<u64>,
 }
 
-impl Room {
+impl HostMemoryLimit {
     /// What its shares on a host come to.
-    pub fn on(host: &str, shares: &[Share]) -> Room {
+    pub fn on(host: &str, shares: &[Share]) -> HostMemoryLimit {
         let here = || shares.iter().filter(|share| share.host == host);
-        Room {
+        HostMemoryLimit {
             mem: share_kb(here(), "mem"),
             vmem: share_kb(here(), "vmem"),
         }
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn figures_carry_their_units() {
         assert_eq!(
-            (Bound::Mem.figure(600), Bound::Cput.figure(65_400)),
+            (RunLimit::Mem.figure(600), RunLimit::Cput.figure(65_400)),
             ("600kb".into(), "65".into())
         );
     }

@@ -1,6 +1,6 @@
 //! `[preemption]`: who makes way for whom, and how (X12 to X15).
 
-use crate::model::job::preemption::Action;
+use crate::model::job::preemption::PreemptAction;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -119,7 +119,7 @@ impl Default for Preemption {
             mode: Mode::Passive,
             no_agenda: NoAgenda::Now,
             victims: Victims::Newest,
-            actions: Actions::from(vec![Action::Requeue]),
+            actions: Actions::from(vec![PreemptAction::Requeue]),
             checkpoints: false,
             releases: vec!["ncpus".to_string()],
             grace: None,
@@ -154,13 +154,13 @@ impl Preemption {
 #[serde(try_from = "String", into = "String")]
 pub struct Actions {
     /// What holds for all that no other stretch is for.
-    first: Vec<Action>,
+    first: Vec<PreemptAction>,
     /// From how many percent left downwards what holds, falling.
-    below: Vec<(u8, Vec<Action>)>,
+    below: Vec<(u8, Vec<PreemptAction>)>,
 }
 
-impl From<Vec<Action>> for Actions {
-    fn from(first: Vec<Action>) -> Actions {
+impl From<Vec<PreemptAction>> for Actions {
+    fn from(first: Vec<PreemptAction>) -> Actions {
         Actions {
             first,
             below: Vec::new(),
@@ -171,12 +171,16 @@ impl From<Vec<Action>> for Actions {
 impl Actions {
     /// PBS's own: suspended, else checkpointed, else put back.
     pub fn pbs() -> Actions {
-        Actions::from(vec![Action::Suspend, Action::Checkpoint, Action::Requeue])
+        Actions::from(vec![
+            PreemptAction::Suspend,
+            PreemptAction::Checkpoint,
+            PreemptAction::Requeue,
+        ])
     }
 
     /// What is tried with a job that has so many percent of its walltime left; None for one without
     /// an end, which has everything left.
-    pub fn of(&self, left: Option<f64>) -> &[Action] {
+    pub fn of(&self, left: Option<f64>) -> &[PreemptAction] {
         let left = left.unwrap_or(100.0);
         let stretch = self
             .below
@@ -189,7 +193,7 @@ impl Actions {
 
 impl fmt::Display for Actions {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let letters = |actions: &[Action]| {
+        let letters = |actions: &[PreemptAction]| {
             actions
                 .iter()
                 .filter_map(|action| action.letter())
@@ -229,10 +233,10 @@ impl FromStr for Actions {
 }
 
 /// Each letter once.
-fn letters(word: &str) -> Result<Vec<Action>, NoActions> {
-    let actions: Vec<Action> = word
+fn letters(word: &str) -> Result<Vec<PreemptAction>, NoActions> {
+    let actions: Vec<PreemptAction> = word
         .chars()
-        .map(Action::from_letter)
+        .map(PreemptAction::from_letter)
         .collect::<Option<_>>()
         .ok_or(NoActions)?;
     let is_double = |place: usize| actions[..place].contains(&actions[place]);
@@ -279,7 +283,7 @@ mod tests {
             [3, 3, 2, 2, 1, 1]
         );
         assert_eq!(actions.to_string(), "SCR 80 SC 50 S");
-        assert_eq!(Actions::from(vec![Action::Requeue]).to_string(), "R");
+        assert_eq!(Actions::from(vec![PreemptAction::Requeue]).to_string(), "R");
         for wrong in [
             "",
             "X",

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::model::account::starvation::Boundary;
 use crate::model::job::eligible_time::Accrual;
-use crate::model::request::placement_policy::Allocation;
+use crate::model::request::placement_policy::NodeAllocation;
 use serde::{Deserialize, Serialize};
 
 /// The formula of IT4I (I2).
@@ -40,7 +40,7 @@ impl Preset {
     /// What it sets, over the defaults.
     pub fn policy(self) -> Policy {
         let in_order = || Placement {
-            allocation: Allocation::FirstAvailable,
+            allocation: NodeAllocation::FirstAvailable,
             ..Placement::default()
         };
         let skip = Backfill {
@@ -55,7 +55,7 @@ impl Preset {
                 Backfill::default(),
                 Placement {
                     availability: Availability::Combined,
-                    allocation: Allocation::LastAvailable,
+                    allocation: NodeAllocation::LastAvailable,
                     ..Placement::default()
                 },
             ),

@@ -62,7 +62,7 @@ pub struct Named {
 }
 
 impl Named {
-    fn includes(&self, asker: &Asker) -> bool {
+    fn includes(&self, asker: &QosApplicant) -> bool {
         let names =
             |list: &[String], name: &str| list.iter().any(|listed| listed == name || listed == "*");
         names(&self.users, asker.user)
@@ -79,7 +79,7 @@ impl Named {
 
 /// Who asks.
 #[derive(Clone, Copy)]
-pub struct Asker<'a> {
+pub struct QosApplicant<'a> {
     /// The owner of the job.
     pub user: &'a str,
     /// The account of the job.
@@ -182,7 +182,7 @@ impl Qualities {
     }
 
     /// The one that a job has without asking (M27): the first whose lists name it.
-    pub fn default_for(&self, asker: &Asker) -> Option<&str> {
+    pub fn default_for(&self, asker: &QosApplicant) -> Option<&str> {
         let found = self
             .all
             .iter()
@@ -225,7 +225,7 @@ impl Qualities {
     }
 
     /// Refuses a quality of service that there is not, and one that is not for who asks.
-    pub fn check(&self, name: Option<&str>, asker: &Asker) -> Result<(), Refusal> {
+    pub fn check(&self, name: Option<&str>, asker: &QosApplicant) -> Result<(), Refusal> {
         let Some(name) = name else { return Ok(()) };
         match self.find(name) {
             Some(quality) if asker.privileged || quality.grant.includes(asker) => Ok(()),
@@ -240,7 +240,7 @@ impl Qualities {
     }
 
     /// The names of those that are for somebody.
-    fn open_to(&self, asker: &Asker) -> String {
+    fn open_to(&self, asker: &QosApplicant) -> String {
         let open = self
             .all
             .iter()
@@ -252,7 +252,7 @@ impl Qualities {
 }
 
 impl Grant {
-    fn includes(&self, asker: &Asker) -> bool {
+    fn includes(&self, asker: &QosApplicant) -> bool {
         match self {
             Grant::All => true,
             Grant::Listed(named) => named.includes(asker),
@@ -294,7 +294,7 @@ mod tests {
         move |qualities, name| {
             let is_member = |group: &str| user == "gina" && group == "staff";
             let (account, privileged) = (account.as_deref(), user == "root");
-            let asker = Asker {
+            let asker = QosApplicant {
                 user: &user,
                 account,
                 queue: "night",
@@ -434,7 +434,7 @@ mod tests {
             ..Quality::new("low", 0.1)
         };
         let qualities = Qualities::only(vec![night, low]);
-        let asker = |queue| Asker {
+        let asker = |queue| QosApplicant {
             user: "ann",
             account: None,
             queue,

@@ -26,14 +26,14 @@ const STAGES: [Stage; 2] = [Stage::Queued, Stage::Waiting];
 
 /// The jobs that are not over, as far as limits on what is queued count them.
 #[derive(Clone, Debug, Default)]
-pub struct Census {
+pub struct JobCounters {
     limits: Limits,
     directories: Vec<Directory>,
     default_walltime: Span,
     /// So wide that no number of jobs overflows: what was added is taken away again to the last.
     sums: BTreeMap<Place, i128>,
     parties: BTreeMap<Credentials, Arc<Party>>,
-    jobs: BTreeMap<JobId, Entry>,
+    jobs: BTreeMap<JobId, CounterEntry>,
 }
 
 /// Which job comes into a queue, as far as limits on how many there are go.
@@ -69,27 +69,27 @@ struct Party {
 
 /// What a job adds, limit by limit.
 #[derive(Clone, Debug)]
-struct Entry {
+struct CounterEntry {
     party: Arc<Party>,
     amounts: Vec<i64>,
-    times: Times,
+    times: JobCount,
 }
 
 /// For how many jobs one counts: as many as its elements are.
 #[derive(Clone, Copy, Debug)]
-struct Times {
+struct JobCount {
     /// Of those that are not over.
     all: i64,
     /// Of those that wait.
     waiting: i64,
 }
 
-impl Times {
+impl JobCount {
     /// As a job stands.
-    fn of(job: &Job) -> Times {
+    fn of(job: &Job) -> JobCount {
         let state = job.life.state;
         let Some(elements) = &job.elements else {
-            return Times {
+            return JobCount {
                 all: 1,
                 waiting: (state == State::Queued).into(),
             };
@@ -97,16 +97,16 @@ impl Times {
         let counts = elements.counts();
         let may_start = matches!(state, State::Queued | State::Begun);
         let waiting = if may_start { counts.waiting } else { 0 };
-        Times {
+        JobCount {
             all: i64::from(counts.waiting) + i64::from(counts.begun),
             waiting: waiting.into(),
         }
     }
 
     /// Of one that is yet to come, and will stand so.
-    fn of_new(spec: &Spec, standing: State) -> Times {
+    fn of_new(spec: &Spec, standing: State) -> JobCount {
         let all = spec.element_count().unwrap_or(1).into();
-        Times {
+        JobCount {
             all,
             waiting: if standing == State::Queued { all } else { 0 },
         }
@@ -121,7 +121,7 @@ impl Times {
     }
 }
 
-impl Entry {
+impl CounterEntry {
     /// What it adds at a place.
     fn amount(&self, (place, whom): &Place) -> i64 {
         let mut known = self.party.concerns.iter().zip(&self.amounts);
@@ -131,10 +131,10 @@ impl Entry {
     }
 }
 
-impl Census {
+impl JobCounters {
     /// Of nobody yet. A job that does not say how long it runs counts as running for
     /// `default_walltime`.
-    pub fn new(limits: &Limits, default_walltime: Span) -> Census {
+    pub fn new(limits: &Limits, default_walltime: Span) -> JobCounters {
         let is_any = limits.all.iter().any(|limit| STAGES.contains(&limit.stage));
         let limits = if is_any {
             limits.clone()
@@ -142,11 +142,11 @@ impl Census {
             Limits::default()
         };
         let directories = STAGES.map(|stage| Directory::new(&limits, stage)).to_vec();
-        Census {
+        JobCounters {
             limits,
             directories,
             default_walltime,
-            ..Census::default()
+            ..JobCounters::default()
         }
     }
 
@@ -173,7 +173,7 @@ impl Census {
             return self.forget(job.id);
         }
         // Before the job leaves it: a party that is dropped is looked up anew.
-        let (party, times) = (self.party(job, subject), Times::of(job));
+        let (party, times) = (self.party(job, subject), JobCount::of(job));
         self.forget(job.id);
         let amount =
             |one: &Concern| self.amount(&self.limits.all[one.place], &job.spec.request, times);
@@ -183,7 +183,7 @@ impl Census {
         }
         self.jobs.insert(
             job.id,
-            Entry {
+            CounterEntry {
                 party,
                 amounts,
                 times,
@@ -193,7 +193,7 @@ impl Census {
 
     /// Counts a job no more.
     pub fn forget(&mut self, id: JobId) {
-        let Some(Entry { party, amounts, .. }) = self.jobs.remove(&id) else {
+        let Some(CounterEntry { party, amounts, .. }) = self.jobs.remove(&id) else {
             return;
         };
         for (one, amount) in party.concerns.iter().zip(amounts) {
@@ -234,7 +234,7 @@ impl Census {
     }
 
     /// What so many jobs of a request add to what a limit counts.
-    fn amount(&self, limit: &Limit, request: &Request, times: Times) -> i64 {
+    fn amount(&self, limit: &Limit, request: &Request, times: JobCount) -> i64 {
         self.of_one(&limit.quantity, request)
             .saturating_mul(times.at(limit.stage))
     }
@@ -286,7 +286,7 @@ impl Census {
         };
         let entry = |id: Option<JobId>| id.and_then(|id| self.jobs.get(&id));
         let (known, leaver) = (entry(own), entry(leaver));
-        let times = known.map_or_else(|| Times::of_new(spec, standing), |entry| entry.times);
+        let times = known.map_or_else(|| JobCount::of_new(spec, standing), |entry| entry.times);
         let mut notes = Vec::new();
         for Concern {
             place,

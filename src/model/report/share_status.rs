@@ -39,13 +39,13 @@ pub struct Stake {
     /// Whether it is above a cap and so to start nothing (M12).
     pub is_capped: bool,
     /// When it is in balance again.
-    pub balance: Balance,
+    pub balance: TimeToBalance,
 }
 
 /// How long somebody must use nothing, while everybody else goes on as now, until they have had no
 /// more than what is theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Balance {
+pub enum TimeToBalance {
     /// They have had no more as it is.
     Kept,
     /// So long.

@@ -1,7 +1,7 @@
 //! What a job has that does not say: what its queue gives it (`resources_default`,
 //! `default_chunk`).
 
-use super::{Asked, shapes_chunks};
+use super::{NamedTexts, shapes_chunks};
 use crate::model::resource::{ResourceList, Resources, Value};
 
 /// What goes without saying. It does not count as asked for: in another queue other things go
@@ -41,7 +41,7 @@ impl Defaults {
     }
 
     /// What is asked with the chunks and the place that go without saying.
-    pub(super) fn completed(&self, asked: &Asked, resources: &Resources) -> Asked {
+    pub(super) fn completed(&self, asked: &NamedTexts, resources: &Resources) -> NamedTexts {
         let mut asked = asked.clone();
         let text = |name: &str| self.list.get(name).map(ToString::to_string);
         if !asked
@@ -59,7 +59,12 @@ impl Defaults {
 
     /// Adds the values that are not asked for. Those of hosts only where no chunks are named:
     /// chunks have their own.
-    pub(super) fn fill(&self, values: &mut ResourceList, asked: &Asked, resources: &Resources) {
+    pub(super) fn fill(
+        &self,
+        values: &mut ResourceList,
+        asked: &NamedTexts,
+        resources: &Resources,
+    ) {
         let has_chunks = asked
             .iter()
             .any(|(name, _)| SHAPES.contains(&name.as_str()));

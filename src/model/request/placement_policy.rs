@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 named! {
     /// Which of the nodes that would do (M8); ties go by the order of the nodes.
-    Allocation {
+    NodeAllocation {
         /// Those that have least, so that much stays for those that need much.
         MinResource = "minresource",
         /// The first.
@@ -40,7 +40,7 @@ named! {
 
 named! {
     /// Who may share a node (M46).
-    Access {
+    NodeAccess {
         /// Anybody.
         Shared = "shared",
         /// Jobs of one user.

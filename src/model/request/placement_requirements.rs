@@ -4,7 +4,7 @@ use super::cluster_path::{ClusterPath, Restriction};
 use super::geometry::Geometry;
 use super::host_list::HostList;
 use crate::model::expression::Expression;
-use crate::model::request::placement_policy::{Access, Allocation, Distribution};
+use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
@@ -12,9 +12,9 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementRequirements {
     /// Which of the nodes that would do (M8).
-    pub allocation: Option<Allocation>,
+    pub allocation: Option<NodeAllocation>,
     /// Who else may be on its nodes (M46).
-    pub access: Option<Access>,
+    pub access: Option<NodeAccess>,
     /// How its tasks are dealt to its nodes (M9).
     pub distribution: Option<Distribution>,
     /// Which tasks are together on a node (M9).
@@ -65,8 +65,8 @@ impl PlacementRequirements {
     /// wrong with the text, for an expression with the column.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
         match name {
-            "nalloc" => self.allocation = choice(text, Allocation::ALL)?,
-            "naccess" => self.access = choice(text, Access::ALL)?,
+            "nalloc" => self.allocation = choice(text, NodeAllocation::ALL)?,
+            "naccess" => self.access = choice(text, NodeAccess::ALL)?,
             "distribution" => self.distribution = choice(text, Distribution::ALL)?,
             "geometry" => self.geometry = read(text)?,
             "requirements" => self.requirements = read(text)?,
@@ -181,7 +181,10 @@ mod tests {
             shown
         );
         let stored = serde_json::to_string(&wishes).unwrap();
-        assert_eq!(serde_json::from_str::<PlacementRequirements>(&stored).unwrap(), wishes);
+        assert_eq!(
+            serde_json::from_str::<PlacementRequirements>(&stored).unwrap(),
+            wishes
+        );
         for (name, _) in given {
             wishes.set(name, "").unwrap();
         }
@@ -192,7 +195,8 @@ mod tests {
     #[test]
     fn what_is_no_wish_is_told() {
         let mut wishes = PlacementRequirements::default();
-        let said = |wishes: &mut PlacementRequirements, name, text| wishes.set(name, text).unwrap_err();
+        let said =
+            |wishes: &mut PlacementRequirements, name, text| wishes.set(name, text).unwrap_err();
         assert!(said(&mut wishes, "nalloc", "best").starts_with("`best` is none of minresource, "));
         assert!(said(&mut wishes, "requirements", "host.memory.total >= ").starts_with("column "));
         assert!(said(&mut wishes, "geometry", "{(0,0)}").contains("geometry"));

@@ -24,7 +24,7 @@ fn resources() -> Resources {
 }
 
 /// `a=1 | b=2` as pairs.
-fn pairs(text: &str) -> Asked {
+fn pairs(text: &str) -> NamedTexts {
     let pair = |part: &str| {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         (name.trim().to_string(), value.trim().to_string())

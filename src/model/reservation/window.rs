@@ -29,7 +29,7 @@ pub struct Window {
     /// them.
     pub whole: bool,
     /// Who may use it.
-    pub access: Access,
+    pub access: WindowAccess,
     /// Only those may use it who ask for it by its name (M42, `BYNAME`).
     pub by_name: bool,
     /// Those it is for may preempt those who are in it besides (M42, `OWNERPREEMPT`).
@@ -38,7 +38,7 @@ pub struct Window {
 
 /// Who may use a window: one entry that fits grants access (M37).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Access {
+pub struct WindowAccess {
     /// Users by name; [`ANY`] for all, in each of these lists of names.
     pub users: Vec<String>,
     /// Primary groups, by number.
@@ -143,7 +143,7 @@ impl Window {
     }
 }
 
-impl Access {
+impl WindowAccess {
     /// Whether one of the entries fits; the time limit is none of them.
     pub fn grants(&self, who: &Credentials, walltime: Span) -> bool {
         let named =
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    fn window(access: Access) -> Window {
+    fn window(access: WindowAccess) -> Window {
         Window {
             id: "john.1".into(),
             from: Time(0) + HOUR,
@@ -194,16 +194,16 @@ mod tests {
         }
     }
 
-    fn for_john() -> Access {
-        Access {
+    fn for_john() -> WindowAccess {
+        WindowAccess {
             users: vec!["john".into()],
-            ..Access::default()
+            ..WindowAccess::default()
         }
     }
 
     #[test]
     fn m37_one_entry_that_fits_grants_access() {
-        let access = Access {
+        let access = WindowAccess {
             groups: vec![STAFF],
             duration: Some(Span::seconds(60)),
             ..for_john()
@@ -214,10 +214,10 @@ mod tests {
         assert_eq!(admits("mary", STAFF, HOUR), Admission::Inside);
         assert_eq!(admits("mary", USERS, Span::seconds(60)), Admission::Inside);
         assert_eq!(admits("mary", USERS, HOUR), Admission::KeptOut);
-        let in_queue = Access {
+        let in_queue = WindowAccess {
             queues: vec!["R12".into()],
             accounts: vec![ANY.into()],
-            ..Access::default()
+            ..WindowAccess::default()
         };
         let own = Credentials {
             queue: "R12".into(),
@@ -230,9 +230,9 @@ mod tests {
     fn m39_where_windows_are_stacked_all_must_admit() {
         let stack = [
             window(for_john()),
-            window(Access {
+            window(WindowAccess {
                 groups: vec![STAFF],
-                ..Access::default()
+                ..WindowAccess::default()
             }),
         ];
         let admitted = |group| {
@@ -251,7 +251,7 @@ mod tests {
         });
         let mut window = Window {
             to: Time::NEVER,
-            ..window(Access {
+            ..window(WindowAccess {
                 limit,
                 ..for_john()
             })

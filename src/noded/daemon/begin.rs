@@ -4,7 +4,7 @@ use super::{Daemon, REPEAT, ROUND, listen};
 use crate::config::{GPU_TOOL, NO_TOOL};
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;
-use crate::noded::args::Args;
+use crate::noded::args::NodedArgs;
 use crate::noded::askers::Askers;
 use crate::noded::attempts::Attempts;
 use crate::noded::checkpoint::Checkpoints;
@@ -29,7 +29,7 @@ impl Daemon {
     /// Reads what holds here, takes what belongs to noded alone, and takes over the attempts that
     /// are there.
     pub(super) fn begin(
-        args: &Args,
+        args: &NodedArgs,
         home: &Home,
         state_folder: &Path,
         path: &Path,
@@ -122,7 +122,12 @@ struct Premises {
 
 impl Premises {
     /// Looks at the host, or at what a job was given of it.
-    fn survey(args: &Args, home: &Home, state_folder: &Path, rules: &Rules) -> Result<Premises> {
+    fn survey(
+        args: &NodedArgs,
+        home: &Home,
+        state_folder: &Path,
+        rules: &Rules,
+    ) -> Result<Premises> {
         let grant = grant::read(home)?;
         let hardware = grant.iter().fold(Hardware::detect(), Hardware::within);
         let mut nodes = probe::nodes(args, &hardware);
@@ -149,7 +154,7 @@ impl Premises {
 }
 
 /// Really run or, with `--hollow`, pretended.
-fn attempts(args: &Args, site: Site, state: &StateFolder) -> Result<Attempts> {
+fn attempts(args: &NodedArgs, site: Site, state: &StateFolder) -> Result<Attempts> {
     if args.hollow {
         return Ok(Attempts::hollow(site));
     }
@@ -159,7 +164,7 @@ fn attempts(args: &Args, site: Site, state: &StateFolder) -> Result<Attempts> {
 
 /// What every attempt finds here.
 fn site(
-    args: &Args,
+    args: &NodedArgs,
     state_folder: &Path,
     hardware: &Hardware,
     rules: &Rules,

@@ -18,7 +18,7 @@ use crate::model::time::{Span, Time};
 use crate::sched::placement::availability_map::Space;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::view::current_bookings::OVERDUE;
-use crate::sched::view::plan::{Booking, Cause, Plan};
+use crate::sched::view::plan::{Booking, Plan, SlipCause};
 use crate::sched::view::shape::{ClassId, ClassKey};
 use crate::sched::view::snapshot::State;
 use std::collections::{BTreeMap, BTreeSet};
@@ -263,7 +263,7 @@ fn cause(
     windows: &Windows,
     (job, class): (JobId, &ClassKey),
     before: &Booking,
-) -> Option<Cause> {
+) -> Option<SlipCause> {
     let lost = |node: &&String| {
         !state
             .cluster
@@ -271,15 +271,15 @@ fn cause(
             .is_some_and(|ix| state.cluster.node(ix).usable)
     };
     if let Some(node) = before.nodes.iter().find(lost) {
-        return Some(Cause::NodeLost { node: node.clone() });
+        return Some(SlipCause::NodeLost { node: node.clone() });
     }
     if let Some(window) = windows.in_the_way(class, &before.nodes, before.at, before.until) {
-        return Some(Cause::Window {
+        return Some(SlipCause::Window {
             id: window.id.clone(),
         });
     }
     if let Some(&(_, job)) = state.ends.first().filter(|&&(until, _)| until <= plan.now) {
-        return Some(Cause::Overdue { job });
+        return Some(SlipCause::Overdue { job });
     }
     if before.at <= plan.now + OVERDUE && state.earmark(job, plan.now).is_some() {
         return None;
@@ -290,7 +290,7 @@ fn cause(
     Some(
         ahead
             .find(is_new)
-            .map_or(Cause::Changed, |by| Cause::Overtaken { by }),
+            .map_or(SlipCause::Changed, |by| SlipCause::Overtaken { by }),
     )
 }
 

@@ -41,7 +41,7 @@ pub struct Calendar<'s> {
     now: Time,
     promises: BTreeMap<JobId, Promise<'s>>,
     by_start: BTreeSet<(Time, JobId)>,
-    books: Books<'s>,
+    books: CalendarKind<'s>,
 }
 
 /// A start promised to a job.
@@ -58,7 +58,7 @@ pub struct Promise<'s> {
 }
 
 #[derive(Clone)]
-enum Books<'s> {
+enum CalendarKind<'s> {
     /// Nobody asked yet: what this cycle has started.
     Shut(BTreeMap<JobId, (Claim, Time)>),
     /// With what this cycle has started, of which only the forecast of nodes needs to know.
@@ -69,7 +69,7 @@ enum Books<'s> {
 impl<'s> Calendar<'s> {
     /// No promises.
     pub fn new(state: &'s State, now: Time) -> Calendar<'s> {
-        let books = Books::Shut(BTreeMap::new());
+        let books = CalendarKind::Shut(BTreeMap::new());
         Calendar {
             state,
             now,
@@ -86,7 +86,7 @@ impl<'s> Calendar<'s> {
 
     /// Whether it takes no more promises.
     pub fn is_full(&self) -> bool {
-        let most = if matches!(self.books, Books::Pinned(_)) {
+        let most = if matches!(self.books, CalendarKind::Pinned(_)) {
             MOST_PINNED
         } else {
             MOST_COUNTED
@@ -102,7 +102,7 @@ impl<'s> Calendar<'s> {
     /// The promise that a job would break that runs until then, which fits nowhere beside them all.
     pub fn in_the_way(&self, shape: &Shape, until: Time) -> Option<(JobId, Time)> {
         let short = match &self.books {
-            Books::Counted(measure, tally, _) => {
+            CalendarKind::Counted(measure, tally, _) => {
                 tally.shortage(&measure.count(&shape.total), self.now, until)
             }
             _ => None,
@@ -124,7 +124,7 @@ impl<'s> Calendar<'s> {
     pub fn beside(&mut self, space: &Space<'s>, shape: &Shape, until: Time) -> Option<Placement> {
         let now = self.now;
         match self.open(space) {
-            Books::Counted(measure, tally, _) => {
+            CalendarKind::Counted(measure, tally, _) => {
                 let short = tally.shortage(&measure.count(&shape.total), now, until);
                 if short.is_some() {
                     None
@@ -132,8 +132,8 @@ impl<'s> Calendar<'s> {
                     matching::fit(space, shape).ok()
                 }
             }
-            Books::Pinned(pins) => pins.beside(space, shape, until),
-            Books::Shut(_) => None,
+            CalendarKind::Pinned(pins) => pins.beside(space, shape, until),
+            CalendarKind::Shut(_) => None,
         }
     }
 
@@ -147,9 +147,9 @@ impl<'s> Calendar<'s> {
         until: Time,
     ) -> Option<Placement> {
         match self.open(space) {
-            Books::Pinned(pins) => pins.within(left, space, shape, until),
+            CalendarKind::Pinned(pins) => pins.within(left, space, shape, until),
             // Where there are windows, places matter.
-            Books::Counted(..) | Books::Shut(_) => None,
+            CalendarKind::Counted(..) | CalendarKind::Shut(_) => None,
         }
     }
 
@@ -164,13 +164,13 @@ impl<'s> Calendar<'s> {
     ) -> Option<&Promise<'s>> {
         let (state, now, shape) = (self.state, self.now, &*class.shape);
         let (at, nodes) = match self.open(space) {
-            Books::Counted(measure, tally, _) => {
+            CalendarKind::Counted(measure, tally, _) => {
                 let wanted = measure.count(&shape.total);
                 let at = tally.earliest(&wanted, span, now)?.max(now + OVERDUE);
                 tally.take(&wanted, at, at + span);
                 (at, None)
             }
-            Books::Pinned(pins) => {
+            CalendarKind::Pinned(pins) => {
                 let terms = Terms { windows, class };
                 let slot = pins.earliest(space, &terms, span)?;
                 let at = slot.at.max(now + OVERDUE);
@@ -194,7 +194,7 @@ impl<'s> Calendar<'s> {
                 );
                 (at, Some(placement))
             }
-            Books::Shut(_) => return None,
+            CalendarKind::Shut(_) => return None,
         };
         let nodes = nodes.map_or_else(
             || self.forecast(space, shape, at),
@@ -224,7 +224,7 @@ impl<'s> Calendar<'s> {
             at, span, shape, ..
         } = promise;
         let nodes = match self.open(space) {
-            Books::Counted(measure, tally, _) => {
+            CalendarKind::Counted(measure, tally, _) => {
                 let wanted = measure.count(&shape.total);
                 if tally.shortage(&wanted, at, at + span).is_some() {
                     return false;
@@ -232,7 +232,7 @@ impl<'s> Calendar<'s> {
                 tally.take(&wanted, at, at + span);
                 promise.nodes.clone()
             }
-            Books::Pinned(pins) => {
+            CalendarKind::Pinned(pins) => {
                 let terms = Terms { windows, class };
                 let again = pins.again(space, &terms, &promise.nodes, (at, span));
                 let Some(slot) = again.or_else(|| pins.fits_at(space, &terms, at, span)) else {
@@ -246,7 +246,7 @@ impl<'s> Calendar<'s> {
                 );
                 names(self.state, &slot.placement)
             }
-            Books::Shut(_) => return false,
+            CalendarKind::Shut(_) => return false,
         };
         self.enter(job, Promise { nodes, ..promise });
         true
@@ -262,15 +262,15 @@ impl<'s> Calendar<'s> {
         let promise = self.promises.remove(&job)?;
         self.by_start.remove(&(promise.at, job));
         match &mut self.books {
-            Books::Counted(measure, tally, _) => {
+            CalendarKind::Counted(measure, tally, _) => {
                 tally.give(
                     &measure.count(&promise.shape.total),
                     promise.at,
                     promise.at + promise.span,
                 );
             }
-            Books::Pinned(pins) => pins.unbook(job, promise.at),
-            Books::Shut(_) => (),
+            CalendarKind::Pinned(pins) => pins.unbook(job, promise.at),
+            CalendarKind::Shut(_) => (),
         }
         Some(promise)
     }
@@ -278,22 +278,22 @@ impl<'s> Calendar<'s> {
     /// A job has started; `space` is what that leaves.
     pub fn start(&mut self, job: JobId, claim: Claim, until: Time, space: &Space<'s>) {
         match &mut self.books {
-            Books::Shut(started) => drop(started.insert(job, (claim, until))),
-            Books::Counted(measure, tally, begun) => {
+            CalendarKind::Shut(started) => drop(started.insert(job, (claim, until))),
+            CalendarKind::Counted(measure, tally, begun) => {
                 claim
                     .holds
                     .values()
                     .for_each(|taken| tally.take(&measure.count(taken), self.now, until));
                 begun.push((until, claim));
             }
-            Books::Pinned(pins) => pins.start(job, claim, until, space),
+            CalendarKind::Pinned(pins) => pins.start(job, claim, until, space),
         }
     }
 
     /// Whether a claim on nodes where its job is already delays no promise if it stays until then.
     pub fn leaves_promises(&mut self, space: &Space<'s>, claim: &Claim, until: Time) -> bool {
         self.lets_pass(until)
-            || matches!(self.open(space), Books::Pinned(pins) if pins.has_room(space, claim, until))
+            || matches!(self.open(space), CalendarKind::Pinned(pins) if pins.has_room(space, claim, until))
     }
 
     /// When such a claim can be had first for so long, beside all promises; None if nobody can
@@ -305,8 +305,8 @@ impl<'s> Calendar<'s> {
         length: Span,
     ) -> Option<Time> {
         match self.open(space) {
-            Books::Pinned(pins) => pins.earliest_again(space, claim, length),
-            Books::Counted(..) | Books::Shut(_) => None,
+            CalendarKind::Pinned(pins) => pins.earliest_again(space, claim, length),
+            CalendarKind::Counted(..) | CalendarKind::Shut(_) => None,
         }
     }
 
@@ -320,7 +320,7 @@ impl<'s> Calendar<'s> {
         whole: (Claim, Span),
         space: &Space<'s>,
     ) {
-        if let Books::Pinned(pins) = self.open(space) {
+        if let CalendarKind::Pinned(pins) = self.open(space) {
             pins.start(job, kept, at.unwrap_or(Time::NEVER), space);
             let (claim, length) = whole;
             at.into_iter()
@@ -328,8 +328,8 @@ impl<'s> Calendar<'s> {
         }
     }
 
-    fn open(&mut self, space: &Space<'s>) -> &mut Books<'s> {
-        if let Books::Shut(started) = &mut self.books {
+    fn open(&mut self, space: &Space<'s>) -> &mut CalendarKind<'s> {
+        if let CalendarKind::Shut(started) = &mut self.books {
             let started = std::mem::take(started);
             // A job that stands still goes on where it is: places matter.
             let is_counted = self.state.windows.is_empty() && self.state.suspended.is_empty();
@@ -345,9 +345,9 @@ impl<'s> Calendar<'s> {
                         .into_values()
                         .map(|(claim, until)| (until, claim))
                         .collect();
-                    Books::Counted(measure, tally, begun)
+                    CalendarKind::Counted(measure, tally, begun)
                 }
-                None => Books::Pinned(Box::new(Pins::new(self.state, started, self.now))),
+                None => CalendarKind::Pinned(Box::new(Pins::new(self.state, started, self.now))),
             };
         }
         &mut self.books
@@ -409,7 +409,7 @@ impl<'s> Calendar<'s> {
                     .for_each(|hold| forecast.put(ix, &hold.taken));
             }
         }
-        if let Books::Counted(_, _, begun) = &self.books {
+        if let CalendarKind::Counted(_, _, begun) = &self.books {
             let over = begun.iter().filter(|(until, _)| *until <= at);
             over.for_each(|(_, claim)| {
                 claim

@@ -203,7 +203,7 @@ fn whole_node(state: &State, name: &str) -> Option<Share> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::reservation::window::Access;
+    use crate::model::reservation::window::WindowAccess;
     use crate::model::time::Span;
     use crate::sched::fixture::{Scene, cluster};
 
@@ -256,7 +256,7 @@ mod tests {
             to: at(hours.1),
             shares,
             whole: false,
-            access: Access::default(),
+            access: WindowAccess::default(),
             by_name: true,
             owner_preempts: false,
         });

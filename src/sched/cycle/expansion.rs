@@ -95,7 +95,7 @@ mod tests {
     use crate::model::job_id::JobId;
     use crate::model::policy::Filling;
     use crate::model::report::outlook::{Foreseen, Prospect};
-    use crate::model::reservation::window::{Access, Window};
+    use crate::model::reservation::window::{Window, WindowAccess};
     use crate::model::time::Time;
     use crate::sched::backfill::reservation_window;
     use crate::sched::explain::forecast::{self, Budget};
@@ -257,9 +257,9 @@ mod tests {
             .queued(1, "array=1-9%1 expand=3 walltime=60")
             .begun(1, 0, 0);
         let shares = reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap();
-        let access = Access {
+        let access = WindowAccess {
             users: vec!["bob".to_string()],
-            ..Access::default()
+            ..WindowAccess::default()
         };
         let (id, from, to) = ("R1".to_string(), Time(0), Time(90_000));
         scene.state.set_window(Window {

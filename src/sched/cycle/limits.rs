@@ -10,7 +10,7 @@ use crate::model::job_id::JobId;
 use crate::model::limit::directory::Directory;
 use crate::model::limit::excess::Excess;
 use crate::model::limit::usage::LimitUse;
-use crate::model::limit::{Bounds, Concern, Key, Limit, Stage};
+use crate::model::limit::{Concern, Key, Limit, LimitValues, Stage};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
@@ -58,7 +58,7 @@ pub(in crate::sched) struct Account<'s> {
     /// Who they are.
     pub whom: Key,
     /// How much they may.
-    pub bounds: Bounds,
+    pub bounds: LimitValues,
     /// What they use.
     pub used: i64,
     /// What of that becomes less by itself.
@@ -252,7 +252,7 @@ impl<'s> Books<'s> {
     /// first. Of who is kept by a soft one alone note is taken.
     pub fn bar(&mut self, class: &ClassKey) -> Option<Bar> {
         let accounts = self.accounts_of(&class.who);
-        let first = |most: fn(Bounds) -> Option<i64>| {
+        let first = |most: fn(LimitValues) -> Option<i64>| {
             accounts
                 .iter()
                 .copied()
@@ -268,7 +268,7 @@ impl<'s> Books<'s> {
             return None;
         }
         // M23: without a soft limit the hard one is it.
-        let account = first(Bounds::softly)?;
+        let account = first(LimitValues::softly)?;
         self.over_soft.insert(class.id);
         Some(Bar {
             account,

@@ -1,6 +1,6 @@
 //! Fillers on borrowed room make way when a promise is due (M34).
 
-use crate::model::job::preemption::{Action, Cause};
+use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::sched::amounts::Amounts;
 use crate::sched::placement::allocation;
@@ -74,8 +74,8 @@ impl<'s> Borrowed<'s> {
         let way = |job| Preemption {
             job,
             by: Some(by),
-            cause: Cause::Promise,
-            action: Action::Requeue,
+            cause: PreemptCause::Promise,
+            action: PreemptAction::Requeue,
         };
         gone.into_iter().map(way).collect()
     }
@@ -113,7 +113,7 @@ impl<'s> Borrowed<'s> {
 #[cfg(test)]
 mod tests {
     use crate::model::policy::{Backfill, Filling};
-    use crate::model::reservation::window::{Access, Window};
+    use crate::model::reservation::window::{Window, WindowAccess};
     use crate::model::system_resource::Pool;
     use crate::model::time::Time;
     use crate::sched::backfill::reservation_window;
@@ -214,9 +214,9 @@ mod tests {
             to: Time(90_000),
             shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
             whole: true,
-            access: Access {
+            access: WindowAccess {
                 users: vec!["bob".to_string()],
-                ..Access::default()
+                ..WindowAccess::default()
             },
             by_name: false,
             owner_preempts: false,

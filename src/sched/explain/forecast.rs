@@ -4,7 +4,7 @@
 
 use crate::model::job::Share;
 use crate::model::job::array::Standing;
-use crate::model::job::preemption::Action;
+use crate::model::job::preemption::PreemptAction;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::reason::{self, Reason};
@@ -148,10 +148,10 @@ impl Course {
         for way in plan
             .preempts
             .iter()
-            .filter(|way| way.action != Action::Finish)
+            .filter(|way| way.action != PreemptAction::Finish)
         {
             match way.action {
-                Action::Suspend => {
+                PreemptAction::Suspend => {
                     self.state
                         .stand_still(way.job, &policy.preemption.releases, way.by, plan.now);
                     self.stopped.insert(way.job);
@@ -402,7 +402,7 @@ mod tests {
             mode: Mode::Aggressive,
             ..Preemption::by(Trigger::Qube)
         };
-        scene.policy.preemption.actions = vec![Action::Suspend].into();
+        scene.policy.preemption.actions = vec![PreemptAction::Suspend].into();
         let walltime = Some(Span::seconds(100));
         let scene = scene
             .tenured(JobId::job(1), 0, -9.0, |tenure| tenure.walltime = walltime)

@@ -1,7 +1,7 @@
 //! What does every node say to a job? Asked for one job on demand, node by node; a cycle counts and
 //! asks none by name.
 
-use crate::model::reason::Bar;
+use crate::model::reason::Mismatch;
 use crate::model::report::outlook::{Rejection, Survey};
 use crate::sched::cycle::state::Ledger;
 use crate::sched::placement::availability_map::Space;
@@ -185,7 +185,7 @@ impl Poll<'_> {
 
     fn screened(&self, ix: NodeIx) -> Option<Objection> {
         let (bar, said) = node_filter::objection(self.space, self.shape, ix)?;
-        let never = matches!(bar, Bar::Restriction | Bar::Hosts);
+        let never = matches!(bar, Mismatch::Restriction | Mismatch::Hosts);
         Some(Objection {
             never,
             ..Objection::said(bar.name(), said)
@@ -324,12 +324,12 @@ impl Poll<'_> {
 }
 
 /// In what objections are one: their place in the order, the resource, and whether they last.
-type Alike = (usize, Option<String>, bool);
+type ObjectionKey = (usize, Option<String>, bool);
 
 /// The answers so far.
 struct Tally {
     survey: Survey,
-    groups: BTreeMap<Alike, (Rejection, Option<(i64, i64)>)>,
+    groups: BTreeMap<ObjectionKey, (Rejection, Option<(i64, i64)>)>,
 }
 
 impl Tally {
@@ -400,7 +400,7 @@ mod tests {
     use super::*;
     use crate::model::job_id::JobId;
     use crate::model::node::Terms;
-    use crate::model::reservation::window::{Access, Window};
+    use crate::model::reservation::window::{Window, WindowAccess};
     use crate::model::time::Time;
     use crate::sched::backfill::reservation_window;
     use crate::sched::explain::forecast::{self, Budget};
@@ -555,9 +555,9 @@ mod tests {
             to: Time(9_000_000),
             shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
             whole: true,
-            access: Access {
+            access: WindowAccess {
                 users: vec!["ann".into()],
-                ..Access::default()
+                ..WindowAccess::default()
             },
             by_name: true,
             owner_preempts: false,

@@ -96,7 +96,7 @@ fn before(reason: &Reason, now: Time) -> Option<Span> {
 mod tests {
     use super::*;
     use crate::model::policy::{Backfill, Policy};
-    use crate::model::reservation::window::{Access, Window};
+    use crate::model::reservation::window::{Window, WindowAccess};
     use crate::sched::backfill::reservation_window;
     use crate::sched::cycle;
     use crate::sched::explain::forecast::{self, Budget};
@@ -238,9 +238,9 @@ mod tests {
             to: Time(9_000_000),
             shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
             whole: true,
-            access: Access {
+            access: WindowAccess {
                 users: vec!["zoe".into()],
-                ..Access::default()
+                ..WindowAccess::default()
             },
             by_name: false,
             owner_preempts: false,

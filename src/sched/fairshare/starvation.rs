@@ -15,7 +15,7 @@
 // Who shares, what do they want, and what have they?
 mod demand;
 
-pub use demand::Ahead;
+pub use demand::PendingChanges;
 
 // What is everybody owed?
 mod fair_share;

@@ -5,7 +5,7 @@
 use super::availability_map::Space;
 use super::candidates::Candidates;
 use crate::model::policy::Policy;
-use crate::model::request::placement_policy::Allocation;
+use crate::model::request::placement_policy::NodeAllocation;
 use crate::sched::view::shape::{ClassId, Shape};
 use crate::sched::view::snapshot::State;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ impl State {
     /// The classes whose jobs go where a program says, of which it has not been asked.
     pub fn unasked(&self, policy: &Policy) -> Vec<ClassId> {
         let goes_by_it = |shape: &Shape| {
-            shape.allocation.unwrap_or(policy.placement.allocation) == Allocation::Site
+            shape.allocation.unwrap_or(policy.placement.allocation) == NodeAllocation::Site
         };
         let waiting = self
             .classes
@@ -50,7 +50,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use crate::model::job_id::JobId;
-    use crate::model::request::placement_policy::Allocation;
+    use crate::model::request::placement_policy::NodeAllocation;
     use crate::sched::fixture::cluster;
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn m8i_an_answer_holds_until_nodes_change_or_nobody_waits() {
         let mut scene = cluster("3 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
-        scene.policy.placement.allocation = Allocation::FirstAvailable;
+        scene.policy.placement.allocation = NodeAllocation::FirstAvailable;
         let class = scene.state.class_of(JobId::job(1)).unwrap();
         scene
             .state

@@ -5,7 +5,7 @@ use super::availability_map::Space;
 use super::node_filter;
 use super::rank::Rank;
 use super::tentative::Trial;
-use crate::model::request::placement_policy::Allocation;
+use crate::model::request::placement_policy::NodeAllocation;
 use crate::sched::view::cluster::{Condition, Key, NodeIx};
 use crate::sched::view::node_access::Tenant;
 use crate::sched::view::shape::{ChunkShape, Shape};
@@ -215,7 +215,7 @@ pub fn fitting_nodes<'a>(
 pub fn ranks_kinds(space: &Space, shape: &Shape) -> bool {
     !matches!(
         space.guide().policy(space, shape),
-        Allocation::LastAvailable | Allocation::CpuLoad | Allocation::Priority
+        NodeAllocation::LastAvailable | NodeAllocation::CpuLoad | NodeAllocation::Priority
     ) && shape.answer.is_none()
 }
 

@@ -12,7 +12,7 @@ use super::chunk_distribution::deal;
 use super::rank::Rank;
 use super::tentative::Trial;
 use super::{neighborhood, node_filter, node_sets, search, shared_hosts};
-use crate::model::request::placement_policy::Allocation;
+use crate::model::request::placement_policy::NodeAllocation;
 use crate::model::request::select::Arrangement;
 use crate::model::resource::Value;
 use crate::sched::view::cluster::NodeIx;
@@ -132,8 +132,10 @@ fn counted_alone<'a>(space: &Space, shape: &'a Shape) -> Option<&'a ChunkShape> 
     };
     let is_one_by_one = || {
         let policy = space.guide().policy(space, shape);
-        matches!(policy, Allocation::Contiguous | Allocation::MaxBalance)
-            || shape.sets.is_some()
+        matches!(
+            policy,
+            NodeAllocation::Contiguous | NodeAllocation::MaxBalance
+        ) || shape.sets.is_some()
             || shape.group.is_some()
             || shape.pooled.iter().any(|&(index, _)| {
                 space
@@ -223,8 +225,8 @@ fn group_values(space: &Space, resource: &str) -> Vec<Value> {
 pub fn arrange(space: &Space, shape: &Shape) -> Option<Placement> {
     match (shape.arrangement, space.guide().policy(space, shape)) {
         (Arrangement::Pack, _) => pack(space, shape),
-        (_, Allocation::Contiguous) => neighborhood::contiguous(space, shape),
-        (_, Allocation::MaxBalance) => neighborhood::balanced(space, shape),
+        (_, NodeAllocation::Contiguous) => neighborhood::contiguous(space, shape),
+        (_, NodeAllocation::MaxBalance) => neighborhood::balanced(space, shape),
         (Arrangement::Free | Arrangement::Scatter | Arrangement::Vscatter, _) => {
             spread(space, shape, None)
         }
@@ -342,7 +344,7 @@ fn in_order(
 #[cfg(test)]
 mod tests {
     use crate::model::node::Terms;
-    use crate::model::request::placement_policy::{Access, Allocation};
+    use crate::model::request::placement_policy::{NodeAccess, NodeAllocation};
     use crate::sched::fixture::{Scene, cluster};
 
     fn starts(nodes: &str, request: &str) -> String {
@@ -589,14 +591,14 @@ mod tests {
             "1 on n2,n3",
             "nodes that have the least come first"
         );
-        parts_last.policy.placement.allocation = Allocation::FirstAvailable;
+        parts_last.policy.placement.allocation = NodeAllocation::FirstAvailable;
         assert_eq!(parts_last.starts(), "1 on n1,n1");
     }
     /// M46: a node that takes one task is passed over for one that will do.
     #[test]
     fn packed_chunks_pass_over_nodes_that_take_one_only() {
         let alone = Terms {
-            access: Access::SingleTask,
+            access: NodeAccess::SingleTask,
             ..Terms::default()
         };
         let scene = cluster("2 x ncpus=4").terms("n1", "ncpus=4", alone);
@@ -638,7 +640,7 @@ mod tests {
             .measured("n1", "ncpus=4", "", 3000)
             .measured("n2", "ncpus=4", "", 0);
         assert_eq!(scene.clone().queued(1, packed).starts(), "1 on n1,n1");
-        scene.policy.placement.allocation = Allocation::CpuLoad;
+        scene.policy.placement.allocation = NodeAllocation::CpuLoad;
         assert_eq!(scene.queued(1, packed).starts(), "1 on n2,n2");
         assert_eq!(
             starts("4 x ncpus=4", &format!("{packed} omit_hosts=n1")),
@@ -648,7 +650,7 @@ mod tests {
             .on_host("h", "1 x ncpus=8, 1 x ncpus=2")
             .on_host("i", "2 x ncpus=4");
         assert_eq!(hosts.clone().queued(1, packed).starts(), "1 on n2,n2");
-        hosts.policy.placement.allocation = Allocation::Fastest;
+        hosts.policy.placement.allocation = NodeAllocation::Fastest;
         let fast = hosts.on_host("j", "1 x ncpus=1:speed=1, 1 x ncpus=1:speed=3");
         assert_eq!(fast.queued(1, packed).starts(), "1 on n6,n5");
     }

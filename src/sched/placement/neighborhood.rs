@@ -3,7 +3,7 @@
 use super::availability_map::Space;
 use super::candidates::Candidates;
 use super::matching::{Placement, arrange, spread};
-use crate::model::request::placement_policy::Allocation;
+use crate::model::request::placement_policy::NodeAllocation;
 use crate::sched::view::cluster::{KindIx, NodeIx};
 use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +71,7 @@ pub fn balanced(space: &Space, shape: &Shape) -> Option<Placement> {
             .iter()
             .flat_map(|speed| kinds[speed].iter().copied())
             .collect();
-        let allocation = Some(Allocation::FirstAvailable);
+        let allocation = Some(NodeAllocation::FirstAvailable);
         arrange(
             space,
             &Shape {
@@ -84,10 +84,10 @@ pub fn balanced(space: &Space, shape: &Shape) -> Option<Placement> {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::request::placement_policy::Allocation;
+    use crate::model::request::placement_policy::NodeAllocation;
     use crate::sched::fixture::{Scene, cluster};
 
-    fn under(policy: Allocation, nodes: &str, busy: &str) -> Scene {
+    fn under(policy: NodeAllocation, nodes: &str, busy: &str) -> Scene {
         let mut scene = cluster(nodes);
         scene.policy.placement.allocation = policy;
         busy.split(',').zip(90..).fold(scene, |scene, (node, job)| {
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn m8g_contiguous_takes_neighbours() {
         let starts = |nodes: &str, busy: &str, request: &str| {
-            under(Allocation::Contiguous, nodes, busy)
+            under(NodeAllocation::Contiguous, nodes, busy)
                 .queued(1, request)
                 .starts()
         };
@@ -112,7 +112,7 @@ mod tests {
             "1 on n3,n4"
         );
         let scene =
-            under(Allocation::Contiguous, "3 x ncpus=4", "n2").queued(1, "select=2:ncpus=4");
+            under(NodeAllocation::Contiguous, "3 x ncpus=4", "n2").queued(1, "select=2:ncpus=4");
         assert_eq!(
             [scene.reason(1).unwrap().code().into(), scene.booked()],
             ["contiguity", "1 at 600 on n1,n2"]
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn m8h_maxbalance_takes_nodes_of_like_speed() {
         let starts = |nodes: &str, busy: &str| {
-            under(Allocation::MaxBalance, nodes, busy)
+            under(NodeAllocation::MaxBalance, nodes, busy)
                 .queued(1, "select=2:ncpus=4")
                 .starts()
         };
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn m8g_what_has_a_gap_in_it_is_not_contiguous() {
         let starts = |busy: &str, request: &str| {
-            under(Allocation::Contiguous, "5 x ncpus=4", busy)
+            under(NodeAllocation::Contiguous, "5 x ncpus=4", busy)
                 .queued(1, request)
                 .starts()
         };
@@ -151,7 +151,7 @@ mod tests {
         let nodes =
             "1 x ncpus=4:speed=1, 1 x ncpus=4:speed=2, 1 x ncpus=4:speed=10, 1 x ncpus=4:speed=12";
         assert_eq!(
-            under(Allocation::MaxBalance, nodes, "nosuch")
+            under(NodeAllocation::MaxBalance, nodes, "nosuch")
                 .queued(1, "select=2:ncpus=4")
                 .starts(),
             "1 on n1,n2"

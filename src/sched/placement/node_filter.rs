@@ -8,7 +8,7 @@
 use super::availability_map::Space;
 use super::expression_context::{NodeView, is_changing, is_of_kind};
 use crate::model::expression::Expression;
-use crate::model::reason::Bar;
+use crate::model::reason::Mismatch;
 use crate::model::request::cluster_path::ClusterPath;
 use crate::sched::view::cluster::{Kind, KindIx, NodeIx};
 use crate::sched::view::node_filter::NodeFilter;
@@ -32,34 +32,34 @@ impl NodeFilter {
     }
 
     /// Why a node does not suit, as far as its kind tells.
-    fn objection_to_kind(&self, kind: &Kind) -> Option<(Bar, String)> {
+    fn objection_to_kind(&self, kind: &Kind) -> Option<(Mismatch, String)> {
         if self
             .restriction
             .as_ref()
             .is_some_and(|own| !own.accepts(&kind.terms.cluster))
         {
             return Some((
-                Bar::Restriction,
+                Mismatch::Restriction,
                 format!("the job takes no nodes of {}", kind.terms.cluster),
             ));
         }
         if !self.hosts.names_hosts() && !self.hosts.accepts("", &kind.terms.groups) {
-            return Some((Bar::Hosts, self.hosts.to_string()));
+            return Some((Mismatch::Hosts, self.hosts.to_string()));
         }
         None
     }
 
     /// Why a node does not suit by what is asked of it.
-    fn objection(&self, view: &NodeView, name: &str) -> Option<(Bar, String)> {
+    fn objection(&self, view: &NodeView, name: &str) -> Option<(Mismatch, String)> {
         let refusal = self
             .requirement
             .as_ref()
             .and_then(|requirement| requirement.verdict(view).refusal());
         if let Some(refusal) = refusal {
-            return Some((Bar::Requirement, refusal.on(name).to_string()));
+            return Some((Mismatch::Requirement, refusal.on(name).to_string()));
         }
         let vetoed = self.veto.as_ref().filter(|veto| veto.holds(view));
-        vetoed.map(|veto| (Bar::Veto, format!("{veto} on {name}")))
+        vetoed.map(|veto| (Mismatch::Veto, format!("{veto} on {name}")))
     }
 }
 
@@ -99,7 +99,7 @@ pub fn suits_kind(space: &Space, shape: &Shape, kind: KindIx) -> bool {
         })
 }
 
-fn objection_to_kind(space: &Space, shape: &Shape, kind: KindIx) -> Option<(Bar, String)> {
+fn objection_to_kind(space: &Space, shape: &Shape, kind: KindIx) -> Option<(Mismatch, String)> {
     let kind = space.cluster.kind(kind);
     if shape.is_welcome_anywhere {
         return None;
@@ -111,7 +111,7 @@ fn objection_to_kind(space: &Space, shape: &Shape, kind: KindIx) -> Option<(Bar,
             .map_or_else(ClusterPath::root, |filter| filter.cluster.clone());
         if !own.accepts(&cluster) {
             return Some((
-                Bar::Restriction,
+                Mismatch::Restriction,
                 format!("the node takes no jobs of {cluster}"),
             ));
         }
@@ -134,7 +134,7 @@ pub fn suits(space: &Space, shape: &Shape, ix: NodeIx) -> bool {
 
 /// Why a node does not suit; None for one that does. Of nodes with nobody there, what may change is
 /// not asked.
-pub fn objection(space: &Space, shape: &Shape, ix: NodeIx) -> Option<(Bar, String)> {
+pub fn objection(space: &Space, shape: &Shape, ix: NodeIx) -> Option<(Mismatch, String)> {
     let node = space.cluster.node(ix);
     let by_kind = node
         .kind
@@ -147,11 +147,11 @@ pub fn objection(space: &Space, shape: &Shape, ix: NodeIx) -> Option<(Bar, Strin
                 .kind
                 .map_or(&[][..], |kind| &space.cluster.kind(kind).terms.groups);
             if filter.hosts.names_hosts() && !filter.hosts.accepts(&node.host, groups) {
-                return Some((Bar::Hosts, filter.hosts.to_string()));
+                return Some((Mismatch::Hosts, filter.hosts.to_string()));
             }
             if filter.failed_hosts.contains(&node.host) {
                 return Some((
-                    Bar::FailedStart,
+                    Mismatch::FailedStart,
                     format!("the last start failed on {}", node.name),
                 ));
             }
@@ -164,7 +164,7 @@ pub fn objection(space: &Space, shape: &Shape, ix: NodeIx) -> Option<(Bar, Strin
         })
 }
 
-fn out_of_scope(space: &Space, shape: &Shape, host: &str) -> Option<(Bar, String)> {
+fn out_of_scope(space: &Space, shape: &Shape, host: &str) -> Option<(Mismatch, String)> {
     let cluster = space.cluster;
     let missing = shape.pooled.iter().find(|&&(index, _)| {
         let scope = cluster.pools.get(index).map(|pool| &pool.scope);
@@ -172,7 +172,7 @@ fn out_of_scope(space: &Space, shape: &Shape, host: &str) -> Option<(Bar, String
     });
     missing.map(|&(index, _)| {
         (
-            Bar::Hosts,
+            Mismatch::Hosts,
             format!(
                 "{} is not to be had on {host}",
                 cluster.catalog.names()[index]

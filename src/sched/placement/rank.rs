@@ -9,7 +9,7 @@ use super::expression_context::NodeView;
 use crate::model::expression::Expression;
 use crate::model::node::Terms;
 use crate::model::policy::{Availability, Placement};
-use crate::model::request::placement_policy::{Access, Allocation, Distribution};
+use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
 use crate::model::resource::Value;
 use crate::sched::amounts::{MOST_OF_A_NODE, counted};
 use crate::sched::view::cluster::{Cluster, Kind, KindIx, NodeIx};
@@ -36,7 +36,7 @@ impl Rank {
 #[derive(Clone, Debug, Default)]
 pub struct Guide {
     /// Which of the nodes that would do.
-    pub allocation: Allocation,
+    pub allocation: NodeAllocation,
     /// How tasks are dealt to the nodes.
     pub distribution: Distribution,
     expression: Option<Expression>,
@@ -73,7 +73,11 @@ impl Guide {
     /// Whether it matters which places a request gets together, beyond what its chunks say.
     pub fn is_choosy(&self, shape: &Shape) -> bool {
         let policy = shape.allocation.unwrap_or(self.allocation);
-        shape.sets.is_some() || matches!(policy, Allocation::Contiguous | Allocation::MaxBalance)
+        shape.sets.is_some()
+            || matches!(
+                policy,
+                NodeAllocation::Contiguous | NodeAllocation::MaxBalance
+            )
     }
 
     /// Whether any place on a node is as good as any other, as far as nodes and the policy say.
@@ -87,35 +91,45 @@ impl Guide {
     }
 
     /// The policy by which nodes are chosen for a job in this space.
-    pub fn policy(&self, space: &Space, shape: &Shape) -> Allocation {
+    pub fn policy(&self, space: &Space, shape: &Shape) -> NodeAllocation {
         shape
             .allocation
             .map_or_else(|| self.usual(space), |allocation| then(allocation, space))
     }
 
     /// The same for a job that does not say.
-    pub fn usual(&self, space: &Space) -> Allocation {
+    pub fn usual(&self, space: &Space) -> NodeAllocation {
         then(self.allocation, space)
     }
 
     /// The rank of a kind of node; None where it hangs on each node.
-    pub fn of_kind(&self, policy: Allocation, kind: KindIx) -> Option<Rank> {
+    pub fn of_kind(&self, policy: NodeAllocation, kind: KindIx) -> Option<Rank> {
         match policy {
-            Allocation::FirstAvailable | Allocation::Contiguous | Allocation::MaxBalance => {
-                Some(Rank(0))
+            NodeAllocation::FirstAvailable
+            | NodeAllocation::Contiguous
+            | NodeAllocation::MaxBalance => Some(Rank(0)),
+            NodeAllocation::MinResource | NodeAllocation::Site => {
+                self.wealth.get(kind.0 as usize).copied()
             }
-            Allocation::MinResource | Allocation::Site => self.wealth.get(kind.0 as usize).copied(),
-            Allocation::Fastest => Some(Rank(-self.speed(kind))),
-            Allocation::LastAvailable | Allocation::CpuLoad | Allocation::Priority => None,
+            NodeAllocation::Fastest => Some(Rank(-self.speed(kind))),
+            NodeAllocation::LastAvailable | NodeAllocation::CpuLoad | NodeAllocation::Priority => {
+                None
+            }
         }
     }
 
     /// The rank of a node.
-    pub fn of_node(&self, policy: Allocation, space: &Space, shape: &Shape, ix: NodeIx) -> Rank {
+    pub fn of_node(
+        &self,
+        policy: NodeAllocation,
+        space: &Space,
+        shape: &Shape,
+        ix: NodeIx,
+    ) -> Rank {
         match policy {
-            Allocation::LastAvailable => gap(space, shape, ix),
-            Allocation::CpuLoad => idle_processors(space, ix),
-            Allocation::Priority => self.worth(space, ix),
+            NodeAllocation::LastAvailable => gap(space, shape, ix),
+            NodeAllocation::CpuLoad => idle_processors(space, ix),
+            NodeAllocation::Priority => self.worth(space, ix),
             _ => space
                 .cluster
                 .node(ix)
@@ -137,9 +151,9 @@ impl Guide {
 }
 
 /// M8d: a load says nothing of a later time.
-fn then(allocation: Allocation, space: &Space) -> Allocation {
+fn then(allocation: NodeAllocation, space: &Space) -> NodeAllocation {
     match allocation {
-        Allocation::CpuLoad if space.is_imagined() => Allocation::MinResource,
+        NodeAllocation::CpuLoad if space.is_imagined() => NodeAllocation::MinResource,
         other => other,
     }
 }
@@ -147,11 +161,11 @@ fn then(allocation: Allocation, space: &Space) -> Allocation {
 fn is_indifferent(placement: &Placement, cluster: &Cluster) -> bool {
     let is_choosy = matches!(
         placement.allocation,
-        Allocation::Contiguous | Allocation::MaxBalance | Allocation::Site
+        NodeAllocation::Contiguous | NodeAllocation::MaxBalance | NodeAllocation::Site
     );
     let is_dedicated = |how: &Availability| *how == Availability::Dedicated;
     !is_choosy
-        && placement.access == Access::Shared
+        && placement.access == NodeAccess::Shared
         && placement.sets.is_none()
         && placement.veto.is_none()
         && is_dedicated(&placement.availability)
@@ -215,12 +229,12 @@ fn speed(kind: &Kind) -> i64 {
 mod tests {
     use super::Rank;
     use crate::model::expression::Expression;
-    use crate::model::request::placement_policy::Allocation;
+    use crate::model::request::placement_policy::NodeAllocation;
     use crate::model::time::Time;
     use crate::sched::fixture::{Scene, cluster};
 
     /// M8's four nodes, each with its load.
-    fn four(policy: Allocation) -> Scene {
+    fn four(policy: NodeAllocation) -> Scene {
         let nodes = [
             ("n1", "ncpus=4:mem=8192mb:speed=1", 500),
             ("n2", "ncpus=8:mem=16384mb:speed=1", 5000),
@@ -254,7 +268,7 @@ mod tests {
     #[test]
     fn m8a_firstavailable_takes_the_first() {
         assert_eq!(
-            four(Allocation::FirstAvailable).queued(1, JOB).starts(),
+            four(NodeAllocation::FirstAvailable).queued(1, JOB).starts(),
             "1 on n1"
         );
     }
@@ -264,7 +278,7 @@ mod tests {
         use crate::sched::placement::availability_map::Space;
         use crate::sched::placement::rank::Guide;
         use crate::sched::view::shape::Shape;
-        let scene = four(Allocation::LastAvailable);
+        let scene = four(NodeAllocation::LastAvailable);
         let cluster = &scene.state.cluster;
         let guide = Guide::new(&scene.policy.placement, cluster);
         let mut space = Space::now(cluster).guided(guide.into());
@@ -288,11 +302,11 @@ mod tests {
     #[test]
     fn m8c_minresource_keeps_the_large_nodes() {
         assert_eq!(
-            four(Allocation::MinResource).queued(1, JOB).starts(),
+            four(NodeAllocation::MinResource).queued(1, JOB).starts(),
             "1 on n1"
         );
         let mut scene = cluster("1 x ncpus=1:mem=256mb, 1 x ncpus=1:mem=1gb");
-        scene.policy.placement.allocation = Allocation::MinResource;
+        scene.policy.placement.allocation = NodeAllocation::MinResource;
         let (x, y) = ("select=1:ncpus=1:mem=512mb", "select=1:ncpus=1:mem=128mb");
         assert_eq!(
             scene.clone().queued(1, x).queued(2, y).starts(),
@@ -304,31 +318,34 @@ mod tests {
     #[test]
     fn m8c_each_resource_counts_as_a_share_of_the_most_there_is() {
         let mut scene = cluster("1 x ncpus=4:mem=32gb, 1 x ncpus=8:mem=2gb");
-        scene.policy.placement.allocation = Allocation::MinResource;
+        scene.policy.placement.allocation = NodeAllocation::MinResource;
         assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
     }
 
     #[test]
     fn m8d_cpuload_takes_the_idlest() {
-        assert_eq!(order(&four(Allocation::CpuLoad)), "n4,n1,n2,n3");
+        assert_eq!(order(&four(NodeAllocation::CpuLoad)), "n4,n1,n2,n3");
     }
 
     #[test]
     fn m8d_what_is_given_away_is_not_idle_whatever_the_load() {
         let mut scene =
             cluster("1 x ncpus=8, 1 x ncpus=4").running(9, "select=1:ncpus=6", "n1", 60);
-        scene.policy.placement.allocation = Allocation::CpuLoad;
+        scene.policy.placement.allocation = NodeAllocation::CpuLoad;
         assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
     }
 
     #[test]
     fn m8e_fastest_takes_the_fastest() {
-        assert_eq!(four(Allocation::Fastest).queued(1, JOB).starts(), "1 on n3");
+        assert_eq!(
+            four(NodeAllocation::Fastest).queued(1, JOB).starts(),
+            "1 on n3"
+        );
     }
 
     #[test]
     fn m8f_priority_goes_by_an_expression() {
-        let mut scene = four(Allocation::Priority);
+        let mut scene = four(NodeAllocation::Priority);
         scene.policy.placement.rank = Expression::parse("SPEED + .01*AMEM - 10*JOBCOUNT").ok();
         let idle = "select=1:ncpus=0";
         let scene = scene
@@ -353,15 +370,15 @@ mod tests {
     #[test]
     fn m8_a_job_may_choose_another_policy() {
         let mut scene =
-            four(Allocation::FirstAvailable).queued(1, &format!("{JOB} nalloc=fastest"));
+            four(NodeAllocation::FirstAvailable).queued(1, &format!("{JOB} nalloc=fastest"));
         assert_eq!(scene.starts(), "1 on n3");
-        scene = four(Allocation::Fastest).queued(1, &format!("{JOB} nalloc=firstavailable"));
+        scene = four(NodeAllocation::Fastest).queued(1, &format!("{JOB} nalloc=firstavailable"));
         assert_eq!(scene.starts(), "1 on n1");
     }
 
     #[test]
     fn m8i_a_program_of_the_site_decides() {
-        let mut scene = four(Allocation::Site).queued(1, JOB);
+        let mut scene = four(NodeAllocation::Site).queued(1, JOB);
         assert_eq!(
             scene.starts(),
             "1 on n1",
@@ -394,7 +411,7 @@ mod tests {
     fn m8e_fractions_of_speed_count() {
         let mut scene =
             cluster("1 x ncpus=4:speed=1.2, 1 x ncpus=4:speed=1.5, 1 x ncpus=4:speed=0.9");
-        scene.policy.placement.allocation = Allocation::Fastest;
+        scene.policy.placement.allocation = NodeAllocation::Fastest;
         assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
     }
 }

@@ -8,7 +8,7 @@ use super::matching;
 use super::rank::Guide;
 use crate::model::expression::Expression;
 use crate::model::policy::Policy;
-use crate::model::request::placement_policy::{Access, Allocation};
+use crate::model::request::placement_policy::{NodeAccess, NodeAllocation};
 use crate::model::resource::{ResourceList, Value};
 use crate::model::time::Time;
 use crate::sched::view::allocation_answer::AllocationAnswer;
@@ -173,13 +173,13 @@ impl<'a> Resolution<'a> {
         let placement = &policy.placement;
         let shapes = || state.shapes();
         let is_personal = is_personal(&state.cluster)
-            || placement.access == Access::SingleUser
+            || placement.access == NodeAccess::SingleUser
             || shapes().any(|shape| shape.tenancy == Tenancy::User);
-        let asks_gap = |shape: &Shape| shape.allocation == Some(Allocation::LastAvailable);
+        let asks_gap = |shape: &Shape| shape.allocation == Some(NodeAllocation::LastAvailable);
         let is_needed = is_personal
             || placement.veto.is_some()
-            || placement.access != Access::Shared
-            || placement.allocation == Allocation::LastAvailable
+            || placement.access != NodeAccess::Shared
+            || placement.allocation == NodeAllocation::LastAvailable
             || placement.sets.is_some()
             || !state.answers.is_empty()
             || shapes().any(asks_gap);
@@ -203,9 +203,9 @@ impl<'a> Resolution<'a> {
         let mut shape = Shape::clone(&class.shape);
         if shape.tenancy == Tenancy::Unsaid {
             shape.tenancy = shape.tenant().by_default(placement.access).tenancy;
-            shape.is_single_task |= placement.access == Access::SingleTask;
+            shape.is_single_task |= placement.access == NodeAccess::SingleTask;
         }
-        if shape.allocation.unwrap_or(placement.allocation) == Allocation::LastAvailable {
+        if shape.allocation.unwrap_or(placement.allocation) == NodeAllocation::LastAvailable {
             shape.end = Some(self.now + class.walltime.unwrap_or(self.policy.default_walltime));
         }
         shape.sets = placement
@@ -242,7 +242,7 @@ impl<'a> Resolution<'a> {
 fn is_personal(cluster: &Cluster) -> bool {
     let is_owned = |condition: Condition| matches!(condition, Condition::Of(_));
     let by_terms = cluster.kinds().any(|(_, kind)| {
-        kind.terms.max_user_jobs.is_some() || kind.terms.access == Access::SingleUser
+        kind.terms.max_user_jobs.is_some() || kind.terms.access == NodeAccess::SingleUser
     });
     by_terms || cluster.buckets().any(|(key, _)| is_owned(key.condition))
 }
@@ -251,11 +251,11 @@ fn is_personal(cluster: &Cluster) -> bool {
 mod tests {
     use crate::model::node::Terms;
     use crate::model::policy::{NodeSets, SetChoice};
-    use crate::model::request::placement_policy::Access;
+    use crate::model::request::placement_policy::NodeAccess;
     use crate::model::time::{Span, Time};
     use crate::sched::fixture::{Scene, cluster};
 
-    fn with(access: Access) -> Scene {
+    fn with(access: NodeAccess) -> Scene {
         let mut scene = cluster("3 x ncpus=4");
         scene.policy.placement.access = access;
         scene
@@ -268,15 +268,15 @@ mod tests {
     #[test]
     fn m46_jobs_that_say_nothing_get_the_sites_access() {
         assert_eq!(
-            with(Access::Shared).starts(),
+            with(NodeAccess::Shared).starts(),
             "1 on n1,n1; 2 on n1; 3 on n1"
         );
         assert_eq!(
-            with(Access::SingleJob).starts(),
+            with(NodeAccess::SingleJob).starts(),
             "1 on n1,n1; 2 on n2; 3 on n3"
         );
-        assert_eq!(with(Access::SingleTask).starts(), "1 on n1,n2; 2 on n3");
-        let bob = with(Access::SingleUser)
+        assert_eq!(with(NodeAccess::SingleTask).starts(), "1 on n1,n2; 2 on n3");
+        let bob = with(NodeAccess::SingleUser)
             .owned("bob")
             .queued(4, "select=1:ncpus=1");
         assert_eq!(bob.starts(), "1 on n1,n1; 2 on n1; 3 on n1; 4 on n2");

@@ -116,7 +116,7 @@ impl<'a> Search<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::request::placement_policy::Allocation;
+    use crate::model::request::placement_policy::NodeAllocation;
     use crate::sched::fixture::cluster;
 
     /// Neither order of first fit places these: they put the large ones together.
@@ -128,9 +128,9 @@ mod tests {
             scene.starts()
         };
         for allocation in [
-            Allocation::FirstAvailable,
-            Allocation::MinResource,
-            Allocation::CpuLoad,
+            NodeAllocation::FirstAvailable,
+            NodeAllocation::MinResource,
+            NodeAllocation::CpuLoad,
         ] {
             let halves = starts(allocation, "2 x ncpus=10", "2:ncpus=4+4:ncpus=3");
             assert_eq!(halves, "1 on n1,n2,n1,n1,n2,n2", "{allocation:?}");

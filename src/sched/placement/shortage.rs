@@ -9,7 +9,7 @@ use super::matching::{self, Misfit};
 use super::node_filter;
 use super::tentative::Trial;
 use crate::model::reason::{OutsideUse, Reason};
-use crate::model::request::placement_policy::Allocation;
+use crate::model::request::placement_policy::NodeAllocation;
 use crate::model::request::select::Arrangement;
 use crate::model::resource::Value;
 use crate::sched::view::cluster::{Key, Kind, NodeIx};
@@ -92,9 +92,9 @@ fn apart(space: &Space, shape: &Shape) -> Option<Reason> {
     }) {
         return Some(Reason::NoSet { by });
     }
-    let is_contiguous = space.guide().policy(space, shape) == Allocation::Contiguous;
+    let is_contiguous = space.guide().policy(space, shape) == NodeAllocation::Contiguous;
     let elsewhere = || Shape {
-        allocation: Some(Allocation::FirstAvailable),
+        allocation: Some(NodeAllocation::FirstAvailable),
         ..shape.clone()
     };
     (is_contiguous && fits(&elsewhere())).then_some(Reason::NotContiguous)

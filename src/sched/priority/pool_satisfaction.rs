@@ -5,7 +5,7 @@ use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add, multiple};
-use crate::sched::fairshare::starvation::{Ahead, FairShares};
+use crate::sched::fairshare::starvation::{FairShares, PendingChanges};
 use crate::sched::share_tree::Tree;
 use crate::sched::view::class::{Class, Waiting};
 use crate::sched::view::shape::ClassKey;
@@ -36,7 +36,7 @@ impl PoolTurns {
             state,
             classes.clone(),
             policy,
-            &Ahead::default(),
+            &PendingChanges::default(),
             now,
         );
         let tree = Tree::of(&policy.fair_share.accounts);

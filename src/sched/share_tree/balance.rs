@@ -11,7 +11,7 @@ use super::tree::ROOT;
 use super::{classic, target};
 use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::Method;
-use crate::model::report::share_status::Balance;
+use crate::model::report::share_status::TimeToBalance;
 use crate::model::time::{Span, Time};
 use crate::sched::share_tree::usage::Usage;
 
@@ -56,29 +56,31 @@ impl Sums {
 
 impl Course<'_> {
     /// For each place.
-    pub fn balances(&self) -> Vec<Balance> {
+    pub fn balances(&self) -> Vec<TimeToBalance> {
         let owed = self.charged.owed();
         let mut last = self.excesses(Span(0), &owed);
         let kept = |excess: &f64| {
             if *excess <= ROUNDING {
-                Balance::Kept
+                TimeToBalance::Kept
             } else {
-                Balance::Never
+                TimeToBalance::Never
             }
         };
-        let mut balances: Vec<Balance> = last.iter().map(kept).collect();
+        let mut balances: Vec<TimeToBalance> = last.iter().map(kept).collect();
         let (mut before, mut after) = (Span(0), Span::seconds(1));
         let far = self.usage.rules().counts_for().unwrap_or(FAR).min(FARTHEST);
-        while before < far && balances.contains(&Balance::Never) {
+        while before < far && balances.contains(&TimeToBalance::Never) {
             let excesses = self.excesses(after, &owed);
             for (place, balance) in balances
                 .iter_mut()
                 .enumerate()
-                .filter(|(_, known)| **known == Balance::Never)
+                .filter(|(_, known)| **known == TimeToBalance::Never)
             {
                 if excesses[place] <= ROUNDING {
-                    *balance =
-                        Balance::After(crossing((before, last[place]), (after, excesses[place])));
+                    *balance = TimeToBalance::After(crossing(
+                        (before, last[place]),
+                        (after, excesses[place]),
+                    ));
                 }
             }
             (before, last) = (after, excesses);

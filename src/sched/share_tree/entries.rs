@@ -7,7 +7,7 @@ use super::tree::{ROOT, Tree};
 use crate::model::account::charge::Used;
 use crate::model::account::member::Member;
 use crate::model::policy::FairShare;
-use crate::model::report::share_status::{Balance, Stake};
+use crate::model::report::share_status::{Stake, TimeToBalance};
 use crate::model::time::Time;
 use crate::sched::share_tree::usage::Usage;
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ struct Rows<'a> {
     table: ShareTable,
     raw: Vec<f64>,
     in_use: Vec<f64>,
-    balances: Vec<Balance>,
+    balances: Vec<TimeToBalance>,
     /// Who is right below each: accounts by name, then users.
     below: Vec<Vec<(Name<'a>, usize)>>,
     out: Vec<Stake>,

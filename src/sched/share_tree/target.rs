@@ -2,7 +2,7 @@
 
 use super::charged::Charged;
 use super::table::Weighed;
-use crate::model::account::{Bound, Target};
+use crate::model::account::{Target, TargetKind};
 use crate::model::policy::fair_share::Distance;
 
 /// The least a target counts for where it divides, in percent.
@@ -16,19 +16,19 @@ pub fn delta(target: Target, percent: f64, distance: Distance) -> f64 {
         Distance::Ratio => 1.0 - percent / target.value.max(LEAST),
     };
     match target.bound {
-        Bound::Target => delta,
-        Bound::Floor => delta.max(0.0),
-        Bound::Ceiling => delta.min(0.0),
-        Bound::Percent | Bound::Amount => 0.0,
+        TargetKind::Target => delta,
+        TargetKind::Floor => delta.max(0.0),
+        TargetKind::Ceiling => delta.min(0.0),
+        TargetKind::Percent | TargetKind::Amount => 0.0,
     }
 }
 
 /// Whether somebody with so much usage, which is `percent` of all, is above a cap (M12).
 pub fn is_capped(target: Target, usage: f64, percent: f64) -> bool {
     match target.bound {
-        Bound::Percent => percent > target.value,
-        Bound::Amount => usage > target.value,
-        Bound::Target | Bound::Floor | Bound::Ceiling => false,
+        TargetKind::Percent => percent > target.value,
+        TargetKind::Amount => usage > target.value,
+        TargetKind::Target | TargetKind::Floor | TargetKind::Ceiling => false,
     }
 }
 
@@ -36,7 +36,7 @@ pub fn is_capped(target: Target, usage: f64, percent: f64) -> bool {
 pub(super) fn of(tree: &Charged, place: usize, normalised: f64) -> Target {
     tree.target(place).unwrap_or(Target {
         value: 100.0 * normalised,
-        bound: Bound::Target,
+        bound: TargetKind::Target,
     })
 }
 

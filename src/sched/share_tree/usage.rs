@@ -11,7 +11,7 @@ use crate::model::account::charge::{Charge, UsageRules, Used};
 use crate::model::account::member::Member;
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
-use balance::Balance;
+use balance::DecayingSum;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -29,12 +29,12 @@ pub struct Usage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Tally {
     /// What is over.
-    ended: Balance,
+    ended: DecayingSum,
     charges: u64,
     /// The same, none of it forgotten.
     total: f64,
     /// What goes on, until the balance's moment.
-    running: Balance,
+    running: DecayingSum,
     jobs: u64,
     /// What that adds in a second from then on.
     rate: f64,
@@ -55,7 +55,7 @@ impl Tally {
         self.jobs -= 1;
         match self.jobs {
             // Nothing is left, and no rounding of what was.
-            0 => (self.running, self.rate) = (Balance::default(), 0.0),
+            0 => (self.running, self.rate) = (DecayingSum::default(), 0.0),
             _ => {
                 self.running.add(stretch, -1.0, rules);
                 self.rate -= stretch.rate;

@@ -46,10 +46,10 @@ impl Claim {
 }
 
 /// What an account says of its part of the whole: so much at least, and at most.
-pub type Bounds = (f64, f64);
+pub type MinAndMax = (f64, f64);
 
 /// Nothing.
-pub const UNBOUNDED: Bounds = (0.0, 1.0);
+pub const UNBOUNDED: MinAndMax = (0.0, 1.0);
 
 /// Who drinks of a pool.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ pub struct Poured {
 pub fn pour(
     tree: &Tree,
     (pools, drinkers): (&[&str], &[Drinker]),
-    bounds: impl Fn(&str) -> Bounds,
+    bounds: impl Fn(&str) -> MinAndMax,
     is_in_line: impl Fn(&str) -> bool,
 ) -> Poured {
     // Those that the tree does not know appear in it.
@@ -151,7 +151,7 @@ impl Basin {
     fn new(
         charged: &Charged,
         (pools, drinkers): (&[&str], &[Drinker]),
-        bounds: impl Fn(&str) -> Bounds,
+        bounds: impl Fn(&str) -> MinAndMax,
     ) -> Basin {
         let count = charged.places().end;
         let mut basin = Basin {
@@ -355,7 +355,7 @@ mod tests {
     /// Some who want so much, by pool; what the pools have and what those have.
     fn poured(
         drinkers: &[(&str, f64)],
-        bounds: impl Fn(&str) -> Bounds,
+        bounds: impl Fn(&str) -> MinAndMax,
         line: &str,
     ) -> (Vec<f64>, Vec<f64>) {
         let pools = ["e", "d", "c", "b", "a"];

@@ -309,7 +309,7 @@ mod tests {
     use super::*;
     use crate::model::job::event::Event;
     use crate::model::job::suspension::Manner;
-    use crate::model::reservation::window::Access;
+    use crate::model::reservation::window::WindowAccess;
     use crate::sched::backfill::reservation_window;
     use crate::sched::fixture::{Scene, cluster, moment, resources};
 
@@ -356,9 +356,9 @@ mod tests {
             to: Time(0) + Span::seconds(hours.1 * 3600),
             shares: reservation_window::whole(&scene.state, &[node.to_string()]).unwrap(),
             whole: true,
-            access: Access {
+            access: WindowAccess {
                 users: users.iter().map(ToString::to_string).collect(),
-                ..Access::default()
+                ..WindowAccess::default()
             },
             by_name: false,
             owner_preempts: false,

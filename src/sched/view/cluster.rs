@@ -5,7 +5,7 @@
 //! Host and node names are not part of a kind: no two nodes would be alike.
 
 pub use super::free_resources::{Condition, Room};
-use super::node_access::{Bounds, Tenancy, Tenant, User};
+use super::node_access::{JobCountLimits, Tenancy, Tenant, User};
 use super::node_order::Order;
 use super::pools::Pools;
 use super::shape::Need;
@@ -431,7 +431,7 @@ impl Cluster {
             host: host.to_string(),
             kind: None,
             usable: false,
-            room: Room::empty(self.catalog.no_room(), Bounds::default()),
+            room: Room::empty(self.catalog.no_room(), JobCountLimits::default()),
             tenants: BTreeMap::new(),
             cpus: Vec::new(),
             gpus: Vec::new(),
@@ -450,7 +450,7 @@ impl Cluster {
         }
         let (free, attributes) = self.sort_out(&facts.available);
         let (empty, terms) = (
-            Room::empty(free, Bounds::from(&facts.terms)),
+            Room::empty(free, JobCountLimits::from(&facts.terms)),
             facts.terms.clone(),
         );
         let kind = Kind {

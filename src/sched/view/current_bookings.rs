@@ -5,7 +5,7 @@
 
 use super::plan::{Booking, Plan};
 use super::snapshot::State;
-use crate::model::job::preemption::{Action, Yielding};
+use crate::model::job::preemption::{PreemptAction, Yielding};
 use crate::model::job::promise::Promise;
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
@@ -25,7 +25,7 @@ pub struct Standing {
     /// Running jobs that must make way when a promise is due (M34).
     fillers: BTreeSet<JobId>,
     /// Running jobs that have been told to make way, for whom, and how.
-    leaving: BTreeMap<JobId, (Option<JobId>, Action)>,
+    leaving: BTreeMap<JobId, (Option<JobId>, PreemptAction)>,
     /// Running elements beyond what their arrays limit themselves to, with that limit (Q15).
     extras: BTreeMap<JobId, u32>,
     /// When something ended last, as far as plans know.
@@ -110,16 +110,16 @@ impl Standing {
             .is_some_and(|way| self.is_awaited(*way))
     }
 
-    fn is_awaited(&self, (to, action): (Option<JobId>, Action)) -> bool {
+    fn is_awaited(&self, (to, action): (Option<JobId>, PreemptAction)) -> bool {
         let waits = |to: JobId| {
             self.promise(to)
                 .is_some_and(|booking| booking.earmark.is_some())
         };
-        action != Action::Finish || to.is_some_and(waits)
+        action != PreemptAction::Finish || to.is_some_and(waits)
     }
 
     /// The running jobs that have been told to make way, each with how.
-    pub fn leaving(&self) -> impl Iterator<Item = (JobId, Action)> + '_ {
+    pub fn leaving(&self) -> impl Iterator<Item = (JobId, PreemptAction)> + '_ {
         let awaited = self
             .leaving
             .iter()
@@ -187,7 +187,7 @@ impl State {
             .running
             .get(&job)
             .is_some_and(|running| running.is_endless());
-        self.standing.is_leaving(job) && (*action != Action::Finish || is_endless)
+        self.standing.is_leaving(job) && (*action != PreemptAction::Finish || is_endless)
     }
 
     /// The running elements beyond what their arrays limit themselves to, which they have because
@@ -270,7 +270,7 @@ impl State {
     /// Whether anybody still makes way for a promise: for its job, or on its nodes for one that has
     /// found room elsewhere, perhaps where others had made way for this one.
     fn is_made_way_for(&self, booking: &Booking) -> bool {
-        let is_of_use = |(leaver, (to, _)): (&JobId, &(Option<JobId>, Action))| {
+        let is_of_use = |(leaver, (to, _)): (&JobId, &(Option<JobId>, PreemptAction))| {
             to.is_some_and(|to| {
                 to == booking.job
                     || (self.standing.promise(to).is_none() && self.is_on(*leaver, &booking.nodes))
@@ -322,7 +322,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::Standing;
-    use crate::model::job::preemption::{Action, Cause, Yielding};
+    use crate::model::job::preemption::{PreemptAction, PreemptCause, Yielding};
     use crate::model::job::promise::Promise;
     use crate::model::job_id::JobId;
     use crate::model::policy::{Backfill, Filling, Keep};
@@ -441,8 +441,8 @@ mod tests {
                 let way = Yielding {
                     attempt: None,
                     to: None,
-                    cause: Cause::Promise,
-                    action: Action::Requeue,
+                    cause: PreemptCause::Promise,
+                    action: PreemptAction::Requeue,
                     at: Time(0),
                 };
                 scene
@@ -474,8 +474,8 @@ mod tests {
             Some(&Yielding {
                 attempt: None,
                 to,
-                cause: Cause::Rank,
-                action: Action::Finish,
+                cause: PreemptCause::Rank,
+                action: PreemptAction::Finish,
                 at: Time(0),
             }),
         );
@@ -488,12 +488,12 @@ mod tests {
             Some(&Yielding {
                 attempt: None,
                 to,
-                cause: Cause::Rank,
-                action: Action::Requeue,
+                cause: PreemptCause::Rank,
+                action: PreemptAction::Requeue,
                 at: Time(0),
             }),
         );
-        assert!(standing.is_leaving(job) && standing.leaving().eq([(job, Action::Requeue)]));
+        assert!(standing.is_leaving(job) && standing.leaving().eq([(job, PreemptAction::Requeue)]));
     }
 
     /// M34: what fillers give back is kept for the promise, and where nobody gives anything back

@@ -1,6 +1,6 @@
 //! What a node has left, and who may join it.
 
-use super::node_access::{Bounds, Tenancy, Tenant, User};
+use super::node_access::{JobCountLimits, Tenancy, Tenant, User};
 use crate::sched::amounts::{Amounts, add, subtract};
 use std::collections::BTreeMap;
 
@@ -45,12 +45,12 @@ pub struct Room {
     /// How many jobs of each user are there, where that is bounded.
     users: BTreeMap<User, u32>,
     /// What it bears.
-    pub bounds: Bounds,
+    pub bounds: JobCountLimits,
 }
 
 impl Room {
     /// With nobody there.
-    pub fn empty(free: Amounts, bounds: Bounds) -> Room {
+    pub fn empty(free: Amounts, bounds: JobCountLimits) -> Room {
         Room {
             free,
             tenants: 0,
@@ -187,7 +187,7 @@ mod tests {
     /// M46.
     #[test]
     fn a_node_of_one_user_takes_that_users_jobs_and_is_shared_again_at_the_end() {
-        let mut room = Room::empty([8].into(), Bounds::default());
+        let mut room = Room::empty([8].into(), JobCountLimits::default());
         let (single, ann, bob) = (
             of("ann", Tenancy::User),
             of("ann", Tenancy::Unsaid),
@@ -200,7 +200,7 @@ mod tests {
             (true, true, false)
         );
         room.dismiss(&[1], single);
-        assert_eq!(room, Room::empty([8].into(), Bounds::default()));
+        assert_eq!(room, Room::empty([8].into(), JobCountLimits::default()));
         room.admit(&[1], bob);
         assert_eq!((room.admits(single), room.admits(ann)), (false, true));
     }
@@ -210,10 +210,10 @@ mod tests {
     fn a_node_bears_so_many_jobs_and_so_many_of_one_user() {
         let mut room = Room::empty(
             [8].into(),
-            Bounds {
+            JobCountLimits {
                 jobs: 3,
                 user_jobs: 2,
-                ..Bounds::default()
+                ..JobCountLimits::default()
             },
         );
         let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::Unsaid));
@@ -232,7 +232,7 @@ mod tests {
     /// M46.
     #[test]
     fn a_node_is_a_users_until_the_last_of_the_jobs_that_want_it_so_ends() {
-        let mut room = Room::empty([8].into(), Bounds::default());
+        let mut room = Room::empty([8].into(), JobCountLimits::default());
         let (single, bob) = (of("ann", Tenancy::User), of("bob", Tenancy::Unsaid));
         room.admit(&[1], single);
         room.admit(&[1], single);
@@ -247,9 +247,9 @@ mod tests {
     fn the_end_of_one_users_job_bars_and_admits_no_other_user() {
         let mut room = Room::empty(
             [8].into(),
-            Bounds {
+            JobCountLimits {
                 user_jobs: 2,
-                ..Bounds::default()
+                ..JobCountLimits::default()
             },
         );
         let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::Unsaid));
@@ -267,9 +267,9 @@ mod tests {
         let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::User));
         let empty = Room::empty(
             [8, 8].into(),
-            Bounds {
+            JobCountLimits {
                 user_jobs: 1,
-                ..Bounds::default()
+                ..JobCountLimits::default()
             },
         );
         let with = |taken: [i64; 2], tenants: &[Tenant]| {

@@ -3,7 +3,7 @@
 use super::shape::stable_hash;
 use crate::model::job::Job;
 use crate::model::node::{NodeSharing, Terms};
-use crate::model::request::placement_policy::Access;
+use crate::model::request::placement_policy::NodeAccess;
 use crate::model::request::placement_requirements::PlacementRequirements;
 use crate::model::request::select::{Place, Sharing};
 use serde::{Deserialize, Serialize};
@@ -73,12 +73,12 @@ impl From<&Place> for Tenancy {
     }
 }
 
-impl From<Access> for Tenancy {
-    fn from(access: Access) -> Tenancy {
+impl From<NodeAccess> for Tenancy {
+    fn from(access: NodeAccess) -> Tenancy {
         match access {
-            Access::Shared => Tenancy::Shared,
-            Access::SingleUser => Tenancy::User,
-            Access::SingleJob | Access::SingleTask => Tenancy::Nodes,
+            NodeAccess::Shared => Tenancy::Shared,
+            NodeAccess::SingleUser => Tenancy::User,
+            NodeAccess::SingleJob | NodeAccess::SingleTask => Tenancy::Nodes,
         }
     }
 }
@@ -94,7 +94,7 @@ pub struct Tenant {
 
 impl Tenant {
     /// What a job is where jobs that say nothing of it have `access`.
-    pub fn of(job: &Job, access: Access) -> Tenant {
+    pub fn of(job: &Job, access: NodeAccess) -> Tenant {
         let asked = Tenancy::asked(&job.spec.request.place, &job.spec.wishes);
         Tenant {
             tenancy: asked,
@@ -104,9 +104,9 @@ impl Tenant {
     }
 
     /// The same, where those that say nothing have `access`.
-    pub fn by_default(self, access: Access) -> Tenant {
+    pub fn by_default(self, access: NodeAccess) -> Tenant {
         match (self.tenancy, access) {
-            (_, Access::Shared) => self,
+            (_, NodeAccess::Shared) => self,
             (Tenancy::Unsaid, access) => Tenant {
                 tenancy: access.into(),
                 ..self
@@ -116,7 +116,7 @@ impl Tenant {
     }
 
     /// Whom it bears on a node with these bounds; never `Unsaid`.
-    pub fn on(self, bounds: Bounds) -> Tenancy {
+    pub fn on(self, bounds: JobCountLimits) -> Tenancy {
         let asked = match self.tenancy {
             Tenancy::Unsaid | Tenancy::User => Sharing::Default,
             Tenancy::Shared => Sharing::Shared,
@@ -148,20 +148,20 @@ impl<T: Into<Tenancy>> From<T> for Tenant {
 
 /// What a node bears, as far as its jobs are counted by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct JobCountLimits {
     /// Whether jobs share it that do not say.
     pub sharing: NodeSharing,
     /// Who else may be where a job is.
-    pub access: Access,
+    pub access: NodeAccess,
     /// Jobs at once.
     pub jobs: u32,
     /// Jobs of one user at once.
     pub user_jobs: u32,
 }
 
-impl From<&Terms> for Bounds {
-    fn from(terms: &Terms) -> Bounds {
-        Bounds {
+impl From<&Terms> for JobCountLimits {
+    fn from(terms: &Terms) -> JobCountLimits {
+        JobCountLimits {
             sharing: terms.sharing,
             access: terms.access,
             jobs: terms.max_jobs.unwrap_or(u32::MAX),
@@ -170,9 +170,9 @@ impl From<&Terms> for Bounds {
     }
 }
 
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds::from(&Terms::default())
+impl Default for JobCountLimits {
+    fn default() -> JobCountLimits {
+        JobCountLimits::from(&Terms::default())
     }
 }
 
@@ -186,9 +186,9 @@ mod tests {
         use Tenancy::{Hosts, Nodes, Shared, Unsaid};
         let on = |sharing| {
             [Unsaid, Shared, Nodes, Hosts].map(|t| {
-                Tenant::from(t).on(Bounds {
+                Tenant::from(t).on(JobCountLimits {
                     sharing,
-                    ..Bounds::default()
+                    ..JobCountLimits::default()
                 })
             })
         };
@@ -211,17 +211,20 @@ mod tests {
     #[test]
     fn the_sites_access_is_for_those_that_say_nothing() {
         let by_default = |said: Tenancy, access| Tenant::from(said).by_default(access).tenancy;
-        assert_eq!(by_default(Tenancy::Unsaid, Access::Shared), Tenancy::Unsaid);
         assert_eq!(
-            by_default(Tenancy::Unsaid, Access::SingleUser),
+            by_default(Tenancy::Unsaid, NodeAccess::Shared),
+            Tenancy::Unsaid
+        );
+        assert_eq!(
+            by_default(Tenancy::Unsaid, NodeAccess::SingleUser),
             Tenancy::User
         );
         assert_eq!(
-            by_default(Tenancy::Unsaid, Access::SingleJob),
+            by_default(Tenancy::Unsaid, NodeAccess::SingleJob),
             Tenancy::Nodes
         );
         assert_eq!(
-            by_default(Tenancy::Shared, Access::SingleJob),
+            by_default(Tenancy::Shared, NodeAccess::SingleJob),
             Tenancy::Shared
         );
         assert_eq!(

@@ -8,8 +8,8 @@ use super::shared_hosts::SharedHosts;
 use super::snapshot::State;
 use super::starvation::Starving;
 use crate::model::job::Share;
-use crate::model::job::preemption::{self, Action};
-pub use crate::model::job::promise::Cause;
+use crate::model::job::preemption::{self, PreemptAction};
+pub use crate::model::job::promise::SlipCause;
 use crate::model::job_id::JobId;
 use crate::model::reason::{self, Reason};
 use crate::model::request::select::Arrangement;
@@ -63,9 +63,9 @@ pub struct Preemption {
     /// For which; None where nobody gets what it has.
     pub by: Option<JobId>,
     /// Why.
-    pub cause: preemption::Cause,
+    pub cause: preemption::PreemptCause,
     /// How.
-    pub action: Action,
+    pub action: PreemptAction,
 }
 
 /// The promise of a start.
@@ -84,7 +84,7 @@ pub struct Booking {
     /// What was promised before, where that was another moment.
     pub was: Option<Time>,
     /// Why it is later than that.
-    pub cause: Option<Cause>,
+    pub cause: Option<SlipCause>,
     /// Others make way for it: until then at least the room is kept for it, whoever else wants it
     /// (G8).
     pub earmark: Option<Time>,
@@ -607,7 +607,7 @@ mod tests {
         assert!(
             line.contains(", not in ")
                 && line.ends_with(
-                    &super::Cause::Overdue {
+                    &super::SlipCause::Overdue {
                         job: crate::model::job_id::JobId::job(1)
                     }
                     .to_string()

@@ -5,7 +5,7 @@ use super::plan::Start;
 use super::snapshot::State;
 use crate::model::job::checkpoint::Progress;
 use crate::model::job::held::Held;
-use crate::model::job::preemption::{Action, Yielding};
+use crate::model::job::preemption::{PreemptAction, Yielding};
 use crate::model::job::{Job, Run};
 use crate::model::job_id::JobId;
 use crate::model::policy::{Policy, Preemption};
@@ -109,14 +109,14 @@ impl Tenure {
     }
 
     /// Whether it can make way like this under a rule.
-    pub fn can(&self, action: Action, rule: &Preemption) -> bool {
+    pub fn can(&self, action: PreemptAction, rule: &Preemption) -> bool {
         match action {
-            Action::Delete | Action::Finish => true,
-            Action::Suspend => self.can_stop,
-            Action::Checkpoint => {
+            PreemptAction::Delete | PreemptAction::Finish => true,
+            PreemptAction::Suspend => self.can_stop,
+            PreemptAction::Checkpoint => {
                 self.checkpoints || (self.may_be_checkpointed && rule.checkpoints)
             }
-            Action::Requeue => self.rerunnable,
+            PreemptAction::Requeue => self.rerunnable,
         }
     }
 }
@@ -138,7 +138,7 @@ fn uncounted(job: &Job) -> Vec<(String, Value)> {
 /// Whether it has still to be done what a job was told: one that was to be suspended stands still
 /// at last, and goes on later.
 fn is_awaited(told: &Yielding, run: &Run) -> bool {
-    told.action != Action::Suspend || (run.suspension.is_some() && !run.is_still())
+    told.action != PreemptAction::Suspend || (run.suspension.is_some() && !run.is_still())
 }
 
 impl State {
@@ -189,7 +189,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::model::job::event::Event;
-    use crate::model::job::preemption::Cause;
+    use crate::model::job::preemption::PreemptCause;
     use crate::model::job::suspension::Manner;
     use crate::sched::fixture::{cluster, moment};
 
@@ -259,12 +259,12 @@ mod tests {
             moment(0),
         );
         assert_eq!(told(&job), None);
-        let action = Action::Suspend;
+        let action = PreemptAction::Suspend;
         job.apply(
             &Event::Preempted {
                 attempt: 1,
                 to,
-                cause: Cause::Level,
+                cause: PreemptCause::Level,
                 action,
                 by: by.clone(),
             },
@@ -278,7 +278,7 @@ mod tests {
             },
             moment(5),
         );
-        assert_eq!(told(&job), Some(Action::Suspend));
+        assert_eq!(told(&job), Some(PreemptAction::Suspend));
         job.apply(&Event::Suspended { attempt: 1 }, moment(6));
         assert_eq!(told(&job), None);
     }

@@ -33,7 +33,7 @@ impl Group {
 
 /// The classes by group; a copy shares the groups that do not change.
 #[derive(Clone, Debug, Default)]
-pub struct Alike(BTreeMap<Group, Arc<Members>>);
+pub struct RequestGroups(BTreeMap<Group, Arc<Members>>);
 
 /// The classes of a group.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ pub struct Members {
     particular: usize,
 }
 
-impl Alike {
+impl RequestGroups {
     /// The groups.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = (&Group, &Members)> {
         self.0.iter().map(|(group, members)| (group, &**members))
@@ -110,7 +110,7 @@ impl Alike {
     }
 }
 
-impl Alike {
+impl RequestGroups {
     /// Puts all classes in the order of their first jobs; all of them are given.
     pub fn file(&mut self, mut heads: Vec<(Group, Head, ClassId)>) {
         heads.sort_unstable();

@@ -11,7 +11,7 @@ use super::node_filter::{AllowedSets, NodeFilter};
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
 use crate::model::request::geometry::Geometry;
-use crate::model::request::placement_policy::{Access, Allocation, Distribution};
+use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
 use crate::model::request::placement_requirements::PlacementRequirements;
 use crate::model::request::select::{Arrangement, Chunk, Request};
 use crate::model::resource::amount::Amount;
@@ -217,7 +217,7 @@ pub struct Shape {
     /// Nodes do not restrict it: to find out what they would have for it.
     pub is_welcome_anywhere: bool,
     /// Which of the nodes that would do, if it says so itself.
-    pub allocation: Option<Allocation>,
+    pub allocation: Option<NodeAllocation>,
     /// What a program of the site has said to that: places by name (M8i).
     pub answer: Option<Arc<BTreeMap<String, usize>>>,
     /// How its tasks are dealt to its nodes, if it says so itself.
@@ -306,7 +306,7 @@ impl Shape {
             },
             tenancy: Tenancy::asked(&request.place, wishes),
             user: User::default(),
-            is_single_task: wishes.access == Some(Access::SingleTask),
+            is_single_task: wishes.access == Some(NodeAccess::SingleTask),
             group: request.place.group.clone(),
             sets: None,
             kinds: None,
@@ -350,7 +350,7 @@ impl Shape {
 
     /// Whether at most one chunk goes on a node of this kind.
     pub fn is_one_to_a_node(&self, kind: &Kind) -> bool {
-        self.is_spread() || self.is_single_task || kind.terms.access == Access::SingleTask
+        self.is_spread() || self.is_single_task || kind.terms.access == NodeAccess::SingleTask
     }
 
     /// The same under another name, that says what else decides where it fits.

@@ -19,7 +19,7 @@ use super::plan::Plan;
 use super::pools::Pool;
 use super::priority_cache::PriorityCache;
 use super::queue_turns::QueueTurns;
-use super::request_groups::Alike;
+use super::request_groups::RequestGroups;
 use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
 use super::sort_key::Merit;
@@ -52,7 +52,7 @@ pub struct State {
     pub(in crate::sched) queues: BTreeMap<String, Queue>,
     pub(in crate::sched) classes: BTreeMap<ClassId, Arc<Class>>,
     /// The classes that ask for the same, so that they can share a refusal.
-    pub(in crate::sched) alike: Alike,
+    pub(in crate::sched) alike: RequestGroups,
     pub(in crate::sched) running: BTreeMap<JobId, Arc<Running>>,
     /// The ends of the running jobs, soonest first; those without an end are not in it.
     pub(in crate::sched) ends: BTreeSet<(Time, JobId)>,
@@ -120,7 +120,7 @@ impl State {
             cluster: Cluster::new(Catalog::new(resources)),
             queues: BTreeMap::new(),
             classes: BTreeMap::new(),
-            alike: Alike::default(),
+            alike: RequestGroups::default(),
             running: BTreeMap::new(),
             ends: BTreeSet::new(),
             releases: BTreeMap::new(),

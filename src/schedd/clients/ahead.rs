@@ -18,7 +18,7 @@ use crate::server::requests::RequestContext;
 use crate::server::state::ServerState;
 use crate::spool::Spool;
 use crate::sys::clock::monotonic;
-use crate::wire::ahead::Ahead;
+use crate::wire::ahead::ForecastQuery;
 use crate::wire::message::{Reply, StoredScript, Submission};
 use std::cmp::Reverse;
 use std::os::unix::net::UnixStream;
@@ -34,7 +34,7 @@ const ASIDE_OF_ONE: usize = 16;
 /// Questions that wait for a newer copy of the state.
 #[derive(Default)]
 pub struct Aside {
-    questions: Vec<(UnixStream, Caller, Ahead)>,
+    questions: Vec<(UnixStream, Caller, ForecastQuery)>,
     /// When they are asked again.
     pub due: Option<Span>,
 }
@@ -51,7 +51,7 @@ impl Aside {
 
 impl Schedd {
     /// A client asks what is to come.
-    pub(in crate::schedd) fn look_ahead(&mut self, token: Token, ahead: Ahead) {
+    pub(in crate::schedd) fn look_ahead(&mut self, token: Token, ahead: ForecastQuery) {
         if let Some((stream, caller)) = self.clients.take(token) {
             self.study(stream, caller, ahead);
         }
@@ -68,7 +68,7 @@ impl Schedd {
         }
     }
 
-    fn study(&mut self, stream: UnixStream, caller: Caller, ahead: Ahead) {
+    fn study(&mut self, stream: UnixStream, caller: Caller, ahead: ForecastQuery) {
         if number_of_jobs(&ahead) > MOST_JOBS {
             return self.refuse_study(stream, caller, &Refusal::too_many_jobs(MOST_JOBS));
         }
@@ -107,12 +107,17 @@ impl Schedd {
 }
 
 /// How many jobs a question names.
-fn number_of_jobs(ahead: &Ahead) -> usize {
+fn number_of_jobs(ahead: &ForecastQuery) -> usize {
     match ahead {
-        Ahead::Starts(jobs) | Ahead::Places(jobs) | Ahead::Scores(jobs) => jobs.len(),
-        Ahead::Why(_) => 1,
-        Ahead::Windows(_) | Ahead::Trial(_) | Ahead::Usage => 0,
-        Ahead::Queue(_) | Ahead::Shares | Ahead::Limits | Ahead::Resources => 0,
+        ForecastQuery::Starts(jobs) | ForecastQuery::Places(jobs) | ForecastQuery::Scores(jobs) => {
+            jobs.len()
+        }
+        ForecastQuery::Why(_) => 1,
+        ForecastQuery::Windows(_) | ForecastQuery::Trial(_) | ForecastQuery::Usage => 0,
+        ForecastQuery::Queue(_)
+        | ForecastQuery::Shares
+        | ForecastQuery::Limits
+        | ForecastQuery::Resources => 0,
     }
 }
 
@@ -121,22 +126,24 @@ fn task(
     resource_poller: &ResourcePoller,
     spool: &Spool,
     caller: &Caller,
-    ahead: Ahead,
+    ahead: ForecastQuery,
 ) -> Result<Task, Refusal> {
     Ok(match ahead {
-        Ahead::Starts(jobs) => Task::Starts(jobs.into_iter().collect()),
-        Ahead::Why(job) => match released(server, job) {
+        ForecastQuery::Starts(jobs) => Task::Starts(jobs.into_iter().collect()),
+        ForecastQuery::Why(job) => match released(server, job) {
             Some(released) => Task::Released(Box::new(released)),
             None => Task::Why(job, overtakers(server, job)),
         },
-        Ahead::Usage => Task::Usage,
-        Ahead::Places(jobs) => Task::Places(jobs),
-        Ahead::Queue(most) => Task::Queue(most),
-        Ahead::Scores(jobs) => Task::Scores(jobs),
-        Ahead::Shares => Task::Shares,
-        Ahead::Limits => Task::Limits(server.counted(), Arc::new(server.setup.resources.clone())),
-        Ahead::Resources => Task::Resources(pools(server, resource_poller)),
-        Ahead::Windows(submission) => {
+        ForecastQuery::Usage => Task::Usage,
+        ForecastQuery::Places(jobs) => Task::Places(jobs),
+        ForecastQuery::Queue(most) => Task::Queue(most),
+        ForecastQuery::Scores(jobs) => Task::Scores(jobs),
+        ForecastQuery::Shares => Task::Shares,
+        ForecastQuery::Limits => {
+            Task::Limits(server.counted(), Arc::new(server.setup.resources.clone()))
+        }
+        ForecastQuery::Resources => Task::Resources(pools(server, resource_poller)),
+        ForecastQuery::Windows(submission) => {
             let (job, _) = imagined(
                 &RequestContext {
                     server,
@@ -147,7 +154,7 @@ fn task(
             )?;
             Task::Windows(Box::new(job))
         }
-        Ahead::Trial(mut submission) => {
+        ForecastQuery::Trial(mut submission) => {
             leave_out_script(&mut submission);
             let context = RequestContext {
                 server,

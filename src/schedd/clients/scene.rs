@@ -29,7 +29,7 @@ use crate::schedd::clients::limits;
 use crate::server::state::ServerState;
 use crate::sys::clock::monotonic;
 use crate::sys::user;
-use crate::wire::ahead::Told;
+use crate::wire::ahead::ForecastAnswer;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -185,11 +185,11 @@ pub enum Task {
 
 impl Study {
     /// Tells the answer part by part.
-    pub fn tell<E>(&self, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+    pub fn tell<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {
         let scene = &*self.scene;
         match &self.task {
             Task::Starts(jobs) => self.starts(jobs, each),
-            Task::Windows(job) => each(Told::Windows(holes::windows(
+            Task::Windows(job) => each(ForecastAnswer::Windows(holes::windows(
                 &scene.state,
                 &scene.policy,
                 scene.now,
@@ -203,15 +203,15 @@ impl Study {
                         ..why
                     })
                 });
-                each(Told::Explained(why))
+                each(ForecastAnswer::Explained(why))
             }
-            Task::Released(job) => each(Told::Explained(self.trial(job).map(Box::new))),
+            Task::Released(job) => each(ForecastAnswer::Explained(self.trial(job).map(Box::new))),
             Task::Trial(job, held) => match self.trial(job) {
-                Some(explanation) => each(Told::Tried {
+                Some(explanation) => each(ForecastAnswer::Tried {
                     explanation: Box::new(explanation),
                     held: *held,
                 }),
-                None => each(Told::Explained(None)),
+                None => each(ForecastAnswer::Explained(None)),
             },
             Task::Usage => self.usage(each),
             Task::Places(jobs) => self.places(jobs, each),
@@ -226,10 +226,10 @@ impl Study {
     fn starts<E>(
         &self,
         jobs: &BTreeSet<JobId>,
-        each: &mut dyn FnMut(Told) -> Result<(), E>,
+        each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
         let outlook = self.scene.outlook();
-        each(Told::Horizon(outlook.horizon))?;
+        each(ForecastAnswer::Horizon(outlook.horizon))?;
         let is_asked = |job: JobId| {
             jobs.is_empty()
                 || jobs.contains(&job)
@@ -244,7 +244,7 @@ impl Study {
         for foreseen in all {
             part.push(foreseen.clone());
             if part.len() == PART {
-                each(Told::Foreseen(std::mem::take(&mut part)))?;
+                each(ForecastAnswer::Foreseen(std::mem::take(&mut part)))?;
             }
         }
         // An element not seen to start is told of as its array is.
@@ -258,13 +258,13 @@ impl Study {
             .iter()
             .filter(|job| job.index().is_some() && !seen(job));
         part.extend(elements.filter_map(|job| outlook.of(*job)).cloned());
-        each(Told::Foreseen(part))
+        each(ForecastAnswer::Foreseen(part))
     }
 
-    fn usage<E>(&self, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+    fn usage<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {
         let all = self.scene.state.usage().all(self.scene.now);
         all.chunks(PART).try_for_each(|used| {
-            each(Told::Usage {
+            each(ForecastAnswer::Usage {
                 at: self.scene.now,
                 used: used.to_vec(),
             })
@@ -274,12 +274,12 @@ impl Study {
     fn places<E>(
         &self,
         jobs: &[JobId],
-        each: &mut dyn FnMut(Told) -> Result<(), E>,
+        each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
         let order = self.scene.order();
         let (all, at, places) = (order.len() as u64, self.scene.now, order.places_of(jobs));
         let formula = self.formula();
-        let told = |places: &[Neighbours]| Told::Placed {
+        let told = |places: &[Neighbours]| ForecastAnswer::Placed {
             all,
             at,
             formula: formula.clone(),
@@ -303,7 +303,7 @@ impl Study {
     fn queue<E>(
         &self,
         most: Option<u64>,
-        each: &mut dyn FnMut(Told) -> Result<(), E>,
+        each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
         let order = self.scene.order();
         let (all, at) = (order.len() as u64, self.scene.now);
@@ -312,7 +312,7 @@ impl Study {
             .take(most.map_or(usize::MAX, |most| most as usize))
             .peekable();
         while turns.peek().is_some() {
-            each(Told::Queue {
+            each(ForecastAnswer::Queue {
                 all,
                 at,
                 formula: self.formula(),
@@ -325,7 +325,7 @@ impl Study {
     fn scores<E>(
         &self,
         jobs: &[JobId],
-        each: &mut dyn FnMut(Told) -> Result<(), E>,
+        each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
         let scores = self
             .scene
@@ -333,13 +333,13 @@ impl Study {
             .scores(&self.scene.policy, self.scene.now, jobs);
         scores
             .chunks(PART)
-            .try_for_each(|scores| each(Told::Scores(scores.to_vec())))
+            .try_for_each(|scores| each(ForecastAnswer::Scores(scores.to_vec())))
     }
 
-    fn shares<E>(&self, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+    fn shares<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {
         let (scene, policy) = (&*self.scene, &self.scene.policy.fair_share);
         let stakes = scene.state.stakes(policy, scene.now);
-        let told = |stakes: &[Stake]| Told::Shares {
+        let told = |stakes: &[Stake]| ForecastAnswer::Shares {
             at: scene.now,
             method: policy.method,
             subject: policy.subject,
@@ -351,17 +351,17 @@ impl Study {
             .try_for_each(|stakes| each(told(stakes)))?;
         let owed = fair_share_status::owed(&scene.state, &scene.policy, scene.now);
         owed.chunks(PART)
-            .try_for_each(|owed| each(Told::Owed(owed.to_vec())))
+            .try_for_each(|owed| each(ForecastAnswer::Owed(owed.to_vec())))
     }
 
     fn limits<E>(
         &self,
         counted: &[Counted],
         resources: &Resources,
-        each: &mut dyn FnMut(Told) -> Result<(), E>,
+        each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
         let scene = &*self.scene;
-        let told = |uses: &[LimitUse]| Told::Limits {
+        let told = |uses: &[LimitUse]| ForecastAnswer::Limits {
             at: scene.now,
             uses: uses.to_vec(),
         };
@@ -380,7 +380,7 @@ impl Study {
     fn resources<E>(
         &self,
         pools: &[PoolUse],
-        each: &mut dyn FnMut(Told) -> Result<(), E>,
+        each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
         let (at, state) = (self.scene.now, &self.scene.state);
         let jobs = |pool: &PoolUse| state.pool_use(&pool.name).map_or(0, |(_, jobs)| jobs);
@@ -392,7 +392,7 @@ impl Study {
             })
             .collect();
         all.chunks(PART).try_for_each(|resources| {
-            each(Told::Resources {
+            each(ForecastAnswer::Resources {
                 at,
                 resources: resources.to_vec(),
             })

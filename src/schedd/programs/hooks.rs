@@ -21,7 +21,7 @@ mod words;
 
 use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
 use crate::model::attribute::Setting;
-use crate::model::hook::{Answer, Hook, Occasion, asked};
+use crate::model::hook::{Hook, HookAnswer, Occasion, asked};
 use crate::model::job::Spec;
 use crate::model::job::deferral::Deferral;
 use crate::model::job::event::Event;
@@ -215,8 +215,8 @@ impl Schedd {
         } = heard;
         case.hooks.pop_front();
         let said = match answer {
-            Ok(Answer::Accept(set)) => self.lay_over(&mut case, &hook, set),
-            Ok(Answer::Reject(why)) => Err(Refusal::hook(why)),
+            Ok(HookAnswer::Accept(set)) => self.lay_over(&mut case, &hook, set),
+            Ok(HookAnswer::Reject(why)) => Err(Refusal::hook(why)),
             Err(cause) => Err(failure(&hook, &cause)),
         };
         match said {

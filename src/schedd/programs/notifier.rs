@@ -7,7 +7,7 @@ use crate::schedd::programs::notice_digest::Folded;
 use crate::schedd::programs::rate_limit::ROUND;
 use crate::schedd::programs::rate_limit::RateLimit;
 use crate::server::notices::Notice;
-use crate::sys::call::{Call, Called};
+use crate::sys::call::{Called, ProgramCall};
 use crate::sys::{clock, pipe};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::VecDeque;
@@ -262,7 +262,7 @@ impl RequestContext {
 
 fn start(notice: &Notice) -> io::Result<Called> {
     let words = [notice.program.display().to_string()];
-    Call {
+    ProgramCall {
         words: &words,
         environment: &[],
         input: &notice.document(),

@@ -9,7 +9,7 @@
 //! promised first.
 
 use crate::model::job::event::Event;
-use crate::model::job::promise::{Cause, Promise};
+use crate::model::job::promise::{Promise, SlipCause};
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use crate::sched::view::plan::Booking;
@@ -44,7 +44,7 @@ struct Kept {
     /// The start told last: the first one, or to which it had slipped.
     told: Time,
     /// The cause of the slips told last, and how long they are together.
-    latest: Option<(Cause, Span)>,
+    latest: Option<(SlipCause, Span)>,
     slips: u32,
 }
 
@@ -52,7 +52,7 @@ struct Kept {
 struct Slip {
     from: Time,
     to: Time,
-    cause: Cause,
+    cause: SlipCause,
 }
 
 impl Promises {
@@ -126,7 +126,7 @@ impl Promises {
         self.unwritten.insert(booking.job);
         // The promise of an earlier schedd, or one that had lapsed, has moved without a known
         // cause.
-        let unknown = booking.was.is_none().then_some(Cause::Changed);
+        let unknown = booking.was.is_none().then_some(SlipCause::Changed);
         let slip = match booking.cause.clone().or(unknown) {
             Some(cause) => kept.slipped(booking.at, cause),
             None => {
@@ -181,7 +181,7 @@ impl Kept {
     }
 
     /// What is to be told of a move.
-    fn slipped(&mut self, to: Time, cause: Cause) -> Option<Slip> {
+    fn slipped(&mut self, to: Time, cause: SlipCause) -> Option<Slip> {
         if to <= self.told {
             (self.told, self.latest) = (to, None);
             return None;
@@ -216,7 +216,7 @@ mod tests {
     }
 
     /// The slips told when a promise for 100 s moves there, one after the other, in seconds.
-    fn told(moves: &[(i64, Cause)]) -> Vec<(i64, i64)> {
+    fn told(moves: &[(i64, SlipCause)]) -> Vec<(i64, i64)> {
         let mut kept = kept(100);
         let slips = moves
             .iter()
@@ -226,19 +226,19 @@ mod tests {
             .collect()
     }
 
-    fn overdue(job: u64) -> Cause {
-        Cause::Overdue {
+    fn overdue(job: u64) -> SlipCause {
+        SlipCause::Overdue {
             job: JobId::job(job),
         }
     }
 
     #[test]
     fn each_slip_is_told_with_its_cause_and_a_move_forward_is_none() {
-        let lost = Cause::NodeLost { node: "n1".into() };
+        let lost = SlipCause::NodeLost { node: "n1".into() };
         let moves = [
             (200_000, overdue(1)),
             (300_000, lost),
-            (250_000, Cause::Changed),
+            (250_000, SlipCause::Changed),
             (260_000, overdue(1)),
         ];
         assert_eq!(told(&moves), [(100, 200), (200, 300), (250, 260)]);

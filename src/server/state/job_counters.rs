@@ -6,8 +6,8 @@ use crate::model::job::Job;
 use crate::model::job::Owner;
 use crate::model::job::Spec;
 use crate::model::job_id::JobId;
-use crate::model::queue::counters::Census;
 use crate::model::queue::counters::Comer;
+use crate::model::queue::counters::JobCounters;
 use crate::model::queue::counters::uses::Counted;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
@@ -104,7 +104,7 @@ impl ServerState {
     /// policy are others than before.
     pub fn count_anew(&mut self) {
         self.possible = Possible::default();
-        self.census = Census::new(
+        self.census = JobCounters::new(
             &self.setup.policy.limits,
             self.setup.policy.default_walltime,
         );

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
 use crate::model::attribute::Setting;
 use crate::model::job::Owner;
-use crate::model::job::run_limits::Bound;
+use crate::model::job::run_limits::RunLimit;
 use crate::model::resource::{Kind, Value};
 use crate::model::time::{Span, Time};
 use crate::sim::world::{Excess, Fate, Submission};
@@ -175,7 +175,12 @@ fn excess(value: &DeValue) -> Option<Excess> {
         .filter(|table| table.len() == 1)?
         .iter()
         .next()?;
-    let bounds = [Bound::Mem, Bound::Pmem, Bound::Vmem, Bound::Cput];
+    let bounds = [
+        RunLimit::Mem,
+        RunLimit::Pmem,
+        RunLimit::Vmem,
+        RunLimit::Cput,
+    ];
     let bound = bounds
         .into_iter()
         .find(|bound| bound.name() == name.get_ref().as_ref())?;

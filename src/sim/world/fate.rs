@@ -2,7 +2,7 @@
 
 use crate::model::job::How;
 use crate::model::job::response::Responses;
-use crate::model::job::run_limits::Bound;
+use crate::model::job::run_limits::RunLimit;
 use crate::model::time::Span;
 
 /// What a job does.
@@ -24,7 +24,7 @@ pub struct Fate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Excess {
     /// Which.
-    pub bound: Bound,
+    pub bound: RunLimit,
     /// From when on, after the start of each attempt.
     pub from: Span,
     /// Until when; None for the rest of it.
@@ -72,13 +72,13 @@ impl Excess {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::response::{Action, Response};
+    use crate::model::job::response::{LimitAction, Response};
 
     /// After how many seconds a job ends that would run for 1000, is over its memory then, and has
     /// a minute's patience.
     fn ends(from: i64, to: Option<i64>, walltime: i64) -> i64 {
         let excess = Excess {
-            bound: Bound::Mem,
+            bound: RunLimit::Mem,
             from: Span::seconds(from),
             to: to.map(Span::seconds),
         };
@@ -90,7 +90,7 @@ mod tests {
             stops: Span(0),
         };
         let mem = Response {
-            action: Action::Cancel,
+            action: LimitAction::Cancel,
             after: Span::seconds(60),
         };
         let limits = Responses {

@@ -184,7 +184,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::account::accounting::{Asked, End, Parties, Stamps};
+    use crate::model::account::accounting::{End, Parties, RequestedResources, Stamps};
     use crate::model::job::Usage;
     use crate::model::job::held::Held;
     use crate::model::time::{Span, Time, Wall};
@@ -218,10 +218,10 @@ mod tests {
                 deleted: false,
             }),
             places: vec![("n1".into(), 2)],
-            asked: Asked {
+            asked: RequestedResources {
                 mem_kb: Some(4000),
                 cores: 2,
-                ..Asked::default()
+                ..RequestedResources::default()
             },
             held: Held {
                 nodes: 1,

@@ -5,7 +5,7 @@ use crate::cli::client::exit::Failure;
 use crate::cli::output::field::{self, Cell, Field};
 use crate::cli::output::full::printable;
 use crate::cli::output::json::{Document, Preamble};
-use crate::model::account::accounting::{Asked, Entry, Parties, Stamps};
+use crate::model::account::accounting::{Entry, Parties, RequestedResources, Stamps};
 use crate::model::job::Usage;
 use crate::model::job::held::Held;
 use crate::model::job_id::JobId;
@@ -99,7 +99,7 @@ fn csv_head(server: &str) -> String {
         stamps: Stamps::default(),
         end: None,
         places: Vec::new(),
-        asked: Asked::default(),
+        asked: RequestedResources::default(),
         held: Held::default(),
         used: Usage::default(),
         core_ms: 0,

@@ -8,13 +8,13 @@ use crate::sched::fixture::{Scene, cluster};
 /// Jobs that were submitted, under some limits.
 struct Crowd {
     scene: Scene,
-    census: Census,
+    census: JobCounters,
     resources: Resources,
 }
 
 fn crowd(limits: &str) -> Crowd {
     let config = Config::parse(limits).unwrap();
-    let census = Census::new(&config.policy().limits, Span::seconds(100));
+    let census = JobCounters::new(&config.policy().limits, Span::seconds(100));
     Crowd {
         scene: cluster(""),
         census,

@@ -1,10 +1,10 @@
 //! What of the limits on what is queued is used, and by which jobs: what `qstat --limits` shows
 //! (P9).
 
-use super::{Census, Entry, Party, Place};
+use super::{CounterEntry, JobCounters, Party, Place};
 use crate::model::job_id::JobId;
 use crate::model::limit::usage::{Figure, LimitUse};
-use crate::model::limit::{Bounds, Key, Limit, Quantity};
+use crate::model::limit::{Key, Limit, LimitValues, Quantity};
 use crate::model::resource::{Definition, Resources, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct Counted {
     /// Who they are.
     pub whom: Key,
     /// How much they may have by this limit.
-    pub bounds: Bounds,
+    pub bounds: LimitValues,
     /// What they have, as the limit counts.
     pub used: i64,
     /// Their jobs, the first [`LimitUse::MOST`].
@@ -29,7 +29,7 @@ pub struct Counted {
 /// The jobs that use a limit.
 #[derive(Clone, Debug, Default)]
 struct Users {
-    bounds: Bounds,
+    bounds: LimitValues,
     by: Vec<JobId>,
     more: u64,
 }
@@ -73,7 +73,7 @@ impl Users {
     }
 }
 
-impl Census {
+impl JobCounters {
     /// Of each limit on what is queued that anybody uses.
     pub fn uses(&self) -> Vec<Counted> {
         let users = self.users();
@@ -97,7 +97,7 @@ impl Census {
     /// limit.
     fn users(&self) -> BTreeMap<(usize, &Key), Users> {
         let mut parties: BTreeMap<*const Party, Vec<Users>> = BTreeMap::new();
-        for (id, Entry { party, amounts, .. }) in &self.jobs {
+        for (id, CounterEntry { party, amounts, .. }) in &self.jobs {
             let nobody = || vec![Users::default(); party.concerns.len()];
             let users = parties.entry(Arc::as_ptr(party)).or_insert_with(nobody);
             let using = users

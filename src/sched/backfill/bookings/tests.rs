@@ -5,10 +5,10 @@ use crate::model::job_id::JobId;
 use crate::model::policy::{Backfill, Chunk, FillOrder, Filling, Group, Keep, Metric};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
-use crate::model::reservation::window::{Access, Window};
+use crate::model::reservation::window::{Window, WindowAccess};
 use crate::model::time::{Span, Time};
 use crate::sched::fixture::{Scene, cluster};
-use crate::sched::view::plan::{Cause, Plan, Preemption};
+use crate::sched::view::plan::{Plan, Preemption, SlipCause};
 
 /// 16 processors, 8 busy until 3600; job 2 wants all for an hour.
 fn blocked() -> Scene {
@@ -314,7 +314,7 @@ fn m31_a_promise_that_slips_says_why() {
         (
             Some(600),
             600_001,
-            Some(Cause::Overdue { job: JobId::job(1) })
+            Some(SlipCause::Overdue { job: JobId::job(1) })
         )
     );
     let lost = scene().node("n1", "ncpus=4", false);
@@ -323,7 +323,7 @@ fn m31_a_promise_that_slips_says_why() {
         (
             Some(600),
             900_000,
-            Some(Cause::NodeLost {
+            Some(SlipCause::NodeLost {
                 node: "n1".to_string()
             })
         )
@@ -334,7 +334,10 @@ fn m31_a_promise_that_slips_says_why() {
     let slipped = overtaken.plan().bookings[1].clone();
     assert_eq!(
         (slipped.at, slipped.cause),
-        (Time(900_000), Some(Cause::Overtaken { by: JobId::job(7) }))
+        (
+            Time(900_000),
+            Some(SlipCause::Overtaken { by: JobId::job(7) })
+        )
     );
 }
 
@@ -485,8 +488,8 @@ fn m34_a_filler_on_borrowed_room_makes_way() {
         [Preemption {
             job: JobId::job(3),
             by: Some(JobId::job(2)),
-            cause: preemption::Cause::Promise,
-            action: preemption::Action::Requeue,
+            cause: preemption::PreemptCause::Promise,
+            action: preemption::PreemptAction::Requeue,
         }]
     );
     assert_eq!(scene.starts(), "");
@@ -549,9 +552,9 @@ fn m37_a_promise_keeps_out_of_what_is_set_aside() {
         )
         .unwrap(),
         whole: true,
-        access: Access {
+        access: WindowAccess {
             users: vec!["john".to_string()],
-            ..Access::default()
+            ..WindowAccess::default()
         },
         by_name: false,
         owner_preempts: false,
@@ -586,7 +589,7 @@ fn m37_a_promise_keeps_out_of_what_is_set_aside() {
     );
     assert_eq!(
         booking.cause,
-        Some(Cause::Window {
+        Some(SlipCause::Window {
             id: "R1".to_string()
         })
     );
@@ -609,7 +612,7 @@ fn a_filler_delays_no_promise_where_something_is_set_aside() {
         )
         .unwrap(),
         whole: true,
-        access: Access::default(),
+        access: WindowAccess::default(),
         by_name: false,
         owner_preempts: false,
     };

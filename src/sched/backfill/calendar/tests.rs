@@ -1,6 +1,6 @@
 //! What is promised to whom, and who is said to be in the way, where promises are counted.
 
-use crate::model::job::preemption::{Action, Cause, Yielding};
+use crate::model::job::preemption::{PreemptAction, PreemptCause, Yielding};
 use crate::model::job_id::JobId;
 use crate::model::policy::{Backfill, Keep};
 use crate::model::reason::Reason;
@@ -45,8 +45,8 @@ fn who_makes_way_past_its_walltime_gives_back_what_it_has_once() {
         let way = Yielding {
             attempt: None,
             to: None,
-            cause: Cause::Rank,
-            action: Action::Requeue,
+            cause: PreemptCause::Rank,
+            action: PreemptAction::Requeue,
             at: Time(0),
         };
         scene.state.standing.note_told(JobId::job(1), Some(&way));

@@ -5,7 +5,7 @@ use crate::model::expression::Expression;
 use crate::model::node::{NodeSharing, Terms};
 use crate::model::policy::{Availability, NodeSets, Policy, SetChoice};
 use crate::model::request::host_list::HostList;
-use crate::model::request::placement_policy::{Access, Allocation};
+use crate::model::request::placement_policy::{NodeAccess, NodeAllocation};
 use crate::model::reservation::window::Window;
 use crate::model::system_resource::Pool;
 use crate::model::time::Time;
@@ -71,7 +71,11 @@ fn who_wants_neighbours_of_one_kind_only_is_given_a_place() {
                 "{wish}"
             );
         }
-        for access in [Access::SingleUser, Access::SingleJob, Access::SingleTask] {
+        for access in [
+            NodeAccess::SingleUser,
+            NodeAccess::SingleJob,
+            NodeAccess::SingleTask,
+        ] {
             assert!(
                 !counts(&with_policy(scene.clone(), |policy| policy
                     .placement
@@ -90,8 +94,8 @@ fn nodes_that_do_not_take_all_jobs_alike_are_looked_at() {
         |terms| terms.max_load = Some(9000),
         |terms| terms.sharing = NodeSharing::DefaultExcl,
         |terms| terms.sharing = NodeSharing::ForceExcl,
-        |terms| terms.access = Access::SingleUser,
-        |terms| terms.access = Access::SingleTask,
+        |terms| terms.access = NodeAccess::SingleUser,
+        |terms| terms.access = NodeAccess::SingleTask,
         |terms| terms.restrictions = "/a".parse().ok(),
         |terms| terms.cluster = "/a".parse().unwrap(),
     ];
@@ -184,9 +188,9 @@ fn what_the_site_says_of_nodes_gives_jobs_a_place() {
             .veto =
             Expression::parse("host.ncpus > 9").ok())));
         for allocation in [
-            Allocation::Contiguous,
-            Allocation::MaxBalance,
-            Allocation::Site,
+            NodeAllocation::Contiguous,
+            NodeAllocation::MaxBalance,
+            NodeAllocation::Site,
         ] {
             assert!(!counts(&with_policy(scene.clone(), |policy| policy
                 .placement

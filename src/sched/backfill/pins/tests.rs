@@ -2,7 +2,7 @@
 
 use crate::model::job_id::JobId;
 use crate::model::policy::{Backfill, Keep};
-use crate::model::reservation::window::{Access, Window};
+use crate::model::reservation::window::{Window, WindowAccess};
 use crate::model::system_resource::Pool;
 use crate::model::time::{Span, Time};
 use crate::sched::backfill::reservation_window;
@@ -247,9 +247,9 @@ fn bobs(mut scene: Scene, nodes: &[&str], hours: (i64, i64)) -> Scene {
         to: Time(0) + Span::seconds(hours.1 * HOUR),
         shares: reservation_window::whole(&scene.state, &names).unwrap(),
         whole: true,
-        access: Access {
+        access: WindowAccess {
             users: vec!["bob".to_string()],
-            ..Access::default()
+            ..WindowAccess::default()
         },
         by_name: false,
         owner_preempts: false,
@@ -365,7 +365,7 @@ fn a_promise_is_filled_up_on_the_first_nodes() {
     let mut scene =
         pinned(cluster("1 x ncpus=8, 1 x ncpus=4")).running(1, "select=1:ncpus=6", "n1", 100);
     scene.policy.placement.allocation =
-        crate::model::request::placement_policy::Allocation::FirstAvailable;
+        crate::model::request::placement_policy::NodeAllocation::FirstAvailable;
     assert_eq!(
         promised(&scene.queued(2, "select=7:ncpus=1")),
         "n1,n1,n1,n1,n1,n1,n1"
@@ -423,12 +423,12 @@ fn a_promise_does_not_stay_where_it_would_run_into_one_made_before_it() {
 /// M8d: what the load is now says nothing of then.
 #[test]
 fn i29_a_promise_goes_by_what_nodes_have_where_starts_go_by_load() {
-    use crate::model::request::placement_policy::Allocation;
+    use crate::model::request::placement_policy::NodeAllocation;
     let scene = pinned(cluster(""))
         .measured("n1", "ncpus=8", "", 0)
         .measured("n2", "ncpus=4", "", 4000);
     let mut scene = scene.running(8, "select=1:ncpus=8+1:ncpus=4", "n1,n2", 100);
-    scene.policy.placement.allocation = Allocation::CpuLoad;
+    scene.policy.placement.allocation = NodeAllocation::CpuLoad;
     assert_eq!(
         scene.queued(2, "select=1:ncpus=2+1:ncpus=1").booked(),
         "2 at 100 on n2"

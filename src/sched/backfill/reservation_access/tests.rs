@@ -2,7 +2,7 @@
 
 use crate::model::job::Share;
 use crate::model::job_id::JobId;
-use crate::model::reservation::window::{Access, TimeLimit, Window};
+use crate::model::reservation::window::{TimeLimit, Window, WindowAccess};
 use crate::model::time::{Span, Time};
 use crate::sched::backfill::reservation_window;
 use crate::sched::fixture::{Scene, cluster};
@@ -33,9 +33,9 @@ fn window(scene: &Scene, id: &str, users: &[&str], chunks: &[&str], hours: (i64,
         to: at(hours.1 * HOUR),
         shares: chunks.iter().map(share).collect(),
         whole: !chunks.iter().any(|chunk| chunk.contains(':')),
-        access: Access {
+        access: WindowAccess {
             users: users.iter().map(ToString::to_string).collect(),
-            ..Access::default()
+            ..WindowAccess::default()
         },
         by_name: false,
         owner_preempts: false,

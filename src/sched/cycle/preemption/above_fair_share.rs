@@ -4,7 +4,7 @@
 //! An operation is passed over after a look at two numbers if it has too little to lose anything;
 //! of all others those jobs are looked at that it loses, from the newest on, and one more.
 
-use crate::model::job::preemption::Action;
+use crate::model::job::preemption::PreemptAction;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
@@ -31,7 +31,7 @@ pub struct Spare {
     /// The operation's pool, by place among those of the fair shares.
     pub line: usize,
     /// How it makes way.
-    pub action: Action,
+    pub action: PreemptAction,
     group: Group,
     started: Time,
 }
@@ -221,7 +221,7 @@ impl<'a> Assessor<'a> {
 
     /// How a job makes way, if it may be asked at all: not if its owner wants it left alone, or it
     /// has what a reservation set aside.
-    fn action(&self, job: JobId, running: &Running) -> Option<Action> {
+    fn action(&self, job: JobId, running: &Running) -> Option<PreemptAction> {
         let tenure = running.tenure.as_deref()?;
         if tenure.protected || self.state.insiders.contains_key(&job) {
             return None;

@@ -2,7 +2,7 @@
 
 use super::levels::Levels;
 use super::victims::{self, Exposed};
-use crate::model::job::preemption::{Action, Cause};
+use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::model::policy::preemption::{Mode, NoAgenda, Trigger};
 use crate::model::policy::quality::Flag;
@@ -108,18 +108,18 @@ impl<'s> Rivalry<'s> {
     }
 
     /// Why those make way that do.
-    pub fn cause(&self) -> Cause {
+    pub fn cause(&self) -> PreemptCause {
         match self.trigger {
-            Trigger::Qube => Cause::Rank,
-            Trigger::Qos => Cause::Quality,
-            Trigger::Levels => Cause::Level,
-            Trigger::Starvation => Cause::Starvation,
+            Trigger::Qube => PreemptCause::Rank,
+            Trigger::Qos => PreemptCause::Quality,
+            Trigger::Levels => PreemptCause::Level,
+            Trigger::Starvation => PreemptCause::Starvation,
         }
     }
 
     /// Whom a waiting job may have make way, in the order in which they are asked, each with how it
     /// can; of several levels the lowest first.
-    pub fn yielding_to(&mut self, job: Candidate) -> Vec<(Exposed<'s>, Vec<Action>)> {
+    pub fn yielding_to(&mut self, job: Candidate) -> Vec<(Exposed<'s>, Vec<PreemptAction>)> {
         let claim = self.claim(job);
         let exposed = std::mem::take(&mut self.exposed);
         let targets = job.class.targets.as_deref();
@@ -218,26 +218,28 @@ impl<'s> Rivalry<'s> {
     }
 
     /// How it can make way, what is tried first first (Q11 to Q13).
-    fn actions(&self, one: &Exposed, claim: &Claim) -> Vec<Action> {
+    fn actions(&self, one: &Exposed, claim: &Claim) -> Vec<PreemptAction> {
         let rule = &self.policy.preemption;
         let at_once = || one.actions(self.policy, self.now).collect();
         let is_element = one.job.index().is_some();
         match rule.mode {
             // Who only can be run again is: nothing else was agreed to.
             _ if self.trigger == Trigger::Qos && !self.yields_by_flag(one, claim) => {
-                vec![Action::Requeue]
+                vec![PreemptAction::Requeue]
             }
             _ if self.trigger != Trigger::Qube => at_once(),
             Mode::Disabled => Vec::new(),
             Mode::Aggressive => at_once(),
-            Mode::Passive if is_element => vec![Action::Finish],
+            Mode::Passive if is_element => vec![PreemptAction::Finish],
             Mode::Mixed
                 if is_element && one.tenure.left(self.now).is_none_or(|left| left <= 50.0) =>
             {
-                vec![Action::Finish]
+                vec![PreemptAction::Finish]
             }
             Mode::Mixed if is_element => at_once(),
-            Mode::Passive | Mode::Mixed if rule.no_agenda == NoAgenda::Wait => vec![Action::Finish],
+            Mode::Passive | Mode::Mixed if rule.no_agenda == NoAgenda::Wait => {
+                vec![PreemptAction::Finish]
+            }
             Mode::Passive | Mode::Mixed => at_once(),
         }
     }

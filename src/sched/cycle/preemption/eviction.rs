@@ -7,7 +7,7 @@
 
 use super::candidates::Rivalry;
 use super::victims::Exposed;
-use crate::model::job::preemption::{Action, Cause};
+use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::sched::amounts::{Amounts, add};
 use crate::sched::cycle::limits::Books;
@@ -55,7 +55,7 @@ pub enum Room {
 
 /// Those that leave, and where that lets another start.
 struct Eviction {
-    gone: Vec<(JobId, Action)>,
+    gone: Vec<(JobId, PreemptAction)>,
     placement: Placement,
     claim: Claim,
 }
@@ -106,7 +106,7 @@ impl<'s> Stage<'s> {
     fn trial<'t>(
         &self,
         job: Candidate<'s>,
-        ways: &'t [(JobId, Action)],
+        ways: &'t [(JobId, PreemptAction)],
         ledger: &'t Ledger<'s>,
     ) -> Trial<'t, 's> {
         let (space, gone) = (self.trial.clone(), self.gone.clone());
@@ -143,10 +143,10 @@ impl<'s> Stage<'s> {
             .max()
             .unwrap_or(0);
         let found = (0..steps).find_map(|step| {
-            let way = |(one, actions): &(Exposed<'s>, Vec<Action>)| {
+            let way = |(one, actions): &(Exposed<'s>, Vec<PreemptAction>)| {
                 Some((one.job, *actions.get(step).or(actions.last())?))
             };
-            let ways: Vec<(JobId, Action)> = candidates.iter().filter_map(way).collect();
+            let ways: Vec<(JobId, PreemptAction)> = candidates.iter().filter_map(way).collect();
             self.search(job, &ways, ledger)
         });
         let Some(found) = found else { return false };
@@ -160,8 +160,8 @@ impl<'s> Stage<'s> {
     pub fn evict_from(
         &mut self,
         job: Candidate<'s>,
-        ways: &[(JobId, Action)],
-        cause: Cause,
+        ways: &[(JobId, PreemptAction)],
+        cause: PreemptCause,
         ledger: &mut Ledger<'s>,
     ) -> Option<Room> {
         let is_barred = self
@@ -185,7 +185,7 @@ impl<'s> Stage<'s> {
             placement,
             claim,
         }: Eviction,
-        cause: Cause,
+        cause: PreemptCause,
         ledger: &mut Ledger<'s>,
     ) -> Room {
         gone.iter()
@@ -212,7 +212,7 @@ impl<'s> Stage<'s> {
 
     /// Whether a node could have room for a chunk of a job if all these made way; a node that could
     /// not is not worth a trial.
-    pub fn could_hold(&self, ix: NodeIx, ways: &[(JobId, Action)], job: Candidate) -> bool {
+    pub fn could_hold(&self, ix: NodeIx, ways: &[(JobId, PreemptAction)], job: Candidate) -> bool {
         let mut free = self.trial.room(ix).free.clone();
         let node = self.state.cluster.node(ix);
         for hold in ways.iter().filter_map(|(job, _)| node.tenants.get(job)) {
@@ -235,7 +235,7 @@ impl<'s> Stage<'s> {
     }
 
     /// A job makes way.
-    pub fn leaves(&mut self, job: JobId, action: Action) {
+    pub fn leaves(&mut self, job: JobId, action: PreemptAction) {
         take_out(self.view(), &mut self.trial, (job, action), &self.gone);
         self.gone.insert(job);
     }
@@ -266,7 +266,7 @@ impl<'s> Stage<'s> {
     fn search(
         &mut self,
         job: Candidate<'s>,
-        ways: &[(JobId, Action)],
+        ways: &[(JobId, PreemptAction)],
         ledger: &Ledger<'s>,
     ) -> Option<Eviction> {
         let found = self.fewest(job, ways, &BTreeSet::new(), ledger)?;
@@ -286,7 +286,7 @@ impl<'s> Stage<'s> {
     fn fewest(
         &mut self,
         job: Candidate<'s>,
-        ways: &[(JobId, Action)],
+        ways: &[(JobId, PreemptAction)],
         closed: &BTreeSet<NodeIx>,
         ledger: &Ledger<'s>,
     ) -> Option<Eviction> {
@@ -366,7 +366,7 @@ struct Trial<'t, 's> {
     /// Those that are gone from it.
     gone: BTreeSet<JobId>,
     out: usize,
-    ways: &'t [(JobId, Action)],
+    ways: &'t [(JobId, PreemptAction)],
     job: Candidate<'s>,
     ledger: &'t Ledger<'s>,
 }
@@ -403,12 +403,12 @@ impl<'s> Trial<'_, 's> {
         }
     }
 
-    fn leaves(&mut self, way: (JobId, Action)) {
+    fn leaves(&mut self, way: (JobId, PreemptAction)) {
         take_out(self.view(), &mut self.space, way, &self.gone);
         self.gone.insert(way.0);
     }
 
-    fn stays(&mut self, way: (JobId, Action)) {
+    fn stays(&mut self, way: (JobId, PreemptAction)) {
         self.gone.remove(&way.0);
         put_back(self.view(), &mut self.space, way, &self.gone);
     }
@@ -430,7 +430,7 @@ impl<'s> Trial<'_, 's> {
 
     /// Of the first so many those that are needed; the last of them is. Who is asked last is spared
     /// first.
-    fn pruned(&mut self, count: usize) -> Vec<(JobId, Action)> {
+    fn pruned(&mut self, count: usize) -> Vec<(JobId, PreemptAction)> {
         let mut gone = if count > MANY {
             self.of_use(count)
         } else {
@@ -451,7 +451,7 @@ impl<'s> Trial<'_, 's> {
 
     /// Of the first so many those that are where the job could go: the others are put back without
     /// a trial.
-    fn of_use(&mut self, count: usize) -> Vec<(JobId, Action)> {
+    fn of_use(&mut self, count: usize) -> Vec<(JobId, PreemptAction)> {
         let used = self.place().map(|placement| {
             placement
                 .picks
@@ -486,23 +486,33 @@ type View<'v> = (&'v State, &'v [String]);
 
 /// A running job makes way like this: one that is only stopped gives back its processors alone, and
 /// nobody else's are nodes that it has to itself.
-fn take_out(view: View, space: &mut Space, (job, action): (JobId, Action), gone: &BTreeSet<JobId>) {
+fn take_out(
+    view: View,
+    space: &mut Space,
+    (job, action): (JobId, PreemptAction),
+    gone: &BTreeSet<JobId>,
+) {
     let (state, releases) = view;
     each_hold(state, job, |ix, hold| {
         let given = state.gives_back((job, ix), hold, gone);
         space.dismiss(ix, &given, hold.tenant);
-        if action == Action::Suspend {
+        if action == PreemptAction::Suspend {
             space.admit(ix, &suspended(state, releases, &given), hold.tenant);
         }
     });
 }
 
 /// It does not after all.
-fn put_back(view: View, space: &mut Space, (job, action): (JobId, Action), gone: &BTreeSet<JobId>) {
+fn put_back(
+    view: View,
+    space: &mut Space,
+    (job, action): (JobId, PreemptAction),
+    gone: &BTreeSet<JobId>,
+) {
     let (state, releases) = view;
     each_hold(state, job, |ix, hold| {
         let given = state.gives_back((job, ix), hold, gone);
-        if action == Action::Suspend {
+        if action == PreemptAction::Suspend {
             space.dismiss(ix, &suspended(state, releases, &given), hold.tenant);
         }
         space.admit(ix, &given, hold.tenant);

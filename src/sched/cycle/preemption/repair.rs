@@ -4,7 +4,7 @@
 use super::eviction::Stage;
 use super::starving;
 use super::victims::{self, Exposed};
-use crate::model::job::preemption::{Action, Cause};
+use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::model::limit::Quantity;
 use crate::model::policy::preemption::Trigger;
@@ -59,13 +59,13 @@ fn relieve<'s>(
         // Whoever is only stopped keeps most of what it has.
         let action = one
             .actions(ledger.policy(), ledger.now)
-            .find(|action| *action != Action::Suspend);
+            .find(|action| *action != PreemptAction::Suspend);
         if let Some(action) = action.filter(|_| !ledger.is_preempted(one.job)) {
             stage.leaves(one.job, action);
             ledger.preempt([Preemption {
                 job: one.job,
                 by: None,
-                cause: Cause::Overcommit,
+                cause: PreemptCause::Overcommit,
                 action,
             }]);
         }
@@ -147,7 +147,7 @@ fn shrink<'s>(
     let told = state
         .standing
         .leaving()
-        .filter(|(_, action)| *action != Action::Suspend);
+        .filter(|(_, action)| *action != PreemptAction::Suspend);
     let leaving: BTreeSet<JobId> = told.chain(ledger.preempted()).map(|(job, _)| job).collect();
     let leaving = jobs.iter().filter(|job| leaving.contains(job));
     excess -= leaving
@@ -168,14 +168,14 @@ fn shrink<'s>(
         };
         let action = one
             .actions(policy, ledger.now)
-            .find(|action| *action != Action::Suspend);
+            .find(|action| *action != PreemptAction::Suspend);
         if let Some(action) = action {
             excess -= counted;
             stage.leaves(one.job, action);
             ledger.preempt([Preemption {
                 job: one.job,
                 by: None,
-                cause: Cause::Limit,
+                cause: PreemptCause::Limit,
                 action,
             }]);
         }

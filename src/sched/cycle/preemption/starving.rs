@@ -9,12 +9,12 @@
 use super::above_fair_share::{Assessor, Spare, Surplus};
 use super::eviction::{Room, Stage};
 use super::waits_for_room;
-use crate::model::job::preemption::{Action, Cause};
+use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::cycle::state::Ledger;
 use crate::sched::fairshare::starvation::groups::Group;
-use crate::sched::fairshare::starvation::{Ahead, Exposure, FairShares, Hunger, Shield};
+use crate::sched::fairshare::starvation::{Exposure, FairShares, Hunger, PendingChanges, Shield};
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
 use crate::sched::view::cluster::NodeIx;
@@ -51,10 +51,10 @@ impl Level {
         }
     }
 
-    fn cause(self) -> Cause {
+    fn cause(self) -> PreemptCause {
         match self {
-            Level::Preemptive => Cause::Starvation,
-            Level::Aggressive => Cause::AggressiveStarvation,
+            Level::Preemptive => PreemptCause::Starvation,
+            Level::Aggressive => PreemptCause::AggressiveStarvation,
         }
     }
 }
@@ -97,7 +97,7 @@ pub fn shares(ledger: &Ledger) -> FairShares {
         .chain(awaited)
         .collect();
     // Who starts has been awaited, perhaps.
-    let ahead = Ahead {
+    let ahead = PendingChanges {
         coming,
         leaving: leaving(ledger),
     };
@@ -300,7 +300,7 @@ impl<'s> Relief<'s> {
             .collect();
         for (ix, spares) in surplus.by_node() {
             let is_meant = |spare: &&Spare| spare.party != party && is_to[spare.line];
-            let ways: Vec<(JobId, Action)> = spares
+            let ways: Vec<(JobId, PreemptAction)> = spares
                 .iter()
                 .filter(is_meant)
                 .map(|spare| (spare.job, spare.action))

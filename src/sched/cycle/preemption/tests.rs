@@ -1,6 +1,6 @@
 //! Who makes way for whom, on small scenes.
 
-use crate::model::job::preemption::{Action, Cause};
+use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::model::policy::preemption::{Mode, NoAgenda, Preemption, Trigger, Victims};
 use crate::model::policy::quality::{Flag, Qualities, Quality};
@@ -281,14 +281,14 @@ fn elements_may_finish_where_preemption_is_passive() {
             .map(|way| way.action)
             .collect::<Vec<_>>()
     };
-    assert_eq!(actions(Mode::Passive, 90), [Action::Finish]);
-    assert_eq!(actions(Mode::Aggressive, 10), [Action::Requeue]);
+    assert_eq!(actions(Mode::Passive, 90), [PreemptAction::Finish]);
+    assert_eq!(actions(Mode::Aggressive, 10), [PreemptAction::Requeue]);
     assert_eq!(
         actions(Mode::Mixed, 10),
-        [Action::Finish],
+        [PreemptAction::Finish],
         "most of it is done"
     );
-    assert_eq!(actions(Mode::Mixed, 90), [Action::Requeue]);
+    assert_eq!(actions(Mode::Mixed, 90), [PreemptAction::Requeue]);
     assert_eq!(actions(Mode::Disabled, 90), []);
     let mut passive = scene(Mode::Passive, 90);
     let plan = passive.plan();
@@ -313,11 +313,11 @@ fn a_job_that_is_not_an_array_leaves_at_once_or_at_its_end() {
     };
     assert_eq!(
         passive(NoAgenda::Now),
-        ("1 for 2".to_string(), Action::Requeue)
+        ("1 for 2".to_string(), PreemptAction::Requeue)
     );
     assert_eq!(
         passive(NoAgenda::Wait),
-        ("1 for 2".to_string(), Action::Finish)
+        ("1 for 2".to_string(), PreemptAction::Finish)
     );
 }
 
@@ -371,7 +371,7 @@ fn qualities_of_service_preempt_whom_they_may() {
     let plan = lo.clone().queued(2, "select=1:ncpus=1 qos=hi").plan();
     assert_eq!(
         (told(&plan).as_str(), plan.preempts[0].cause),
-        ("1 for 2", Cause::Quality)
+        ("1 for 2", PreemptCause::Quality)
     );
     assert_eq!(
         preempts(&lo.clone().queued(2, "select=1:ncpus=1")),
@@ -401,10 +401,10 @@ fn a_quality_of_service_may_have_what_can_be_run_again() {
     scene.policy.preemption.actions = "SD".parse().unwrap();
     let plain = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
     let asked = plain.clone().queued(2, "select=1:ncpus=1 qos=hi");
-    let actions: Vec<Action> = asked.plan().preempts.iter().map(|way| way.action).collect();
+    let actions: Vec<PreemptAction> = asked.plan().preempts.iter().map(|way| way.action).collect();
     assert_eq!(
         (preempts(&asked).as_str(), actions),
-        ("1 for 2", vec![Action::Requeue])
+        ("1 for 2", vec![PreemptAction::Requeue])
     );
     assert_eq!(
         preempts(&plain.clone().queued(2, "select=1:ncpus=1")),
@@ -439,7 +439,7 @@ fn express_queues_preempt_the_newest_of_others() {
         .plan();
     assert_eq!(
         (told(&plan).as_str(), plan.preempts[0].cause),
-        ("2 for 3", Cause::Level)
+        ("2 for 3", PreemptCause::Level)
     );
     assert_eq!(preempts(&scene.queued(3, "select=1:ncpus=1")), "");
 }
@@ -500,10 +500,10 @@ fn how_a_job_makes_way_is_tried_in_turn() {
             .map(|way| way.action)
             .collect::<Vec<_>>()
     };
-    assert_eq!(scene("1gb"), [Action::Suspend]);
-    assert_eq!(scene("2gb"), [Action::Requeue]);
+    assert_eq!(scene("1gb"), [PreemptAction::Suspend]);
+    assert_eq!(scene("2gb"), [PreemptAction::Requeue]);
     let mut lasting = self::scene("1 x ncpus=2", Trigger::Qube);
-    lasting.policy.preemption.actions = vec![Action::Requeue].into();
+    lasting.policy.preemption.actions = vec![PreemptAction::Requeue].into();
     let lasting = runs(lasting, 1, "select=1:ncpus=2", "n1", (0, -9.0))
         .at(100)
         .queued(2, "select=1:ncpus=1");

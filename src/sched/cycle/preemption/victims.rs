@@ -1,6 +1,6 @@
 //! Those that could be asked to make way, in the order in which they are asked (X14).
 
-use crate::model::job::preemption::Action;
+use crate::model::job::preemption::PreemptAction;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::policy::preemption::Victims;
@@ -26,7 +26,7 @@ pub struct Exposed<'s> {
 
 impl Exposed<'_> {
     /// How it can make way, what is tried first first.
-    pub fn actions(&self, policy: &Policy, now: Time) -> impl Iterator<Item = Action> {
+    pub fn actions(&self, policy: &Policy, now: Time) -> impl Iterator<Item = PreemptAction> {
         let actions = policy.preemption.actions.of(self.tenure.left(now));
         actions
             .iter()

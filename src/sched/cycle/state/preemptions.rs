@@ -1,7 +1,7 @@
 //! What a cycle decides of those that run: who makes way, and for whom the room is kept.
 
 use super::Ledger;
-use crate::model::job::preemption::Action;
+use crate::model::job::preemption::PreemptAction;
 use crate::model::job_id::JobId;
 use crate::model::policy::{self, Policy};
 use crate::model::reason::Reason;
@@ -105,7 +105,7 @@ impl<'s> Ledger<'s> {
     }
 
     /// Those that were told in this cycle to make way.
-    pub fn preempted(&self) -> impl Iterator<Item = (JobId, Action)> + '_ {
+    pub fn preempted(&self) -> impl Iterator<Item = (JobId, PreemptAction)> + '_ {
         self.plan.preempts.iter().map(|way| (way.job, way.action))
     }
 
@@ -120,7 +120,7 @@ impl<'s> Ledger<'s> {
         &mut self,
         candidate: Candidate<'s>,
         placement: &Placement,
-        gone: &[(JobId, Action)],
+        gone: &[(JobId, PreemptAction)],
     ) {
         let Candidate { job, class, .. } = candidate;
         let name = |ix| self.state.cluster.node(ix).name.clone();
@@ -149,8 +149,10 @@ impl<'s> Ledger<'s> {
 
     /// When all of these have made way at the latest, as far as that is known. A job that is not to
     /// finish makes way at once.
-    fn end_of_all(&self, gone: &[(JobId, Action)]) -> Time {
-        let finishing = gone.iter().filter(|(_, action)| *action == Action::Finish);
+    fn end_of_all(&self, gone: &[(JobId, PreemptAction)]) -> Time {
+        let finishing = gone
+            .iter()
+            .filter(|(_, action)| *action == PreemptAction::Finish);
         let ends = finishing
             .filter_map(|(job, _)| self.state.running.get(job))
             .map(|running| running.until);

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What is as good as happened, though the state does not say so yet.
 #[derive(Clone, Debug, Default)]
-pub struct Ahead {
+pub struct PendingChanges {
     /// Waiting jobs that start, or for which others make way.
     pub coming: BTreeSet<JobId>,
     /// Running jobs that make way.
@@ -71,7 +71,7 @@ impl<'s> Wishes<'s> {
         state: &'s State,
         classes: impl Iterator<Item = &'s Class>,
         policy: &'s FairShare,
-        ahead: &Ahead,
+        ahead: &PendingChanges,
         now: Time,
     ) -> Wishes<'s> {
         let lineages = Lineages::new(&policy.accounts);
@@ -120,7 +120,7 @@ impl<'s> Wishes<'s> {
             .ok()
     }
 
-    fn look_ahead(&mut self, state: &'s State, ahead: &Ahead) {
+    fn look_ahead(&mut self, state: &'s State, ahead: &PendingChanges) {
         ahead.leaving.iter().for_each(|job| self.leave(state, *job));
         let new: Vec<Wish> = ahead
             .coming
@@ -231,15 +231,15 @@ struct Finder<'s> {
     lineages: Lineages<'s>,
     terms: BTreeMap<&'s str, &'s PoolTerms>,
     /// The lines found so far, by user and account.
-    known: BTreeMap<Asker<'s>, usize>,
+    known: BTreeMap<UserAndAccount<'s>, usize>,
     /// The one found last: those next to each other are often of one.
-    last: Option<(Asker<'s>, usize)>,
+    last: Option<(UserAndAccount<'s>, usize)>,
     lines: Vec<Line<'s>>,
     found: Vec<Wish<'s>>,
 }
 
 /// A user, and the account asked for.
-type Asker<'s> = (&'s str, Option<&'s str>);
+type UserAndAccount<'s> = (&'s str, Option<&'s str>);
 
 impl<'s> Finder<'s> {
     fn line(&mut self, who: &'s Credentials) -> usize {
@@ -255,7 +255,7 @@ impl<'s> Finder<'s> {
         line
     }
 
-    fn new_line(&mut self, asker: Asker<'s>) -> usize {
+    fn new_line(&mut self, asker: UserAndAccount<'s>) -> usize {
         let pools = self.lineages.of(asker.0, asker.1);
         let line = self
             .lines

@@ -1,7 +1,7 @@
 //! What everybody is owed, and has (Y1, Y20, Y21, Y26): the cluster is poured out down the tree of
 //! pools to the operations, by the resource of which each wants the largest part.
 
-use super::demand::{self, Ahead, Wish, Wishes, pool_of};
+use super::demand::{self, PendingChanges, Wish, Wishes, pool_of};
 use super::groups::ROUNDING;
 use super::time_below::Hunger;
 use crate::model::account::pool_terms::Mode;
@@ -12,7 +12,7 @@ use crate::model::policy::Policy;
 use crate::model::resource::ResourceList;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, Catalog, add, counted};
-use crate::sched::share_tree::water_filling::{Bounds, Claim, Drinker, UNBOUNDED, pour};
+use crate::sched::share_tree::water_filling::{Claim, Drinker, MinAndMax, UNBOUNDED, pour};
 use crate::sched::share_tree::{Tree, Whole};
 use crate::sched::view::class::Class;
 use crate::sched::view::operations::operation_of;
@@ -120,7 +120,7 @@ pub struct FairShares {
 
 impl FairShares {
     /// Those of a state at a moment, of which some things are as good as happened.
-    pub fn of(state: &State, policy: &Policy, ahead: &Ahead, now: Time) -> FairShares {
+    pub fn of(state: &State, policy: &Policy, ahead: &PendingChanges, now: Time) -> FairShares {
         FairShares::after(state.starvation.held.as_ref(), state, policy, ahead, now)
     }
 
@@ -129,7 +129,7 @@ impl FairShares {
         before: Option<&Arc<HeldShares>>,
         state: &State,
         policy: &Policy,
-        ahead: &Ahead,
+        ahead: &PendingChanges,
         now: Time,
     ) -> FairShares {
         FairShares::among(
@@ -148,7 +148,7 @@ impl FairShares {
         state: &'s State,
         classes: impl Iterator<Item = &'s Class>,
         policy: &'s Policy,
-        ahead: &Ahead,
+        ahead: &PendingChanges,
         now: Time,
     ) -> FairShares {
         let wishes = Wishes::of(state, classes, &policy.fair_share, ahead, now);
@@ -409,9 +409,9 @@ fn bounds(
     state: &State,
     policy: &Policy,
     whole: &Whole,
-) -> BTreeMap<String, Bounds> {
+) -> BTreeMap<String, MinAndMax> {
     let catalog = &state.cluster.catalog;
-    let mut bounds: BTreeMap<String, Bounds> = BTreeMap::new();
+    let mut bounds: BTreeMap<String, MinAndMax> = BTreeMap::new();
     for account in &policy.fair_share.accounts {
         let least = whole.part(&amounts_of(&account.pool.guarantee, catalog));
         let most = account.pool.max_share.unwrap_or(1.0);

@@ -4,7 +4,7 @@
 use super::exemption::Shield;
 use super::groups::Group;
 use super::time_below::Hunger;
-use super::{Ahead, FairShares};
+use super::{FairShares, PendingChanges};
 use crate::model::account::Account;
 use crate::model::account::pool_terms::{FifoKey, Mode};
 use crate::model::account::starvation::Overrides;
@@ -58,7 +58,12 @@ fn with(accounts: Vec<Account>) -> Scene {
 }
 
 fn shares(scene: &Scene) -> FairShares {
-    FairShares::of(&scene.state, &scene.policy, &Ahead::default(), scene.now)
+    FairShares::of(
+        &scene.state,
+        &scene.policy,
+        &PendingChanges::default(),
+        scene.now,
+    )
 }
 
 fn rounded(number: f64) -> f64 {
@@ -253,7 +258,7 @@ fn an_array_wants_as_many_as_may_run_at_once() {
 fn what_is_as_good_as_happened_counts() {
     let scene = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
     let scene = (3..6).fold(scene, |scene, id| scene.queued(id, "select=1:ncpus=1"));
-    let ahead = Ahead {
+    let ahead = PendingChanges {
         coming: [JobId::element(2, 2), JobId::job(3)].into(),
         leaving: [JobId::element(1, 7), JobId::element(1, 6)].into(),
     };

@@ -7,7 +7,7 @@ use crate::model::job_id::JobId;
 use crate::model::policy::preemption::{Mode, Preemption, Trigger};
 use crate::model::policy::quality::{Flag, Qualities, Quality};
 use crate::model::policy::{Backfill, Filling, NodeSets, SetChoice};
-use crate::model::reservation::window::{Access, Window};
+use crate::model::reservation::window::{Window, WindowAccess};
 use crate::model::resource::{Definition, Kind, Value};
 use crate::model::time::Time;
 use crate::sched::backfill::reservation_window;
@@ -734,9 +734,9 @@ fn elements_have_it_together_inside_of_a_reservation() {
         to: Time(90_000),
         shares: reservation_window::whole(&scene.state, &["n1".to_string()]).unwrap(),
         whole: true,
-        access: Access {
+        access: WindowAccess {
             users: vec!["ann".to_string()],
-            ..Access::default()
+            ..WindowAccess::default()
         },
         by_name: false,
         owner_preempts: false,

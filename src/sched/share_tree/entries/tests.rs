@@ -86,7 +86,7 @@ fn told(policy: &FairShare, usage: &Usage, waiting: &[Member], hour: i64) -> Vec
     entries(&tree, policy, usage, &decayed, at(hour))
 }
 
-fn balance(entries: &[Stake], name: &str) -> Balance {
+fn balance(entries: &[Stake], name: &str) -> TimeToBalance {
     let is_meant = |stake: &&Stake| stake.user.as_ref().unwrap_or(&stake.account) == name;
     entries
         .iter()
@@ -97,8 +97,8 @@ fn balance(entries: &[Stake], name: &str) -> Balance {
 
 /// In hours, to a hundredth of it.
 #[track_caller]
-fn is_about(balance: Balance, hours: f64) {
-    let Balance::After(span) = balance else {
+fn is_about(balance: TimeToBalance, hours: f64) {
+    let TimeToBalance::After(span) = balance else {
         panic!("{balance:?}, not after {hours} h")
     };
     let after = span.0 as f64 / 3_600_000.0;
@@ -165,7 +165,7 @@ fn who_has_had_too_much_is_in_balance_when_others_have_caught_up() {
     ] {
         let table = table(method, &["heavy:1", "light:1"], &usage);
         is_about(balance(&table, "heavy"), 30.0);
-        assert_eq!(balance(&table, "light"), Balance::Kept, "{method:?}");
+        assert_eq!(balance(&table, "light"), TimeToBalance::Kept, "{method:?}");
     }
     let table = table(Method::Classic, &["heavy:1", "light:3"], &usage);
     is_about(balance(&table, "heavy"), 90.0);
@@ -206,7 +206,7 @@ fn where_nobody_else_uses_anything_nothing_is_ever_balanced_but_what_is_forgotte
                 &table(Method::Classic, &["heavy:1", "light:1"], &usage),
                 "heavy"
             ),
-            Balance::Never
+            TimeToBalance::Never
         );
     }
     let window = Decay::Window {
@@ -247,7 +247,7 @@ fn caps_and_methods_without_shares_unbalance_nobody() {
         &[("light", "bob", 1)],
     );
     let off = table(Method::Off, &["heavy:1", "light:1"], &used);
-    assert!(off.iter().all(|stake| stake.balance == Balance::Kept));
+    assert!(off.iter().all(|stake| stake.balance == TimeToBalance::Kept));
     let mut capped = accounts(&["heavy:1", "light:1"]);
     capped[0].target = Target::parse("20%");
     let policy = FairShare {
@@ -260,7 +260,7 @@ fn caps_and_methods_without_shares_unbalance_nobody() {
     assert_eq!(table.len(), 2);
     assert!(
         table[0].is_capped
-            && table[0].balance == Balance::Kept
+            && table[0].balance == TimeToBalance::Kept
             && table[0].target == Target::parse("20%")
     );
 }
@@ -295,5 +295,5 @@ fn who_stands_where_the_account_stands_is_in_balance_when_that_is() {
         &[],
         0,
     );
-    assert_eq!(balance(&table, "heavy"), Balance::Kept);
+    assert_eq!(balance(&table, "heavy"), TimeToBalance::Kept);
 }

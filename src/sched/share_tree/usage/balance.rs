@@ -9,23 +9,23 @@ use std::collections::BTreeMap;
 
 /// A sum that fades.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Balance {
+pub struct DecayingSum {
     at: Time,
     /// By window, none of it forgotten, where windows are forgotten each by its age; else one sum
     /// under 0, of which only what is left at the moment is there.
     parts: BTreeMap<i64, f64>,
 }
 
-impl Default for Balance {
-    fn default() -> Balance {
-        Balance {
+impl Default for DecayingSum {
+    fn default() -> DecayingSum {
+        DecayingSum {
             at: Time(i64::MIN),
             parts: BTreeMap::new(),
         }
     }
 }
 
-impl Balance {
+impl DecayingSum {
     /// Its moment: never before the end of what was added.
     pub fn at(&self) -> Time {
         self.at

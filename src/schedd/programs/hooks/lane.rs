@@ -1,7 +1,7 @@
 //! Those who wait for hooks, and those about whom hooks are asked: few at a time, and never for
 //! long.
 
-use crate::model::hook::{Answer, Hook};
+use crate::model::hook::{Hook, HookAnswer};
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::schedd::clients::Token;
@@ -42,7 +42,7 @@ pub struct Heard {
     /// Which hook.
     pub hook: Hook,
     /// What.
-    pub answer: Result<Answer, String>,
+    pub answer: Result<HookAnswer, String>,
 }
 
 fn user(case: &Case) -> Option<u32> {
@@ -168,9 +168,9 @@ impl Lane {
 }
 
 impl Asked {
-    fn answer(&mut self, now: Span) -> Option<Result<Answer, String>> {
+    fn answer(&mut self, now: Span) -> Option<Result<HookAnswer, String>> {
         let answer = match self.tool.outcome() {
-            Some(Ok(said)) => Answer::read(&said),
+            Some(Ok(said)) => HookAnswer::read(&said),
             Some(Err(error)) => Err(error.to_string()),
             None if self.tool.until <= now => Err(format!(
                 "it took longer than {} s",
