@@ -1,43 +1,47 @@
 //! Manual pages, written from the same definitions that read the command line.
 //!
-//! What clap does not know (exit status, files, environment, examples) comes from the table
-//! [`EXTRAS`]. Pages hold no date: the same source gives the same page.
-
-mod accounts;
-
-mod amending;
-
-mod arrays;
-
-mod dialects;
-
-mod extras;
-
-mod nested;
-
-mod output;
-
-mod queue;
-
-mod release;
-
-mod reservations;
-
-mod scenarios;
-
-mod suspending;
-
-mod tasks;
-
-mod tracejob;
+//! The sections that clap does not know (exit status, files, environment, examples) come from the
+//! text files in `man/parts`. Pages hold no date: the same source gives the same page.
+//!
+//! A section of those files begins with `# HEADING (page, page)`; one without pages is on every
+//! page. Blank lines separate blocks. A block is a paragraph, a term with its indented description,
+//! or, when all of it is indented, an example.
 
 use super::programs::{PROGRAMS, Program};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
-use extras::On::{All, Programs};
-use extras::Part::{Example, Term, Text};
-use extras::{EXTRAS, Extra, Part};
 use std::io;
+
+/// The prose of the pages. A page shows its sections in this order.
+const PARTS: &[&str] = &[
+    include_str!("../../man/parts/pbsdsh.txt"),
+    include_str!("../../man/parts/qsub.txt"),
+    include_str!("../../man/parts/qsig.txt"),
+    include_str!("../../man/parts/reservations.txt"),
+    include_str!("../../man/parts/qrun.txt"),
+    include_str!("../../man/parts/tracejob.txt"),
+    include_str!("../../man/parts/pbs_release_nodes.txt"),
+    include_str!("../../man/parts/qterm.txt"),
+    include_str!("../../man/parts/qstat.txt"),
+    include_str!("../../man/parts/qselect.txt"),
+    include_str!("../../man/parts/qacct.txt"),
+    include_str!("../../man/parts/qsim.txt"),
+    include_str!("../../man/parts/qmgr.txt"),
+    include_str!("../../man/parts/nested.txt"),
+    include_str!("../../man/parts/common.txt"),
+    include_str!("../../man/parts/daemons.txt"),
+];
+
+/// The indentation of descriptions and examples in [`PARTS`].
+const INDENT: &str = "    ";
+
+/// A section of [`PARTS`].
+struct Section {
+    heading: &'static str,
+    /// The pages that show it; all when absent.
+    pages: Option<&'static str>,
+    text: &'static str,
+}
 
 /// The file of a program's page: `qsub.1`.
 pub fn file_name(program: &Program) -> String {
@@ -113,39 +117,80 @@ fn commands(program: &Program, body: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
+/// The program's sections of [`PARTS`], and the list of all pages.
 fn beyond_options(program: &Program) -> Roff {
     let mut roff = Roff::new();
-    let concerns = |extra: &&Extra| match extra.on {
-        All => true,
-        Programs(names) => names.contains(&program.name),
-    };
-    for extra in EXTRAS.iter().filter(concerns) {
-        roff.control("SH", [extra.heading]);
-        extra.parts.iter().for_each(|part| write(&mut roff, part));
+    for section in sections().filter(|section| section.is_on(program.name)) {
+        roff.control("SH", [section.heading]);
+        write_blocks(&mut roff, section.text);
     }
     see_also(&mut roff, program);
     roff
 }
 
-fn write(roff: &mut Roff, part: &Part) {
-    match part {
-        Text(text) => roff.control("PP", []).text([roman(*text)]),
-        Term(term, meaning) => roff
-            .control("TP", [])
-            .text([bold(*term)])
-            .text([roman(*meaning)]),
-        Example(what, lines) => {
-            roff.control("PP", [])
-                .text([roman(*what)])
-                .control("PP", [])
-                .control("RS", ["4"])
-                .control("nf", []);
-            lines.iter().for_each(|line| {
-                roff.text([bold(*line)]);
-            });
-            roff.control("fi", []).control("RE", [])
+fn sections() -> impl Iterator<Item = Section> {
+    PARTS
+        .iter()
+        .flat_map(|part| part.split("\n# "))
+        .map(Section::parse)
+}
+
+impl Section {
+    fn parse(section: &'static str) -> Section {
+        let (title, text) = section.split_once('\n').unwrap_or((section, ""));
+        let title = title.trim_start_matches("# ");
+        let (heading, pages) = match title.strip_suffix(')').and_then(|t| t.rsplit_once(" (")) {
+            Some((heading, pages)) => (heading, Some(pages)),
+            None => (title, None),
+        };
+        Section {
+            heading,
+            pages,
+            text,
         }
-    };
+    }
+
+    fn is_on(&self, page: &str) -> bool {
+        self.pages
+            .is_none_or(|pages| pages.split(", ").any(|name| name == page))
+    }
+}
+
+fn write_blocks(roff: &mut Roff, text: &str) {
+    let blocks: Vec<&str> = text
+        .split("\n\n")
+        .map(|block| block.trim_matches('\n'))
+        .collect();
+    // Blank lines do not divide an example.
+    let runs = blocks.chunk_by(|block, next| block.starts_with(INDENT) && next.starts_with(INDENT));
+    for run in runs {
+        write_block(roff, &run.join("\n\n"));
+    }
+}
+
+fn write_block(roff: &mut Roff, block: &str) {
+    if block.starts_with(INDENT) {
+        roff.control("PP", [])
+            .control("RS", ["4"])
+            .control("nf", []);
+        for line in block.lines() {
+            roff.text([bold(line.strip_prefix(INDENT).unwrap_or(line))]);
+        }
+        roff.control("fi", []).control("RE", []);
+    } else if let Some((term, description)) = block.split_once('\n')
+        && description.starts_with(INDENT)
+    {
+        roff.control("TP", [])
+            .text([bold(term)])
+            .text([roman(on_one_line(description))]);
+    } else {
+        roff.control("PP", []).text([roman(on_one_line(block))]);
+    }
+}
+
+fn on_one_line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+    lines.join(" ")
 }
 
 fn see_also(roff: &mut Roff, program: &Program) {
@@ -174,16 +219,42 @@ mod tests {
     }
 
     #[test]
-    fn every_extra_section_belongs_to_a_program() {
+    fn every_section_belongs_to_a_program_and_says_something() {
         let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
-        for extra in EXTRAS {
-            let Programs(names) = extra.on else { continue };
+        for section in sections() {
+            let pages = section.pages.unwrap_or(known[0]);
             assert!(
-                names.iter().all(|name| known.contains(name)),
-                "{} of {names:?}",
-                extra.heading
+                pages.split(", ").all(|name| known.contains(&name)),
+                "{} of {pages}",
+                section.heading
             );
+            assert_eq!(section.heading, section.heading.to_uppercase());
+            assert!(!section.text.trim().is_empty(), "{}", section.heading);
         }
+    }
+
+    #[test]
+    fn every_file_of_the_prose_is_part_of_the_pages() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/man/parts");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(PARTS.contains(&&*text), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn paragraphs_terms_and_examples_are_distinguished() {
+        let mut roff = Roff::new();
+        let text = "\nA paragraph\non two lines.\n\nterm, other\n    What it\n    means.\n\n    a\n\n      b\n\nEnd.\n";
+        write_blocks(&mut roff, text);
+        assert_eq!(
+            roff.to_roff(),
+            ".PP\nA paragraph on two lines.\n\
+             .TP\n\\fBterm, other\\fR\nWhat it means.\n\
+             .PP\n.RS 4\n.nf\n\\fBa\\fR\n\\fB\\fR\n\\fB  b\\fR\n.fi\n.RE\n\
+             .PP\nEnd.\n"
+        );
     }
 
     #[test]
