@@ -107,7 +107,7 @@ impl ProgramCall<'_> {
         let mut child = command
             .stdin(input)
             .stdout(Stdio::piped())
-            .stderr(complaints.desk()?)
+            .stderr(complaints.stdio()?)
             .spawn()?;
         let out = child.stdout.take();
         match follow(&child, out.as_ref()) {

@@ -1,5 +1,4 @@
-//! What a program writes to its standard error: kept in memory within a bound, and its last line
-//! told.
+//! The standard error of a program: kept in memory up to a limit, for its last line.
 
 use super::process;
 use std::fs::File;
@@ -7,8 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 
-/// The most a program may complain of, in bytes, and the longest complaint passed on, in
-/// characters.
+/// The size limit in bytes, and the length limit of the reported line in characters.
 const MOST: u64 = 64 << 10;
 pub(super) const LONGEST: usize = 300;
 
@@ -22,8 +20,8 @@ impl Complaints {
         process::scratch(MOST).map(Complaints)
     }
 
-    /// The standard error of who complains here.
-    pub fn desk(&self) -> io::Result<Stdio> {
+    /// The standard error for a child process that writes here.
+    pub fn stdio(&self) -> io::Result<Stdio> {
         Ok(self.0.try_clone()?.into())
     }
 

@@ -42,7 +42,10 @@ impl Home {
         if self.system {
             return personal.spool().exists().then_some(personal);
         }
-        Home::shared().filter(|_| *self == personal)
+        if *self != personal {
+            return None;
+        }
+        Home::shared()
     }
 
     /// Whether it is the user's own, in the default folders.
@@ -52,10 +55,10 @@ impl Home {
 
     /// The change of the environment that selects this installation.
     pub fn selection(&self) -> String {
-        match self.system {
-            true => format!("unset {VARIABLE}"),
-            false => format!("export {VARIABLE}={}", self.state.display()),
+        if self.system {
+            return format!("unset {VARIABLE}");
         }
+        format!("export {VARIABLE}={}", self.state.display())
     }
 
     fn shared() -> Option<Home> {

@@ -62,7 +62,7 @@ impl Tool {
             .ok_or_else(|| io::Error::other("no program"))?;
         let (input, complaints) = (process::in_memory(question)?, Complaints::new()?);
         let mut command = Command::new(program);
-        command.args(arguments).stderr(complaints.desk()?);
+        command.args(arguments).stderr(complaints.stdio()?);
         let mut tool = Tool::spawn(&mut command, Stdio::from(input), until)?;
         tool.over = Some((
             process::pidfd(Pid::from_raw(tool.child.id() as i32))?,
@@ -98,7 +98,7 @@ impl Tool {
 
     /// What is to be watched for something new.
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let out = Some(self.out.as_fd()).filter(|_| !self.is_silent);
+        let out = (!self.is_silent).then(|| self.out.as_fd());
         out.into_iter()
             .chain(self.over.as_ref().map(|(over, _)| over.as_fd()))
     }

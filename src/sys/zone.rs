@@ -20,10 +20,10 @@ pub enum Known {
 /// The zone of this name, if it is one of the two.
 pub fn named(name: &str) -> Option<Known> {
     let name = name.trim_start_matches(':');
-    match UTC.iter().any(|utc| utc.eq_ignore_ascii_case(name)) {
-        true => Some(Known::Utc),
-        false => (own_name() == name).then_some(Known::Own),
+    if UTC.iter().any(|utc| utc.eq_ignore_ascii_case(name)) {
+        return Some(Known::Utc);
     }
+    (own_name() == name).then_some(Known::Own)
 }
 
 /// The name of the machine's own zone: what `TZ` says, else where `/etc/localtime` leads.
