@@ -70,7 +70,7 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
         .life
         .yielding
         .clone()
-        .filter(|told| told.concerns(run) && told.action == PreemptAction::Checkpoint);
+        .filter(|told| told.concerns(run) && told.action.checkpoints());
     server.happen(
         id,
         Event::CheckpointFailed {
@@ -83,23 +83,21 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
     let Some(told) = told.filter(|told| told.to.is_none_or(waits)) else {
         return;
     };
-    if let Some(action) = next_action(server, id) {
+    if let Some(action) = next_action(server, id, told.action) {
         server.make_way(id, attempt, (told.to, told.cause, action));
     }
 }
 
-/// What comes after a checkpoint in the order in which a job is asked. Not a suspension: that gives
-/// less than what was counted on, and the next cycles find out whether it will do.
-fn next_action(server: &ServerState, id: JobId) -> Option<PreemptAction> {
+/// The action that follows the failed one in the order of actions. A suspension does not follow: it
+/// frees less than the preemptor counts on, and the next cycles find out whether it suffices.
+fn next_action(server: &ServerState, id: JobId, failed: PreemptAction) -> Option<PreemptAction> {
     let tenure = Tenure::of(server.job(id)?)?;
     let rule = &server.setup.policy.preemption;
     let order = rule.actions.of(tenure.left(server.now)).iter().copied();
-    let mut later = order
-        .skip_while(|action| *action != PreemptAction::Checkpoint)
-        .skip(1);
+    let mut later = order.skip_while(|action| *action != failed).skip(1);
     later
         .find(|action| tenure.can(*action, rule))
-        .filter(|action| *action != PreemptAction::Suspend)
+        .filter(|action| !action.keeps_memory())
 }
 
 impl ServerState {
@@ -124,7 +122,9 @@ impl ServerState {
                 by: by.clone(),
             },
         );
-        if let (PreemptAction::Suspend, Some(to)) = (action, to) {
+        if action.keeps_memory()
+            && let Some(to) = to
+        {
             let manner = Manner::For {
                 job: to,
                 releases: self.setup.policy.preemption.releases.clone(),

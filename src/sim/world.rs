@@ -19,7 +19,6 @@ mod nodes;
 use crate::config::Config;
 use crate::model::account::charge::Charge;
 use crate::model::job::event::Event;
-use crate::model::job::preemption::PreemptAction;
 use crate::model::job::state::{Holds, State};
 use crate::model::job::{How, Job, Owner};
 use crate::model::job_id::JobId;
@@ -325,11 +324,7 @@ impl World {
         let is_new = self.server.take_preempts(plan);
         self.obey();
         self.server.take_resumes(&plan.resumes);
-        let mut freed = is_new
-            && plan
-                .preempts
-                .iter()
-                .any(|p| p.action != PreemptAction::Finish);
+        let mut freed = is_new && plan.preempts.iter().any(|p| !p.action.waits_for_end());
         for id in self.server.take_starts(plan) {
             let start = plan.starts.iter().find(|start| start.job == id);
             let is_filler = start.is_some_and(|start| start.passed.is_some());

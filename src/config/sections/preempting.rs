@@ -15,6 +15,11 @@ pub fn preemption(section: &Section, preset: &Preemption) -> Result<Preemption, 
     section.only(keys("preemption"))?;
     let preset = preset.clone();
     let triggers = format!("a list of {}", one_of(Trigger::ALL));
+    let all_actions = format!(
+        "{}, a list of them in the order in which they are tried, or PBS's letters with percents \
+         of the walltime left, as \"SCR 80 SC 50 S\"",
+        one_of(&PreemptAction::configurable())
+    );
     Ok(Preemption {
         triggers: section
             .read("triggers", &triggers, list(trigger))?
@@ -27,7 +32,7 @@ pub fn preemption(section: &Section, preset: &Preemption) -> Result<Preemption, 
             .unwrap_or(preset.no_agenda),
         victims: named(section, "victims", Victims::ALL, Victims::named)?.unwrap_or(preset.victims),
         actions: section
-            .read("action", ACTIONS, actions)?
+            .read("action", &all_actions, actions)?
             .unwrap_or(preset.actions),
         grace: section
             .read("grace", "a time, as \"10s\"", span)?
@@ -54,8 +59,6 @@ pub fn preemption(section: &Section, preset: &Preemption) -> Result<Preemption, 
     })
 }
 
-const ACTIONS: &str = "one of \"suspend\", \"checkpoint\", \"requeue\" and \"delete\", a list of them in the order in \
-                       which they are tried, or PBS's letters with percents of the walltime left, as \"SCR 80 SC 50 S\"";
 const LEVELS: &str = "a list of levels, the highest first, as [\"express_queue\", \"normal_jobs\"]; of express_queue, \
                       starving_jobs, fairshare, queue_softlimits, server_softlimits and normal_jobs, joined by `+`";
 
@@ -82,7 +85,7 @@ fn actions(value: &DeValue) -> Option<Actions> {
 fn action(value: &DeValue) -> Option<PreemptAction> {
     match value.as_str()? {
         "cancel" => Some(PreemptAction::Delete),
-        name => PreemptAction::named(name).filter(|action| action.letter().is_some()),
+        name => PreemptAction::named(name).filter(|action| !action.waits_for_end()),
     }
 }
 

@@ -4,7 +4,6 @@
 //! That is wanted of a job as its end is, and its node is told until it has happened. Where the
 //! command fails, the job goes on as if nothing had been wanted.
 
-use super::preemption::PreemptAction;
 use super::{Attempt, How, Job, Outcome, Want};
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
@@ -139,7 +138,7 @@ impl Job {
             .life
             .yielding
             .as_deref()
-            .filter(|told| told.action == PreemptAction::Checkpoint);
+            .filter(|told| told.action.checkpoints());
         if self
             .life
             .open_run()
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
     use crate::model::job::Spec;
     use crate::model::job::event::Event;
-    use crate::model::job::preemption::PreemptCause;
+    use crate::model::job::preemption::{PreemptAction, PreemptCause};
     use crate::model::job::state::{Holds, State};
     use crate::model::job_id::JobId;
     use crate::sched::fixture::{cluster, moment};

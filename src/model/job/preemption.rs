@@ -45,8 +45,10 @@ named! {
     }
 }
 
+/// What an action does. Other modules ask these methods and compare no variants, so that a new
+/// action is described here and takes effect in [`Job`](super::job::Job).
 impl PreemptAction {
-    /// PBS's letter in `preempt_order`; None for what PBS has not.
+    /// The letter in PBS's `preempt_order`; None for an action that a site cannot configure.
     pub fn letter(self) -> Option<char> {
         match self {
             PreemptAction::Suspend => Some('S'),
@@ -57,12 +59,65 @@ impl PreemptAction {
         }
     }
 
-    /// The one of this letter.
+    /// Describes the preempted job in its comment and in `tracejob`: "suspended for job 7".
+    fn participle(self) -> &'static str {
+        match self {
+            PreemptAction::Suspend => "suspended",
+            PreemptAction::Checkpoint => "checkpointed and put back into the queue",
+            PreemptAction::Requeue => "put back into the queue",
+            PreemptAction::Delete => "deleted",
+            PreemptAction::Finish => "to be followed at its end",
+        }
+    }
+
+    /// The job stays on its nodes without running and frees only the resources that
+    /// `resources_released` names.
+    pub fn keeps_memory(self) -> bool {
+        matches!(self, PreemptAction::Suspend)
+    }
+
+    /// The job writes a checkpoint before its attempt ends.
+    pub fn checkpoints(self) -> bool {
+        matches!(self, PreemptAction::Checkpoint)
+    }
+
+    /// The job runs again from its beginning, so that only a rerunnable job can be preempted so.
+    pub fn restarts(self) -> bool {
+        matches!(self, PreemptAction::Requeue)
+    }
+
+    /// The attempt ends now and frees all its resources.
+    pub fn ends_attempt(self) -> bool {
+        matches!(
+            self,
+            PreemptAction::Checkpoint | PreemptAction::Requeue | PreemptAction::Delete
+        )
+    }
+
+    /// The job runs to its own end.
+    pub fn waits_for_end(self) -> bool {
+        matches!(self, PreemptAction::Finish)
+    }
+
+    /// The actions that a site can configure, with their names.
+    pub fn configurable() -> Vec<(&'static str, PreemptAction)> {
+        let all = PreemptAction::ALL.iter().copied();
+        all.filter(|(_, action)| action.letter().is_some())
+            .collect()
+    }
+
+    /// The action with this letter.
     pub fn from_letter(letter: char) -> Option<PreemptAction> {
         PreemptAction::ALL
             .iter()
             .map(|(_, action)| *action)
             .find(|action| action.letter() == Some(letter))
+    }
+
+    /// The letters of all actions that a site can configure: `SCRD`.
+    pub fn letters() -> String {
+        let all = PreemptAction::ALL.iter();
+        all.filter_map(|(_, action)| action.letter()).collect()
     }
 }
 
@@ -92,13 +147,7 @@ impl Yielding {
 
     /// In words, as the comment of the job that makes way has it; `id` shows a job's id.
     pub fn told(&self, id: impl Fn(JobId) -> String) -> String {
-        let how = match self.action {
-            PreemptAction::Suspend => "suspended",
-            PreemptAction::Checkpoint => "checkpointed and put back into the queue",
-            PreemptAction::Requeue => "put back into the queue",
-            PreemptAction::Delete => "deleted",
-            PreemptAction::Finish => "to be followed at its end",
-        };
+        let how = self.action.participle();
         match self.to {
             Some(job) => format!("{how} for job {} ({})", id(job), self.cause),
             None => format!("{how} ({})", self.cause),
@@ -200,13 +249,25 @@ mod tests {
         assert_eq!(shown(12), "jobs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more");
     }
 
+    /// Callers rely on exactly one of the three.
+    #[test]
+    fn an_action_suspends_ends_the_attempt_or_waits_for_its_end() {
+        for &(name, action) in PreemptAction::ALL {
+            let kinds = [
+                action.keeps_memory(),
+                action.ends_attempt(),
+                action.waits_for_end(),
+            ];
+            assert_eq!(kinds.iter().filter(|is| **is).count(), 1, "{name}");
+            assert!(action.ends_attempt() || !action.checkpoints(), "{name}");
+            assert!(action.ends_attempt() || !action.restarts(), "{name}");
+            assert_eq!(action.waits_for_end(), action.letter().is_none(), "{name}");
+        }
+    }
+
     #[test]
     fn letters_are_those_of_pbs() {
-        let letters: String = PreemptAction::ALL
-            .iter()
-            .filter_map(|(_, action)| action.letter())
-            .collect();
-        assert_eq!(letters, "SCRD");
+        assert_eq!(PreemptAction::letters(), "SCRD");
         assert_eq!(
             PreemptAction::from_letter('R'),
             Some(PreemptAction::Requeue)

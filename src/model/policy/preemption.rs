@@ -206,10 +206,11 @@ impl fmt::Display for Actions {
     }
 }
 
-/// Not a way to make way: letters of `SCRD`, and percents that fall in between.
+/// The text is no list of actions: letters, with falling percentages between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "letters of SCRD, as \"SCR\", with falling percents of the walltime left between, as \"SCR 80 SC 50 S\""
+    "letters of {}, as \"SCR\", with falling percents of the walltime left between, as \"SCR 80 SC 50 S\"",
+    PreemptAction::letters()
 )]
 pub struct NoActions;
 

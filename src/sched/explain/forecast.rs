@@ -4,7 +4,6 @@
 
 use crate::model::job::Share;
 use crate::model::job::array::Standing;
-use crate::model::job::preemption::PreemptAction;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::reason::{self, Reason};
@@ -144,19 +143,13 @@ impl Course {
     fn carry_out(&mut self, policy: &Policy, plan: &Plan) {
         self.looks += plan.considered;
         self.state.take_over(plan);
-        // Who may finish ends when it ends.
-        for way in plan
-            .preempts
-            .iter()
-            .filter(|way| way.action != PreemptAction::Finish)
-        {
-            match way.action {
-                PreemptAction::Suspend => {
-                    self.state
-                        .stand_still(way.job, &policy.preemption.releases, way.by, plan.now);
-                    self.stopped.insert(way.job);
-                }
-                _ => self.make_way(way.job),
+        for way in &plan.preempts {
+            if way.action.keeps_memory() {
+                self.state
+                    .stand_still(way.job, &policy.preemption.releases, way.by, plan.now);
+                self.stopped.insert(way.job);
+            } else if way.action.ends_attempt() {
+                self.make_way(way.job);
             }
         }
         for resume in &plan.resumes {
@@ -306,6 +299,7 @@ fn distinct(shares: &[Share]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::job::preemption::PreemptAction;
     use crate::model::policy::preemption::{Mode, Preemption, Trigger};
     use crate::model::policy::{Filling, Order, Precedence};
     use crate::sched::fixture::{Scene, cluster};

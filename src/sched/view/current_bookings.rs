@@ -115,7 +115,7 @@ impl Standing {
             self.promise(to)
                 .is_some_and(|booking| booking.earmark.is_some())
         };
-        action != PreemptAction::Finish || to.is_some_and(waits)
+        !action.waits_for_end() || to.is_some_and(waits)
     }
 
     /// The running jobs that have been told to make way, each with how.
@@ -187,7 +187,7 @@ impl State {
             .running
             .get(&job)
             .is_some_and(|running| running.is_endless());
-        self.standing.is_leaving(job) && (*action != PreemptAction::Finish || is_endless)
+        self.standing.is_leaving(job) && (!action.waits_for_end() || is_endless)
     }
 
     /// The running elements beyond what their arrays limit themselves to, which they have because

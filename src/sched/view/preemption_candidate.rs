@@ -108,16 +108,12 @@ impl Tenure {
         Some(100.0 * (walltime.0 - ran) as f64 / walltime.0 as f64)
     }
 
-    /// Whether it can make way like this under a rule.
+    /// Whether the job can be preempted by this action.
     pub fn can(&self, action: PreemptAction, rule: &Preemption) -> bool {
-        match action {
-            PreemptAction::Delete | PreemptAction::Finish => true,
-            PreemptAction::Suspend => self.can_stop,
-            PreemptAction::Checkpoint => {
-                self.checkpoints || (self.may_be_checkpointed && rule.checkpoints)
-            }
-            PreemptAction::Requeue => self.rerunnable,
-        }
+        let may_checkpoint = self.checkpoints || (self.may_be_checkpointed && rule.checkpoints);
+        (self.can_stop || !action.keeps_memory())
+            && (may_checkpoint || !action.checkpoints())
+            && (self.rerunnable || !action.restarts())
     }
 }
 
@@ -138,7 +134,7 @@ fn uncounted(job: &Job) -> Vec<(String, Value)> {
 /// Whether it has still to be done what a job was told: one that was to be suspended stands still
 /// at last, and goes on later.
 fn is_awaited(told: &Yielding, run: &Run) -> bool {
-    told.action != PreemptAction::Suspend || (run.suspension.is_some() && !run.is_still())
+    !told.action.keeps_memory() || (run.suspension.is_some() && !run.is_still())
 }
 
 impl State {

@@ -496,7 +496,7 @@ fn take_out(
     each_hold(state, job, |ix, hold| {
         let given = state.gives_back((job, ix), hold, gone);
         space.dismiss(ix, &given, hold.tenant);
-        if action == PreemptAction::Suspend {
+        if action.keeps_memory() {
             space.admit(ix, &suspended(state, releases, &given), hold.tenant);
         }
     });
@@ -512,7 +512,7 @@ fn put_back(
     let (state, releases) = view;
     each_hold(state, job, |ix, hold| {
         let given = state.gives_back((job, ix), hold, gone);
-        if action == PreemptAction::Suspend {
+        if action.keeps_memory() {
             space.dismiss(ix, &suspended(state, releases, &given), hold.tenant);
         }
         space.admit(ix, &given, hold.tenant);

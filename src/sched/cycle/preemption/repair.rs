@@ -4,7 +4,7 @@
 use super::eviction::Stage;
 use super::starving;
 use super::victims::{self, Exposed};
-use crate::model::job::preemption::{PreemptAction, PreemptCause};
+use crate::model::job::preemption::PreemptCause;
 use crate::model::job_id::JobId;
 use crate::model::limit::Quantity;
 use crate::model::policy::preemption::Trigger;
@@ -56,10 +56,10 @@ fn relieve<'s>(
         if !hold.is_some_and(|hold| missing.iter().any(|&index| hold.taken[index] > 0)) {
             continue;
         }
-        // Whoever is only stopped keeps most of what it has.
+        // A suspended job keeps most of its resources.
         let action = one
             .actions(ledger.policy(), ledger.now)
-            .find(|action| *action != PreemptAction::Suspend);
+            .find(|action| !action.keeps_memory());
         if let Some(action) = action.filter(|_| !ledger.is_preempted(one.job)) {
             stage.leaves(one.job, action);
             ledger.preempt([Preemption {
@@ -143,11 +143,11 @@ fn shrink<'s>(
     if ledger.preemption().has(Trigger::Starvation) {
         by_right(&mut exposed, ledger);
     }
-    // Whoever is only stopped counts all the same.
+    // A suspended job counts against the limit.
     let told = state
         .standing
         .leaving()
-        .filter(|(_, action)| *action != PreemptAction::Suspend);
+        .filter(|(_, action)| !action.keeps_memory());
     let leaving: BTreeSet<JobId> = told.chain(ledger.preempted()).map(|(job, _)| job).collect();
     let leaving = jobs.iter().filter(|job| leaving.contains(job));
     excess -= leaving
@@ -168,7 +168,7 @@ fn shrink<'s>(
         };
         let action = one
             .actions(policy, ledger.now)
-            .find(|action| *action != PreemptAction::Suspend);
+            .find(|action| !action.keeps_memory());
         if let Some(action) = action {
             excess -= counted;
             stage.leaves(one.job, action);

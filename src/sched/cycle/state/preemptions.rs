@@ -150,9 +150,7 @@ impl<'s> Ledger<'s> {
     /// When all of these have made way at the latest, as far as that is known. A job that is not to
     /// finish makes way at once.
     fn end_of_all(&self, gone: &[(JobId, PreemptAction)]) -> Time {
-        let finishing = gone
-            .iter()
-            .filter(|(_, action)| *action == PreemptAction::Finish);
+        let finishing = gone.iter().filter(|(_, action)| action.waits_for_end());
         let ends = finishing
             .filter_map(|(job, _)| self.state.running.get(job))
             .map(|running| running.until);
