@@ -18,7 +18,7 @@ use lanai::model::account::{Account, Shares};
 use lanai::model::job::Share;
 use lanai::model::job::held::Held;
 use lanai::model::job_id::JobId;
-use lanai::model::policy::{Factors, Order, Precedence, Preset};
+use lanai::model::policy::{Factor, Factors, Order, Precedence, Preset};
 use lanai::model::request::placement_policy::NodeAccess;
 use lanai::model::resource::Value;
 use lanai::model::time::{Span, Time};
@@ -197,10 +197,7 @@ fn measure_order(unit: f64) {
     let mut scene = busy_cluster(10_000);
     scene.policy.precedence = Precedence {
         order: Order::Multifactor,
-        weights: Factors {
-            slowdown: 1000.0,
-            ..Factors::HYBRID
-        },
+        weights: Factors::HYBRID.with(Factor::Slowdown, 1000.0),
         ..Precedence::default()
     };
     scene.policy.fair_share.accounts = accounts();

@@ -1,6 +1,8 @@
 //! All that `lanai.toml` may hold, by section. The manual and the example file are held to it by
 //! tests.
 
+use crate::model::policy::FACTORS;
+
 /// The sections and the keys each may hold. A `[[node]]` may hold the name of any host-level
 /// resource besides.
 pub const KEYS: &[(&str, &[&str])] = &[
@@ -402,19 +404,21 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("primetime", &["days", "from", "to", "cross"]),
 ];
 
-/// What `[order.weights]` may hold: the factors, and how some of them are measured.
-pub const WEIGHTS: &[&str] = &[
-    "wait_time",
-    "fair_share",
-    "qos",
-    "queue",
-    "job_size",
-    "user",
-    "slowdown",
-    "max_wait",
-    "favor",
-    "slowdown_cap",
-];
+/// The keys of `[order.weights]`: the factors, and how some of them are computed.
+pub const WEIGHTS: &[&str] = &{
+    let measures = ["max_wait", "favor", "slowdown_cap"];
+    let mut keys = [""; FACTORS.len() + 3];
+    let mut place = 0;
+    while place < keys.len() {
+        keys[place] = if place < FACTORS.len() {
+            FACTORS[place].name
+        } else {
+            measures[place - FACTORS.len()]
+        };
+        place += 1;
+    }
+    keys
+};
 
 /// What stands before the first section.
 pub const HEAD: &[&str] = &["preset"];

@@ -27,7 +27,7 @@ use crate::model::account::charge::UsageRules;
 use crate::model::account::decay::Decay;
 use crate::model::expression::Expression;
 use crate::model::policy::components::Kind;
-use crate::model::policy::{Backfill, Factors, FairShare, Placement};
+use crate::model::policy::{Backfill, FACTORS, FairShare, Placement};
 use crate::model::resource::{self, ResourceList};
 use crate::model::time::Span;
 use chrono::Weekday;
@@ -280,10 +280,9 @@ fn order(config: &Config) -> Vec<Known> {
 
 fn weights(config: &Config) -> Vec<Known> {
     let rule = &config.precedence;
-    let weights = Factors::NAMES
-        .into_iter()
-        .zip(rule.weights.each())
-        .map(|(name, weight)| (name, Some(weight.into())));
+    let weights = FACTORS
+        .iter()
+        .map(|row| (row.name, Some(rule.weights[row.factor].into())));
     let measures = [
         ("max_wait", Some(span(rule.max_wait))),
         ("favor", Some(rule.favor.name().into())),

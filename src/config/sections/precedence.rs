@@ -9,7 +9,7 @@ use crate::config::ConfigError;
 use crate::config::document::Section;
 use crate::model::expression::Expression;
 use crate::model::policy::formula::NAMES;
-use crate::model::policy::{Factors, Favor, Order, Precedence};
+use crate::model::policy::{FACTORS, Favor, Order, Precedence};
 use crate::model::resource::Resources;
 use crate::model::spelling::nearest;
 use toml::de::DeValue;
@@ -68,12 +68,14 @@ pub fn precedence(
 /// `[order.weights]`: what the factors count for, and how they are measured.
 fn weighed(section: &Section, preset: Precedence) -> Result<Precedence, ConfigError> {
     section.only(keys("order.weights"))?;
-    let mut weights = preset.weights.each();
-    for (weight, key) in weights.iter_mut().zip(Factors::NAMES) {
-        *weight = section.read(key, "a number", number)?.unwrap_or(*weight);
+    let mut weights = preset.weights;
+    for row in FACTORS {
+        if let Some(weight) = section.read(row.name, "a number", number)? {
+            weights[row.factor] = weight;
+        }
     }
     Ok(Precedence {
-        weights: Factors::of(weights),
+        weights,
         max_wait: section
             .read("max_wait", A_SECOND_OR_MORE, span_from_a_second)?
             .unwrap_or(preset.max_wait),
@@ -132,7 +134,7 @@ pub(in crate::config) fn unknown_name(
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
-    use crate::model::policy::{Factors, Order, Precedence};
+    use crate::model::policy::{Factor, Factors, Order, Precedence};
 
     fn said(text: &str) -> String {
         Config::parse(text).unwrap_err().to_string()
@@ -166,9 +168,9 @@ mod tests {
         let precedence = Config::parse(text).unwrap().policy().precedence;
         assert_eq!(
             (
-                precedence.weights.wait_time,
-                precedence.weights.qos,
-                precedence.weights.job_size
+                precedence.weights[Factor::WaitTime],
+                precedence.weights[Factor::Qos],
+                precedence.weights[Factor::JobSize]
             ),
             (2.0, 0.5, 0.0)
         );
@@ -181,13 +183,7 @@ mod tests {
             .policy()
             .precedence
             .weights;
-        assert_eq!(
-            inline,
-            Factors {
-                slowdown: 3.0,
-                ..Factors::HYBRID
-            }
-        );
+        assert_eq!(inline, Factors::HYBRID.with(Factor::Slowdown, 3.0));
         for wrong in [
             "max_wait = \"0\"",
             "qos = \"x\"",

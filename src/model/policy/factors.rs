@@ -1,93 +1,205 @@
-//! The factors of a job's priority (F1).
+//! The factors of a job's priority (F1): one row for each with its name, weights and description.
+//! `sched::priority::factors` has the functions that compute them.
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
 
-/// A number for each factor: what a job has of it, from 0 to 1, or what it counts for, as in preset
-/// `hybrid` where nobody says otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Factors {
-    /// How long the job has been waiting, of the longest wait that counts (F2).
-    pub wait_time: f64,
-    /// What its owner has had of what is theirs: .5 for just that (F3).
-    pub fair_share: f64,
-    /// Its quality of service (F4).
-    pub qos: f64,
-    /// Its queue (F5).
-    pub queue: f64,
-    /// The fewest nodes that hold it, of all nodes (F6).
-    pub job_size: f64,
-    /// What its owner says of it; 1 unless that is less (F7).
-    pub user: f64,
-    /// How many times its walltime it will have taken at least, its wait included, of what counts
-    /// at most.
-    pub slowdown: f64,
+/// A factor of a job's priority, from 0 to 1; its place in [`FACTORS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factor {
+    /// F2.
+    WaitTime,
+    /// F3: 0.5 for an owner whose usage is just the fair share.
+    FairShare,
+    /// F4.
+    Qos,
+    /// F5: negative for a queue with a negative priority.
+    Queue,
+    /// F6.
+    JobSize,
+    /// F7.
+    User,
+    /// Waiting time by walltime.
+    Slowdown,
 }
 
-impl Factors {
-    /// Their names in `[order.weights]`, in the order of [`Factors::each`].
-    pub const NAMES: [&str; 7] = [
+/// A row of the table of factors.
+pub struct FactorRow {
+    /// The factor.
+    pub factor: Factor,
+    /// The key in `[order.weights]` and the name in `qstat --priority`.
+    pub name: &'static str,
+    /// The weights in preset `flux` (F1) and in preset `hybrid`, the default (decision 36).
+    weights: [f64; 2],
+    /// One line for the manual.
+    pub about: &'static str,
+}
+
+const fn row(
+    factor: Factor,
+    name: &'static str,
+    weights: [f64; 2],
+    about: &'static str,
+) -> FactorRow {
+    FactorRow {
+        factor,
+        name,
+        weights,
+        about,
+    }
+}
+
+/// All factors, in the order in which they are shown.
+///
+/// With the weights of `hybrid`, jobs of one queue whose owners set nothing differ in wait_time,
+/// fair_share and slowdown only. An `expedite` job, and a job of a queue with factor 1, are ahead
+/// as if they had waited for ten times their walltime.
+pub const FACTORS: &[FactorRow] = &[
+    row(
+        Factor::WaitTime,
         "wait_time",
+        [1000.0, 5000.0],
+        "The time that the job has been waiting, as a part of max_wait.",
+    ),
+    row(
+        Factor::FairShare,
         "fair_share",
+        [10000.0, 2000.0],
+        "The fair-share factor of the job's owner, see [fairshare].",
+    ),
+    row(
+        Factor::Qos,
         "qos",
+        [5000.0, 20000.0],
+        "The factor of its quality of service, see [[qos]].",
+    ),
+    row(
+        Factor::Queue,
         "queue",
+        [500.0, 10000.0],
+        "The factor of its queue; without one, the queue's priority divided by 1024, from -1 to 1.",
+    ),
+    row(
+        Factor::JobSize,
         "job_size",
+        [1000.0, 0.0],
+        "The fewest nodes that the job fits on when nothing else runs, as a part of all nodes.",
+    ),
+    row(
+        Factor::User,
         "user",
+        [1000.0, 10000.0],
+        "The factor that its owner sets with --user-factor, 1 by default; it only lowers the priority.",
+    ),
+    row(
+        Factor::Slowdown,
         "slowdown",
-    ];
+        [0.0, 10000.0],
+        "Its slowdown, waiting time by walltime, as a part of slowdown_cap.",
+    ),
+];
 
-    /// Nothing of any.
-    pub const NONE: Factors = Factors::of([0.0; 7]);
+const COUNT: usize = FACTORS.len();
 
-    /// What they count for with Flux (F1).
-    pub const FLUX: Factors = Factors::of([1000.0, 10000.0, 5000.0, 500.0, 1000.0, 1000.0, 0.0]);
+/// A number for each factor: its value for a job, or its weight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Factors([f64; COUNT]);
 
-    /// What they count for in preset `hybrid` (decision 36): quality of service, queue and user
-    /// move no two jobs of one queue that say nothing; an `expedite` job, and one of a queue of
-    /// factor 1, are ahead as if they had waited for ten times their walltime.
-    pub const HYBRID: Factors =
-        Factors::of([5000.0, 2000.0, 20000.0, 10000.0, 0.0, 10000.0, 10000.0]);
+impl Factors {
+    /// 0 for each factor.
+    pub const NONE: Factors = Factors([0.0; COUNT]);
 
-    /// One number for each, in the order of [`Factors::NAMES`].
-    pub const fn of(
-        [wait_time, fair_share, qos, queue, job_size, user, slowdown]: [f64; 7],
-    ) -> Factors {
-        Factors {
-            wait_time,
-            fair_share,
-            qos,
-            queue,
-            job_size,
-            user,
-            slowdown,
+    /// The weights of preset `flux`.
+    pub const FLUX: Factors = Factors::column(0);
+
+    /// The weights of preset `hybrid`.
+    pub const HYBRID: Factors = Factors::column(1);
+
+    const fn column(column: usize) -> Factors {
+        let mut weights = [0.0; COUNT];
+        let mut place = 0;
+        while place < COUNT {
+            weights[place] = FACTORS[place].weights[column];
+            place += 1;
         }
+        Factors(weights)
     }
 
-    /// The numbers.
-    pub const fn each(&self) -> [f64; 7] {
-        let Factors {
-            wait_time,
-            fair_share,
-            qos,
-            queue,
-            job_size,
-            user,
-            slowdown,
-        } = *self;
-        [wait_time, fair_share, qos, queue, job_size, user, slowdown]
+    /// The same numbers except for one factor.
+    pub fn with(mut self, factor: Factor, number: f64) -> Factors {
+        self[factor] = number;
+        self
     }
 
-    /// What they come to where each counts for so much: the priority of a job (F1).
+    /// The priority of a job (F1): the sum of its factors, each multiplied by its weight.
     pub fn weighed(&self, weights: &Factors) -> f64 {
-        self.each()
-            .iter()
-            .zip(weights.each())
-            .map(|(factor, weight)| factor * weight)
-            .sum()
+        let products = self.0.iter().zip(weights.0);
+        products.map(|(factor, weight)| factor * weight).sum()
     }
 }
 
 impl Default for Factors {
     fn default() -> Factors {
         Factors::HYBRID
+    }
+}
+
+impl Index<Factor> for Factors {
+    type Output = f64;
+
+    fn index(&self, factor: Factor) -> &f64 {
+        &self.0[factor as usize]
+    }
+}
+
+impl IndexMut<Factor> for Factors {
+    fn index_mut(&mut self, factor: Factor) -> &mut f64 {
+        &mut self.0[factor as usize]
+    }
+}
+
+impl Serialize for Factors {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(FACTORS.iter().map(|row| (row.name, self[row.factor])))
+    }
+}
+
+/// A factor without a number counts 0: recordings of older versions lack newer factors.
+impl<'de> Deserialize<'de> for Factors {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Factors, D::Error> {
+        let numbers: BTreeMap<String, f64> = BTreeMap::deserialize(deserializer)?;
+        let mut factors = Factors::NONE;
+        for row in FACTORS {
+            factors[row.factor] = numbers.get(row.name).copied().unwrap_or(0.0);
+        }
+        Ok(factors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_factor_has_its_row() {
+        for (place, row) in FACTORS.iter().enumerate() {
+            assert_eq!(row.factor as usize, place, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn weights_are_stored_by_name_and_missing_ones_are_zero() {
+        let text = r#"{"wait_time":1000.0,"fair_share":10000.0,"qos":5000.0,"queue":500.0,"job_size":1000.0,"user":1000.0,"slowdown":0.0}"#;
+        assert_eq!(serde_json::to_string(&Factors::FLUX).unwrap(), text);
+        assert_eq!(
+            serde_json::from_str::<Factors>(text).unwrap(),
+            Factors::FLUX
+        );
+        assert_eq!(
+            serde_json::from_str::<Factors>(r#"{"qos":3.0}"#).unwrap(),
+            Factors::NONE.with(Factor::Qos, 3.0)
+        );
     }
 }

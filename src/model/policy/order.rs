@@ -1,6 +1,6 @@
 //! Who goes first.
 
-use super::{Components, Factors, OwnSay, Tiers, Turns, components, formula};
+use super::{Components, Factor, Factors, OwnSay, Tiers, Turns, components, formula};
 use crate::model::expression::Expression;
 use crate::model::policy::quality::Qualities;
 use crate::model::time::Span;
@@ -103,7 +103,7 @@ impl Precedence {
         match self.order {
             Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
             Order::Formula => self.formula.as_ref().is_some_and(formula::heeds_shares),
-            Order::Multifactor => self.weights.fair_share != 0.0,
+            Order::Multifactor => self.weights[Factor::FairShare] != 0.0,
             Order::Components => self
                 .components
                 .component(components::Kind::FairShare)
@@ -128,7 +128,9 @@ impl Precedence {
         }
         match self.order {
             Order::Formula => self.formula_uses("queue_priority"),
-            Order::Multifactor => self.weights.queue != 0.0 && !self.queues.contains_key(queue),
+            Order::Multifactor => {
+                self.weights[Factor::Queue] != 0.0 && !self.queues.contains_key(queue)
+            }
             Order::Components => self.components.uses_queue_priority(queue),
             Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
         }
@@ -200,10 +202,7 @@ mod tests {
         ] {
             assert!(!by(order).heeds_shares(), "{order:?}");
         }
-        let weights = Factors {
-            fair_share: 0.0,
-            ..Factors::HYBRID
-        };
+        let weights = Factors::HYBRID.with(Factor::FairShare, 0.0);
         assert!(
             !Precedence {
                 weights,
@@ -322,10 +321,7 @@ mod tests {
             queues,
             ..Precedence::default()
         }));
-        let weights = Factors {
-            queue: 0.0,
-            ..Factors::HYBRID
-        };
+        let weights = Factors::HYBRID.with(Factor::Queue, 0.0);
         assert!(!uses(Precedence {
             weights,
             ..Precedence::default()

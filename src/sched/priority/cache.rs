@@ -238,7 +238,7 @@ mod tests {
     use crate::model::job::Job;
     use crate::model::job::eligible_time::{Accrues, Eligibility};
     use crate::model::job::held::Held;
-    use crate::model::policy::{Factors, Order, Precedence, Tiers, Turns};
+    use crate::model::policy::{Factor, Factors, Order, Precedence, Tiers, Turns};
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::share_tree::usage::Usage;
     use crate::sched::view::change::Change;
@@ -555,12 +555,8 @@ mod tests {
             factor: 1.0,
         });
         scene.state.usage = Arc::new(usage);
-        let nothing = Factors {
-            fair_share: 2000.0,
-            ..Factors::NONE
-        };
         scene.policy.precedence = Precedence {
-            weights: nothing,
+            weights: Factors::NONE.with(Factor::FairShare, 2000.0),
             update_period: Span::seconds(60),
             ..Precedence::default()
         };

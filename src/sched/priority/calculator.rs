@@ -2,7 +2,7 @@
 //! have in common, then what each has of its own.
 
 use super::components::Common;
-use super::factors;
+use super::factors::FactorContext;
 use super::formula::Subject;
 use super::pool_satisfaction::PoolTurns;
 use super::tiers;
@@ -10,11 +10,9 @@ use super::user_priority;
 use crate::model::expression::{Expression, Fault};
 use crate::model::job_id::JobId;
 use crate::model::policy::{Components, Factors, Order, Policy};
-use crate::model::queue::Queue;
 use crate::model::report::priority_score::{Part, Worth};
 use crate::model::time::{Span, Time};
 use crate::sched::view::fair_share_factors::FairShareFactors;
-use crate::sched::view::node_count::fewest_nodes;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::State;
 use crate::sched::view::sort_key::Merit;
@@ -28,8 +26,8 @@ pub struct Yardstick<'s> {
     pub(super) policy: &'s Policy,
     pub(super) now: Time,
     pub(super) shares: Arc<FairShareFactors>,
-    /// How many nodes there are.
-    nodes: usize,
+    /// The number of nodes.
+    pub(super) nodes: usize,
     /// The first thing in which the formula made no sense.
     fault: OnceCell<Fault>,
     /// How well pools and operations are served, once somebody asks.
@@ -49,7 +47,7 @@ enum Basis<'y> {
     /// All of it.
     Whole(f64),
     Formula(&'y Expression),
-    /// The factors of one that has not waited yet.
+    /// The factors of a job that has not waited yet.
     Factors(Factors),
     Components(Common<'y>),
     /// An operator says so, with this number.
@@ -89,7 +87,7 @@ impl<'s> Yardstick<'s> {
                 .formula
                 .as_ref()
                 .map_or(Basis::Whole(0.0), Basis::Formula),
-            Order::Multifactor => Basis::Factors(self.factors(class)),
+            Order::Multifactor => Basis::Factors(self.factor_context(class, Span(0)).factors()),
             Order::Components => Basis::Components(Common::of(self, class)),
         };
         // M11: what an operator says stands above whatever the order says.
@@ -102,20 +100,12 @@ impl<'s> Yardstick<'s> {
         }
     }
 
-    /// The factors of a job of a class that has not waited yet.
-    fn factors(&self, class: &ClassKey) -> Factors {
-        let precedence = &self.policy.precedence;
-        let size = factors::size(
-            fewest_nodes(&class.shape, &self.state.cluster),
-            self.nodes,
-            precedence.favor,
-        );
-        factors::of(
-            precedence,
+    fn factor_context<'a>(&'a self, class: &'a ClassKey, waited: Span) -> FactorContext<'a> {
+        FactorContext {
+            yardstick: self,
             class,
-            size,
-            (self.shares.factor(class), self.queue_factor(class)),
-        )
+            waited,
+        }
     }
 
     /// What a job of a class is planned with.
@@ -129,13 +119,6 @@ impl<'s> Yardstick<'s> {
             .queues
             .get(&class.who.queue)
             .map_or(0, |queue| i64::from(queue.priority))
-    }
-
-    /// The factor of its queue (F5): what the configuration says, else the priority of the queue as
-    /// a part of the highest there is, from -1 to 1.
-    fn queue_factor(&self, class: &ClassKey) -> f64 {
-        let factor = self.policy.precedence.queues.get(&class.who.queue).copied();
-        factor.unwrap_or_else(|| self.queue_priority(class) as f64 / Queue::PRIORITY_SCALE)
     }
 
     /// How long a job has been waiting, as far as that counts.
@@ -189,7 +172,8 @@ impl Rating<'_> {
                 .value(formula)
                 .unwrap_or_else(|fault| self.fail(fault)),
             Basis::Factors(factors) => self
-                .after(factors, wait)
+                .factor_context(wait)
+                .after(*factors)
                 .weighed(&self.yardstick.policy.precedence.weights),
             Basis::Components(common) => common.score(self.waited(wait), wait),
             Basis::Ordered(number) => Components::MOST + f64::from(*number),
@@ -210,29 +194,16 @@ impl Rating<'_> {
             }
             Basis::Formula(formula) => self.subject(wait).parts(formula),
             Basis::Factors(factors) => {
-                let factors = self.after(factors, wait);
-                let nodes = fewest_nodes(&self.class.shape, &self.yardstick.state.cluster);
-                factors::parts(
-                    &factors,
-                    rule,
-                    self.class,
-                    nodes,
-                    waited,
-                    self.yardstick.walltime(self.class),
-                )
+                let job = self.factor_context(wait);
+                job.parts(&job.after(*factors))
             }
             Basis::Components(common) => common.parts(waited, wait),
             Basis::Ordered(number) => vec![Part::named(Worth::SYSTEM_PRIORITY, f64::from(*number))],
         }
     }
 
-    /// The factors of a job that has waited like this.
-    fn after(&self, factors: &Factors, wait: &Wait) -> Factors {
-        let (rule, walltime) = (
-            &self.yardstick.policy.precedence,
-            self.yardstick.walltime(self.class),
-        );
-        factors::after(*factors, self.waited(wait), walltime, rule)
+    fn factor_context(&self, wait: &Wait) -> FactorContext<'_> {
+        self.yardstick.factor_context(self.class, self.waited(wait))
     }
 
     /// As a formula asks about it.

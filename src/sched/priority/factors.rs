@@ -1,69 +1,127 @@
-//! The factors of the priority of a job, each from 0 to 1, and their weighted sum (F1).
+//! The functions that compute the factors of a job's priority, each from 0 to 1 (F1). Names and
+//! weights are in [`FACTORS`].
 
-use crate::model::policy::{Factors, Favor, Precedence};
+use super::calculator::Yardstick;
+use crate::model::policy::{FACTORS, Factor, Factors, Favor, Precedence};
+use crate::model::queue::Queue;
 use crate::model::report::priority_score::Part;
 use crate::model::time::Span;
+use crate::sched::view::node_count::fewest_nodes;
 use crate::sched::view::shape::ClassKey;
 
-/// Those of a job of a class that has not waited yet; `fair_share` and `queue` are the factors of
-/// its owner and of its queue.
-pub fn of(
-    rule: &Precedence,
-    class: &ClassKey,
-    job_size: f64,
-    (fair_share, queue): (f64, f64),
-) -> Factors {
-    Factors {
-        wait_time: 0.0,
-        fair_share,
-        qos: qos(rule, class.who.qos.as_deref()),
-        queue,
-        job_size,
-        user: class.user_factor,
-        slowdown: 0.0,
+/// A job, as the factors know it.
+pub struct FactorContext<'a> {
+    /// The policy, the cluster and the fair shares.
+    pub yardstick: &'a Yardstick<'a>,
+    /// The request and the owner.
+    pub class: &'a ClassKey,
+    /// The time that the job has been waiting.
+    pub waited: Span,
+}
+
+/// The computation of a factor.
+struct Measure {
+    value: fn(&FactorContext) -> f64,
+    /// The value depends on the waiting time. Other factors are equal for all jobs of a class.
+    grows: bool,
+    /// The input of the computation, for `qstat --priority`.
+    input: fn(&FactorContext) -> String,
+}
+
+const fn measure(factor: Factor) -> Measure {
+    match factor {
+        Factor::WaitTime => Measure {
+            value: |job| part(job.waited.0 as f64, job.rule().max_wait.0 as f64),
+            grows: true,
+            input: |job| seconds(job.waited),
+        },
+        Factor::FairShare => Measure {
+            value: |job| job.yardstick.shares.factor(job.class),
+            grows: false,
+            input: |job| job.class.who.user.clone(),
+        },
+        Factor::Qos => Measure {
+            value: |job| qos(job.rule(), job.class.who.qos.as_deref()),
+            grows: false,
+            input: |job| {
+                let name = job.class.who.qos.as_deref();
+                name.unwrap_or(Precedence::NORMAL).to_string()
+            },
+        },
+        Factor::Queue => Measure {
+            value: queue,
+            grows: false,
+            input: |job| job.class.who.queue.clone(),
+        },
+        Factor::JobSize => Measure {
+            value: |job| size(job.nodes(), job.yardstick.nodes, job.rule().favor),
+            grows: false,
+            input: |job| counted(job.nodes()),
+        },
+        Factor::User => Measure {
+            value: |job| job.class.user_factor,
+            grows: false,
+            input: |job| job.class.who.user.clone(),
+        },
+        Factor::Slowdown => Measure {
+            value: |job| slowdown(job.waited, job.walltime(), job.rule().slowdown_cap),
+            grows: true,
+            input: |job| {
+                job.class.walltime.map_or("no walltime".to_string(), |_| {
+                    format!("walltime {}", seconds(job.walltime()))
+                })
+            },
+        },
     }
 }
 
-/// The same after a wait.
-pub fn after(factors: Factors, waited: Span, walltime: Span, rule: &Precedence) -> Factors {
-    Factors {
-        wait_time: part(waited.0 as f64, rule.max_wait.0 as f64),
-        slowdown: slowdown(waited, walltime, rule.slowdown_cap),
-        ..factors
+impl FactorContext<'_> {
+    /// All factors.
+    pub fn factors(&self) -> Factors {
+        self.computed(Factors::NONE, |_| true)
+    }
+
+    /// The factors after a wait; `factors` are those of another job of the class.
+    pub fn after(&self, factors: Factors) -> Factors {
+        self.computed(factors, |measure| measure.grows)
+    }
+
+    fn computed(&self, mut factors: Factors, is_meant: impl Fn(&Measure) -> bool) -> Factors {
+        for row in FACTORS {
+            let measure = measure(row.factor);
+            if is_meant(&measure) {
+                factors[row.factor] = (measure.value)(self);
+            }
+        }
+        factors
+    }
+
+    /// The parts of the weighted sum, with the input of each factor.
+    pub fn parts(&self, factors: &Factors) -> Vec<Part> {
+        let weights = &self.rule().weights;
+        let part = |factor: Factor, name| {
+            let input = (measure(factor).input)(self);
+            Part::weighed(name, input, factors[factor], weights[factor])
+        };
+        let rows = FACTORS.iter();
+        rows.map(|row| part(row.factor, row.name)).collect()
+    }
+
+    fn rule(&self) -> &Precedence {
+        &self.yardstick.policy.precedence
+    }
+
+    fn walltime(&self) -> Span {
+        self.yardstick.walltime(self.class)
+    }
+
+    fn nodes(&self) -> u64 {
+        fewest_nodes(&self.class.shape, &self.yardstick.state.cluster)
     }
 }
 
-/// Each with what it comes from and what it counts for; the job needs `nodes`.
-pub fn parts(
-    factors: &Factors,
-    rule: &Precedence,
-    class: &ClassKey,
-    nodes: u64,
-    waited: Span,
-    walltime: Span,
-) -> Vec<Part> {
-    let seconds = |span: Span| format!("{} s", span.as_seconds());
-    let inputs = [
-        seconds(waited),
-        class.who.user.clone(),
-        class
-            .who
-            .qos
-            .as_deref()
-            .unwrap_or(Precedence::NORMAL)
-            .to_string(),
-        class.who.queue.clone(),
-        counted(nodes),
-        class.who.user.clone(),
-        class.walltime.map_or("no walltime".to_string(), |_| {
-            format!("walltime {}", seconds(walltime))
-        }),
-    ];
-    let numbers = factors.each().into_iter().zip(rule.weights.each());
-    let named = Factors::NAMES.into_iter().zip(inputs).zip(numbers);
-    named
-        .map(|((name, input), (factor, weight))| Part::weighed(name, input, factor, weight))
-        .collect()
+fn seconds(span: Span) -> String {
+    format!("{} s", span.as_seconds())
 }
 
 fn counted(nodes: u64) -> String {
@@ -85,8 +143,15 @@ fn qos(rule: &Precedence, name: Option<&str>) -> f64 {
     factor.copied().unwrap_or(0.0)
 }
 
-/// F6: the size factor of a job that needs so many of all nodes.
-pub fn size(asked: u64, nodes: usize, favor: Favor) -> f64 {
+/// F5: the configured factor, else the priority of the queue as a part of the highest possible one,
+/// from -1 to 1.
+fn queue(job: &FactorContext) -> f64 {
+    let factor = job.rule().queues.get(&job.class.who.queue).copied();
+    factor.unwrap_or_else(|| job.yardstick.queue_priority(job.class) as f64 / Queue::PRIORITY_SCALE)
+}
+
+/// F6: the size factor of a job that needs `asked` of all nodes.
+fn size(asked: u64, nodes: usize, favor: Favor) -> f64 {
     let (asked, nodes) = ((asked as f64).min(nodes as f64), nodes as f64);
     match favor {
         Favor::Small if nodes > 1.0 => 1.0 - part((asked - 1.0).max(0.0), nodes - 1.0),
@@ -104,7 +169,7 @@ fn slowdown(waited: Span, walltime: Span, cap: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::time::Time;
+    use crate::model::job_id::JobId;
     use crate::sched::fixture::cluster;
 
     const HOUR: i64 = 3600;
@@ -113,52 +178,39 @@ mod tests {
     /// of its user.
     #[test]
     fn the_sum_is_that_of_the_text() {
-        let rule = Precedence {
+        let mut scene = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
+        scene.policy.precedence = Precedence {
             weights: Factors::FLUX,
             slowdown_cap: 100.0,
             ..Precedence::default()
         };
-        let scene = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
-        let class = scene
-            .state
-            .waiting_class(crate::model::job_id::JobId::job(1))
-            .unwrap();
-        let waited = Time(12 * HOUR * 1000).since(Time(0));
-        let size = size(4, 16, rule.favor);
-        let factors = after(
-            of(&rule, class, size, (0.5, 1.0)),
-            waited,
-            Span::seconds(HOUR),
-            &rule,
-        );
-        assert_eq!(format!("{:.2}", factors.weighed(&rule.weights)), "9321.43");
-        assert_eq!(
-            format!(
-                "{:.2}",
-                Factors {
-                    user: 0.2,
-                    ..factors
-                }
-                .weighed(&rule.weights)
-            ),
-            "8521.43"
-        );
-        assert_eq!(factors.weighed(&Factors::NONE), 0.0);
-        assert_eq!(
-            format!(
-                "{:.4}",
-                factors.weighed(&Factors {
-                    slowdown: 99.0,
-                    ..Factors::NONE
-                })
-            ),
-            "12.0000"
-        );
-        let parts = parts(&factors, &rule, class, 4, waited, Span::seconds(HOUR));
+        let job = FactorContext {
+            yardstick: &scene.state.rated_by(&scene.policy),
+            class: scene.state.waiting_class(JobId::job(1)).unwrap(),
+            waited: Span::seconds(12 * HOUR),
+        };
+        let factors = job
+            .factors()
+            .with(Factor::FairShare, 0.5)
+            .with(Factor::Queue, 1.0);
+        let sum = |factors: Factors, weights: &Factors| format!("{:.2}", factors.weighed(weights));
+        assert_eq!(sum(factors, &Factors::FLUX), "9321.43");
+        let lowered = factors.with(Factor::User, 0.2);
+        assert_eq!(sum(lowered, &Factors::FLUX), "8521.43");
+        assert_eq!(sum(factors, &Factors::NONE), "0.00");
+        let slowdown = Factors::NONE.with(Factor::Slowdown, 99.0);
+        assert_eq!(sum(factors, &slowdown), "12.00");
+        let parts = job.parts(&factors);
         assert_eq!(
             parts.iter().filter_map(Part::product).sum::<f64>(),
-            factors.weighed(&rule.weights)
+            factors.weighed(&Factors::FLUX)
         );
+        let fresh = FactorContext {
+            waited: Span(0),
+            ..job
+        };
+        assert_eq!(job.after(fresh.factors()), job.factors());
+        assert_ne!(fresh.factors(), job.factors());
     }
 
     /// F2.
