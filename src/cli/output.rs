@@ -29,5 +29,3 @@ pub mod objects;
 pub mod nodes;
 
 pub mod event_text;
-
-pub mod hint;

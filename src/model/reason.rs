@@ -2,20 +2,19 @@
 
 mod codes;
 
+mod rows;
+
 mod stage;
 
-mod words;
-
 pub use codes::{CODES, Code, stage_of};
+pub use rows::SentenceContext;
 pub use stage::Stage;
-pub use words::is_none;
 
 use crate::model::job_id::JobId;
 use crate::model::limit;
 use crate::model::limit::excess::Excess;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
 /// In what a node and a job do not suit each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -307,56 +306,6 @@ impl Reason {
     /// The stage that refuses for this reason.
     pub fn stage(&self) -> Stage {
         codes::stage_of(&self.code())
-    }
-
-    /// A stable name, for scripts and scenarios: one of [`CODES`], or `amount.` and the resource.
-    pub fn code(&self) -> Cow<'static, str> {
-        Cow::Borrowed(match self {
-            Reason::Busy {
-                resource,
-                pooled: false,
-                ..
-            } => return Cow::Owned(codes::amount(resource)),
-            Reason::Nowhere { code, .. } => Code::find(code).map_or("fragmented", |code| code.name),
-            Reason::Busy { pooled: true, .. } => "licence_wait",
-            Reason::Unsuitable {
-                bar, never: false, ..
-            } => bar.name(),
-            Reason::NeverEnough { .. }
-            | Reason::NeverMatches { .. }
-            | Reason::NeverNodes { .. } => "unsatisfiable",
-            Reason::Unsuitable { never: true, .. } => "unsatisfiable",
-            Reason::QueueStopped => "queue_stopped",
-            Reason::QueueRoutes => "queue_routes",
-            Reason::NestedQueue => "nested_queue",
-            Reason::NoBackfill => "no_backfill",
-            Reason::UnderThreshold { .. } => "under_threshold",
-            Reason::ArrayLimit { .. } => "array_limit",
-            Reason::Limited(excess) if excess.stage != limit::Stage::Running => "idle_limit",
-            Reason::Limited(excess) if excess.soft => "active_limit.soft",
-            Reason::Limited(_) => "active_limit.hard",
-            Reason::Scattered { .. } => "fragmented",
-            Reason::NotContiguous => "contiguity",
-            Reason::NoSet { .. } => "nodeset",
-            Reason::Booked { .. } => "booked_at",
-            Reason::WouldDelayBooking { .. } => "would_delay_booking",
-            Reason::BackfillDepth { .. } => "depth_cut",
-            Reason::NoWalltime => "no_walltime",
-            Reason::KeptForWider { .. } => "chunking",
-            Reason::UsedOutside { .. } => "used_outside",
-            Reason::InUse(_) => "in_use",
-            Reason::NoNodes => "node_state",
-            Reason::Deferred { .. } => "deferred",
-            Reason::Reserved { .. } => "window_acl",
-            Reason::NotOpen { .. } => "not_open",
-            Reason::OutlastsWindow { .. } => "outlasts_window",
-            Reason::DedicatedTime => "dedicated_time",
-            Reason::CrossesDedicated { .. } => "crosses_dedicated",
-            Reason::PrimeOnly => "prime_only",
-            Reason::NonprimeOnly => "nonprime_only",
-            Reason::CrossesPrime { .. } => "crosses_prime",
-            Reason::AwaitsChoice => "awaits_choice",
-        })
     }
 
     /// Whether waiting cannot help: only a change of the job or of the cluster can.

@@ -1,7 +1,6 @@
 //! `qsub --dry-run`: is the job valid, and when and where would it start? Nothing is submitted.
 
 use super::super::client::exit::{self, Failure};
-use super::super::output::hint::remedy;
 use super::{ask, nodes};
 use crate::model::report::outlook::{Explanation, Prospect};
 use crate::shown::timestamp;
@@ -69,7 +68,7 @@ fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String 
         }
     };
     if let Some(reason) = &explanation.reason {
-        let _ = writeln!(out, "{reason}\nWhat would help: {}.", remedy(reason));
+        let _ = writeln!(out, "{reason}\nWhat would help: {}.", reason.remedy());
     }
     if let Some(walltime) = explanation.shorter {
         let _ = writeln!(

@@ -1,6 +1,5 @@
 //! What is in a job's way: holds and dependencies from its record, all else from the scheduler.
 
-use super::super::super::output::hint::remedy;
 use super::{View, counted};
 use crate::model::job::How;
 use crate::model::job::dependency::Kind;
@@ -221,7 +220,7 @@ impl View<'_> {
             help.extend(self.ends(explanation).filter(|_| reason.is_blocked()));
         }
         let is_exact = is_first && explanation.shorter.is_some();
-        help.extend((!is_exact).then(|| remedy(reason).to_string()));
+        help.extend((!is_exact).then(|| reason.remedy().to_string()));
         let stage = reason.stage();
         Obstacle {
             stage,
