@@ -1,8 +1,9 @@
 //! One scheduling cycle, start to finish.
 //!
-//! Read it aloud: job by job in order of priority, screen for feasibility, throttle, match,
-//! allocate, distribute and launch -- or record why not, promise the first blocked its start, and
-//! tell those to make way that should. What is suspended goes on in its turn among them.
+//! Each job, in order of priority, goes through the stages *feasibility, priority, throttling,
+//! matching, allocation, distribution, launch* (`place`). The cycle starts it, or records why it
+//! waits, plans the start of the first blocked jobs, and preempts running jobs. Suspended jobs
+//! resume in order of priority among the waiting ones.
 
 pub(in crate::sched) mod backfill_order;
 pub(in crate::sched) mod cluster_distance;
@@ -13,27 +14,42 @@ pub mod forced;
 pub(in crate::sched) mod greedy;
 pub(in crate::sched) mod launch;
 pub(in crate::sched) mod limits;
+pub(in crate::sched) mod matching;
 pub(in crate::sched) mod preemptible_backfill;
 pub(in crate::sched) mod preemption;
+pub(in crate::sched) mod priority_threshold;
 pub(in crate::sched) mod resuming;
 pub(in crate::sched) mod soft_limits;
 pub(in crate::sched) mod state;
-pub(in crate::sched) mod threshold;
 pub(in crate::sched) mod throttling;
 
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
-use crate::sched::placement::availability_map::Claim;
 use crate::sched::placement::cycle_cache::Memory;
-use crate::sched::placement::matching::Placement;
 use crate::sched::placement::resolution::Resolved;
+use crate::sched::placement::{allocation, task_distribution};
 use crate::sched::priority::ranking::{self, Candidate, Ranking};
-use crate::sched::view::plan::{Plan, Start};
+use crate::sched::view::plan::Plan;
 use crate::sched::view::snapshot::State;
+use launch::Attempt;
 use resuming::Turns;
 use state::{Ledger, Refused};
 use std::sync::Arc;
+
+/// Why a walk through the queue considers jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sched) enum Pass {
+    /// To start them in order of priority.
+    Order,
+    /// To plan the starts of jobs within their soft limits before others start: they have been
+    /// considered already, so they do not count towards the backfill depth (M23).
+    SoftLimitPlans,
+    /// To start jobs that exceed a soft limit, and no hard one (M23).
+    OverSoftLimits,
+    /// To start more subjobs of an array than its own limit (Q15).
+    Expansion,
+}
 
 /// Decides what is to start now, and says of every class that waits why. Pure: equal state, policy
 /// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
@@ -95,13 +111,14 @@ pub(super) fn decide<'s>(
     ledger
 }
 
-/// Starts what may start, in its order, and says of all else why not.
+/// Starts the jobs that can start, in order of priority, and records why the others wait.
 fn start_all<'s>(
     mut ranking: Ranking<'s>,
     mut suspended: Turns,
     ledger: &mut Ledger<'s>,
     memory: &mut Memory,
 ) {
+    let mut is_backfilling = false;
     while let Some(job) = ranking.next() {
         suspended.before(job, ledger);
         if ledger.has_started(job.job) {
@@ -109,9 +126,9 @@ fn start_all<'s>(
             continue;
         }
         ledger.consider();
-        match place(job, ledger) {
-            Ok((start, claim)) => {
-                ledger.start(job, start, claim);
+        match place(job, Pass::Order, ledger) {
+            Ok(attempt) => {
+                ledger.start(job, attempt);
                 ranking.follow(job);
             }
             Err(reason) => {
@@ -120,28 +137,32 @@ fn start_all<'s>(
                     Refused::Class => ranking.pass(job),
                     Refused::Shape => (),
                 }
-                backfill_order::reorder(&mut ranking, ledger, memory);
+                if !is_backfilling && ledger.is_fully_planned() {
+                    is_backfilling = true;
+                    backfill_order::reorder(&mut ranking, ledger, memory);
+                }
             }
         }
     }
     suspended.rest(ledger);
 }
 
+/// Puts a job through all stages, and returns the start that is possible now. The first stage that
+/// refuses the job is the reason why it waits.
 pub(super) fn place<'s>(
     job: Candidate<'s>,
+    pass: Pass,
     ledger: &mut Ledger<'s>,
-) -> Result<(Start, Claim), Arc<Reason>> {
-    let placement = fit(job, ledger)?;
-    Ok(launch::start(job, &placement, ledger))
-}
-
-/// Where a job may start now, or why it may not.
-pub(super) fn fit<'s>(
-    job: Candidate<'s>,
-    ledger: &mut Ledger<'s>,
-) -> Result<Placement, Arc<Reason>> {
-    feasibility::screen(&job.class.shape, ledger)?;
-    threshold::admit(job, ledger)?;
-    throttling::admit(job, ledger)?;
-    ledger.place(job)
+) -> Result<Attempt, Arc<Reason>> {
+    let shape = &job.class.shape;
+    feasibility::check(shape, ledger)?;
+    priority_threshold::check(job, ledger)?;
+    throttling::check(job, pass, ledger)?;
+    let found = matching::find(job, pass, ledger)?;
+    let space = &ledger.space;
+    let (claim, extra) = allocation::allocate(space, shape, &found.placement);
+    let distribution = space.guide().distribution;
+    let shares =
+        task_distribution::distribute(space.cluster, shape, &found.placement, &extra, distribution);
+    Ok(launch::prepare(pass, &found, claim, shares))
 }

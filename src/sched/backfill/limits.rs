@@ -11,8 +11,6 @@ use crate::sched::view::current_bookings::Standing;
 pub struct Gaps {
     /// How many were looked at behind the first blocked job.
     looked_at: u32,
-    /// Whether those that come have been looked at before.
-    is_again: bool,
     /// Whether a wide job is blocked.
     wide: bool,
 }
@@ -22,9 +20,6 @@ impl Gaps {
     /// keeps that, and counts as it did when it was looked at for it: else others would be looked
     /// at in the next cycle, though nothing has happened.
     pub fn look(&mut self, policy: &Backfill, is_promised: bool) -> Result<(), Reason> {
-        if self.is_again {
-            return Ok(());
-        }
         if !self.looks_on(policy) && !is_promised {
             return Err(Reason::BackfillDepth {
                 limit: policy.consider,
@@ -37,11 +32,6 @@ impl Gaps {
     /// Whether one more would be looked at.
     pub fn looks_on(&self, policy: &Backfill) -> bool {
         policy.consider == 0 || self.looked_at < policy.consider
-    }
-
-    /// Whether those that come from now on have been looked at before, and do not count.
-    pub fn note_again(&mut self, is_again: bool) {
-        self.is_again = is_again;
     }
 
     /// Whether each job is to be looked at by itself: a class does not stand for its jobs where

@@ -51,7 +51,7 @@ pub fn place(
     let placement =
         matching::fit(&space, &shape).map_err(|misfit| shortage::now(&space, &shape, misfit))?;
     Ok(
-        task_distribution::lay_out(cluster, &shape, &placement, &[], Distribution::Pack)
+        task_distribution::distribute(cluster, &shape, &placement, &[], Distribution::Pack)
             .into_iter()
             .map(|(_, share)| share)
             .collect(),

@@ -12,12 +12,9 @@ use crate::sched::placement::cycle_cache::Memory;
 use crate::sched::priority::ranking::Ranking;
 use crate::sched::view::shape::{ClassKey, Shape};
 
-/// Puts the rest of the queue in the order of filling, the first time that all promises are given;
-/// what does not fit as it is drops out.
+/// Puts the rest of the queue into backfill order, once all planned starts are given. Requests that
+/// do not fit now drop out.
 pub fn reorder<'s>(ranking: &mut Ranking<'s>, ledger: &mut Ledger<'s>, memory: &mut Memory) {
-    if !ledger.is_filling() {
-        return;
-    }
     if ledger.may_refuse_together() {
         memory.wake(&ledger.space, ledger.placement());
         ranking.dismiss(|members| ledger.refuse_together(members, memory));

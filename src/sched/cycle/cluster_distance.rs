@@ -3,6 +3,7 @@
 //! near and better, fits there. That is each host taking its best (X20), with the walk of all other
 //! orders.
 
+use super::Pass;
 use super::state::Ledger;
 use crate::model::policy::Filling;
 use crate::sched::cycle;
@@ -23,9 +24,9 @@ pub fn start_near<'s>(mut ranking: Ranking<'s>, whole: &'s Resolved, ledger: &mu
             break;
         }
         ledger.consider();
-        match cycle::place(job, ledger) {
-            Ok((start, claim)) => {
-                ledger.start(job, start, claim);
+        match cycle::place(job, Pass::Order, ledger) {
+            Ok(attempt) => {
+                ledger.start(job, attempt);
                 ranking.follow(job);
             }
             Err(_) if promises && is_blocked(job, whole, ledger) => break,
@@ -40,7 +41,8 @@ fn is_blocked<'s>(job: Candidate<'s>, whole: &'s Resolved, ledger: &mut Ledger<'
     let Some(class) = ledger.state.class(job.class.id) else {
         return false;
     };
-    cycle::fit(job.asking(whole.of(class)), ledger).is_err_and(|reason| reason.is_blocked())
+    let job = job.asking(whole.of(class));
+    cycle::place(job, Pass::Order, ledger).is_err_and(|reason| reason.is_blocked())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use super::limits::Books;
 use super::state::Ledger;
-use super::{feasibility, threshold, throttling};
+use super::{feasibility, priority_threshold, throttling};
 use crate::model::job_id::JobId;
 use crate::model::limit::Stage;
 use crate::model::policy::Policy;
@@ -46,8 +46,8 @@ pub(in crate::sched) fn list_with<'s>(
     let mut ranking = ranking::rank(ledger.state, resolved);
     while let Some(job) = ranking.next() {
         let class = job.class;
-        let can_run = feasibility::screen(&class.shape, ledger).is_ok()
-            && threshold::admit(job, ledger).is_ok();
+        let can_run = feasibility::check(&class.shape, ledger).is_ok()
+            && priority_threshold::check(job, ledger).is_ok();
         let is_out = !can_run || throttling::is_out(job, ledger);
         if is_out || books.accounts_of(&class.who).is_empty() {
             ranking.pass(job);

@@ -10,6 +10,7 @@
 //! all it may. What has started so is marked ([`crate::sched::view::plan::Start::beyond`]): who wants the room
 //! later may have it back.
 
+use super::Pass;
 use super::state::Ledger;
 use crate::model::job::array;
 use crate::model::job_id::JobId;
@@ -28,7 +29,6 @@ pub fn start_extras<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
         return;
     }
     ledger.begin_again();
-    ledger.give_extra(true);
     let classes = state
         .expanding
         .iter()
@@ -38,7 +38,6 @@ pub fn start_extras<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
         .collect();
     lines.sort_by_key(|line| (Reverse(line.key.asks_for.is_some()), line.head));
     lines.iter().for_each(|line| line.start(ledger));
-    ledger.give_extra(false);
 }
 
 /// An array that takes more than it limits itself to, or those of its elements that are to do so
@@ -80,8 +79,8 @@ impl<'s> Line<'s> {
                 return;
             }
             ledger.consider();
-            match cycle::place(candidate, ledger) {
-                Ok((start, claim)) => ledger.start(candidate, start, claim),
+            match cycle::place(candidate, Pass::Expansion, ledger) {
+                Ok(attempt) => ledger.start(candidate, attempt),
                 Err(reason) => return ledger.look_again_for(&reason),
             }
         }

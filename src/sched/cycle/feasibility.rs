@@ -6,8 +6,8 @@ use crate::model::reason::Reason;
 use crate::sched::placement::shortage;
 use crate::sched::view::shape::Shape;
 
-/// Refuses what no waiting can help.
-pub fn screen(shape: &Shape, ledger: &mut Ledger) -> Result<(), Reason> {
+/// Refuses a request that can never run.
+pub fn check(shape: &Shape, ledger: &mut Ledger) -> Result<(), Reason> {
     if ledger.is_possible(shape) {
         Ok(())
     } else {

@@ -1,6 +1,8 @@
 //! An operator's order to start one job now (`qrun`): ahead of everybody, whatever its queue, its
 //! holds, its rank or a promise to another say. Only what is free is given.
 
+use super::Pass;
+use super::matching::Match;
 use super::state::Ledger;
 use super::{feasibility, launch};
 use crate::model::job::Job;
@@ -8,6 +10,7 @@ use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
 use crate::sched::placement::resolution::{Resolution, Resolved};
+use crate::sched::placement::{allocation, task_distribution};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::plan::Start;
 use crate::sched::view::shape::ClassKey;
@@ -29,17 +32,24 @@ pub fn start(
     let class = Resolution::needed(state, policy, now)
         .map_or(class.clone(), |policy| policy.class(&class, true));
     let mut ledger = Ledger::open(state, policy, &resolved, now);
-    feasibility::screen(&class.shape, &mut ledger)?;
+    feasibility::check(&class.shape, &mut ledger)?;
     if let Some(names) = on {
         let others = cluster.present().filter(|node| !names.contains(&node.name));
         others
             .filter_map(|node| cluster.find(&node.name))
             .for_each(|ix| ledger.space.close(ix));
     }
+    let job = Candidate::alone(job.id, &class);
     let placement = ledger
-        .place_now(&class.shape)
+        .match_free(&class.shape)
         .map_err(|reason| Reason::clone(&reason))?;
-    Ok(launch::start(Candidate::alone(job.id, &class), &placement, &mut ledger).0)
+    let space = &ledger.space;
+    let (claim, extra) = allocation::allocate(space, &class.shape, &placement);
+    let distribution = space.guide().distribution;
+    let shares =
+        task_distribution::distribute(cluster, &class.shape, &placement, &extra, distribution);
+    let attempt = launch::prepare(Pass::Order, &Match::owned(placement), claim, shares);
+    Ok(launch::start(job, attempt, &mut ledger).0)
 }
 
 #[cfg(test)]

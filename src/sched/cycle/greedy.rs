@@ -1,5 +1,6 @@
 //! The combination of fillers that is worth most (M30, `greedy`), within a bounded search.
 
+use super::Pass;
 use super::backfill_order;
 use super::state::Ledger;
 use super::{feasibility, throttling};
@@ -28,11 +29,11 @@ pub fn choose(ranking: &mut Ranking, ledger: &mut Ledger) -> BTreeMap<ClassId, u
     let mut options = Vec::new();
     for (class, jobs) in ranking.rest(MOST_OF_A_CLASS) {
         let candidate = Candidate::alone(jobs[0], class);
-        let may_pass = class.at_once.or(class.beyond).is_none() && !ledger.passes_nobody(class);
-        let may = may_pass && throttling::admit(candidate, ledger).is_ok();
+        let may_pass = class.at_once.or(class.beyond).is_none() && !ledger.never_backfills(class);
+        let may = may_pass && throttling::check(candidate, Pass::Order, ledger).is_ok();
         let shape = class.shape.clone();
         if may
-            && feasibility::screen(&shape, ledger).is_ok()
+            && feasibility::check(&shape, ledger).is_ok()
             && matching::fits(&ledger.space, &shape)
         {
             let worth = backfill_order::worth(ledger.backfill().metric, class, ledger);

@@ -1,12 +1,12 @@
-//! What the nodes are to be told: the shares, with the numbers of the processors and GPUs each may
-//! use. Sending it is schedd's, after the plan is on disk.
+//! Launch: turns an allocation into a start, with the numbers of the processors and GPUs that the job
+//! may use on each node. schedd sends it to the nodes once the plan is on disk.
 
+use super::Pass;
+use super::matching::Match;
 use super::state::Ledger;
 use crate::model::job::Share;
 use crate::model::resource::Value;
 use crate::sched::placement::availability_map::Claim;
-use crate::sched::placement::matching::Placement;
-use crate::sched::placement::{allocation, task_distribution};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::cluster::{Cluster, NodeIx};
 use crate::sched::view::plan::Start;
@@ -25,32 +25,48 @@ struct Free {
     gpus: Vec<u16>,
 }
 
-/// Takes what a job is given, spreads its chunks over it, and writes down its start.
-pub fn start(job: Candidate, placement: &Placement, ledger: &mut Ledger) -> (Start, Claim) {
+/// A start that is possible now. Nothing is taken before [`start`].
+pub struct Attempt {
+    claim: Claim,
+    shares: Vec<(NodeIx, Share)>,
+    is_borrowed: bool,
+    pass: Pass,
+}
+
+/// The start of a job on these shares of nodes, in this pass.
+pub fn prepare(pass: Pass, found: &Match, claim: Claim, shares: Vec<(NodeIx, Share)>) -> Attempt {
+    Attempt {
+        claim,
+        shares,
+        is_borrowed: found.is_borrowed,
+        pass,
+    }
+}
+
+/// Hands out numbers of processors and GPUs and returns the start and what it takes.
+pub fn start(job: Candidate, attempt: Attempt, cycle: &mut Ledger) -> (Start, Claim) {
     let shape = &job.class.shape;
-    let cluster = &ledger.state.cluster;
-    let mut claim = allocation::claim(cluster, shape, placement);
-    let grown = allocation::grow(&ledger.space, shape, placement, &mut claim);
-    let distribution = ledger.space.guide().distribution;
-    let shares = task_distribution::lay_out(cluster, shape, placement, &grown, distribution);
-    ledger.space.share(shape, &mut claim);
-    let numbers = &mut ledger.numbers;
-    let shares = shares
-        .into_iter()
-        .map(|(node, share)| numbers.hand_out(cluster, node, share))
-        .collect();
+    let cluster = &cycle.state.cluster;
+    let mut claim = attempt.claim;
+    cycle.space.share(shape, &mut claim);
+    let numbers = &mut cycle.numbers;
+    let shares = attempt.shares.into_iter();
+    let shares = shares.map(|(node, share)| numbers.hand_out(cluster, node, share));
     let start = Start {
         job: job.job,
-        shares,
+        shares: shares.collect(),
         exclusive: Tenant {
             user: job.class.user,
             ..shape.tenant()
         },
-        until: ledger.end_of(job.class),
-        passed: None,
-        behind: 0,
-        preemptible: false,
-        beyond: None,
+        until: cycle.end_of(job.class),
+        passed: cycle.promises.blocked,
+        behind: cycle.plan.bookings.len(),
+        preemptible: attempt.is_borrowed,
+        beyond: match attempt.pass {
+            Pass::Expansion => cycle.subjob_limit(job).map(|limit| limit.limit),
+            _ => None,
+        },
     };
     (start, claim)
 }

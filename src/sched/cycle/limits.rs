@@ -35,8 +35,6 @@ pub(in crate::sched) struct Books<'s> {
     places: BTreeMap<(usize, Key), usize>,
     /// Whose jobs count where.
     concerned: BTreeMap<Arc<Credentials>, Arc<[usize]>>,
-    /// Whether soft limits no longer count.
-    is_lenient: bool,
     over_soft: BTreeSet<ClassId>,
     /// What was said of an account to who would add so much, since it changed last.
     said: BTreeMap<(usize, i64, bool), Arc<Reason>>,
@@ -126,7 +124,6 @@ impl<'s> Books<'s> {
             accounts: Vec::new(),
             places: BTreeMap::new(),
             concerned: BTreeMap::new(),
-            is_lenient: false,
             over_soft: BTreeSet::new(),
             said: BTreeMap::new(),
         })
@@ -251,29 +248,37 @@ impl<'s> Books<'s> {
     /// What one more job of a class would exceed: a hard limit before a soft one, of each the
     /// first. Of who is kept by a soft one alone note is taken.
     pub fn bar(&mut self, class: &ClassKey) -> Option<Bar> {
-        let accounts = self.accounts_of(&class.who);
-        let first = |most: fn(LimitValues) -> Option<i64>| {
-            accounts
-                .iter()
-                .copied()
-                .find(|&account| self.exceeds(account, class, most(self.accounts[account].bounds)))
-        };
-        if let Some(account) = first(|bounds| bounds.hard) {
-            return Some(Bar {
-                account,
-                soft: false,
-            });
+        if let Some(hard) = self.hard_bar(class) {
+            return Some(hard);
         }
-        if self.is_lenient {
-            return None;
-        }
-        // M23: without a soft limit the hard one is it.
-        let account = first(LimitValues::softly)?;
+        // M23: without a soft limit the hard limit applies.
+        let account = self.first_exceeded(class, LimitValues::softly)?;
         self.over_soft.insert(class.id);
         Some(Bar {
             account,
             soft: true,
         })
+    }
+
+    /// The first hard limit that one more job of a class would exceed.
+    pub fn hard_bar(&mut self, class: &ClassKey) -> Option<Bar> {
+        let account = self.first_exceeded(class, |bounds| bounds.hard)?;
+        Some(Bar {
+            account,
+            soft: false,
+        })
+    }
+
+    fn first_exceeded(
+        &mut self,
+        class: &ClassKey,
+        most: fn(LimitValues) -> Option<i64>,
+    ) -> Option<usize> {
+        let accounts = self.accounts_of(&class.who);
+        accounts
+            .iter()
+            .copied()
+            .find(|&account| self.exceeds(account, class, most(self.accounts[account].bounds)))
     }
 
     /// The same in words.
@@ -359,11 +364,6 @@ impl<'s> Books<'s> {
             account.used = account.used.saturating_add(asked.saturating_mul(count));
             account.name(named, more);
         }
-    }
-
-    /// Whether soft limits count from now on (M23).
-    pub fn heed_soft(&mut self, heed: bool) {
-        self.is_lenient = !heed;
     }
 
     /// The classes that a soft limit alone has kept waiting.

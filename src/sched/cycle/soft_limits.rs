@@ -10,13 +10,14 @@
 //! foretell, as a node that is down, holds nobody up. Where only some are looked at behind a
 //! blocked job (M36), those over a soft limit are the last of them.
 
+use super::Pass;
 use super::state::Ledger;
 use crate::model::job_id::JobId;
 use crate::model::reason::{Reason, Stage};
 use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;
-use crate::sched::priority::ranking;
-use crate::sched::view::shape::{ClassId, ClassKey, ShapeId};
+use crate::sched::priority::ranking::{self, Candidate};
+use crate::sched::view::shape::{ClassId, ShapeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -30,15 +31,10 @@ pub fn start_over_soft<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
     if over.is_empty() || !ledger.looks_on() || !has_room(&over, resolved, ledger) {
         return;
     }
-    ledger.look_again(true);
-    let are_promised = promise_all(resolved, ledger);
-    ledger.look_again(false);
-    if !are_promised {
+    if !promise_all(resolved, ledger) {
         return;
     }
-    ledger.heed_soft_limits(false);
     let refused = start(&over, resolved, ledger);
-    ledger.heed_soft_limits(true);
     ledger.tell_anew(&refused);
 }
 
@@ -47,24 +43,25 @@ pub fn start_over_soft<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
 fn has_room<'s>(over: &BTreeSet<ClassId>, resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
     let state = ledger.state;
     let tells_apart = !state.windows.is_empty();
-    let mut shortest: BTreeMap<(ShapeId, Option<ClassId>), &ClassKey> = BTreeMap::new();
-    for class in over
-        .iter()
-        .filter_map(|class| state.class(*class))
-        .map(|class| resolved.of(class))
-    {
+    let mut shortest: BTreeMap<(ShapeId, Option<ClassId>), Candidate> = BTreeMap::new();
+    for waiting in over.iter().filter_map(|class| state.classes.get(class)) {
+        let Some((_, (_, first))) = waiting.first() else {
+            continue;
+        };
+        let class = resolved.of(&waiting.key);
         if ledger.is_within_hard_limits(class) {
+            let job = Candidate::alone(first, class);
             let one = shortest
                 .entry((class.shape.id, tells_apart.then_some(class.id)))
-                .or_insert(class);
-            if ledger.span_of(class) < ledger.span_of(one) {
-                *one = class;
+                .or_insert(job);
+            if ledger.span_of(class) < ledger.span_of(one.class) {
+                *one = job;
             }
         }
     }
     shortest
         .into_values()
-        .any(|class| ledger.place_beside(class).is_ok())
+        .any(|job| ledger.match_now(job).is_ok())
 }
 
 /// Promises a start to all within soft limits that wait for room; false if some of them are left
@@ -79,7 +76,7 @@ fn promise_all<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
             ranking.follow(job);
             continue;
         }
-        match cycle::place(job, ledger) {
+        match cycle::place(job, Pass::SoftLimitPlans, ledger) {
             Err(reason) if job.class.asks_for.is_some() || !is_for_room(&reason) => {
                 ranking.pass(job)
             }
@@ -92,8 +89,8 @@ fn promise_all<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
                 }
                 None => ranking.pass(job),
             },
-            Ok((start, claim)) => {
-                ledger.start(job, start, claim);
+            Ok(attempt) => {
+                ledger.start(job, attempt);
                 ranking.follow(job);
             }
         }
@@ -121,9 +118,9 @@ fn start<'s>(
             ranking.follow(job);
         } else {
             ledger.consider();
-            match cycle::place(job, ledger) {
-                Ok((start, claim)) => {
-                    ledger.start(job, start, claim);
+            match cycle::place(job, Pass::OverSoftLimits, ledger) {
+                Ok(attempt) => {
+                    ledger.start(job, attempt);
                     ranking.follow(job);
                 }
                 Err(reason) => {

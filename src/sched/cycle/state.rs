@@ -10,29 +10,28 @@ mod refusals;
 
 pub use refusals::Refused;
 
-use super::launch::Numbers;
+use super::launch::{self, Attempt, Numbers};
 use super::limits::Books;
 use super::preemptible_backfill::Borrowed;
-use super::{eligibility, threshold, throttling};
+use super::{eligibility, priority_threshold, throttling};
 use crate::model::job::SubjobLimit;
 use crate::model::job_id::JobId;
-use crate::model::policy::quality::Flag;
 use crate::model::policy::{self, Backfill, Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::sched::backfill::bookings::{self, Promises};
 use crate::sched::backfill::calendar::Calendar;
 use crate::sched::backfill::limits::Gaps;
-use crate::sched::backfill::reservation_access::{Leave, Windows};
-use crate::sched::placement::availability_map::{Claim, Space};
-use crate::sched::placement::matching::{self, Placement};
+use crate::sched::backfill::reservation_access::Windows;
+use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::availability_policy;
+use crate::sched::placement::matching;
 use crate::sched::placement::rank::Guide;
 use crate::sched::placement::resolution::Resolved;
-use crate::sched::placement::{availability_policy, shortage};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::current_bookings::OVERDUE;
-use crate::sched::view::plan::{Booking, Plan, Start};
+use crate::sched::view::plan::{Booking, Plan};
 use crate::sched::view::shape::{ClassId, ClassKey, Shape, ShapeId};
 use crate::sched::view::snapshot::State;
 use refusals::Refusals;
@@ -51,38 +50,26 @@ pub struct Ledger<'s> {
     pub vacant: Space<'s>,
     /// The numbers of processors and GPUs that are free.
     pub numbers: Numbers,
-    policy: &'s Policy,
-    windows: Windows<'s>,
-    calendar: Calendar<'s>,
-    promises: Promises<'s>,
-    /// The blocked job that nobody may pass, and when it can start.
-    gate: Option<(JobId, Time)>,
-    gaps: Gaps,
-    /// Whether others have made way for the job that is considered.
-    is_awaited: bool,
-    /// Whether the job that is considered may have room on loan.
-    may_borrow: bool,
-    /// Whether the job that is about to start takes what others are promised.
-    borrows: bool,
+    pub(super) policy: &'s Policy,
+    pub(super) windows: Windows<'s>,
+    pub(super) calendar: Calendar<'s>,
+    pub(super) promises: Promises<'s>,
+    /// The blocked job that no other job may pass, and when it can start.
+    pub(super) gate: Option<(JobId, Time)>,
+    pub(super) gaps: Gaps,
     /// What has been lent to fillers, once it is wanted back.
     borrowed: Option<Borrowed<'s>>,
-    /// Whether all promises are given: what starts now fills gaps.
-    is_filling: bool,
-    /// Whether anybody was refused for the sake of a promise.
-    was_in_the_way: bool,
-    /// Whether arrays get more elements than they limit themselves to.
-    gives_extra: bool,
     /// Starts of elements of arrays that limit themselves, by the array's number; with true, of
     /// those that had begun before.
     counted: BTreeMap<(u64, bool), u32>,
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
-    refusals: Refusals,
+    pub(super) refusals: Refusals,
     /// What limits on what runs leave, if there are any.
     limits: Option<Books<'s>>,
     /// What was started in passes before the last.
     started: BTreeSet<JobId>,
-    plan: Plan,
+    pub(super) plan: Plan,
 }
 
 impl<'s> Ledger<'s> {
@@ -128,13 +115,7 @@ impl<'s> Ledger<'s> {
             promises,
             gate: None,
             gaps: Gaps::default(),
-            is_awaited: false,
-            may_borrow: false,
-            borrows: false,
             borrowed: None,
-            is_filling: false,
-            was_in_the_way: false,
-            gives_extra: false,
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
             refusals: Refusals::new(resolved.tells_apart()),
@@ -175,162 +156,6 @@ impl<'s> Ledger<'s> {
             .possible
             .entry(shape.id)
             .or_insert_with(|| is_possible(&self.vacant))
-    }
-
-    /// Where the job fits now without delaying a promise, or why it does not.
-    pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
-        let is_promised = self.calendar.promise(candidate.job).is_some();
-        let placement = self.place_as_it_may(candidate)?;
-        let passes = self.promises.blocked.is_some() && !is_promised;
-        if passes && self.passes_nobody(candidate.class) {
-            return Err(Reason::NoBackfill.into());
-        }
-        Ok(placement)
-    }
-
-    /// Whether jobs of a class never pass a blocked one (M27).
-    pub fn passes_nobody(&self, class: &ClassKey) -> bool {
-        self.policy
-            .qualities
-            .flags(class.who.qos.as_deref())
-            .contains(&Flag::NoBackfill)
-    }
-
-    /// The same, whatever its quality of service says.
-    fn place_as_it_may(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
-        self.borrows = false;
-        self.is_awaited = self.promises.is_earmarked(candidate.job);
-        // Q9: who wants to be left alone has nothing on loan.
-        let may_leave = !candidate.class.protected && self.state.standing.may_borrow(candidate.job);
-        self.may_borrow = may_leave && self.lends();
-        let promised = self
-            .calendar
-            .promise(candidate.job)
-            .map(|promise| promise.at);
-        if self.promises.blocked.is_some() {
-            self.gaps.look(self.backfill(), promised.is_some())?;
-        }
-        if let Some(at) = promised {
-            if self.promises.stands(at, self.now) && !self.is_awaited {
-                return Err(self.not_yet(candidate, at));
-            }
-            self.calendar.cancel(candidate.job);
-        }
-        self.place_beside(candidate.class)
-    }
-
-    /// Whether fillers have promised nodes on loan: not what others made for somebody (G8).
-    fn lends(&self) -> bool {
-        self.backfill().policy == Filling::Preempt
-            && self.plan.preempts.is_empty()
-            && !self.promises.are_earmarked()
-    }
-
-    /// Why a job waits for the start it was promised.
-    fn not_yet(&mut self, candidate: Candidate, at: Time) -> Arc<Reason> {
-        let promised = Arc::new(Reason::WouldDelayBooking {
-            holder: candidate.job,
-            at,
-        });
-        match self.refusals.is_told(candidate.class) {
-            true => promised,
-            false => self.place_beside(candidate.class).err().unwrap_or(promised),
-        }
-    }
-
-    /// Where a job that is promised nothing fits beside promises and windows, or within one.
-    pub fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
-        let until = self.end_of(class);
-        match self.windows.fit(&self.space, class, until)? {
-            None => self.place_openly(class),
-            Some(Leave {
-                placement,
-                is_inside: true,
-            }) => Ok(placement?),
-            Some(Leave { placement, .. }) => {
-                // What does not fit though nothing were set aside, waits for that.
-                self.place_openly(class)?;
-                self.place_beside_both(class, until, placement?)
-            }
-        }
-    }
-
-    /// Where a job fits in what windows leave without delaying a promise; it does fit without
-    /// either.
-    fn place_beside_both(
-        &mut self,
-        class: &ClassKey,
-        until: Time,
-        left: Placement,
-    ) -> Result<Placement, Arc<Reason>> {
-        if self.borrows || self.calendar.lets_pass(until) {
-            return Ok(left);
-        }
-        let shape = &class.shape;
-        let beside = self.windows.left(class, until);
-        let placement =
-            beside.and_then(|left| self.calendar.within(left, &self.space, shape, until));
-        match self.calendar.in_the_way(shape, until) {
-            Some((holder, at)) => {
-                placement.ok_or_else(|| Arc::new(Reason::WouldDelayBooking { holder, at }))
-            }
-            None => Ok(left),
-        }
-    }
-
-    fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
-        let (shape, until) = (&class.shape, self.end_of(class));
-        // What keeps others out does not keep out one for which there is room set aside.
-        if let Some(reason) = self.refusals.of_shape(shape).filter(|_| !self.is_awaited) {
-            return Err(reason);
-        }
-        if let Some(misfit) = matching::misfit(&self.space, shape) {
-            return Err(self
-                .refusals
-                .refuse(shape, shortage::now(&self.space, shape, misfit)));
-        }
-        if let Some((holder, at)) = self.gate.filter(|_| !self.is_awaited) {
-            // Nothing starts any more: so it is for all of this shape.
-            return Err(self
-                .refusals
-                .refuse(shape, Reason::WouldDelayBooking { holder, at }));
-        }
-        self.gaps.keep(
-            self.backfill(),
-            &self.state.standing,
-            self.processors(shape),
-            self.now,
-        )?;
-        if self.calendar.lets_pass(until) {
-            return self.place_now(shape);
-        }
-        if let Some(reason) = self.refusals.of_span(shape, self.span_of(class)) {
-            return Err(reason);
-        }
-        // X4: nobody can tell when it ends.
-        if !self.may_borrow && until == Time::NEVER && class.walltime.is_none() {
-            return Err(Reason::NoWalltime.into());
-        }
-        if let Some(placement) = self.calendar.beside(&self.space, shape, until) {
-            return Ok(placement);
-        }
-        if self.may_borrow {
-            self.borrows = true;
-            return self.place_now(shape);
-        }
-        match self.calendar.in_the_way(shape, until) {
-            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }.into()),
-            None => self.place_now(shape),
-        }
-    }
-
-    /// Where the request fits now, whatever is promised to others.
-    pub fn place_now(&mut self, shape: &Shape) -> Result<Placement, Arc<Reason>> {
-        let space = &self.space;
-        matching::fit(space, shape).map_err(|misfit| {
-            self.refusals
-                .refuse(shape, shortage::now(space, shape, misfit))
-        })
     }
 
     /// How many elements of an array that limits itself have begun, with those that this cycle
@@ -386,11 +211,9 @@ impl<'s> Ledger<'s> {
         &self.policy.placement
     }
 
-    /// Whether all promises are given, when that has just come about.
-    pub fn is_filling(&mut self) -> bool {
-        let begins = !self.is_filling && self.promises.is_spent();
-        self.is_filling |= begins;
-        begins
+    /// Whether all planned starts are given: jobs that start from now on are backfilled.
+    pub fn is_fully_planned(&self) -> bool {
+        self.promises.is_spent()
     }
 
     /// Enters a job that was considered.
@@ -409,7 +232,8 @@ impl<'s> Ledger<'s> {
     }
 
     /// Enters a start.
-    pub fn start(&mut self, job: Candidate, start: Start, claim: Claim) {
+    pub fn start(&mut self, job: Candidate, attempt: Attempt) {
+        let (start, claim) = launch::start(job, attempt, self);
         self.promises.visit(job.job, job.class);
         if job.class.at_once.or(job.class.beyond).is_some() {
             *self
@@ -421,8 +245,7 @@ impl<'s> Ledger<'s> {
             limits.enter(job.class, job.job);
         }
         self.space.claim(&claim);
-        let preemptible = std::mem::take(&mut self.borrows);
-        let until = if preemptible {
+        let until = if start.preemptible {
             self.now + OVERDUE
         } else {
             start.until
@@ -430,16 +253,7 @@ impl<'s> Ledger<'s> {
         self.windows
             .start(job.class, &claim, start.until, &self.space);
         self.calendar.start(start.job, claim, until, &self.space);
-        let behind = self.plan.bookings.len();
-        let limit = self.subjob_limit(job).filter(|_| self.gives_extra);
-        let beyond = limit.map(|limit| limit.limit);
-        self.plan.starts.push(Start {
-            passed: self.promises.blocked,
-            behind,
-            preemptible,
-            beyond,
-            ..start
-        });
+        self.plan.starts.push(start);
     }
 
     /// Enters a refusal, and promises a blocked job its start if it may have one.
@@ -469,8 +283,7 @@ impl<'s> Ledger<'s> {
             *until = at;
         }
         self.look_again_for(&reason);
-        self.was_in_the_way |=
-            matches!(*reason, Reason::WouldDelayBooking { holder, .. } if holder != candidate.job);
+        self.refusals.note(candidate.job, &reason);
         let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
         let is_followed = at.is_some() && self.promises.goes_on(candidate.class);
         let goes_on = counts || is_followed || self.promises.awaits(candidate.class);
@@ -608,11 +421,12 @@ impl<'s> Ledger<'s> {
         if at > self.now + OVERDUE {
             // Those ahead that had no room beside a promise may have some where that is another one
             // now.
-            self.plan.look_again(if moves && self.was_in_the_way {
-                self.now + Span(1)
-            } else {
-                at
-            });
+            self.plan
+                .look_again(if moves && self.refusals.has_delayed_jobs() {
+                    self.now + Span(1)
+                } else {
+                    at
+                });
         }
         Some(at)
     }
@@ -622,7 +436,7 @@ impl<'s> Ledger<'s> {
         debug_assert_eq!(self.plan.audit(self.state), Ok(()));
         self.look_again_when_room_is_free();
         throttling::tell_stopped(self.state, &mut self.plan);
-        threshold::tell_low(self.state, self.policy, &mut self.plan);
+        priority_threshold::tell_low(self.state, self.policy, &mut self.plan);
         if let Some(limits) = &mut self.limits {
             throttling::tell_limited(self.state, limits, &mut self.plan);
         }

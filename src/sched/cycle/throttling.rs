@@ -2,6 +2,7 @@
 //! limit how many of its elements run at once, and the site what runs or is considered on anybody's
 //! behalf (M5).
 
+use super::Pass;
 use super::limits::Books;
 use super::state::Ledger;
 use crate::model::job::SubjobLimit;
@@ -15,48 +16,54 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What may bar a job for now whatever there is room for, the earliest stage first.
-const BARS: [fn(Candidate, &Ledger) -> Option<Reason>; 5] =
+const BARS: [fn(Candidate, Pass, &Ledger) -> Option<Reason>; 5] =
     [deferred, queue_stopped, site_time, array_limit, awaited];
 
 /// Those that are no limits, and come before all limits.
 const OUT: usize = 3;
 
 /// Refuses what a failed start, its queue, its array or a limit bars for now.
-pub fn admit(job: Candidate, ledger: &mut Ledger) -> Result<(), Arc<Reason>> {
+pub fn check(job: Candidate, pass: Pass, ledger: &mut Ledger) -> Result<(), Arc<Reason>> {
     if let Some(reason) = ledger.unlisted(job) {
         return Err(reason);
     }
-    if let Some(reason) = BARS.iter().find_map(|bar| bar(job, ledger)) {
+    if let Some(reason) = BARS.iter().find_map(|bar| bar(job, pass, ledger)) {
         return Err(reason.into());
     }
-    ledger.over_limit(job.class).map_or(Ok(()), Err)
+    ledger.over_limit(job.class, pass).map_or(Ok(()), Err)
 }
 
 /// All that bars a job for now, not only the first.
 pub fn objections(job: Candidate, ledger: &mut Ledger) -> Vec<Reason> {
-    let bars = BARS.iter().filter_map(|bar| bar(job, ledger));
+    let bars = BARS.iter().filter_map(|bar| bar(job, Pass::Order, ledger));
     let reasons: Vec<Reason> = bars
         .chain(ledger.unlisted(job).map(Arc::unwrap_or_clone))
         .collect();
     reasons
         .into_iter()
-        .chain(ledger.over_limit(job.class).map(Arc::unwrap_or_clone))
+        .chain(
+            ledger
+                .over_limit(job.class, Pass::Order)
+                .map(Arc::unwrap_or_clone),
+        )
         .collect()
 }
 
 /// Whether a job could not start whatever room and limits there are.
 pub fn is_out(job: Candidate, ledger: &Ledger) -> bool {
-    BARS[..OUT].iter().any(|bar| bar(job, ledger).is_some())
+    BARS[..OUT]
+        .iter()
+        .any(|bar| bar(job, Pass::Order, ledger).is_some())
 }
 
-fn deferred(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+fn deferred(job: Candidate, _: Pass, ledger: &Ledger) -> Option<Reason> {
     job.class
         .not_before
         .filter(|&until| until > ledger.now)
         .map(|until| Reason::Deferred { until })
 }
 
-fn queue_stopped(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+fn queue_stopped(job: Candidate, _: Pass, ledger: &Ledger) -> Option<Reason> {
     stopped(ledger.state, &job.class.who.queue)
 }
 
@@ -70,7 +77,7 @@ fn stopped(state: &State, queue: &str) -> Option<Reason> {
     }
 }
 
-fn site_time(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+fn site_time(job: Candidate, _: Pass, ledger: &Ledger) -> Option<Reason> {
     ledger
         .state
         .site_time
@@ -78,14 +85,14 @@ fn site_time(job: Candidate, ledger: &Ledger) -> Option<Reason> {
         .err()
 }
 
-fn array_limit(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+fn array_limit(job: Candidate, pass: Pass, ledger: &Ledger) -> Option<Reason> {
     let SubjobLimit { limit, most } = ledger.subjob_limit(job)?;
-    let bound = if ledger.gives_extra() { most } else { limit };
+    let bound = if pass == Pass::Expansion { most } else { limit };
     let expand = Some(most).filter(|&most| most > limit);
     (ledger.running_of(job) >= bound).then_some(Reason::ArrayLimit { limit, expand })
 }
 
-fn awaited(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+fn awaited(job: Candidate, _: Pass, ledger: &Ledger) -> Option<Reason> {
     ledger
         .state
         .is_awaited(job.class.id)

@@ -9,6 +9,7 @@ use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::report::outlook::Window;
 use crate::sched::cycle;
+use crate::sched::cycle::Pass;
 use crate::sched::cycle::state::Ledger;
 use crate::sched::cycle::{feasibility, throttling};
 use crate::sched::placement::cycle_cache::Memory;
@@ -78,9 +79,9 @@ struct Probe<'a> {
 impl Probe<'_> {
     fn admit(&mut self) -> Result<(), Reason> {
         let class = self.class(1, Span::seconds(1));
-        feasibility::screen(&class.shape, &mut self.ledger)?;
-        throttling::admit(Candidate::alone(self.job.id, &class), &mut self.ledger)
-            .map_err(Arc::unwrap_or_clone)
+        feasibility::check(&class.shape, &mut self.ledger)?;
+        let job = Candidate::alone(self.job.id, &class);
+        throttling::check(job, Pass::Order, &mut self.ledger).map_err(Arc::unwrap_or_clone)
     }
 
     /// The class of so many copies for so long.
@@ -104,7 +105,9 @@ impl Probe<'_> {
 
     fn fit(&mut self, copies: u32, walltime: Span) -> Option<Placement> {
         let class = self.class(copies, walltime);
-        self.ledger.place_beside(&class).ok()
+        let job = Candidate::alone(self.job.id, &class);
+        let found = self.ledger.match_now(job).ok()?;
+        Some(found.placement)
     }
 
     /// The most copies that fit for so long, and on how many nodes.

@@ -18,15 +18,13 @@ const EVER: Span = Span::seconds(1000 * 366 * 86_400);
 /// All that keeps a job from starting beside what a cycle has decided, the earliest stage first. Of
 /// the stages that look for room, only the first can tell.
 pub fn of(job: Candidate, ledger: &mut Ledger) -> Vec<Reason> {
-    let mut objections: Vec<Reason> = feasibility::screen(&job.class.shape, ledger)
+    let mut objections: Vec<Reason> = feasibility::check(&job.class.shape, ledger)
         .err()
         .into_iter()
         .collect();
     let could_run = objections.is_empty();
     objections.extend(throttling::objections(job, ledger));
-    let room = could_run
-        .then(|| ledger.place_beside(job.class).err())
-        .flatten();
+    let room = could_run.then(|| ledger.match_now(job).err()).flatten();
     objections.extend(room.map(|reason| as_its_own(&reason, job.job)));
     in_order(objections)
 }

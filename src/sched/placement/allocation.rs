@@ -38,9 +38,20 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> Claim {
     }
 }
 
+/// What the job takes of each node, and what each pick gets beyond the amounts requested.
+pub fn allocate(
+    space: &Space,
+    shape: &Shape,
+    placement: &Placement,
+) -> (Claim, Vec<BTreeMap<usize, i64>>) {
+    let mut claim = claim(space.cluster, shape, placement);
+    let extra = grow(space, shape, placement, &mut claim);
+    (claim, extra)
+}
+
 /// What each pick gets beyond what was asked at least (Q22): chunk by chunk as much as it may have
 /// of what is left of its node. Adds it to the claim; for each pick, by resource.
-pub fn grow(
+fn grow(
     space: &Space,
     shape: &Shape,
     placement: &Placement,

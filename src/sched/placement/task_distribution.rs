@@ -16,7 +16,7 @@ const MOST_TASKS: u64 = 1 << 20;
 
 /// One share for each chunk, with its node; `grown` is what each has beyond what was asked. Numbers
 /// of processors and GPUs are given at launch.
-pub fn lay_out(
+pub fn distribute(
     cluster: &Cluster,
     shape: &Shape,
     placement: &Placement,

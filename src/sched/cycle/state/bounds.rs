@@ -3,6 +3,7 @@
 use super::Ledger;
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
+use crate::sched::cycle::Pass;
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::eligible::Eligible;
 use crate::sched::view::shape::{ClassId, ClassKey};
@@ -21,9 +22,12 @@ impl<'s> Ledger<'s> {
     }
 
     /// The limit that one more job of a class would exceed.
-    pub fn over_limit(&mut self, class: &ClassKey) -> Option<Arc<Reason>> {
+    pub fn over_limit(&mut self, class: &ClassKey, pass: Pass) -> Option<Arc<Reason>> {
         let limits = self.limits.as_mut()?;
-        let bar = limits.bar(class)?;
+        let bar = match pass {
+            Pass::OverSoftLimits => limits.hard_bar(class)?,
+            _ => limits.bar(class)?,
+        };
         Some(limits.reason(bar, class))
     }
 
@@ -35,19 +39,12 @@ impl<'s> Ledger<'s> {
             .unwrap_or_default()
     }
 
-    /// Whether soft limits count from now on.
-    pub fn heed_soft_limits(&mut self, heed: bool) {
-        self.limits
-            .iter_mut()
-            .for_each(|limits| limits.heed_soft(heed));
-    }
-
     /// Whether one more job of a class would exceed no hard limit.
     pub fn is_within_hard_limits(&mut self, class: &ClassKey) -> bool {
         self.limits
             .as_mut()
-            .and_then(|limits| limits.bar(class))
-            .is_none_or(|bar| bar.soft)
+            .and_then(|limits| limits.hard_bar(class))
+            .is_none()
     }
 
     /// Who is promised a start.
@@ -63,21 +60,6 @@ impl<'s> Ledger<'s> {
     /// Whether one more job would be looked at behind a blocked one (M36).
     pub fn looks_on(&self) -> bool {
         self.gaps.looks_on(self.backfill())
-    }
-
-    /// Whether arrays get more elements than they limit themselves to (Q15).
-    pub fn gives_extra(&self) -> bool {
-        self.gives_extra
-    }
-
-    /// From now on they do, or no longer.
-    pub fn give_extra(&mut self, gives: bool) {
-        self.gives_extra = gives;
-    }
-
-    /// Whether the jobs that come from now on have been looked at before.
-    pub fn look_again(&mut self, is_again: bool) {
-        self.gaps.note_again(is_again);
     }
 
     /// Says of these classes that they wait for this, and no longer for what was said of them

@@ -6,6 +6,7 @@
 //! even the shortest of them would be in its way.
 
 use super::Ledger;
+use crate::model::job_id::JobId;
 use crate::model::policy::Filling;
 use crate::model::policy::site_time::SiteTime;
 use crate::model::reason::Reason;
@@ -42,6 +43,8 @@ pub struct Refusals {
     fenced: BTreeMap<ShapeId, (Span, Arc<Reason>)>,
     /// Classes of which it was said why they wait though jobs of them are still considered.
     told: BTreeSet<ClassId>,
+    /// Whether a job waits because it would delay the planned start of another job.
+    has_delayed_jobs: bool,
 }
 
 impl Refusals {
@@ -53,6 +56,7 @@ impl Refusals {
             hopeless: BTreeSet::new(),
             fenced: BTreeMap::new(),
             told: BTreeSet::new(),
+            has_delayed_jobs: false,
         }
     }
 
@@ -72,6 +76,17 @@ impl Refusals {
     pub fn of_span(&self, shape: &Shape, span: Span) -> Option<Arc<Reason>> {
         let (from, reason) = self.fenced.get(&shape.id)?;
         (*from <= span).then(|| reason.clone())
+    }
+
+    /// Records why a job waits.
+    pub fn note(&mut self, job: JobId, reason: &Reason) {
+        self.has_delayed_jobs |=
+            matches!(*reason, Reason::WouldDelayBooking { holder, .. } if holder != job);
+    }
+
+    /// Whether a job waits because it would delay the planned start of another job.
+    pub fn has_delayed_jobs(&self) -> bool {
+        self.has_delayed_jobs
     }
 
     /// Nobody can tell when a shape will fit.
@@ -125,9 +140,9 @@ impl Ledger<'_> {
     /// Why a request does not fit, never or not now; None when it does.
     fn shortage(&mut self, shape: &Shape, memory: &mut Memory) -> Option<Arc<Reason>> {
         let misfit = matching::misfit(&self.space, shape)?;
-        let screened = feasibility::screen(shape, self);
+        let feasible = feasibility::check(shape, self);
         let reason = Arc::new(
-            screened
+            feasible
                 .err()
                 .unwrap_or_else(|| shortage::now(&self.space, shape, misfit)),
         );

@@ -1,5 +1,5 @@
-//! Is it worth enough? Where the policy sets a bar, who does not get over it starts nothing (I15,
-//! X17).
+//! Priority: a job starts only if its priority exceeds the threshold of the policy, if there is one
+//! (I15, X17).
 
 use super::state::Ledger;
 use crate::model::policy::Policy;
@@ -12,8 +12,8 @@ use crate::sched::view::snapshot::State;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Refuses who is worth too little.
-pub fn admit(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
+/// Refuses a job whose priority does not exceed the threshold.
+pub fn check(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
     ledger
         .threshold(job.job)
         .map_or(Ok(()), |(least, value)| judge(value, least))

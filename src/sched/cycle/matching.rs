@@ -1,0 +1,220 @@
+//! Matching: the nodes on which a job can start now, beside planned starts and reservations.
+//!
+//! A job may use resources that are kept from others in two cases ([`Privileges`]): running jobs
+//! were preempted for it, or it can be preempted itself when a planned start is due.
+
+use super::Pass;
+use super::state::Ledger;
+use crate::model::policy::Filling;
+use crate::model::policy::quality::Flag;
+use crate::model::reason::Reason;
+use crate::model::time::Time;
+use crate::sched::backfill::reservation_access::Leave;
+use crate::sched::placement::matching::{self, Placement};
+use crate::sched::placement::shortage;
+use crate::sched::priority::ranking::Candidate;
+use crate::sched::view::shape::ClassKey;
+use crate::sched::view::shape::Shape;
+use std::sync::Arc;
+
+/// What a job may use of the resources that are kept from other jobs.
+#[derive(Clone, Copy)]
+struct Privileges {
+    /// Resources are held for the job because others were preempted for it.
+    is_preemptor: bool,
+    /// The job may start in the way of a planned start, and is preempted when that is due (M34).
+    may_borrow: bool,
+}
+
+/// Nodes on which a job can start now.
+pub struct Match {
+    /// The node of each chunk.
+    pub placement: Placement,
+    /// The job is in the way of a planned start, and is preempted when that is due (M34).
+    pub is_borrowed: bool,
+}
+
+impl Match {
+    /// The job delays no planned start.
+    pub fn owned(placement: Placement) -> Match {
+        Match {
+            placement,
+            is_borrowed: false,
+        }
+    }
+}
+
+/// Finds nodes for a job that delay no planned start, or the reason why there are none.
+pub fn find<'s>(
+    job: Candidate<'s>,
+    pass: Pass,
+    cycle: &mut Ledger<'s>,
+) -> Result<Match, Arc<Reason>> {
+    let promised = cycle.calendar.promise(job.job).map(|promise| promise.at);
+    let has_passed_a_blocked_job = cycle.promises.blocked.is_some();
+    if has_passed_a_blocked_job && pass != Pass::SoftLimitPlans {
+        cycle.gaps.look(cycle.backfill(), promised.is_some())?;
+    }
+    if let Some(at) = promised {
+        if cycle.promises.stands(at, cycle.now) && !cycle.promises.is_earmarked(job.job) {
+            return Err(not_before(at, job, cycle));
+        }
+        cycle.calendar.cancel(job.job);
+    }
+    let found = cycle.match_now(job)?;
+    if has_passed_a_blocked_job && promised.is_none() && cycle.never_backfills(job.class) {
+        return Err(Reason::NoBackfill.into());
+    }
+    Ok(found)
+}
+
+/// Why a job waits for its planned start.
+fn not_before<'s>(at: Time, job: Candidate<'s>, cycle: &mut Ledger<'s>) -> Arc<Reason> {
+    let planned = Arc::new(Reason::WouldDelayBooking {
+        holder: job.job,
+        at,
+    });
+    if cycle.refusals.is_told(job.class) {
+        return planned;
+    }
+    cycle.match_now(job).err().unwrap_or(planned)
+}
+
+impl<'s> Ledger<'s> {
+    /// Whether jobs of a class never start while a job of higher priority is blocked (M27).
+    pub fn never_backfills(&self, class: &ClassKey) -> bool {
+        self.policy
+            .qualities
+            .flags(class.who.qos.as_deref())
+            .contains(&Flag::NoBackfill)
+    }
+
+    fn privileges(&self, job: Candidate) -> Privileges {
+        // Q9: a job that is never preempted borrows nothing.
+        let is_preemptible = !job.class.protected && self.state.standing.may_borrow(job.job);
+        Privileges {
+            is_preemptor: self.promises.is_earmarked(job.job),
+            may_borrow: is_preemptible && self.lends(),
+        }
+    }
+
+    /// Whether backfilled jobs may borrow from planned starts: not from those for which other jobs
+    /// are preempted (G8).
+    fn lends(&self) -> bool {
+        self.backfill().policy == Filling::Preempt
+            && self.plan.preempts.is_empty()
+            && !self.promises.are_earmarked()
+    }
+
+    /// Finds nodes for a job beside planned starts and reservations, or within its reservation.
+    pub fn match_now(&mut self, job: Candidate) -> Result<Match, Arc<Reason>> {
+        let (class, until) = (job.class, self.end_of(job.class));
+        let Some(Leave {
+            placement,
+            is_inside,
+        }) = self.windows.fit(&self.space, class, until)?
+        else {
+            return self.match_beside_plans(job);
+        };
+        if is_inside {
+            return Ok(Match::owned(placement?));
+        }
+        // A job that does not fit on the nodes without reservations either waits for resources.
+        let Match { is_borrowed, .. } = self.match_beside_plans(job)?;
+        let placement = placement?;
+        if is_borrowed {
+            return Ok(Match {
+                placement,
+                is_borrowed,
+            });
+        }
+        self.match_beside_both(class, until, placement)
+            .map(Match::owned)
+    }
+
+    /// Finds nodes beside planned starts and reservations, for a job that fits beside each of them:
+    /// `left` are the nodes beside reservations.
+    fn match_beside_both(
+        &mut self,
+        class: &ClassKey,
+        until: Time,
+        left: Placement,
+    ) -> Result<Placement, Arc<Reason>> {
+        if self.calendar.lets_pass(until) {
+            return Ok(left);
+        }
+        let shape = &class.shape;
+        let beside = self.windows.left(class, until);
+        let placement =
+            beside.and_then(|left| self.calendar.within(left, &self.space, shape, until));
+        match self.calendar.in_the_way(shape, until) {
+            Some((holder, at)) => {
+                placement.ok_or_else(|| Arc::new(Reason::WouldDelayBooking { holder, at }))
+            }
+            None => Ok(left),
+        }
+    }
+
+    /// Finds nodes beside planned starts, as if there were no reservations.
+    fn match_beside_plans(&mut self, job: Candidate) -> Result<Match, Arc<Reason>> {
+        let (class, privileges) = (job.class, self.privileges(job));
+        let (shape, until) = (&class.shape, self.end_of(class));
+        if !privileges.is_preemptor
+            && let Some(reason) = self.refusals.of_shape(shape)
+        {
+            return Err(reason);
+        }
+        if let Some(misfit) = matching::misfit(&self.space, shape) {
+            return Err(self
+                .refusals
+                .refuse(shape, shortage::now(&self.space, shape, misfit)));
+        }
+        if !privileges.is_preemptor
+            && let Some((holder, at)) = self.gate
+        {
+            // No job starts any more, so the refusal is for all of this shape.
+            return Err(self
+                .refusals
+                .refuse(shape, Reason::WouldDelayBooking { holder, at }));
+        }
+        self.gaps.keep(
+            self.backfill(),
+            &self.state.standing,
+            self.processors(shape),
+            self.now,
+        )?;
+        if self.calendar.lets_pass(until) {
+            return self.match_free(shape).map(Match::owned);
+        }
+        if let Some(reason) = self.refusals.of_span(shape, self.span_of(class)) {
+            return Err(reason);
+        }
+        // X4: the end of the job is unknown.
+        if !privileges.may_borrow && until == Time::NEVER && class.walltime.is_none() {
+            return Err(Reason::NoWalltime.into());
+        }
+        if let Some(placement) = self.calendar.beside(&self.space, shape, until) {
+            return Ok(Match::owned(placement));
+        }
+        if privileges.may_borrow {
+            let placement = self.match_free(shape)?;
+            return Ok(Match {
+                placement,
+                is_borrowed: true,
+            });
+        }
+        match self.calendar.in_the_way(shape, until) {
+            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }.into()),
+            None => self.match_free(shape).map(Match::owned),
+        }
+    }
+
+    /// Finds nodes among all that are free, whatever is planned for other jobs.
+    pub fn match_free(&mut self, shape: &Shape) -> Result<Placement, Arc<Reason>> {
+        let space = &self.space;
+        matching::fit(space, shape).map_err(|misfit| {
+            self.refusals
+                .refuse(shape, shortage::now(space, shape, misfit))
+        })
+    }
+}
