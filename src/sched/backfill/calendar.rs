@@ -15,7 +15,7 @@ use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use crate::sched::placement::allocation;
 use crate::sched::placement::availability_map::{Claim, Space};
-use crate::sched::placement::matching::{self, Placement};
+use crate::sched::placement::place::{self, Placement};
 use crate::sched::placement::rank::Rank;
 use crate::sched::view::cluster::{Cluster, NodeIx};
 use crate::sched::view::current_bookings::OVERDUE;
@@ -129,7 +129,7 @@ impl<'s> Calendar<'s> {
                 if short.is_some() {
                     None
                 } else {
-                    matching::fit(space, shape).ok()
+                    place::fit(space, shape).ok()
                 }
             }
             CalendarKind::Pinned(pins) => pins.beside(space, shape, until),

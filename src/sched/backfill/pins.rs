@@ -14,9 +14,9 @@ use crate::model::request::select::Arrangement;
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::{Amounts, add};
 use crate::sched::placement::availability_map::{Claim, Space};
-use crate::sched::placement::matching::{self, Placement};
-use crate::sched::placement::tentative::Trial;
-use crate::sched::placement::{allocation, node_filter};
+use crate::sched::placement::place::Trial;
+use crate::sched::placement::place::{self, Placement};
+use crate::sched::placement::{allocation, filter};
 use crate::sched::view::cluster::{NodeIx, Room};
 use crate::sched::view::shape::{ChunkShape, ClassKey, Shape, Tenant};
 use crate::sched::view::snapshot::State;
@@ -131,7 +131,7 @@ impl<'s> Pins<'s> {
             self.besides.insert(before, (until, beside));
         }
         let (_, beside) = self.besides.get(&before)?;
-        matching::fit(beside, shape).ok()
+        place::fit(beside, shape).ok()
     }
 
     /// The same in what windows leave of what is free now.
@@ -148,7 +148,7 @@ impl<'s> Pins<'s> {
             room.narrow(left.room(ix));
             within.refile(ix, room);
         }
-        matching::fit(&within, shape).ok()
+        place::fit(&within, shape).ok()
     }
 
     /// Cuts the promised nodes down to what is left of them from `from` until `until`.
@@ -284,7 +284,7 @@ impl<'s> Pins<'s> {
         if self
             .at_last
             .as_ref()
-            .is_some_and(|space| !matching::fits(space, shape))
+            .is_some_and(|space| !place::fits(space, shape))
         {
             return None;
         }
@@ -302,7 +302,7 @@ impl<'s> Pins<'s> {
                 .iter()
                 .for_each(|future| future.narrow(&mut closing.space, at, at + span));
             self.hold_back(&mut closing.space, at, at + span);
-            if !matching::fits(&closing.space, shape) {
+            if !place::fits(&closing.space, shape) {
                 continue;
             }
             if let Some(placement) = self.admitted(now, &closing, terms, span) {
@@ -395,7 +395,7 @@ impl<'s> Pins<'s> {
     fn suits(&self, now: &Space<'s>, shape: &Shape, placement: &Placement) -> bool {
         let (cluster, picks) = (&self.state.cluster, &placement.picks);
         let suits = |&(ix, chunk): &(NodeIx, usize)| {
-            cluster.node_meets(ix, &shape.chunks[chunk].needs) && node_filter::suits(now, shape, ix)
+            cluster.node_meets(ix, &shape.chunks[chunk].needs) && filter::suits(now, shape, ix)
         };
         let is_of_one_group = shape.group.as_ref().is_none_or(|resource| {
             let mut values = picks
@@ -444,13 +444,13 @@ impl<'s> Pins<'s> {
     /// for; then as matching says.
     fn late_places(&self, now: &Space<'s>, then: &Closing<'s>, shape: &Shape) -> Option<Placement> {
         let [chunk] = &shape.chunks[..] else {
-            return matching::fit(&then.space, shape).ok();
+            return place::fit(&then.space, shape).ok();
         };
         let is_plain = shape.arrangement != Arrangement::Pack
             && shape.group.is_none()
             && !then.space.guide().is_choosy(shape);
-        if !is_plain || !matching::fits(&then.space, shape) {
-            return matching::fit(&then.space, shape).ok();
+        if !is_plain || !place::fits(&then.space, shape) {
+            return place::fit(&then.space, shape).ok();
         }
         let mut picks = self.released_places(now, then, shape, chunk);
         if (picks.len() as u64) < chunk.count {
@@ -473,7 +473,7 @@ impl<'s> Pins<'s> {
         for ix in self.timeline.released(then) {
             let suits = then.space.is_open(ix)
                 && self.state.cluster.node_meets(ix, &chunk.needs)
-                && node_filter::suits(&then.space, shape, ix);
+                && filter::suits(&then.space, shape, ix);
             let host = &self.state.cluster.node(ix).host;
             if !suits || (shape.arrangement == Arrangement::Scatter && !hosts.insert(host)) {
                 continue;
@@ -521,10 +521,10 @@ impl<'s> Pins<'s> {
             }
         }
         let all = |found: Placement| picks.iter().copied().chain(found.picks).collect();
-        matching::fit(&left, &rest)
+        place::fit(&left, &rest)
             .ok()
             .map(all)
-            .or_else(|| matching::fit(then, shape).ok().map(|found| found.picks))
+            .or_else(|| place::fit(then, shape).ok().map(|found| found.picks))
     }
 
     /// Pins a promise.

@@ -15,7 +15,7 @@ use crate::model::reservation::window::{Admission, Window};
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::{Amounts, add, subtract};
 use crate::sched::placement::availability_map::{Claim, Space};
-use crate::sched::placement::matching::{self, Placement};
+use crate::sched::placement::place::{self, Placement};
 use crate::sched::placement::shortage;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::free_resources::Room;
@@ -145,7 +145,7 @@ impl<'s> Windows<'s> {
         let length = class.walltime.unwrap_or(until.since(self.now));
         if let Some(asked) = class.asks_for.as_deref() {
             let within = self.within(space, class, (asked, length), until)?;
-            let placement = matching::fit(&within, &class.shape);
+            let placement = place::fit(&within, &class.shape);
             let placement =
                 placement.map_err(|misfit| shortage::now(&within, &class.shape, misfit));
             return Ok(Some(Leave {
@@ -169,7 +169,7 @@ impl<'s> Windows<'s> {
         let placement = self
             .beside
             .get(&ids)
-            .map(|left| matching::fit(left, &class.shape));
+            .map(|left| place::fit(left, &class.shape));
         let placement = placement.and_then(Result::ok).ok_or(reason);
         Ok(Some(Leave {
             placement,

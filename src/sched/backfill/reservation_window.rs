@@ -13,7 +13,7 @@ use crate::model::reservation::window::Window;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add};
 use crate::sched::placement::availability_map::Space;
-use crate::sched::placement::{matching, shortage, task_distribution};
+use crate::sched::placement::{place, shortage, task_distribution};
 use crate::sched::view::cluster::{Condition, NodeIx};
 use crate::sched::view::node_access::Tenant;
 use crate::sched::view::shape::Shape;
@@ -44,12 +44,12 @@ pub fn place(
     let cluster = &state.cluster;
     let shape = Shape::of_request(wanted.request, &cluster.catalog);
     let vacant = Space::vacant(cluster);
-    if !vacant.is_void() && !matching::fits(&vacant, &shape) {
+    if !vacant.is_void() && !place::fits(&vacant, &shape) {
         return Err(shortage::never(&vacant, &shape));
     }
     let space = throughout(state, wanted, inside, now);
     let placement =
-        matching::fit(&space, &shape).map_err(|misfit| shortage::now(&space, &shape, misfit))?;
+        place::fit(&space, &shape).map_err(|misfit| shortage::now(&space, &shape, misfit))?;
     Ok(
         task_distribution::distribute(cluster, &shape, &placement, &[], Distribution::Pack)
             .into_iter()

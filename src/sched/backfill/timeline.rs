@@ -8,7 +8,7 @@ use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::amounts::Amounts;
 use crate::sched::placement::availability_map::{Claim, Space};
-use crate::sched::placement::matching;
+use crate::sched::placement::place;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::current_bookings::OVERDUE;
 use crate::sched::view::node_access::Tenant;
@@ -197,14 +197,14 @@ impl<'s> Timeline<'s> {
         shape: &Shape,
     ) -> Result<Closing<'s>, Box<Space<'s>>> {
         let mut closing = self.today(space);
-        if matching::fits(space, shape) {
+        if place::fits(space, shape) {
             return Ok(closing);
         }
         let (mut ended, mut step) = (0, 1);
         loop {
             let further = self.whole_moment(ended + step);
             self.shift(&mut closing.space, ended, further);
-            if matching::fits(&closing.space, shape) {
+            if place::fits(&closing.space, shape) {
                 return Ok(self.halve(closing.space, ended, further, shape));
             }
             if further == self.ends.len() {
@@ -241,7 +241,7 @@ impl<'s> Timeline<'s> {
             }
             self.shift(&mut space, ended, middle);
             ended = middle;
-            if matching::fits(&space, shape) {
+            if place::fits(&space, shape) {
                 enough = middle
             } else {
                 too_few = middle

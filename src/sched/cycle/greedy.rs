@@ -9,7 +9,7 @@ use crate::model::time::Time;
 use crate::sched::backfill::calendar::Calendar;
 use crate::sched::placement::allocation;
 use crate::sched::placement::availability_map::Space;
-use crate::sched::placement::matching::{self, Placement};
+use crate::sched::placement::place::{self, Placement};
 use crate::sched::priority::ranking::{Candidate, Ranking};
 use crate::sched::view::shape::{ClassId, ClassKey, Shape};
 use std::collections::BTreeMap;
@@ -32,10 +32,7 @@ pub fn choose(ranking: &mut Ranking, ledger: &mut Ledger) -> BTreeMap<ClassId, u
         let may_pass = class.at_once.or(class.beyond).is_none() && !ledger.never_backfills(class);
         let may = may_pass && throttling::check(candidate, Pass::Order, ledger).is_ok();
         let shape = class.shape.clone();
-        if may
-            && feasibility::check(&shape, ledger).is_ok()
-            && matching::fits(&ledger.space, &shape)
-        {
+        if may && feasibility::check(&shape, ledger).is_ok() && place::fits(&ledger.space, &shape) {
             let worth = backfill_order::worth(ledger.backfill().metric, class, ledger);
             options.push(Choice {
                 class,
@@ -91,9 +88,10 @@ struct Books<'s> {
 impl<'s> Books<'s> {
     fn place(&mut self, choice: &Choice) -> Option<Placement> {
         let shape = &choice.shape;
-        match self.calendar.lets_pass(choice.until) {
-            true => matching::fit(&self.space, shape).ok(),
-            false => self.calendar.beside(&self.space, shape, choice.until),
+        if self.calendar.lets_pass(choice.until) {
+            place::fit(&self.space, shape).ok()
+        } else {
+            self.calendar.beside(&self.space, shape, choice.until)
         }
     }
 

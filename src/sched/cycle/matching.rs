@@ -10,7 +10,7 @@ use crate::model::policy::quality::Flag;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
 use crate::sched::backfill::reservation_access::Leave;
-use crate::sched::placement::matching::{self, Placement};
+use crate::sched::placement::place::{self, Placement};
 use crate::sched::placement::shortage;
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::ClassKey;
@@ -164,7 +164,7 @@ impl<'s> Ledger<'s> {
         {
             return Err(reason);
         }
-        if let Some(misfit) = matching::misfit(&self.space, shape) {
+        if let Some(misfit) = place::misfit(&self.space, shape) {
             return Err(self
                 .refusals
                 .refuse(shape, shortage::now(&self.space, shape, misfit)));
@@ -212,7 +212,7 @@ impl<'s> Ledger<'s> {
     /// Finds nodes among all that are free, whatever is planned for other jobs.
     pub fn match_free(&mut self, shape: &Shape) -> Result<Placement, Arc<Reason>> {
         let space = &self.space;
-        matching::fit(space, shape).map_err(|misfit| {
+        place::fit(space, shape).map_err(|misfit| {
             self.refusals
                 .refuse(shape, shortage::now(space, shape, misfit))
         })

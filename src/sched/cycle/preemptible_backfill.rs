@@ -5,7 +5,7 @@ use crate::model::job_id::JobId;
 use crate::sched::amounts::Amounts;
 use crate::sched::placement::allocation;
 use crate::sched::placement::availability_map::Space;
-use crate::sched::placement::matching;
+use crate::sched::placement::place;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::node_access::Tenant;
 use crate::sched::view::plan::Preemption;
@@ -47,19 +47,19 @@ impl<'s> Borrowed<'s> {
         let (mut trial, before) = (self.space.clone(), self.gone.clone());
         let mut gone = Vec::new();
         for job in self.left.clone().into_iter().rev() {
-            if matching::fits(&trial, shape) {
+            if place::fits(&trial, shape) {
                 break;
             }
             self.leaves(&mut trial, job);
             gone.push(job);
         }
-        if !matching::fits(&trial, shape) {
+        if !place::fits(&trial, shape) {
             self.gone = before;
             return Vec::new();
         }
         gone.retain(|&job| {
             self.stays(&mut trial, job);
-            let is_needed = !matching::fits(&trial, shape);
+            let is_needed = !place::fits(&trial, shape);
             if is_needed {
                 self.leaves(&mut trial, job);
             }
@@ -67,7 +67,7 @@ impl<'s> Borrowed<'s> {
         });
         self.left.retain(|job| !gone.contains(job));
         // What this one gets is not there for the next.
-        if let Ok(placement) = matching::fit(&trial, shape) {
+        if let Ok(placement) = place::fit(&trial, shape) {
             trial.claim(&allocation::claim(trial.cluster, shape, &placement));
         }
         self.space = trial;

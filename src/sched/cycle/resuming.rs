@@ -171,9 +171,10 @@ impl Ledger<'_> {
         let of_node = |(&ix, taken): (&NodeIx, &Amounts)| {
             let mut kept = taken.clone();
             for (index, amount) in kept.iter_mut().enumerate() {
-                let free = match pooled.contains(&index) {
-                    true => self.space.shared(index) - given[index],
-                    false => self.space.room(ix).free[index],
+                let free = if pooled.contains(&index) {
+                    self.space.shared(index) - given[index]
+                } else {
+                    self.space.room(ix).free[index]
                 };
                 *amount = (*amount).min(free.max(0));
                 given[index] += *amount;

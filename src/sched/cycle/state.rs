@@ -25,7 +25,7 @@ use crate::sched::backfill::limits::Gaps;
 use crate::sched::backfill::reservation_access::Windows;
 use crate::sched::placement::availability_map::Space;
 use crate::sched::placement::availability_policy;
-use crate::sched::placement::matching;
+use crate::sched::placement::place;
 use crate::sched::placement::rank::Guide;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::Candidate;
@@ -151,7 +151,7 @@ impl<'s> Ledger<'s> {
     /// Whether the request could run on the nodes as configured, with nobody there.
     pub fn is_possible(&mut self, shape: &Shape) -> bool {
         // A cluster without nodes tells nothing about any request.
-        let is_possible = |vacant: &Space| vacant.is_void() || matching::fits(vacant, shape);
+        let is_possible = |vacant: &Space| vacant.is_void() || place::fits(vacant, shape);
         *self
             .possible
             .entry(shape.id)
@@ -287,10 +287,12 @@ impl<'s> Ledger<'s> {
         let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
         let is_followed = at.is_some() && self.promises.goes_on(candidate.class);
         let goes_on = counts || is_followed || self.promises.awaits(candidate.class);
-        let refused = match goes_on {
-            true => Refused::Job,
-            false if self.is_for_all(candidate, &reason) => Refused::Shape,
-            false => Refused::Class,
+        let refused = if goes_on {
+            Refused::Job
+        } else if self.is_for_all(candidate, &reason) {
+            Refused::Shape
+        } else {
+            Refused::Class
         };
         self.tell(candidate.class, reason, refused);
         refused

@@ -13,7 +13,7 @@ use crate::sched::cycle::Pass;
 use crate::sched::cycle::state::Ledger;
 use crate::sched::cycle::{feasibility, throttling};
 use crate::sched::placement::cycle_cache::Memory;
-use crate::sched::placement::matching::Placement;
+use crate::sched::placement::place::Placement;
 use crate::sched::placement::resolution::{Resolution, Resolved};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::ClassKey;

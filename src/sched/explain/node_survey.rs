@@ -5,9 +5,9 @@ use crate::model::reason::Mismatch;
 use crate::model::report::outlook::{Rejection, Survey};
 use crate::sched::cycle::state::Ledger;
 use crate::sched::placement::availability_map::Space;
-use crate::sched::placement::candidates::Candidates;
-use crate::sched::placement::node_filter;
-use crate::sched::placement::tentative::Trial;
+use crate::sched::placement::filter;
+use crate::sched::placement::place::Trial;
+use crate::sched::placement::rank::Candidates;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::{ChunkShape, ClassKey, Shape};
 use std::collections::BTreeMap;
@@ -184,7 +184,7 @@ impl Poll<'_> {
     }
 
     fn screened(&self, ix: NodeIx) -> Option<Objection> {
-        let (bar, said) = node_filter::objection(self.space, self.shape, ix)?;
+        let (bar, said) = filter::objection(self.space, self.shape, ix)?;
         let never = matches!(bar, Mismatch::Restriction | Mismatch::Hosts);
         Some(Objection {
             never,

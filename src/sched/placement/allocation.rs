@@ -1,7 +1,7 @@
 //! Take it: adds up what a placement takes of each node. Nothing after this can fail.
 
 use super::availability_map::{Claim, Space};
-use super::matching::Placement;
+use super::place::Placement;
 use crate::sched::view::cluster::Cluster;
 use crate::sched::view::pools;
 use crate::sched::view::shape::Shape;

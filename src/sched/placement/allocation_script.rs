@@ -3,7 +3,7 @@
 //! at worst an empty one.
 
 use super::availability_map::Space;
-use super::candidates::Candidates;
+use super::rank::Candidates;
 use crate::model::policy::Policy;
 use crate::model::request::placement_policy::NodeAllocation;
 use crate::sched::view::shape::{ClassId, Shape};

@@ -6,8 +6,7 @@
 use super::columns::Columns;
 use super::cycle_cache::Rooms;
 use super::node_class::{Bucket, Head, Merged};
-use super::rank::{Guide, Rank};
-use super::rank_order::Preferred;
+use super::rank::{Guide, Preferred, Rank};
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, subtract};
 use crate::sched::view::cluster::{Cluster, Condition, Key, KindIx, NodeIx, Room};

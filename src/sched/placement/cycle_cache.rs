@@ -5,8 +5,8 @@
 //! counted anew: a plan is the same with a memory and without.
 
 use super::availability_map::Space;
-use super::candidates::times_on;
-use super::matching;
+use super::filter::times_on;
+use super::place;
 use crate::model::policy::{Placement, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -107,7 +107,7 @@ impl Memory {
         let (Reason::Scattered { fitting, needed }, [chunk]) = (&**known, &shape.chunks[..]) else {
             return None;
         };
-        if !matching::is_enough_free(space, shape) {
+        if !place::is_enough_free(space, shape) {
             return None;
         }
         let times = |key: &Option<Arc<Key>>| {
@@ -138,7 +138,7 @@ impl Memory {
         let is_lasting = matches!(**reason, Reason::Scattered { .. })
             && shape.is_common()
             && shape.pooled.is_empty();
-        if is_lasting && matching::is_counted(space, shape) {
+        if is_lasting && place::is_counted(space, shape) {
             self.found.push((shape.id, reason.clone()));
         }
     }

@@ -2,7 +2,7 @@
 //! configured (P24).
 
 use super::availability_map::Space;
-use super::matching;
+use super::place;
 use super::rank::Guide;
 use super::resolution::Resolution;
 use super::shortage;
@@ -107,7 +107,7 @@ pub fn never(
             request: Arc::new(request.clone()),
             ..Spec::clone(&job.spec)
         });
-        matching::fits(
+        place::fits(
             &vacant,
             &shape(&Job {
                 spec,
@@ -116,7 +116,7 @@ pub fn never(
         )
     };
     let own = shape(job);
-    if vacant.is_void() || matching::fits(&vacant, &own) {
+    if vacant.is_void() || place::fits(&vacant, &own) {
         return None;
     }
     let nearest = lesser(&vacant, &own, &job.spec.request, resources, fits);

@@ -5,7 +5,9 @@
 //! goes on there is asked of each node that would do.
 
 use super::availability_map::Space;
+use super::columns::Columns;
 use super::expression_context::NodeView;
+use super::filter::{self, FittingBucket};
 use crate::model::expression::Expression;
 use crate::model::node::Terms;
 use crate::model::policy::{Availability, Placement};
@@ -225,6 +227,166 @@ fn speed(kind: &Kind) -> i64 {
     }
 }
 
+/// Where a kind of chunk could go, as far as buckets tell, and how many chunks go on one node.
+pub enum Candidates {
+    /// Nodes of these buckets.
+    Buckets(Vec<FittingBucket>),
+    /// These nodes.
+    Listed(Vec<(NodeIx, u64)>),
+}
+
+impl Candidates {
+    /// The candidates for one kind of chunk, on all nodes or within some.
+    pub fn of(space: &Space, shape: &Shape, chunk: usize, within: Option<&[NodeIx]>) -> Candidates {
+        let asked = &shape.chunks[chunk];
+        if let Some(nodes) = within {
+            return Candidates::listed(space, shape, chunk, nodes.iter().copied());
+        }
+        if let Some(nodes) = filter::named_nodes(space, asked) {
+            return Candidates::listed(space, shape, chunk, nodes.into_iter());
+        }
+        let fitting: Vec<FittingBucket> = filter::fitting_buckets(space, shape, asked).collect();
+        if ranks_kinds(space, shape) && !filter::asks_nodes(space, shape) {
+            return Candidates::Buckets(fitting);
+        }
+        let classes = fitting
+            .iter()
+            .map(|bucket| (Rank::default(), bucket.place, 0));
+        let nodes = space.merged(classes).map(|(node, _)| node);
+        Candidates::listed(space, shape, chunk, nodes)
+    }
+
+    fn listed(
+        space: &Space,
+        shape: &Shape,
+        chunk: usize,
+        nodes: impl Iterator<Item = NodeIx>,
+    ) -> Candidates {
+        let needs = &shape.chunks[chunk].needs;
+        let fits = |ix: &NodeIx| {
+            space.is_open(*ix)
+                && space.admits(*ix, shape.tenant())
+                && space.cluster.node_meets(*ix, needs)
+                && filter::suits(space, shape, *ix)
+        };
+        let chunk = &shape.chunks[chunk];
+        let times = |ix: NodeIx| (ix, filter::times_on_node(space, shape, chunk, ix));
+        let mut listed: Vec<(NodeIx, u64)> = nodes
+            .filter(fits)
+            .map(times)
+            .filter(|&(_, times)| times > 0)
+            .collect();
+        listed.sort_by_cached_key(|&(ix, _)| (rank(space, shape, ix), ix));
+        Candidates::Listed(listed)
+    }
+
+    /// How many chunks could go there, at most.
+    pub fn supply(&self) -> u64 {
+        match self {
+            Candidates::Buckets(fitting) => fitting
+                .iter()
+                .map(|bucket| bucket.supply())
+                .fold(0, u64::saturating_add),
+            Candidates::Listed(nodes) => nodes
+                .iter()
+                .map(|&(_, times)| times)
+                .fold(0, u64::saturating_add),
+        }
+    }
+
+    /// The nodes, in order, with how many chunks go on each.
+    pub fn nodes<'a>(
+        &'a self,
+        space: &'a Space,
+        shape: &Shape,
+    ) -> Box<dyn Iterator<Item = (NodeIx, u64)> + 'a> {
+        match self {
+            Candidates::Buckets(fitting) => {
+                let ranked = fitting
+                    .iter()
+                    .enumerate()
+                    .map(|(i, bucket)| (bucket_rank(space, shape, bucket.place), bucket.place, i));
+                let merged = space.merged(ranked);
+                Box::new(merged.map(|(node, i)| (node, fitting[i].times)))
+            }
+            Candidates::Listed(nodes) => Box::new(nodes.iter().copied()),
+        }
+    }
+}
+
+/// Whether nodes are ranked by what they are.
+pub fn ranks_kinds(space: &Space, shape: &Shape) -> bool {
+    !matches!(
+        space.guide().policy(space, shape),
+        NodeAllocation::LastAvailable | NodeAllocation::CpuLoad | NodeAllocation::Priority
+    ) && shape.answer.is_none()
+}
+
+/// The rank of a bucket's nodes for a job, where that is the same for all.
+pub fn bucket_rank(space: &Space, shape: &Shape, place: usize) -> Rank {
+    let guide = space.guide();
+    guide
+        .of_kind(guide.policy(space, shape), space.head(place).kind)
+        .unwrap_or_default()
+}
+
+/// A node's rank for a job.
+pub fn rank(space: &Space, shape: &Shape, ix: NodeIx) -> Rank {
+    if let Some(answer) = &shape.answer {
+        return Rank::at(answer.get(&space.cluster.node(ix).name).copied());
+    }
+    space
+        .guide()
+        .of_node(space.guide().policy(space, shape), space, shape, ix)
+}
+
+/// Nodes, those to be given first first.
+#[derive(Clone, Debug)]
+pub struct Preferred {
+    nodes: Vec<NodeIx>,
+    /// The place of each node.
+    places: Vec<u32>,
+    columns: Columns,
+}
+
+impl Preferred {
+    /// All nodes by rank and then in their order, which nobody can join so far; `ranks` has one for
+    /// each, `width` is the number of resources.
+    pub fn closed(ranks: impl Iterator<Item = (Rank, NodeIx)>, width: usize) -> Preferred {
+        let mut ranked: Vec<(Rank, NodeIx)> = ranks.collect();
+        ranked.sort_unstable();
+        let mut places = vec![0; ranked.len()];
+        ranked
+            .iter()
+            .enumerate()
+            .for_each(|(place, (_, ix))| places[ix.0 as usize] = place as u32);
+        let columns = Columns::closed(width, ranked.len());
+        Preferred {
+            nodes: ranked.into_iter().map(|(_, ix)| ix).collect(),
+            places,
+            columns,
+        }
+    }
+
+    /// What these nodes have free, of which nobody could join any so far.
+    pub fn fill<'a>(&mut self, nodes: impl Iterator<Item = (NodeIx, &'a [i64])>) {
+        let Preferred {
+            places, columns, ..
+        } = self;
+        columns.fill(nodes.map(|(ix, free)| (places[ix.0 as usize] as usize, free)));
+    }
+
+    /// What a node has free; None when nobody can join it.
+    pub fn set(&mut self, ix: NodeIx, free: Option<&[i64]>) {
+        self.columns.set(self.places[ix.0 as usize] as usize, free);
+    }
+
+    /// The nodes that have at least these amounts (see [`Columns::at_least`]).
+    pub fn at_least(&self, asked: Vec<(usize, i64)>) -> impl Iterator<Item = NodeIx> {
+        self.columns.at_least(asked).map(|place| self.nodes[place])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Rank;
@@ -292,7 +454,7 @@ mod tests {
         };
         let mut got = Vec::new();
         for _ in 0..3 {
-            let pick = super::super::matching::fit(&space, &shape).unwrap().picks[0].0;
+            let pick = super::super::place::fit(&space, &shape).unwrap().picks[0].0;
             got.push(cluster.node(pick).name.clone());
             space.close(pick);
         }

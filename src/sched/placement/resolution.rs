@@ -4,7 +4,7 @@
 
 use super::availability_map::Space;
 use super::cluster_passes;
-use super::matching;
+use super::place;
 use super::rank::Guide;
 use crate::model::expression::Expression;
 use crate::model::policy::Policy;
@@ -103,7 +103,7 @@ impl Resolved {
             Space::vacant(cluster).guided(Arc::new(Guide::new(&policy.placement, cluster)));
         for class in failed {
             let elsewhere = elsewhere(self.of(class));
-            if matching::fits(&vacant, &elsewhere.shape) {
+            if place::fits(&vacant, &elsewhere.shape) {
                 self.next = self.next.into_iter().chain(class.not_before).min();
                 self.classes.insert(class.id, elsewhere);
             }

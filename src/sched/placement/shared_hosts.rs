@@ -2,7 +2,7 @@
 //! by host (Q21, G2).
 
 use super::availability_map::{Claim, Space};
-use super::matching::{self, Placement};
+use super::place::{self, Placement};
 use crate::model::request::select::Arrangement;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::pools;
@@ -72,8 +72,8 @@ pub fn place(space: &Space, shape: &Shape) -> Option<Placement> {
     match shape.arrangement {
         Arrangement::Pack => hosts
             .iter()
-            .find_map(|host| matching::spread(space, &eased, Some(&nodes(host)))),
-        _ => matching::spread(
+            .find_map(|host| place::spread(space, &eased, Some(&nodes(host)))),
+        _ => place::spread(
             space,
             &eased,
             Some(&hosts.iter().flat_map(nodes).collect::<Vec<_>>()),

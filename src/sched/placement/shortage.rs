@@ -4,10 +4,10 @@
 //! one chunk, then enough for all. Now is explained by sums, and by counts where the sums suffice.
 
 use super::availability_map::Space;
-use super::candidates::Candidates;
-use super::matching::{self, Misfit};
-use super::node_filter;
-use super::tentative::Trial;
+use super::filter;
+use super::place::Trial;
+use super::place::{self, Misfit};
+use super::rank::Candidates;
 use crate::model::reason::{OutsideUse, Reason};
 use crate::model::request::placement_policy::NodeAllocation;
 use crate::model::request::select::Arrangement;
@@ -82,7 +82,7 @@ fn apart(space: &Space, shape: &Shape) -> Option<Reason> {
         .as_ref()
         .map(|sets| sets.sets.by.clone())
         .or_else(|| shape.group.clone());
-    let fits = |shape: &Shape| matching::fit(space, shape).is_ok();
+    let fits = |shape: &Shape| place::fit(space, shape).is_ok();
     if let Some(by) = by.filter(|_| {
         fits(&Shape {
             sets: None,
@@ -104,7 +104,7 @@ fn apart(space: &Space, shape: &Shape) -> Option<Reason> {
 fn suits_nobody(vacant: &Space, shape: &Shape) -> Option<Reason> {
     let mut first = None;
     for ix in vacant.cluster.indices().filter(|&ix| vacant.is_open(ix)) {
-        let objection = node_filter::objection(vacant, shape, ix)?;
+        let objection = filter::objection(vacant, shape, ix)?;
         first.get_or_insert(objection);
     }
     first.map(|(bar, said)| Reason::Unsuitable {
@@ -125,11 +125,11 @@ fn unsuitable(space: &Space, shape: &Shape) -> Option<Reason> {
         is_welcome_anywhere: true,
         ..shape.clone()
     };
-    let placement = matching::fit(space, &anywhere).ok()?;
+    let placement = place::fit(space, &anywhere).ok()?;
     let (bar, said) = placement
         .picks
         .iter()
-        .find_map(|&(ix, _)| node_filter::objection(space, shape, ix))?;
+        .find_map(|&(ix, _)| filter::objection(space, shape, ix))?;
     Some(Reason::Unsuitable {
         bar,
         said,
@@ -151,7 +151,7 @@ fn used_outside(space: &Space, shape: &Shape) -> Option<Reason> {
         outside += space.cluster.outside(ix);
         freed.refile(ix, room);
     }
-    let is_to_blame = outside > 0 && matching::fits(&freed, shape);
+    let is_to_blame = outside > 0 && place::fits(&freed, shape);
     is_to_blame.then(|| Reason::UsedOutside {
         requested: shape.shown_total(index, catalog),
         available: shape.shown(index, space.free(shape.tenancy)[index], catalog),
@@ -169,7 +169,7 @@ fn in_use(space: &Space, shape: &Shape) -> Option<Reason> {
     for (&ix, in_use) in space.in_use() {
         freed.refile(ix, in_use.given_back(space.room(ix)));
     }
-    if !matching::fits(&freed, shape) {
+    if !place::fits(&freed, shape) {
         return None;
     }
     let (cluster, free) = (space.cluster, space.free(shape.tenancy));
@@ -275,7 +275,7 @@ fn found_name(space: &Space, needs: &[Need]) -> Option<String> {
 /// A resource of which no node has enough for one chunk, among those that have enough of those
 /// before it and the values asked for.
 fn too_big_for_a_node(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Option<Reason> {
-    let mut keys: Vec<&Key> = match Candidates::named(space, chunk) {
+    let mut keys: Vec<&Key> = match filter::named_nodes(space, chunk) {
         Some(nodes) => nodes.iter().filter_map(|&ix| key_of(space, ix)).collect(),
         None => keys(space)
             .into_iter()

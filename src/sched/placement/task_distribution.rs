@@ -1,7 +1,7 @@
 //! Which chunk goes on which node, and which task on which chunk (M9). The first share's node runs
 //! the script; the node file has a line for each task, in the order of their numbers.
 
-use super::matching::Placement;
+use super::place::Placement;
 use crate::model::job::Share;
 use crate::model::request::placement_policy::Distribution;
 use crate::model::resource::Value;

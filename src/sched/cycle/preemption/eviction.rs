@@ -14,7 +14,7 @@ use crate::sched::cycle::limits::Books;
 use crate::sched::cycle::state::Ledger;
 use crate::sched::placement::allocation;
 use crate::sched::placement::availability_map::{Claim, Space};
-use crate::sched::placement::matching::{self, Placement};
+use crate::sched::placement::place::{self, Placement};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::cluster::{Hold, NodeIx};
 use crate::sched::view::plan::{Booking, Preemption};
@@ -252,7 +252,7 @@ impl<'s> Stage<'s> {
         let promised = Placement::on(&self.trial, &class.shape, &booking.nodes).map(claim);
         let promised = promised.filter(|claim| self.trial.has_room_for(claim));
         if let Some(claim) =
-            promised.or_else(|| matching::fit(&self.trial, &class.shape).ok().map(claim))
+            promised.or_else(|| place::fit(&self.trial, &class.shape).ok().map(claim))
         {
             self.trial.claim(&claim);
         }
@@ -384,11 +384,11 @@ impl<'s> Trial<'_, 's> {
     fn place(&self) -> Option<Placement> {
         let class = self.job.class;
         if self.state.windows.is_empty() {
-            return matching::fit(&self.space, &class.shape).ok();
+            return place::fit(&self.space, &class.shape).ok();
         }
         let mut left = self.space.clone();
         self.ledger.narrow(&mut left, class, &self.gone);
-        matching::fit(&left, &class.shape).ok()
+        place::fit(&left, &class.shape).ok()
     }
 
     /// The first so many are out, and no others.

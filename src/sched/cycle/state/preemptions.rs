@@ -8,7 +8,7 @@ use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::limits::Books;
 use crate::sched::placement::availability_map::Space;
-use crate::sched::placement::matching::Placement;
+use crate::sched::placement::place::Placement;
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::current_bookings::KEPT;

@@ -13,7 +13,7 @@ use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::feasibility;
 use crate::sched::placement::cycle_cache::Memory;
-use crate::sched::placement::{matching, shortage};
+use crate::sched::placement::{place, shortage};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::request_groups::Members;
 use crate::sched::view::shape::{ClassId, ClassKey, Shape, ShapeId};
@@ -139,7 +139,7 @@ impl Ledger<'_> {
 
     /// Why a request does not fit, never or not now; None when it does.
     fn shortage(&mut self, shape: &Shape, memory: &mut Memory) -> Option<Arc<Reason>> {
-        let misfit = matching::misfit(&self.space, shape)?;
+        let misfit = place::misfit(&self.space, shape)?;
         let feasible = feasibility::check(shape, self);
         let reason = Arc::new(
             feasible

@@ -4,11 +4,10 @@
 //! Packing several sizes is hard in general, so the search is bounded: small requests are decided
 //! exactly, larger ones may be told to wait though a clever placement exists.
 
-use super::availability_map::Space;
-use super::candidates::{Candidates, FittingBucket};
-use super::matching::Placement;
-use super::rank::Rank;
-use super::tentative::Trial;
+use super::{Placement, Trial};
+use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::filter::FittingBucket;
+use crate::sched::placement::rank::{Candidates, Rank};
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::Shape;
 

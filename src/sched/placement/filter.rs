@@ -1,18 +1,21 @@
-//! Which nodes a job takes at all, and which take it, whatever they have: requirements (Q3), host
-//! lists (Q24), restrictions both ways (Q19), scopes of system-wide resources (Q21), the site's
-//! veto (Q26).
+//! Filter: the nodes that a job may use.
 //!
-//! What hangs on the kind of a node is asked of kinds; only what needs a name, or what goes on
-//! there, is asked node by node.
+//! First the terms, whatever a node has free: requirements (Q3), host lists (Q24), restrictions both
+//! ways (Q19), scopes of system-wide resources (Q21), the site's veto (Q26). Then the resources: how
+//! many chunks of a kind go on a node.
+//!
+//! Terms that depend on the kind of a node are checked once for each kind, and resources once for
+//! each class of nodes with the same free resources. Only the rest is checked node by node.
 
 use super::availability_map::Space;
 use super::expression_context::{NodeView, is_changing, is_of_kind};
 use crate::model::expression::Expression;
 use crate::model::reason::Mismatch;
 use crate::model::request::cluster_path::ClusterPath;
-use crate::sched::view::cluster::{Kind, KindIx, NodeIx};
+use crate::sched::view::cluster::{Condition, Key, Kind, KindIx, NodeIx};
+use crate::sched::view::node_access::Tenant;
 use crate::sched::view::node_filter::NodeFilter;
-use crate::sched::view::shape::Shape;
+use crate::sched::view::shape::{ChunkShape, Shape};
 
 /// Whether all that an expression asks of nodes is the same for all of a kind.
 fn is_of_kinds(expression: Option<&Expression>) -> bool {
@@ -179,6 +182,136 @@ fn out_of_scope(space: &Space, shape: &Shape, host: &str) -> Option<(Mismatch, S
             ),
         )
     })
+}
+
+/// A bucket with room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FittingBucket {
+    /// Its place in the space.
+    pub place: usize,
+    /// Its nodes.
+    pub nodes: u64,
+    /// How many chunks go on each.
+    pub times: u64,
+}
+
+impl FittingBucket {
+    /// How many chunks go on all of its nodes.
+    pub fn supply(self) -> u64 {
+        self.nodes.saturating_mul(self.times)
+    }
+}
+
+/// The nodes that bear the host or node name a chunk asks for; None when it asks for none.
+pub fn named_nodes(space: &Space, chunk: &ChunkShape) -> Option<Vec<NodeIx>> {
+    let name_of = |resource: &str| {
+        let need = chunk.needs.iter().find(|need| need.resource == resource)?;
+        Some(need.value.to_string())
+    };
+    match (name_of("vnode"), name_of("host")) {
+        (Some(node), _) => Some(space.cluster.find(&node).into_iter().collect()),
+        (None, Some(host)) => Some(space.cluster.nodes_of_host(&host).collect()),
+        (None, None) => None,
+    }
+}
+
+/// The buckets with room for a kind of chunk, host and node names left aside.
+pub fn fitting_buckets<'a>(
+    space: &'a Space,
+    shape: &'a Shape,
+    chunk: &'a ChunkShape,
+) -> impl Iterator<Item = FittingBucket> + 'a {
+    space
+        .with_free(&chunk.asked)
+        .filter_map(move |place| fitting_bucket(space, shape, chunk, place))
+}
+
+fn fitting_bucket(
+    space: &Space,
+    shape: &Shape,
+    chunk: &ChunkShape,
+    place: usize,
+) -> Option<FittingBucket> {
+    let times = times_on(space, shape, chunk, &space.buckets()[place].key);
+    (times > 0).then(|| FittingBucket {
+        place,
+        nodes: space.head(place).nodes,
+        times,
+    })
+}
+
+/// How many chunks of a kind go on a node that is as its bucket's key says, so far as that tells
+/// and as there are chunks.
+pub fn times_on(space: &Space, shape: &Shape, chunk: &ChunkShape, key: &Key) -> u64 {
+    let times = chunk.times_in(&key.free).min(chunk.count);
+    let suits = || {
+        welcomes(space, key, shape.tenant())
+            && space.meets(key.kind, &chunk.needs)
+            && suits_kind(space, shape, key.kind)
+            && (!chunk.wants_idle() || key.condition == Condition::Idle)
+    };
+    let is_single = || shape.is_one_to_a_node(space.cluster.kind(key.kind)) || chunk.wants_idle();
+    if times == 0 || !suits() {
+        return 0;
+    }
+    if is_single() {
+        return 1;
+    }
+    times
+}
+
+/// Whether a job may join the nodes of a bucket, as far as they are alike in that.
+pub fn welcomes(space: &Space, key: &Key, tenant: Tenant) -> bool {
+    let tenancy = tenant.on(space.cluster.kind(key.kind).empty.bounds);
+    !key.barred.contains(&tenant.user) && key.condition.admits(tenancy, tenant.user)
+}
+
+/// The nodes with room for a kind of chunk as the guide prefers them, with how many chunks go on
+/// each; not for jobs that want whole hosts.
+pub fn fitting_nodes<'a>(
+    space: &'a Space,
+    shape: &'a Shape,
+    chunk: &'a ChunkShape,
+) -> impl Iterator<Item = (NodeIx, u64)> + 'a {
+    space.nodes_with_free(&chunk.asked).filter_map(move |ix| {
+        let (room, kind) = (space.room(ix), space.cluster.node(ix).kind?);
+        // A node that takes no jobs has too little of everything, but not of nothing.
+        let suits = space.is_open(ix)
+            && room.admits(shape.tenant())
+            && space.meets(kind, &chunk.needs)
+            && suits_kind(space, shape, kind)
+            && (!chunk.wants_idle() || room.condition() == Condition::Idle);
+        let is_single = shape.is_one_to_a_node(space.cluster.kind(kind)) || chunk.wants_idle();
+        suits.then(|| {
+            (
+                ix,
+                if is_single {
+                    1
+                } else {
+                    chunk.times_in(&room.free)
+                },
+            )
+        })
+    })
+}
+
+/// How many chunks of a kind go on a node on which no chunk of the job has been placed.
+pub fn times_on_node(space: &Space, shape: &Shape, chunk: &ChunkShape, node: NodeIx) -> u64 {
+    let room = space.room(node);
+    if !space.admits(node, shape.tenant()) || chunk.wants_idle() && room.tenants > 0 {
+        return 0;
+    }
+    let times = chunk.times_in(&room.free);
+    if takes_one(space, shape, chunk, node) {
+        return times.min(1);
+    }
+    times
+}
+
+/// Whether a node takes at most one chunk of this kind.
+pub fn takes_one(space: &Space, shape: &Shape, chunk: &ChunkShape, node: NodeIx) -> bool {
+    let kind = space.cluster.node(node).kind;
+    kind.is_some_and(|kind| shape.is_one_to_a_node(space.cluster.kind(kind)) || chunk.wants_idle())
 }
 
 #[cfg(test)]

@@ -1,0 +1,534 @@
+//! Place: how many chunks go on which nodes. Finds nodes for all chunks of a request, and takes
+//! nothing.
+//!
+//! A chunk is compared with classes of nodes, and only the nodes that are chosen are looked at, in
+//! their order. Requests of one kind of chunk are decided exactly; for several kinds the order of
+//! the request is tried, then the most demanding kind first, then a bounded search (see [`search`]).
+
+mod node_groups;
+mod search;
+
+use super::availability_map::Space;
+use super::filter::{self, fitting_buckets, fitting_nodes, welcomes};
+use super::rank::{Candidates, Rank, bucket_rank, rank, ranks_kinds};
+use super::shared_hosts;
+use crate::model::request::placement_policy::{Distribution, NodeAllocation};
+use crate::model::request::select::Arrangement;
+use crate::sched::amounts::Amounts;
+use crate::sched::view::cluster::NodeIx;
+use crate::sched::view::node_access::Tenancy;
+use crate::sched::view::shape::{ChunkShape, Shape};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The node of each chunk, in the order of the request: (node, which kind of chunk).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// One for each chunk.
+    pub picks: Vec<(NodeIx, usize)>,
+}
+
+impl Placement {
+    /// That on these nodes, one for each chunk; None if some of them are unknown, or there are more
+    /// or fewer.
+    pub fn on(space: &Space, shape: &Shape, nodes: &[String]) -> Option<Placement> {
+        let chunks = shape
+            .chunks
+            .iter()
+            .enumerate()
+            .flat_map(|(kind, chunk)| (0..chunk.count).map(move |_| kind));
+        let known: Option<Vec<NodeIx>> =
+            nodes.iter().map(|node| space.cluster.find(node)).collect();
+        let known = known.filter(|known| known.len() as u64 == shape.instances)?;
+        Some(Placement {
+            picks: known.into_iter().zip(chunks).collect(),
+        })
+    }
+}
+
+/// What was found out when a request did not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// Too little in all.
+    Amounts,
+    /// Too few places for the one kind of chunk.
+    Places {
+        /// Chunks that have a place.
+        fitting: u64,
+        /// Chunks there are.
+        needed: u64,
+    },
+    /// No arrangement was found.
+    Arrangement,
+}
+
+/// The nodes for all chunks.
+pub fn fit(space: &Space, shape: &Shape) -> Result<Placement, Misfit> {
+    if !is_enough_free(space, shape) {
+        return Err(Misfit::Amounts);
+    }
+    if let Some(chunk) = counted_alone(space, shape) {
+        return place_alike(space, shape, chunk);
+    }
+    if let Some(placement) = arrange_in_groups(space, shape)
+        && suffices(space, shape, &placement)
+    {
+        return Ok(placement);
+    }
+    if let Some(placement) = shared_hosts::place(space, shape)
+        && suffices(space, shape, &placement)
+    {
+        return Ok(placement);
+    }
+    Err(Misfit::Arrangement)
+}
+
+/// Nodes for all chunks: of one node set, or with one value of a resource, if the request says so.
+fn arrange_in_groups(space: &Space, shape: &Shape) -> Option<Placement> {
+    if let Some(sets) = &shape.sets {
+        return node_groups::within_sets(space, shape, sets);
+    }
+    if let Some(resource) = &shape.group {
+        return node_groups::with_common_value(space, shape, resource);
+    }
+    arrange(space, shape)
+}
+
+/// Whether there is enough of what is counted once for each host.
+fn suffices(space: &Space, shape: &Shape, placement: &Placement) -> bool {
+    let nodes = placement.picks.iter().map(|&(ix, _)| ix);
+    let free = space.free(Tenancy::Shared);
+    space
+        .pooled(shape, nodes)
+        .into_iter()
+        .all(|(index, amount)| amount <= free[index])
+}
+
+/// How a request does not fit, if it does not: as [`fit`], but where counting tells, no node is
+/// chosen.
+pub fn misfit(space: &Space, shape: &Shape) -> Option<Misfit> {
+    if !is_enough_free(space, shape) {
+        return Some(Misfit::Amounts);
+    }
+    match counted_alone(space, shape) {
+        Some(chunk) => {
+            let fitting = supply(space, shape, chunk);
+            (fitting < chunk.count).then_some(Misfit::Places {
+                fitting,
+                needed: chunk.count,
+            })
+        }
+        None => fit(space, shape).err(),
+    }
+}
+
+/// Whether all chunks fit.
+pub fn fits(space: &Space, shape: &Shape) -> bool {
+    misfit(space, shape).is_none()
+}
+
+/// Whether counting alone decides a request.
+pub fn is_counted(space: &Space, shape: &Shape) -> bool {
+    counted_alone(space, shape).is_some()
+}
+
+/// The chunk of a request that counting alone decides: one kind, on any nodes that have room.
+fn counted_alone<'a>(space: &Space, shape: &'a Shape) -> Option<&'a ChunkShape> {
+    let is_anywhere = match shape.arrangement {
+        Arrangement::Free | Arrangement::Vscatter => true,
+        Arrangement::Scatter => space.cluster.composite_hosts().next().is_none(),
+        Arrangement::Pack => false,
+    };
+    let is_one_by_one = || {
+        let policy = space.guide().policy(space, shape);
+        matches!(
+            policy,
+            NodeAllocation::Contiguous | NodeAllocation::MaxBalance
+        ) || shape.sets.is_some()
+            || shape.group.is_some()
+            || shape.pooled.iter().any(|&(index, _)| {
+                space
+                    .cluster
+                    .pools
+                    .get(index)
+                    .is_some_and(|pool| pool.per_host)
+            })
+            || filter::asks_nodes(space, shape)
+            || space.cluster.gives_whole_hosts(shape.tenant())
+    };
+    match &shape.chunks[..] {
+        [chunk]
+            if is_anywhere
+                && !chunk.needs.iter().any(|need| need.is_pinned())
+                && !is_one_by_one() =>
+        {
+            Some(chunk)
+        }
+        _ => None,
+    }
+}
+
+/// Chunks of one kind on the first nodes with room.
+fn place_alike(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Result<Placement, Misfit> {
+    let fitting = supply(space, shape, chunk);
+    if fitting < chunk.count {
+        return Err(Misfit::Places {
+            fitting,
+            needed: chunk.count,
+        });
+    }
+    let guide = space.guide();
+    let is_as_usual = guide.policy(space, shape) == guide.usual(space);
+    let picks = if is_as_usual && ranks_kinds(space, shape) {
+        let nodes = fitting_nodes(space, shape, chunk);
+        deal(space, shape, nodes, chunk.count)
+    } else {
+        let candidates = Candidates::of(space, shape, 0, None);
+        deal(space, shape, candidates.nodes(space, shape), chunk.count)
+    };
+    Ok(Placement {
+        picks: picks.into_iter().map(|node| (node, 0)).collect(),
+    })
+}
+
+/// How many chunks have a place, counted no further than needed.
+fn supply(space: &Space, shape: &Shape, chunk: &ChunkShape) -> u64 {
+    let mut supply = 0_u64;
+    for bucket in fitting_buckets(space, shape, chunk) {
+        supply = supply.saturating_add(bucket.supply());
+        if supply >= chunk.count {
+            break;
+        }
+    }
+    supply
+}
+
+/// Whether the sums suffice; most refusals are found here.
+pub fn is_enough_free(space: &Space, shape: &Shape) -> bool {
+    let is_enough = |shape: &Shape| {
+        let mut sums = shape.total.iter().zip(space.free(shape.tenancy));
+        sums.all(|(asked, free)| *asked == 0 || asked <= free)
+    };
+    is_enough(shape) || shared_hosts::eased(space, shape).is_some_and(|eased| is_enough(&eased))
+}
+
+/// Nodes for all chunks, sets and groups left aside.
+pub fn arrange(space: &Space, shape: &Shape) -> Option<Placement> {
+    match (shape.arrangement, space.guide().policy(space, shape)) {
+        (Arrangement::Pack, _) => pack(space, shape),
+        (_, NodeAllocation::Contiguous) => node_groups::contiguous(space, shape),
+        (_, NodeAllocation::MaxBalance) => node_groups::balanced(space, shape),
+        (Arrangement::Free | Arrangement::Scatter | Arrangement::Vscatter, _) => {
+            spread(space, shape, None)
+        }
+    }
+}
+
+/// All chunks on one host: the first that takes them.
+fn pack(space: &Space, shape: &Shape) -> Option<Placement> {
+    let solo = pack_on_one_node(space, shape);
+    let rank_of = |ix: NodeIx| (rank(space, shape, ix), ix);
+    let first = solo
+        .as_ref()
+        .and_then(|placement| placement.picks.first())
+        .map(|&(node, _)| rank_of(node));
+    let mut hosts: Vec<(Rank, Vec<NodeIx>)> = space
+        .cluster
+        .composite_hosts()
+        .filter_map(|nodes| {
+            let best = nodes.iter().map(|&ix| rank(space, shape, ix)).min()?;
+            Some((best, nodes.iter().copied().collect()))
+        })
+        .collect();
+    hosts.sort();
+    let earlier = hosts
+        .iter()
+        .take_while(|(best, nodes)| first.is_none_or(|first| (*best, nodes[0]) < first));
+    earlier
+        .into_iter()
+        .find_map(|(_, nodes)| spread(space, shape, Some(nodes)))
+        .or(solo)
+}
+
+/// The same among hosts of one node each, which are alike by bucket.
+fn pack_on_one_node(space: &Space, shape: &Shape) -> Option<Placement> {
+    // What the whole system has is in no node's room.
+    let of_nodes = shape
+        .total
+        .iter()
+        .copied()
+        .enumerate()
+        .take(space.cluster.catalog.pooled().start);
+    let asked: Vec<(usize, i64)> = of_nodes.filter(|&(_, amount)| amount > 0).collect();
+    let needs: Vec<_> = shape
+        .chunks
+        .iter()
+        .flat_map(|chunk| chunk.needs.iter().cloned())
+        .collect();
+    let fitting = space.with_free(&asked).filter(|&place| {
+        let head = space.head(place);
+        let is_suitable =
+            space.meets(head.kind, &needs) && filter::suits_kind(space, shape, head.kind);
+        head.solo
+            && welcomes(space, &space.buckets()[place].key, shape.tenant())
+            && is_suitable
+            && !shape.is_one_to_a_node(space.cluster.kind(head.kind))
+    });
+    let is_pinned = needs.iter().any(|need| need.is_pinned());
+    let must_ask_nodes =
+        is_pinned || filter::asks_nodes(space, shape) || !ranks_kinds(space, shape);
+    let node = if must_ask_nodes {
+        let nodes = space
+            .merged(fitting.map(|place| (Rank::default(), place, 0)))
+            .map(|(node, _)| node);
+        let suits = |ix: &NodeIx| {
+            space.cluster.node_meets(*ix, &needs) && filter::objection(space, shape, *ix).is_none()
+        };
+        nodes
+            .filter(suits)
+            .min_by_key(|&ix| (rank(space, shape, ix), ix))?
+    } else {
+        let first = |place| Some((bucket_rank(space, shape, place), space.first_of(place)?));
+        fitting.filter_map(first).min()?.1
+    };
+    spread(space, shape, Some(&[node]))
+}
+
+/// The chunks on any of the nodes, or of these only, each on a node or host of its own if so asked.
+pub fn spread(space: &Space, shape: &Shape, within: Option<&[NodeIx]>) -> Option<Placement> {
+    let as_asked: Vec<usize> = (0..shape.chunks.len()).collect();
+    let first = in_order(space, shape, within, &as_asked);
+    if first.is_some() || shape.chunks.len() < 2 {
+        return first;
+    }
+    let mut demanding = as_asked;
+    demanding.sort_by_key(|&chunk| {
+        std::cmp::Reverse(
+            shape.chunks[chunk]
+                .asked
+                .iter()
+                .map(|a| a.1)
+                .collect::<Vec<_>>(),
+        )
+    });
+    in_order(space, shape, within, &demanding)
+        .or_else(|| search::place(space, shape, within, &demanding))
+}
+
+fn in_order(
+    space: &Space,
+    shape: &Shape,
+    within: Option<&[NodeIx]>,
+    order: &[usize],
+) -> Option<Placement> {
+    let mut trial = Trial::new(space, shape);
+    order
+        .iter()
+        .all(|&chunk| trial.place(chunk, within) == shape.chunks[chunk].count)
+        .then(|| trial.placement())
+}
+
+/// Chunks put on nodes for a try.
+#[derive(Clone)]
+pub struct Trial<'a> {
+    space: &'a Space<'a>,
+    shape: &'a Shape,
+    /// What is left of the nodes picked so far.
+    left: BTreeMap<NodeIx, Amounts>,
+    hosts: BTreeSet<&'a str>,
+    picks: Vec<(NodeIx, usize)>,
+}
+
+impl<'a> Trial<'a> {
+    /// Nothing put anywhere yet.
+    pub fn new(space: &'a Space<'a>, shape: &'a Shape) -> Trial<'a> {
+        Trial {
+            space,
+            shape,
+            left: BTreeMap::new(),
+            hosts: BTreeSet::new(),
+            picks: Vec::new(),
+        }
+    }
+
+    /// The picks, in the order of the request.
+    pub fn placement(mut self) -> Placement {
+        self.picks.sort_by_key(|&(_, chunk)| chunk);
+        Placement { picks: self.picks }
+    }
+
+    /// Puts the chunks of one kind on the first nodes that take them, as many on each as go;
+    /// tells how many found a place. None is put anywhere when there are too few places in all.
+    pub fn place(&mut self, chunk: usize, within: Option<&[NodeIx]>) -> u64 {
+        let count = self.shape.chunks[chunk].count;
+        let candidates = Candidates::of(self.space, self.shape, chunk, within);
+        // Compared before anything is put anywhere: a count may be in the billions.
+        if candidates.supply() < count {
+            return 0;
+        }
+        if self.shape.is_spread() {
+            return self.spread(chunk, count, &candidates);
+        }
+        let dealt = {
+            let trial = &*self;
+            let nodes = candidates
+                .nodes(self.space, self.shape)
+                .map(|(node, _)| (node, trial.times(node, chunk)));
+            deal(
+                self.space,
+                self.shape,
+                nodes.filter(|&(_, times)| times > 0),
+                count,
+            )
+        };
+        // Runs of one node are put there at once.
+        for run in dealt.chunk_by(|a, b| a == b) {
+            self.put(run[0], chunk, run.len() as u64);
+        }
+        dealt.len() as u64
+    }
+
+    /// The same where each chunk stands in the way of the next.
+    fn spread(&mut self, chunk: usize, count: u64, candidates: &Candidates) -> u64 {
+        let mut wanted = count;
+        for (node, _) in candidates.nodes(self.space, self.shape) {
+            let take = self.times(node, chunk).min(wanted);
+            self.put(node, chunk, take);
+            wanted -= take;
+            if wanted == 0 {
+                break;
+            }
+        }
+        count - wanted
+    }
+
+    /// How many chunks of a kind go on a node, besides those that are there.
+    pub fn times(&self, node: NodeIx, chunk: usize) -> u64 {
+        if self.is_reserved(node) {
+            return 0;
+        }
+        let (space, shape) = (self.space, self.shape);
+        let chunk = &shape.chunks[chunk];
+        let Some(left) = self.left.get(&node) else {
+            return filter::times_on_node(space, shape, chunk, node);
+        };
+        if !space.admits(node, shape.tenant()) || filter::takes_one(space, shape, chunk, node) {
+            return 0;
+        }
+        chunk.times_in(left)
+    }
+
+    /// Whether another chunk is there that wants the node, or its host, for itself.
+    fn is_reserved(&self, node: NodeIx) -> bool {
+        match self.shape.arrangement {
+            Arrangement::Scatter => self
+                .hosts
+                .contains(self.space.cluster.node(node).host.as_str()),
+            Arrangement::Vscatter => self.left.contains_key(&node),
+            Arrangement::Free | Arrangement::Pack => {
+                let has_whole = |&(at, chunk): &(NodeIx, usize)| {
+                    at == node && self.shape.chunks[chunk].wants_idle()
+                };
+                self.shape.chunks.iter().any(ChunkShape::wants_idle)
+                    && self.picks.iter().any(has_whole)
+            }
+        }
+    }
+
+    /// Puts so many chunks of a kind on a node.
+    pub fn put(&mut self, node: NodeIx, chunk: usize, times: u64) {
+        if times == 0 {
+            return;
+        }
+        let space = self.space;
+        let left = self
+            .left
+            .entry(node)
+            .or_insert_with(|| space.room(node).free.clone());
+        for &(index, amount) in &self.shape.chunks[chunk].asked {
+            left[index] -= amount * times as i64;
+        }
+        self.hosts.insert(&space.cluster.node(node).host);
+        self.picks.extend((0..times).map(|_| (node, chunk)));
+    }
+
+    /// Whether something is on this node.
+    pub fn is_touched(&self, node: NodeIx) -> bool {
+        self.left.contains_key(&node)
+    }
+
+    /// The nodes something is on.
+    pub fn touched(&self) -> Vec<NodeIx> {
+        self.left.keys().copied().collect()
+    }
+}
+
+/// Deals chunks to nodes, each with how many go on it (M9): so that nodes are filled one after the
+/// other, or get one each in turn, or as few nodes as suffice get the same number each.
+pub fn deal(
+    space: &Space,
+    shape: &Shape,
+    nodes: impl Iterator<Item = (NodeIx, u64)>,
+    wanted: u64,
+) -> Vec<NodeIx> {
+    let distribution = shape.distribution.unwrap_or(space.guide().distribution);
+    if distribution == Distribution::Pack || shape.is_spread() {
+        return fill(nodes, wanted);
+    }
+    let chosen: Vec<(NodeIx, u64)> = match distribution {
+        Distribution::Balanced => {
+            let mut left = wanted;
+            let is_needed = |&(_, times): &(NodeIx, u64)| {
+                let before = left;
+                left = left.saturating_sub(times);
+                before > 0
+            };
+            nodes.take_while(is_needed).collect()
+        }
+        _ => nodes
+            .take(usize::try_from(wanted).unwrap_or(usize::MAX))
+            .collect(),
+    };
+    let mut dealt = in_turn(&chosen, wanted);
+    if distribution == Distribution::Balanced {
+        let place: BTreeMap<NodeIx, usize> = chosen
+            .iter()
+            .enumerate()
+            .map(|(place, &(node, _))| (node, place))
+            .collect();
+        dealt.sort_by_key(|node| place[node]);
+    }
+    dealt
+}
+
+fn fill(nodes: impl Iterator<Item = (NodeIx, u64)>, wanted: u64) -> Vec<NodeIx> {
+    let mut picks = Vec::with_capacity(wanted as usize);
+    for (node, times) in nodes {
+        let take = times.min(wanted - picks.len() as u64);
+        picks.extend((0..take).map(|_| node));
+        if picks.len() as u64 == wanted {
+            break;
+        }
+    }
+    picks
+}
+
+fn in_turn(nodes: &[(NodeIx, u64)], wanted: u64) -> Vec<NodeIx> {
+    let mut dealt = Vec::new();
+    let mut round = 0;
+    while (dealt.len() as u64) < wanted {
+        let before = dealt.len();
+        let open = nodes
+            .iter()
+            .filter(|&&(_, times)| times > round)
+            .map(|&(node, _)| node);
+        dealt.extend(open.take(usize::try_from(wanted - before as u64).unwrap_or(usize::MAX)));
+        if dealt.len() == before {
+            break;
+        }
+        round += 1;
+    }
+    dealt
+}
+
+#[cfg(test)]
+mod tests;

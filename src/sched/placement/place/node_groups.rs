@@ -1,0 +1,368 @@
+//! Groups of nodes to which a request is confined: node sets (M47), nodes with the same value of a
+//! resource, neighbors (M8g), and nodes of similar speed (M8h).
+
+use super::{Placement, arrange, spread};
+use crate::model::policy::{NodeSets, SetChoice};
+use crate::model::request::placement_policy::NodeAllocation;
+use crate::model::resource::Value;
+use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::filter::welcomes;
+use crate::sched::placement::rank::Candidates;
+use crate::sched::view::cluster::{KindIx, NodeIx};
+use crate::sched::view::node_filter::AllowedSets;
+use crate::sched::view::shape::Shape;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Nodes of one node set, or of several if the job may span sets (M47).
+pub fn within_sets(space: &Space, shape: &Shape, sets: &AllowedSets) -> Option<Placement> {
+    let free = Shape {
+        sets: None,
+        ..shape.clone()
+    };
+    let within = |kinds: BTreeSet<KindIx>| arrange(space, &free.clone().on(kinds));
+    let all = members(space, &sets.sets);
+    let found = match sets.sets.choice {
+        SetChoice::AnyOf => within(all.into_iter().flatten().collect()),
+        SetChoice::FirstOf => all.into_iter().find_map(within),
+        SetChoice::OneOf => {
+            let mut sets: Vec<(u64, BTreeSet<KindIx>)> = all
+                .into_iter()
+                .map(|kinds| (nodes_to_spare(space, &free, &kinds), kinds))
+                .collect();
+            sets.sort_by_key(|(nodes, _)| *nodes);
+            sets.into_iter().find_map(|(_, kinds)| within(kinds))
+        }
+    };
+    found.or_else(|| {
+        if sets.may_span {
+            arrange(space, &free)
+        } else {
+            None
+        }
+    })
+}
+
+/// The kinds of nodes of each set, in order of preference.
+fn members(space: &Space, sets: &NodeSets) -> Vec<BTreeSet<KindIx>> {
+    let value = |kind: KindIx| {
+        space
+            .cluster
+            .kind(kind)
+            .attributes
+            .get(&sets.by)
+            .map(ToString::to_string)
+    };
+    let has_feature = |kind: KindIx, name: &str| {
+        space.cluster.kind(kind).attributes.get(name) == Some(&Value::Boolean(true))
+    };
+    let names: Vec<String> = match &sets.values[..] {
+        [] => {
+            let all: BTreeSet<String> = space
+                .cluster
+                .kinds()
+                .filter_map(|(kind, _)| value(kind))
+                .collect();
+            all.into_iter().collect()
+        }
+        named => named.to_vec(),
+    };
+    let is_in = |kind: KindIx, name: &String| match sets.by.as_str() {
+        "feature" => has_feature(kind, name),
+        _ => value(kind).as_ref() == Some(name),
+    };
+    let set = |name: &String| {
+        space
+            .cluster
+            .kinds()
+            .map(|(kind, _)| kind)
+            .filter(|&kind| is_in(kind, name))
+            .collect()
+    };
+    names.iter().map(set).collect()
+}
+
+/// How many nodes of some kinds the job may join.
+fn nodes_to_spare(space: &Space, shape: &Shape, kinds: &BTreeSet<KindIx>) -> u64 {
+    let places = 0..space.buckets().len();
+    let joined = places.filter(|&place| {
+        let head = space.head(place);
+        kinds.contains(&head.kind)
+            && head.nodes > 0
+            && welcomes(space, &space.buckets()[place].key, shape.tenant())
+    });
+    joined.map(|place| space.head(place).nodes).sum()
+}
+
+/// Nodes that have the same value of a resource, the first value that has enough.
+pub fn with_common_value(space: &Space, shape: &Shape, resource: &str) -> Option<Placement> {
+    group_values(space, resource)
+        .iter()
+        .find_map(|value| arrange(space, &shape.narrowed(resource, value)))
+}
+
+/// The values a resource has on the nodes, in order.
+fn group_values(space: &Space, resource: &str) -> Vec<Value> {
+    let mut values = BTreeMap::new();
+    for node in space.cluster.present() {
+        if let Some(value) = space.cluster.value(node, resource) {
+            values.insert(value.to_string(), value);
+        }
+    }
+    values.into_values().collect()
+}
+
+/// Places on nodes that follow each other, the first such stretch.
+pub fn contiguous(space: &Space, shape: &Shape) -> Option<Placement> {
+    let places = positions(space);
+    let suitable: BTreeSet<usize> = (0..shape.chunks.len())
+        .flat_map(|chunk| {
+            Candidates::of(space, shape, chunk, None)
+                .nodes(space, shape)
+                .map(|(ix, _)| places[&ix])
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let nodes: Vec<NodeIx> = places.keys().copied().collect();
+    stretches(&suitable).into_iter().find_map(|(first, last)| {
+        (first..=last).find_map(|from| {
+            let placement = spread(space, shape, Some(&nodes[from..=last]))?;
+            let used: BTreeSet<usize> = placement.picks.iter().map(|(ix, _)| places[ix]).collect();
+            let (low, high) = (*used.first()?, *used.last()?);
+            (high - low + 1 == used.len()).then_some(placement)
+        })
+    })
+}
+
+/// The nodes there are, numbered.
+fn positions(space: &Space) -> BTreeMap<NodeIx, usize> {
+    let present = space
+        .cluster
+        .indices()
+        .filter(|&ix| space.cluster.node(ix).kind.is_some());
+    present.enumerate().map(|(place, ix)| (ix, place)).collect()
+}
+
+/// The stretches without a gap: (first, last).
+fn stretches(places: &BTreeSet<usize>) -> Vec<(usize, usize)> {
+    let mut stretches: Vec<(usize, usize)> = Vec::new();
+    for &place in places {
+        match stretches.last_mut() {
+            Some((_, last)) if *last + 1 == place => *last = place,
+            _ => stretches.push((place, place)),
+        }
+    }
+    stretches
+}
+
+/// Places on nodes of equal speed, else on those whose speeds lie closest together.
+pub fn balanced(space: &Space, shape: &Shape) -> Option<Placement> {
+    let mut kinds: BTreeMap<i64, BTreeSet<KindIx>> = BTreeMap::new();
+    for (kind, _) in space.cluster.kinds() {
+        kinds
+            .entry(space.guide().speed(kind))
+            .or_default()
+            .insert(kind);
+    }
+    let speeds: Vec<i64> = kinds.keys().copied().collect();
+    let mut spans: Vec<(i64, usize, usize)> = (0..speeds.len())
+        .flat_map(|low| (low..speeds.len()).map(move |high| (low, high)))
+        .map(|(low, high)| (speeds[high] - speeds[low], low, high))
+        .collect();
+    spans.sort_unstable();
+    spans.into_iter().find_map(|(_, low, high)| {
+        let members = speeds[low..=high]
+            .iter()
+            .flat_map(|speed| kinds[speed].iter().copied())
+            .collect();
+        let allocation = Some(NodeAllocation::FirstAvailable);
+        arrange(
+            space,
+            &Shape {
+                allocation,
+                ..shape.clone().on(members)
+            },
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::policy::{NodeSets, SetChoice};
+    use crate::model::request::placement_policy::NodeAllocation;
+    use crate::model::time::Span;
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn scene(choice: SetChoice, delay: Option<i64>) -> Scene {
+        let mut scene = cluster("3 x ncpus=1:color=a, 4 x ncpus=1:color=b").running(
+            9,
+            "select=1:ncpus=1",
+            "n7",
+            3600,
+        );
+        let delay = delay.map(Span::seconds);
+        let values = vec!["a".to_string(), "b".to_string()];
+        scene.policy.placement.sets = Some(NodeSets {
+            choice,
+            by: "color".to_string(),
+            values,
+            delay,
+        });
+        scene
+    }
+
+    /// M47: three free in each set.
+    #[test]
+    fn a_job_waits_for_a_set_that_holds_it_or_spans_several() {
+        let four = |delay| scene(SetChoice::OneOf, delay).queued(1, "select=4:ncpus=1");
+        assert_eq!(four(Some(0)).starts(), "1 on n1,n2,n3,n4");
+        assert_eq!(four(Some(600)).starts(), "");
+        assert_eq!(
+            four(Some(600)).plan().next,
+            Some(crate::model::time::Time(600_000))
+        );
+        assert_eq!(four(Some(600)).at(600).starts(), "1 on n1,n2,n3,n4");
+        assert_eq!(four(None).at(600).starts(), "");
+        assert_eq!(four(None).booked(), "1 at 3600 on n4,n5,n6,n7");
+    }
+
+    #[test]
+    fn one_set_is_filled_first_of_takes_them_in_order_and_any_of_spans() {
+        let starts = |choice, request: &str| scene(choice, None).queued(1, request).starts();
+        assert_eq!(
+            starts(SetChoice::OneOf, "select=3:ncpus=1"),
+            "1 on n1,n2,n3"
+        );
+        assert_eq!(
+            starts(SetChoice::FirstOf, "select=3:ncpus=1"),
+            "1 on n1,n2,n3"
+        );
+        assert_eq!(
+            starts(SetChoice::AnyOf, "select=5:ncpus=1"),
+            "1 on n1,n2,n3,n4,n5"
+        );
+        let first = scene(SetChoice::FirstOf, None).running(8, "select=1:ncpus=1", "n1", 60);
+        assert_eq!(
+            first.queued(1, "select=3:ncpus=1").starts(),
+            "1 on n4,n5,n6"
+        );
+    }
+
+    /// M47: the set with the fewest nodes for the job, so that large sets stay for large jobs.
+    #[test]
+    fn one_set_is_the_smallest_that_has_room() {
+        let mut scene = cluster("4 x ncpus=1:color=a, 2 x ncpus=1:color=b");
+        let (sets, delay) = (vec!["a".to_string(), "b".to_string()], Some(Span(0)));
+        let choice = SetChoice::OneOf;
+        scene.policy.placement.sets = Some(NodeSets {
+            choice,
+            by: "color".to_string(),
+            values: sets,
+            delay,
+        });
+        let one = scene.clone().queued(1, "select=1:ncpus=1");
+        assert_eq!(one.starts(), "1 on n5");
+        let busy = scene
+            .clone()
+            .running(8, "select=3:ncpus=0 place=excl", "n1,n2,n3", 60);
+        assert_eq!(
+            busy.queued(1, "select=1:ncpus=1").starts(),
+            "1 on n4",
+            "nodes that it may not join do not count"
+        );
+        let owned = scene
+            .owned("bob")
+            .running(8, "select=3:ncpus=0 naccess=singleuser", "n1,n2,n3", 60)
+            .owned("ann");
+        assert_eq!(owned.queued(1, "select=1:ncpus=1").starts(), "1 on n4");
+    }
+
+    /// M47: by a feature that nodes have or have not.
+    #[test]
+    fn a_set_may_be_the_nodes_with_a_feature() {
+        let mut scene = cluster("1 x ncpus=1:big=false, 1 x ncpus=1, 2 x ncpus=1:big=true");
+        let values = vec!["big".to_string()];
+        let sets = NodeSets {
+            choice: SetChoice::FirstOf,
+            by: "feature".to_string(),
+            values,
+            delay: None,
+        };
+        scene.policy.placement.sets = Some(sets);
+        assert_eq!(
+            scene.clone().queued(1, "select=2:ncpus=1").starts(),
+            "1 on n3,n4"
+        );
+        assert_eq!(scene.queued(1, "select=3:ncpus=1").starts(), "");
+    }
+
+    fn under(policy: NodeAllocation, nodes: &str, busy: &str) -> Scene {
+        let mut scene = cluster(nodes);
+        scene.policy.placement.allocation = policy;
+        busy.split(',').zip(90..).fold(scene, |scene, (node, job)| {
+            scene.running(job, "select=1:ncpus=4", node, 600)
+        })
+    }
+
+    #[test]
+    fn m8g_contiguous_takes_neighbours() {
+        let starts = |nodes: &str, busy: &str, request: &str| {
+            under(NodeAllocation::Contiguous, nodes, busy)
+                .queued(1, request)
+                .starts()
+        };
+        assert_eq!(
+            starts("4 x ncpus=4", "n2", "select=2:ncpus=4"),
+            "1 on n3,n4"
+        );
+        assert_eq!(starts("3 x ncpus=4", "n2", "select=2:ncpus=4"), "");
+        assert_eq!(
+            starts("4 x ncpus=4", "n2", "select=1:ncpus=4+1:ncpus=2"),
+            "1 on n3,n4"
+        );
+        let scene =
+            under(NodeAllocation::Contiguous, "3 x ncpus=4", "n2").queued(1, "select=2:ncpus=4");
+        assert_eq!(
+            [scene.reason(1).unwrap().code().into(), scene.booked()],
+            ["contiguity", "1 at 600 on n1,n2"]
+        );
+    }
+
+    #[test]
+    fn m8h_maxbalance_takes_nodes_of_like_speed() {
+        let starts = |nodes: &str, busy: &str| {
+            under(NodeAllocation::MaxBalance, nodes, busy)
+                .queued(1, "select=2:ncpus=4")
+                .starts()
+        };
+        let equal = "2 x ncpus=4:speed=1, 2 x ncpus=4:speed=2";
+        assert_eq!(starts(equal, "n2"), "1 on n3,n4");
+        let unequal = "2 x ncpus=4:speed=1, 2 x ncpus=4:speed=2, 1 x ncpus=4:speed=1.4";
+        assert_eq!(starts(unequal, "n2,n4"), "1 on n1,n5");
+    }
+
+    #[test]
+    fn m8g_what_has_a_gap_in_it_is_not_contiguous() {
+        let starts = |busy: &str, request: &str| {
+            under(NodeAllocation::Contiguous, "5 x ncpus=4", busy)
+                .queued(1, request)
+                .starts()
+        };
+        assert_eq!(starts("n2,n4", "select=2:ncpus=4"), "");
+        assert_eq!(starts("n2", "select=4:ncpus=4"), "");
+        assert_eq!(starts("n2", "select=3:ncpus=4"), "1 on n3,n4,n5");
+        assert_eq!(starts("n1,n3", "select=2:ncpus=4"), "1 on n4,n5");
+    }
+
+    /// The difference counts, not the ratio.
+    #[test]
+    fn m8h_maxbalance_takes_the_smallest_span_of_speeds() {
+        let nodes =
+            "1 x ncpus=4:speed=1, 1 x ncpus=4:speed=2, 1 x ncpus=4:speed=10, 1 x ncpus=4:speed=12";
+        assert_eq!(
+            under(NodeAllocation::MaxBalance, nodes, "nosuch")
+                .queued(1, "select=2:ncpus=4")
+                .starts(),
+            "1 on n1,n2"
+        );
+    }
+}
