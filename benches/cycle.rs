@@ -24,7 +24,7 @@ use lanai::model::resource::Value;
 use lanai::model::time::{Span, Time};
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster};
-use lanai::sched::placement::cycle_cache::Memory;
+use lanai::sched::placement::cycle_cache::CycleCache;
 use lanai::sched::share_tree::usage::Usage;
 use lanai::sched::view::change::Change;
 use lanai::sched::view::holdings::Claimant;
@@ -109,7 +109,7 @@ fn measure_starvation(unit: f64) {
             &scene.state,
             &scene.policy,
             scene.now,
-            &mut Memory::default(),
+            &mut CycleCache::default(),
         )
         .preempts
         .len()
@@ -118,7 +118,7 @@ fn measure_starvation(unit: f64) {
     let relief = milliseconds(best_with(|| scene.clone(), tick));
     scene.policy.preemption.exempt = Span::seconds(3600);
     let futile = milliseconds(best_with(|| scene.clone(), tick));
-    let mut memory = Memory::default();
+    let mut memory = CycleCache::default();
     scene.state.prioritise(&scene.policy, scene.now);
     again(&scene, &mut memory);
     let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
@@ -213,7 +213,7 @@ fn measure_order(unit: f64) {
     let all = milliseconds(best(|| rate(&mut scene)));
     scene.policy.precedence.update_period = Span::seconds(1_000_000);
     saturate(&mut scene);
-    let mut memory = Memory::default();
+    let mut memory = CycleCache::default();
     scene.state.prioritise(&scene.policy, scene.now);
     again(&scene, &mut memory);
     let idle = milliseconds(best(|| again(&scene, &mut memory)));
@@ -289,7 +289,7 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
         .starts
         .len();
     saturate(&mut scene);
-    let mut memory = Memory::default();
+    let mut memory = CycleCache::default();
     again(&scene, &mut memory);
     let idle = milliseconds(best(|| again(&scene, &mut memory)));
     let same = milliseconds(best(|| all_the_same(&scene, &mut memory)));
@@ -311,7 +311,7 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
 }
 
 /// A cycle that remembers the one before, if there is anything to decide, as in schedd.
-fn again(scene: &Scene, memory: &mut Memory) -> usize {
+fn again(scene: &Scene, memory: &mut CycleCache) -> usize {
     match cycle::is_due(&scene.state, &scene.policy, scene.now, memory) {
         true => all_the_same(scene, memory),
         false => 0,
@@ -319,7 +319,7 @@ fn again(scene: &Scene, memory: &mut Memory) -> usize {
 }
 
 /// The same whether there is or not.
-fn all_the_same(scene: &Scene, memory: &mut Memory) -> usize {
+fn all_the_same(scene: &Scene, memory: &mut CycleCache) -> usize {
     cycle::run_again(&scene.state, &scene.policy, scene.now, memory)
         .verdicts
         .len()

@@ -26,15 +26,15 @@ pub(in crate::sched) mod throttling;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
-use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::placement::{allocation, task_distribution};
 use crate::sched::priority::ranking::{self, Candidate, Ranking};
 use crate::sched::view::plan::Plan;
 use crate::sched::view::snapshot::State;
-use launch::Attempt;
-use resuming::Turns;
-use state::{Ledger, Refused};
+use launch::PossibleStart;
+use resuming::ResumeOrder;
+use state::{CycleState, Refused};
 use std::sync::Arc;
 
 /// Why a walk through the queue considers jobs.
@@ -59,18 +59,18 @@ pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
         &state.prioritised(policy, now),
         policy,
         now,
-        &mut Memory::default(),
+        &mut CycleCache::default(),
     )
 }
 
 /// The same plan, sooner: with the memory of an earlier cycle of this state, whose queue is in
 /// order ([`State::prioritise`]).
-pub fn run_again(state: &State, policy: &Policy, now: Time, memory: &mut Memory) -> Plan {
+pub fn run_again(state: &State, policy: &Policy, now: Time, memory: &mut CycleCache) -> Plan {
     let resolved = Resolved::new(state, policy, now);
     let plan = |memory| decide(state, policy, &resolved, now, memory).close();
     let decided = plan(memory);
     debug_assert!(
-        decided == plan(&mut Memory::default()),
+        decided == plan(&mut CycleCache::default()),
         "what is remembered is not so"
     );
     memory.conclude(state, policy, &decided);
@@ -80,7 +80,7 @@ pub fn run_again(state: &State, policy: &Policy, now: Time, memory: &mut Memory)
 /// Whether a cycle could decide anything that the last one with this memory has not: something has
 /// happened since, or it has decided something itself, or the moment has come at which it wanted to
 /// look again, or others go first than did then.
-pub fn is_due(state: &State, policy: &Policy, now: Time, memory: &Memory) -> bool {
+pub fn is_due(state: &State, policy: &Policy, now: Time, memory: &CycleCache) -> bool {
     !memory.concludes(state, policy, now) || !state.is_in_order(policy, now)
 }
 
@@ -90,61 +90,61 @@ pub(super) fn decide<'s>(
     policy: &'s Policy,
     resolved: &'s Resolved,
     now: Time,
-    memory: &mut Memory,
-) -> Ledger<'s> {
-    let mut ledger = Ledger::open(state, policy, resolved, now);
-    let eligible = eligibility::list(policy, resolved, &mut ledger);
-    ledger.consider_only(eligible);
+    memory: &mut CycleCache,
+) -> CycleState<'s> {
+    let mut cycle = CycleState::open(state, policy, resolved, now);
+    let eligible = eligibility::list(policy, resolved, &mut cycle);
+    cycle.consider_only(eligible);
     for near in &resolved.passes {
-        cluster_distance::start_near(ranking::rank(state, near), resolved, &mut ledger);
+        cluster_distance::start_near(ranking::rank(state, near), resolved, &mut cycle);
     }
-    let suspended = Turns::of(&ledger, policy);
+    let suspended = ResumeOrder::of(&cycle, policy);
     start_all(
         ranking::rank(state, resolved),
         suspended,
-        &mut ledger,
+        &mut cycle,
         memory,
     );
-    soft_limits::start_over_soft(resolved, &mut ledger);
-    expansion::start_extras(resolved, &mut ledger);
-    preemption::run(resolved, &mut ledger);
-    ledger
+    soft_limits::start_over_soft(resolved, &mut cycle);
+    expansion::start_extras(resolved, &mut cycle);
+    preemption::run(resolved, &mut cycle);
+    cycle
 }
 
 /// Starts the jobs that can start, in order of priority, and records why the others wait.
 fn start_all<'s>(
     mut ranking: Ranking<'s>,
-    mut suspended: Turns,
-    ledger: &mut Ledger<'s>,
-    memory: &mut Memory,
+    mut suspended: ResumeOrder,
+    cycle: &mut CycleState<'s>,
+    memory: &mut CycleCache,
 ) {
     let mut is_backfilling = false;
     while let Some(job) = ranking.next() {
-        suspended.before(job, ledger);
-        if ledger.has_started(job.job) {
+        suspended.before(job, cycle);
+        if cycle.has_started(job.job) {
             ranking.follow(job);
             continue;
         }
-        ledger.consider();
-        match place(job, Pass::Order, ledger) {
+        cycle.consider();
+        match place(job, Pass::Order, cycle) {
             Ok(attempt) => {
-                ledger.start(job, attempt);
+                cycle.start(job, attempt);
                 ranking.follow(job);
             }
             Err(reason) => {
-                match ledger.wait(job, reason) {
+                match cycle.wait(job, reason) {
                     Refused::Job => ranking.follow(job),
                     Refused::Class => ranking.pass(job),
                     Refused::Shape => (),
                 }
-                if !is_backfilling && ledger.is_fully_planned() {
+                if !is_backfilling && cycle.is_fully_planned() {
                     is_backfilling = true;
-                    backfill_order::reorder(&mut ranking, ledger, memory);
+                    backfill_order::reorder(&mut ranking, cycle, memory);
                 }
             }
         }
     }
-    suspended.rest(ledger);
+    suspended.rest(cycle);
 }
 
 /// Puts a job through all stages, and returns the start that is possible now. The first stage that
@@ -152,14 +152,14 @@ fn start_all<'s>(
 pub(super) fn place<'s>(
     job: Candidate<'s>,
     pass: Pass,
-    ledger: &mut Ledger<'s>,
-) -> Result<Attempt, Arc<Reason>> {
+    cycle: &mut CycleState<'s>,
+) -> Result<PossibleStart, Arc<Reason>> {
     let shape = &job.class.shape;
-    feasibility::check(shape, ledger)?;
-    priority_threshold::check(job, ledger)?;
-    throttling::check(job, pass, ledger)?;
-    let found = matching::find(job, pass, ledger)?;
-    let space = &ledger.space;
+    feasibility::check(shape, cycle)?;
+    priority_threshold::check(job, cycle)?;
+    throttling::check(job, pass, cycle)?;
+    let found = matching::find(job, pass, cycle)?;
+    let space = &cycle.space;
     let (claim, extra) = allocation::allocate(space, shape, &found.placement);
     let distribution = space.guide().distribution;
     let shares =

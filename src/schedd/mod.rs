@@ -27,7 +27,7 @@ use crate::model::job::state::State;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
-use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::cycle_cache::CycleCache;
 use crate::schedd::clients::Clients;
 use crate::schedd::clients::Token;
 use crate::schedd::clients::ahead::Aside;
@@ -92,7 +92,7 @@ pub struct Schedd {
     verdicts: Verdicts,
     cycles: Cycles,
     faults: Faults,
-    memory: Memory,
+    memory: CycleCache,
     startup_grace: StartupGrace,
     timers: Timers,
     mailer: Mailer,
@@ -167,7 +167,7 @@ impl Schedd {
             verdicts: Verdicts::new(verdicts, promises),
             cycles: Cycles::new(last_cycle),
             faults: Faults::default(),
-            memory: Memory::default(),
+            memory: CycleCache::default(),
             startup_grace,
             timers: Timers::new(server.setup.config.cycle.poll_interval),
             mailer: Mailer::new(&server.setup),

@@ -5,7 +5,7 @@ use crate::config::settings::{Setting, resolved};
 use crate::model::resource::Kind;
 use crate::model::time::Span;
 use crate::model::trigger::Trigger;
-use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::cycle_cache::CycleCache;
 use crate::schedd::Schedd;
 use crate::schedd::configuration;
 use crate::schedd::programs::allocation_script::AllocationScript;
@@ -100,7 +100,7 @@ impl Schedd {
             self.server.recall(&promises);
         }
         if before.decides_otherwise(&self.server.setup) {
-            self.memory = Memory::default();
+            self.memory = CycleCache::default();
         }
         self.scenes.forget();
         self.server.want_cycle(Trigger::Config);

@@ -9,7 +9,7 @@ use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
 use crate::sched::cycle;
-use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::share_tree::usage::Usage;
 use crate::sched::view::change::Change;
 use crate::sched::view::plan::{Plan, Start};
@@ -28,7 +28,7 @@ pub struct World {
     waiting: usize,
     /// When the scheduler wants to look again though nothing happens before.
     look: Option<Time>,
-    memory: Memory,
+    memory: CycleCache,
 }
 
 impl World {
@@ -43,7 +43,7 @@ impl World {
             ends,
             waiting: 0,
             look: None,
-            memory: Memory::default(),
+            memory: CycleCache::default(),
         }
     }
 

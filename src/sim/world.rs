@@ -29,7 +29,7 @@ use crate::model::time::{Span, Time};
 use crate::model::trigger::{Moment, Trigger, Triggers};
 use crate::sched::cycle;
 use crate::sched::explain::forecast::{self, Budget};
-use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::share_tree::usage::Usage as Used;
 use crate::sched::view::plan::{Booking, Plan};
 use crate::server::clock::{Clock, Reading};
@@ -63,7 +63,7 @@ pub struct World {
     /// How many reservations were made.
     reservations: u64,
     plan: Plan,
-    memory: Memory,
+    memory: CycleCache,
     past: Vec<Past>,
     /// The messages of the last submission or alteration of each job.
     notes: BTreeMap<JobId, Vec<String>>,
@@ -104,7 +104,7 @@ impl World {
             users: BTreeMap::new(),
             reservations: 0,
             plan: Plan::new(now),
-            memory: Memory::default(),
+            memory: CycleCache::default(),
             past: Vec::new(),
             notes: BTreeMap::new(),
             charges: Vec::new(),

@@ -12,7 +12,7 @@ use lanai::model::system_resource::Pool;
 use lanai::model::time::Span;
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster};
-use lanai::sched::placement::cycle_cache::Memory;
+use lanai::sched::placement::cycle_cache::CycleCache;
 use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 
@@ -186,7 +186,7 @@ proptest! {
         happenings in prop::collection::vec((happening(), 0..30i64), 1..40),
     ) {
         let mut course = Course::new(ORDERS[order], backfill);
-        let mut memory = Memory::default();
+        let mut memory = CycleCache::default();
         let mut told = String::new();
         for (happening, seconds) in &happenings {
             course.scene.now = course.scene.now + Span::seconds(*seconds);

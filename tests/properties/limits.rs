@@ -9,7 +9,7 @@ use lanai::model::policy::{Backfill, Filling, Keep};
 use lanai::model::time::Time;
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster, queue};
-use lanai::sched::placement::cycle_cache::Memory;
+use lanai::sched::placement::cycle_cache::CycleCache;
 use lanai::sched::view::plan::Plan;
 use lanai::sched::view::snapshot::State;
 use proptest::prelude::*;
@@ -253,7 +253,7 @@ fn run(
     limits: &[Limit],
     jobs: &[Made],
 ) -> Result<BTreeSet<usize>, TestCaseError> {
-    let (mut memory, mut ends) = (Memory::default(), BTreeSet::new());
+    let (mut memory, mut ends) = (CycleCache::default(), BTreeSet::new());
     let mut running = Running::new();
     let possible = |place: &usize| can_run(&scene, &jobs[*place]);
     let mut waiting: BTreeSet<usize> = (0..jobs.len()).filter(possible).collect();

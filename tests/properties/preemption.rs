@@ -10,7 +10,7 @@ use lanai::model::policy::{Backfill, Filling, Order, Precedence};
 use lanai::model::time::{Span, Time};
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster, queue};
-use lanai::sched::placement::cycle_cache::Memory;
+use lanai::sched::placement::cycle_cache::CycleCache;
 use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +82,7 @@ fn site() -> impl Strategy<Value = Site> {
 /// What became of the jobs so far.
 struct Run {
     scene: Scene,
-    memory: Memory,
+    memory: CycleCache,
     jobs: Vec<Made>,
     /// Those that run, since when.
     running: BTreeMap<u64, i64>,
@@ -120,7 +120,7 @@ impl Run {
         };
         Run {
             scene,
-            memory: Memory::default(),
+            memory: CycleCache::default(),
             jobs,
             running: BTreeMap::new(),
             leaving: BTreeMap::new(),

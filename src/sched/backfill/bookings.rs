@@ -15,7 +15,7 @@ use super::reservation_access::Windows;
 use crate::model::job_id::JobId;
 use crate::model::policy::{Backfill, Filling, Keep};
 use crate::model::time::{Span, Time};
-use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::view::current_bookings::OVERDUE;
 use crate::sched::view::plan::{Booking, Plan, SlipCause};
@@ -58,7 +58,7 @@ impl<'s> Promises<'s> {
         policy: &'s Backfill,
         (state, resolved): (&'s State, &'s Resolved),
         calendar: &mut Calendar<'s>,
-        (space, windows): (&Space<'s>, &Windows<'s>),
+        (space, windows): (&AvailabilityMap<'s>, &Windows<'s>),
         now: Time,
         may_run: impl FnMut(&ClassKey) -> bool,
     ) -> Promises<'s> {
@@ -98,7 +98,7 @@ impl<'s> Promises<'s> {
         &mut self,
         calendar: &mut Calendar<'s>,
         resolved: &'s Resolved,
-        (space, windows): (&Space<'s>, &Windows<'s>),
+        (space, windows): (&AvailabilityMap<'s>, &Windows<'s>),
         now: Time,
         mut may_run: impl FnMut(&ClassKey) -> bool,
     ) {

@@ -14,7 +14,7 @@ use super::tally::Tally;
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use crate::sched::placement::allocation;
-use crate::sched::placement::availability_map::{Claim, Space};
+use crate::sched::placement::availability_map::{AvailabilityMap, Claim};
 use crate::sched::placement::place::{self, Placement};
 use crate::sched::placement::rank::Rank;
 use crate::sched::view::cluster::{Cluster, NodeIx};
@@ -121,7 +121,12 @@ impl<'s> Calendar<'s> {
     }
 
     /// Where a request fits now, beside all promises, for a job that runs until then.
-    pub fn beside(&mut self, space: &Space<'s>, shape: &Shape, until: Time) -> Option<Placement> {
+    pub fn beside(
+        &mut self,
+        space: &AvailabilityMap<'s>,
+        shape: &Shape,
+        until: Time,
+    ) -> Option<Placement> {
         let now = self.now;
         match self.open(space) {
             CalendarKind::Counted(measure, tally, _) => {
@@ -141,8 +146,8 @@ impl<'s> Calendar<'s> {
     /// until then.
     pub fn within(
         &mut self,
-        left: &Space<'s>,
-        space: &Space<'s>,
+        left: &AvailabilityMap<'s>,
+        space: &AvailabilityMap<'s>,
         shape: &Shape,
         until: Time,
     ) -> Option<Placement> {
@@ -157,7 +162,7 @@ impl<'s> Calendar<'s> {
     /// such moment can be told.
     pub fn book(
         &mut self,
-        space: &Space<'s>,
+        space: &AvailabilityMap<'s>,
         windows: &Windows<'s>,
         job: JobId,
         (class, span): (&'s ClassKey, Span),
@@ -215,7 +220,7 @@ impl<'s> Calendar<'s> {
     /// Renews a promise as it was given, on other nodes if need be; false when it cannot be kept.
     pub fn renew(
         &mut self,
-        space: &Space<'s>,
+        space: &AvailabilityMap<'s>,
         windows: &Windows<'s>,
         job: JobId,
         (class, promise): (&'s ClassKey, Promise<'s>),
@@ -276,7 +281,7 @@ impl<'s> Calendar<'s> {
     }
 
     /// A job has started; `space` is what that leaves.
-    pub fn start(&mut self, job: JobId, claim: Claim, until: Time, space: &Space<'s>) {
+    pub fn start(&mut self, job: JobId, claim: Claim, until: Time, space: &AvailabilityMap<'s>) {
         match &mut self.books {
             CalendarKind::Shut(started) => drop(started.insert(job, (claim, until))),
             CalendarKind::Counted(measure, tally, begun) => {
@@ -291,7 +296,12 @@ impl<'s> Calendar<'s> {
     }
 
     /// Whether a claim on nodes where its job is already delays no promise if it stays until then.
-    pub fn leaves_promises(&mut self, space: &Space<'s>, claim: &Claim, until: Time) -> bool {
+    pub fn leaves_promises(
+        &mut self,
+        space: &AvailabilityMap<'s>,
+        claim: &Claim,
+        until: Time,
+    ) -> bool {
         self.lets_pass(until)
             || matches!(self.open(space), CalendarKind::Pinned(pins) if pins.has_room(space, claim, until))
     }
@@ -300,7 +310,7 @@ impl<'s> Calendar<'s> {
     /// tell.
     pub fn earliest_again(
         &mut self,
-        space: &Space<'s>,
+        space: &AvailabilityMap<'s>,
         claim: &Claim,
         length: Span,
     ) -> Option<Time> {
@@ -318,7 +328,7 @@ impl<'s> Calendar<'s> {
         kept: Claim,
         at: Option<Time>,
         whole: (Claim, Span),
-        space: &Space<'s>,
+        space: &AvailabilityMap<'s>,
     ) {
         if let CalendarKind::Pinned(pins) = self.open(space) {
             pins.start(job, kept, at.unwrap_or(Time::NEVER), space);
@@ -328,7 +338,7 @@ impl<'s> Calendar<'s> {
         }
     }
 
-    fn open(&mut self, space: &Space<'s>) -> &mut CalendarKind<'s> {
+    fn open(&mut self, space: &AvailabilityMap<'s>) -> &mut CalendarKind<'s> {
         if let CalendarKind::Shut(started) = &mut self.books {
             let started = std::mem::take(started);
             // A job that stands still goes on where it is: places matter.
@@ -384,7 +394,7 @@ impl<'s> Calendar<'s> {
 
     /// Nodes on which a job could start then, where its promise is a mere count: those of the jobs
     /// that end by then or make way, and those that are free.
-    fn forecast(&self, space: &Space<'s>, shape: &Shape, at: Time) -> Arc<[String]> {
+    fn forecast(&self, space: &AvailabilityMap<'s>, shape: &Shape, at: Time) -> Arc<[String]> {
         let mut forecast = Forecast {
             cluster: space.cluster,
             shape,

@@ -6,7 +6,7 @@
 
 use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;
-use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::view::cluster::{Condition, Hold};
 use crate::sched::view::shape::{Shape, Tenancy};
 use crate::sched::view::snapshot::{Running, State};
@@ -20,7 +20,7 @@ pub struct Measure {
 impl Measure {
     /// What to count in this state, and what of it is free in a space; None where the places of
     /// jobs matter.
-    pub fn of(state: &State, space: &Space) -> Option<(Measure, Vec<i64>)> {
+    pub fn of(state: &State, space: &AvailabilityMap) -> Option<(Measure, Vec<i64>)> {
         let is_unbound = |shape: &Shape| shape.is_unbound() && !space.guide().is_choosy(shape);
         if !space.guide().is_indifferent() || !state.shapes().all(is_unbound) {
             return None;
@@ -28,7 +28,7 @@ impl Measure {
         Measure::of_the_only_node(state, space).or_else(|| Measure::of_pieces(state, space))
     }
 
-    fn of_the_only_node(state: &State, space: &Space) -> Option<(Measure, Vec<i64>)> {
+    fn of_the_only_node(state: &State, space: &AvailabilityMap) -> Option<(Measure, Vec<i64>)> {
         let mut buckets = space.buckets().iter().filter(|bucket| bucket.len() > 0);
         let (bucket, None) = (buckets.next()?, buckets.next()) else {
             return None;
@@ -55,7 +55,7 @@ impl Measure {
         Some((Measure { parts }, free))
     }
 
-    fn of_pieces(state: &State, space: &Space) -> Option<(Measure, Vec<i64>)> {
+    fn of_pieces(state: &State, space: &AvailabilityMap) -> Option<(Measure, Vec<i64>)> {
         let piece = piece_of(state.shapes().next()?)?;
         let alike = |shape: &Shape| piece_of(shape) == Some(piece);
         if !state.shapes().all(alike) {

@@ -13,11 +13,11 @@ use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::{Amounts, add};
-use crate::sched::placement::availability_map::{Claim, Space};
-use crate::sched::placement::place::Trial;
+use crate::sched::placement::availability_map::{AvailabilityMap, Claim};
+use crate::sched::placement::place::TentativePlacement;
 use crate::sched::placement::place::{self, Placement};
 use crate::sched::placement::{allocation, filter};
-use crate::sched::view::cluster::{NodeIx, Room};
+use crate::sched::view::cluster::{FreeResources, NodeIx};
 use crate::sched::view::shape::{ChunkShape, ClassKey, Shape, Tenant};
 use crate::sched::view::snapshot::State;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,9 +34,9 @@ pub struct Pins<'s> {
     /// What this cycle started on a node: until when, what, whose.
     newcomers: BTreeMap<NodeIx, Vec<Change>>,
     /// What is free now and stays free until a moment before which so many promises begin.
-    besides: BTreeMap<usize, (Time, Space<'s>)>,
+    besides: BTreeMap<usize, (Time, AvailabilityMap<'s>)>,
     /// What is free when all has ended, once a request was found to fit at no time.
-    at_last: Option<Box<Space<'s>>>,
+    at_last: Option<Box<AvailabilityMap<'s>>>,
 }
 
 #[derive(Clone)]
@@ -103,7 +103,7 @@ impl<'s> Pins<'s> {
     }
 
     /// A job has started: what it took is gone now, and where promises stand, as long as it stays.
-    pub fn start(&mut self, job: JobId, claim: Claim, until: Time, space: &Space<'s>) {
+    pub fn start(&mut self, job: JobId, claim: Claim, until: Time, space: &AvailabilityMap<'s>) {
         self.note(&claim, until);
         let mut besides = std::mem::take(&mut self.besides);
         for (end, beside) in besides.values_mut() {
@@ -123,7 +123,12 @@ impl<'s> Pins<'s> {
     }
 
     /// Where a request fits now, beside all promises, for a job that runs until then.
-    pub fn beside(&mut self, space: &Space<'s>, shape: &Shape, until: Time) -> Option<Placement> {
+    pub fn beside(
+        &mut self,
+        space: &AvailabilityMap<'s>,
+        shape: &Shape,
+        until: Time,
+    ) -> Option<Placement> {
         let before = self.pins.range(..(until, JobId::job(0))).count();
         if !self.besides.contains_key(&before) {
             let mut beside = space.clone();
@@ -137,8 +142,8 @@ impl<'s> Pins<'s> {
     /// The same in what windows leave of what is free now.
     pub fn within(
         &self,
-        left: &Space<'s>,
-        space: &Space<'s>,
+        left: &AvailabilityMap<'s>,
+        space: &AvailabilityMap<'s>,
         shape: &Shape,
         until: Time,
     ) -> Option<Placement> {
@@ -152,7 +157,13 @@ impl<'s> Pins<'s> {
     }
 
     /// Cuts the promised nodes down to what is left of them from `from` until `until`.
-    fn narrow(&self, space: &mut Space<'s>, now: &Space<'s>, from: Time, until: Time) {
+    fn narrow(
+        &self,
+        space: &mut AvailabilityMap<'s>,
+        now: &AvailabilityMap<'s>,
+        from: Time,
+        until: Time,
+    ) {
         self.hold_back(space, from, until);
         self.futures(now)
             .iter()
@@ -160,7 +171,7 @@ impl<'s> Pins<'s> {
     }
 
     /// Keeps what is promised of the whole system's resources between two moments.
-    fn hold_back(&self, space: &mut Space<'s>, from: Time, until: Time) {
+    fn hold_back(&self, space: &mut AvailabilityMap<'s>, from: Time, until: Time) {
         if self.state.cluster.catalog.pooled().is_empty() {
             return;
         }
@@ -179,11 +190,11 @@ impl<'s> Pins<'s> {
     }
 
     /// What becomes of the promised nodes.
-    fn futures(&self, now: &Space<'s>) -> Vec<Future> {
+    fn futures(&self, now: &AvailabilityMap<'s>) -> Vec<Future> {
         self.on.keys().map(|&ix| self.future(now, ix)).collect()
     }
 
-    fn future(&self, now: &Space, ix: NodeIx) -> Future {
+    fn future(&self, now: &AvailabilityMap, ix: NodeIx) -> Future {
         let mut room = now.room(ix).clone();
         let mut changes = self.changes(ix);
         changes.sort_by_key(|change| (change.at, change.begins));
@@ -196,7 +207,13 @@ impl<'s> Pins<'s> {
     }
 
     /// What a node has left at the tightest moment from `from` until `until`.
-    fn worst_room(&self, now: &Space, ix: NodeIx, from: Time, until: Time) -> Room {
+    fn worst_room(
+        &self,
+        now: &AvailabilityMap,
+        ix: NodeIx,
+        from: Time,
+        until: Time,
+    ) -> FreeResources {
         if !self.on.contains_key(&ix) && from <= self.now {
             return now.room(ix).clone();
         }
@@ -204,7 +221,7 @@ impl<'s> Pins<'s> {
     }
 
     /// Whether what a claim takes stays free from now on, for a job that is on these nodes already.
-    pub fn has_room(&self, now: &Space<'s>, claim: &Claim, until: Time) -> bool {
+    pub fn has_room(&self, now: &AvailabilityMap<'s>, claim: &Claim, until: Time) -> bool {
         let is_enough = |(&ix, taken): (&NodeIx, &Amounts)| {
             fits_in(&self.worst_room(now, ix, self.now, until), taken)
         };
@@ -212,7 +229,12 @@ impl<'s> Pins<'s> {
     }
 
     /// The first moment from which that is so, for so long; None if it never is.
-    pub fn earliest_again(&self, now: &Space<'s>, claim: &Claim, length: Span) -> Option<Time> {
+    pub fn earliest_again(
+        &self,
+        now: &AvailabilityMap<'s>,
+        claim: &Claim,
+        length: Span,
+    ) -> Option<Time> {
         let futures: Vec<(Future, &Amounts)> = claim
             .holds
             .iter()
@@ -278,7 +300,12 @@ impl<'s> Pins<'s> {
 
     /// The first start that delays no promise, now or later, for a job that runs for `span`; None
     /// when none can be told.
-    pub fn earliest(&mut self, now: &Space<'s>, terms: &Terms<'_, 's>, span: Span) -> Option<Slot> {
+    pub fn earliest(
+        &mut self,
+        now: &AvailabilityMap<'s>,
+        terms: &Terms<'_, 's>,
+        span: Span,
+    ) -> Option<Slot> {
         let shape = &*terms.class.shape;
         self.timeline.settle();
         if self
@@ -315,7 +342,7 @@ impl<'s> Pins<'s> {
     /// Where a request fits in what windows leave of a later moment.
     fn admitted(
         &self,
-        now: &Space<'s>,
+        now: &AvailabilityMap<'s>,
         then: &Closing<'s>,
         terms: &Terms<'_, 's>,
         span: Span,
@@ -333,7 +360,7 @@ impl<'s> Pins<'s> {
     /// Whether a request fits at a moment, for a job that runs for `span`, and where.
     pub fn fits_at(
         &mut self,
-        now: &Space<'s>,
+        now: &AvailabilityMap<'s>,
         terms: &Terms<'_, 's>,
         at: Time,
         span: Span,
@@ -346,7 +373,7 @@ impl<'s> Pins<'s> {
     /// What promises and windows leave of a later moment to a job that runs for `span`.
     fn left_at(
         &mut self,
-        now: &Space<'s>,
+        now: &AvailabilityMap<'s>,
         terms: &Terms<'_, 's>,
         at: Time,
         span: Span,
@@ -367,7 +394,7 @@ impl<'s> Pins<'s> {
     /// moment.
     pub fn again(
         &mut self,
-        now: &Space<'s>,
+        now: &AvailabilityMap<'s>,
         terms: &Terms<'_, 's>,
         nodes: &[String],
         (at, span): (Time, Span),
@@ -392,7 +419,7 @@ impl<'s> Pins<'s> {
     }
 
     /// Whether the nodes are still such as the request asks for.
-    fn suits(&self, now: &Space<'s>, shape: &Shape, placement: &Placement) -> bool {
+    fn suits(&self, now: &AvailabilityMap<'s>, shape: &Shape, placement: &Placement) -> bool {
         let (cluster, picks) = (&self.state.cluster, &placement.picks);
         let suits = |&(ix, chunk): &(NodeIx, usize)| {
             cluster.node_meets(ix, &shape.chunks[chunk].needs) && filter::suits(now, shape, ix)
@@ -408,7 +435,7 @@ impl<'s> Pins<'s> {
     }
 
     /// Whether what a claim takes is free at a moment for a job that runs for `span`.
-    fn is_free(&self, now: &Space<'s>, claim: &Claim, at: Time, span: Span) -> bool {
+    fn is_free(&self, now: &AvailabilityMap<'s>, claim: &Claim, at: Time, span: Span) -> bool {
         claim.holds.iter().all(|(&ix, taken)| {
             let room = self.worst_room(now, ix, at, at + span);
             let enough = taken
@@ -442,7 +469,12 @@ impl<'s> Pins<'s> {
 
     /// The places of a promise: first those that are not free now, where one kind of chunk is asked
     /// for; then as matching says.
-    fn late_places(&self, now: &Space<'s>, then: &Closing<'s>, shape: &Shape) -> Option<Placement> {
+    fn late_places(
+        &self,
+        now: &AvailabilityMap<'s>,
+        then: &Closing<'s>,
+        shape: &Shape,
+    ) -> Option<Placement> {
         let [chunk] = &shape.chunks[..] else {
             return place::fit(&then.space, shape).ok();
         };
@@ -462,12 +494,15 @@ impl<'s> Pins<'s> {
     /// Places that are free then and not now, as many as are needed.
     fn released_places(
         &self,
-        now: &Space<'s>,
+        now: &AvailabilityMap<'s>,
         then: &Closing<'s>,
         shape: &Shape,
         chunk: &ChunkShape,
     ) -> Vec<(NodeIx, usize)> {
-        let (before, after) = (Trial::new(now, shape), Trial::new(&then.space, shape));
+        let (before, after) = (
+            TentativePlacement::new(now, shape),
+            TentativePlacement::new(&then.space, shape),
+        );
         let mut picks = Vec::new();
         let mut hosts = BTreeSet::new();
         for ix in self.timeline.released(then) {
@@ -489,7 +524,7 @@ impl<'s> Pins<'s> {
     /// of the rest, any places.
     fn complete(
         &self,
-        then: &Space<'s>,
+        then: &AvailabilityMap<'s>,
         shape: &Shape,
         picks: Vec<(NodeIx, usize)>,
     ) -> Option<Vec<(NodeIx, usize)>> {
@@ -554,7 +589,7 @@ impl<'s> Pins<'s> {
 }
 
 /// Whether these amounts are left of a node; what the whole system has is not looked at.
-fn fits_in(room: &Room, taken: &[i64]) -> bool {
+fn fits_in(room: &FreeResources, taken: &[i64]) -> bool {
     taken
         .iter()
         .zip(&room.free)
@@ -564,12 +599,12 @@ fn fits_in(room: &Room, taken: &[i64]) -> bool {
 /// What a node has left from now on, step by step.
 struct Future {
     ix: NodeIx,
-    steps: Vec<(Time, Room)>,
+    steps: Vec<(Time, FreeResources)>,
 }
 
 impl Future {
     /// At the tightest moment from `from` until `until`.
-    fn worst(&self, from: Time, until: Time) -> Room {
+    fn worst(&self, from: Time, until: Time) -> FreeResources {
         let first = self
             .steps
             .partition_point(|(begin, _)| *begin <= from)
@@ -583,7 +618,7 @@ impl Future {
         worst
     }
 
-    fn narrow(&self, space: &mut Space, from: Time, until: Time) {
+    fn narrow(&self, space: &mut AvailabilityMap, from: Time, until: Time) {
         let room = self.worst(from, until);
         if room != *space.room(self.ix) {
             space.refile(self.ix, room);
@@ -592,7 +627,7 @@ impl Future {
 }
 
 impl Change {
-    fn happen(&self, room: &mut Room) {
+    fn happen(&self, room: &mut FreeResources) {
         if self.begins {
             room.admit(&self.taken, self.tenant)
         } else {

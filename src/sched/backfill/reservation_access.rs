@@ -14,11 +14,11 @@ use crate::model::reason::Reason;
 use crate::model::reservation::window::{Admission, Window};
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::{Amounts, add, subtract};
-use crate::sched::placement::availability_map::{Claim, Space};
+use crate::sched::placement::availability_map::{AvailabilityMap, Claim};
 use crate::sched::placement::place::{self, Placement};
 use crate::sched::placement::shortage;
 use crate::sched::view::cluster::NodeIx;
-use crate::sched::view::free_resources::Room;
+use crate::sched::view::free_resources::FreeResources;
 use crate::sched::view::node_access::Tenant;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::State;
@@ -37,7 +37,7 @@ pub struct Windows<'s> {
     /// By reservation and node: until when, and what.
     inside: BTreeMap<(String, NodeIx), Vec<(Time, Amounts)>>,
     /// What is left beside windows, by their ids.
-    beside: BTreeMap<Vec<&'s str>, Space<'s>>,
+    beside: BTreeMap<Vec<&'s str>, AvailabilityMap<'s>>,
 }
 
 /// What windows leave to a class of jobs.
@@ -79,7 +79,13 @@ impl<'s> Windows<'s> {
 
     /// A job has started, and `space` is what that leaves: what it took in a reservation is used
     /// there, and gone for who is kept out.
-    pub fn start(&mut self, class: &ClassKey, claim: &Claim, until: Time, space: &Space<'s>) {
+    pub fn start(
+        &mut self,
+        class: &ClassKey,
+        claim: &Claim,
+        until: Time,
+        space: &AvailabilityMap<'s>,
+    ) {
         if let Some(name) = class.asks_for.as_deref() {
             let called = self
                 .state
@@ -138,7 +144,7 @@ impl<'s> Windows<'s> {
     /// it, else why it may not run at all.
     pub fn fit(
         &mut self,
-        space: &Space<'s>,
+        space: &AvailabilityMap<'s>,
         class: &ClassKey,
         until: Time,
     ) -> Result<Option<Leave>, Reason> {
@@ -179,7 +185,7 @@ impl<'s> Windows<'s> {
 
     /// What windows leave now to a job of a class that ends then, as it was when a place was last
     /// sought for such a job.
-    pub fn left(&self, class: &ClassKey, until: Time) -> Option<&Space<'s>> {
+    pub fn left(&self, class: &ClassKey, until: Time) -> Option<&AvailabilityMap<'s>> {
         let kept_out = self.barring(
             class,
             None,
@@ -192,7 +198,12 @@ impl<'s> Windows<'s> {
 
     /// What the reservation that a class asks for leaves to a job of it that ends then; None
     /// without one that is open to it.
-    pub fn inside(&self, space: &Space<'s>, class: &ClassKey, until: Time) -> Option<Space<'s>> {
+    pub fn inside(
+        &self,
+        space: &AvailabilityMap<'s>,
+        class: &ClassKey,
+        until: Time,
+    ) -> Option<AvailabilityMap<'s>> {
         let length = class.walltime.unwrap_or(until.since(self.now));
         self.within(space, class, (class.asks_for.as_deref()?, length), until)
             .ok()
@@ -211,7 +222,13 @@ impl<'s> Windows<'s> {
 
     /// Cuts down what will be free at `from` to what windows leave of it to a job of a class that
     /// asks for no reservation and ends then.
-    pub fn narrow(&self, space: &mut Space<'s>, class: &ClassKey, from: Time, until: Time) {
+    pub fn narrow(
+        &self,
+        space: &mut AvailabilityMap<'s>,
+        class: &ClassKey,
+        from: Time,
+        until: Time,
+    ) {
         self.narrow_without(&NOBODY, space, class, (from, until));
     }
 
@@ -219,7 +236,7 @@ impl<'s> Windows<'s> {
     pub fn narrow_without(
         &self,
         gone: &BTreeSet<JobId>,
-        space: &mut Space<'s>,
+        space: &mut AvailabilityMap<'s>,
         class: &ClassKey,
         (from, until): (Time, Time),
     ) {
@@ -297,7 +314,7 @@ impl<'s> Windows<'s> {
 
     /// What is left beside windows of what is free at `from`: of each of their nodes, what there is
     /// at the tightest moment.
-    fn left_beside(&self, space: &Space<'s>, what: Beside) -> Space<'s> {
+    fn left_beside(&self, space: &AvailabilityMap<'s>, what: Beside) -> AvailabilityMap<'s> {
         let mut left = space.clone();
         let nodes: BTreeSet<NodeIx> = what
             .0
@@ -313,8 +330,8 @@ impl<'s> Windows<'s> {
     /// Brings one node of what is left beside windows in line with what is free.
     fn settle(
         &self,
-        left: &mut Space<'s>,
-        space: &Space<'s>,
+        left: &mut AvailabilityMap<'s>,
+        space: &AvailabilityMap<'s>,
         ix: NodeIx,
         (windows, from, gone): Beside,
     ) {
@@ -342,7 +359,12 @@ impl<'s> Windows<'s> {
 
     /// What a node has left at the tightest of the moments at which windows are open there. Who
     /// wants it alone finds somebody there.
-    fn tightest(&self, room: &Room, ix: NodeIx, (windows, from, gone): Beside) -> Room {
+    fn tightest(
+        &self,
+        room: &FreeResources,
+        ix: NodeIx,
+        (windows, from, gone): Beside,
+    ) -> FreeResources {
         let mut tightest = room.clone();
         tightest.admit(&self.state.cluster.catalog.nothing(), Tenant::default());
         for moment in windows.iter().map(|window| window.from.max(from)) {
@@ -418,11 +440,11 @@ impl<'s> Windows<'s> {
     /// The reservation that jobs ask for, and nothing else.
     fn within(
         &self,
-        space: &Space<'s>,
+        space: &AvailabilityMap<'s>,
         class: &ClassKey,
         (asked, length): (&str, Span),
         until: Time,
-    ) -> Result<Space<'s>, Reason> {
+    ) -> Result<AvailabilityMap<'s>, Reason> {
         let called: Vec<&Window> = self
             .state
             .windows
@@ -470,11 +492,15 @@ impl<'s> Windows<'s> {
             .collect();
         let mut rooms = self.rooms(space, &mine);
         rooms.retain(|ix, _| !closed.contains(ix));
-        Ok(Space::of_rooms(&self.state.cluster, rooms).like(space))
+        Ok(AvailabilityMap::of_rooms(&self.state.cluster, rooms).like(space))
     }
 
     /// What is free within windows, node by node.
-    fn rooms(&self, space: &Space<'s>, windows: &[&Window]) -> BTreeMap<NodeIx, Room> {
+    fn rooms(
+        &self,
+        space: &AvailabilityMap<'s>,
+        windows: &[&Window],
+    ) -> BTreeMap<NodeIx, FreeResources> {
         let mut left: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
         for window in windows {
             let nodes: BTreeSet<NodeIx> = self

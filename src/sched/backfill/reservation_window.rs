@@ -12,7 +12,7 @@ use crate::model::request::select::Request;
 use crate::model::reservation::window::Window;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add};
-use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::{place, shortage, task_distribution};
 use crate::sched::view::cluster::{Condition, NodeIx};
 use crate::sched::view::node_access::Tenant;
@@ -43,7 +43,7 @@ pub fn place(
 ) -> Result<Vec<Share>, Reason> {
     let cluster = &state.cluster;
     let shape = Shape::of_request(wanted.request, &cluster.catalog);
-    let vacant = Space::vacant(cluster);
+    let vacant = AvailabilityMap::vacant(cluster);
     if !vacant.is_void() && !place::fits(&vacant, &shape) {
         return Err(shortage::never(&vacant, &shape));
     }
@@ -88,8 +88,8 @@ fn throughout<'s>(
     wanted: &Wanted,
     inside: &BTreeSet<JobId>,
     now: Time,
-) -> Space<'s> {
-    let mut space = Space::now(&state.cluster);
+) -> AvailabilityMap<'s> {
+    let mut space = AvailabilityMap::now(&state.cluster);
     for (job, running) in &state.running {
         // One past its walltime ends at once, as far as anybody can tell.
         let over = running.until.max(now) <= wanted.from && wanted.from > now;
@@ -113,7 +113,7 @@ fn throughout<'s>(
     space
 }
 
-fn give_back(state: &State, space: &mut Space, job: JobId, nodes: &[NodeIx]) {
+fn give_back(state: &State, space: &mut AvailabilityMap, job: JobId, nodes: &[NodeIx]) {
     for &ix in nodes {
         if let Some(hold) = state.cluster.node(ix).tenants.get(&job) {
             space.dismiss(ix, &hold.taken, hold.tenant);

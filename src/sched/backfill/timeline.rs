@@ -7,7 +7,7 @@
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::amounts::Amounts;
-use crate::sched::placement::availability_map::{Claim, Space};
+use crate::sched::placement::availability_map::{AvailabilityMap, Claim};
 use crate::sched::placement::place;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::current_bookings::OVERDUE;
@@ -23,7 +23,7 @@ pub struct Closing<'s> {
     /// The moment.
     pub at: Time,
     /// What is free then.
-    pub space: Space<'s>,
+    pub space: AvailabilityMap<'s>,
     /// How many ends lie before it or fall on it.
     ended: usize,
 }
@@ -158,7 +158,7 @@ impl<'s> Timeline<'s> {
     }
 
     /// What is free now.
-    pub fn today(&self, space: &Space<'s>) -> Closing<'s> {
+    pub fn today(&self, space: &AvailabilityMap<'s>) -> Closing<'s> {
         Closing {
             at: self.now,
             space: space.clone(),
@@ -193,9 +193,9 @@ impl<'s> Timeline<'s> {
     /// space in which all that will end has ended.
     pub fn earliest(
         &self,
-        space: &Space<'s>,
+        space: &AvailabilityMap<'s>,
         shape: &Shape,
-    ) -> Result<Closing<'s>, Box<Space<'s>>> {
+    ) -> Result<Closing<'s>, Box<AvailabilityMap<'s>>> {
         let mut closing = self.today(space);
         if place::fits(space, shape) {
             return Ok(closing);
@@ -218,7 +218,7 @@ impl<'s> Timeline<'s> {
     /// that after the latter.
     fn halve(
         &self,
-        mut space: Space<'s>,
+        mut space: AvailabilityMap<'s>,
         mut too_few: usize,
         mut enough: usize,
         shape: &Shape,
@@ -258,7 +258,7 @@ impl<'s> Timeline<'s> {
     }
 
     /// Moves a space from the moment after so many ends to that after so many others.
-    fn shift(&self, space: &mut Space, from: usize, to: usize) {
+    fn shift(&self, space: &mut AvailabilityMap, from: usize, to: usize) {
         for &(_, job) in self.ends.get(from..to).unwrap_or(&[]) {
             self.holds_of(job, |ix, taken, tenant| space.dismiss(ix, taken, tenant));
         }

@@ -6,49 +6,47 @@
 //! try them in this order. With `greedy` those come first that are worth most together.
 
 use super::greedy;
-use super::state::Ledger;
+use super::state::CycleState;
 use crate::model::policy::{FillOrder, Filling, Metric};
-use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::priority::ranking::Ranking;
 use crate::sched::view::shape::{ClassKey, Shape};
 
 /// Puts the rest of the queue into backfill order, once all planned starts are given. Requests that
 /// do not fit now drop out.
-pub fn reorder<'s>(ranking: &mut Ranking<'s>, ledger: &mut Ledger<'s>, memory: &mut Memory) {
-    if ledger.may_refuse_together() {
-        memory.wake(&ledger.space, ledger.placement());
-        ranking.dismiss(|members| ledger.refuse_together(members, memory));
+pub fn reorder<'s>(ranking: &mut Ranking<'s>, cycle: &mut CycleState<'s>, memory: &mut CycleCache) {
+    if cycle.may_refuse_together() {
+        memory.wake(&cycle.space, cycle.placement());
+        ranking.dismiss(|members| cycle.refuse_together(members, memory));
         memory.settle();
     }
-    let backfill = ledger.backfill();
+    let backfill = cycle.backfill();
     match (backfill.policy, backfill.order) {
         (Filling::Greedy, _) => {
-            let chosen = greedy::choose(ranking, ledger);
+            let chosen = greedy::choose(ranking, cycle);
             ranking.choose(&chosen);
         }
-        (Filling::BestFit, _) => ranking.prefer(|class| worth(backfill.metric, class, ledger)),
-        (_, FillOrder::Shortest) => {
-            ranking.prefer(|class| ledger.span_of(class).0.saturating_neg())
-        }
+        (Filling::BestFit, _) => ranking.prefer(|class| worth(backfill.metric, class, cycle)),
+        (_, FillOrder::Shortest) => ranking.prefer(|class| cycle.span_of(class).0.saturating_neg()),
         (_, FillOrder::Priority) => (),
     }
 }
 
 /// What a job of this class is worth (M30); times count in seconds.
-pub fn worth(metric: Metric, class: &ClassKey, ledger: &Ledger) -> i64 {
-    let seconds = ledger.span_of(class).as_seconds();
+pub fn worth(metric: Metric, class: &ClassKey, cycle: &CycleState) -> i64 {
+    let seconds = cycle.span_of(class).as_seconds();
     match metric {
-        Metric::Procs => ledger.processors(&class.shape),
-        Metric::ProcSeconds => ledger.processors(&class.shape).saturating_mul(seconds),
+        Metric::Procs => cycle.processors(&class.shape),
+        Metric::ProcSeconds => cycle.processors(&class.shape).saturating_mul(seconds),
         Metric::Seconds => seconds,
-        Metric::Pe => equivalents(&class.shape, ledger),
-        Metric::PeSeconds => equivalents(&class.shape, ledger).saturating_mul(seconds),
+        Metric::Pe => equivalents(&class.shape, cycle),
+        Metric::PeSeconds => equivalents(&class.shape, cycle).saturating_mul(seconds),
     }
 }
 
 /// Processor equivalents, in thousandths: its largest share of any resource, times all processors.
-fn equivalents(shape: &Shape, ledger: &Ledger) -> i64 {
-    crate::sched::view::processor_equivalents::thousandths(&shape.total, &ledger.state.cluster)
+fn equivalents(shape: &Shape, cycle: &CycleState) -> i64 {
+    crate::sched::view::processor_equivalents::thousandths(&shape.total, &cycle.state.cluster)
 }
 
 #[cfg(test)]

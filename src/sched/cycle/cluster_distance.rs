@@ -4,7 +4,7 @@
 //! orders.
 
 use super::Pass;
-use super::state::Ledger;
+use super::state::CycleState;
 use crate::model::policy::Filling;
 use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;
@@ -13,36 +13,36 @@ use crate::sched::priority::ranking::{Candidate, Ranking};
 /// Starts what fits in a pass; of what does not nothing is said yet. Where jobs are promised
 /// starts, nobody behind one that waits for room everywhere is looked at before that has its
 /// promise (G4).
-pub fn start_near<'s>(mut ranking: Ranking<'s>, whole: &'s Resolved, ledger: &mut Ledger<'s>) {
-    let promises = ledger.backfill().policy != Filling::Skip;
+pub fn start_near<'s>(mut ranking: Ranking<'s>, whole: &'s Resolved, cycle: &mut CycleState<'s>) {
+    let promises = cycle.backfill().policy != Filling::Skip;
     while let Some(job) = ranking.next() {
-        if ledger.has_started(job.job) {
+        if cycle.has_started(job.job) {
             ranking.follow(job);
             continue;
         }
-        if promises && ledger.state.standing.promise(job.job).is_some() {
+        if promises && cycle.state.standing.promise(job.job).is_some() {
             break;
         }
-        ledger.consider();
-        match cycle::place(job, Pass::Order, ledger) {
+        cycle.consider();
+        match cycle::place(job, Pass::Order, cycle) {
             Ok(attempt) => {
-                ledger.start(job, attempt);
+                cycle.start(job, attempt);
                 ranking.follow(job);
             }
-            Err(_) if promises && is_blocked(job, whole, ledger) => break,
+            Err(_) if promises && is_blocked(job, whole, cycle) => break,
             Err(_) => ranking.pass(job),
         }
     }
-    ledger.begin_again();
+    cycle.begin_again();
 }
 
 /// Whether a job waits for room wherever it may go.
-fn is_blocked<'s>(job: Candidate<'s>, whole: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
-    let Some(class) = ledger.state.class(job.class.id) else {
+fn is_blocked<'s>(job: Candidate<'s>, whole: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
+    let Some(class) = cycle.state.class(job.class.id) else {
         return false;
     };
     let job = job.asking(whole.of(class));
-    cycle::place(job, Pass::Order, ledger).is_err_and(|reason| reason.is_blocked())
+    cycle::place(job, Pass::Order, cycle).is_err_and(|reason| reason.is_blocked())
 }
 
 #[cfg(test)]

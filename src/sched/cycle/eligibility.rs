@@ -5,8 +5,8 @@
 //! start in any case - no node could ever take it, it is worth too little, it is put off, its queue
 //! is stopped - takes nobody's place.
 
-use super::limits::Books;
-use super::state::Ledger;
+use super::limits::LimitCounters;
+use super::state::CycleState;
 use super::{feasibility, priority_threshold, throttling};
 use crate::model::job_id::JobId;
 use crate::model::limit::Stage;
@@ -25,9 +25,9 @@ use std::sync::Arc;
 pub(super) fn list<'s>(
     policy: &'s Policy,
     resolved: &'s Resolved,
-    ledger: &mut Ledger<'s>,
+    cycle: &mut CycleState<'s>,
 ) -> Eligible {
-    list_with(policy, resolved, ledger)
+    list_with(policy, resolved, cycle)
         .map(|(eligible, _)| eligible)
         .unwrap_or_default()
 }
@@ -36,19 +36,19 @@ pub(super) fn list<'s>(
 pub(in crate::sched) fn list_with<'s>(
     policy: &'s Policy,
     resolved: &'s Resolved,
-    ledger: &mut Ledger<'s>,
-) -> Option<(Eligible, Books<'s>)> {
-    let mut books = Books::blank(ledger.state, policy, Stage::Idle, ledger.now)?;
+    cycle: &mut CycleState<'s>,
+) -> Option<(Eligible, LimitCounters<'s>)> {
+    let mut books = LimitCounters::blank(cycle.state, policy, Stage::Idle, cycle.now)?;
     let (mut listed, mut eligible) = (
         BTreeMap::<ClassId, BTreeSet<JobId>>::new(),
         Eligible::default(),
     );
-    let mut ranking = ranking::rank(ledger.state, resolved);
+    let mut ranking = ranking::rank(cycle.state, resolved);
     while let Some(job) = ranking.next() {
         let class = job.class;
-        let can_run = feasibility::check(&class.shape, ledger).is_ok()
-            && priority_threshold::check(job, ledger).is_ok();
-        let is_out = !can_run || throttling::is_out(job, ledger);
+        let can_run = feasibility::check(&class.shape, cycle).is_ok()
+            && priority_threshold::check(job, cycle).is_ok();
+        let is_out = !can_run || throttling::is_out(job, cycle);
         if is_out || books.accounts_of(&class.who).is_empty() {
             ranking.pass(job);
             continue;

@@ -11,7 +11,7 @@
 //! later may have it back.
 
 use super::Pass;
-use super::state::Ledger;
+use super::state::CycleState;
 use crate::model::job::array;
 use crate::model::job_id::JobId;
 use crate::sched::cycle;
@@ -23,35 +23,35 @@ use crate::sched::view::snapshot::Class;
 use std::cmp::Reverse;
 
 /// Starts elements of arrays that have as many as they limit themselves to, and take more.
-pub fn start_extras<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
-    let state = ledger.state;
+pub fn start_extras<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
+    let state = cycle.state;
     if state.expanding.is_empty() {
         return;
     }
-    ledger.begin_again();
+    cycle.begin_again();
     let classes = state
         .expanding
         .iter()
         .filter_map(|id| state.classes.get(id));
-    let mut lines: Vec<Line> = classes
-        .filter_map(|class| Line::of(class, resolved))
+    let mut lines: Vec<ExpandingClass> = classes
+        .filter_map(|class| ExpandingClass::of(class, resolved))
         .collect();
     lines.sort_by_key(|line| (Reverse(line.key.asks_for.is_some()), line.head));
-    lines.iter().for_each(|line| line.start(ledger));
+    lines.iter().for_each(|line| line.start(cycle));
 }
 
 /// An array that takes more than it limits itself to, or those of its elements that are to do so
 /// once more.
-struct Line<'s> {
+struct ExpandingClass<'s> {
     head: Head,
     /// As the policy has it.
     key: &'s ClassKey,
     class: &'s Class,
 }
 
-impl<'s> Line<'s> {
-    fn of(class: &'s Class, resolved: &'s Resolved) -> Option<Line<'s>> {
-        Some(Line {
+impl<'s> ExpandingClass<'s> {
+    fn of(class: &'s Class, resolved: &'s Resolved) -> Option<ExpandingClass<'s>> {
+        Some(ExpandingClass {
             head: class.first()?,
             key: resolved.of(&class.key),
             class,
@@ -68,20 +68,20 @@ impl<'s> Line<'s> {
 
     /// Starts them as long as one finds room. An array that had no room in its turn, or was refused
     /// there for another reason than its limit, gets none out of turn.
-    fn start(&self, ledger: &mut Ledger<'s>) {
+    fn start(&self, cycle: &mut CycleState<'s>) {
         for job in self.waiting() {
             let candidate = Candidate::element(job, self.key, self.class.begun());
-            if ledger.has_started(job) {
+            if cycle.has_started(job) {
                 continue;
             }
-            let limit = ledger.subjob_limit(candidate);
-            if limit.is_none_or(|limit| ledger.running_of(candidate) < limit.limit) {
+            let limit = cycle.subjob_limit(candidate);
+            if limit.is_none_or(|limit| cycle.running_of(candidate) < limit.limit) {
                 return;
             }
-            ledger.consider();
-            match cycle::place(candidate, Pass::Expansion, ledger) {
-                Ok(attempt) => ledger.start(candidate, attempt),
-                Err(reason) => return ledger.look_again_for(&reason),
+            cycle.consider();
+            match cycle::place(candidate, Pass::Expansion, cycle) {
+                Ok(attempt) => cycle.start(candidate, attempt),
+                Err(reason) => return cycle.look_again_for(&reason),
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use super::Pass;
 use super::matching::Match;
-use super::state::Ledger;
+use super::state::CycleState;
 use super::{feasibility, launch};
 use crate::model::job::Job;
 use crate::model::policy::Policy;
@@ -31,25 +31,25 @@ pub fn start(
     let resolved = Resolved::default();
     let class = Resolution::needed(state, policy, now)
         .map_or(class.clone(), |policy| policy.class(&class, true));
-    let mut ledger = Ledger::open(state, policy, &resolved, now);
-    feasibility::check(&class.shape, &mut ledger)?;
+    let mut cycle = CycleState::open(state, policy, &resolved, now);
+    feasibility::check(&class.shape, &mut cycle)?;
     if let Some(names) = on {
         let others = cluster.present().filter(|node| !names.contains(&node.name));
         others
             .filter_map(|node| cluster.find(&node.name))
-            .for_each(|ix| ledger.space.close(ix));
+            .for_each(|ix| cycle.space.close(ix));
     }
     let job = Candidate::alone(job.id, &class);
-    let placement = ledger
+    let placement = cycle
         .match_free(&class.shape)
         .map_err(|reason| Reason::clone(&reason))?;
-    let space = &ledger.space;
+    let space = &cycle.space;
     let (claim, extra) = allocation::allocate(space, &class.shape, &placement);
     let distribution = space.guide().distribution;
     let shares =
         task_distribution::distribute(cluster, &class.shape, &placement, &extra, distribution);
     let attempt = launch::prepare(Pass::Order, &Match::owned(placement), claim, shares);
-    Ok(launch::start(job, attempt, &mut ledger).0)
+    Ok(launch::start(job, attempt, &mut cycle).0)
 }
 
 #[cfg(test)]

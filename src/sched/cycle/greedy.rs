@@ -2,13 +2,13 @@
 
 use super::Pass;
 use super::backfill_order;
-use super::state::Ledger;
+use super::state::CycleState;
 use super::{feasibility, throttling};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use crate::sched::backfill::calendar::Calendar;
 use crate::sched::placement::allocation;
-use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::place::{self, Placement};
 use crate::sched::priority::ranking::{Candidate, Ranking};
 use crate::sched::view::shape::{ClassId, ClassKey, Shape};
@@ -25,29 +25,29 @@ const MOST_ROOMS_LOOKED_AT: u64 = 2_000_000;
 const MOST_OF_A_CLASS: usize = 100;
 
 /// How many jobs of each class to start: the first combination found of those worth most.
-pub fn choose(ranking: &mut Ranking, ledger: &mut Ledger) -> BTreeMap<ClassId, usize> {
+pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId, usize> {
     let mut options = Vec::new();
     for (class, jobs) in ranking.rest(MOST_OF_A_CLASS) {
         let candidate = Candidate::alone(jobs[0], class);
-        let may_pass = class.at_once.or(class.beyond).is_none() && !ledger.never_backfills(class);
-        let may = may_pass && throttling::check(candidate, Pass::Order, ledger).is_ok();
+        let may_pass = class.at_once.or(class.beyond).is_none() && !cycle.never_backfills(class);
+        let may = may_pass && throttling::check(candidate, Pass::Order, cycle).is_ok();
         let shape = class.shape.clone();
-        if may && feasibility::check(&shape, ledger).is_ok() && place::fits(&ledger.space, &shape) {
-            let worth = backfill_order::worth(ledger.backfill().metric, class, ledger);
-            options.push(Choice {
+        if may && feasibility::check(&shape, cycle).is_ok() && place::fits(&cycle.space, &shape) {
+            let worth = backfill_order::worth(cycle.backfill().metric, class, cycle);
+            options.push(BackfillOption {
                 class,
                 shape,
                 jobs,
                 worth,
-                until: ledger.end_of(class),
+                until: cycle.end_of(class),
             });
         }
     }
-    let rooms = ledger.space.buckets().len() as u64;
+    let rooms = cycle.space.buckets().len() as u64;
     let looks = MOST_COMBINATIONS
         .min(MOST_ROOMS_LOOKED_AT / (rooms + 1))
         .max(1);
-    let mut search = Search {
+    let mut search = BestCombination {
         taken: vec![0; options.len()],
         options,
         best: 0,
@@ -56,9 +56,9 @@ pub fn choose(ranking: &mut Ranking, ledger: &mut Ledger) -> BTreeMap<ClassId, u
     };
     search.extend(
         0,
-        &Books {
-            space: ledger.space.clone(),
-            calendar: ledger.calendar().clone(),
+        &Combination {
+            space: cycle.space.clone(),
+            calendar: cycle.calendar().clone(),
         },
         0,
     );
@@ -71,7 +71,7 @@ pub fn choose(ranking: &mut Ranking, ledger: &mut Ledger) -> BTreeMap<ClassId, u
 }
 
 /// Jobs alike.
-struct Choice<'s> {
+struct BackfillOption<'s> {
     class: &'s ClassKey,
     shape: Arc<Shape>,
     jobs: Vec<JobId>,
@@ -80,13 +80,13 @@ struct Choice<'s> {
 }
 
 /// What is free beside what was taken on trial.
-struct Books<'s> {
-    space: Space<'s>,
+struct Combination<'s> {
+    space: AvailabilityMap<'s>,
     calendar: Calendar<'s>,
 }
 
-impl<'s> Books<'s> {
-    fn place(&mut self, choice: &Choice) -> Option<Placement> {
+impl<'s> Combination<'s> {
+    fn place(&mut self, choice: &BackfillOption) -> Option<Placement> {
         let shape = &choice.shape;
         if self.calendar.lets_pass(choice.until) {
             place::fit(&self.space, shape).ok()
@@ -96,8 +96,8 @@ impl<'s> Books<'s> {
     }
 
     /// With one more job; None where it does not fit.
-    fn with(&self, choice: &Choice, job: JobId) -> Option<Books<'s>> {
-        let mut books = Books {
+    fn with(&self, choice: &BackfillOption, job: JobId) -> Option<Combination<'s>> {
+        let mut books = Combination {
             space: self.space.clone(),
             calendar: self.calendar.clone(),
         };
@@ -109,8 +109,8 @@ impl<'s> Books<'s> {
     }
 }
 
-struct Search<'s> {
-    options: Vec<Choice<'s>>,
+struct BestCombination<'s> {
+    options: Vec<BackfillOption<'s>>,
     /// How many of each are taken.
     taken: Vec<usize>,
     best: i64,
@@ -118,9 +118,9 @@ struct Search<'s> {
     looks: u64,
 }
 
-impl<'s> Search<'s> {
+impl<'s> BestCombination<'s> {
     /// Adds jobs of the options from `from` on, each way in turn; those first in the order first.
-    fn extend(&mut self, from: usize, books: &Books<'s>, value: i64) {
+    fn extend(&mut self, from: usize, books: &Combination<'s>, value: i64) {
         if value > self.best {
             (self.best, self.chosen) = (value, self.taken.clone());
         }

@@ -3,7 +3,7 @@
 
 use super::Pass;
 use super::matching::Match;
-use super::state::Ledger;
+use super::state::CycleState;
 use crate::model::job::Share;
 use crate::model::resource::Value;
 use crate::sched::placement::availability_map::Claim;
@@ -16,17 +16,17 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The numbers still free on the nodes that got something in this cycle.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
-    free: BTreeMap<NodeIx, Free>,
+    free: BTreeMap<NodeIx, FreeNumbers>,
 }
 
 #[derive(Clone, Debug)]
-struct Free {
+struct FreeNumbers {
     cpus: Vec<u16>,
     gpus: Vec<u16>,
 }
 
 /// A start that is possible now. Nothing is taken before [`start`].
-pub struct Attempt {
+pub struct PossibleStart {
     claim: Claim,
     shares: Vec<(NodeIx, Share)>,
     is_borrowed: bool,
@@ -34,8 +34,13 @@ pub struct Attempt {
 }
 
 /// The start of a job on these shares of nodes, in this pass.
-pub fn prepare(pass: Pass, found: &Match, claim: Claim, shares: Vec<(NodeIx, Share)>) -> Attempt {
-    Attempt {
+pub fn prepare(
+    pass: Pass,
+    found: &Match,
+    claim: Claim,
+    shares: Vec<(NodeIx, Share)>,
+) -> PossibleStart {
+    PossibleStart {
         claim,
         shares,
         is_borrowed: found.is_borrowed,
@@ -44,7 +49,7 @@ pub fn prepare(pass: Pass, found: &Match, claim: Claim, shares: Vec<(NodeIx, Sha
 }
 
 /// Hands out numbers of processors and GPUs and returns the start and what it takes.
-pub fn start(job: Candidate, attempt: Attempt, cycle: &mut Ledger) -> (Start, Claim) {
+pub fn start(job: Candidate, attempt: PossibleStart, cycle: &mut CycleState) -> (Start, Claim) {
     let shape = &job.class.shape;
     let cluster = &cycle.state.cluster;
     let mut claim = attempt.claim;
@@ -78,7 +83,7 @@ impl Numbers {
         let free = self
             .free
             .entry(node)
-            .or_insert_with(|| Free::on(cluster, node));
+            .or_insert_with(|| FreeNumbers::on(cluster, node));
         let (cpus, gpus) = (
             take(&mut free.cpus, asked(&share, "ncpus")),
             take(&mut free.gpus, asked(&share, "ngpus")),
@@ -117,8 +122,8 @@ impl Numbers {
     }
 }
 
-impl Free {
-    fn on(cluster: &Cluster, node: NodeIx) -> Free {
+impl FreeNumbers {
+    fn on(cluster: &Cluster, node: NodeIx) -> FreeNumbers {
         let node = cluster.node(node);
         let cpus: BTreeSet<u16> = node
             .tenants
@@ -139,7 +144,7 @@ impl Free {
         let left = |all: &[u16], used: BTreeSet<u16>| {
             all.iter().copied().filter(|n| !used.contains(n)).collect()
         };
-        Free {
+        FreeNumbers {
             cpus: left(&node.cpus, cpus),
             gpus: left(&node.gpus, gpus),
         }

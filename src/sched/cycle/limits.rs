@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// What of the limits on one stage is used.
 #[derive(Clone)]
-pub(in crate::sched) struct Books<'s> {
+pub(in crate::sched) struct LimitCounters<'s> {
     state: &'s State,
     policy: &'s Policy,
     now: Time,
@@ -31,7 +31,7 @@ pub(in crate::sched) struct Books<'s> {
     directory: Directory,
     /// Of each limit, by its place.
     counts: Vec<Count>,
-    accounts: Vec<Account<'s>>,
+    accounts: Vec<LimitCounter<'s>>,
     places: BTreeMap<(usize, Key), usize>,
     /// Whose jobs count where.
     concerned: BTreeMap<Arc<Credentials>, Arc<[usize]>>,
@@ -42,7 +42,7 @@ pub(in crate::sched) struct Books<'s> {
 
 /// What a job would exceed.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sched) struct Bar {
+pub(in crate::sched) struct ExceededLimit {
     account: usize,
     /// A soft limit, and no hard one.
     pub soft: bool,
@@ -50,7 +50,7 @@ pub(in crate::sched) struct Bar {
 
 /// What some use of a limit together.
 #[derive(Clone)]
-pub(in crate::sched) struct Account<'s> {
+pub(in crate::sched) struct LimitCounter<'s> {
     /// The limit's place among all.
     pub place: usize,
     /// Who they are.
@@ -67,7 +67,7 @@ pub(in crate::sched) struct Account<'s> {
     unnamed: u64,
 }
 
-impl<'s> Account<'s> {
+impl<'s> LimitCounter<'s> {
     /// The jobs that use it.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.holdings
@@ -101,20 +101,20 @@ impl<'s> Account<'s> {
     }
 }
 
-impl<'s> Books<'s> {
+impl<'s> LimitCounters<'s> {
     /// Those of a stage, empty; None where no limit is on it.
     pub fn blank(
         state: &'s State,
         policy: &'s Policy,
         stage: Stage,
         now: Time,
-    ) -> Option<Books<'s>> {
+    ) -> Option<LimitCounters<'s>> {
         let limits = &policy.limits;
         let counts = limits
             .all
             .iter()
             .map(|limit| Count::of(&limit.quantity, &state.cluster.catalog));
-        limits.concern(stage).then(|| Books {
+        limits.concern(stage).then(|| LimitCounters {
             state,
             policy,
             now,
@@ -130,12 +130,12 @@ impl<'s> Books<'s> {
     }
 
     /// Those on what runs, with all that does.
-    pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Option<Books<'s>> {
-        Some(Books::blank(state, policy, Stage::Running, now)?.with_running())
+    pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Option<LimitCounters<'s>> {
+        Some(LimitCounters::blank(state, policy, Stage::Running, now)?.with_running())
     }
 
     /// The same with all that runs.
-    pub fn with_running(mut self) -> Books<'s> {
+    pub fn with_running(mut self) -> LimitCounters<'s> {
         let state = self.state;
         for (who, holding) in state.holdings.all() {
             for &account in &*self.accounts_of(who) {
@@ -190,7 +190,7 @@ impl<'s> Books<'s> {
             .places
             .entry((place, whom))
             .or_insert_with_key(|(_, whom)| {
-                accounts.push(Account {
+                accounts.push(LimitCounter {
                     place,
                     whom: whom.clone(),
                     bounds,
@@ -205,7 +205,7 @@ impl<'s> Books<'s> {
     }
 
     /// All there is of each limit.
-    pub fn accounts(&self) -> &[Account<'s>] {
+    pub fn accounts(&self) -> &[LimitCounter<'s>] {
         &self.accounts
     }
 
@@ -247,23 +247,23 @@ impl<'s> Books<'s> {
 
     /// What one more job of a class would exceed: a hard limit before a soft one, of each the
     /// first. Of who is kept by a soft one alone note is taken.
-    pub fn bar(&mut self, class: &ClassKey) -> Option<Bar> {
+    pub fn bar(&mut self, class: &ClassKey) -> Option<ExceededLimit> {
         if let Some(hard) = self.hard_bar(class) {
             return Some(hard);
         }
         // M23: without a soft limit the hard limit applies.
         let account = self.first_exceeded(class, LimitValues::softly)?;
         self.over_soft.insert(class.id);
-        Some(Bar {
+        Some(ExceededLimit {
             account,
             soft: true,
         })
     }
 
     /// The first hard limit that one more job of a class would exceed.
-    pub fn hard_bar(&mut self, class: &ClassKey) -> Option<Bar> {
+    pub fn hard_bar(&mut self, class: &ClassKey) -> Option<ExceededLimit> {
         let account = self.first_exceeded(class, |bounds| bounds.hard)?;
-        Some(Bar {
+        Some(ExceededLimit {
             account,
             soft: false,
         })
@@ -282,7 +282,7 @@ impl<'s> Books<'s> {
     }
 
     /// The same in words.
-    pub fn reason(&mut self, bar: Bar, class: &ClassKey) -> Arc<Reason> {
+    pub fn reason(&mut self, bar: ExceededLimit, class: &ClassKey) -> Arc<Reason> {
         let key = (bar.account, self.asked(bar.account, class), bar.soft);
         if let Some(said) = self.said.get(&key) {
             return said.clone();
@@ -294,10 +294,10 @@ impl<'s> Books<'s> {
 
     fn excess(
         &self,
-        Bar {
+        ExceededLimit {
             account: place,
             soft,
-        }: Bar,
+        }: ExceededLimit,
         class: &ClassKey,
     ) -> Excess {
         let (account, limit, catalog) = (
@@ -333,7 +333,7 @@ impl<'s> Books<'s> {
 
     /// When so little is left of what runs that a job gets within a limit, though nothing ends
     /// before: it becomes less by its rate (M21).
-    fn eased(&self, account: &Account, asked: i64, most: i64) -> Option<Time> {
+    fn eased(&self, account: &LimitCounter, asked: i64, most: i64) -> Option<Time> {
         let rate = account.pledge.rate;
         let is_hopeless = rate <= 0 || asked > most || account.used == i64::MAX;
         let over = (i128::from(account.used) + i128::from(asked) - i128::from(most)).max(0);

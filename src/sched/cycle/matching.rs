@@ -4,7 +4,7 @@
 //! were preempted for it, or it can be preempted itself when a planned start is due.
 
 use super::Pass;
-use super::state::Ledger;
+use super::state::CycleState;
 use crate::model::policy::Filling;
 use crate::model::policy::quality::Flag;
 use crate::model::reason::Reason;
@@ -48,7 +48,7 @@ impl Match {
 pub fn find<'s>(
     job: Candidate<'s>,
     pass: Pass,
-    cycle: &mut Ledger<'s>,
+    cycle: &mut CycleState<'s>,
 ) -> Result<Match, Arc<Reason>> {
     let promised = cycle.calendar.promise(job.job).map(|promise| promise.at);
     let has_passed_a_blocked_job = cycle.promises.blocked.is_some();
@@ -69,7 +69,7 @@ pub fn find<'s>(
 }
 
 /// Why a job waits for its planned start.
-fn not_before<'s>(at: Time, job: Candidate<'s>, cycle: &mut Ledger<'s>) -> Arc<Reason> {
+fn not_before<'s>(at: Time, job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Arc<Reason> {
     let planned = Arc::new(Reason::WouldDelayBooking {
         holder: job.job,
         at,
@@ -80,7 +80,7 @@ fn not_before<'s>(at: Time, job: Candidate<'s>, cycle: &mut Ledger<'s>) -> Arc<R
     cycle.match_now(job).err().unwrap_or(planned)
 }
 
-impl<'s> Ledger<'s> {
+impl<'s> CycleState<'s> {
     /// Whether jobs of a class never start while a job of higher priority is blocked (M27).
     pub fn never_backfills(&self, class: &ClassKey) -> bool {
         self.policy

@@ -4,7 +4,7 @@ use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::sched::amounts::Amounts;
 use crate::sched::placement::allocation;
-use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::place;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::node_access::Tenant;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// What is free once those have made way that are told to, in this cycle.
 pub struct Borrowed<'s> {
     state: &'s State,
-    space: Space<'s>,
+    space: AvailabilityMap<'s>,
     left: Vec<JobId>,
     /// Those that are gone from the space.
     gone: BTreeSet<JobId>,
@@ -24,7 +24,7 @@ pub struct Borrowed<'s> {
 
 impl<'s> Borrowed<'s> {
     /// All fillers stay so far; the last to come is the first to go.
-    pub fn new(state: &'s State, space: &Space<'s>) -> Borrowed<'s> {
+    pub fn new(state: &'s State, space: &AvailabilityMap<'s>) -> Borrowed<'s> {
         let is_there =
             |job: &JobId| state.running.contains_key(job) && !state.standing.is_leaving(*job);
         let left = state.standing.fillers().filter(is_there).collect();
@@ -80,12 +80,12 @@ impl<'s> Borrowed<'s> {
         gone.into_iter().map(way).collect()
     }
 
-    fn leaves(&mut self, space: &mut Space<'s>, job: JobId) {
+    fn leaves(&mut self, space: &mut AvailabilityMap<'s>, job: JobId) {
         self.each_hold(job, |ix, given, tenant| space.dismiss(ix, given, tenant));
         self.gone.insert(job);
     }
 
-    fn stays(&mut self, space: &mut Space<'s>, job: JobId) {
+    fn stays(&mut self, space: &mut AvailabilityMap<'s>, job: JobId) {
         self.gone.remove(&job);
         self.each_hold(job, |ix, given, tenant| space.admit(ix, given, tenant));
     }

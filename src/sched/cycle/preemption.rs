@@ -27,7 +27,7 @@ mod above_fair_share;
 
 mod victims;
 
-use super::state::Ledger;
+use super::state::CycleState;
 use crate::model::job_id::JobId;
 use crate::model::policy::Preemption;
 use crate::model::policy::preemption::Trigger;
@@ -45,18 +45,18 @@ use eviction::Stage;
 const MOST: usize = 100;
 
 /// Tells running jobs to make way, as far as the policy says.
-pub fn run<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
-    let rule = ledger.preemption();
+pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
+    let rule = cycle.preemption();
     let mut watched = rule
         .has(Trigger::Starvation)
-        .then(|| starving::watch(ledger));
-    if !is_wanted(rule, ledger.state) {
+        .then(|| starving::watch(cycle));
+    if !is_wanted(rule, cycle.state) {
         return;
     }
-    ledger.begin_again();
-    let mut stage = Stage::open(ledger);
+    cycle.begin_again();
+    let mut stage = Stage::open(cycle);
     if rule.repair {
-        repair::run(&mut stage, ledger);
+        repair::run(&mut stage, cycle);
     }
     for &trigger in &rule.triggers {
         match trigger {
@@ -64,9 +64,9 @@ pub fn run<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
                 watched
                     .take()
                     .into_iter()
-                    .for_each(|shares| starving::run(shares, resolved, &mut stage, ledger));
+                    .for_each(|shares| starving::run(shares, resolved, &mut stage, cycle));
             }
-            _ => make_room(trigger, resolved, &mut stage, ledger),
+            _ => make_room(trigger, resolved, &mut stage, cycle),
         }
     }
 }
@@ -77,8 +77,8 @@ fn is_wanted(rule: &Preemption, state: &State) -> bool {
 }
 
 /// What everybody is owed now, and has, as this cycle sees it.
-pub fn fair_shares(ledger: &Ledger) -> FairShares {
-    starving::shares(ledger)
+pub fn fair_shares(cycle: &CycleState) -> FairShares {
+    starving::shares(cycle)
 }
 
 /// Preempts running jobs for those that wait for room, the first in the order first. Where clusters
@@ -87,15 +87,15 @@ fn make_room<'s>(
     trigger: Trigger,
     resolved: &'s Resolved,
     stage: &mut Stage<'s>,
-    ledger: &mut Ledger<'s>,
+    cycle: &mut CycleState<'s>,
 ) {
-    let Some(mut rivalry) = Rivalry::open(trigger, ledger) else {
+    let Some(mut rivalry) = Rivalry::open(trigger, cycle) else {
         return;
     };
     for near in &resolved.passes {
-        make_room_in(Some(near), resolved, &mut rivalry, stage, ledger);
+        make_room_in(Some(near), resolved, &mut rivalry, stage, cycle);
     }
-    make_room_in(None, resolved, &mut rivalry, stage, ledger);
+    make_room_in(None, resolved, &mut rivalry, stage, cycle);
 }
 
 /// Does so on the nodes that a pass leaves to each job; without one, on all nodes. A job that has
@@ -105,25 +105,25 @@ fn make_room_in<'s>(
     whole: &'s Resolved,
     rivalry: &mut Rivalry<'s>,
     stage: &mut Stage<'s>,
-    ledger: &mut Ledger<'s>,
+    cycle: &mut CycleState<'s>,
 ) {
-    let (mut ranking, mut left) = (ranking::rank(ledger.state, pass.unwrap_or(whole)), MOST);
+    let (mut ranking, mut left) = (ranking::rank(cycle.state, pass.unwrap_or(whole)), MOST);
     while left > 0
         && let Some(job) = ranking.next()
     {
-        if ledger.has_started(job.job) || stage.awaits_room(job.job) {
+        if cycle.has_started(job.job) || stage.awaits_room(job.job) {
             ranking.follow(job);
             continue;
         }
-        let class = ledger.state.class(job.class.id);
+        let class = cycle.state.class(job.class.id);
         let anywhere = class.map_or(job, |class| job.asking(whole.of(class)));
-        if !waits_for_room(anywhere, ledger) || !rivalry.may_preempt(job, ledger) {
+        if !waits_for_room(anywhere, cycle) || !rivalry.may_preempt(job, cycle) {
             ranking.pass(job);
             continue;
         }
         left -= 1;
-        let has_room = pass.is_some() && stage.has_room(anywhere, ledger);
-        if !has_room && stage.evict(job, rivalry, ledger) {
+        let has_room = pass.is_some() && stage.has_room(anywhere, cycle);
+        if !has_room && stage.evict(job, rivalry, cycle) {
             ranking.follow(job);
         } else {
             ranking.pass(job);
@@ -133,20 +133,20 @@ fn make_room_in<'s>(
 
 /// Whether others make way for a job, or who could; None where nobody does, or the job lacks
 /// something else than room.
-pub fn way_for<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Option<Way> {
-    let making: Vec<JobId> = ledger.makes_way_for(job.job);
+pub fn way_for<'s>(job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Option<Way> {
+    let making: Vec<JobId> = cycle.makes_way_for(job.job);
     if !making.is_empty() {
         return Some(Way::Made(making));
     }
-    if ledger.preemption().triggers.is_empty() || !waits_for_room(job, ledger) {
+    if cycle.preemption().triggers.is_empty() || !waits_for_room(job, cycle) {
         return None;
     }
     let (mut candidates, mut protected) = (0, 0);
-    for &trigger in &ledger.preemption().triggers {
-        let Some(mut rivalry) = Rivalry::open(trigger, ledger) else {
+    for &trigger in &cycle.preemption().triggers {
+        let Some(mut rivalry) = Rivalry::open(trigger, cycle) else {
             continue;
         };
-        if rivalry.may_preempt(job, ledger) {
+        if rivalry.may_preempt(job, cycle) {
             let (asked, barred) = rivalry.below(job);
             (candidates, protected) = (candidates + asked, protected + barred);
         }
@@ -158,7 +158,7 @@ pub fn way_for<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Option<Way> {
 }
 
 /// Whether room alone is what a job lacks, and not a promise to another that is in its way.
-fn waits_for_room(job: Candidate, ledger: &Ledger) -> bool {
+fn waits_for_room(job: Candidate, cycle: &CycleState) -> bool {
     let is_for_room = |reason: &Reason| {
         let is_kept = matches!(
             reason,
@@ -166,7 +166,7 @@ fn waits_for_room(job: Candidate, ledger: &Ledger) -> bool {
         );
         reason.is_blocked() && !is_kept
     };
-    job.class.asks_for.is_none() && ledger.verdict(job.class).is_some_and(is_for_room)
+    job.class.asks_for.is_none() && cycle.verdict(job.class).is_some_and(is_for_room)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Priority: a job starts only if its priority exceeds the threshold of the policy, if there is one
 //! (I15, X17).
 
-use super::state::Ledger;
+use super::state::CycleState;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::sched::priority::ranking::Candidate;
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Refuses a job whose priority does not exceed the threshold.
-pub fn check(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
-    ledger
+pub fn check(job: Candidate, cycle: &CycleState) -> Result<(), Reason> {
+    cycle
         .threshold(job.job)
         .map_or(Ok(()), |(least, value)| judge(value, least))
 }

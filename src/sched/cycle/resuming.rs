@@ -8,7 +8,7 @@
 //! will be, the calendar has it for this job: so nobody starves it, and nobody is promised what it
 //! will have.
 
-use super::state::Ledger;
+use super::state::CycleState;
 use crate::model::job::Share;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
@@ -26,18 +26,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The jobs that wait to go on and had not their turn yet, the last of them first.
-pub struct Turns(Vec<(Turn, Arc<Suspended>)>);
+pub struct ResumeOrder(Vec<(ResumeTurn, Arc<Suspended>)>);
 
 /// A turn: what it is worth, whether it comes after those worth the same, and its place among its
 /// equals.
-type Turn = (Merit, bool, Place);
+type ResumeTurn = (Merit, bool, Place);
 
-impl Turns {
+impl ResumeOrder {
     /// All of them.
-    pub fn of(ledger: &Ledger, policy: &Policy) -> Turns {
-        let state = ledger.state;
+    pub fn of(cycle: &CycleState, policy: &Policy) -> ResumeOrder {
+        let state = cycle.state;
         if state.suspended.is_empty() {
-            return Turns(Vec::new());
+            return ResumeOrder(Vec::new());
         }
         let yardstick = state.rated_by(policy);
         let turn = |job: &Arc<Suspended>| {
@@ -53,36 +53,36 @@ impl Turns {
             .map(|job| (turn(job), job.clone()))
             .collect();
         turns.sort_by(|(one, _), (other, _)| other.cmp(one));
-        Turns(turns)
+        ResumeOrder(turns)
     }
 
     /// Has those go on whose turn comes before that of a job that waits.
-    pub fn before(&mut self, candidate: Candidate, ledger: &mut Ledger) {
+    pub fn before(&mut self, candidate: Candidate, cycle: &mut CycleState) {
         if self.0.is_empty() || candidate.class.asks_for.is_some() {
             return;
         }
-        let merit = ledger
+        let merit = cycle
             .state
             .waiting(candidate.job)
             .map(|waiting| waiting.merit);
-        let is_due = |(own, comes_after, _): &Turn| match merit {
+        let is_due = |(own, comes_after, _): &ResumeTurn| match merit {
             Some(merit) if *comes_after => *own < merit,
             merit => merit.is_none_or(|merit| *own <= merit),
         };
         while let Some((_, job)) = self.0.pop_if(|(turn, _)| is_due(turn)) {
-            ledger.resume(&job);
+            cycle.resume(&job);
         }
     }
 
     /// Has all the others go on.
-    pub fn rest(mut self, ledger: &mut Ledger) {
+    pub fn rest(mut self, cycle: &mut CycleState) {
         while let Some((_, job)) = self.0.pop() {
-            ledger.resume(&job);
+            cycle.resume(&job);
         }
     }
 }
 
-impl Ledger<'_> {
+impl CycleState<'_> {
     /// A suspended job goes on, if it can; else what it needs is kept for it.
     fn resume(&mut self, job: &Suspended) {
         self.consider();
@@ -222,7 +222,7 @@ mod tests {
     use crate::sched::cycle;
     use crate::sched::explain::forecast::{self, Budget};
     use crate::sched::fixture::{Scene, cluster};
-    use crate::sched::placement::cycle_cache::Memory;
+    use crate::sched::placement::cycle_cache::CycleCache;
 
     /// By `job_priority`; a suspended job is worth what it is said to have been.
     fn by_priority(nodes: &str) -> Scene {
@@ -468,7 +468,7 @@ mod tests {
             (dice >> 33) % sides
         };
         let (mut scene, mut memory, mut resumed) =
-            (cluster("4 x ncpus=4:mem=16gb"), Memory::default(), 0);
+            (cluster("4 x ncpus=4:mem=16gb"), CycleCache::default(), 0);
         for step in 1..400 {
             let (ncpus, walltime, node) = (1 + roll(4), 5 + roll(60), 1 + roll(4));
             let request = format!("ncpus={ncpus}:mem=1gb walltime={walltime}");

@@ -11,7 +11,7 @@
 //! blocked job (M36), those over a soft limit are the last of them.
 
 use super::Pass;
-use super::state::Ledger;
+use super::state::CycleState;
 use crate::model::job_id::JobId;
 use crate::model::reason::{Reason, Stage};
 use crate::sched::cycle;
@@ -26,22 +26,26 @@ const MOST: usize = 1000;
 
 /// Starts those that a soft limit alone keeps waiting, as far as that delays nobody within the soft
 /// limits.
-pub fn start_over_soft<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
-    let over = ledger.over_soft();
-    if over.is_empty() || !ledger.looks_on() || !has_room(&over, resolved, ledger) {
+pub fn start_over_soft<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
+    let over = cycle.over_soft();
+    if over.is_empty() || !cycle.looks_on() || !has_room(&over, resolved, cycle) {
         return;
     }
-    if !promise_all(resolved, ledger) {
+    if !promise_all(resolved, cycle) {
         return;
     }
-    let refused = start(&over, resolved, ledger);
-    ledger.tell_anew(&refused);
+    let refused = start(&over, resolved, cycle);
+    cycle.tell_anew(&refused);
 }
 
 /// Whether any job of these classes would find room within its hard limits. Of those that ask for
 /// the same the shortest finds some if any does, where no reservation tells them apart.
-fn has_room<'s>(over: &BTreeSet<ClassId>, resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
-    let state = ledger.state;
+fn has_room<'s>(
+    over: &BTreeSet<ClassId>,
+    resolved: &'s Resolved,
+    cycle: &mut CycleState<'s>,
+) -> bool {
+    let state = cycle.state;
     let tells_apart = !state.windows.is_empty();
     let mut shortest: BTreeMap<(ShapeId, Option<ClassId>), Candidate> = BTreeMap::new();
     for waiting in over.iter().filter_map(|class| state.classes.get(class)) {
@@ -49,39 +53,39 @@ fn has_room<'s>(over: &BTreeSet<ClassId>, resolved: &'s Resolved, ledger: &mut L
             continue;
         };
         let class = resolved.of(&waiting.key);
-        if ledger.is_within_hard_limits(class) {
+        if cycle.is_within_hard_limits(class) {
             let job = Candidate::alone(first, class);
             let one = shortest
                 .entry((class.shape.id, tells_apart.then_some(class.id)))
                 .or_insert(job);
-            if ledger.span_of(class) < ledger.span_of(one.class) {
+            if cycle.span_of(class) < cycle.span_of(one.class) {
                 *one = job;
             }
         }
     }
     shortest
         .into_values()
-        .any(|job| ledger.match_now(job).is_ok())
+        .any(|job| cycle.match_now(job).is_ok())
 }
 
 /// Promises a start to all within soft limits that wait for room; false if some of them are left
 /// out.
-fn promise_all<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
-    ledger.begin_again();
-    let mut promised: BTreeSet<JobId> = ledger.promised().collect();
-    let mut ranking = ranking::rank(ledger.state, resolved);
+fn promise_all<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
+    cycle.begin_again();
+    let mut promised: BTreeSet<JobId> = cycle.promised().collect();
+    let mut ranking = ranking::rank(cycle.state, resolved);
     let mut left = MOST;
     while let Some(job) = ranking.next() {
-        if ledger.has_started(job.job) || promised.contains(&job.job) {
+        if cycle.has_started(job.job) || promised.contains(&job.job) {
             ranking.follow(job);
             continue;
         }
-        match cycle::place(job, Pass::SoftLimitPlans, ledger) {
+        match cycle::place(job, Pass::SoftLimitPlans, cycle) {
             Err(reason) if job.class.asks_for.is_some() || !is_for_room(&reason) => {
                 ranking.pass(job)
             }
-            Err(_) if left == 0 || !ledger.may_promise() => return false,
-            Err(_) => match ledger.promise_beyond(job) {
+            Err(_) if left == 0 || !cycle.may_promise() => return false,
+            Err(_) => match cycle.promise_beyond(job) {
                 Some(_) => {
                     left -= 1;
                     promised.insert(job.job);
@@ -90,7 +94,7 @@ fn promise_all<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
                 None => ranking.pass(job),
             },
             Ok(attempt) => {
-                ledger.start(job, attempt);
+                cycle.start(job, attempt);
                 ranking.follow(job);
             }
         }
@@ -107,26 +111,26 @@ fn is_for_room(reason: &Reason) -> bool {
 fn start<'s>(
     over: &BTreeSet<ClassId>,
     resolved: &'s Resolved,
-    ledger: &mut Ledger<'s>,
+    cycle: &mut CycleState<'s>,
 ) -> BTreeMap<ClassId, Arc<Reason>> {
-    ledger.begin_again();
-    let (mut ranking, mut refused) = (ranking::rank(ledger.state, resolved), BTreeMap::new());
+    cycle.begin_again();
+    let (mut ranking, mut refused) = (ranking::rank(cycle.state, resolved), BTreeMap::new());
     while let Some(job) = ranking.next() {
         if !over.contains(&job.class.id) {
             ranking.pass(job);
-        } else if ledger.has_started(job.job) {
+        } else if cycle.has_started(job.job) {
             ranking.follow(job);
         } else {
-            ledger.consider();
-            match cycle::place(job, Pass::OverSoftLimits, ledger) {
+            cycle.consider();
+            match cycle::place(job, Pass::OverSoftLimits, cycle) {
                 Ok(attempt) => {
-                    ledger.start(job, attempt);
+                    cycle.start(job, attempt);
                     ranking.follow(job);
                 }
                 Err(reason) => {
                     // What is too long for a promise, or has no room, is so for all that ask for
                     // the same.
-                    if !ledger.is_for_all(job, &reason) {
+                    if !cycle.is_for_all(job, &reason) {
                         ranking.pass(job);
                     }
                     if matches!(*reason, Reason::Limited(_)) {

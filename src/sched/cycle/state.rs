@@ -10,8 +10,8 @@ mod refusals;
 
 pub use refusals::Refused;
 
-use super::launch::{self, Attempt, Numbers};
-use super::limits::Books;
+use super::launch::{self, Numbers, PossibleStart};
+use super::limits::LimitCounters;
 use super::preemptible_backfill::Borrowed;
 use super::{eligibility, priority_threshold, throttling};
 use crate::model::job::SubjobLimit;
@@ -23,7 +23,7 @@ use crate::sched::backfill::bookings::{self, Promises};
 use crate::sched::backfill::calendar::Calendar;
 use crate::sched::backfill::limits::Gaps;
 use crate::sched::backfill::reservation_access::Windows;
-use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::availability_policy;
 use crate::sched::placement::place;
 use crate::sched::placement::rank::Guide;
@@ -39,15 +39,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The books of one cycle.
-pub struct Ledger<'s> {
+pub struct CycleState<'s> {
     /// What the cycle sees.
     pub state: &'s State,
     /// When it is.
     pub now: Time,
     /// What is free now, less what was started.
-    pub space: Space<'s>,
+    pub space: AvailabilityMap<'s>,
     /// What would be free with every node up and nobody there.
-    pub vacant: Space<'s>,
+    pub vacant: AvailabilityMap<'s>,
     /// The numbers of processors and GPUs that are free.
     pub numbers: Numbers,
     pub(super) policy: &'s Policy,
@@ -66,29 +66,29 @@ pub struct Ledger<'s> {
     possible: BTreeMap<ShapeId, bool>,
     pub(super) refusals: Refusals,
     /// What limits on what runs leave, if there are any.
-    limits: Option<Books<'s>>,
+    limits: Option<LimitCounters<'s>>,
     /// What was started in passes before the last.
     started: BTreeSet<JobId>,
     pub(super) plan: Plan,
 }
 
-impl<'s> Ledger<'s> {
+impl<'s> CycleState<'s> {
     /// Nothing decided yet.
     pub fn open(
         state: &'s State,
         policy: &'s Policy,
         resolved: &'s Resolved,
         now: Time,
-    ) -> Ledger<'s> {
+    ) -> CycleState<'s> {
         let placement = &policy.placement;
         let guide = Arc::new(Guide::new(placement, &state.cluster));
-        let mut space = Space::now(&state.cluster).guided(guide.clone());
+        let mut space = AvailabilityMap::now(&state.cluster).guided(guide.clone());
         availability_policy::observe(&mut space, placement);
         windows_ahead(state, now).for_each(|(ix, from)| space.promise(ix, from));
         let by_use = availability_policy::by_use(&state.cluster, placement);
         let mut calendar = Calendar::new(state, now);
         let windows = Windows::open(state, now);
-        let mut limits = Books::open(state, policy, now);
+        let mut limits = LimitCounters::open(state, policy, now);
         let may_run = |class: &ClassKey| {
             limits
                 .as_mut()
@@ -103,12 +103,12 @@ impl<'s> Ledger<'s> {
             now,
             may_run,
         );
-        Ledger {
+        CycleState {
             state,
             policy,
             now,
             space,
-            vacant: Space::vacant(&state.cluster).guided(guide),
+            vacant: AvailabilityMap::vacant(&state.cluster).guided(guide),
             numbers: Numbers::default(),
             windows,
             calendar,
@@ -151,7 +151,7 @@ impl<'s> Ledger<'s> {
     /// Whether the request could run on the nodes as configured, with nobody there.
     pub fn is_possible(&mut self, shape: &Shape) -> bool {
         // A cluster without nodes tells nothing about any request.
-        let is_possible = |vacant: &Space| vacant.is_void() || place::fits(vacant, shape);
+        let is_possible = |vacant: &AvailabilityMap| vacant.is_void() || place::fits(vacant, shape);
         *self
             .possible
             .entry(shape.id)
@@ -232,7 +232,7 @@ impl<'s> Ledger<'s> {
     }
 
     /// Enters a start.
-    pub fn start(&mut self, job: Candidate, attempt: Attempt) {
+    pub fn start(&mut self, job: Candidate, attempt: PossibleStart) {
         let (start, claim) = launch::start(job, attempt, self);
         self.promises.visit(job.job, job.class);
         if job.class.at_once.or(job.class.beyond).is_some() {

@@ -3,8 +3,8 @@
 //! behalf (M5).
 
 use super::Pass;
-use super::limits::Books;
-use super::state::Ledger;
+use super::limits::LimitCounters;
+use super::state::CycleState;
 use crate::model::job::SubjobLimit;
 use crate::model::reason::Reason;
 use crate::sched::priority::ranking::Candidate;
@@ -16,33 +16,33 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What may bar a job for now whatever there is room for, the earliest stage first.
-const BARS: [fn(Candidate, Pass, &Ledger) -> Option<Reason>; 5] =
+const BARS: [fn(Candidate, Pass, &CycleState) -> Option<Reason>; 5] =
     [deferred, queue_stopped, site_time, array_limit, awaited];
 
 /// Those that are no limits, and come before all limits.
 const OUT: usize = 3;
 
 /// Refuses what a failed start, its queue, its array or a limit bars for now.
-pub fn check(job: Candidate, pass: Pass, ledger: &mut Ledger) -> Result<(), Arc<Reason>> {
-    if let Some(reason) = ledger.unlisted(job) {
+pub fn check(job: Candidate, pass: Pass, cycle: &mut CycleState) -> Result<(), Arc<Reason>> {
+    if let Some(reason) = cycle.unlisted(job) {
         return Err(reason);
     }
-    if let Some(reason) = BARS.iter().find_map(|bar| bar(job, pass, ledger)) {
+    if let Some(reason) = BARS.iter().find_map(|bar| bar(job, pass, cycle)) {
         return Err(reason.into());
     }
-    ledger.over_limit(job.class, pass).map_or(Ok(()), Err)
+    cycle.over_limit(job.class, pass).map_or(Ok(()), Err)
 }
 
 /// All that bars a job for now, not only the first.
-pub fn objections(job: Candidate, ledger: &mut Ledger) -> Vec<Reason> {
-    let bars = BARS.iter().filter_map(|bar| bar(job, Pass::Order, ledger));
+pub fn objections(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
+    let bars = BARS.iter().filter_map(|bar| bar(job, Pass::Order, cycle));
     let reasons: Vec<Reason> = bars
-        .chain(ledger.unlisted(job).map(Arc::unwrap_or_clone))
+        .chain(cycle.unlisted(job).map(Arc::unwrap_or_clone))
         .collect();
     reasons
         .into_iter()
         .chain(
-            ledger
+            cycle
                 .over_limit(job.class, Pass::Order)
                 .map(Arc::unwrap_or_clone),
         )
@@ -50,21 +50,21 @@ pub fn objections(job: Candidate, ledger: &mut Ledger) -> Vec<Reason> {
 }
 
 /// Whether a job could not start whatever room and limits there are.
-pub fn is_out(job: Candidate, ledger: &Ledger) -> bool {
+pub fn is_out(job: Candidate, cycle: &CycleState) -> bool {
     BARS[..OUT]
         .iter()
-        .any(|bar| bar(job, Pass::Order, ledger).is_some())
+        .any(|bar| bar(job, Pass::Order, cycle).is_some())
 }
 
-fn deferred(job: Candidate, _: Pass, ledger: &Ledger) -> Option<Reason> {
+fn deferred(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
     job.class
         .not_before
-        .filter(|&until| until > ledger.now)
+        .filter(|&until| until > cycle.now)
         .map(|until| Reason::Deferred { until })
 }
 
-fn queue_stopped(job: Candidate, _: Pass, ledger: &Ledger) -> Option<Reason> {
-    stopped(ledger.state, &job.class.who.queue)
+fn queue_stopped(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
+    stopped(cycle.state, &job.class.who.queue)
 }
 
 /// Why a queue starts nothing, if it does not.
@@ -77,23 +77,23 @@ fn stopped(state: &State, queue: &str) -> Option<Reason> {
     }
 }
 
-fn site_time(job: Candidate, _: Pass, ledger: &Ledger) -> Option<Reason> {
-    ledger
+fn site_time(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
+    cycle
         .state
         .site_time
-        .admits(&job.class.who.queue, ledger.now, ledger.end_of(job.class))
+        .admits(&job.class.who.queue, cycle.now, cycle.end_of(job.class))
         .err()
 }
 
-fn array_limit(job: Candidate, pass: Pass, ledger: &Ledger) -> Option<Reason> {
-    let SubjobLimit { limit, most } = ledger.subjob_limit(job)?;
+fn array_limit(job: Candidate, pass: Pass, cycle: &CycleState) -> Option<Reason> {
+    let SubjobLimit { limit, most } = cycle.subjob_limit(job)?;
     let bound = if pass == Pass::Expansion { most } else { limit };
     let expand = Some(most).filter(|&most| most > limit);
-    (ledger.running_of(job) >= bound).then_some(Reason::ArrayLimit { limit, expand })
+    (cycle.running_of(job) >= bound).then_some(Reason::ArrayLimit { limit, expand })
 }
 
-fn awaited(job: Candidate, _: Pass, ledger: &Ledger) -> Option<Reason> {
-    ledger
+fn awaited(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
+    cycle
         .state
         .is_awaited(job.class.id)
         .then_some(Reason::AwaitsChoice)
@@ -129,7 +129,7 @@ pub fn tell_stopped(state: &State, plan: &mut Plan) {
 }
 
 /// Says of those over a limit likewise that this is why they wait (I13).
-pub fn tell_limited(state: &State, limits: &mut Books, plan: &mut Plan) {
+pub fn tell_limited(state: &State, limits: &mut LimitCounters, plan: &mut Plan) {
     let told: BTreeMap<ClassId, bool> = plan
         .verdicts
         .iter()

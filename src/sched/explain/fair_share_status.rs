@@ -7,10 +7,10 @@ use crate::model::policy::preemption::Trigger;
 use crate::model::report::fair_share_status::{Claimant, Owed, Status};
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add};
-use crate::sched::cycle::state::Ledger;
+use crate::sched::cycle::state::CycleState;
 use crate::sched::cycle::{self, preemption};
 use crate::sched::fairshare::starvation::{Entitled, FairShares, Hunger};
-use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::view::snapshot::State;
 use crate::sched::view::starvation::{Party, Subject};
@@ -23,8 +23,8 @@ pub fn owed(state: &State, policy: &Policy, now: Time) -> Vec<Owed> {
     }
     let state = &*state.prioritised(policy, now);
     let resolved = Resolved::new(state, policy, now);
-    let ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
-    let look = Look::of(&ledger);
+    let cycle = cycle::decide(state, policy, &resolved, now, &mut CycleCache::default());
+    let look = Look::of(&cycle);
     let mut all: Vec<Owed> = look.pools();
     all.extend(
         look.shares
@@ -41,12 +41,12 @@ pub fn owed(state: &State, policy: &Policy, now: Time) -> Vec<Owed> {
 
 /// What the operation of a waiting job is owed, in the cycle that has just decided; None where
 /// nobody is looked at for starvation.
-pub(super) fn of_job(job: JobId, ledger: &Ledger) -> Option<Owed> {
-    if !ledger.preemption().has(Trigger::Starvation) {
+pub(super) fn of_job(job: JobId, cycle: &CycleState) -> Option<Owed> {
+    if !cycle.preemption().has(Trigger::Starvation) {
         return None;
     }
-    let look = Look::of(ledger);
-    let party = look.shares.party(job, ledger.state.class_of(job))?;
+    let look = Look::of(cycle);
+    let party = look.shares.party(job, cycle.state.class_of(job))?;
     let number = look
         .shares
         .rows()
@@ -79,15 +79,15 @@ fn rank(who: &Claimant) -> Option<JobId> {
 
 /// What a cycle has seen.
 struct Look<'l, 's> {
-    ledger: &'l Ledger<'s>,
+    cycle: &'l CycleState<'s>,
     shares: FairShares,
 }
 
 impl<'l, 's> Look<'l, 's> {
-    fn of(ledger: &'l Ledger<'s>) -> Look<'l, 's> {
+    fn of(cycle: &'l CycleState<'s>) -> Look<'l, 's> {
         Look {
-            ledger,
-            shares: preemption::fair_shares(ledger),
+            cycle,
+            shares: preemption::fair_shares(cycle),
         }
     }
 
@@ -100,7 +100,7 @@ impl<'l, 's> Look<'l, 's> {
                 above.insert(pool, &line[place + 1..]);
                 let all = taken
                     .entry(pool)
-                    .or_insert_with(|| self.ledger.state.cluster.catalog.nothing());
+                    .or_insert_with(|| self.cycle.state.cluster.catalog.nothing());
                 add(all, self.has(party).unwrap_or(&[]));
             }
         }
@@ -123,7 +123,7 @@ impl<'l, 's> Look<'l, 's> {
     }
 
     fn of_party(&self, party: Party, number: u64) -> Owed {
-        let state = self.ledger.state;
+        let state = self.cycle.state;
         let first = |class| {
             state
                 .classes
@@ -157,7 +157,7 @@ impl<'l, 's> Look<'l, 's> {
     /// What somebody has, if it has anything.
     fn has(&self, party: Party) -> Option<&[i64]> {
         match party {
-            Party::Operation(job) => Some(&self.ledger.state.operations.get(job)?.taken),
+            Party::Operation(job) => Some(&self.cycle.state.operations.get(job)?.taken),
             Party::Alike(_) => None,
         }
     }
@@ -165,24 +165,18 @@ impl<'l, 's> Look<'l, 's> {
     /// What each of its jobs asks for.
     fn wants(&self, party: Party) -> Option<&[i64]> {
         match party {
-            Party::Operation(job) => Some(&self.ledger.state.waiting_class(job)?.shape.total),
-            Party::Alike(class) => Some(&self.ledger.state.classes.get(&class)?.key.shape.total),
+            Party::Operation(job) => Some(&self.cycle.state.waiting_class(job)?.shape.total),
+            Party::Alike(class) => Some(&self.cycle.state.classes.get(&class)?.key.shape.total),
         }
     }
 
     fn resource(&self, amounts: &[i64]) -> Option<String> {
         let index = self.shares.whole.dominant(amounts)?;
-        self.ledger
-            .state
-            .cluster
-            .catalog
-            .names()
-            .get(index)
-            .cloned()
+        self.cycle.state.cluster.catalog.names().get(index).cloned()
     }
 
     fn standing(&self, subject: &Subject, entitled: Entitled) -> (Status, Option<Time>) {
-        let (fasting, now) = (&self.ledger.starving().fasting, self.ledger.now);
+        let (fasting, now) = (&self.cycle.starving().fasting, self.cycle.now);
         if !entitled.is_below(self.shares.patience_of(subject).tolerance) {
             return (Status::Normal, None);
         }
@@ -251,14 +245,14 @@ mod tests {
         };
         assert_eq!(told(&scene), [one.clone(), alike(Status::Below)]);
         let resolved = Resolved::new(&scene.state, &scene.policy, scene.now);
-        let ledger = cycle::decide(
+        let cycle = cycle::decide(
             &scene.state,
             &scene.policy,
             &resolved,
             scene.now,
-            &mut Memory::default(),
+            &mut CycleCache::default(),
         );
-        let who = |id| of_job(JobId::job(id), &ledger).map(|owed| owed.who);
+        let who = |id| of_job(JobId::job(id), &cycle).map(|owed| owed.who);
         assert_eq!(
             [1, 3].map(who),
             [Some(one.0.clone()), Some(Claimant::Alike(JobId::job(2), 2))]
@@ -322,19 +316,19 @@ mod tests {
             [&["a in ", "x in a"], &in_x[..], &["b in ", "1 in b"]].concat()
         );
         let resolved = Resolved::new(&scene.state, &scene.policy, scene.now);
-        let ledger = cycle::decide(
+        let cycle = cycle::decide(
             &scene.state,
             &scene.policy,
             &resolved,
             scene.now,
-            &mut Memory::default(),
+            &mut CycleCache::default(),
         );
         assert_eq!(
-            of_job(JobId::job(5), &ledger).map(spelt).as_deref(),
+            of_job(JobId::job(5), &cycle).map(spelt).as_deref(),
             Some("5 in x a")
         );
         assert_eq!(
-            of_job(JobId::job(1), &ledger).map(spelt).as_deref(),
+            of_job(JobId::job(1), &cycle).map(spelt).as_deref(),
             Some("1 in b")
         );
     }

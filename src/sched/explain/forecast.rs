@@ -10,7 +10,7 @@ use crate::model::reason::{self, Reason};
 use crate::model::report::outlook::{Foreseen, Horizon, Prospect};
 use crate::model::time::{Span, Time};
 use crate::sched::cycle;
-use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::view::plan::{Plan, Start};
 use crate::sched::view::shape::{ClassId, ClassKey};
 use crate::sched::view::snapshot::State;
@@ -94,7 +94,7 @@ fn foresee(
         fillers: BTreeMap::new(),
         stopped: BTreeSet::new(),
     };
-    let (mut at, mut cycles, mut memory) = (now, 0, Memory::default());
+    let (mut at, mut cycles, mut memory) = (now, 0, CycleCache::default());
     loop {
         // The further ahead, the less it matters to the second who goes first.
         course

@@ -10,9 +10,9 @@ use crate::model::reason::Reason;
 use crate::model::report::outlook::Window;
 use crate::sched::cycle;
 use crate::sched::cycle::Pass;
-use crate::sched::cycle::state::Ledger;
+use crate::sched::cycle::state::CycleState;
 use crate::sched::cycle::{feasibility, throttling};
-use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::placement::place::Placement;
 use crate::sched::placement::resolution::{Resolution, Resolved};
 use crate::sched::priority::ranking::Candidate;
@@ -45,12 +45,8 @@ pub fn windows(
 ) -> Result<Vec<Window>, Reason> {
     let state = &*state.prioritised(policy, now);
     let resolved = Resolved::new(state, policy, now);
-    let ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
-    let mut probe = Probe {
-        ledger,
-        policy,
-        job,
-    };
+    let cycle = cycle::decide(state, policy, &resolved, now, &mut CycleCache::default());
+    let mut probe = Probe { cycle, policy, job };
     probe.admit()?;
     let (mut windows, mut shortest) = (Vec::new(), Span::seconds(1));
     while windows.len() < MOST
@@ -71,7 +67,7 @@ pub fn windows(
 }
 
 struct Probe<'a> {
-    ledger: Ledger<'a>,
+    cycle: CycleState<'a>,
     policy: &'a Policy,
     job: &'a Job,
 }
@@ -79,9 +75,9 @@ struct Probe<'a> {
 impl Probe<'_> {
     fn admit(&mut self) -> Result<(), Reason> {
         let class = self.class(1, Span::seconds(1));
-        feasibility::check(&class.shape, &mut self.ledger)?;
+        feasibility::check(&class.shape, &mut self.cycle)?;
         let job = Candidate::alone(self.job.id, &class);
-        throttling::check(job, Pass::Order, &mut self.ledger).map_err(Arc::unwrap_or_clone)
+        throttling::check(job, Pass::Order, &mut self.cycle).map_err(Arc::unwrap_or_clone)
     }
 
     /// The class of so many copies for so long.
@@ -98,15 +94,15 @@ impl Probe<'_> {
             .list
             .insert("walltime".to_string(), Value::Time(walltime));
         spec.request = Arc::new(request);
-        let class = ClassKey::of(&job, &self.ledger.state.cluster.catalog);
-        let resolution = Resolution::needed(self.ledger.state, self.policy, self.ledger.now);
+        let class = ClassKey::of(&job, &self.cycle.state.cluster.catalog);
+        let resolution = Resolution::needed(self.cycle.state, self.policy, self.cycle.now);
         resolution.map_or(class.clone(), |resolution| resolution.class(&class, false))
     }
 
     fn fit(&mut self, copies: u32, walltime: Span) -> Option<Placement> {
         let class = self.class(copies, walltime);
         let job = Candidate::alone(self.job.id, &class);
-        let found = self.ledger.match_now(job).ok()?;
+        let found = self.cycle.match_now(job).ok()?;
         Some(found.placement)
     }
 

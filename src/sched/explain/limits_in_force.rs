@@ -6,8 +6,8 @@ use crate::model::limit::{Key, Limit, Selector, Stage};
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::sched::cycle::eligibility;
-use crate::sched::cycle::limits::Books;
-use crate::sched::cycle::state::Ledger;
+use crate::sched::cycle::limits::LimitCounters;
+use crate::sched::cycle::state::CycleState;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::view::class::Class;
 use crate::sched::view::eligible::Eligible;
@@ -41,7 +41,7 @@ struct InForce<'s> {
     state: &'s State,
     policy: &'s Policy,
     stage: Stage,
-    books: Books<'s>,
+    books: LimitCounters<'s>,
     eligible: Eligible,
 }
 
@@ -54,8 +54,8 @@ impl<'s> InForce<'s> {
     ) -> Option<InForce<'s>> {
         let (state, policy, resolved) = view;
         if stage == Stage::Idle {
-            let mut ledger = Ledger::open(state, policy, resolved, now);
-            let (eligible, books) = eligibility::list_with(policy, resolved, &mut ledger)?;
+            let mut cycle = CycleState::open(state, policy, resolved, now);
+            let (eligible, books) = eligibility::list_with(policy, resolved, &mut cycle)?;
             return Some(InForce {
                 state,
                 policy,
@@ -64,7 +64,7 @@ impl<'s> InForce<'s> {
                 eligible,
             });
         }
-        let mut books = Books::blank(state, policy, stage, now)?;
+        let mut books = LimitCounters::blank(state, policy, stage, now)?;
         if stage != Stage::Waiting {
             books = books.with_running();
         }
@@ -138,7 +138,7 @@ impl<'s> InForce<'s> {
 }
 
 /// All jobs of a class count.
-fn enter(class: &Class, books: &mut Books) {
+fn enter(class: &Class, books: &mut LimitCounters) {
     let jobs: Vec<_> = class
         .jobs()
         .map(|((_, job), _)| job)
@@ -166,7 +166,7 @@ fn waiting(class: &Class) -> u64 {
     class.jobs().map(|(_, waiting)| waiting.count()).sum()
 }
 
-fn told(books: &Books, state: &State, policy: &Policy, account: usize) -> LimitUse {
+fn told(books: &LimitCounters, state: &State, policy: &Policy, account: usize) -> LimitUse {
     let account = &books.accounts()[account];
     let (limit, count) = (
         &policy.limits.all[account.place],

@@ -3,10 +3,10 @@
 
 use crate::model::reason::Mismatch;
 use crate::model::report::outlook::{Rejection, Survey};
-use crate::sched::cycle::state::Ledger;
-use crate::sched::placement::availability_map::Space;
+use crate::sched::cycle::state::CycleState;
+use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::filter;
-use crate::sched::placement::place::Trial;
+use crate::sched::placement::place::TentativePlacement;
 use crate::sched::placement::rank::Candidates;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::{ChunkShape, ClassKey, Shape};
@@ -15,16 +15,16 @@ use std::collections::BTreeMap;
 /// Holds a chunk of a class against every node, as a cycle has left them. Of several kinds of
 /// chunks it is the first that finds too few places. `heeds_promises` where what others are
 /// promised is in the way.
-pub fn of(class: &ClassKey, ledger: &Ledger, heeds_promises: bool) -> Option<Survey> {
-    let (space, shape) = (&ledger.space, &*class.shape);
+pub fn of(class: &ClassKey, cycle: &CycleState, heeds_promises: bool) -> Option<Survey> {
+    let (space, shape) = (&cycle.space, &*class.shape);
     let number = (0..shape.chunks.len())
         .find(|&chunk| {
             Candidates::of(space, shape, chunk, None).supply() < shape.chunks[chunk].count
         })
         .unwrap_or(0);
     let chunk = shape.chunks.get(number)?;
-    let until = ledger.end_of(class);
-    let windows = ledger.windows();
+    let until = cycle.end_of(class);
+    let windows = cycle.windows();
     let left = windows.inside(space, class, until);
     let beside = left
         .as_ref()
@@ -35,7 +35,7 @@ pub fn of(class: &ClassKey, ledger: &Ledger, heeds_promises: bool) -> Option<Sur
         beside,
         shape,
         chunk,
-        trial: Trial::new(space, shape),
+        trial: TentativePlacement::new(space, shape),
         number,
     };
     let mut tally = Tally {
@@ -124,12 +124,12 @@ const AMOUNT: &str = "amount";
 /// What nodes are asked.
 struct Poll<'a> {
     /// What is free, and what reservations leave of that.
-    space: &'a Space<'a>,
-    beside: &'a Space<'a>,
+    space: &'a AvailabilityMap<'a>,
+    beside: &'a AvailabilityMap<'a>,
     shape: &'a Shape,
     chunk: &'a ChunkShape,
     number: usize,
-    trial: Trial<'a>,
+    trial: TentativePlacement<'a>,
 }
 
 impl Poll<'_> {

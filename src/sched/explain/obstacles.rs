@@ -4,7 +4,7 @@
 use crate::model::job_id::JobId;
 use crate::model::reason::{Reason, Stage};
 use crate::model::time::{Span, Time};
-use crate::sched::cycle::state::Ledger;
+use crate::sched::cycle::state::CycleState;
 use crate::sched::cycle::{feasibility, throttling};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::ClassKey;
@@ -17,14 +17,14 @@ const EVER: Span = Span::seconds(1000 * 366 * 86_400);
 
 /// All that keeps a job from starting beside what a cycle has decided, the earliest stage first. Of
 /// the stages that look for room, only the first can tell.
-pub fn of(job: Candidate, ledger: &mut Ledger) -> Vec<Reason> {
-    let mut objections: Vec<Reason> = feasibility::check(&job.class.shape, ledger)
+pub fn of(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
+    let mut objections: Vec<Reason> = feasibility::check(&job.class.shape, cycle)
         .err()
         .into_iter()
         .collect();
     let could_run = objections.is_empty();
-    objections.extend(throttling::objections(job, ledger));
-    let room = could_run.then(|| ledger.match_now(job).err()).flatten();
+    objections.extend(throttling::objections(job, cycle));
+    let room = could_run.then(|| cycle.match_now(job).err()).flatten();
     objections.extend(room.map(|reason| as_its_own(&reason, job.job)));
     in_order(objections)
 }
@@ -60,8 +60,8 @@ fn as_its_own(reason: &Reason, job: JobId) -> Reason {
 
 /// The longest walltime with which a job would start now, if its own is all that keeps it from
 /// that. It is tried, not reckoned: with such a walltime nothing is in its way.
-pub fn shorter(job: Candidate, ledger: &mut Ledger, first: &Reason) -> Option<Span> {
-    let mut walltime = before(first, ledger.now)?;
+pub fn shorter(job: Candidate, cycle: &mut CycleState, first: &Reason) -> Option<Span> {
+    let mut walltime = before(first, cycle.now)?;
     for _ in 0..ROUNDS {
         let class = ClassKey {
             walltime: Some(walltime),
@@ -69,11 +69,11 @@ pub fn shorter(job: Candidate, ledger: &mut Ledger, first: &Reason) -> Option<Sp
         };
         let mut shortened = Candidate::alone(job.job, &class);
         shortened.begun = job.begun;
-        let objections = of(shortened, ledger);
+        let objections = of(shortened, cycle);
         let Some(objection) = objections.first() else {
             return Some(walltime);
         };
-        walltime = before(objection, ledger.now).filter(|next| *next < walltime)?;
+        walltime = before(objection, cycle.now).filter(|next| *next < walltime)?;
     }
     None
 }

@@ -12,7 +12,7 @@ use crate::model::report::outlook::{
 };
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::{self, preemption};
-use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
 use crate::sched::view::class::{Array, Waiting};
@@ -86,21 +86,21 @@ struct Found {
 fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Found> {
     let class = state.classes.get(&state.class_of(job)?)?;
     let resolved = Resolved::new(state, policy, now);
-    let mut ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
+    let mut cycle = cycle::decide(state, policy, &resolved, now, &mut CycleCache::default());
     let key = resolved.of(&class.key);
     let candidate = Candidate::element(job, key, class.begun());
-    let found = obstacles::of(candidate, &mut ledger);
-    let begun = ledger.running_of(candidate);
+    let found = obstacles::of(candidate, &mut cycle);
+    let begun = cycle.running_of(candidate);
     let heeds_promises = found
         .iter()
         .any(|reason| matches!(reason, Reason::WouldDelayBooking { .. }));
-    let mut survey = node_survey::of(key, &ledger, heeds_promises);
+    let mut survey = node_survey::of(key, &cycle, heeds_promises);
     let mut shorter = found
         .first()
-        .and_then(|first| obstacles::shorter(candidate, &mut ledger, first));
-    let way = preemption::way_for(candidate, &mut ledger);
-    let owed = fair_share_status::of_job(job, &ledger);
-    let plan = ledger.close();
+        .and_then(|first| obstacles::shorter(candidate, &mut cycle, first));
+    let way = preemption::way_for(candidate, &mut cycle);
+    let owed = fair_share_status::of_job(job, &cycle);
+    let plan = cycle.close();
     let mut objections = obstacles::led_by(plan.verdict_on(&class.key, job), job, found);
     if plan.starts.iter().any(|start| is_of(start.job, job)) {
         objections.clear();

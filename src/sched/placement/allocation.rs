@@ -1,6 +1,6 @@
 //! Take it: adds up what a placement takes of each node. Nothing after this can fail.
 
-use super::availability_map::{Claim, Space};
+use super::availability_map::{AvailabilityMap, Claim};
 use super::place::Placement;
 use crate::sched::view::cluster::Cluster;
 use crate::sched::view::pools;
@@ -40,7 +40,7 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> Claim {
 
 /// What the job takes of each node, and what each pick gets beyond the amounts requested.
 pub fn allocate(
-    space: &Space,
+    space: &AvailabilityMap,
     shape: &Shape,
     placement: &Placement,
 ) -> (Claim, Vec<BTreeMap<usize, i64>>) {
@@ -52,7 +52,7 @@ pub fn allocate(
 /// What each pick gets beyond what was asked at least (Q22): chunk by chunk as much as it may have
 /// of what is left of its node. Adds it to the claim; for each pick, by resource.
 fn grow(
-    space: &Space,
+    space: &AvailabilityMap,
     shape: &Shape,
     placement: &Placement,
     claim: &mut Claim,

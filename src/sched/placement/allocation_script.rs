@@ -2,7 +2,7 @@
 //! nodes from which it may choose. A class waits until the script answers; an answer always comes,
 //! at worst an empty one.
 
-use super::availability_map::Space;
+use super::availability_map::AvailabilityMap;
 use super::rank::Candidates;
 use crate::model::policy::Policy;
 use crate::model::request::placement_policy::NodeAllocation;
@@ -29,7 +29,7 @@ impl State {
         let Some(class) = self.classes.get(&class) else {
             return Vec::new();
         };
-        let vacant = Space::vacant(&self.cluster);
+        let vacant = AvailabilityMap::vacant(&self.cluster);
         let chunks = 0..class.key.shape.chunks.len();
         let of_chunk = |chunk| {
             let candidates = Candidates::of(&vacant, &class.key.shape, chunk, None);

@@ -5,11 +5,11 @@
 
 use super::columns::Columns;
 use super::cycle_cache::Rooms;
-use super::node_class::{Bucket, Head, Merged};
-use super::rank::{Guide, Preferred, Rank};
+use super::node_class::{MergedNodes, NodeClass, NodeClassSummary};
+use super::rank::{Guide, Rank, RankedNodes};
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, subtract};
-use crate::sched::view::cluster::{Cluster, Condition, Key, KindIx, NodeIx, Room};
+use crate::sched::view::cluster::{Cluster, Condition, FreeResources, Key, KindIx, NodeIx};
 use crate::sched::view::free_resources::InUse;
 use crate::sched::view::node_access::{Tenancy, Tenant};
 use crate::sched::view::shape::Need;
@@ -33,29 +33,29 @@ pub struct Claim {
 
 /// A room that differs from the cluster's, and its bucket, if it is in one.
 #[derive(Clone, Debug)]
-struct Filed {
-    room: Room,
+struct ChangedNode {
+    room: FreeResources,
     place: Option<usize>,
 }
 
 /// Rooms at one moment.
 #[derive(Clone, Debug)]
-pub struct Space<'s> {
+pub struct AvailabilityMap<'s> {
     /// The nodes they are rooms of.
     pub cluster: &'s Cluster,
-    buckets: Vec<Bucket<'s>>,
+    buckets: Vec<NodeClass<'s>>,
     /// What a node of each bucket has free.
     columns: Columns,
     /// The rest of what a request looks at, likewise.
-    heads: Vec<Head>,
+    heads: Vec<NodeClassSummary>,
     /// Added buckets that lost their last node, to be used again.
     vacated: Vec<usize>,
     /// The first so many buckets are the cluster's own, in the order of their keys.
     borrowed: usize,
     added: BTreeMap<Arc<Key>, usize>,
-    rooms: BTreeMap<NodeIx, Filed>,
+    rooms: BTreeMap<NodeIx, ChangedNode>,
     /// The nodes in their order of preference, laid out when they are first asked for.
-    preferred: OnceCell<Arc<Preferred>>,
+    preferred: OnceCell<Arc<RankedNodes>>,
     /// Whether rooms that are not in `rooms` are those of nodes with nobody there.
     is_vacant: bool,
     /// Whether it is one of a later moment: jobs that run now are gone.
@@ -74,23 +74,26 @@ pub struct Space<'s> {
     idle: Amounts,
 }
 
-impl<'s> Space<'s> {
+impl<'s> AvailabilityMap<'s> {
     /// What is free now.
-    pub fn now(cluster: &'s Cluster) -> Space<'s> {
+    pub fn now(cluster: &'s Cluster) -> AvailabilityMap<'s> {
         let buckets = cluster.buckets().map(|(key, nodes)| (key.clone(), nodes));
-        Space::open(cluster, buckets.collect(), false)
+        AvailabilityMap::open(cluster, buckets.collect(), false)
     }
 
     /// What would be free with every node up and nobody there.
-    pub fn vacant(cluster: &'s Cluster) -> Space<'s> {
+    pub fn vacant(cluster: &'s Cluster) -> AvailabilityMap<'s> {
         let mut buckets: Vec<_> = cluster.configured().collect();
         buckets.sort_by(|a, b| a.0.cmp(&b.0));
-        Space::open(cluster, buckets, true)
+        AvailabilityMap::open(cluster, buckets, true)
     }
 
     /// These rooms alone: no other node takes jobs.
-    pub fn of_rooms(cluster: &'s Cluster, rooms: BTreeMap<NodeIx, Room>) -> Space<'s> {
-        let mut space = Space::open(cluster, Vec::new(), false);
+    pub fn of_rooms(
+        cluster: &'s Cluster,
+        rooms: BTreeMap<NodeIx, FreeResources>,
+    ) -> AvailabilityMap<'s> {
+        let mut space = AvailabilityMap::open(cluster, Vec::new(), false);
         rooms
             .into_iter()
             .for_each(|(ix, room)| space.enter(ix, room));
@@ -98,7 +101,7 @@ impl<'s> Space<'s> {
     }
 
     /// The same, nodes being preferred as in `other`, with what the whole system has there.
-    pub fn like(mut self, other: &Space<'s>) -> Space<'s> {
+    pub fn like(mut self, other: &AvailabilityMap<'s>) -> AvailabilityMap<'s> {
         (self.guide, self.promises) = (other.guide.clone(), other.promises.clone());
         self.preferred = OnceCell::new();
         self.held_back.clone_from(&other.held_back);
@@ -113,10 +116,10 @@ impl<'s> Space<'s> {
         cluster: &'s Cluster,
         buckets: Vec<(Arc<Key>, &'s BTreeSet<NodeIx>)>,
         is_vacant: bool,
-    ) -> Space<'s> {
+    ) -> AvailabilityMap<'s> {
         let nothing = cluster.catalog.nothing();
         let columns = Columns::closed(cluster.catalog.pooled().start, buckets.len());
-        let mut space = Space {
+        let mut space = AvailabilityMap {
             cluster,
             borrowed: buckets.len(),
             buckets: Vec::with_capacity(buckets.len()),
@@ -147,7 +150,7 @@ impl<'s> Space<'s> {
         }
         for (key, nodes) in buckets {
             space.count(&key, nodes.len() as i64);
-            space.enlist(Bucket::new(key, Some(nodes)));
+            space.enlist(NodeClass::new(key, Some(nodes)));
         }
         let open = space
             .buckets
@@ -161,8 +164,8 @@ impl<'s> Space<'s> {
     }
 
     /// The same, nodes being preferred by this guide.
-    pub fn guided(self, guide: Arc<Guide>) -> Space<'s> {
-        Space {
+    pub fn guided(self, guide: Arc<Guide>) -> AvailabilityMap<'s> {
+        AvailabilityMap {
             guide,
             preferred: OnceCell::new(),
             ..self
@@ -199,12 +202,12 @@ impl<'s> Space<'s> {
     }
 
     /// The buckets; some may be empty.
-    pub fn buckets(&self) -> &[Bucket<'s>] {
+    pub fn buckets(&self) -> &[NodeClass<'s>] {
         &self.buckets
     }
 
     /// What a request looks at of a bucket.
-    pub fn head(&self, place: usize) -> Head {
+    pub fn head(&self, place: usize) -> NodeClassSummary {
         self.heads[place]
     }
 
@@ -237,7 +240,7 @@ impl<'s> Space<'s> {
     }
 
     /// A node's room.
-    pub fn room(&self, ix: NodeIx) -> &Room {
+    pub fn room(&self, ix: NodeIx) -> &FreeResources {
         let node = self.cluster.node(ix);
         match (self.rooms.get(&ix), node.kind) {
             (Some(filed), _) => &filed.room,
@@ -370,7 +373,7 @@ impl<'s> Space<'s> {
     }
 
     /// Gives a node another room.
-    pub fn refile(&mut self, ix: NodeIx, room: Room) {
+    pub fn refile(&mut self, ix: NodeIx, room: FreeResources) {
         let before = match self.rooms.get(&ix) {
             Some(filed) => filed.place,
             None => self
@@ -400,7 +403,7 @@ impl<'s> Space<'s> {
     }
 
     /// A node that is in no bucket goes into one.
-    fn enter(&mut self, ix: NodeIx, room: Room) {
+    fn enter(&mut self, ix: NodeIx, room: FreeResources) {
         let after = self.cluster.key_of(ix, &room);
         if let Some(preferred) = self.preferred.get_mut() {
             let is_open = after
@@ -417,7 +420,7 @@ impl<'s> Space<'s> {
             }
             self.note(place);
         }
-        self.rooms.insert(ix, Filed { room, place });
+        self.rooms.insert(ix, ChangedNode { room, place });
     }
 
     /// The bucket of this key, made when there is none.
@@ -428,7 +431,7 @@ impl<'s> Space<'s> {
             return place;
         }
         let key = Arc::new(key);
-        let bucket = Bucket::new(key.clone(), None);
+        let bucket = NodeClass::new(key.clone(), None);
         let place = match self.vacated.pop() {
             Some(place) => {
                 self.buckets[place] = bucket;
@@ -444,9 +447,9 @@ impl<'s> Space<'s> {
     }
 
     /// One bucket more, for which there is a place in the columns.
-    fn enlist(&mut self, bucket: Bucket<'s>) -> usize {
+    fn enlist(&mut self, bucket: NodeClass<'s>) -> usize {
         let place = self.buckets.len();
-        self.heads.push(Head::of(&bucket));
+        self.heads.push(NodeClassSummary::of(&bucket));
         self.buckets.push(bucket);
         place
     }
@@ -455,7 +458,7 @@ impl<'s> Space<'s> {
     /// is given up.
     fn note(&mut self, place: usize) {
         let bucket = &self.buckets[place];
-        let head = Head::of(bucket);
+        let head = NodeClassSummary::of(bucket);
         self.columns
             .set(place, bucket.is_open().then_some(&bucket.key.free));
         self.heads[place] = head;
@@ -511,7 +514,7 @@ impl<'s> Space<'s> {
         }
     }
 
-    fn lay_out_nodes(&self) -> Preferred {
+    fn lay_out_nodes(&self) -> RankedNodes {
         let policy = self.guide.usual(self);
         let rank = |ix| {
             self.cluster
@@ -521,7 +524,7 @@ impl<'s> Space<'s> {
                 .unwrap_or_default()
         };
         let ranks = self.cluster.indices().map(|ix| (rank(ix), ix));
-        let mut preferred = Preferred::closed(ranks, self.cluster.catalog.pooled().start);
+        let mut preferred = RankedNodes::closed(ranks, self.cluster.catalog.pooled().start);
         let open = self
             .buckets
             .iter()
@@ -545,11 +548,11 @@ impl<'s> Space<'s> {
 
     /// The nodes of some buckets, the lowest ranks first and then in the order of the nodes, found
     /// one by one, each with the mark that came with its bucket: (rank, bucket, mark).
-    pub fn merged(&self, buckets: impl Iterator<Item = (Rank, usize, usize)>) -> Merged<'_> {
+    pub fn merged(&self, buckets: impl Iterator<Item = (Rank, usize, usize)>) -> MergedNodes<'_> {
         let head = |(rank, place, mark): (Rank, usize, usize)| {
             Some(Reverse((rank, self.first_of(place)?, place, mark)))
         };
-        Merged {
+        MergedNodes {
             buckets: &self.buckets,
             heads: buckets.filter_map(head).collect::<Vec<_>>().into(),
         }
@@ -563,7 +566,7 @@ mod tests {
     use crate::sched::fixture::{Scene, cluster};
 
     /// The nodes with so many processors free, as the buckets have it.
-    fn with_ncpus(space: &Space, ncpus: i64) -> Vec<String> {
+    fn with_ncpus(space: &AvailabilityMap, ncpus: i64) -> Vec<String> {
         let index = space.cluster.catalog.index("ncpus").unwrap();
         let asked = [(index, ncpus)];
         space
@@ -591,7 +594,7 @@ mod tests {
     fn an_overlay_shows_what_a_changed_state_would() {
         let mut scene = cluster("5 x ncpus=9, 5 x ncpus=6");
         let before = scene.clone();
-        let mut overlay = Space::now(&before.state.cluster);
+        let mut overlay = AvailabilityMap::now(&before.state.cluster);
         let mut claims = Vec::new();
         for step in 0..200_u64 {
             let (node, ncpus) = (format!("n{}", 1 + step * 7 % 10), (step * 5 % 3) as i64);
@@ -607,7 +610,7 @@ mod tests {
                 scene = scene.running(step, &format!("select=1:ncpus={ncpus}"), &node, 60);
                 claims.push((step, new));
             }
-            let changed = Space::now(&scene.state.cluster);
+            let changed = AvailabilityMap::now(&scene.state.cluster);
             assert_eq!(overlay.free, changed.free);
             assert_eq!(overlay.idle, changed.idle);
             for least in 1..10 {
@@ -627,7 +630,7 @@ mod tests {
     #[test]
     fn a_request_goes_as_often_as_its_scarcest_resource_allows() {
         let scene = cluster("1 x ncpus=8:mem=2gb");
-        let space = Space::now(&scene.state.cluster);
+        let space = AvailabilityMap::now(&scene.state.cluster);
         let [ncpus, mem] =
             ["ncpus", "mem"].map(|name| scene.state.cluster.catalog.index(name).unwrap());
         assert_eq!(space.times(0, &[(ncpus, 1), (mem, 1 << 30)]), Some(2));
@@ -641,7 +644,7 @@ mod tests {
     #[test]
     fn of_several_promises_on_a_node_the_soonest_counts() {
         let scene = cluster("2 x ncpus=8");
-        let mut space = Space::now(&scene.state.cluster);
+        let mut space = AvailabilityMap::now(&scene.state.cluster);
         [20, 10, 30]
             .iter()
             .for_each(|&at| space.promise(NodeIx(0), Time(at)));

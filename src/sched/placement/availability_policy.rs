@@ -4,12 +4,12 @@
 //! A start takes from what is left as always: so a node's load is raised by what a cycle starts
 //! there, until it is measured again.
 
-use super::availability_map::Space;
+use super::availability_map::AvailabilityMap;
 use crate::model::node::{Adjust, NodeFacts};
 use crate::model::policy::{Availability, Placement};
 use crate::model::resource::Value;
 use crate::sched::amounts::counted;
-use crate::sched::view::cluster::{Cluster, Kind, Node, NodeIx, Room};
+use crate::sched::view::cluster::{Cluster, FreeResources, Kind, Node, NodeIx};
 use crate::sched::view::free_resources::InUse;
 
 impl Cluster {
@@ -44,7 +44,7 @@ fn of(cluster: &Cluster, placement: &Placement, index: usize) -> Availability {
 }
 
 /// Brings the rooms in line with what is measured.
-pub fn observe(space: &mut Space, placement: &Placement) {
+pub fn observe(space: &mut AvailabilityMap, placement: &Placement) {
     let cluster = space.cluster;
     for &ix in &cluster.measured {
         let node = cluster.node(ix);
@@ -79,7 +79,7 @@ pub fn observe(space: &mut Space, placement: &Placement) {
     }
 }
 
-fn heed_load(room: &mut Room, node: &Node, kind: &Kind, ncpus: Option<usize>) {
+fn heed_load(room: &mut FreeResources, node: &Node, kind: &Kind, ncpus: Option<usize>) {
     let Some(most) = kind.terms.max_load else {
         return;
     };

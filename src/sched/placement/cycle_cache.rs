@@ -4,7 +4,7 @@
 //! remembered is what a count would find again, but for the nodes that have changed, which are
 //! counted anew: a plan is the same with a memory and without.
 
-use super::availability_map::Space;
+use super::availability_map::AvailabilityMap;
 use super::filter::times_on;
 use super::place;
 use crate::model::policy::{Placement, Policy};
@@ -22,7 +22,7 @@ const MOST_CHANGES: usize = 64;
 
 /// The memory of the cycles of one state as it changes.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct CycleCache {
     placement: Placement,
     /// Which of all that nodes ever were is meant.
     edition: u64,
@@ -64,9 +64,9 @@ impl Rooms {
     }
 }
 
-impl Memory {
+impl CycleCache {
     /// Compares what is free with what was, before anything is asked.
-    pub fn wake(&mut self, space: &Space, placement: &Placement) {
+    pub fn wake(&mut self, space: &AvailabilityMap, placement: &Placement) {
         let rooms = space.rooms();
         let is_same_place = self.edition == space.cluster.edition()
             && self.rooms.buckets.len() == rooms.buckets.len()
@@ -102,7 +102,7 @@ impl Memory {
 
     /// Why a shape still waits: as many chunks have a place as had one, more or fewer those on the
     /// nodes that have changed. None when it was not known, or when it may fit now.
-    pub fn recall(&mut self, space: &Space, shape: &Shape) -> Option<Arc<Reason>> {
+    pub fn recall(&mut self, space: &AvailabilityMap, shape: &Shape) -> Option<Arc<Reason>> {
         let known = self.scattered.get(&shape.id)?;
         let (Reason::Scattered { fitting, needed }, [chunk]) = (&**known, &shape.chunks[..]) else {
             return None;
@@ -133,7 +133,7 @@ impl Memory {
     }
 
     /// Remembers why a shape waits, if that is for want of places and counting alone said so.
-    pub fn keep(&mut self, space: &Space, shape: &Shape, reason: &Arc<Reason>) {
+    pub fn keep(&mut self, space: &AvailabilityMap, shape: &Shape, reason: &Arc<Reason>) {
         // Where what the whole system has may be used can change, and no node would tell.
         let is_lasting = matches!(**reason, Reason::Scattered { .. })
             && shape.is_common()
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_plan_is_the_same_with_a_memory_and_without() {
         let (mut dice, mut memory, mut believed, mut idle) =
-            (Dice(Wrapping(7)), Memory::default(), 0, 0);
+            (Dice(Wrapping(7)), CycleCache::default(), 0, 0);
         let mut scene = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
         for step in 1..900 {
             scene = happen(scene, &mut dice, step).at(step as i64);
@@ -335,7 +335,7 @@ mod tests {
             },
         ];
         for backfill in rules {
-            let (mut dice, mut memory, mut idle) = (Dice(Wrapping(7)), Memory::default(), 0);
+            let (mut dice, mut memory, mut idle) = (Dice(Wrapping(7)), CycleCache::default(), 0);
             let mut scene = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
             scene.policy.backfill = backfill;
             for step in 1..120 {
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn a_cycle_is_due_when_something_has_happened_or_its_moment_has_come() {
         let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=600");
-        let mut memory = Memory::default();
+        let mut memory = CycleCache::default();
         let mut due = |scene: &Scene, at: i64| {
             let due = cycle::is_due(&scene.state, &scene.policy, Time(at * 1000), &memory);
             let plan = cycle::run_again(&scene.state, &scene.policy, Time(at * 1000), &mut memory);
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn where_nothing_waits_no_cycle_is_due_until_something_happens() {
-        let (mut scene, mut memory) = (cluster("1 x ncpus=4"), Memory::default());
+        let (mut scene, mut memory) = (cluster("1 x ncpus=4"), CycleCache::default());
         scene.state.prioritise(&scene.policy, Time(0));
         assert!(cycle::is_due(&scene.state, &scene.policy, Time(0), &memory));
         cycle::run_again(&scene.state, &scene.policy, Time(0), &mut memory);
@@ -411,7 +411,7 @@ mod tests {
 
     /// A cycle before a job ends and one after it, which says the same with a memory as without.
     fn again(mut scene: Scene, ends: u64) -> [String; 2] {
-        let mut memory = Memory::default();
+        let mut memory = CycleCache::default();
         [true, false].map(|is_first| {
             let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
             assert_eq!(plan, cycle::run(&scene.state, &scene.policy, scene.now));
@@ -483,7 +483,7 @@ mod tests {
         let mut scene = scene
             .queued(1, "select=2:ncpus=4")
             .queued(2, "select=2:ncpus=3 site_lic=1");
-        let mut memory = Memory::default();
+        let mut memory = CycleCache::default();
         let mut fitting = |scene: &Scene| {
             let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
             scene.state.verdict(&plan, JobId::job(2)).cloned()

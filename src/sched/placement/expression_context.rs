@@ -1,7 +1,7 @@
 //! The names that an expression can read of a node: Qube's `host.*` and `job.*` (Q20), and Maui's
 //! names for the ranking of nodes (M8f). Amounts of memory and disk are megabytes, times seconds.
 
-use super::availability_map::Space;
+use super::availability_map::AvailabilityMap;
 use crate::model::expression::{Scope, Value};
 use crate::model::resource;
 use crate::sched::view::cluster::{Kind, KindIx, NodeIx};
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 /// A node, or all nodes of a kind, in a space.
 pub struct NodeView<'a> {
-    space: &'a Space<'a>,
+    space: &'a AvailabilityMap<'a>,
     kind: Option<&'a Kind>,
     node: Option<NodeIx>,
     job: Option<&'a JobFacts>,
@@ -40,7 +40,7 @@ pub fn is_changing(name: &str) -> bool {
 
 impl<'a> NodeView<'a> {
     /// One node.
-    pub fn new(space: &'a Space<'a>, ix: NodeIx) -> NodeView<'a> {
+    pub fn new(space: &'a AvailabilityMap<'a>, ix: NodeIx) -> NodeView<'a> {
         let kind = space
             .cluster
             .node(ix)
@@ -55,7 +55,7 @@ impl<'a> NodeView<'a> {
     }
 
     /// What nodes of a kind have in common.
-    pub fn of_kind(space: &'a Space<'a>, kind: KindIx) -> NodeView<'a> {
+    pub fn of_kind(space: &'a AvailabilityMap<'a>, kind: KindIx) -> NodeView<'a> {
         NodeView {
             space,
             kind: Some(space.cluster.kind(kind)),
@@ -284,7 +284,7 @@ mod tests {
 
     /// What a name says of a node, as text.
     fn says(scene: &Scene, node: &str, name: &str) -> String {
-        let space = Space::now(&scene.state.cluster);
+        let space = AvailabilityMap::now(&scene.state.cluster);
         let view = NodeView::new(&space, scene.state.cluster.find(node).unwrap());
         match view.value(name) {
             Some(Value::Number(number)) => format!("{number}"),

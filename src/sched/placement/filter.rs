@@ -7,7 +7,7 @@
 //! Terms that depend on the kind of a node are checked once for each kind, and resources once for
 //! each class of nodes with the same free resources. Only the rest is checked node by node.
 
-use super::availability_map::Space;
+use super::availability_map::AvailabilityMap;
 use super::expression_context::{NodeView, is_changing, is_of_kind};
 use crate::model::expression::Expression;
 use crate::model::reason::Mismatch;
@@ -67,7 +67,7 @@ impl NodeFilter {
 }
 
 /// Whether nodes must be looked at one by one for a job of this shape.
-pub fn asks_nodes(space: &Space, shape: &Shape) -> bool {
+pub fn asks_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
     let is_scoped = |&(index, _): &(usize, i64)| {
         space
             .cluster
@@ -83,7 +83,7 @@ pub fn asks_nodes(space: &Space, shape: &Shape) -> bool {
 }
 
 /// Whether nodes of a kind suit, as far as that tells.
-pub fn suits_kind(space: &Space, shape: &Shape, kind: KindIx) -> bool {
+pub fn suits_kind(space: &AvailabilityMap, shape: &Shape, kind: KindIx) -> bool {
     if shape
         .kinds
         .as_ref()
@@ -102,7 +102,11 @@ pub fn suits_kind(space: &Space, shape: &Shape, kind: KindIx) -> bool {
         })
 }
 
-fn objection_to_kind(space: &Space, shape: &Shape, kind: KindIx) -> Option<(Mismatch, String)> {
+fn objection_to_kind(
+    space: &AvailabilityMap,
+    shape: &Shape,
+    kind: KindIx,
+) -> Option<(Mismatch, String)> {
     let kind = space.cluster.kind(kind);
     if shape.is_welcome_anywhere {
         return None;
@@ -126,7 +130,7 @@ fn objection_to_kind(space: &Space, shape: &Shape, kind: KindIx) -> Option<(Mism
 }
 
 /// Whether a node suits.
-pub fn suits(space: &Space, shape: &Shape, ix: NodeIx) -> bool {
+pub fn suits(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> bool {
     let by_kind = space
         .cluster
         .node(ix)
@@ -137,7 +141,7 @@ pub fn suits(space: &Space, shape: &Shape, ix: NodeIx) -> bool {
 
 /// Why a node does not suit; None for one that does. Of nodes with nobody there, what may change is
 /// not asked.
-pub fn objection(space: &Space, shape: &Shape, ix: NodeIx) -> Option<(Mismatch, String)> {
+pub fn objection(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Option<(Mismatch, String)> {
     let node = space.cluster.node(ix);
     let by_kind = node
         .kind
@@ -167,7 +171,7 @@ pub fn objection(space: &Space, shape: &Shape, ix: NodeIx) -> Option<(Mismatch, 
         })
 }
 
-fn out_of_scope(space: &Space, shape: &Shape, host: &str) -> Option<(Mismatch, String)> {
+fn out_of_scope(space: &AvailabilityMap, shape: &Shape, host: &str) -> Option<(Mismatch, String)> {
     let cluster = space.cluster;
     let missing = shape.pooled.iter().find(|&&(index, _)| {
         let scope = cluster.pools.get(index).map(|pool| &pool.scope);
@@ -186,7 +190,7 @@ fn out_of_scope(space: &Space, shape: &Shape, host: &str) -> Option<(Mismatch, S
 
 /// A bucket with room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FittingBucket {
+pub struct FittingClass {
     /// Its place in the space.
     pub place: usize,
     /// Its nodes.
@@ -195,7 +199,7 @@ pub struct FittingBucket {
     pub times: u64,
 }
 
-impl FittingBucket {
+impl FittingClass {
     /// How many chunks go on all of its nodes.
     pub fn supply(self) -> u64 {
         self.nodes.saturating_mul(self.times)
@@ -203,7 +207,7 @@ impl FittingBucket {
 }
 
 /// The nodes that bear the host or node name a chunk asks for; None when it asks for none.
-pub fn named_nodes(space: &Space, chunk: &ChunkShape) -> Option<Vec<NodeIx>> {
+pub fn named_nodes(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Vec<NodeIx>> {
     let name_of = |resource: &str| {
         let need = chunk.needs.iter().find(|need| need.resource == resource)?;
         Some(need.value.to_string())
@@ -216,24 +220,24 @@ pub fn named_nodes(space: &Space, chunk: &ChunkShape) -> Option<Vec<NodeIx>> {
 }
 
 /// The buckets with room for a kind of chunk, host and node names left aside.
-pub fn fitting_buckets<'a>(
-    space: &'a Space,
+pub fn fitting_classes<'a>(
+    space: &'a AvailabilityMap,
     shape: &'a Shape,
     chunk: &'a ChunkShape,
-) -> impl Iterator<Item = FittingBucket> + 'a {
+) -> impl Iterator<Item = FittingClass> + 'a {
     space
         .with_free(&chunk.asked)
-        .filter_map(move |place| fitting_bucket(space, shape, chunk, place))
+        .filter_map(move |place| fitting_class(space, shape, chunk, place))
 }
 
-fn fitting_bucket(
-    space: &Space,
+fn fitting_class(
+    space: &AvailabilityMap,
     shape: &Shape,
     chunk: &ChunkShape,
     place: usize,
-) -> Option<FittingBucket> {
+) -> Option<FittingClass> {
     let times = times_on(space, shape, chunk, &space.buckets()[place].key);
-    (times > 0).then(|| FittingBucket {
+    (times > 0).then(|| FittingClass {
         place,
         nodes: space.head(place).nodes,
         times,
@@ -242,7 +246,7 @@ fn fitting_bucket(
 
 /// How many chunks of a kind go on a node that is as its bucket's key says, so far as that tells
 /// and as there are chunks.
-pub fn times_on(space: &Space, shape: &Shape, chunk: &ChunkShape, key: &Key) -> u64 {
+pub fn times_on(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape, key: &Key) -> u64 {
     let times = chunk.times_in(&key.free).min(chunk.count);
     let suits = || {
         welcomes(space, key, shape.tenant())
@@ -261,7 +265,7 @@ pub fn times_on(space: &Space, shape: &Shape, chunk: &ChunkShape, key: &Key) -> 
 }
 
 /// Whether a job may join the nodes of a bucket, as far as they are alike in that.
-pub fn welcomes(space: &Space, key: &Key, tenant: Tenant) -> bool {
+pub fn welcomes(space: &AvailabilityMap, key: &Key, tenant: Tenant) -> bool {
     let tenancy = tenant.on(space.cluster.kind(key.kind).empty.bounds);
     !key.barred.contains(&tenant.user) && key.condition.admits(tenancy, tenant.user)
 }
@@ -269,7 +273,7 @@ pub fn welcomes(space: &Space, key: &Key, tenant: Tenant) -> bool {
 /// The nodes with room for a kind of chunk as the guide prefers them, with how many chunks go on
 /// each; not for jobs that want whole hosts.
 pub fn fitting_nodes<'a>(
-    space: &'a Space,
+    space: &'a AvailabilityMap,
     shape: &'a Shape,
     chunk: &'a ChunkShape,
 ) -> impl Iterator<Item = (NodeIx, u64)> + 'a {
@@ -296,7 +300,12 @@ pub fn fitting_nodes<'a>(
 }
 
 /// How many chunks of a kind go on a node on which no chunk of the job has been placed.
-pub fn times_on_node(space: &Space, shape: &Shape, chunk: &ChunkShape, node: NodeIx) -> u64 {
+pub fn times_on_node(
+    space: &AvailabilityMap,
+    shape: &Shape,
+    chunk: &ChunkShape,
+    node: NodeIx,
+) -> u64 {
     let room = space.room(node);
     if !space.admits(node, shape.tenant()) || chunk.wants_idle() && room.tenants > 0 {
         return 0;
@@ -309,7 +318,7 @@ pub fn times_on_node(space: &Space, shape: &Shape, chunk: &ChunkShape, node: Nod
 }
 
 /// Whether a node takes at most one chunk of this kind.
-pub fn takes_one(space: &Space, shape: &Shape, chunk: &ChunkShape, node: NodeIx) -> bool {
+pub fn takes_one(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape, node: NodeIx) -> bool {
     let kind = space.cluster.node(node).kind;
     kind.is_some_and(|kind| shape.is_one_to_a_node(space.cluster.kind(kind)) || chunk.wants_idle())
 }

@@ -1,7 +1,7 @@
 //! What can never run, and what of it could: the nearest request that would fit on the nodes as
 //! configured (P24).
 
-use super::availability_map::Space;
+use super::availability_map::AvailabilityMap;
 use super::place;
 use super::rank::Guide;
 use super::resolution::Resolution;
@@ -93,7 +93,7 @@ pub fn never(
 ) -> Option<Never> {
     let cluster = &state.cluster;
     let guide = Arc::new(Guide::new(&policy.placement, cluster));
-    let vacant = Space::vacant(cluster).guided(guide);
+    let vacant = AvailabilityMap::vacant(cluster).guided(guide);
     let resolution = Resolution::needed(state, policy, now);
     let shape = |job: &Job| {
         let class = ClassKey::of(job, &cluster.catalog);
@@ -128,7 +128,7 @@ pub fn never(
 
 /// The request with chunks that a node could take, and as many of them as there could be.
 fn lesser(
-    vacant: &Space,
+    vacant: &AvailabilityMap,
     shape: &Shape,
     request: &Request,
     resources: &Resources,
@@ -167,7 +167,7 @@ fn lesser(
 
 /// A chunk with no more of anything than the node has that comes nearest to it; None if none has
 /// some of all.
-fn cut(vacant: &Space, shape: &Shape, place: usize, chunk: &Chunk) -> Option<Chunk> {
+fn cut(vacant: &AvailabilityMap, shape: &Shape, place: usize, chunk: &Chunk) -> Option<Chunk> {
     let (cluster, asked) = (vacant.cluster, shape.chunks.get(place)?);
     let suits = |ix: &_| vacant.is_open(*ix) && cluster.node_meets(*ix, &asked.needs);
     let part = |free: &[i64]| {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Nodes alike.
 #[derive(Clone, Debug)]
-pub struct Bucket<'s> {
+pub struct NodeClass<'s> {
     /// In what they are alike.
     pub key: Arc<Key>,
     pub(super) base: Option<&'s BTreeSet<NodeIx>>,
@@ -18,10 +18,10 @@ pub struct Bucket<'s> {
     pub(super) come: BTreeSet<NodeIx>,
 }
 
-impl<'s> Bucket<'s> {
+impl<'s> NodeClass<'s> {
     /// The cluster's bucket of this key, or an empty one.
-    pub(super) fn new(key: Arc<Key>, base: Option<&'s BTreeSet<NodeIx>>) -> Bucket<'s> {
-        Bucket {
+    pub(super) fn new(key: Arc<Key>, base: Option<&'s BTreeSet<NodeIx>>) -> NodeClass<'s> {
+        NodeClass {
             key,
             base,
             gone: BTreeSet::new(),
@@ -62,7 +62,7 @@ impl<'s> Bucket<'s> {
 
 /// What a request looks at of a bucket, besides the amounts.
 #[derive(Clone, Copy, Debug)]
-pub struct Head {
+pub struct NodeClassSummary {
     /// How many nodes.
     pub nodes: u64,
     /// What they are.
@@ -73,16 +73,16 @@ pub struct Head {
     pub solo: bool,
 }
 
-impl Head {
+impl NodeClassSummary {
     /// That of a bucket.
-    pub(super) fn of(bucket: &Bucket) -> Head {
+    pub(super) fn of(bucket: &NodeClass) -> NodeClassSummary {
         let Key {
             kind,
             solo,
             condition,
             ..
         } = *bucket.key;
-        Head {
+        NodeClassSummary {
             nodes: bucket.len(),
             kind,
             condition,
@@ -92,13 +92,13 @@ impl Head {
 }
 
 /// Nodes of several buckets, in their order.
-pub struct Merged<'a> {
-    pub(super) buckets: &'a [Bucket<'a>],
+pub struct MergedNodes<'a> {
+    pub(super) buckets: &'a [NodeClass<'a>],
     /// The next node of each bucket.
     pub(super) heads: BinaryHeap<Reverse<(Rank, NodeIx, usize, usize)>>,
 }
 
-impl Iterator for Merged<'_> {
+impl Iterator for MergedNodes<'_> {
     type Item = (NodeIx, usize);
 
     fn next(&mut self) -> Option<(NodeIx, usize)> {

@@ -8,9 +8,9 @@
 mod node_groups;
 mod search;
 
-use super::availability_map::Space;
-use super::filter::{self, fitting_buckets, fitting_nodes, welcomes};
-use super::rank::{Candidates, Rank, bucket_rank, rank, ranks_kinds};
+use super::availability_map::AvailabilityMap;
+use super::filter::{self, fitting_classes, fitting_nodes, welcomes};
+use super::rank::{Candidates, Rank, class_rank, rank, ranks_kinds};
 use super::shared_hosts;
 use crate::model::request::placement_policy::{Distribution, NodeAllocation};
 use crate::model::request::select::Arrangement;
@@ -30,7 +30,7 @@ pub struct Placement {
 impl Placement {
     /// That on these nodes, one for each chunk; None if some of them are unknown, or there are more
     /// or fewer.
-    pub fn on(space: &Space, shape: &Shape, nodes: &[String]) -> Option<Placement> {
+    pub fn on(space: &AvailabilityMap, shape: &Shape, nodes: &[String]) -> Option<Placement> {
         let chunks = shape
             .chunks
             .iter()
@@ -62,7 +62,7 @@ pub enum Misfit {
 }
 
 /// The nodes for all chunks.
-pub fn fit(space: &Space, shape: &Shape) -> Result<Placement, Misfit> {
+pub fn fit(space: &AvailabilityMap, shape: &Shape) -> Result<Placement, Misfit> {
     if !is_enough_free(space, shape) {
         return Err(Misfit::Amounts);
     }
@@ -83,7 +83,7 @@ pub fn fit(space: &Space, shape: &Shape) -> Result<Placement, Misfit> {
 }
 
 /// Nodes for all chunks: of one node set, or with one value of a resource, if the request says so.
-fn arrange_in_groups(space: &Space, shape: &Shape) -> Option<Placement> {
+fn arrange_in_groups(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     if let Some(sets) = &shape.sets {
         return node_groups::within_sets(space, shape, sets);
     }
@@ -94,7 +94,7 @@ fn arrange_in_groups(space: &Space, shape: &Shape) -> Option<Placement> {
 }
 
 /// Whether there is enough of what is counted once for each host.
-fn suffices(space: &Space, shape: &Shape, placement: &Placement) -> bool {
+fn suffices(space: &AvailabilityMap, shape: &Shape, placement: &Placement) -> bool {
     let nodes = placement.picks.iter().map(|&(ix, _)| ix);
     let free = space.free(Tenancy::Shared);
     space
@@ -105,7 +105,7 @@ fn suffices(space: &Space, shape: &Shape, placement: &Placement) -> bool {
 
 /// How a request does not fit, if it does not: as [`fit`], but where counting tells, no node is
 /// chosen.
-pub fn misfit(space: &Space, shape: &Shape) -> Option<Misfit> {
+pub fn misfit(space: &AvailabilityMap, shape: &Shape) -> Option<Misfit> {
     if !is_enough_free(space, shape) {
         return Some(Misfit::Amounts);
     }
@@ -122,17 +122,17 @@ pub fn misfit(space: &Space, shape: &Shape) -> Option<Misfit> {
 }
 
 /// Whether all chunks fit.
-pub fn fits(space: &Space, shape: &Shape) -> bool {
+pub fn fits(space: &AvailabilityMap, shape: &Shape) -> bool {
     misfit(space, shape).is_none()
 }
 
 /// Whether counting alone decides a request.
-pub fn is_counted(space: &Space, shape: &Shape) -> bool {
+pub fn is_counted(space: &AvailabilityMap, shape: &Shape) -> bool {
     counted_alone(space, shape).is_some()
 }
 
 /// The chunk of a request that counting alone decides: one kind, on any nodes that have room.
-fn counted_alone<'a>(space: &Space, shape: &'a Shape) -> Option<&'a ChunkShape> {
+fn counted_alone<'a>(space: &AvailabilityMap, shape: &'a Shape) -> Option<&'a ChunkShape> {
     let is_anywhere = match shape.arrangement {
         Arrangement::Free | Arrangement::Vscatter => true,
         Arrangement::Scatter => space.cluster.composite_hosts().next().is_none(),
@@ -168,7 +168,11 @@ fn counted_alone<'a>(space: &Space, shape: &'a Shape) -> Option<&'a ChunkShape> 
 }
 
 /// Chunks of one kind on the first nodes with room.
-fn place_alike(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Result<Placement, Misfit> {
+fn place_alike(
+    space: &AvailabilityMap,
+    shape: &Shape,
+    chunk: &ChunkShape,
+) -> Result<Placement, Misfit> {
     let fitting = supply(space, shape, chunk);
     if fitting < chunk.count {
         return Err(Misfit::Places {
@@ -191,9 +195,9 @@ fn place_alike(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Result<Place
 }
 
 /// How many chunks have a place, counted no further than needed.
-fn supply(space: &Space, shape: &Shape, chunk: &ChunkShape) -> u64 {
+fn supply(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape) -> u64 {
     let mut supply = 0_u64;
-    for bucket in fitting_buckets(space, shape, chunk) {
+    for bucket in fitting_classes(space, shape, chunk) {
         supply = supply.saturating_add(bucket.supply());
         if supply >= chunk.count {
             break;
@@ -203,7 +207,7 @@ fn supply(space: &Space, shape: &Shape, chunk: &ChunkShape) -> u64 {
 }
 
 /// Whether the sums suffice; most refusals are found here.
-pub fn is_enough_free(space: &Space, shape: &Shape) -> bool {
+pub fn is_enough_free(space: &AvailabilityMap, shape: &Shape) -> bool {
     let is_enough = |shape: &Shape| {
         let mut sums = shape.total.iter().zip(space.free(shape.tenancy));
         sums.all(|(asked, free)| *asked == 0 || asked <= free)
@@ -212,7 +216,7 @@ pub fn is_enough_free(space: &Space, shape: &Shape) -> bool {
 }
 
 /// Nodes for all chunks, sets and groups left aside.
-pub fn arrange(space: &Space, shape: &Shape) -> Option<Placement> {
+pub fn arrange(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     match (shape.arrangement, space.guide().policy(space, shape)) {
         (Arrangement::Pack, _) => pack(space, shape),
         (_, NodeAllocation::Contiguous) => node_groups::contiguous(space, shape),
@@ -224,7 +228,7 @@ pub fn arrange(space: &Space, shape: &Shape) -> Option<Placement> {
 }
 
 /// All chunks on one host: the first that takes them.
-fn pack(space: &Space, shape: &Shape) -> Option<Placement> {
+fn pack(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let solo = pack_on_one_node(space, shape);
     let rank_of = |ix: NodeIx| (rank(space, shape, ix), ix);
     let first = solo
@@ -250,7 +254,7 @@ fn pack(space: &Space, shape: &Shape) -> Option<Placement> {
 }
 
 /// The same among hosts of one node each, which are alike by bucket.
-fn pack_on_one_node(space: &Space, shape: &Shape) -> Option<Placement> {
+fn pack_on_one_node(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     // What the whole system has is in no node's room.
     let of_nodes = shape
         .total
@@ -287,14 +291,18 @@ fn pack_on_one_node(space: &Space, shape: &Shape) -> Option<Placement> {
             .filter(suits)
             .min_by_key(|&ix| (rank(space, shape, ix), ix))?
     } else {
-        let first = |place| Some((bucket_rank(space, shape, place), space.first_of(place)?));
+        let first = |place| Some((class_rank(space, shape, place), space.first_of(place)?));
         fitting.filter_map(first).min()?.1
     };
     spread(space, shape, Some(&[node]))
 }
 
 /// The chunks on any of the nodes, or of these only, each on a node or host of its own if so asked.
-pub fn spread(space: &Space, shape: &Shape, within: Option<&[NodeIx]>) -> Option<Placement> {
+pub fn spread(
+    space: &AvailabilityMap,
+    shape: &Shape,
+    within: Option<&[NodeIx]>,
+) -> Option<Placement> {
     let as_asked: Vec<usize> = (0..shape.chunks.len()).collect();
     let first = in_order(space, shape, within, &as_asked);
     if first.is_some() || shape.chunks.len() < 2 {
@@ -315,12 +323,12 @@ pub fn spread(space: &Space, shape: &Shape, within: Option<&[NodeIx]>) -> Option
 }
 
 fn in_order(
-    space: &Space,
+    space: &AvailabilityMap,
     shape: &Shape,
     within: Option<&[NodeIx]>,
     order: &[usize],
 ) -> Option<Placement> {
-    let mut trial = Trial::new(space, shape);
+    let mut trial = TentativePlacement::new(space, shape);
     order
         .iter()
         .all(|&chunk| trial.place(chunk, within) == shape.chunks[chunk].count)
@@ -329,8 +337,8 @@ fn in_order(
 
 /// Chunks put on nodes for a try.
 #[derive(Clone)]
-pub struct Trial<'a> {
-    space: &'a Space<'a>,
+pub struct TentativePlacement<'a> {
+    space: &'a AvailabilityMap<'a>,
     shape: &'a Shape,
     /// What is left of the nodes picked so far.
     left: BTreeMap<NodeIx, Amounts>,
@@ -338,10 +346,10 @@ pub struct Trial<'a> {
     picks: Vec<(NodeIx, usize)>,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> TentativePlacement<'a> {
     /// Nothing put anywhere yet.
-    pub fn new(space: &'a Space<'a>, shape: &'a Shape) -> Trial<'a> {
-        Trial {
+    pub fn new(space: &'a AvailabilityMap<'a>, shape: &'a Shape) -> TentativePlacement<'a> {
+        TentativePlacement {
             space,
             shape,
             left: BTreeMap::new(),
@@ -465,7 +473,7 @@ impl<'a> Trial<'a> {
 /// Deals chunks to nodes, each with how many go on it (M9): so that nodes are filled one after the
 /// other, or get one each in turn, or as few nodes as suffice get the same number each.
 pub fn deal(
-    space: &Space,
+    space: &AvailabilityMap,
     shape: &Shape,
     nodes: impl Iterator<Item = (NodeIx, u64)>,
     wanted: u64,

@@ -4,10 +4,10 @@
 //! A rank that hangs on what a node *is* counts for a whole bucket at once. One that hangs on what
 //! goes on there is asked of each node that would do.
 
-use super::availability_map::Space;
+use super::availability_map::AvailabilityMap;
 use super::columns::Columns;
 use super::expression_context::NodeView;
-use super::filter::{self, FittingBucket};
+use super::filter::{self, FittingClass};
 use crate::model::expression::Expression;
 use crate::model::node::Terms;
 use crate::model::policy::{Availability, Placement};
@@ -93,14 +93,14 @@ impl Guide {
     }
 
     /// The policy by which nodes are chosen for a job in this space.
-    pub fn policy(&self, space: &Space, shape: &Shape) -> NodeAllocation {
+    pub fn policy(&self, space: &AvailabilityMap, shape: &Shape) -> NodeAllocation {
         shape
             .allocation
             .map_or_else(|| self.usual(space), |allocation| then(allocation, space))
     }
 
     /// The same for a job that does not say.
-    pub fn usual(&self, space: &Space) -> NodeAllocation {
+    pub fn usual(&self, space: &AvailabilityMap) -> NodeAllocation {
         then(self.allocation, space)
     }
 
@@ -124,7 +124,7 @@ impl Guide {
     pub fn of_node(
         &self,
         policy: NodeAllocation,
-        space: &Space,
+        space: &AvailabilityMap,
         shape: &Shape,
         ix: NodeIx,
     ) -> Rank {
@@ -142,7 +142,7 @@ impl Guide {
     }
 
     /// M8f. What is undefined or makes no sense counts as 0.
-    fn worth(&self, space: &Space, ix: NodeIx) -> Rank {
+    fn worth(&self, space: &AvailabilityMap, ix: NodeIx) -> Rank {
         let view = NodeView::new(space, ix);
         let score = self
             .expression
@@ -153,7 +153,7 @@ impl Guide {
 }
 
 /// M8d: a load says nothing of a later time.
-fn then(allocation: NodeAllocation, space: &Space) -> NodeAllocation {
+fn then(allocation: NodeAllocation, space: &AvailabilityMap) -> NodeAllocation {
     match allocation {
         NodeAllocation::CpuLoad if space.is_imagined() => NodeAllocation::MinResource,
         other => other,
@@ -178,7 +178,7 @@ fn is_indifferent(placement: &Placement, cluster: &Cluster) -> bool {
 }
 
 /// M8b: how long a node would lie idle between the job's end and the next promise.
-fn gap(space: &Space, shape: &Shape, ix: NodeIx) -> Rank {
+fn gap(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Rank {
     match (space.next_promise(ix), shape.end) {
         (Some(at), Some(end)) => Rank(at.since(end).0.max(0)),
         _ => Rank(i64::MAX),
@@ -186,7 +186,7 @@ fn gap(space: &Space, shape: &Shape, ix: NodeIx) -> Rank {
 }
 
 /// M8d: processors less the larger of load and what is given away.
-fn idle_processors(space: &Space, ix: NodeIx) -> Rank {
+fn idle_processors(space: &AvailabilityMap, ix: NodeIx) -> Rank {
     let node = space.cluster.node(ix);
     let (Some(index), Some(kind)) = (space.cluster.catalog.index("ncpus"), node.kind) else {
         return Rank(0);
@@ -230,14 +230,19 @@ fn speed(kind: &Kind) -> i64 {
 /// Where a kind of chunk could go, as far as buckets tell, and how many chunks go on one node.
 pub enum Candidates {
     /// Nodes of these buckets.
-    Buckets(Vec<FittingBucket>),
+    Classes(Vec<FittingClass>),
     /// These nodes.
     Listed(Vec<(NodeIx, u64)>),
 }
 
 impl Candidates {
     /// The candidates for one kind of chunk, on all nodes or within some.
-    pub fn of(space: &Space, shape: &Shape, chunk: usize, within: Option<&[NodeIx]>) -> Candidates {
+    pub fn of(
+        space: &AvailabilityMap,
+        shape: &Shape,
+        chunk: usize,
+        within: Option<&[NodeIx]>,
+    ) -> Candidates {
         let asked = &shape.chunks[chunk];
         if let Some(nodes) = within {
             return Candidates::listed(space, shape, chunk, nodes.iter().copied());
@@ -245,9 +250,9 @@ impl Candidates {
         if let Some(nodes) = filter::named_nodes(space, asked) {
             return Candidates::listed(space, shape, chunk, nodes.into_iter());
         }
-        let fitting: Vec<FittingBucket> = filter::fitting_buckets(space, shape, asked).collect();
+        let fitting: Vec<FittingClass> = filter::fitting_classes(space, shape, asked).collect();
         if ranks_kinds(space, shape) && !filter::asks_nodes(space, shape) {
-            return Candidates::Buckets(fitting);
+            return Candidates::Classes(fitting);
         }
         let classes = fitting
             .iter()
@@ -257,7 +262,7 @@ impl Candidates {
     }
 
     fn listed(
-        space: &Space,
+        space: &AvailabilityMap,
         shape: &Shape,
         chunk: usize,
         nodes: impl Iterator<Item = NodeIx>,
@@ -283,7 +288,7 @@ impl Candidates {
     /// How many chunks could go there, at most.
     pub fn supply(&self) -> u64 {
         match self {
-            Candidates::Buckets(fitting) => fitting
+            Candidates::Classes(fitting) => fitting
                 .iter()
                 .map(|bucket| bucket.supply())
                 .fold(0, u64::saturating_add),
@@ -297,15 +302,15 @@ impl Candidates {
     /// The nodes, in order, with how many chunks go on each.
     pub fn nodes<'a>(
         &'a self,
-        space: &'a Space,
+        space: &'a AvailabilityMap,
         shape: &Shape,
     ) -> Box<dyn Iterator<Item = (NodeIx, u64)> + 'a> {
         match self {
-            Candidates::Buckets(fitting) => {
+            Candidates::Classes(fitting) => {
                 let ranked = fitting
                     .iter()
                     .enumerate()
-                    .map(|(i, bucket)| (bucket_rank(space, shape, bucket.place), bucket.place, i));
+                    .map(|(i, bucket)| (class_rank(space, shape, bucket.place), bucket.place, i));
                 let merged = space.merged(ranked);
                 Box::new(merged.map(|(node, i)| (node, fitting[i].times)))
             }
@@ -315,7 +320,7 @@ impl Candidates {
 }
 
 /// Whether nodes are ranked by what they are.
-pub fn ranks_kinds(space: &Space, shape: &Shape) -> bool {
+pub fn ranks_kinds(space: &AvailabilityMap, shape: &Shape) -> bool {
     !matches!(
         space.guide().policy(space, shape),
         NodeAllocation::LastAvailable | NodeAllocation::CpuLoad | NodeAllocation::Priority
@@ -323,7 +328,7 @@ pub fn ranks_kinds(space: &Space, shape: &Shape) -> bool {
 }
 
 /// The rank of a bucket's nodes for a job, where that is the same for all.
-pub fn bucket_rank(space: &Space, shape: &Shape, place: usize) -> Rank {
+pub fn class_rank(space: &AvailabilityMap, shape: &Shape, place: usize) -> Rank {
     let guide = space.guide();
     guide
         .of_kind(guide.policy(space, shape), space.head(place).kind)
@@ -331,7 +336,7 @@ pub fn bucket_rank(space: &Space, shape: &Shape, place: usize) -> Rank {
 }
 
 /// A node's rank for a job.
-pub fn rank(space: &Space, shape: &Shape, ix: NodeIx) -> Rank {
+pub fn rank(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Rank {
     if let Some(answer) = &shape.answer {
         return Rank::at(answer.get(&space.cluster.node(ix).name).copied());
     }
@@ -342,17 +347,17 @@ pub fn rank(space: &Space, shape: &Shape, ix: NodeIx) -> Rank {
 
 /// Nodes, those to be given first first.
 #[derive(Clone, Debug)]
-pub struct Preferred {
+pub struct RankedNodes {
     nodes: Vec<NodeIx>,
     /// The place of each node.
     places: Vec<u32>,
     columns: Columns,
 }
 
-impl Preferred {
+impl RankedNodes {
     /// All nodes by rank and then in their order, which nobody can join so far; `ranks` has one for
     /// each, `width` is the number of resources.
-    pub fn closed(ranks: impl Iterator<Item = (Rank, NodeIx)>, width: usize) -> Preferred {
+    pub fn closed(ranks: impl Iterator<Item = (Rank, NodeIx)>, width: usize) -> RankedNodes {
         let mut ranked: Vec<(Rank, NodeIx)> = ranks.collect();
         ranked.sort_unstable();
         let mut places = vec![0; ranked.len()];
@@ -361,7 +366,7 @@ impl Preferred {
             .enumerate()
             .for_each(|(place, (_, ix))| places[ix.0 as usize] = place as u32);
         let columns = Columns::closed(width, ranked.len());
-        Preferred {
+        RankedNodes {
             nodes: ranked.into_iter().map(|(_, ix)| ix).collect(),
             places,
             columns,
@@ -370,7 +375,7 @@ impl Preferred {
 
     /// What these nodes have free, of which nobody could join any so far.
     pub fn fill<'a>(&mut self, nodes: impl Iterator<Item = (NodeIx, &'a [i64])>) {
-        let Preferred {
+        let RankedNodes {
             places, columns, ..
         } = self;
         columns.fill(nodes.map(|(ix, free)| (places[ix.0 as usize] as usize, free)));
@@ -437,13 +442,13 @@ mod tests {
 
     #[test]
     fn m8b_lastavailable_leaves_the_smallest_gap() {
-        use crate::sched::placement::availability_map::Space;
+        use crate::sched::placement::availability_map::AvailabilityMap;
         use crate::sched::placement::rank::Guide;
         use crate::sched::view::shape::Shape;
         let scene = four(NodeAllocation::LastAvailable);
         let cluster = &scene.state.cluster;
         let guide = Guide::new(&scene.policy.placement, cluster);
-        let mut space = Space::now(cluster).guided(guide.into());
+        let mut space = AvailabilityMap::now(cluster).guided(guide.into());
         for (node, hours) in [("n1", 2), ("n2", 5)] {
             space.promise(cluster.find(node).unwrap(), Time(hours * 3_600_000));
         }

@@ -2,7 +2,7 @@
 //! sets of nodes, the site's veto. Most requests stay as they are. A job whose start failed by the
 //! fault of a node is kept off that host for a while.
 
-use super::availability_map::Space;
+use super::availability_map::AvailabilityMap;
 use super::cluster_passes;
 use super::place;
 use super::rank::Guide;
@@ -99,8 +99,8 @@ impl Resolved {
             return;
         }
         let cluster = &state.cluster;
-        let vacant =
-            Space::vacant(cluster).guided(Arc::new(Guide::new(&policy.placement, cluster)));
+        let vacant = AvailabilityMap::vacant(cluster)
+            .guided(Arc::new(Guide::new(&policy.placement, cluster)));
         for class in failed {
             let elsewhere = elsewhere(self.of(class));
             if place::fits(&vacant, &elsewhere.shape) {

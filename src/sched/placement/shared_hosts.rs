@@ -1,7 +1,7 @@
 //! Where a subjob fits on hosts of other subjobs of its array, with which it shares what is counted
 //! by host (Q21, G2).
 
-use super::availability_map::{Claim, Space};
+use super::availability_map::{AvailabilityMap, Claim};
 use super::place::{self, Placement};
 use crate::model::request::select::Arrangement;
 use crate::sched::view::cluster::NodeIx;
@@ -9,7 +9,7 @@ use crate::sched::view::pools;
 use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
-impl Space<'_> {
+impl AvailabilityMap<'_> {
     /// Whether elements of an array have a resource on a host. Of another moment than this nobody
     /// can tell; and where somebody is promised of it, one more would keep it for longer.
     fn is_shared(&self, number: u64, host: &str, index: usize) -> bool {
@@ -60,7 +60,7 @@ impl Space<'_> {
 
 /// Where an element fits on hosts of others of its array: there it takes no more of what is counted
 /// by host.
-pub fn place(space: &Space, shape: &Shape) -> Option<Placement> {
+pub fn place(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let eased = eased(space, shape)?;
     let mut hosts: Option<BTreeSet<&str>> = None;
     for index in (0..eased.total.len()).filter(|&index| eased.total[index] < shape.total[index]) {
@@ -84,7 +84,7 @@ pub fn place(space: &Space, shape: &Shape) -> Option<Placement> {
 /// The request of an element without what is counted by host and too little of which is free: on
 /// hosts of others of its array it takes none. None where that is nothing, or where its nodes must
 /// have something in common.
-pub fn eased(space: &Space, shape: &Shape) -> Option<Shape> {
+pub fn eased(space: &AvailabilityMap, shape: &Shape) -> Option<Shape> {
     shape
         .array
         .filter(|_| shape.sets.is_none() && shape.group.is_none())?;
@@ -104,7 +104,7 @@ pub fn eased(space: &Space, shape: &Shape) -> Option<Shape> {
 
 /// The hosts on which others of an element's array have that.
 fn shared_hosts<'a>(
-    space: &'a Space,
+    space: &'a AvailabilityMap,
     shape: &Shape,
     index: usize,
 ) -> impl Iterator<Item = &'a str> + use<'a> {

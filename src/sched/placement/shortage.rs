@@ -3,9 +3,9 @@
 //! Never is explained by the first thing that no node has: a value, then enough of a resource for
 //! one chunk, then enough for all. Now is explained by sums, and by counts where the sums suffice.
 
-use super::availability_map::Space;
+use super::availability_map::AvailabilityMap;
 use super::filter;
-use super::place::Trial;
+use super::place::TentativePlacement;
 use super::place::{self, Misfit};
 use super::rank::Candidates;
 use crate::model::reason::{OutsideUse, Reason};
@@ -16,7 +16,7 @@ use crate::sched::view::cluster::{Key, Kind, NodeIx};
 use crate::sched::view::shape::{ChunkShape, Need, Shape};
 
 /// Why a request does not fit though every node were up and nobody there.
-pub fn never(vacant: &Space, shape: &Shape) -> Reason {
+pub fn never(vacant: &AvailabilityMap, shape: &Shape) -> Reason {
     if let Some(reason) = suits_nobody(vacant, shape) {
         return reason;
     }
@@ -40,7 +40,7 @@ pub fn never(vacant: &Space, shape: &Shape) -> Reason {
 }
 
 /// Why a request that could fit does not fit now.
-pub fn now(space: &Space, shape: &Shape, misfit: Misfit) -> Reason {
+pub fn now(space: &AvailabilityMap, shape: &Shape, misfit: Misfit) -> Reason {
     if space.is_void() {
         return Reason::NoNodes;
     }
@@ -76,7 +76,7 @@ pub fn now(space: &Space, shape: &Shape, misfit: Misfit) -> Reason {
 }
 
 /// What the nodes that would do must have in common and have not (M8h, M47).
-fn apart(space: &Space, shape: &Shape) -> Option<Reason> {
+fn apart(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let by = shape
         .sets
         .as_ref()
@@ -101,7 +101,7 @@ fn apart(space: &Space, shape: &Shape) -> Option<Reason> {
 }
 
 /// Why no node at all suits, as said of the first.
-fn suits_nobody(vacant: &Space, shape: &Shape) -> Option<Reason> {
+fn suits_nobody(vacant: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let mut first = None;
     for ix in vacant.cluster.indices().filter(|&ix| vacant.is_open(ix)) {
         let objection = filter::objection(vacant, shape, ix)?;
@@ -115,7 +115,7 @@ fn suits_nobody(vacant: &Space, shape: &Shape) -> Option<Reason> {
 }
 
 /// Why nodes that have enough do not suit, as said of the first of them.
-fn unsuitable(space: &Space, shape: &Shape) -> Option<Reason> {
+fn unsuitable(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let restricts = |kind: &Kind| kind.terms.restrictions.is_some();
     if shape.node_filter.is_none() && !space.cluster.kinds().any(|(_, kind)| restricts(kind)) {
         return None;
@@ -138,7 +138,7 @@ fn unsuitable(space: &Space, shape: &Shape) -> Option<Reason> {
 }
 
 /// Whether it would fit but for GPUs that processes outside the queue use.
-fn used_outside(space: &Space, shape: &Shape) -> Option<Reason> {
+fn used_outside(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let catalog = &space.cluster.catalog;
     let index = catalog
         .index("ngpus")
@@ -161,7 +161,7 @@ fn used_outside(space: &Space, shape: &Shape) -> Option<Reason> {
 }
 
 /// Whether it would fit but for what is in use beyond what jobs were given (M6, M48).
-fn in_use(space: &Space, shape: &Shape) -> Option<Reason> {
+fn in_use(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     if space.in_use().is_empty() {
         return None;
     }
@@ -203,7 +203,7 @@ fn in_use(space: &Space, shape: &Shape) -> Option<Reason> {
 }
 
 /// A value that no node has, among those that have the values before it.
-fn wrong_value(space: &Space, chunk: &ChunkShape) -> Option<Reason> {
+fn wrong_value(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Reason> {
     let mut keys = keys(space);
     for (place, need) in chunk.needs.iter().enumerate() {
         let found = match need.is_pinned() {
@@ -222,7 +222,7 @@ fn wrong_value(space: &Space, chunk: &ChunkShape) -> Option<Reason> {
     None
 }
 
-fn keys<'a>(space: &'a Space) -> Vec<&'a Key> {
+fn keys<'a>(space: &'a AvailabilityMap) -> Vec<&'a Key> {
     space
         .buckets()
         .iter()
@@ -232,7 +232,7 @@ fn keys<'a>(space: &'a Space) -> Vec<&'a Key> {
 }
 
 /// Keeps the nodes that have the value; when there is none, what the first has instead.
-fn found_value(space: &Space, keys: &mut Vec<&Key>, need: &Need) -> Option<String> {
+fn found_value(space: &AvailabilityMap, keys: &mut Vec<&Key>, need: &Need) -> Option<String> {
     let first = keys.first().copied();
     keys.retain(|key| space.cluster.meets(key.kind, need));
     if !keys.is_empty() {
@@ -247,7 +247,7 @@ fn found_value(space: &Space, keys: &mut Vec<&Key>, need: &Need) -> Option<Strin
 }
 
 /// What the first node is called, when none is called as asked.
-fn found_name(space: &Space, needs: &[Need]) -> Option<String> {
+fn found_name(space: &AvailabilityMap, needs: &[Need]) -> Option<String> {
     let cluster = space.cluster;
     let names: Vec<Need> = needs
         .iter()
@@ -274,7 +274,11 @@ fn found_name(space: &Space, needs: &[Need]) -> Option<String> {
 
 /// A resource of which no node has enough for one chunk, among those that have enough of those
 /// before it and the values asked for.
-fn too_big_for_a_node(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Option<Reason> {
+fn too_big_for_a_node(
+    space: &AvailabilityMap,
+    shape: &Shape,
+    chunk: &ChunkShape,
+) -> Option<Reason> {
     let mut keys: Vec<&Key> = match filter::named_nodes(space, chunk) {
         Some(nodes) => nodes.iter().filter_map(|&ix| key_of(space, ix)).collect(),
         None => keys(space)
@@ -303,7 +307,7 @@ fn too_big_for_a_node(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Optio
     None
 }
 
-fn key_of<'a>(space: &'a Space, ix: NodeIx) -> Option<&'a Key> {
+fn key_of<'a>(space: &'a AvailabilityMap, ix: NodeIx) -> Option<&'a Key> {
     let kind = space.cluster.node(ix).kind?;
     space
         .buckets()
@@ -313,7 +317,7 @@ fn key_of<'a>(space: &'a Space, ix: NodeIx) -> Option<&'a Key> {
 }
 
 /// A resource of which all nodes together have too little.
-fn too_much_for_all(space: &Space, shape: &Shape) -> Option<Reason> {
+fn too_much_for_all(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let all = space.free(shape.tenancy);
     let index = shape
         .resources()
@@ -324,7 +328,7 @@ fn too_much_for_all(space: &Space, shape: &Shape) -> Option<Reason> {
 }
 
 /// A resource of which no host has enough for all chunks.
-fn too_big_for_a_host(space: &Space, shape: &Shape) -> Option<Reason> {
+fn too_big_for_a_host(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     if shape.arrangement != Arrangement::Pack {
         return None;
     }
@@ -349,7 +353,7 @@ fn too_big_for_a_host(space: &Space, shape: &Shape) -> Option<Reason> {
 }
 
 fn never_enough(
-    space: &Space,
+    space: &AvailabilityMap,
     shape: &Shape,
     index: usize,
     requested: String,
@@ -365,14 +369,14 @@ fn never_enough(
 }
 
 /// How many chunks find a place, of how many: of the first kind that lacks places, else of all.
-fn places(space: &Space, shape: &Shape) -> (u64, u64) {
+fn places(space: &AvailabilityMap, shape: &Shape) -> (u64, u64) {
     for chunk in 0..shape.chunks.len() {
         let supply = Candidates::of(space, shape, chunk, None).supply();
         if supply < shape.chunks[chunk].count {
             return (supply, shape.chunks[chunk].count);
         }
     }
-    let mut trial = Trial::new(space, shape);
+    let mut trial = TentativePlacement::new(space, shape);
     let placed: u64 = (0..shape.chunks.len())
         .map(|chunk| trial.place(chunk, None))
         .sum();

@@ -1,4 +1,4 @@
-//! Changes of the scheduler's view, one noun for all of them: what schedd makes of its ledger, what
+//! Changes of the scheduler's view, one noun for all of them: what schedd makes of its cycle, what
 //! a simulated world makes of its own, and what a recorder writes down to be made once more.
 
 use super::holdings::Claimant;

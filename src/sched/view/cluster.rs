@@ -4,7 +4,7 @@
 //! Nodes of one kind with equal rooms share a *bucket*, and a request is held against buckets.
 //! Host and node names are not part of a kind: no two nodes would be alike.
 
-pub use super::free_resources::{Condition, Room};
+pub use super::free_resources::{Condition, FreeResources};
 use super::node_access::{JobCountLimits, Tenancy, Tenant, User};
 use super::node_order::Order;
 use super::pools::Pools;
@@ -31,7 +31,7 @@ pub struct KindIx(pub(in crate::sched) u32);
 #[derive(Clone, Debug)]
 pub struct Kind {
     /// Its room when nobody is there: its capacity.
-    pub empty: Room,
+    pub empty: FreeResources,
     /// What is only compared, without `host` and `vnode`.
     pub attributes: ResourceList,
     /// On what terms jobs get it.
@@ -81,7 +81,7 @@ pub struct Node {
     /// Whether it may be given jobs: up and not offline.
     pub usable: bool,
     /// What it has left.
-    pub room: Room,
+    pub room: FreeResources,
     /// The jobs on it.
     pub tenants: BTreeMap<JobId, Hold>,
     /// The numbers of its processors, ascending.
@@ -265,7 +265,7 @@ impl Cluster {
         })
     }
 
-    fn key(&self, kind: KindIx, solo: bool, room: &Room) -> Key {
+    fn key(&self, kind: KindIx, solo: bool, room: &FreeResources) -> Key {
         Key {
             kind,
             solo,
@@ -276,7 +276,7 @@ impl Cluster {
     }
 
     /// The bucket a node belongs in with this room; None for a node that takes no jobs.
-    pub fn key_of(&self, ix: NodeIx, room: &Room) -> Option<Key> {
+    pub fn key_of(&self, ix: NodeIx, room: &FreeResources) -> Option<Key> {
         let node = self.node(ix);
         node.kind
             .filter(|_| node.usable)
@@ -431,7 +431,7 @@ impl Cluster {
             host: host.to_string(),
             kind: None,
             usable: false,
-            room: Room::empty(self.catalog.no_room(), JobCountLimits::default()),
+            room: FreeResources::empty(self.catalog.no_room(), JobCountLimits::default()),
             tenants: BTreeMap::new(),
             cpus: Vec::new(),
             gpus: Vec::new(),
@@ -450,7 +450,7 @@ impl Cluster {
         }
         let (free, attributes) = self.sort_out(&facts.available);
         let (empty, terms) = (
-            Room::empty(free, JobCountLimits::from(&facts.terms)),
+            FreeResources::empty(free, JobCountLimits::from(&facts.terms)),
             facts.terms.clone(),
         );
         let kind = Kind {

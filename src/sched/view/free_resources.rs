@@ -31,7 +31,7 @@ impl Condition {
 
 /// What a node has left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct FreeResources {
     /// Below zero where a node has shrunk under its jobs.
     pub free: Amounts,
     /// Jobs that are there.
@@ -48,10 +48,10 @@ pub struct Room {
     pub bounds: JobCountLimits,
 }
 
-impl Room {
+impl FreeResources {
     /// With nobody there.
-    pub fn empty(free: Amounts, bounds: JobCountLimits) -> Room {
-        Room {
+    pub fn empty(free: Amounts, bounds: JobCountLimits) -> FreeResources {
+        FreeResources {
             free,
             tenants: 0,
             alone: 0,
@@ -137,7 +137,7 @@ impl Room {
     }
 
     /// The tighter of both, in each respect.
-    pub fn narrow(&mut self, other: &Room) {
+    pub fn narrow(&mut self, other: &FreeResources) {
         self.free
             .iter_mut()
             .zip(&other.free)
@@ -165,7 +165,7 @@ pub struct InUse {
 
 impl InUse {
     /// The room as it would be without that.
-    pub fn given_back(&self, room: &Room) -> Room {
+    pub fn given_back(&self, room: &FreeResources) -> FreeResources {
         let mut room = room.clone();
         add(&mut room.free, &self.amounts);
         room.alone -= u32::from(self.is_closed);
@@ -187,7 +187,7 @@ mod tests {
     /// M46.
     #[test]
     fn a_node_of_one_user_takes_that_users_jobs_and_is_shared_again_at_the_end() {
-        let mut room = Room::empty([8].into(), JobCountLimits::default());
+        let mut room = FreeResources::empty([8].into(), JobCountLimits::default());
         let (single, ann, bob) = (
             of("ann", Tenancy::User),
             of("ann", Tenancy::Unsaid),
@@ -200,7 +200,10 @@ mod tests {
             (true, true, false)
         );
         room.dismiss(&[1], single);
-        assert_eq!(room, Room::empty([8].into(), JobCountLimits::default()));
+        assert_eq!(
+            room,
+            FreeResources::empty([8].into(), JobCountLimits::default())
+        );
         room.admit(&[1], bob);
         assert_eq!((room.admits(single), room.admits(ann)), (false, true));
     }
@@ -208,7 +211,7 @@ mod tests {
     /// M48.
     #[test]
     fn a_node_bears_so_many_jobs_and_so_many_of_one_user() {
-        let mut room = Room::empty(
+        let mut room = FreeResources::empty(
             [8].into(),
             JobCountLimits {
                 jobs: 3,
@@ -232,7 +235,7 @@ mod tests {
     /// M46.
     #[test]
     fn a_node_is_a_users_until_the_last_of_the_jobs_that_want_it_so_ends() {
-        let mut room = Room::empty([8].into(), JobCountLimits::default());
+        let mut room = FreeResources::empty([8].into(), JobCountLimits::default());
         let (single, bob) = (of("ann", Tenancy::User), of("bob", Tenancy::Unsaid));
         room.admit(&[1], single);
         room.admit(&[1], single);
@@ -245,7 +248,7 @@ mod tests {
     /// M48.
     #[test]
     fn the_end_of_one_users_job_bars_and_admits_no_other_user() {
-        let mut room = Room::empty(
+        let mut room = FreeResources::empty(
             [8].into(),
             JobCountLimits {
                 user_jobs: 2,
@@ -265,7 +268,7 @@ mod tests {
     #[test]
     fn the_tighter_of_two_rooms_is_the_tighter_in_each_respect() {
         let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::User));
-        let empty = Room::empty(
+        let empty = FreeResources::empty(
             [8, 8].into(),
             JobCountLimits {
                 user_jobs: 1,

@@ -1,6 +1,6 @@
 //! What comes out of a cycle: starts, promises, and one verdict for every class that waits.
 
-use super::cluster::{Hold, NodeIx, Room};
+use super::cluster::{FreeResources, Hold, NodeIx};
 use super::eligible::Eligible;
 use super::pools::Pools;
 use super::shape::{ClassId, ClassKey, Shape, Tenant};
@@ -231,7 +231,7 @@ struct Audit<'a> {
     state: &'a State,
     by_use: &'a [usize],
     pools: Pools,
-    rooms: BTreeMap<NodeIx, Room>,
+    rooms: BTreeMap<NodeIx, FreeResources>,
     numbers: BTreeSet<(NodeIx, bool, u16)>,
     shared: SharedHosts,
 }

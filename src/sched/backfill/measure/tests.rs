@@ -11,13 +11,13 @@ use crate::model::system_resource::Pool;
 use crate::model::time::Time;
 use crate::sched::backfill::reservation_window;
 use crate::sched::fixture::{Scene, cluster};
-use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::rank::Guide;
 use std::sync::Arc;
 
 fn counts(scene: &Scene) -> bool {
     let guide = Guide::new(&scene.policy.placement, &scene.state.cluster);
-    let space = Space::now(&scene.state.cluster).guided(Arc::new(guide));
+    let space = AvailabilityMap::now(&scene.state.cluster).guided(Arc::new(guide));
     Measure::of(&scene.state, &space).is_some()
 }
 

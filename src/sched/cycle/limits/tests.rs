@@ -12,7 +12,7 @@ use crate::sched::explain::forecast::{self, Budget};
 use crate::sched::explain::limits_in_force;
 use crate::sched::explain::why::explain;
 use crate::sched::fixture::{Scene, cluster};
-use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::cycle_cache::CycleCache;
 
 fn limited(nodes: &str, limits: &[&str]) -> Scene {
     let mut scene = cluster(nodes);
@@ -206,7 +206,7 @@ fn a_cycle_is_due_when_enough_of_what_runs_is_over() {
     let mut scene = limited("1 x ncpus=9", &["running = { procseconds = 1000 }"])
         .running(1, "select=1:ncpus=3", "n1", 300)
         .queued(2, "select=1:ncpus=1 walltime=401");
-    let mut memory = Memory::default();
+    let mut memory = CycleCache::default();
     scene.state.prioritise(&scene.policy, scene.now);
     let mut plan = |at: i64| cycle::run_again(&scene.state, &scene.policy, Time(at), &mut memory);
     // 900 + 401 are 301 too many, of which 3 go each second.
@@ -224,7 +224,7 @@ fn a_cycle_is_due_when_enough_of_what_runs_is_over() {
         &scene.policy,
         Time(50_000),
         &{
-            let mut memory = Memory::default();
+            let mut memory = CycleCache::default();
             cycle::run_again(&scene.state, &scene.policy, Time(0), &mut memory);
             memory
         }

@@ -12,7 +12,7 @@ use crate::model::request::preempt_targets::Target;
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::Catalog;
-use crate::sched::cycle::state::Ledger;
+use crate::sched::cycle::state::CycleState;
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::State;
@@ -45,7 +45,7 @@ struct Claim {
 
 impl<'s> Rivalry<'s> {
     /// As it stands; None where nobody can preempt anybody.
-    pub fn open(trigger: Trigger, ledger: &mut Ledger<'s>) -> Option<Rivalry<'s>> {
+    pub fn open(trigger: Trigger, ledger: &mut CycleState<'s>) -> Option<Rivalry<'s>> {
         let (state, policy, now) = (ledger.state, ledger.policy(), ledger.now);
         let has = |flag: &Flag| {
             policy
@@ -93,7 +93,7 @@ impl<'s> Rivalry<'s> {
     }
 
     /// Whether a waiting job may preempt anybody.
-    pub fn may_preempt(&mut self, job: Candidate, ledger: &Ledger) -> bool {
+    pub fn may_preempt(&mut self, job: Candidate, ledger: &CycleState) -> bool {
         match self.trigger {
             Trigger::Qos => {
                 let flags = ledger

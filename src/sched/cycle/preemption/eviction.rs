@@ -10,10 +10,10 @@ use super::victims::Exposed;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::sched::amounts::{Amounts, add};
-use crate::sched::cycle::limits::Books;
-use crate::sched::cycle::state::Ledger;
+use crate::sched::cycle::limits::LimitCounters;
+use crate::sched::cycle::state::CycleState;
 use crate::sched::placement::allocation;
-use crate::sched::placement::availability_map::{Claim, Space};
+use crate::sched::placement::availability_map::{AvailabilityMap, Claim};
 use crate::sched::placement::place::{self, Placement};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::cluster::{Hold, NodeIx};
@@ -34,11 +34,11 @@ pub struct Stage<'s> {
     state: &'s State,
     /// What suspended jobs give up.
     releases: &'s [String],
-    trial: Space<'s>,
+    trial: AvailabilityMap<'s>,
     /// Those that are gone from it.
     gone: BTreeSet<JobId>,
     /// What limits leave to those for which others make way.
-    books: Option<Books<'s>>,
+    books: Option<LimitCounters<'s>>,
     /// Those for which others make way.
     awaiting: BTreeSet<JobId>,
     left: usize,
@@ -62,7 +62,7 @@ struct Eviction {
 
 impl<'s> Stage<'s> {
     /// What earlier cycles have told them.
-    pub fn open(ledger: &Ledger<'s>) -> Stage<'s> {
+    pub fn open(ledger: &CycleState<'s>) -> Stage<'s> {
         let (state, trial) = (ledger.state, ledger.space.clone());
         let releases = ledger.preemption().releases.as_slice();
         let books = ledger.books().cloned();
@@ -99,7 +99,7 @@ impl<'s> Stage<'s> {
     }
 
     /// Whether a job fits once all have left that were told to.
-    pub fn has_room(&self, job: Candidate<'s>, ledger: &Ledger<'s>) -> bool {
+    pub fn has_room(&self, job: Candidate<'s>, ledger: &CycleState<'s>) -> bool {
         self.trial(job, &[], ledger).fits()
     }
 
@@ -107,7 +107,7 @@ impl<'s> Stage<'s> {
         &self,
         job: Candidate<'s>,
         ways: &'t [(JobId, PreemptAction)],
-        ledger: &'t Ledger<'s>,
+        ledger: &'t CycleState<'s>,
     ) -> Trial<'t, 's> {
         let (space, gone) = (self.trial.clone(), self.gone.clone());
         Trial {
@@ -127,7 +127,7 @@ impl<'s> Stage<'s> {
         &mut self,
         job: Candidate<'s>,
         rivalry: &mut Rivalry<'s>,
-        ledger: &mut Ledger<'s>,
+        ledger: &mut CycleState<'s>,
     ) -> bool {
         if self
             .books
@@ -162,7 +162,7 @@ impl<'s> Stage<'s> {
         job: Candidate<'s>,
         ways: &[(JobId, PreemptAction)],
         cause: PreemptCause,
-        ledger: &mut Ledger<'s>,
+        ledger: &mut CycleState<'s>,
     ) -> Option<Room> {
         let is_barred = self
             .books
@@ -186,7 +186,7 @@ impl<'s> Stage<'s> {
             claim,
         }: Eviction,
         cause: PreemptCause,
-        ledger: &mut Ledger<'s>,
+        ledger: &mut CycleState<'s>,
     ) -> Room {
         gone.iter()
             .for_each(|&(job, action)| self.leaves(job, action));
@@ -267,7 +267,7 @@ impl<'s> Stage<'s> {
         &mut self,
         job: Candidate<'s>,
         ways: &[(JobId, PreemptAction)],
-        ledger: &Ledger<'s>,
+        ledger: &CycleState<'s>,
     ) -> Option<Eviction> {
         let found = self.fewest(job, ways, &BTreeSet::new(), ledger)?;
         let booked = self.booked_ahead(job, ledger);
@@ -288,7 +288,7 @@ impl<'s> Stage<'s> {
         job: Candidate<'s>,
         ways: &[(JobId, PreemptAction)],
         closed: &BTreeSet<NodeIx>,
-        ledger: &Ledger<'s>,
+        ledger: &CycleState<'s>,
     ) -> Option<Eviction> {
         let mut trial = self.trial(job, ways, ledger);
         closed.iter().for_each(|&ix| trial.space.close(ix));
@@ -312,7 +312,7 @@ impl<'s> Stage<'s> {
     }
 
     /// The nodes that those ahead of a job are promised before it would be over.
-    fn booked_ahead(&self, job: Candidate, ledger: &Ledger) -> BTreeSet<NodeIx> {
+    fn booked_ahead(&self, job: Candidate, ledger: &CycleState) -> BTreeSet<NodeIx> {
         let until = ledger.end_of(job.class);
         let ahead = ledger
             .bookings()
@@ -327,7 +327,7 @@ impl<'s> Stage<'s> {
 
     /// Whether a job takes nothing but what those had that leave, and for no longer than they would
     /// have had it: then it is in nobody's way.
-    fn is_covered(&self, job: Candidate, found: &Eviction, ledger: &Ledger) -> bool {
+    fn is_covered(&self, job: Candidate, found: &Eviction, ledger: &CycleState) -> bool {
         let until = ledger.end_of(job.class);
         let (mut given, mut gone): (BTreeMap<NodeIx, Amounts>, _) =
             (BTreeMap::new(), self.gone.clone());
@@ -362,13 +362,13 @@ impl<'s> Stage<'s> {
 struct Trial<'t, 's> {
     state: &'s State,
     releases: &'s [String],
-    space: Space<'s>,
+    space: AvailabilityMap<'s>,
     /// Those that are gone from it.
     gone: BTreeSet<JobId>,
     out: usize,
     ways: &'t [(JobId, PreemptAction)],
     job: Candidate<'s>,
-    ledger: &'t Ledger<'s>,
+    ledger: &'t CycleState<'s>,
 }
 
 impl<'s> Trial<'_, 's> {
@@ -488,7 +488,7 @@ type View<'v> = (&'v State, &'v [String]);
 /// nobody else's are nodes that it has to itself.
 fn take_out(
     view: View,
-    space: &mut Space,
+    space: &mut AvailabilityMap,
     (job, action): (JobId, PreemptAction),
     gone: &BTreeSet<JobId>,
 ) {
@@ -505,7 +505,7 @@ fn take_out(
 /// It does not after all.
 fn put_back(
     view: View,
-    space: &mut Space,
+    space: &mut AvailabilityMap,
     (job, action): (JobId, PreemptAction),
     gone: &BTreeSet<JobId>,
 ) {

@@ -6,7 +6,7 @@ use crate::model::limit::Selector;
 use crate::model::policy::Policy;
 use crate::model::policy::preemption::Condition;
 use crate::model::time::{Span, Time};
-use crate::sched::cycle::limits::Books;
+use crate::sched::cycle::limits::LimitCounters;
 use crate::sched::share_tree::Tree;
 use crate::sched::view::snapshot::State;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ pub struct Levels<'s> {
     state: &'s State,
     policy: &'s Policy,
     /// What counts against limits with all that runs, if any level asks.
-    books: Option<Books<'s>>,
+    books: Option<LimitCounters<'s>>,
     /// What the levels name beside the normal one.
     named: BTreeSet<Condition>,
     /// The members that have used more than their share, if any level asks.
@@ -32,7 +32,7 @@ impl<'s> Levels<'s> {
     pub fn open(
         state: &'s State,
         policy: &'s Policy,
-        books: Option<&Books<'s>>,
+        books: Option<&LimitCounters<'s>>,
         now: Time,
     ) -> Option<Levels<'s>> {
         let levels = &policy.preemption.levels;

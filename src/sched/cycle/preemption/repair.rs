@@ -8,7 +8,7 @@ use crate::model::job::preemption::PreemptCause;
 use crate::model::job_id::JobId;
 use crate::model::limit::Quantity;
 use crate::model::policy::preemption::Trigger;
-use crate::sched::cycle::state::Ledger;
+use crate::sched::cycle::state::CycleState;
 use crate::sched::fairshare::starvation;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::plan::Preemption;
@@ -16,7 +16,7 @@ use crate::sched::view::snapshot::{Running, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Has those leave that came last, of each node with too little.
-pub fn run<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
+pub fn run<'s>(stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
     let state = ledger.state;
     let next = victims::next_exposed(state, ledger.policy(), ledger.now);
     next.into_iter()
@@ -46,7 +46,7 @@ fn relieve<'s>(
     ix: NodeIx,
     exposed: &[Exposed<'s>],
     stage: &mut Stage<'s>,
-    ledger: &mut Ledger<'s>,
+    ledger: &mut CycleState<'s>,
 ) {
     for one in exposed.iter().filter(|one| one.running.nodes.contains(&ix)) {
         let Some(missing) = stage.missing(ix) else {
@@ -73,7 +73,7 @@ fn relieve<'s>(
 }
 
 /// Puts those first who are furthest beyond the fair shares of their operations.
-fn by_right(exposed: &mut [Exposed], ledger: &Ledger) {
+fn by_right(exposed: &mut [Exposed], ledger: &CycleState) {
     let jobs: BTreeSet<JobId> = exposed.iter().map(|one| one.job).collect();
     let order = starving::first_to_go(ledger, |job| jobs.contains(&job));
     let places: BTreeMap<JobId, usize> = order
@@ -86,7 +86,7 @@ fn by_right(exposed: &mut [Exposed], ledger: &Ledger) {
 
 /// Has those leave, of each pool that runs more than its limit allows, that are furthest beyond the
 /// fair shares of their operations; where those do not count, the newest.
-fn shrink_pools<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
+fn shrink_pools<'s>(stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
     let limits = &ledger.policy().limits.all;
     let accounts = ledger
         .books()
@@ -113,7 +113,7 @@ fn shrink_pools<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
 
 /// Preempts the subjobs that an array runs beyond its own limit, in the same order. A suspended
 /// subjob does not run.
-fn shrink_arrays<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
+fn shrink_arrays<'s>(stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
     let state = ledger.state;
     for (&array, limit) in &state.subjob_limits {
         let subjobs = state
@@ -135,7 +135,7 @@ fn shrink<'s>(
     mut excess: i64,
     jobs: &BTreeSet<JobId>,
     stage: &mut Stage<'s>,
-    ledger: &mut Ledger<'s>,
+    ledger: &mut CycleState<'s>,
 ) {
     let (state, policy) = (ledger.state, ledger.policy());
     let mut exposed = victims::exposed(state, policy, ledger.now);

@@ -12,7 +12,7 @@ use super::waits_for_room;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
-use crate::sched::cycle::state::Ledger;
+use crate::sched::cycle::state::CycleState;
 use crate::sched::fairshare::starvation::groups::Group;
 use crate::sched::fairshare::starvation::{Exposure, FairShares, Hunger, PendingChanges, Shield};
 use crate::sched::placement::resolution::Resolved;
@@ -60,7 +60,7 @@ impl Level {
 }
 
 /// Who is below its fair share now, and since when.
-pub fn watch(ledger: &mut Ledger) -> FairShares {
+pub fn watch(ledger: &mut CycleState) -> FairShares {
     let shares = shares(ledger);
     let (before, now) = (&ledger.state.starvation, ledger.now);
     let fasting = before.fasting.renewed(shares.below(), now);
@@ -85,7 +85,7 @@ pub fn watch(ledger: &mut Ledger) -> FairShares {
 }
 
 /// What everybody is owed, and has with what this cycle has decided.
-pub fn shares(ledger: &Ledger) -> FairShares {
+pub fn shares(ledger: &CycleState) -> FairShares {
     let awaited = ledger
         .bookings()
         .iter()
@@ -115,7 +115,7 @@ pub fn run<'s>(
     watched: FairShares,
     resolved: &'s Resolved,
     stage: &mut Stage<'s>,
-    ledger: &mut Ledger<'s>,
+    ledger: &mut CycleState<'s>,
 ) {
     // Others may have been told to make way since.
     let shares = if ledger.leaving().next().is_none() {
@@ -150,7 +150,7 @@ struct Relief<'s> {
 }
 
 impl<'s> Relief<'s> {
-    fn is_anybody_starving(&self, ledger: &Ledger) -> bool {
+    fn is_anybody_starving(&self, ledger: &CycleState) -> bool {
         let fasting = &ledger.starving().fasting;
         let starves =
             |subject: &Subject| self.shares.hunger(subject, fasting, ledger.now) != Hunger::None;
@@ -160,7 +160,7 @@ impl<'s> Relief<'s> {
     }
 
     /// The neediest first, until nobody can be helped any more.
-    fn run(&mut self, level: Level, stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
+    fn run(&mut self, level: Level, stage: &mut Stage<'s>, ledger: &mut CycleState<'s>) {
         let (mut hopeless, mut left) = (BTreeSet::new(), MOST);
         while left > 0 {
             let line = self.line(level, &hopeless, stage, ledger);
@@ -193,7 +193,7 @@ impl<'s> Relief<'s> {
         level: Level,
         hopeless: &BTreeSet<Party>,
         stage: &Stage<'s>,
-        ledger: &Ledger<'s>,
+        ledger: &CycleState<'s>,
     ) -> Vec<(Candidate<'s>, Party)> {
         let mut ranking = ranking::rank(ledger.state, self.resolved);
         let mut line: Vec<(f64, Candidate<'s>, Party)> = Vec::new();
@@ -228,7 +228,7 @@ impl<'s> Relief<'s> {
     }
 
     /// Whether having less has made a waiting job starve; if not, it may do so in a while.
-    fn starves(&mut self, party: Party, job: Candidate, level: Level, ledger: &Ledger) -> bool {
+    fn starves(&mut self, party: Party, job: Candidate, level: Level, ledger: &CycleState) -> bool {
         let (since, patience) = (
             self.hungry_since(party, job, ledger),
             self.shares.patience(party),
@@ -243,7 +243,7 @@ impl<'s> Relief<'s> {
 
     /// Since when a waiting job has less than it should; of jobs alike each has waited since it
     /// came.
-    fn hungry_since(&self, party: Party, job: Candidate, ledger: &Ledger) -> Option<Time> {
+    fn hungry_since(&self, party: Party, job: Candidate, ledger: &CycleState) -> Option<Time> {
         let since = ledger.starving().fasting.since(&Subject::Party(party));
         let came = ledger
             .state
@@ -261,7 +261,7 @@ impl<'s> Relief<'s> {
     }
 
     /// The running jobs that may be told to make way.
-    fn surplus(&mut self, level: Level, ledger: &Ledger) -> Surplus {
+    fn surplus(&mut self, level: Level, ledger: &CycleState) -> Surplus {
         let (policy, starving, leaving) = (ledger.policy(), ledger.starving(), leaving(ledger));
         let last = level.takes();
         let shield = Shield {
@@ -290,7 +290,7 @@ impl<'s> Relief<'s> {
         level: Level,
         surplus: &Surplus,
         stage: &mut Stage<'s>,
-        ledger: &mut Ledger<'s>,
+        ledger: &mut CycleState<'s>,
     ) -> bool {
         let line = self.shares.line(party);
         let is_to: Vec<bool> = surplus
@@ -323,7 +323,7 @@ impl<'s> Relief<'s> {
 
     /// Looks again when somebody may make way on a node where nobody may now, if anybody needs
     /// that.
-    fn wait(&self, ledger: &mut Ledger) {
+    fn wait(&self, ledger: &mut CycleState) {
         let next = ledger
             .starving()
             .backoff
@@ -344,7 +344,7 @@ fn is_alike(party: Party) -> bool {
 }
 
 /// Those that have been told to make way.
-fn leaving(ledger: &Ledger) -> BTreeSet<JobId> {
+fn leaving(ledger: &CycleState) -> BTreeSet<JobId> {
     let told = ledger.state.standing.leaving().map(|(job, _)| job);
     told.chain(ledger.leaving()).collect()
 }
@@ -352,7 +352,7 @@ fn leaving(ledger: &Ledger) -> BTreeSet<JobId> {
 /// Of some running jobs who loses what it has first: where a node or a pool has too much, those
 /// beyond the fair shares of their operations give it back before others, and of these the newest
 /// (Y8).
-pub fn first_to_go(ledger: &Ledger, is_meant: impl Fn(JobId) -> bool) -> Vec<JobId> {
+pub fn first_to_go(ledger: &CycleState, is_meant: impl Fn(JobId) -> bool) -> Vec<JobId> {
     let state = ledger.state;
     let (shares, leaving) = (shares(ledger), leaving(ledger));
     let assessor = Assessor::new((state, ledger.policy()), &shares, &leaving, ledger.now);

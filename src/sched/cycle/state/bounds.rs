@@ -1,6 +1,6 @@
 //! What limits allow, as far as a cycle has come.
 
-use super::Ledger;
+use super::CycleState;
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
 use crate::sched::cycle::Pass;
@@ -10,7 +10,7 @@ use crate::sched::view::shape::{ClassId, ClassKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-impl<'s> Ledger<'s> {
+impl<'s> CycleState<'s> {
     /// Of some classes only these jobs are considered (M24).
     pub fn consider_only(&mut self, eligible: Eligible) {
         self.plan.eligible = eligible;

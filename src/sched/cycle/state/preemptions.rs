@@ -1,13 +1,13 @@
 //! What a cycle decides of those that run: who makes way, and for whom the room is kept.
 
-use super::Ledger;
+use super::CycleState;
 use crate::model::job::preemption::PreemptAction;
 use crate::model::job_id::JobId;
 use crate::model::policy::{self, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
-use crate::sched::cycle::limits::Books;
-use crate::sched::placement::availability_map::Space;
+use crate::sched::cycle::limits::LimitCounters;
+use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::place::Placement;
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::cluster::NodeIx;
@@ -18,7 +18,7 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::starvation::Starving;
 use std::collections::BTreeSet;
 
-impl<'s> Ledger<'s> {
+impl<'s> CycleState<'s> {
     /// The policy of the cycle.
     pub fn policy(&self) -> &'s Policy {
         self.policy
@@ -30,7 +30,7 @@ impl<'s> Ledger<'s> {
     }
 
     /// What limits on what runs leave, if there are any.
-    pub fn books(&self) -> Option<&Books<'s>> {
+    pub fn books(&self) -> Option<&LimitCounters<'s>> {
         self.limits.as_ref()
     }
 
@@ -46,7 +46,12 @@ impl<'s> Ledger<'s> {
 
     /// Cuts down what would be free without some of those that run to what windows leave of it to a
     /// job of a class that starts now.
-    pub fn narrow(&self, space: &mut Space<'s>, class: &ClassKey, gone: &BTreeSet<JobId>) {
+    pub fn narrow(
+        &self,
+        space: &mut AvailabilityMap<'s>,
+        class: &ClassKey,
+        gone: &BTreeSet<JobId>,
+    ) {
         self.windows
             .narrow_without(gone, space, class, (self.now, self.end_of(class)));
     }

@@ -5,14 +5,14 @@
 //! none of its jobs can be promised a start instead, and one for the sake of a promise as soon as
 //! even the shortest of them would be in its way.
 
-use super::Ledger;
+use super::CycleState;
 use crate::model::job_id::JobId;
 use crate::model::policy::Filling;
 use crate::model::policy::site_time::SiteTime;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::feasibility;
-use crate::sched::placement::cycle_cache::Memory;
+use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::placement::{place, shortage};
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::request_groups::Members;
@@ -105,7 +105,7 @@ impl Refusals {
     }
 }
 
-impl Ledger<'_> {
+impl CycleState<'_> {
     /// Whether all that ask for the same may be refused for want of room without a look at any of
     /// them: nothing is promised any more, and nothing but room decides. (Those in stopped queues
     /// are told so in the end: see [`crate::sched::cycle::throttling::tell_stopped`].)
@@ -121,7 +121,7 @@ impl Ledger<'_> {
     }
 
     /// Refuses all that ask for the same if it is not there; false when some of them may start.
-    pub fn refuse_together(&mut self, members: &Members, memory: &mut Memory) -> bool {
+    pub fn refuse_together(&mut self, members: &Members, memory: &mut CycleCache) -> bool {
         let shape = &members.shape;
         if !members.wait_for_room_alone() {
             return false;
@@ -138,7 +138,7 @@ impl Ledger<'_> {
     }
 
     /// Why a request does not fit, never or not now; None when it does.
-    fn shortage(&mut self, shape: &Shape, memory: &mut Memory) -> Option<Arc<Reason>> {
+    fn shortage(&mut self, shape: &Shape, memory: &mut CycleCache) -> Option<Arc<Reason>> {
         let misfit = place::misfit(&self.space, shape)?;
         let feasible = feasibility::check(shape, self);
         let reason = Arc::new(

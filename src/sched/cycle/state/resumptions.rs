@@ -1,12 +1,12 @@
 //! Suspended jobs in the books of a cycle.
 
-use super::Ledger;
+use super::CycleState;
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use crate::sched::placement::availability_map::Claim;
 use crate::sched::view::plan::Resume;
 
-impl Ledger<'_> {
+impl CycleState<'_> {
     /// Whether a suspended job that goes on now delays no promise.
     pub fn keeps_promises(&mut self, need: &Claim, until: Time) -> bool {
         self.calendar.leaves_promises(&self.space, need, until)

@@ -5,7 +5,7 @@ use super::{Placement, arrange, spread};
 use crate::model::policy::{NodeSets, SetChoice};
 use crate::model::request::placement_policy::NodeAllocation;
 use crate::model::resource::Value;
-use crate::sched::placement::availability_map::Space;
+use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::filter::welcomes;
 use crate::sched::placement::rank::Candidates;
 use crate::sched::view::cluster::{KindIx, NodeIx};
@@ -14,7 +14,11 @@ use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Nodes of one node set, or of several if the job may span sets (M47).
-pub fn within_sets(space: &Space, shape: &Shape, sets: &AllowedSets) -> Option<Placement> {
+pub fn within_sets(
+    space: &AvailabilityMap,
+    shape: &Shape,
+    sets: &AllowedSets,
+) -> Option<Placement> {
     let free = Shape {
         sets: None,
         ..shape.clone()
@@ -43,7 +47,7 @@ pub fn within_sets(space: &Space, shape: &Shape, sets: &AllowedSets) -> Option<P
 }
 
 /// The kinds of nodes of each set, in order of preference.
-fn members(space: &Space, sets: &NodeSets) -> Vec<BTreeSet<KindIx>> {
+fn members(space: &AvailabilityMap, sets: &NodeSets) -> Vec<BTreeSet<KindIx>> {
     let value = |kind: KindIx| {
         space
             .cluster
@@ -82,7 +86,7 @@ fn members(space: &Space, sets: &NodeSets) -> Vec<BTreeSet<KindIx>> {
 }
 
 /// How many nodes of some kinds the job may join.
-fn nodes_to_spare(space: &Space, shape: &Shape, kinds: &BTreeSet<KindIx>) -> u64 {
+fn nodes_to_spare(space: &AvailabilityMap, shape: &Shape, kinds: &BTreeSet<KindIx>) -> u64 {
     let places = 0..space.buckets().len();
     let joined = places.filter(|&place| {
         let head = space.head(place);
@@ -94,14 +98,18 @@ fn nodes_to_spare(space: &Space, shape: &Shape, kinds: &BTreeSet<KindIx>) -> u64
 }
 
 /// Nodes that have the same value of a resource, the first value that has enough.
-pub fn with_common_value(space: &Space, shape: &Shape, resource: &str) -> Option<Placement> {
+pub fn with_common_value(
+    space: &AvailabilityMap,
+    shape: &Shape,
+    resource: &str,
+) -> Option<Placement> {
     group_values(space, resource)
         .iter()
         .find_map(|value| arrange(space, &shape.narrowed(resource, value)))
 }
 
 /// The values a resource has on the nodes, in order.
-fn group_values(space: &Space, resource: &str) -> Vec<Value> {
+fn group_values(space: &AvailabilityMap, resource: &str) -> Vec<Value> {
     let mut values = BTreeMap::new();
     for node in space.cluster.present() {
         if let Some(value) = space.cluster.value(node, resource) {
@@ -112,7 +120,7 @@ fn group_values(space: &Space, resource: &str) -> Vec<Value> {
 }
 
 /// Places on nodes that follow each other, the first such stretch.
-pub fn contiguous(space: &Space, shape: &Shape) -> Option<Placement> {
+pub fn contiguous(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let places = positions(space);
     let suitable: BTreeSet<usize> = (0..shape.chunks.len())
         .flat_map(|chunk| {
@@ -134,7 +142,7 @@ pub fn contiguous(space: &Space, shape: &Shape) -> Option<Placement> {
 }
 
 /// The nodes there are, numbered.
-fn positions(space: &Space) -> BTreeMap<NodeIx, usize> {
+fn positions(space: &AvailabilityMap) -> BTreeMap<NodeIx, usize> {
     let present = space
         .cluster
         .indices()
@@ -155,7 +163,7 @@ fn stretches(places: &BTreeSet<usize>) -> Vec<(usize, usize)> {
 }
 
 /// Places on nodes of equal speed, else on those whose speeds lie closest together.
-pub fn balanced(space: &Space, shape: &Shape) -> Option<Placement> {
+pub fn balanced(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let mut kinds: BTreeMap<i64, BTreeSet<KindIx>> = BTreeMap::new();
     for (kind, _) in space.cluster.kinds() {
         kinds

@@ -4,9 +4,9 @@
 //! Packing several sizes is hard in general, so the search is bounded: small requests are decided
 //! exactly, larger ones may be told to wait though a clever placement exists.
 
-use super::{Placement, Trial};
-use crate::sched::placement::availability_map::Space;
-use crate::sched::placement::filter::FittingBucket;
+use super::{Placement, TentativePlacement};
+use crate::sched::placement::availability_map::AvailabilityMap;
+use crate::sched::placement::filter::FittingClass;
 use crate::sched::placement::rank::{Candidates, Rank};
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::Shape;
@@ -19,7 +19,7 @@ const MOST_VISITS: usize = 20_000;
 
 /// Looks for nodes for the chunks, those of the kinds first in `order` first.
 pub fn place(
-    space: &Space,
+    space: &AvailabilityMap,
     shape: &Shape,
     within: Option<&[NodeIx]>,
     order: &[usize],
@@ -39,28 +39,32 @@ pub fn place(
     if candidates.iter().enumerate().any(hopeless) {
         return None;
     }
-    let mut search = Search {
+    let mut search = PlacementSearch {
         space,
         candidates,
         chunks,
         visits: MOST_VISITS,
     };
     search
-        .extend(Trial::new(space, shape), 0)
-        .map(Trial::placement)
+        .extend(TentativePlacement::new(space, shape), 0)
+        .map(TentativePlacement::placement)
 }
 
-struct Search<'a> {
-    space: &'a Space<'a>,
+struct PlacementSearch<'a> {
+    space: &'a AvailabilityMap<'a>,
     candidates: Vec<Candidates>,
     /// The kind of each chunk, in the order in which they are put.
     chunks: Vec<usize>,
     visits: usize,
 }
 
-impl<'a> Search<'a> {
+impl<'a> PlacementSearch<'a> {
     /// Puts the chunks from `next` on, each way in turn.
-    fn extend(&mut self, trial: Trial<'a>, next: usize) -> Option<Trial<'a>> {
+    fn extend(
+        &mut self,
+        trial: TentativePlacement<'a>,
+        next: usize,
+    ) -> Option<TentativePlacement<'a>> {
         let Some(&chunk) = self.chunks.get(next) else {
             return Some(trial);
         };
@@ -79,12 +83,12 @@ impl<'a> Search<'a> {
     }
 
     /// The nodes already in use, and one fresh node of each bucket: the others are like it.
-    fn options(&self, trial: &Trial<'a>, chunk: usize) -> Vec<NodeIx> {
+    fn options(&self, trial: &TentativePlacement<'a>, chunk: usize) -> Vec<NodeIx> {
         let candidates = &self.candidates[chunk];
         match candidates {
             Candidates::Listed(nodes) => nodes.iter().map(|&(node, _)| node).collect(),
-            Candidates::Buckets(fitting) => {
-                let fresh = |bucket: &FittingBucket| {
+            Candidates::Classes(fitting) => {
+                let fresh = |bucket: &FittingClass| {
                     let mut nodes = self
                         .space
                         .merged(std::iter::once((Rank::default(), bucket.place, 0)))
@@ -105,7 +109,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether a node in use is of a bucket that suits; its amounts are looked at later.
-    fn suits(&self, node: NodeIx, fitting: &[FittingBucket]) -> bool {
+    fn suits(&self, node: NodeIx, fitting: &[FittingClass]) -> bool {
         let kind = self.space.cluster.node(node).kind;
         fitting
             .iter()
