@@ -312,9 +312,10 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
 
 /// A cycle that remembers the one before, if there is anything to decide, as in schedd.
 fn again(scene: &Scene, memory: &mut CycleCache) -> usize {
-    match cycle::is_due(&scene.state, &scene.policy, scene.now, memory) {
-        true => all_the_same(scene, memory),
-        false => 0,
+    if cycle::is_due(&scene.state, &scene.policy, scene.now, memory) {
+        all_the_same(scene, memory)
+    } else {
+        0
     }
 }
 

@@ -5,12 +5,11 @@ use anyhow::{Context, Result, bail, ensure};
 use lanai::sys::home::Home;
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fs, thread};
 use tempfile::TempDir;
 
 /// The node's processors, and thereby how many jobs run at once.

@@ -16,8 +16,9 @@ use crate::model::job::event::Event;
 use crate::model::job::life::Moment;
 use crate::model::job::state::{Holds, State as Standing};
 use crate::model::job::suspension::Manner;
-use crate::model::job::value_syntax;
-use crate::model::job::{Digest, Job, Join, Life, Owner, Program, Share, Spec, Usage, Want};
+use crate::model::job::{
+    Digest, Job, Join, Life, Owner, Program, Share, Spec, Usage, Want, value_syntax,
+};
 use crate::model::job_id::JobId;
 use crate::model::node::{NodeFacts, Terms};
 use crate::model::policy::{Filling, Policy, Precedence};

@@ -1,14 +1,12 @@
 //! What is displayed of a job: its attributes by their PBS names, in PBS's order, each with a value
 //! that knows its type, so that no display guesses a type from a text.
 
-use super::comment;
-use super::exec_host;
 use super::reason::numbers_of;
+use super::{comment, exec_host};
 use crate::model::job::array::{self, Counts};
 use crate::model::job::dependency::{self, Edge};
-use crate::model::job::placeholder;
 use crate::model::job::state::State;
-use crate::model::job::{Join, Program, Run};
+use crate::model::job::{Join, Program, Run, placeholder};
 use crate::model::job_id::Part;
 use crate::model::resource::Value;
 use crate::model::text::Text;
@@ -270,11 +268,12 @@ impl<'a> View<'a> {
             let (host, folder) = (&spec.submit_host, folder.trim_end_matches('/'));
             format!("{host}:{folder}/{}.{letter}{}{each}", spec.name, id.number).into()
         });
-        match path.contains('^') {
-            true => String::from_utf8_lossy(&placeholder::filled(path.as_bytes(), id, &spec.name))
+        if path.contains('^') {
+            String::from_utf8_lossy(&placeholder::filled(path.as_bytes(), id, &spec.name))
                 .into_owned()
-                .into(),
-            false => path,
+                .into()
+        } else {
+            path
         }
     }
 

@@ -1,8 +1,7 @@
 //! The comment of a job: somebody's, else the scheduler's latest reason, else what its state says.
 //! Every job has one, because there are clients that rely on it.
 
-use super::exec_host;
-use super::timestamp;
+use super::{exec_host, timestamp};
 use crate::model::job::dependency::{Kind, Link};
 use crate::model::job::state::State;
 use crate::model::job::{Exit, Job, Run, Want};

@@ -1,8 +1,7 @@
 //! The one query function behind `qstat`, `qselect` and `pbsnodes`: run by the spool's owner in
 //! the command itself, by schedd on a reader thread for everybody else.
 
-use super::load;
-use super::{Reader, SpoolError};
+use super::{Reader, SpoolError, load};
 use crate::config::overrides::QmgrObject;
 use crate::config::overrides::description::Described;
 use crate::model::job::Owner;

@@ -2,12 +2,11 @@
 
 use super::{Context, DEFAULT_PROJECT, Draft};
 use crate::model::indices::list::IndexList;
-use crate::model::job::Spec;
 use crate::model::job::dependency::label::is_label;
 use crate::model::job::dependency::{Fault, Wish};
 use crate::model::job::run_limits::Warning;
 use crate::model::job::state::Holds;
-use crate::model::job::value_syntax;
+use crate::model::job::{Spec, value_syntax};
 use crate::model::refusal::Refusal;
 use crate::model::text::Text;
 use crate::model::time::{Span, Wall};

@@ -1,8 +1,7 @@
 //! The table of reasons: a row for each with its code, the comment of the job, a sentence for
 //! people and a remedy. The stage of a code and its meaning are in [`CODES`](super::CODES).
 
-use super::codes;
-use super::{Code, OutsideUse, Reason};
+use super::{Code, OutsideUse, Reason, codes};
 use crate::model::job_id::JobId;
 use crate::model::limit;
 use crate::model::time::Time;

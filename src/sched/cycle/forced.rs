@@ -1,10 +1,9 @@
 //! An operator's order to start one job now (`qrun`): ahead of everybody, whatever its queue, its
 //! holds, its rank or a promise to another say. Only what is free is given.
 
-use super::Pass;
 use super::matching::Match;
 use super::state::CycleState;
-use super::{feasibility, launch};
+use super::{Pass, feasibility, launch};
 use crate::model::job::Job;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;

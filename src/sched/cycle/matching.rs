@@ -13,8 +13,7 @@ use crate::sched::backfill::reservation_access::Leave;
 use crate::sched::placement::place::{self, Placement};
 use crate::sched::placement::shortage;
 use crate::sched::priority::ranking::Candidate;
-use crate::sched::view::shape::ClassKey;
-use crate::sched::view::shape::Shape;
+use crate::sched::view::shape::{ClassKey, Shape};
 use std::sync::Arc;
 
 /// What a job may use of the resources that are kept from other jobs.

@@ -3,9 +3,8 @@
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::sched::amounts::Amounts;
-use crate::sched::placement::allocation;
 use crate::sched::placement::availability_map::AvailabilityMap;
-use crate::sched::placement::place;
+use crate::sched::placement::{allocation, place};
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::node_access::Tenant;
 use crate::sched::view::plan::Preemption;

@@ -6,9 +6,8 @@ use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::Method;
 use crate::model::report::share_status::Stake;
 use crate::model::time::Time;
-use crate::sched::share_tree;
-use crate::sched::share_tree::Tree;
 use crate::sched::share_tree::linear::MAX_FAIRSHARE;
+use crate::sched::share_tree::{self, Tree};
 use crate::sched::view::snapshot::{State, User};
 
 impl State {

@@ -19,9 +19,10 @@ impl Cluster {
             Some((self.catalog.index_on_node(name)?, counted(value)?))
         };
         let utilized: Vec<(usize, i64)> = facts.utilized.iter().filter_map(amount).collect();
-        match utilized.is_empty() && facts.terms.max_load.is_none() {
-            true => self.measured.remove(&ix),
-            false => self.measured.insert(ix),
+        if utilized.is_empty() && facts.terms.max_load.is_none() {
+            self.measured.remove(&ix)
+        } else {
+            self.measured.insert(ix)
         };
         let node = self.node_mut(ix);
         (node.utilized, node.load) = (utilized, facts.load);

@@ -2,10 +2,9 @@
 //! configured (P24).
 
 use super::availability_map::AvailabilityMap;
-use super::place;
 use super::rank::Guide;
 use super::resolution::Resolution;
-use super::shortage;
+use super::{place, shortage};
 use crate::model::job::{Job, Spec};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;

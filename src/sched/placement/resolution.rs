@@ -3,9 +3,8 @@
 //! fault of a node is kept off that host for a while.
 
 use super::availability_map::AvailabilityMap;
-use super::cluster_passes;
-use super::place;
 use super::rank::Guide;
+use super::{cluster_passes, place};
 use crate::model::expression::Expression;
 use crate::model::policy::Policy;
 use crate::model::request::placement_policy::{NodeAccess, NodeAllocation};

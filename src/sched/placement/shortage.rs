@@ -5,8 +5,7 @@
 
 use super::availability_map::AvailabilityMap;
 use super::filter;
-use super::place::TentativePlacement;
-use super::place::{self, Misfit};
+use super::place::{self, Misfit, TentativePlacement};
 use super::rank::Candidates;
 use crate::model::reason::{OutsideUse, Reason};
 use crate::model::request::placement_policy::NodeAllocation;
@@ -206,9 +205,10 @@ fn in_use(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
 fn wrong_value(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Reason> {
     let mut keys = keys(space);
     for (place, need) in chunk.needs.iter().enumerate() {
-        let found = match need.is_pinned() {
-            true => found_name(space, &chunk.needs[..=place]),
-            false => found_value(space, &mut keys, need),
+        let found = if need.is_pinned() {
+            found_name(space, &chunk.needs[..=place])
+        } else {
+            found_value(space, &mut keys, need)
         };
         if let Some(found) = found {
             let (resource, requested) = (need.resource.clone(), need.value.to_string());

@@ -61,16 +61,19 @@ impl PriorityCache {
             return Due::All;
         };
         let is_held = now >= self.at && now.since(self.at) < hold;
-        let is_over = match rule.precedence.moves() {
-            true => !is_held && (now != self.at || self.is_stale || self.has_used),
-            false => self.is_stale,
+        let is_over = if rule.precedence.moves() {
+            !is_held && (now != self.at || self.is_stale || self.has_used)
+        } else {
+            self.is_stale
         };
         // Whose turn it is hangs on all others.
         let is_one_of_many = !self.new.is_empty() && rule.precedence.takes_turns();
-        match is_over || is_one_of_many {
-            true => Due::All,
-            false if self.new.is_empty() => Due::Nobody,
-            false => Due::New,
+        if is_over || is_one_of_many {
+            Due::All
+        } else if self.new.is_empty() {
+            Due::Nobody
+        } else {
+            Due::New
         }
     }
 }
@@ -186,9 +189,10 @@ impl State {
             .filter(|rule| rule.is_of(policy))
             .unwrap_or_else(|| Arc::new(PriorityRule::of(policy)));
         let mut before = std::mem::take(&mut self.ranks.shares);
-        let shares = match policy.precedence.heeds_shares() {
-            true => FairShareFactors::of(self, policy, now, &mut before),
-            false => FairShareFactors::default(),
+        let shares = if policy.precedence.heeds_shares() {
+            FairShareFactors::of(self, policy, now, &mut before)
+        } else {
+            FairShareFactors::default()
         };
         let is_ordered = || {
             self.classes

@@ -1,7 +1,6 @@
 //! Queues and nodes, and what is in the ones and runs on the others.
 
-use super::super::SpoolError;
-use super::super::{load, reservations};
+use super::super::{SpoolError, load, reservations};
 use super::state_of;
 use crate::model::job::Job;
 use crate::model::job::state::State;

@@ -1,7 +1,6 @@
 //! The elements of arrays: those with a record, and those that are no more than a place in a run.
 
-use super::super::SpoolError;
-use super::super::load;
+use super::super::{SpoolError, load};
 use super::search::{Search, condition, texts_of};
 use super::{Each, PART};
 use crate::model::job::Job;

@@ -1,9 +1,8 @@
 //! Jobs being found: by number, or by what they are.
 
-use super::super::SpoolError;
 use super::super::commit::NEVER_RUN;
 use super::super::load::{self, Specs, job_of};
-use super::super::ties;
+use super::super::{SpoolError, ties};
 use super::elements::{expire, length, longest_id, longest_of, waiting_again};
 use super::{Each, PART, PART_BYTES, Viewer, state_of};
 use crate::model::job::array::Indices;

@@ -419,9 +419,10 @@ impl<'s> Trial<'_, 's> {
         while enough - too_few > 1 {
             let middle = too_few.midpoint(enough);
             self.take_out(middle);
-            match self.fits() {
-                true => enough = middle,
-                false => too_few = middle,
+            if self.fits() {
+                enough = middle
+            } else {
+                too_few = middle
             }
         }
         self.take_out(enough);

@@ -1,8 +1,7 @@
 //! Who shares the cluster, what they want of it, and what they have.
 
 use crate::model::account::lineage::Lineages;
-use crate::model::account::pool_terms::PoolTerms;
-use crate::model::account::pool_terms::{FifoKey, Mode};
+use crate::model::account::pool_terms::{FifoKey, Mode, PoolTerms};
 use crate::model::credentials::Credentials;
 use crate::model::job_id::JobId;
 use crate::model::policy::FairShare;
