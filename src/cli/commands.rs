@@ -1,5 +1,7 @@
 //! One file per command; a command of several files has a directory of its own.
 
+pub mod job_command;
+
 pub mod pbs_ralter;
 
 pub mod pbs_rdel;

@@ -1,7 +1,7 @@
 //! Records made by hand, for the tests of the displays.
 
 use super::client::exit::Failure;
-use super::client::query::{Ask, Part};
+use super::client::query::{Ask, TakePart};
 use super::client::source::Answers;
 use crate::model::job::array::{Elements, Indices};
 use crate::model::job::state::{Holds, State};
@@ -269,7 +269,7 @@ pub struct System {
 
 impl System {
     /// Answers a question part by part, each job in one of its own.
-    pub fn feed(&self) -> impl FnMut(&Question, &mut Part) -> Result<(), Failure> + '_ {
+    pub fn feed(&self) -> impl FnMut(&Question, &mut TakePart) -> Result<(), Failure> + '_ {
         |question, part| {
             let answers = self.answer(question);
             part(Answer::Server(Box::new(answers.server)))?;

@@ -3,6 +3,7 @@
 //! Manual pages, completions, the client program and the links to it are all derived from it.
 //! `build.rs` reads the names from the text of this file.
 
+use super::commands::job_command;
 use super::commands::pbs_ralter;
 use super::commands::pbs_rdel;
 use super::commands::pbs_release_nodes;
@@ -11,18 +12,18 @@ use super::commands::pbs_rsub;
 use super::commands::pbsdsh;
 use super::commands::pbsnodes;
 use super::commands::qacct;
-use super::commands::qalter;
-use super::commands::qdel;
-use super::commands::qhold;
+use super::commands::qalter::QalterArgs;
+use super::commands::qdel::QdelArgs;
+use super::commands::qhold::QholdArgs;
 use super::commands::qmgr;
-use super::commands::qmove;
-use super::commands::qmsg;
+use super::commands::qmove::QmoveArgs;
+use super::commands::qmsg::QmsgArgs;
 use super::commands::qorder;
-use super::commands::qrerun;
-use super::commands::qrls;
-use super::commands::qrun;
+use super::commands::qrerun::QrerunArgs;
+use super::commands::qrls::QrlsArgs;
+use super::commands::qrun::QrunArgs;
 use super::commands::qselect;
-use super::commands::qsig;
+use super::commands::qsig::QsigArgs;
 use super::commands::qsim;
 use super::commands::qstat;
 use super::commands::qsub;
@@ -97,32 +98,32 @@ pub const PROGRAMS: &[Program] = &[
     Program {
         name: "qalter",
         section: 1,
-        command: qalter::command,
-        main: Some(qalter::main),
+        command: job_command::command::<QalterArgs>,
+        main: Some(job_command::main::<QalterArgs>),
     },
     Program {
         name: "qdel",
         section: 1,
-        command: qdel::command,
-        main: Some(qdel::main),
+        command: job_command::command::<QdelArgs>,
+        main: Some(job_command::main::<QdelArgs>),
     },
     Program {
         name: "qhold",
         section: 1,
-        command: qhold::command,
-        main: Some(qhold::main),
+        command: job_command::command::<QholdArgs>,
+        main: Some(job_command::main::<QholdArgs>),
     },
     Program {
         name: "qmove",
         section: 1,
-        command: qmove::command,
-        main: Some(qmove::main),
+        command: job_command::command::<QmoveArgs>,
+        main: Some(job_command::main::<QmoveArgs>),
     },
     Program {
         name: "qmsg",
         section: 1,
-        command: qmsg::command,
-        main: Some(qmsg::main),
+        command: job_command::command::<QmsgArgs>,
+        main: Some(job_command::main::<QmsgArgs>),
     },
     Program {
         name: "qorder",
@@ -133,20 +134,20 @@ pub const PROGRAMS: &[Program] = &[
     Program {
         name: "qrerun",
         section: 1,
-        command: qrerun::command,
-        main: Some(qrerun::main),
+        command: job_command::command::<QrerunArgs>,
+        main: Some(job_command::main::<QrerunArgs>),
     },
     Program {
         name: "qrls",
         section: 1,
-        command: qrls::command,
-        main: Some(qrls::main),
+        command: job_command::command::<QrlsArgs>,
+        main: Some(job_command::main::<QrlsArgs>),
     },
     Program {
         name: "qrun",
         section: 1,
-        command: qrun::command,
-        main: Some(qrun::main),
+        command: job_command::command::<QrunArgs>,
+        main: Some(job_command::main::<QrunArgs>),
     },
     Program {
         name: "qselect",
@@ -157,8 +158,8 @@ pub const PROGRAMS: &[Program] = &[
     Program {
         name: "qsig",
         section: 1,
-        command: qsig::command,
-        main: Some(qsig::main),
+        command: job_command::command::<QsigArgs>,
+        main: Some(job_command::main::<QsigArgs>),
     },
     Program {
         name: "qsim",

@@ -4,7 +4,7 @@
 use super::arguments::job_options;
 use super::client::exit::{self, Failure};
 use super::client::operand::Operand;
-use super::client::source::Source;
+use super::client::source::QuerySource;
 use super::output::attribute_output;
 use super::output::job_selection::is_job_id;
 use super::output::json::{Document, Preamble};
@@ -23,8 +23,6 @@ use crate::wire::message::{
 use clap::Args;
 use std::ffi::OsString;
 use std::io::Write;
-
-mod columns;
 
 mod cycles;
 
@@ -54,7 +52,7 @@ mod why;
 
 /// Options of qstat about what only schedd can work out.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Options {
+pub struct ReportOptions {
     /// When each waiting job starts, and where, if jobs end at their walltimes; with -F json too
     #[arg(long)]
     start: bool,
@@ -95,7 +93,7 @@ pub struct Options {
     resources: Vec<OsString>,
 }
 
-impl Options {
+impl ReportOptions {
     /// Whether any is given.
     pub fn are_given(&self) -> bool {
         self.views().contains(&true) || self.verbose || !self.resources.is_empty()
@@ -158,7 +156,7 @@ impl Options {
         if self.cycles {
             return written(out, cycles::shown(json)?, Vec::new());
         }
-        let mut inquiry = Inquiry::open()?;
+        let mut inquiry = ReportContext::open()?;
         if self.usage {
             return written(out, usage::shown(&mut inquiry, json)?, Vec::new());
         }
@@ -189,10 +187,12 @@ impl Options {
             );
             return Ok(failures);
         }
-        let text = match self.why {
-            true => why::shown(&mut inquiry, &ids, json, self.verbose)?,
-            false if self.priority => priority::shown(&mut inquiry, &ids, json, &mut failures)?,
-            false => starts::shown(&mut inquiry, &ids, json, &mut failures)?,
+        let text = if self.why {
+            why::shown(&mut inquiry, &ids, json, self.verbose)?
+        } else if self.priority {
+            priority::shown(&mut inquiry, &ids, json, &mut failures)?
+        } else {
+            starts::shown(&mut inquiry, &ids, json, &mut failures)?
         };
         written(out, text, failures)
     }
@@ -213,7 +213,7 @@ fn imagined(resources: &[OsString]) -> Result<Submission, Failure> {
         resources: resources.to_vec(),
         ..Default::default()
     };
-    let place = job_options::Place {
+    let place = job_options::SubmissionPlace {
         workdir: "/".as_ref(),
         host: "",
         now: clock::wall(),
@@ -235,20 +235,20 @@ fn imagined(resources: &[OsString]) -> Result<Submission, Failure> {
 }
 
 /// Asks schedd, and the spool where that is as good.
-struct Inquiry {
+struct ReportContext {
     client: Client,
-    source: Source,
+    source: QuerySource,
     server: ServerFacts,
     now: Wall,
 }
 
-impl Inquiry {
-    fn open() -> Result<Inquiry, Failure> {
+impl ReportContext {
+    fn open() -> Result<ReportContext, Failure> {
         let home = Home::find()?;
         let client = Client::connect(&home)?;
-        let mut source = Source::open(&home)?;
+        let mut source = QuerySource::open(&home)?;
         let server = source.ask(&Question::Server)?.server;
-        Ok(Inquiry {
+        Ok(ReportContext {
             client,
             source,
             server,
@@ -287,7 +287,7 @@ impl Inquiry {
     fn parts(
         &mut self,
         ahead: ForecastQuery,
-        each: &mut dyn FnMut(&Inquiry, ForecastAnswer) -> Result<(), Failure>,
+        each: &mut dyn FnMut(&ReportContext, ForecastAnswer) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut reply = self.client.call(&Request::Ask(Question::Ahead(ahead)))?;
         loop {

@@ -22,12 +22,12 @@ pub struct Attribute<'a> {
     /// The resource, where the attribute is a list of them.
     pub resource: Option<&'a str>,
     /// Its value.
-    pub shown: Shown<'a>,
+    pub shown: AttributeDisplay<'a>,
 }
 
 /// A value with its type.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shown<'a> {
+pub enum AttributeDisplay<'a> {
     /// Text, whatever it looks like.
     Text(Cow<'a, str>),
     /// A whole number.
@@ -50,7 +50,7 @@ pub struct Attributes<'a>(pub Vec<Attribute<'a>>);
 
 impl<'a> Attributes<'a> {
     /// Adds a value of any type.
-    pub fn add(&mut self, name: &'a str, shown: Shown<'a>) {
+    pub fn add(&mut self, name: &'a str, shown: AttributeDisplay<'a>) {
         self.0.push(Attribute {
             name,
             resource: None,
@@ -60,7 +60,7 @@ impl<'a> Attributes<'a> {
 
     /// Adds a text.
     pub fn text(&mut self, name: &'a str, text: impl Into<Cow<'a, str>>) {
-        self.add(name, Shown::Text(text.into()));
+        self.add(name, AttributeDisplay::Text(text.into()));
     }
 
     /// Adds a text, if there is one.
@@ -72,7 +72,7 @@ impl<'a> Attributes<'a> {
 
     /// Adds a whole number.
     pub fn number(&mut self, name: &'a str, number: impl Into<i64>) {
-        self.add(name, Shown::Number(number.into()));
+        self.add(name, AttributeDisplay::Number(number.into()));
     }
 
     /// Adds `True` or `False`.
@@ -85,25 +85,25 @@ impl<'a> Attributes<'a> {
         self.0.push(Attribute {
             name,
             resource: Some(resource),
-            shown: Shown::of(value),
+            shown: AttributeDisplay::of(value),
         });
     }
 }
 
-impl Shown<'_> {
+impl AttributeDisplay<'_> {
     /// A resource's value: numbers stay numbers, all else is text.
-    pub fn of(value: &Value) -> Shown<'static> {
+    pub fn of(value: &Value) -> AttributeDisplay<'static> {
         match value {
-            Value::Long(number) => Shown::Number(*number),
-            Value::Float(number) => Shown::Real(*number),
-            other => Shown::Text(other.to_string().into()),
+            Value::Long(number) => AttributeDisplay::Number(*number),
+            Value::Float(number) => AttributeDisplay::Real(*number),
+            other => AttributeDisplay::Text(other.to_string().into()),
         }
     }
 }
 
 /// The attributes of a job.
 pub fn of_job<'a>(record: &'a Record, server: &'a ServerFacts) -> Attributes<'a> {
-    let mut view = View {
+    let mut view = AttributeBuilder {
         record,
         server,
         clock: &server.clock,
@@ -137,16 +137,17 @@ const PLACED: [&str; 9] = [
     "stageout",
 ];
 
-struct View<'a> {
+struct AttributeBuilder<'a> {
     record: &'a Record,
     server: &'a ServerFacts,
     clock: &'a ClockTable,
     out: Attributes<'a>,
 }
 
-impl<'a> View<'a> {
+impl<'a> AttributeBuilder<'a> {
     fn moment(&mut self, name: &'a str, time: Time) {
-        self.out.add(name, Shown::Moment(self.clock.wall(time)));
+        self.out
+            .add(name, AttributeDisplay::Moment(self.clock.wall(time)));
     }
 
     fn moment_if(&mut self, name: &'a str, time: Option<Time>) {
@@ -177,9 +178,11 @@ impl<'a> View<'a> {
     /// The attempt to speak of: a job back in the queue has none.
     fn attempt(&self) -> Option<&'a Run> {
         let run = self.record.job.life.run.as_ref();
-        run.filter(|_| {
-            self.state().is_under_way() || matches!(self.state(), State::Finished | State::Expired)
-        })
+        if self.state().is_under_way() || matches!(self.state(), State::Finished | State::Expired) {
+            run
+        } else {
+            None
+        }
     }
 
     /// Whether it is an element that has started. PBS leaves out what it has from its array then.
@@ -249,7 +252,8 @@ impl<'a> View<'a> {
                 .text_if("exec_gpus", exec_host::exec_gpus(&run.shares));
         }
         if let Some(begin) = spec.begin {
-            self.out.add("Execution_Time", Shown::Moment(begin));
+            self.out
+                .add("Execution_Time", AttributeDisplay::Moment(begin));
         }
         self.given("group_list");
     }
@@ -303,7 +307,8 @@ impl<'a> View<'a> {
         self.out.text("Output_Path", self.path(&spec.output, 'o'));
         self.out.number("Priority", spec.priority);
         if spec.user_factor != 1.0 {
-            self.out.add("user_factor", Shown::Real(spec.user_factor));
+            self.out
+                .add("user_factor", AttributeDisplay::Real(spec.user_factor));
         }
         if let Some(number) = spec.system_priority {
             self.out.number("system_priority", number);
@@ -321,11 +326,13 @@ impl<'a> View<'a> {
     /// While the job waits, the priority that the order computes; while it runs, the one that it
     /// started with.
     fn score(&mut self) {
-        let run = self
-            .attempt()
-            .filter(|_| self.server.has_scores && self.state().is_under_way());
+        let run = if self.server.has_scores && self.state().is_under_way() {
+            self.attempt()
+        } else {
+            None
+        };
         if let Some(score) = self.record.score.or_else(|| run?.score) {
-            self.out.add("score", Shown::Real(score));
+            self.out.add("score", AttributeDisplay::Real(score));
         }
     }
 
@@ -351,7 +358,7 @@ impl<'a> View<'a> {
             self.attempt().map(|run| run.started).or(life.began),
         );
         let over = matches!(life.state, State::Finished | State::Expired);
-        self.moment_if("obittime", life.obittime.filter(|_| over));
+        self.moment_if("obittime", if over { life.obittime } else { None });
         if let Some(session) = session {
             self.out.number("session_id", session);
         }
@@ -359,11 +366,15 @@ impl<'a> View<'a> {
             .text_if("Shell_Path_List", spec.shell.as_ref().map(Text::lossy));
         self.given("sandbox");
         // Only its node knows the name of a folder of its own.
-        let known = session.filter(|_| {
-            spec.other
-                .get("sandbox")
-                .is_none_or(|sandbox| sandbox != "PRIVATE")
-        });
+        let known = if spec
+            .other
+            .get("sandbox")
+            .is_none_or(|sandbox| sandbox != "PRIVATE")
+        {
+            session
+        } else {
+            None
+        };
         let folder = spec.init_workdir.as_ref().map(|folder| folder.lossy());
         self.out.text_if(
             "jobdir",
@@ -406,7 +417,7 @@ impl<'a> View<'a> {
     fn environment(&mut self) {
         if let Some(environ) = &self.record.environ {
             self.out
-                .add("Variable_List", Shown::Pairs(variables(environ)));
+                .add("Variable_List", AttributeDisplay::Pairs(variables(environ)));
         }
     }
 
@@ -534,8 +545,8 @@ impl<'a> View<'a> {
         else {
             return;
         };
-        let start = Shown::Moment(self.clock.wall(promise.at));
-        let vnodes = Shown::Text(
+        let start = AttributeDisplay::Moment(self.clock.wall(promise.at));
+        let vnodes = AttributeDisplay::Text(
             exec_host::planned_vnode(
                 &job.spec.request.select,
                 &promise.nodes,
@@ -595,8 +606,10 @@ impl<'a> View<'a> {
             .as_ref()
             .filter(|_| life.state == State::Queued)
         {
-            self.out
-                .add("lanai_reason", Shown::Data(numbers_of(reason, self.server)));
+            self.out.add(
+                "lanai_reason",
+                AttributeDisplay::Data(numbers_of(reason, self.server)),
+            );
         }
     }
 }

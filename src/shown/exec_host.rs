@@ -59,7 +59,11 @@ pub fn planned_vnode(select: &Select, nodes: &[String], resources: &Resources) -
     let mut text = String::new();
     for (at, node) in nodes.iter().enumerate() {
         join(&mut text, &format!("({node}"));
-        let chunk = chunks.get(at).filter(|_| chunks.len() == nodes.len());
+        let chunk = if chunks.len() == nodes.len() {
+            chunks.get(at)
+        } else {
+            None
+        };
         for (name, value) in chunk
             .into_iter()
             .flat_map(|chunk| &chunk.resources)

@@ -1,7 +1,7 @@
 //! The attributes of a job as one JSON object, as `qstat -f -F json` names and types them, for
 //! programs that are told of it.
 
-use super::attributes::{self, Attribute, Attributes, Shown};
+use super::attributes::{self, Attribute, AttributeDisplay, Attributes};
 use super::timestamp;
 use crate::model::job::Job;
 use crate::wire::message::{Record, ServerFacts};
@@ -47,20 +47,20 @@ fn resource(attribute: &Attribute) -> (String, Value) {
     )
 }
 
-fn value(shown: &Shown) -> Value {
+fn value(shown: &AttributeDisplay) -> Value {
     match shown {
-        Shown::Text(text) => text.as_ref().into(),
-        Shown::Number(number) => (*number).into(),
-        Shown::Real(number) => (*number).into(),
-        Shown::Moment(wall) => timestamp::ctime(*wall).to_string().into(),
-        Shown::Pairs(pairs) => Value::Object(
+        AttributeDisplay::Text(text) => text.as_ref().into(),
+        AttributeDisplay::Number(number) => (*number).into(),
+        AttributeDisplay::Real(number) => (*number).into(),
+        AttributeDisplay::Moment(wall) => timestamp::ctime(*wall).to_string().into(),
+        AttributeDisplay::Pairs(pairs) => Value::Object(
             pairs
                 .iter()
                 .map(|(name, value)| (name.to_string(), value.as_ref().into()))
                 .collect(),
         ),
-        Shown::List(list) => list.as_slice().into(),
-        Shown::Data(data) => data.clone(),
+        AttributeDisplay::List(list) => list.as_slice().into(),
+        AttributeDisplay::Data(data) => data.clone(),
     }
 }
 

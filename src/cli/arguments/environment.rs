@@ -32,7 +32,7 @@ pub fn variable_list(
     named: Option<&OsStr>,
     all: bool,
 ) -> Result<Vec<u8>, Failure> {
-    let mut list = List::default();
+    let mut list = VariableList::default();
     for name in HANDED_ON {
         if let Some(value) = lookup(origin.vars, name.as_bytes()) {
             list.add(format!("PBS_O_{name}").as_bytes(), value.as_bytes());
@@ -73,12 +73,12 @@ fn lookup<'a>(vars: &'a [(OsString, OsString)], name: &[u8]) -> Option<&'a OsStr
 
 /// Entries in order; of two of one name the first stays.
 #[derive(Default)]
-struct List {
+struct VariableList {
     bytes: Vec<u8>,
     names: std::collections::BTreeSet<Vec<u8>>,
 }
 
-impl List {
+impl VariableList {
     fn add(&mut self, name: &[u8], value: &[u8]) {
         if self.names.insert(name.to_vec()) {
             for part in [name, b"=", value, b"\0"] {
@@ -88,13 +88,13 @@ impl List {
     }
 }
 
-type Entry = (Vec<u8>, Vec<u8>);
+type Variable = (Vec<u8>, Vec<u8>);
 
 /// Reads `A,B=2,"C='x,y'",D=x\,y`: a name without value takes it from the environment. A later
 /// entry replaces an earlier one of its name.
-fn entries(text: &OsStr, vars: &[(OsString, OsString)]) -> Result<Vec<Entry>, Failure> {
+fn entries(text: &OsStr, vars: &[(OsString, OsString)]) -> Result<Vec<Variable>, Failure> {
     let bad = || Failure::new(1, "cannot send environment with the job");
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries: Vec<Variable> = Vec::new();
     if text.is_empty() {
         return Ok(entries);
     }
@@ -130,7 +130,7 @@ fn split(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     quote.is_none().then_some(parts)
 }
 
-fn entry(part: &[u8], vars: &[(OsString, OsString)]) -> Option<Entry> {
+fn entry(part: &[u8], vars: &[(OsString, OsString)]) -> Option<Variable> {
     let part = unquoted(part).unwrap_or(part);
     let equals = part.iter().position(|&b| b == b'=');
     let name = &part[..equals.unwrap_or(part.len())];

@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// How a command line starts out.
 #[derive(Debug)]
-pub enum Line<T> {
+pub enum CommandLine<T> {
     /// To be acted on.
     Asked(T),
     /// `--help` or `--version`: answered already.
@@ -22,13 +22,13 @@ pub enum Line<T> {
 
 /// Reads this process's command line. `--version`, as the only word, and `--help` are answered
 /// here; a line that PBS would not accept is a usage error (exit status 2).
-pub fn read<T: FromArgMatches>(command: fn() -> Command) -> Result<Line<T>, Failure> {
+pub fn read<T: FromArgMatches>(command: fn() -> Command) -> Result<CommandLine<T>, Failure> {
     let words: Vec<OsString> = crate::sys::env::args().skip(1).collect();
     if answered(command, &words)? {
-        return Ok(Line::Answered);
+        return Ok(CommandLine::Answered);
     }
     let matches = matches(&mut command(), words)?;
-    read_matches(&matches).map(Line::Asked)
+    read_matches(&matches).map(CommandLine::Asked)
 }
 
 /// Answers `--version`, as the only word, and `--help`; false for any other line.

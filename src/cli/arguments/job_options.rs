@@ -108,7 +108,7 @@ pub struct JobOptions {
 
 /// Where and when a command runs: what relative paths and dates are relative to.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct SubmissionPlace<'a> {
     /// The working directory.
     pub workdir: &'a Path,
     /// This host.
@@ -121,7 +121,7 @@ pub struct Place<'a> {
 
 impl JobOptions {
     /// The settings these options ask for; those by `-W` come last.
-    pub fn settings(&self, place: &Place) -> Result<Vec<Setting>, Failure> {
+    pub fn settings(&self, place: &SubmissionPlace) -> Result<Vec<Setting>, Failure> {
         let mut settings = Vec::new();
         self.dates_and_paths(place, &mut settings)?;
         self.checked(&mut settings)?;
@@ -136,7 +136,11 @@ impl JobOptions {
         Ok(settings)
     }
 
-    fn dates_and_paths(&self, place: &Place, settings: &mut Vec<Setting>) -> Result<(), Failure> {
+    fn dates_and_paths(
+        &self,
+        place: &SubmissionPlace,
+        settings: &mut Vec<Setting>,
+    ) -> Result<(), Failure> {
         if let Some(text) = &self.begin {
             let begin =
                 date::begin(&text.to_string_lossy(), place.now).ok_or_else(|| illegal('a'))?;
@@ -388,7 +392,7 @@ mod tests {
         let matches =
             super::super::getopt::matches(&mut command, words.iter().map(OsString::from))?;
         let options = JobOptions::from_arg_matches(&matches).unwrap();
-        let place = Place {
+        let place = SubmissionPlace {
             workdir: Path::new("/nosuch/w"),
             host: "head",
             now: Wall(0),

@@ -4,7 +4,7 @@
 use super::date;
 use super::job_options;
 use crate::cli::client::exit::Failure;
-use crate::cli::client::job_batch::{Schedd, Server};
+use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 use crate::model::time::Wall;
@@ -31,15 +31,14 @@ impl ReservationName {
             .unwrap_or_default();
         let digits = number.bytes().take_while(u8::is_ascii_digit).count();
         // What begins as a number must be one.
-        match !shown.is_empty()
-            && shown.chars().all(plain)
-            && (digits == 0 || digits == number.len())
+        if !shown.is_empty() && shown.chars().all(plain) && (digits == 0 || digits == number.len())
         {
-            true => Ok(ReservationName(shown.into_owned())),
-            false => Err(Failure::new(
+            Ok(ReservationName(shown.into_owned()))
+        } else {
+            Err(Failure::new(
                 1,
                 format!("illegally formed reservation identifier: {shown}"),
-            )),
+            ))
         }
     }
 
@@ -126,7 +125,7 @@ pub fn check_destination(destination: &Option<String>, server: &str) -> Result<(
 }
 
 /// Asks schedd; a refusal is left to the caller.
-pub fn call(schedd: &mut Schedd, request: &Request) -> Result<Result<Reply, Refusal>, Failure> {
+pub fn call(schedd: &mut LazySchedd, request: &Request) -> Result<Result<Reply, Refusal>, Failure> {
     Ok(match schedd.call(request)? {
         Reply::Refused(refusal) => Err(refusal),
         reply => Ok(reply),

@@ -18,7 +18,7 @@ const NAMELESS: &str = "STDIN";
 
 /// What the operands of qsub name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ScriptSource {
     /// Standard input.
     Stdin,
     /// This file.
@@ -27,23 +27,23 @@ pub enum Source {
     Command(Vec<OsString>),
 }
 
-impl Source {
+impl ScriptSource {
     /// Nothing or `-`, a file, or `--` and a command. Anything else is a usage error.
-    pub fn of(operands: &[OsString]) -> Result<Source, Failure> {
+    pub fn of(operands: &[OsString]) -> Result<ScriptSource, Failure> {
         match operands {
-            [] => Ok(Source::Stdin),
-            [only] if only == "-" => Ok(Source::Stdin),
+            [] => Ok(ScriptSource::Stdin),
+            [only] if only == "-" => Ok(ScriptSource::Stdin),
             [dashes, command @ ..] if dashes == "--" && !command.is_empty() => {
-                Ok(Source::Command(command.to_vec()))
+                Ok(ScriptSource::Command(command.to_vec()))
             }
-            [file] if file != "--" => Ok(Source::File(file.clone())),
+            [file] if file != "--" => Ok(ScriptSource::File(file.clone())),
             _ => Err(Failure::usage("")),
         }
     }
 
     /// The job's name where none is chosen: the file's, which must do as one.
     pub fn name(&self) -> Result<String, Failure> {
-        let Source::File(file) = self else {
+        let ScriptSource::File(file) = self else {
             return Ok(NAMELESS.into());
         };
         let name = Path::new(file).file_name().unwrap_or_default();
@@ -53,15 +53,15 @@ impl Source {
     /// The text of the script; empty for a command.
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
         self.holding(match self {
-            Source::Stdin => read_stdin()?,
-            Source::File(file) => read_file(Path::new(file))?,
-            Source::Command(_) => Vec::new(),
+            ScriptSource::Stdin => read_stdin()?,
+            ScriptSource::File(file) => read_file(Path::new(file))?,
+            ScriptSource::Command(_) => Vec::new(),
         })
     }
 
     /// The same if this is what the file or standard input holds.
     pub fn holding(&self, script: Vec<u8>) -> Result<Vec<u8>, Failure> {
-        if matches!(self, Source::Command(_)) {
+        if matches!(self, ScriptSource::Command(_)) {
             return Ok(Vec::new());
         }
         if script.windows(2).any(|pair| pair == b"\r\n") {
@@ -139,18 +139,18 @@ fn reason(error: &io::Error) -> String {
 mod tests {
     use super::*;
 
-    fn source(words: &[&str]) -> Result<Source, Failure> {
-        Source::of(&words.iter().map(OsString::from).collect::<Vec<_>>())
+    fn source(words: &[&str]) -> Result<ScriptSource, Failure> {
+        ScriptSource::of(&words.iter().map(OsString::from).collect::<Vec<_>>())
     }
 
     #[test]
     fn operands_name_one_thing_to_run() {
-        assert_eq!(source(&[]), Ok(Source::Stdin));
-        assert_eq!(source(&["-"]), Ok(Source::Stdin));
-        assert_eq!(source(&["job.sh"]), Ok(Source::File("job.sh".into())));
+        assert_eq!(source(&[]), Ok(ScriptSource::Stdin));
+        assert_eq!(source(&["-"]), Ok(ScriptSource::Stdin));
+        assert_eq!(source(&["job.sh"]), Ok(ScriptSource::File("job.sh".into())));
         assert_eq!(
             source(&["--", "/bin/echo", "-N"]),
-            Ok(Source::Command(vec!["/bin/echo".into(), "-N".into()]))
+            Ok(ScriptSource::Command(vec!["/bin/echo".into(), "-N".into()]))
         );
         for wrong in [&["job.sh", "extra"][..], &["job.sh", "--", "x"], &["--"]] {
             assert_eq!(source(wrong), Err(Failure::usage("")), "{wrong:?}");
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn scripts_that_cannot_be_read_are_told_as_pbs_tells_them() {
         let folder = tempfile::tempdir().unwrap();
-        let read = |name: &str| Source::File(folder.path().join(name).into()).read();
+        let read = |name: &str| ScriptSource::File(folder.path().join(name).into()).read();
         assert_eq!(
             read("none"),
             Err(Failure::new(1, "script file:: No such file or directory"))

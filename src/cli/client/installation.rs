@@ -4,7 +4,7 @@
 //! them: see [`Home::find`].
 
 use super::exit::Failure;
-use super::source::Source;
+use super::source::QuerySource;
 use super::unreachable_server::Away;
 use crate::model::job_id::JobId;
 use crate::sys::home::Home;
@@ -51,6 +51,6 @@ fn both() -> Option<(Home, Home)> {
 /// Whether an installation knows a job of this id, or an array of its number.
 fn knows(home: &Home, job: JobId) -> bool {
     let question = Question::JobsById(vec![job, JobId::array(job.number)], Detail::Row);
-    let answers = Source::open(home).and_then(|mut source| source.ask(&question));
+    let answers = QuerySource::open(home).and_then(|mut source| source.ask(&question));
     answers.is_ok_and(|answers| !answers.rows.is_empty() || !answers.jobs.is_empty())
 }

@@ -2,7 +2,7 @@
 
 use super::exit::{self, Failure};
 use super::operand::Operand;
-use super::source::Source;
+use super::source::QuerySource;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
@@ -20,16 +20,16 @@ pub trait Server {
 }
 
 /// The schedd of this installation, connected to when first asked.
-pub struct Schedd {
+pub struct LazySchedd {
     home: Home,
     client: Option<Client>,
     name: Option<String>,
 }
 
-impl Schedd {
+impl LazySchedd {
     /// Finds the installation; connects later.
-    pub fn find() -> Result<Schedd, Failure> {
-        Ok(Schedd {
+    pub fn find() -> Result<LazySchedd, Failure> {
+        Ok(LazySchedd {
             home: Home::find()?,
             client: None,
             name: None,
@@ -37,7 +37,7 @@ impl Schedd {
     }
 }
 
-impl Server for Schedd {
+impl Server for LazySchedd {
     fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
         match &mut self.client {
             Some(client) => client.call(request),
@@ -49,7 +49,7 @@ impl Server for Schedd {
         if let Some(name) = &self.name {
             return Ok(name.clone());
         }
-        let name = Source::open(&self.home)?
+        let name = QuerySource::open(&self.home)?
             .ask(&Question::Server)?
             .server
             .name;
@@ -126,9 +126,10 @@ fn target(
         Ok(operand) => operand,
         Err(failure) => return Ok(Err(failure)),
     };
-    let job = match operand.names_server() {
-        true => operand.job(&server.name()?),
-        false => operand.local(),
+    let job = if operand.names_server() {
+        operand.job(&server.name()?)
+    } else {
+        operand.local()
     };
     let Some(job) = job else {
         return Ok(Err(operand.misplaced(word)));
@@ -147,9 +148,9 @@ fn target(
 
 /// What schedd did to each of the jobs: notes, or its refusal. The first failure to reach it is the
 /// last outcome.
-type Outcome = Result<Result<Vec<String>, Refusal>, Failure>;
+type JobOutcome = Result<Result<Vec<String>, Refusal>, Failure>;
 
-fn request(server: &mut dyn Server, act: &Act, jobs: &[Target]) -> Vec<Outcome> {
+fn request(server: &mut dyn Server, act: &Act, jobs: &[Target]) -> Vec<JobOutcome> {
     let mut outcomes = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(batch::LARGEST) {
         match request_together(server, act, jobs) {

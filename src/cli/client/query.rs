@@ -1,7 +1,7 @@
-//! How a reading command asks: of a [`Source`], or in tests of records made by hand.
+//! How a reading command asks: of a [`QuerySource`], or in tests of records made by hand.
 
 use super::exit::Failure;
-use super::source::{Answers, Source};
+use super::source::{Answers, QuerySource};
 use super::unreachable_server;
 use crate::sys::home::Home;
 use crate::wire::client::More;
@@ -11,15 +11,15 @@ use crate::wire::message::{Answer, Question};
 pub type Ask<'a> = dyn FnMut(&Question) -> Result<Answers, Failure> + 'a;
 
 /// Takes a part of an answer; the server's facts are the first.
-pub type Part<'a> = dyn FnMut(Answer) -> Result<(), Failure> + 'a;
+pub type TakePart<'a> = dyn FnMut(Answer) -> Result<(), Failure> + 'a;
 
 /// Answers a question part by part: no more than one part is in memory. What a part fails with ends
 /// the answer, and is the result.
-pub type Feed<'a> = dyn FnMut(&Question, &mut Part) -> Result<(), Failure> + 'a;
+pub type Feed<'a> = dyn FnMut(&Question, &mut TakePart) -> Result<(), Failure> + 'a;
 
 /// What a reading command has to say: its output, and what it could not do.
 #[derive(Debug, Default)]
-pub struct Said {
+pub struct CommandOutput {
     /// For standard output.
     pub out: Vec<u8>,
     /// For standard error, in this order; the last one's code is the exit status.
@@ -29,12 +29,12 @@ pub struct Said {
 /// Asks of this installation, part by part. Without an answer, `failure` words why.
 pub fn feed(
     failure: fn(&str) -> Failure,
-) -> Result<impl FnMut(&Question, &mut Part) -> Result<(), Failure>, Failure> {
+) -> Result<impl FnMut(&Question, &mut TakePart) -> Result<(), Failure>, Failure> {
     let why = move |error: anyhow::Error| failure(&format!("{error:#}"));
     let mut source = Home::find()
-        .and_then(|home| Source::open(&home))
+        .and_then(|home| QuerySource::open(&home))
         .map_err(why)?;
-    Ok(move |question: &Question, part: &mut Part| {
+    Ok(move |question: &Question, part: &mut TakePart| {
         let mut taken = Ok(());
         let each = &mut |answer| {
             taken = part(answer);
@@ -81,7 +81,7 @@ pub fn no_server(why: &str, code: u8) -> Failure {
     }
 }
 
-impl Said {
+impl CommandOutput {
     /// Prints it all and returns the exit status.
     pub fn tell(self, name: &str, usage: fn() -> clap::Command) -> Result<u8, Failure> {
         super::exit::print(self.out)?;

@@ -30,7 +30,7 @@ const PARTS_AHEAD: usize = 4;
 const A_WHILE: Duration = Duration::from_millis(500);
 
 /// A place to ask.
-pub enum Source {
+pub enum QuerySource {
     /// The caller's own spool, with or without schedd running.
     Spool(Box<Reader>, Home),
     /// schedd.
@@ -94,13 +94,13 @@ impl From<ServerFacts> for Answers {
     }
 }
 
-impl Source {
+impl QuerySource {
     /// Opens the spool, or else a connection to schedd.
-    pub fn open(home: &Home) -> anyhow::Result<Source> {
+    pub fn open(home: &Home) -> anyhow::Result<QuerySource> {
         if is_own(home) && filesystem::network(&home.spool())?.is_none() {
             let file = spool::file(home);
             match Reader::open(&file) {
-                Ok(Some(reader)) => return Ok(Source::Spool(Box::new(reader), home.clone())),
+                Ok(Some(reader)) => return Ok(QuerySource::Spool(Box::new(reader), home.clone())),
                 Ok(None) => {}
                 Err(error) => {
                     // On a full disk a reader may find no room for what it shares with the writer.
@@ -108,7 +108,7 @@ impl Source {
                         .then(|| Client::reach(home));
                     let client = running
                         .and_then(Result::ok)
-                        .map(|client| Source::Schedd(Box::new(client)));
+                        .map(|client| QuerySource::Schedd(Box::new(client)));
                     return client
                         .ok_or(error)
                         .with_context(|| file.display().to_string());
@@ -116,9 +116,9 @@ impl Source {
             }
         }
         if !home.system && !home.spool().exists() {
-            return Ok(Source::Nothing(home.clone()));
+            return Ok(QuerySource::Nothing(home.clone()));
         }
-        Ok(Source::Schedd(Box::new(Client::connect(home)?)))
+        Ok(QuerySource::Schedd(Box::new(Client::connect(home)?)))
     }
 
     /// Asks; the answer is complete.
@@ -143,7 +143,8 @@ impl Source {
             // Who has read all needs no more room.
             let make_room = || _ = room.send(());
             (0..PARTS_AHEAD).for_each(|_| make_room());
-            let reading = scope.spawn(move || self.read(question, &Way { sender, has_room }));
+            let reading =
+                scope.spawn(move || self.read(question, &PartSender { sender, has_room }));
             for part in &parts {
                 if each(part) == More::Enough {
                     break;
@@ -160,7 +161,7 @@ impl Source {
     /// Reads the answer to its end, or until nobody takes it. If its parts are taken slowly -
     /// somebody reads them a page at a time - the spool must not be kept waiting: its log could not
     /// be emptied meanwhile. Then the rest is asked for when it is wanted.
-    fn read(&mut self, question: &Question, way: &Way) -> anyhow::Result<()> {
+    fn read(&mut self, question: &Question, way: &PartSender) -> anyhow::Result<()> {
         let mut rest = question.clone();
         loop {
             let is_rest = rest != *question;
@@ -188,7 +189,7 @@ impl Source {
                 (Some(Handed::Over), Some(next)) => rest = next,
                 _ => return Ok(()),
             }
-            if let Source::Schedd(client) = self {
+            if let QuerySource::Schedd(client) = self {
                 client.reconnect()?;
             }
         }
@@ -199,15 +200,15 @@ impl Source {
     /// Questions about jobs start nothing.
     fn prefer_schedd(&mut self, question: &Question) -> anyhow::Result<()> {
         let home = match self {
-            Source::Nothing(home) if !is_about_jobs(question) => home,
-            Source::Spool(reader, home)
+            QuerySource::Nothing(home) if !is_about_jobs(question) => home,
+            QuerySource::Spool(reader, home)
                 if !home.system && *question == Question::Nodes && !reader.has_nodes()? =>
             {
                 home
             }
             _ => return Ok(()),
         };
-        *self = Source::Schedd(Box::new(Client::connect(home)?));
+        *self = QuerySource::Schedd(Box::new(Client::connect(home)?));
         Ok(())
     }
 
@@ -219,15 +220,15 @@ impl Source {
         self.prefer_schedd(question)?;
         let mut enough = false;
         let answered = match self {
-            Source::Nothing(home) => {
+            QuerySource::Nothing(home) => {
                 each(Answer::Server(Box::new(ServerFacts {
                     name: name_to_be(home),
                     ..Answers::empty().server
                 })));
                 return Ok(());
             }
-            Source::Schedd(client) => return Ok(client.ask(question, each)?),
-            Source::Spool(reader, _) => {
+            QuerySource::Schedd(client) => return Ok(client.ask(question, each)?),
+            QuerySource::Spool(reader, _) => {
                 let viewer = Viewer::own();
                 reader.answer(question, viewer, &mut |part| match each(part) {
                     More::Wanted => Ok(()),
@@ -285,7 +286,7 @@ fn last_id(part: &Answer) -> Option<JobId> {
 }
 
 /// The way of parts from who reads them to who prints them.
-struct Way {
+struct PartSender {
     sender: Sender<Answer>,
     /// One for each part there is room for.
     has_room: Receiver<()>,
@@ -300,7 +301,7 @@ enum Handed {
     Unwanted,
 }
 
-impl Way {
+impl PartSender {
     /// Hands on a part as soon as there is room for it.
     fn hand_on(&self, part: Answer, patience: Duration) -> Handed {
         match self.has_room.recv_timeout(patience) {

@@ -1,10 +1,10 @@
 //! `pbs_ralter`: changes a reservation.
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::arguments::job_options;
 use crate::cli::arguments::reservations::{ReservationName, bounds, call, kept, resources};
 use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{Schedd, Server};
+use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::model::reservation::request::Reserving;
 use crate::model::time::Wall;
 use crate::sys::clock;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// Change a reservation. A change that cannot be had changes nothing.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(name = "pbs_ralter")]
-pub struct Args {
+pub struct PbsRalterArgs {
     /// When it begins: [[[[CC]YY]MM]DD]hhmm[.SS], local time; not once it has begun
     #[arg(short = 'R', value_name = "start_time")]
     pub from: Option<OsString>,
@@ -57,7 +57,7 @@ pub struct Args {
 
 /// The command line's definition.
 pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
+    getopt::pbs(PbsRalterArgs::command())
 }
 
 /// Runs pbs_ralter.
@@ -66,7 +66,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+    let CommandLine::Asked(args) = getopt::read::<PbsRalterArgs>(command)? else {
         return Ok(0);
     };
     let force = match args.how.as_deref() {
@@ -76,7 +76,7 @@ fn run() -> Result<u8, Failure> {
     };
     let changes = Box::new(args.changes(clock::wall())?);
     let name = ReservationName::parse(&args.reservation)?;
-    let mut schedd = Schedd::find()?;
+    let mut schedd = LazySchedd::find()?;
     let id = name.local(&schedd.name()?);
     match call(
         &mut schedd,
@@ -88,7 +88,7 @@ fn run() -> Result<u8, Failure> {
     Ok(0)
 }
 
-impl Args {
+impl PbsRalterArgs {
     fn changes(&self, now: Wall) -> Result<Reserving, Failure> {
         let (from, to) = bounds(self.from.as_ref(), self.to.as_ref(), now)?;
         let other = kept([
@@ -126,7 +126,7 @@ mod tests {
     fn a_change_names_what_it_changes() {
         let words = ["-N", "new", "-U", "-bob,+eve", "R12"].map(OsString::from);
         let matches = getopt::matches(&mut command(), words).unwrap();
-        let args: Args = getopt::read_matches(&matches).unwrap();
+        let args: PbsRalterArgs = getopt::read_matches(&matches).unwrap();
         let changes = args.changes(Wall(0)).unwrap();
         assert_eq!(
             (changes.name.as_deref(), changes.users.as_deref()),
@@ -136,7 +136,7 @@ mod tests {
             args.answer("R12.head", Some(false)),
             "pbs_ralter: R12.head ALTER REQUESTED\n"
         );
-        let waiting = Args {
+        let waiting = PbsRalterArgs {
             wait: Some(3),
             ..args
         };

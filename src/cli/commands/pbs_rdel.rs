@@ -1,9 +1,9 @@
 //! `pbs_rdel`: deletes reservations, and the jobs in them.
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::arguments::reservations::{ReservationName, call, check_destination};
 use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{Schedd, Server};
+use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::wire::message::Request;
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// Delete reservations, and the jobs in them.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "pbs_rdel")]
-pub struct Args {
+pub struct PbsRdelArgs {
     /// The server: @server
     #[arg(short = 'q', value_name = "dest")]
     pub destination: Option<String>,
@@ -23,7 +23,7 @@ pub struct Args {
 
 /// The command line's definition.
 pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
+    getopt::pbs(PbsRdelArgs::command())
 }
 
 /// Runs pbs_rdel.
@@ -33,10 +33,10 @@ pub fn main() -> ExitCode {
 
 /// Every operand is acted on; the code of the last failure is the exit status.
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+    let CommandLine::Asked(args) = getopt::read::<PbsRdelArgs>(command)? else {
         return Ok(0);
     };
-    let mut schedd = Schedd::find()?;
+    let mut schedd = LazySchedd::find()?;
     let mut code = 0;
     for operand in &args.reservations {
         if let Err(failure) = delete(&mut schedd, operand, &args.destination)? {
@@ -48,7 +48,7 @@ fn run() -> Result<u8, Failure> {
 
 /// The outer result is about the server, the inner about this reservation.
 fn delete(
-    schedd: &mut Schedd,
+    schedd: &mut LazySchedd,
     operand: &OsString,
     destination: &Option<String>,
 ) -> Result<Result<(), Failure>, Failure> {

@@ -1,8 +1,8 @@
 //! `pbs_release_nodes`: gives nodes of a running job back before its end.
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{Schedd, Server};
+use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::operand::Operand;
 use crate::model::job::release::Keep;
 use crate::model::refusal::Refusal;
@@ -30,7 +30,7 @@ const USAGE: u8 = 2;
                       pbs_release_nodes [-j job_identifier] -k <select string>\n       \
                       pbs_release_nodes [-j job_identifier] -k <node count>"
 )]
-pub struct Args {
+pub struct PbsReleaseNodesArgs {
     /// Which job; the one that this is called from, if it is not given
     #[arg(short = 'j', value_name = "job_identifier")]
     pub job: Option<OsString>,
@@ -48,7 +48,7 @@ pub struct Args {
 
 /// The command line's definition.
 pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
+    getopt::pbs(PbsReleaseNodesArgs::command())
 }
 
 /// Runs pbs_release_nodes.
@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+    let CommandLine::Asked(args) = getopt::read::<PbsReleaseNodesArgs>(command)? else {
         return Ok(0);
     };
     let keep = keep(&args)?;
@@ -70,7 +70,7 @@ fn run() -> Result<u8, Failure> {
         code: USAGE,
         ..failure
     })?;
-    let mut schedd = Schedd::find()?;
+    let mut schedd = LazySchedd::find()?;
     let name = schedd.name()?;
     let job = operand.job(&name).ok_or_else(|| operand.misplaced(&word))?;
     match schedd.call(&Request::ReleaseNodes(job, keep))? {
@@ -89,7 +89,7 @@ fn run() -> Result<u8, Failure> {
 }
 
 /// What the job is to keep.
-fn keep(args: &Args) -> Result<Keep, Failure> {
+fn keep(args: &PbsReleaseNodesArgs) -> Result<Keep, Failure> {
     match (&args.keep, args.all, args.nodes.is_empty()) {
         (Some(_), true, _) => Err(Failure::usage("-a and -k options cannot be used together")),
         (Some(_), _, false) => Err(Failure::usage("cannot supply node list with -k option")),
@@ -120,7 +120,7 @@ mod tests {
     fn nodes_are_named_or_what_is_kept_is_and_not_both() {
         let of = |all, kept: Option<&str>, nodes: &[&str]| {
             let nodes = nodes.iter().map(OsString::from).collect();
-            keep(&Args {
+            keep(&PbsReleaseNodesArgs {
                 job: None,
                 all,
                 keep: kept.map(OsString::from),

@@ -1,15 +1,15 @@
 //! `pbs_rstat`: shows reservations.
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::arguments::reservations::ReservationName;
 use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::query::{self, Ask, Said};
+use crate::cli::client::query::{self, Ask, CommandOutput};
 use crate::cli::output::full;
 use crate::cli::output::json::{Document, Preamble};
 use crate::model::refusal::Refusal;
 use crate::model::reservation::Reservation;
 use crate::model::time::Wall;
-use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::exec_host;
 use crate::shown::timestamp;
 use crate::sys::clock;
@@ -25,7 +25,7 @@ const FAILED: u8 = 1;
 /// Show reservations.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(name = "pbs_rstat")]
-pub struct Args {
+pub struct PbsRstatArgs {
     /// All attributes
     #[arg(short = 'f')]
     pub full: bool,
@@ -45,7 +45,7 @@ pub struct Args {
 
 /// The command line's definition.
 pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
+    getopt::pbs(PbsRstatArgs::command())
 }
 
 /// Runs pbs_rstat.
@@ -58,7 +58,7 @@ fn run() -> Result<u8, Failure> {
         code: FAILED,
         ..failure
     };
-    let Line::Asked(args) = getopt::read::<Args>(command).map_err(wrong)? else {
+    let CommandLine::Asked(args) = getopt::read::<PbsRstatArgs>(command).map_err(wrong)? else {
         return Ok(0);
     };
     let mut source = query::source(|why| query::no_server(why, exit::NO_SERVER))?;
@@ -66,7 +66,7 @@ fn run() -> Result<u8, Failure> {
         .tell("pbs_rstat", command)
 }
 
-impl Args {
+impl PbsRstatArgs {
     /// The operands, and whether JSON is wanted: PBS's `-F` takes no value.
     fn operands(&self) -> (&[OsString], bool) {
         match self.reservations.split_first() {
@@ -75,7 +75,7 @@ impl Args {
         }
     }
 
-    fn answer(&self, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
+    fn answer(&self, ask: &mut Ask, now: Wall) -> Result<CommandOutput, Failure> {
         let (operands, json) = self.operands();
         let answers = ask(&Question::Reservations)?;
         let server = &answers.server;
@@ -108,7 +108,7 @@ impl Args {
             (false, false) if self.brief => brief(&chosen, server).into_bytes(),
             (false, false) => table(&chosen, server, now).into_bytes(),
         };
-        Ok(Said { out, failures })
+        Ok(CommandOutput { out, failures })
     }
 }
 
@@ -217,8 +217,8 @@ fn attributes<'a>(reservation: &'a Reservation, server: &'a ServerFacts) -> Attr
     );
     out.text("reserve_state", reservation.long_state());
     out.number("reserve_substate", reservation.substate());
-    out.add("reserve_start", Shown::Moment(time.from));
-    out.add("reserve_end", Shown::Moment(time.to));
+    out.add("reserve_start", AttributeDisplay::Moment(time.from));
+    out.add("reserve_end", AttributeDisplay::Moment(time.to));
     out.number("reserve_duration", time.to.0.saturating_sub(time.from.0));
     out.text_if(
         "queue",
@@ -236,8 +236,14 @@ fn attributes<'a>(reservation: &'a Reservation, server: &'a ServerFacts) -> Attr
     out.text_if("Authorized_Groups", listed(&terms.groups));
     out.text_if("Authorized_Hosts", listed(&terms.hosts));
     out.text("server", server.name.as_str());
-    out.add("ctime", Shown::Moment(server.clock.wall(reservation.ctime)));
-    out.add("mtime", Shown::Moment(server.clock.wall(reservation.mtime)));
+    out.add(
+        "ctime",
+        AttributeDisplay::Moment(server.clock.wall(reservation.ctime)),
+    );
+    out.add(
+        "mtime",
+        AttributeDisplay::Moment(server.clock.wall(reservation.mtime)),
+    );
     terms
         .other
         .iter()
@@ -246,7 +252,10 @@ fn attributes<'a>(reservation: &'a Reservation, server: &'a ServerFacts) -> Attr
         .variables
         .iter()
         .map(|(name, text)| (name.as_str().into(), text.as_str().into()));
-    out.add("Variable_List", Shown::Pairs(variables.collect()));
+    out.add(
+        "Variable_List",
+        AttributeDisplay::Pairs(variables.collect()),
+    );
     if let Some(rule) = &terms.rule {
         out.text("reserve_rrule", rule.rule.as_str());
         out.number(
@@ -284,7 +293,7 @@ mod tests {
     use crate::cli::example;
     use crate::model::reservation::tests::reservation;
 
-    fn shown(args: &Args) -> Said {
+    fn shown(args: &PbsRstatArgs) -> CommandOutput {
         let mut ask = |_: &Question| {
             let mut answers = Answers::from(example::server());
             answers.reservations = vec![reservation(1)];
@@ -293,13 +302,13 @@ mod tests {
         args.answer(&mut ask, Wall(0)).unwrap()
     }
 
-    fn text(args: &Args) -> String {
+    fn text(args: &PbsRstatArgs) -> String {
         String::from_utf8(shown(args).out).unwrap()
     }
 
     #[test]
     fn reservations_are_listed_as_pbs_lists_them() {
-        let table = text(&Args::default());
+        let table = text(&PbsRstatArgs::default());
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
             lines[0],
@@ -315,9 +324,9 @@ mod tests {
             "{table}"
         );
         assert_eq!(
-            text(&Args {
+            text(&PbsRstatArgs {
                 brief: true,
-                ..Args::default()
+                ..PbsRstatArgs::default()
             }),
             "Resv ID: R12.head\n"
         );
@@ -325,9 +334,9 @@ mod tests {
 
     #[test]
     fn all_attributes_are_told_without_indent() {
-        let full = text(&Args {
+        let full = text(&PbsRstatArgs {
             full: true,
-            ..Args::default()
+            ..PbsRstatArgs::default()
         });
         assert!(
             full.starts_with(
@@ -346,10 +355,10 @@ mod tests {
     fn as_json_it_is_one_document_also_for_what_is_not_there() {
         let json = |ids: &[&str]| {
             let reservations = ["json"].iter().chain(ids).map(OsString::from).collect();
-            let said = shown(&Args {
+            let said = shown(&PbsRstatArgs {
                 full_too: true,
                 reservations,
-                ..Args::default()
+                ..PbsRstatArgs::default()
             });
             let value: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
             (value, said.failures)

@@ -1,9 +1,9 @@
 //! `pbs_rsub`: makes a reservation.
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::arguments::reservations::{bounds, call, check_destination, kept, resources};
 use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{Schedd, Server};
+use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::operand::Operand;
 use crate::model::refusal::Refusal;
 use crate::model::reservation::request::Reserving;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// run there. Two of beginning, end and length say when.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(name = "pbs_rsub")]
-pub struct Args {
+pub struct PbsRsubArgs {
     /// When it begins: [[[[CC]YY]MM]DD]hhmm[.SS], local time
     #[arg(short = 'R', value_name = "start_time")]
     pub from: Option<OsString>,
@@ -80,7 +80,7 @@ pub struct Args {
 
 /// The command line's definition.
 pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
+    getopt::pbs(PbsRsubArgs::command())
 }
 
 /// Runs pbs_rsub.
@@ -92,7 +92,7 @@ fn run() -> Result<u8, Failure> {
     if env::args().count() < 2 {
         return Err(Failure::usage(""));
     }
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+    let CommandLine::Asked(args) = getopt::read::<PbsRsubArgs>(command)? else {
         return Ok(0);
     };
     let mut asked = args.asked(clock::wall(), env::text("PBS_TZID"))?;
@@ -102,7 +102,7 @@ fn run() -> Result<u8, Failure> {
         std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes())?;
         return Ok(exit::USAGE);
     }
-    let mut schedd = Schedd::find()?;
+    let mut schedd = LazySchedd::find()?;
     if args.destination.is_some() {
         check_destination(&args.destination, &schedd.name()?)?;
     }
@@ -141,7 +141,7 @@ fn variables(asked: &Reserving) -> Vec<(String, String)> {
         .collect()
 }
 
-impl Args {
+impl PbsRsubArgs {
     /// What is asked for, as it is sent to schedd; `zone` is that of a rule.
     pub fn asked(&self, now: Wall, zone: Option<String>) -> Result<Reserving, Failure> {
         if self.operands.is_empty() == (self.whole || self.of_job) || (self.whole && self.of_job) {
@@ -178,7 +178,7 @@ impl Args {
         })
     }
 
-    fn job(&self, schedd: &mut Schedd) -> Result<crate::model::job_id::JobId, Failure> {
+    fn job(&self, schedd: &mut LazySchedd) -> Result<crate::model::job_id::JobId, Failure> {
         let [job] = self.operands.as_slice() else {
             return Err(Failure::usage(""));
         };
@@ -204,7 +204,7 @@ mod tests {
 
     fn asked(words: &[&str]) -> Result<Reserving, Failure> {
         let matches = getopt::matches(&mut command(), words.iter().map(OsString::from))?;
-        let args: Args = getopt::read_matches(&matches)?;
+        let args: PbsRsubArgs = getopt::read_matches(&matches)?;
         args.asked(Wall(1_795_000_000), Some("UTC".into()))
     }
 
@@ -257,9 +257,9 @@ mod tests {
 
     #[test]
     fn only_who_waits_is_told_the_answer() {
-        let args = |wait| Args {
+        let args = |wait| PbsRsubArgs {
             wait,
-            ..Args::default()
+            ..PbsRsubArgs::default()
         };
         assert_eq!(
             args(None).answer("R1.head", Some(false)),

@@ -1,8 +1,8 @@
 //! `pbsdsh`: runs a program on the nodes of the job it is called from.
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::client::exit::{self, Failure};
-use crate::cli::session::task_set::{Crowd, Manner, Membership};
+use crate::cli::session::task_set::{Crowd, Membership, TaskOptions};
 use crate::model::text::Text;
 use crate::sys::env;
 use crate::wire::task::{LARGEST, Program};
@@ -20,7 +20,7 @@ use std::process::ExitCode;
     name = "pbsdsh",
     override_usage = "pbsdsh [-c copies | -n index | -h host] [-s] [-v] [-o] -- program [args ...]"
 )]
-pub struct Args {
+pub struct PbsdshArgs {
     /// So many copies, one for each line of the node file, and from its beginning again when there
     /// are more
     #[arg(short = 'c', value_name = "copies")]
@@ -47,7 +47,7 @@ pub struct Args {
 
 /// The command line's definition.
 pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
+    getopt::pbs(PbsdshArgs::command())
 }
 
 /// Runs pbsdsh.
@@ -65,7 +65,7 @@ fn usage_is_1(failure: Failure) -> Failure {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+    let CommandLine::Asked(args) = getopt::read::<PbsdshArgs>(command)? else {
         return Ok(0);
     };
     let words = words(&args.program);
@@ -88,7 +88,7 @@ fn run() -> Result<u8, Failure> {
         );
         return Err(Failure::new(1, text));
     }
-    let manner = Manner {
+    let manner = TaskOptions {
         verbose: args.verbose,
         leave: args.leave,
     };
@@ -139,7 +139,7 @@ fn environment() -> Vec<u8> {
 }
 
 /// On which lines of the node file tasks are to run.
-fn slots(args: &Args, lines: &[String]) -> Result<Vec<u32>, Failure> {
+fn slots(args: &PbsdshArgs, lines: &[String]) -> Result<Vec<u32>, Failure> {
     let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
     match (&args.copies, &args.index, &args.host) {
         (None, None, None) => Ok((0..count).collect()),
@@ -195,56 +195,56 @@ mod tests {
     #[test]
     fn a_task_runs_on_each_line_or_on_those_asked_for() {
         let lines: Vec<String> = ["n1", "n1", "n2.site"].map(String::from).to_vec();
-        let asked = |args: &Args| slots(args, &lines);
+        let asked = |args: &PbsdshArgs| slots(args, &lines);
         let of = |text: &str| Some(OsString::from(text));
-        assert_eq!(asked(&Args::default()), Ok(vec![0, 1, 2]));
+        assert_eq!(asked(&PbsdshArgs::default()), Ok(vec![0, 1, 2]));
         assert_eq!(
-            asked(&Args {
+            asked(&PbsdshArgs {
                 copies: of("5"),
-                ..Args::default()
+                ..PbsdshArgs::default()
             }),
             Ok(vec![0, 1, 2, 0, 1])
         );
         assert_eq!(
-            asked(&Args {
+            asked(&PbsdshArgs {
                 index: of("2"),
-                ..Args::default()
+                ..PbsdshArgs::default()
             }),
             Ok(vec![2])
         );
         assert_eq!(
-            asked(&Args {
+            asked(&PbsdshArgs {
                 index: of("3"),
-                ..Args::default()
+                ..PbsdshArgs::default()
             }),
             Ok(vec![])
         );
         assert_eq!(
-            asked(&Args {
+            asked(&PbsdshArgs {
                 host: of("n2"),
-                ..Args::default()
+                ..PbsdshArgs::default()
             }),
             Ok(vec![2])
         );
         assert!(
-            asked(&Args {
+            asked(&PbsdshArgs {
                 host: of("n3"),
-                ..Args::default()
+                ..PbsdshArgs::default()
             })
             .is_err()
         );
         assert!(
-            asked(&Args {
+            asked(&PbsdshArgs {
                 copies: of("0"),
-                ..Args::default()
+                ..PbsdshArgs::default()
             })
             .is_err()
         );
         assert!(
-            asked(&Args {
+            asked(&PbsdshArgs {
                 copies: of("1"),
                 index: of("1"),
-                ..Args::default()
+                ..PbsdshArgs::default()
             })
             .is_err()
         );

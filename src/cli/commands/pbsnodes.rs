@@ -1,6 +1,6 @@
 //! `pbsnodes`: shows nodes, marks them offline and online, comments on them.
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::query::{self, Ask};
 use crate::cli::client::unreachable_server::{self, unknown_host};
@@ -8,7 +8,8 @@ use crate::cli::output::dsv;
 use crate::cli::output::full;
 use crate::cli::output::job_list::cut;
 use crate::cli::output::json::{Document, Preamble};
-use crate::cli::output::nodes::{self, Format, Group};
+use crate::cli::output::nodes::{self, NodeFormat, NodeGroup};
+use crate::cli::output::table::{FixedColumn, push_line};
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 use crate::model::time::Wall;
@@ -18,6 +19,7 @@ use crate::sys::home::Home;
 use crate::wire::client::Client;
 use crate::wire::message::{NodeRecord, Question, Reply, Request, ServerFacts};
 use clap::{CommandFactory, Parser};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -33,7 +35,7 @@ const FAILED: u8 = 1;
     disable_version_flag = true,
     args_override_self = true
 )]
-pub struct Args {
+pub struct PbsnodesArgs {
     /// All hosts; with -v, all nodes
     #[arg(short = 'a')]
     all: bool,
@@ -87,17 +89,19 @@ pub struct Args {
 
 /// Its options.
 pub fn command() -> clap::Command {
-    Args::command()
+    PbsnodesArgs::command()
 }
 
 /// Runs it.
 pub fn main() -> ExitCode {
-    exit::run("pbsnodes", command, || {
-        match getopt::read::<Args>(command).map_err(as_failed)? {
-            Line::Answered => Ok(0),
-            Line::Asked(args) => args.run(),
-        }
-    })
+    exit::run(
+        "pbsnodes",
+        command,
+        || match getopt::read::<PbsnodesArgs>(command).map_err(as_failed)? {
+            CommandLine::Answered => Ok(0),
+            CommandLine::Asked(args) => args.run(),
+        },
+    )
 }
 
 /// A wrong command line ends as everything else that goes wrong here.
@@ -114,12 +118,12 @@ fn no_server(why: &str) -> Failure {
 
 /// What is said: output, and complaints that PBS words without the command's name.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct NodesOutput {
     out: Vec<u8>,
     complaints: Vec<String>,
 }
 
-impl Args {
+impl PbsnodesArgs {
     fn run(&self) -> Result<u8, Failure> {
         self.check()?;
         let mut ask = query::source(no_server)?;
@@ -163,11 +167,11 @@ impl Args {
         }
     }
 
-    fn format(&self) -> Format {
+    fn format(&self) -> NodeFormat {
         match self.format.as_deref() {
-            Some("json") => Format::Json,
-            Some(_) => Format::Dsv,
-            None => Format::Text,
+            Some("json") => NodeFormat::Json,
+            Some(_) => NodeFormat::Dsv,
+            None => NodeFormat::Text,
         }
     }
 
@@ -178,11 +182,11 @@ impl Args {
         }
     }
 
-    fn show(&self, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
+    fn show(&self, ask: &mut Ask, now: Wall) -> Result<NodesOutput, Failure> {
         let answers = ask(&Question::Nodes)?;
         self.check_server(&answers.server)?;
         if self.list {
-            return Ok(Said {
+            return Ok(NodesOutput {
                 out: troubled(&answers.nodes).into_bytes(),
                 complaints: Vec::new(),
             });
@@ -195,20 +199,20 @@ impl Args {
             |name: &&str| format!("Node: {name},  Error: {}\n", Refusal::unknown_node());
         let complaints = unknown.iter().map(complaint).collect();
         let out = match self.format() {
-            Format::Json => self.json(&groups, &unknown, &answers.server, now),
-            Format::Dsv => self.dsv(&groups, &answers.server).into_bytes(),
-            Format::Text if self.summary => self.table(&groups, &answers.server).into_bytes(),
-            Format::Text => in_full(&groups, &answers.server).into_bytes(),
+            NodeFormat::Json => self.json(&groups, &unknown, &answers.server, now),
+            NodeFormat::Dsv => self.dsv(&groups, &answers.server).into_bytes(),
+            NodeFormat::Text if self.summary => self.table(&groups, &answers.server).into_bytes(),
+            NodeFormat::Text => in_full(&groups, &answers.server).into_bytes(),
         };
-        Ok(Said { out, complaints })
+        Ok(NodesOutput { out, complaints })
     }
 
     /// What is shown, and the operands that name nothing.
-    fn choose<'a>(&'a self, records: &'a [NodeRecord]) -> (Vec<Group<'a>>, Vec<&'a str>) {
+    fn choose<'a>(&'a self, records: &'a [NodeRecord]) -> (Vec<NodeGroup<'a>>, Vec<&'a str>) {
         let groups = if self.vnodes {
-            Group::each(records)
+            NodeGroup::each(records)
         } else {
-            Group::by_host(records)
+            NodeGroup::by_host(records)
         };
         if self.all {
             return (groups, Vec::new());
@@ -217,7 +221,7 @@ impl Args {
         for name in &self.operands {
             match groups.iter().find(|group| group.name() == name) {
                 Some(group) if self.hosts => {
-                    chosen.extend(group.0.iter().map(|record| Group(vec![*record])))
+                    chosen.extend(group.0.iter().map(|record| NodeGroup(vec![*record])))
                 }
                 Some(group) => chosen.push(group.clone()),
                 None => unknown.push(name.as_str()),
@@ -226,7 +230,7 @@ impl Args {
         (chosen, unknown)
     }
 
-    fn attributes<'a>(&self, group: &Group<'a>, server: &'a ServerFacts) -> Attributes<'a> {
+    fn attributes<'a>(&self, group: &NodeGroup<'a>, server: &'a ServerFacts) -> Attributes<'a> {
         match (self.summary, self.jobs) {
             (false, _) => nodes::attributes(group.first(), server, self.format()),
             (true, false) => nodes::summary(group, self.format()),
@@ -234,7 +238,13 @@ impl Args {
         }
     }
 
-    fn json(&self, groups: &[Group], unknown: &[&str], server: &ServerFacts, now: Wall) -> Vec<u8> {
+    fn json(
+        &self,
+        groups: &[NodeGroup],
+        unknown: &[&str],
+        server: &ServerFacts,
+        now: Wall,
+    ) -> Vec<u8> {
         let known = groups
             .iter()
             .map(|group| (group.name().to_string(), self.attributes(group, server)));
@@ -252,7 +262,7 @@ impl Args {
         document.end()
     }
 
-    fn dsv(&self, groups: &[Group], server: &ServerFacts) -> String {
+    fn dsv(&self, groups: &[NodeGroup], server: &ServerFacts) -> String {
         let delimiter = self.delimiter.as_deref().unwrap_or("|");
         let heading = if self.summary { "vnode=" } else { "Name=" };
         let mut out = String::new();
@@ -268,7 +278,7 @@ impl Args {
         out
     }
 
-    fn table(&self, groups: &[Group], server: &ServerFacts) -> String {
+    fn table(&self, groups: &[NodeGroup], server: &ServerFacts) -> String {
         if groups.is_empty() {
             return String::new();
         }
@@ -282,22 +292,34 @@ impl Args {
             let attributes = self.attributes(group, server);
             let values = attributes.0.iter().filter_map(full::text);
             let texts: Vec<_> = std::iter::once(group.name().into()).chain(values).collect();
-            let padded = texts
+            let cells: Vec<Cow<str>> = texts
                 .iter()
                 .zip(columns)
-                .map(|(text, column)| column.pad(text, self.long));
-            let _ = writeln!(out, "{}", padded.collect::<Vec<_>>().join(" "));
+                .map(|(text, &column)| self.cell(text, column))
+                .collect();
+            let cells = cells.iter().map(AsRef::as_ref);
+            push_line(&mut out, columns.iter().copied(), cells);
+            out.push('\n');
         }
         out
     }
 
-    fn mark(&self, ask: &mut Ask, send: &mut Send) -> Result<Said, Failure> {
+    /// A cell of a summary: cut to its column, with `-L` in full.
+    fn cell<'a>(&self, text: &'a str, column: FixedColumn) -> Cow<'a, str> {
+        match column {
+            FixedColumn::Left(width) if !self.long => cut(text, width),
+            FixedColumn::Rest => full::printable(text),
+            _ => text.into(),
+        }
+    }
+
+    fn mark(&self, ask: &mut Ask, send: &mut Send) -> Result<NodesOutput, Failure> {
         let answers = ask(&Question::Nodes)?;
         self.check_server(&answers.server)?;
         let groups = if self.vnodes {
-            Group::each(&answers.nodes)
+            NodeGroup::each(&answers.nodes)
         } else {
-            Group::by_host(&answers.nodes)
+            NodeGroup::by_host(&answers.nodes)
         };
         let offline = (self.offline || self.online).then_some(self.offline);
         let mut complaints = Vec::new();
@@ -311,13 +333,14 @@ impl Args {
                     .collect()
             });
             for node in members.unwrap_or_else(|| vec![name.clone()]) {
-                let request = match self.gone {
-                    true => Request::DeclareGone { node },
-                    false => Request::MarkNode {
+                let request = if self.gone {
+                    Request::DeclareGone { node }
+                } else {
+                    Request::MarkNode {
                         node,
                         offline,
                         comment: self.comment.clone(),
-                    },
+                    }
                 };
                 match send(&request)? {
                     Reply::Refused(refusal) => {
@@ -327,7 +350,7 @@ impl Args {
                 }
             }
         }
-        Ok(Said {
+        Ok(NodesOutput {
             out: Vec::new(),
             complaints,
         })
@@ -370,11 +393,11 @@ fn troubled(records: &[NodeRecord]) -> String {
     out
 }
 
-fn in_full(groups: &[Group], server: &ServerFacts) -> String {
+fn in_full(groups: &[NodeGroup], server: &ServerFacts) -> String {
     let mut out = String::new();
     for group in groups {
         let _ = writeln!(out, "{}", group.name());
-        for attribute in &nodes::attributes(group.first(), server, Format::Text).0 {
+        for attribute in &nodes::attributes(group.first(), server, NodeFormat::Text).0 {
             let Some(value) = full::text(attribute) else {
                 continue;
             };
@@ -396,33 +419,13 @@ fn in_full(groups: &[Group], server: &ServerFacts) -> String {
     out
 }
 
-/// A column of a summary.
-#[derive(Clone, Copy)]
-enum Column {
-    Left(usize),
-    Right(usize),
-    /// The last one, as long as it is.
-    Rest,
-}
-
-impl Column {
-    fn pad(self, text: &str, long: bool) -> String {
-        let fitted = |width| if long { text.into() } else { cut(text, width) };
-        match self {
-            Column::Left(width) => format!("{:width$}", fitted(width)),
-            Column::Right(width) => format!("{text:>width$}"),
-            Column::Rest => full::printable(text).into_owned(),
-        }
-    }
-}
-
 const HEADING: &str = "\
 vnode           state           OS       hardware host            queue        mem     ncpus   nmics   ngpus  comment
 --------------- --------------- -------- -------- --------------- ---------- -------- ------- ------- ------- ---------
 ";
 
-const COLUMNS: &[Column] = {
-    use Column::{Left, Rest, Right};
+const COLUMNS: &[FixedColumn] = {
+    use FixedColumn::{Left, Rest, Right};
     &[
         Left(15),
         Left(15),
@@ -444,8 +447,8 @@ vnode           state           njobs   run   susp      f/t        f/t     f/t  
 --------------- --------------- ------ ----- ------ ------------ ------- ------- ------- -------
 ";
 
-const JOB_COLUMNS: &[Column] = {
-    use Column::{Left, Rest, Right};
+const JOB_COLUMNS: &[FixedColumn] = {
+    use FixedColumn::{Left, Rest, Right};
     &[
         Left(15),
         Left(15),

@@ -4,7 +4,7 @@
 //! accounts are, by quarters of an hour where days or months are asked for: these are put together
 //! here, in the time zone of who asks.
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::arguments::period;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::operand::Operand;
@@ -16,11 +16,11 @@ use crate::sys::clock;
 use crate::wire::message::{Answer, Question, ServerFacts};
 use chrono::{Local, TimeZone};
 use clap::{CommandFactory, Parser, ValueEnum};
-use job_filter::Wanted;
+use job_filter::JobFilter;
 use std::ffi::OsString;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
-use summary::Summary;
+use summary::UsageSummary;
 
 mod entries;
 
@@ -40,7 +40,7 @@ pub use entries::fields;
     disable_version_flag = true,
     args_override_self = true
 )]
-pub struct Args {
+pub struct QacctArgs {
     /// Jobs of these users
     #[arg(short = 'u', value_name = "USER,...", value_delimiter = ',')]
     users: Vec<String>,
@@ -70,7 +70,7 @@ pub struct Args {
     list: bool,
     /// The format: csv or json, with times in seconds and moments since 1970
     #[arg(short = 'F', value_name = "FORMAT", value_enum)]
-    format: Option<Format>,
+    format: Option<AccountFormat>,
 }
 
 /// What sums are made by.
@@ -119,7 +119,7 @@ impl By {
 
 /// How it is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum AccountFormat {
     /// For people.
     #[default]
     Text,
@@ -131,25 +131,27 @@ pub enum Format {
 
 /// Its options.
 pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
+    getopt::pbs(QacctArgs::command())
 }
 
 /// Runs it.
 pub fn main() -> ExitCode {
-    exit::run("qacct", command, || match getopt::read::<Args>(command)? {
-        Line::Answered => Ok(0),
-        Line::Asked(args) => {
-            let inquiry = args.inquiry(clock::wall())?;
-            let mut feed = query::feed(|why| query::no_server(why, exit::NO_SERVER))?;
-            let mut out = BufWriter::new(std::io::stdout().lock());
-            let failures = args.say(inquiry, &mut feed, clock::wall(), &mut out)?;
-            out.flush()?;
-            Ok(query::report(&failures, "qacct", command))
+    exit::run("qacct", command, || {
+        match getopt::read::<QacctArgs>(command)? {
+            CommandLine::Answered => Ok(0),
+            CommandLine::Asked(args) => {
+                let inquiry = args.inquiry(clock::wall())?;
+                let mut feed = query::feed(|why| query::no_server(why, exit::NO_SERVER))?;
+                let mut out = BufWriter::new(std::io::stdout().lock());
+                let failures = args.say(inquiry, &mut feed, clock::wall(), &mut out)?;
+                out.flush()?;
+                Ok(query::report(&failures, "qacct", command))
+            }
         }
     })
 }
 
-impl Args {
+impl QacctArgs {
     /// Which entries are meant.
     fn inquiry(&self, now: Wall) -> Result<Inquiry, Failure> {
         if !self.by.is_empty() && (self.list || !self.jobs.is_empty()) {
@@ -195,7 +197,7 @@ impl Args {
         };
         let (from, to) = (inquiry.from, inquiry.to);
         let keys = by.iter().map(|by| by.key()).collect();
-        let (mut sums, mut server) = (Summary::new(by), None);
+        let (mut sums, mut server) = (UsageSummary::new(by), None);
         feed(&Question::Accounts(Box::new(inquiry), keys), &mut |part| {
             match part {
                 Answer::Server(facts) => server = Some(facts),
@@ -212,15 +214,15 @@ impl Args {
     fn say_entries(
         &self,
         inquiry: Inquiry,
-        format: Format,
+        format: AccountFormat,
         feed: &mut Feed,
         now: Wall,
         out: &mut dyn Write,
     ) -> Result<Vec<Failure>, Failure> {
         let server = query::whole(feed)(&Question::Server)?.server;
         let (named, mut failures) = self.named(&server);
-        let (all, mut wanted) = (self.jobs.is_empty(), Wanted::new(named));
-        let mut told = entries::Telling::begin(format, all, &preamble(&server, now), out);
+        let (all, mut wanted) = (self.jobs.is_empty(), JobFilter::new(named));
+        let mut told = entries::EntryWriter::begin(format, all, &preamble(&server, now), out);
         let ids = wanted.ids();
         if all || !ids.is_empty() {
             feed(&Question::Entries(Box::new(inquiry), ids), &mut |part| {

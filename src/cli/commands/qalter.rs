@@ -1,22 +1,20 @@
 //! `qalter`: changes attributes of jobs.
 
-use crate::cli::arguments::getopt::{self, Line};
-use crate::cli::arguments::job_options::{self, JobOptions, Place};
+use super::job_command::JobCommand;
+use crate::cli::arguments::job_options::{self, JobOptions, SubmissionPlace};
 use crate::cli::arguments::paths;
-use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{self, Schedd};
+use crate::cli::client::exit::Failure;
 use crate::model::attribute::Setting;
 use crate::model::job::value_syntax;
 use crate::sys::{clock, env};
 use crate::wire::batch::Act;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 /// Change attributes of jobs. A refused change changes nothing.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qalter")]
-pub struct Args {
+pub struct QalterArgs {
     /// Options of the job.
     #[command(flatten)]
     pub job: JobOptions,
@@ -42,53 +40,41 @@ pub struct Args {
     pub jobs: Vec<OsString>,
 }
 
-/// The command line's definition.
-pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
-}
+impl JobCommand for QalterArgs {
+    const NAME: &'static str = "qalter";
 
-/// Runs qalter.
-pub fn main() -> ExitCode {
-    exit::run("qalter", command, run)
-}
+    fn jobs(&self) -> &[OsString] {
+        &self.jobs
+    }
 
-fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
-        return Ok(0);
-    };
-    let workdir = env::workdir()?;
-    let names = nix::sys::utsname::uname().map_err(std::io::Error::from)?;
-    let host = names.nodename().to_string_lossy();
-    let settings = settings(
-        &args,
-        &Place {
+    fn requests(&self) -> Result<Vec<Act>, Failure> {
+        let workdir = env::workdir()?;
+        let names = nix::sys::utsname::uname().map_err(std::io::Error::from)?;
+        let place = SubmissionPlace {
             workdir: &workdir,
-            host: &host,
+            host: &names.nodename().to_string_lossy(),
             now: clock::wall(),
             knows_host: paths::knows_host,
-        },
-    )?;
-    if args.retry {
-        return job_batch::act(
-            "qalter",
-            command,
-            &args.jobs,
-            &mut Schedd::find()?,
-            &Act::Retry,
-        );
-    }
-    let server = &mut Schedd::find()?;
-    if !args.shove || !settings.is_empty() {
-        let code = job_batch::act("qalter", command, &args.jobs, server, &Act::Alter(settings))?;
-        if !args.shove || code != 0 {
-            return Ok(code);
+        };
+        let settings = settings(self, &place)?;
+        if self.retry {
+            return Ok(vec![Act::Retry]);
         }
+        if !self.shove {
+            return Ok(vec![Act::Alter(settings)]);
+        }
+        if settings.is_empty() {
+            return Ok(vec![Act::Shove]);
+        }
+        Ok(vec![Act::Alter(settings), Act::Shove])
     }
-    job_batch::act("qalter", command, &args.jobs, server, &Act::Shove)
 }
 
 /// What the options ask for.
-pub(super) fn settings(args: &Args, place: &Place) -> Result<Vec<Setting>, Failure> {
+pub(super) fn settings(
+    args: &QalterArgs,
+    place: &SubmissionPlace,
+) -> Result<Vec<Setting>, Failure> {
     let mut settings = args.job.settings(place)?;
     if let Some(holds) = &args.holds {
         let letters = holds
@@ -105,12 +91,12 @@ pub(super) fn settings(args: &Args, place: &Place) -> Result<Vec<Setting>, Failu
             system_priority(&number.to_string_lossy())?,
         ));
     }
-    match args.retry && !settings.is_empty() {
-        true => Err(Failure::usage(
+    if args.retry && !settings.is_empty() {
+        return Err(Failure::usage(
             "--retry stands without other options: change the job once it is back in its queue",
-        )),
-        false => Ok(settings),
+        ));
     }
+    Ok(settings)
 }
 
 /// As the attribute has it: nothing for none.
@@ -131,15 +117,20 @@ fn system_priority(text: &str) -> Result<&str, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::arguments::getopt;
+    use crate::cli::commands::job_command;
     use crate::model::time::Wall;
     use std::path::Path;
 
     fn asked(words: &[&str]) -> Result<Vec<Setting>, Failure> {
-        let matches = getopt::matches(&mut command(), words.iter().map(OsString::from))?;
-        let args: Args = getopt::read_matches(&matches)?;
+        let matches = getopt::matches(
+            &mut job_command::command::<QalterArgs>(),
+            words.iter().map(OsString::from),
+        )?;
+        let args: QalterArgs = getopt::read_matches(&matches)?;
         settings(
             &args,
-            &Place {
+            &SubmissionPlace {
                 workdir: Path::new("/nosuch"),
                 host: "head",
                 now: Wall(0),

@@ -1,17 +1,15 @@
 //! `qdel`: deletes jobs.
 
-use crate::cli::arguments::getopt::{self, Line};
-use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{self, Schedd};
+use super::job_command::JobCommand;
+use crate::cli::client::exit::Failure;
 use crate::wire::batch::Act;
-use clap::{CommandFactory, Parser};
-use std::ffi::OsString;
-use std::process::ExitCode;
+use clap::Parser;
+use std::ffi::{OsStr, OsString};
 
 /// Delete jobs. A running one gets SIGTERM, and some seconds later SIGKILL.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qdel")]
-pub struct Args {
+pub struct QdelArgs {
     /// force: over at once, whatever the node says; suppress_email=N is accepted: mail is bounded
     /// in any case
     #[arg(short = 'W', value_name = "force|suppress_email=X")]
@@ -24,31 +22,21 @@ pub struct Args {
     pub jobs: Vec<OsString>,
 }
 
-/// The command line's definition.
-pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
+impl JobCommand for QdelArgs {
+    const NAME: &'static str = "qdel";
+
+    fn jobs(&self) -> &[OsString] {
+        &self.jobs
+    }
+
+    fn requests(&self) -> Result<Vec<Act>, Failure> {
+        let force = self.how.as_deref().map_or(Ok(false), is_force)?;
+        let purge = self.purge;
+        Ok(vec![Act::Delete { force, purge }])
+    }
 }
 
-/// Runs qdel.
-pub fn main() -> ExitCode {
-    exit::run("qdel", command, run)
-}
-
-fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
-        return Ok(0);
-    };
-    let (force, purge) = (args.how.as_ref().map_or(Ok(false), is_force)?, args.purge);
-    job_batch::act(
-        "qdel",
-        command,
-        &args.jobs,
-        &mut Schedd::find()?,
-        &Act::Delete { force, purge },
-    )
-}
-
-fn is_force(how: &OsString) -> Result<bool, Failure> {
+fn is_force(how: &OsStr) -> Result<bool, Failure> {
     match how.to_str() {
         Some("force") => Ok(true),
         Some(how) if how.starts_with("suppress_email=") => Ok(false),
@@ -62,11 +50,11 @@ mod tests {
 
     #[test]
     fn only_what_pbs_knows_is_accepted() {
-        assert_eq!(is_force(&"force".into()), Ok(true));
-        assert_eq!(is_force(&"suppress_email=x".into()), Ok(false));
+        assert_eq!(is_force("force".as_ref()), Ok(true));
+        assert_eq!(is_force("suppress_email=x".as_ref()), Ok(false));
         for bad in ["foo", "force=1", ""] {
             assert_eq!(
-                is_force(&bad.into()),
+                is_force(bad.as_ref()),
                 Err(Failure::usage("illegal -W value")),
                 "{bad}"
             );

@@ -1,19 +1,17 @@
 //! `qhold`: places holds on jobs.
 
-use crate::cli::arguments::getopt::{self, Line};
+use super::job_command::JobCommand;
 use crate::cli::arguments::job_options;
-use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{self, Schedd};
+use crate::cli::client::exit::Failure;
 use crate::wire::batch::Act;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 /// Keep jobs from starting. One that runs goes on, unless the site has a program that checkpoints
 /// jobs (checkpoint in [launch] of lanai.toml): then it is checkpointed, ended and held.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qhold")]
-pub struct Args {
+pub struct QholdArgs {
     /// Place holds of these kinds: letters of u (user), o (operator), s (system), p (password), or
     /// n (none); u if not given
     #[arg(short = 'h', value_name = "hold_list")]
@@ -23,26 +21,15 @@ pub struct Args {
     pub jobs: Vec<OsString>,
 }
 
-/// The command line's definition.
-pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
-}
+impl JobCommand for QholdArgs {
+    const NAME: &'static str = "qhold";
 
-/// Runs qhold.
-pub fn main() -> ExitCode {
-    exit::run("qhold", command, run)
-}
+    fn jobs(&self) -> &[OsString] {
+        &self.jobs
+    }
 
-fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
-        return Ok(0);
-    };
-    let holds = job_options::holds(args.holds.as_deref())?;
-    job_batch::act(
-        "qhold",
-        command,
-        &args.jobs,
-        &mut Schedd::find()?,
-        &Act::Hold(holds),
-    )
+    fn requests(&self) -> Result<Vec<Act>, Failure> {
+        let holds = job_options::holds(self.holds.as_deref())?;
+        Ok(vec![Act::Hold(holds)])
+    }
 }

@@ -10,10 +10,10 @@ mod input;
 
 mod show;
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{Schedd, Server};
-use crate::cli::client::source::{Answers, Source};
+use crate::cli::client::job_batch::{LazySchedd, Server};
+use crate::cli::client::source::{Answers, QuerySource};
 use crate::cli::client::unreachable_server::unknown_host;
 use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb, known};
 use crate::model::refusal::Refusal;
@@ -21,9 +21,9 @@ use crate::sys::home::Home;
 use crate::wire::client::Client;
 use crate::wire::message::{Question, Reply, Request};
 use clap::{CommandFactory, Parser};
-use grammar::{Command, Fault, Object, Word};
-use input::Input;
-use show::View;
+use grammar::{Command, CommandWord, GrammarError, ObjectKind};
+use input::CommandReader;
+use show::ConfiguredObjects;
 use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ use std::process::ExitCode;
 /// commands are read from standard input.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qmgr")]
-pub struct Args {
+pub struct QmgrArgs {
     /// Stop at the first error of commands that are read
     #[arg(short = 'a')]
     pub abort: bool,
@@ -57,7 +57,7 @@ pub struct Args {
 
 /// The command line's definition.
 pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
+    getopt::pbs(QmgrArgs::command())
 }
 
 /// Runs qmgr.
@@ -73,9 +73,9 @@ const SYNTAX: u8 = 4;
 const NOTHING: u8 = 255;
 
 fn run() -> Result<u8, Failure> {
-    let args = match getopt::read::<Args>(command) {
-        Ok(Line::Asked(args)) => args,
-        Ok(Line::Answered) => return Ok(0),
+    let args = match getopt::read::<QmgrArgs>(command) {
+        Ok(CommandLine::Asked(args)) => args,
+        Ok(CommandLine::Answered) => return Ok(0),
         Err(failure) => return Err(Failure { code: 1, ..failure }),
     };
     let home = Home::find()?;
@@ -87,7 +87,7 @@ fn run() -> Result<u8, Failure> {
 }
 
 /// What of objects is shown, and how.
-struct Look {
+struct ObjectFilter {
     /// These attributes; all, if there are none.
     keys: Vec<AttributeKey>,
     /// As commands, and not as a list.
@@ -96,11 +96,11 @@ struct Look {
 
 /// What a qmgr has at hand.
 struct Session<'a> {
-    args: &'a Args,
+    args: &'a QmgrArgs,
     home: Home,
-    schedd: Schedd,
+    schedd: LazySchedd,
     /// The objects that commands without a name are about.
-    active: BTreeMap<Object, Vec<String>>,
+    active: BTreeMap<ObjectKind, Vec<String>>,
     history: Vec<String>,
     /// Of the line read before: the limit it has set, and of what.
     last_limit: Option<(Vec<QmgrObject>, AttributeKey)>,
@@ -108,7 +108,7 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn open(args: &'a Args, home: Home) -> Result<Session<'a>, Failure> {
+    fn open(args: &'a QmgrArgs, home: Home) -> Result<Session<'a>, Failure> {
         let connected = Client::connect(&home);
         if let Err(error) = connected {
             return Err(Failure {
@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
                 ..Failure::from(error)
             });
         }
-        let mut schedd = Schedd::find()?;
+        let mut schedd = LazySchedd::find()?;
         let name = schedd.name()?;
         if let Some(other) = args
             .servers
@@ -155,7 +155,7 @@ impl<'a> Session<'a> {
         let stdin = std::io::stdin();
         let is_person = stdin.is_terminal();
         self.is_read = !is_person;
-        let (mut input, mut code, mut line) = (Input::default(), 0, Vec::new());
+        let (mut input, mut code, mut line) = (CommandReader::default(), 0, Vec::new());
         loop {
             if is_person {
                 exit::print(if input.goes_on() { "> " } else { "Qmgr: " })?;
@@ -163,9 +163,10 @@ impl<'a> Session<'a> {
             line.clear();
             let is_over = stdin.lock().read_until(b'\n', &mut line)? == 0;
             let text = String::from_utf8_lossy(&line);
-            let commands = match is_over {
-                true => std::mem::take(&mut input).end(),
-                false => input.take(text.trim_end_matches(['\n', '\r'])),
+            let commands = if is_over {
+                std::mem::take(&mut input).end()
+            } else {
+                input.take(text.trim_end_matches(['\n', '\r']))
             };
             for command in commands {
                 let (status, goes_on) = self.act(&command)?;
@@ -193,7 +194,7 @@ impl<'a> Session<'a> {
             Ok(command) => command,
             Err(fault) => return Ok((self.fault(text, &fault), true)),
         };
-        if command.word == Word::Quit {
+        if command.word == CommandWord::Quit {
             return Ok((0, false));
         }
         if self.args.no_execution {
@@ -201,11 +202,11 @@ impl<'a> Session<'a> {
         }
         let last_limit = self.last_limit.take();
         let code = match command.word {
-            Word::Help => {
+            CommandWord::Help => {
                 exit::print(help::about(&command.rest))?;
                 NOTHING
             }
-            Word::History => {
+            CommandWord::History => {
                 exit::print(
                     self.history
                         .iter()
@@ -214,26 +215,26 @@ impl<'a> Session<'a> {
                 )?;
                 0
             }
-            Word::Import | Word::Export => self.carry(&command)?,
-            Word::Active => self.activate(&command),
-            Word::List | Word::Print => self.show(&command)?,
+            CommandWord::Import | CommandWord::Export => self.carry(&command)?,
+            CommandWord::Active => self.activate(&command),
+            CommandWord::List | CommandWord::Print => self.show(&command)?,
             _ => self.change(command, last_limit)?,
         };
         Ok((code, true))
     }
 
-    fn fault(&self, text: &str, fault: &Fault) -> u8 {
+    fn fault(&self, text: &str, fault: &GrammarError) -> u8 {
         let (said, code) = match fault {
-            Fault::Syntax(at) => (
+            GrammarError::Syntax(at) => (
                 format!("qmgr: Syntax error\n{text}\n{}^\n", " ".repeat(*at)),
                 SYNTAX,
             ),
-            Fault::Operation(word) => (
+            GrammarError::Operation(word) => (
                 format!("qmgr: Illegal operation: {word}\nTry 'help' if you are having trouble.\n"),
                 1,
             ),
-            Fault::NoObject => ("qmgr: No object type given\n".to_string(), 2),
-            Fault::Object(word) => (format!("qmgr: Illegal object type: {word}.\n"), 2),
+            GrammarError::NoObject => ("qmgr: No object type given\n".to_string(), 2),
+            GrammarError::Object(word) => (format!("qmgr: Illegal object type: {word}.\n"), 2),
         };
         self.complain(&said);
         code
@@ -253,7 +254,12 @@ impl<'a> Session<'a> {
     }
 
     /// The names a command is about: those it has, or those that are active.
-    fn names(&self, command: &Command, object: Object, view: Option<&View>) -> Vec<String> {
+    fn names(
+        &self,
+        command: &Command,
+        object: ObjectKind,
+        view: Option<&ConfiguredObjects>,
+    ) -> Vec<String> {
         let given = if command.names.is_empty() {
             self.active.get(&object)
         } else {
@@ -266,38 +272,38 @@ impl<'a> Session<'a> {
             None => vec![name.clone()],
         };
         match object {
-            Object::Server => vec![String::new()],
-            Object::Sched => vec![show::SCHED.to_string()],
+            ObjectKind::Server => vec![String::new()],
+            ObjectKind::Sched => vec![show::SCHED.to_string()],
             _ => given.iter().flat_map(all).collect(),
         }
     }
 
-    fn view(&self) -> Result<View, Failure> {
-        let mut source = Source::open(&self.home)?;
+    fn view(&self) -> Result<ConfiguredObjects, Failure> {
+        let mut source = QuerySource::open(&self.home)?;
         let mut answers: Answers = source.ask(&Question::Objects)?;
         answers.queues = source.ask(&Question::Queues)?.queues;
         answers.nodes = source.ask(&Question::Nodes)?.nodes;
-        Ok(View::new(answers))
+        Ok(ConfiguredObjects::new(answers))
     }
 
     fn show(&mut self, command: &Command) -> Result<u8, Failure> {
         let (Some(object), view) = (command.object, self.view()?) else {
             return Ok(0);
         };
-        let is_printed = command.word == Word::Print;
-        let look = Look {
+        let is_printed = command.word == CommandWord::Print;
+        let look = ObjectFilter {
             keys: command.edits.iter().map(|edit| edit.key.clone()).collect(),
             is_printed,
         };
         let mut names = self.names(command, object, Some(&view));
         let mut out = String::new();
-        if object == Object::Hook && !view.server().privileged {
+        if object == ObjectKind::Hook && !view.server().privileged {
             return Ok(self.not_for_hooks(view.server()));
         }
-        let goes_without_name = matches!(object, Object::Resource | Object::Hook);
+        let goes_without_name = matches!(object, ObjectKind::Resource | ObjectKind::Hook);
         if names.is_empty() && goes_without_name {
             names = view.names(object);
-            let is_headed = object == Object::Resource && !is_printed && !names.is_empty();
+            let is_headed = object == ObjectKind::Resource && !is_printed && !names.is_empty();
             out.push_str(if is_headed { show::heading(object) } else { "" });
         }
         if names.is_empty() && !goes_without_name {
@@ -309,8 +315,8 @@ impl<'a> Session<'a> {
             ));
             return Ok(0);
         }
-        if is_printed && object == Object::Server && look.keys.is_empty() {
-            for kind in [Object::Resource, Object::Queue] {
+        if is_printed && object == ObjectKind::Server && look.keys.is_empty() {
+            for kind in [ObjectKind::Resource, ObjectKind::Queue] {
                 let all = view.names(kind);
                 self.shown(&view, kind, &all, &look, &mut out);
             }
@@ -330,10 +336,10 @@ impl<'a> Session<'a> {
 
     fn shown(
         &self,
-        view: &View,
-        object: Object,
+        view: &ConfiguredObjects,
+        object: ObjectKind,
         names: &[String],
-        look: &Look,
+        look: &ObjectFilter,
         out: &mut String,
     ) -> Vec<(String, Refusal)> {
         let mut failures = Vec::new();
@@ -356,9 +362,10 @@ impl<'a> Session<'a> {
     }
 
     fn refused(&self, name: &str, refusal: &Refusal) {
-        let why = match refusal.text.is_empty() {
-            true => String::new(),
-            false => format!("qmgr obj={name} svr=default: {}\n", refusal.text),
+        let why = if refusal.text.is_empty() {
+            String::new()
+        } else {
+            format!("qmgr obj={name} svr=default: {}\n", refusal.text)
         };
         let what = if refusal.is_of_hook() {
             "hook error".to_string()
@@ -384,14 +391,14 @@ impl<'a> Session<'a> {
             .transpose()?;
         let names = self.names(&command, object, view.as_ref());
         if names.is_empty() {
-            return Ok(self.fault("", &Fault::Syntax(0)));
+            return Ok(self.fault("", &GrammarError::Syntax(0)));
         }
         let targets: Vec<QmgrObject> = names.iter().map(|name| object.target(name)).collect();
         self.go_on(&mut command, &targets, last_limit);
         let verb = match command.word {
-            Word::Create => Verb::Create,
-            Word::Delete => Verb::Delete,
-            Word::Unset => Verb::Unset,
+            CommandWord::Create => Verb::Create,
+            CommandWord::Delete => Verb::Delete,
+            CommandWord::Unset => Verb::Unset,
             _ => Verb::Set,
         };
         let mut code = 0;
@@ -426,7 +433,7 @@ impl<'a> Session<'a> {
         targets: &[QmgrObject],
         last: Option<(Vec<QmgrObject>, AttributeKey)>,
     ) {
-        let (Word::Set, [edit]) = (command.word, &mut command.edits[..]) else {
+        let (CommandWord::Set, [edit]) = (command.word, &mut command.edits[..]) else {
             return;
         };
         let is_limit = |edit: &Edit| {
@@ -446,11 +453,11 @@ impl<'a> Session<'a> {
     }
 }
 
-fn unknown(object: Object, name: &str) -> Refusal {
+fn unknown(object: ObjectKind, name: &str) -> Refusal {
     match object {
-        Object::Hook => Refusal::no_hook(name),
-        Object::Queue => Refusal::unknown_queue(),
-        Object::Resource => Refusal::no_resource(),
+        ObjectKind::Hook => Refusal::no_hook(name),
+        ObjectKind::Queue => Refusal::unknown_queue(),
+        ObjectKind::Resource => Refusal::no_resource(),
         _ => Refusal::unknown_node(),
     }
 }

@@ -1,18 +1,16 @@
 //! `qmove`: puts jobs into another queue.
 
+use super::job_command::JobCommand;
 use super::qsub::destination;
-use crate::cli::arguments::getopt::{self, Line};
-use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{self, Schedd};
+use crate::cli::client::exit::Failure;
 use crate::wire::batch::Act;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 /// Put jobs that do not run into another queue.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qmove")]
-pub struct Args {
+pub struct QmoveArgs {
     /// Where to: queue, queue@server, or @server for its default queue
     #[arg(value_name = "destination", required = true)]
     pub destination: OsString,
@@ -21,26 +19,14 @@ pub struct Args {
     pub jobs: Vec<OsString>,
 }
 
-/// The command line's definition.
-pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
-}
+impl JobCommand for QmoveArgs {
+    const NAME: &'static str = "qmove";
 
-/// Runs qmove.
-pub fn main() -> ExitCode {
-    exit::run("qmove", command, run)
-}
+    fn jobs(&self) -> &[OsString] {
+        &self.jobs
+    }
 
-fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
-        return Ok(0);
-    };
-    let to = destination(&args.destination)?;
-    job_batch::act(
-        "qmove",
-        command,
-        &args.jobs,
-        &mut Schedd::find()?,
-        &Act::Move(to),
-    )
+    fn requests(&self) -> Result<Vec<Act>, Failure> {
+        Ok(vec![Act::Move(destination(&self.destination)?)])
+    }
 }

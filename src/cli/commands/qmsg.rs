@@ -1,19 +1,17 @@
 //! `qmsg`: writes a line into the files of running jobs.
 
-use crate::cli::arguments::getopt::{self, Line};
-use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{self, Schedd};
+use super::job_command::JobCommand;
+use crate::cli::client::exit::Failure;
 use crate::model::text::Text;
 use crate::wire::batch::Act;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::process::ExitCode;
 
 /// Write a message into the error file of running jobs, or into their output file.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qmsg")]
-pub struct Args {
+pub struct QmsgArgs {
     /// Into the standard error of the job; so it is if neither -E nor -O is given
     #[arg(short = 'E')]
     pub errors: bool,
@@ -28,31 +26,18 @@ pub struct Args {
     pub jobs: Vec<OsString>,
 }
 
-/// The command line's definition.
-pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
-}
+impl JobCommand for QmsgArgs {
+    const NAME: &'static str = "qmsg";
 
-/// Runs qmsg.
-pub fn main() -> ExitCode {
-    exit::run("qmsg", command, run)
-}
+    fn jobs(&self) -> &[OsString] {
+        &self.jobs
+    }
 
-fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
-        return Ok(0);
-    };
-    let (output, errors) = (args.output, args.errors || !args.output);
-    let text = Text(args.message.as_bytes().to_vec());
-    job_batch::act(
-        "qmsg",
-        command,
-        &args.jobs,
-        &mut Schedd::find()?,
-        &Act::Message {
-            output,
-            errors,
-            text,
-        },
-    )
+    fn requests(&self) -> Result<Vec<Act>, Failure> {
+        Ok(vec![Act::Message {
+            output: self.output,
+            errors: self.errors || !self.output,
+            text: Text(self.message.as_bytes().to_vec()),
+        }])
+    }
 }

@@ -1,8 +1,8 @@
 //! `qorder`: two jobs change places.
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{Schedd, Server};
+use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::operand::Operand;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
@@ -21,7 +21,7 @@ const NO_SERVER: u8 = 1;
 /// (qstat --priority tells why). qalter --user-factor lowers what a job is worth.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qorder")]
-pub struct Args {
+pub struct QorderArgs {
     /// A job, by id: 12, 12.server
     #[arg(value_name = "job_identifier", required = true)]
     pub one: OsString,
@@ -32,7 +32,7 @@ pub struct Args {
 
 /// The command line's definition.
 pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
+    getopt::pbs(QorderArgs::command())
 }
 
 /// Runs qorder.
@@ -41,11 +41,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+    let CommandLine::Asked(args) = getopt::read::<QorderArgs>(command)? else {
         return Ok(0);
     };
     let (one, other) = (Operand::parse(&args.one)?, Operand::parse(&args.other)?);
-    swap(&one, &other, &mut Schedd::find()?)
+    swap(&one, &other, &mut LazySchedd::find()?)
 }
 
 fn swap(one: &Operand, other: &Operand, server: &mut dyn Server) -> Result<u8, Failure> {

@@ -1,12 +1,10 @@
 //! `qrerun`: ends running jobs and queues them again.
 
-use crate::cli::arguments::getopt::{self, Line};
-use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{self, Schedd};
+use super::job_command::JobCommand;
+use crate::cli::client::exit::Failure;
 use crate::wire::batch::Act;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 /// End running jobs and put them back into their queue, to start from the beginning. For operators.
 ///
@@ -19,7 +17,7 @@ use std::process::ExitCode;
 /// qrls.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrerun")]
-pub struct Args {
+pub struct QrerunArgs {
     /// force: at once, whatever the node says
     #[arg(short = 'W', value_name = "force")]
     pub how: Option<OsString>,
@@ -31,29 +29,23 @@ pub struct Args {
     pub jobs: Vec<OsString>,
 }
 
-/// The command line's definition.
-pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
-}
+impl JobCommand for QrerunArgs {
+    const NAME: &'static str = "qrerun";
 
-/// Runs qrerun.
-pub fn main() -> ExitCode {
-    exit::run("qrerun", command, run)
-}
-
-fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
-        return Ok(0);
-    };
-    if args.how.as_ref().is_some_and(|how| how != "force") {
-        return Err(Failure::usage(""));
+    fn jobs(&self) -> &[OsString] {
+        &self.jobs
     }
-    let act = if args.failed {
-        Act::RerunFailed
-    } else {
-        Act::Rerun {
-            force: args.how.is_some(),
+
+    fn requests(&self) -> Result<Vec<Act>, Failure> {
+        if self.how.as_ref().is_some_and(|how| how != "force") {
+            return Err(Failure::usage(""));
         }
-    };
-    job_batch::act("qrerun", command, &args.jobs, &mut Schedd::find()?, &act)
+        let force = self.how.is_some();
+        let act = if self.failed {
+            Act::RerunFailed
+        } else {
+            Act::Rerun { force }
+        };
+        Ok(vec![act])
+    }
 }

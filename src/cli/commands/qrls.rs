@@ -1,18 +1,16 @@
 //! `qrls`: releases holds on jobs.
 
-use crate::cli::arguments::getopt::{self, Line};
+use super::job_command::JobCommand;
 use crate::cli::arguments::job_options;
-use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{self, Schedd};
+use crate::cli::client::exit::Failure;
 use crate::wire::batch::Act;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 /// Release jobs from holds, so that they may start.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrls")]
-pub struct Args {
+pub struct QrlsArgs {
     /// Release holds of these kinds: letters of u (user), o (operator), s (system), p (password),
     /// or n (none); u if not given
     #[arg(short = 'h', value_name = "hold_list")]
@@ -22,26 +20,15 @@ pub struct Args {
     pub jobs: Vec<OsString>,
 }
 
-/// The command line's definition.
-pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
-}
+impl JobCommand for QrlsArgs {
+    const NAME: &'static str = "qrls";
 
-/// Runs qrls.
-pub fn main() -> ExitCode {
-    exit::run("qrls", command, run)
-}
+    fn jobs(&self) -> &[OsString] {
+        &self.jobs
+    }
 
-fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
-        return Ok(0);
-    };
-    let holds = job_options::holds(args.holds.as_deref())?;
-    job_batch::act(
-        "qrls",
-        command,
-        &args.jobs,
-        &mut Schedd::find()?,
-        &Act::Release(holds),
-    )
+    fn requests(&self) -> Result<Vec<Act>, Failure> {
+        let holds = job_options::holds(self.holds.as_deref())?;
+        Ok(vec![Act::Release(holds)])
+    }
 }

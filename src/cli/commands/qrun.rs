@@ -1,22 +1,17 @@
 //! `qrun`: starts jobs now, whatever the order.
 
-use crate::cli::arguments::getopt::{self, Line};
-use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{self, Schedd};
+use super::job_command::JobCommand;
+use crate::cli::arguments::job_options;
+use crate::cli::client::exit::Failure;
 use crate::wire::batch::Act;
 use crate::wire::message::Placing;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::ffi::{OsStr, OsString};
-use std::process::ExitCode;
-
-/// The exit status of a wrong command line, and of all else that goes wrong.
-const USAGE: u8 = 1;
-const FAILED: u8 = 2;
 
 /// Start jobs now, ahead of all others, if what they ask for is free. For operators.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrun")]
-pub struct Args {
+pub struct QrunArgs {
     /// Do not wait for the answer whether the job fits
     #[arg(short = 'a')]
     pub detached: bool,
@@ -29,42 +24,27 @@ pub struct Args {
     pub jobs: Vec<OsString>,
 }
 
-/// The command line's definition.
-pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
-}
+impl JobCommand for QrunArgs {
+    const NAME: &'static str = "qrun";
+    const STATUSES: Option<(u8, u8)> = Some((1, 2));
 
-/// Runs qrun.
-pub fn main() -> ExitCode {
-    exit::run("qrun", command, || run().map_err(as_qrun))
-}
-
-fn as_qrun(failure: Failure) -> Failure {
-    Failure {
-        code: if failure.usage { USAGE } else { FAILED },
-        ..failure
+    fn jobs(&self) -> &[OsString] {
+        &self.jobs
     }
-}
 
-fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
-        return Ok(0);
-    };
-    let on = args
-        .nodes
-        .as_deref()
-        .map_or(Ok(Placing::Anywhere), placing)?;
-    let act = Act::Run {
-        on,
-        detached: args.detached,
-    };
-    let code = job_batch::act("qrun", command, &args.jobs, &mut Schedd::find()?, &act)?;
-    Ok(if code == 0 { 0 } else { FAILED })
+    fn requests(&self) -> Result<Vec<Act>, Failure> {
+        let on = match self.nodes.as_deref() {
+            Some(nodes) => placing(nodes)?,
+            None => Placing::Anywhere,
+        };
+        let detached = self.detached;
+        Ok(vec![Act::Run { on, detached }])
+    }
 }
 
 /// The nodes that `-H` names.
 pub(super) fn placing(text: &OsStr) -> Result<Placing, Failure> {
-    let illegal = || crate::cli::arguments::job_options::illegal('H');
+    let illegal = || job_options::illegal('H');
     let text = text
         .to_str()
         .map(str::trim)

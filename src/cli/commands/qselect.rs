@@ -1,11 +1,11 @@
 //! `qselect`: the ids of the jobs that meet all conditions, one per line.
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::client::exit::{self, Failure, NO_SERVER};
 use crate::cli::client::query::{self, Ask, Feed};
 use crate::cli::client::unreachable_server::unknown_host;
-use crate::cli::output::conditions::{self, Condition};
-use crate::cli::output::job_selection::Owner;
+use crate::cli::output::conditions::{self, JobCondition};
+use crate::cli::output::job_selection::OwnerPattern;
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
 use crate::model::time::Wall;
@@ -25,7 +25,7 @@ use std::process::ExitCode;
     disable_version_flag = true,
     args_override_self = true
 )]
-pub struct Args {
+pub struct QselectArgs {
     /// Not to be started before: [[[[CC]YY]MM]DD]hhmm[.SS]
     #[arg(short = 'a', value_name = "[OP]DATE_TIME")]
     begin: Option<String>,
@@ -82,15 +82,15 @@ pub struct Args {
 
 /// Its options.
 pub fn command() -> clap::Command {
-    Args::command()
+    QselectArgs::command()
 }
 
 /// Runs it.
 pub fn main() -> ExitCode {
     exit::run("qselect", command, || {
-        match getopt::read::<Args>(command)? {
-            Line::Answered => Ok(0),
-            Line::Asked(args) => {
+        match getopt::read::<QselectArgs>(command)? {
+            CommandLine::Answered => Ok(0),
+            CommandLine::Asked(args) => {
                 let now = clock::wall();
                 args.conditions(now)?;
                 let mut feed = query::feed(|why| query::no_server(why, NO_SERVER))?;
@@ -103,7 +103,7 @@ pub fn main() -> ExitCode {
     })
 }
 
-impl Args {
+impl QselectArgs {
     /// Writes the ids as they are found.
     fn answer(&self, feed: &mut Feed, now: Wall, out: &mut dyn Write) -> Result<(), Failure> {
         let server = query::whole(feed)(&Question::Server)?.server;
@@ -122,7 +122,7 @@ impl Args {
         let meets_all = |record: &&_| {
             conditions
                 .iter()
-                .all(|condition: &Condition| condition.is_met(record, &server))
+                .all(|condition: &JobCondition| condition.is_met(record, &server))
         };
         feed(&Question::Jobs(filter, Detail::Whole), &mut |part| {
             let Answer::Jobs(jobs) = part else {
@@ -137,7 +137,7 @@ impl Args {
     }
 
     /// All conditions that can be read without the server.
-    fn conditions(&self, now: Wall) -> Result<Vec<Condition>, Failure> {
+    fn conditions(&self, now: Wall) -> Result<Vec<JobCondition>, Failure> {
         let mut conditions = Vec::new();
         self.states.as_deref().map(conditions::states).transpose()?;
         let read = [
@@ -161,11 +161,11 @@ impl Args {
         conditions.extend(
             self.users
                 .as_deref()
-                .map(|text| Condition::Owner(Owner::parse_list(text))),
+                .map(|text| JobCondition::Owner(OwnerPattern::parse_list(text))),
         );
-        conditions.extend(self.account.clone().map(Condition::Account));
-        conditions.extend(self.name.clone().map(Condition::Name));
-        conditions.extend(self.project.clone().map(Condition::Project));
+        conditions.extend(self.account.clone().map(JobCondition::Account));
+        conditions.extend(self.name.clone().map(JobCondition::Name));
+        conditions.extend(self.project.clone().map(JobCondition::Project));
         Ok(conditions)
     }
 
@@ -179,7 +179,7 @@ impl Args {
         let owners = self
             .users
             .as_deref()
-            .map(Owner::parse_list)
+            .map(OwnerPattern::parse_list)
             .unwrap_or_default();
         let owners = owners
             .iter()
@@ -261,7 +261,7 @@ mod tests {
     }
 
     fn said(words: &str) -> Result<String, Failure> {
-        let args: Args = example::parse(command, words)?;
+        let args: QselectArgs = example::parse(command, words)?;
         let mut out = Vec::new();
         args.answer(&mut system().feed(), NOW, &mut out)?;
         Ok(String::from_utf8(out).unwrap())

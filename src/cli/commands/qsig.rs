@@ -1,17 +1,15 @@
 //! `qsig`: sends a signal to running jobs.
 
-use crate::cli::arguments::getopt::{self, Line};
-use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{self, Schedd};
+use super::job_command::JobCommand;
+use crate::cli::client::exit::Failure;
 use crate::wire::batch::Act;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 /// Send a signal to all processes of running jobs.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qsig")]
-pub struct Args {
+pub struct QsigArgs {
     /// The signal: a name, with or without SIG, or a number, SIGTERM if not given; or suspend,
     /// resume, admin-suspend, admin-resume
     #[arg(short = 's', value_name = "signal")]
@@ -21,29 +19,15 @@ pub struct Args {
     pub jobs: Vec<OsString>,
 }
 
-/// The command line's definition.
-pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
-}
+impl JobCommand for QsigArgs {
+    const NAME: &'static str = "qsig";
 
-/// Runs qsig.
-pub fn main() -> ExitCode {
-    exit::run("qsig", command, run)
-}
+    fn jobs(&self) -> &[OsString] {
+        &self.jobs
+    }
 
-fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
-        return Ok(0);
-    };
-    let signal = args
-        .signal
-        .as_ref()
-        .map_or("SIGTERM".into(), |signal| signal.to_string_lossy());
-    job_batch::act(
-        "qsig",
-        command,
-        &args.jobs,
-        &mut Schedd::find()?,
-        &Act::Signal(signal.into_owned()),
-    )
+    fn requests(&self) -> Result<Vec<Act>, Failure> {
+        let signal = self.signal.as_deref().unwrap_or("SIGTERM".as_ref());
+        Ok(vec![Act::Signal(signal.to_string_lossy().into_owned())])
+    }
 }

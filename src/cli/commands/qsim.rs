@@ -16,20 +16,20 @@ mod replay;
 /// It is the one that runs in schedd, to the letter: only jobs, nodes and clock are made up.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qsim", version)]
-pub struct Args {
+pub struct QsimArgs {
     #[command(subcommand)]
     what: What,
 }
 
 #[derive(Subcommand, Clone, Debug)]
 enum What {
-    Check(check::Args),
-    Replay(replay::Args),
+    Check(check::CheckArgs),
+    Replay(replay::ReplayArgs),
 }
 
 /// The command line's definition.
 pub fn command() -> clap::Command {
-    Args::command()
+    QsimArgs::command()
 }
 
 /// Runs qsim.
@@ -38,7 +38,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let args = match Args::try_parse_from(sys::env::args()) {
+    let args = match QsimArgs::try_parse_from(sys::env::args()) {
         Ok(args) => args,
         Err(error) => {
             error.print()?;

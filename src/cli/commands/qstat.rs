@@ -4,18 +4,18 @@ mod display;
 
 pub mod watch;
 
-use self::display::{Display, Form};
-use self::watch::Watch;
-use crate::cli::arguments::getopt::{self, Line};
+use self::display::{Display, JobFormat};
+use self::watch::WatchedView;
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::installation;
 use crate::cli::client::operand::Operand;
-use crate::cli::client::query::{self, Ask, Feed, Said};
-use crate::cli::output::alternate_list::{self, Unit};
-use crate::cli::output::attribute_output::{self, Format, Sheet};
+use crate::cli::client::query::{self, Ask, CommandOutput, Feed};
+use crate::cli::output::alternate_list::{self, MemoryUnit};
+use crate::cli::output::attribute_output::{self, AttributeFormat, AttributeWriter};
 use crate::cli::output::full::Lines;
 use crate::cli::output::job_list;
-use crate::cli::output::job_selection::{self, Owner, Wanted};
+use crate::cli::output::job_selection::{self, JobQuery, OwnerPattern};
 use crate::cli::output::json::Preamble;
 use crate::cli::output::objects::Objects;
 use crate::cli::output::queues;
@@ -52,7 +52,7 @@ pub fn no_server(why: &str) -> Failure {
     disable_version_flag = true,
     args_override_self = true
 )]
-pub struct Args {
+pub struct QstatArgs {
     /// All jobs, with what they asked for
     #[arg(short = 'a')]
     all: bool,
@@ -132,7 +132,7 @@ pub struct Args {
     efficiency: bool,
     /// What is to come.
     #[command(flatten)]
-    ahead: report::Options,
+    ahead: report::ReportOptions,
     /// Not accepted, as in PBS
     #[arg(short = 'W', value_name = "SITE", hide = true)]
     site: Option<OsString>,
@@ -143,30 +143,32 @@ pub struct Args {
 
 /// Its options.
 pub fn command() -> clap::Command {
-    Args::command()
+    QstatArgs::command()
 }
 
 /// Runs it.
 pub fn main() -> ExitCode {
-    exit::run("qstat", command, || match getopt::read::<Args>(command)? {
-        Line::Answered => Ok(0),
-        Line::Asked(mut args) => {
-            args.operands.splice(..0, args.ahead.give_back());
-            let format = args.check()?;
-            if args.watch {
-                return args.to_watch(&format).run(command, || args.look(&format));
+    exit::run("qstat", command, || {
+        match getopt::read::<QstatArgs>(command)? {
+            CommandLine::Answered => Ok(0),
+            CommandLine::Asked(mut args) => {
+                args.operands.splice(..0, args.ahead.give_back());
+                let format = args.check()?;
+                if args.watch {
+                    return args.to_watch(&format).run(command, || args.look(&format));
+                }
+                let mut out = std::io::stdout().lock();
+                let failures = args.say_to(&format, &mut out);
+                out.flush()?;
+                Ok(query::report(&failures, "qstat", command))
             }
-            let mut out = std::io::stdout().lock();
-            let failures = args.say_to(&format, &mut out);
-            out.flush()?;
-            Ok(query::report(&failures, "qstat", command))
         }
     })
 }
 
-impl Args {
+impl QstatArgs {
     /// Finds the options that exclude each other.
-    fn check(&self) -> Result<Format, Failure> {
+    fn check(&self) -> Result<AttributeFormat, Failure> {
         let wrong_format = self
             .format
             .as_deref()
@@ -236,12 +238,14 @@ impl Args {
         self.ahead.are_given() || self.efficiency
     }
 
-    fn format(&self) -> Format {
+    fn format(&self) -> AttributeFormat {
         match self.format.as_deref() {
-            Some("json") => Format::Json,
-            Some(_) => Format::Dsv(self.delimiter.clone().unwrap_or_else(|| "|".to_string())),
-            None if self.wide || self.one_line => Format::Text(Lines::Whole),
-            None => Format::Text(Lines::Wrapped),
+            Some("json") => AttributeFormat::Json,
+            Some(_) => {
+                AttributeFormat::Dsv(self.delimiter.clone().unwrap_or_else(|| "|".to_string()))
+            }
+            None if self.wide || self.one_line => AttributeFormat::Text(Lines::Whole),
+            None => AttributeFormat::Text(Lines::Wrapped),
         }
     }
 
@@ -254,21 +258,26 @@ impl Args {
     }
 
     /// Writes what is asked for, as it comes; the result is what could not be done.
-    fn say_to(&self, format: &Format, out: &mut dyn Write) -> Vec<Failure> {
+    fn say_to(&self, format: &AttributeFormat, out: &mut dyn Write) -> Vec<Failure> {
         let now = clock::wall();
         if self.ahead.are_given() {
             let said = self.ahead.say(
                 &self.operands,
                 self.users.as_deref(),
-                *format == Format::Json,
+                *format == AttributeFormat::Json,
                 out,
             );
             return said.unwrap_or_else(|failure| vec![failure]);
         }
         match query::feed(no_server) {
             Ok(mut feed) if self.efficiency => {
-                let said =
-                    efficiency::say(&self.operands, *format == Format::Json, &mut feed, now, out);
+                let said = efficiency::say(
+                    &self.operands,
+                    *format == AttributeFormat::Json,
+                    &mut feed,
+                    now,
+                    out,
+                );
                 said.unwrap_or_else(|failure| vec![failure])
             }
             Ok(mut feed) => self.answer(format, &mut feed, now, out),
@@ -277,16 +286,16 @@ impl Args {
     }
 
     /// The same, all at once; an error when nobody answers.
-    fn look(&self, format: &Format) -> Result<Said, Failure> {
+    fn look(&self, format: &AttributeFormat) -> Result<CommandOutput, Failure> {
         let mut feed = query::feed(no_server)?;
         let mut out = Vec::new();
         let failures = self.answer(format, &mut feed, clock::wall(), &mut out);
-        Ok(Said { out, failures })
+        Ok(CommandOutput { out, failures })
     }
 
     fn answer(
         &self,
-        format: &Format,
+        format: &AttributeFormat,
         feed: &mut Feed,
         now: Wall,
         out: &mut dyn Write,
@@ -308,7 +317,7 @@ impl Args {
 
     fn without_server(
         &self,
-        format: &Format,
+        format: &AttributeFormat,
         now: Wall,
         out: &mut dyn Write,
         failure: Failure,
@@ -322,7 +331,7 @@ impl Args {
 
     fn show_jobs(
         &self,
-        format: &Format,
+        format: &AttributeFormat,
         feed: &mut Feed,
         now: Wall,
         out: &mut dyn Write,
@@ -349,18 +358,18 @@ impl Args {
         }
     }
 
-    fn form(&self, format: &Format, now: Wall) -> Form {
+    fn form(&self, format: &AttributeFormat, now: Wall) -> JobFormat {
         match (self.is_alternate(), self.full) {
-            (true, _) => Form::Alternate(self.alternate_style(now)),
-            (false, true) => Form::Full(format.clone()),
-            (false, false) => Form::Plain(job_list::Style {
+            (true, _) => JobFormat::Alternate(self.alternate_style(now)),
+            (false, true) => JobFormat::Full(format.clone()),
+            (false, false) => JobFormat::Plain(job_list::ListStyle {
                 wide: self.wide,
                 percent: self.percent,
             }),
         }
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> JobQuery {
         let detail = match (self.is_alternate(), self.full) {
             (false, true) => Detail::Environment,
             (false, false) if !self.percent => Detail::Row,
@@ -380,8 +389,8 @@ impl Args {
             (false, true) => vec![State::Running, State::Suspended],
             (false, false) => Vec::new(),
         };
-        let owners = self.users.as_deref().map(Owner::parse_list);
-        Wanted {
+        let owners = self.users.as_deref().map(OwnerPattern::parse_list);
+        JobQuery {
             detail,
             history,
             states,
@@ -390,7 +399,7 @@ impl Args {
         }
     }
 
-    fn to_watch(&self, format: &Format) -> Watch {
+    fn to_watch(&self, format: &AttributeFormat) -> WatchedView {
         let until = self.watched_jobs();
         let own = self.operands.is_empty()
             && self
@@ -402,10 +411,10 @@ impl Args {
             (true, true) => Watched::Mine,
             (true, false) => Watched::Any,
         };
-        Watch {
+        WatchedView {
             of,
             until,
-            json: *format == Format::Json,
+            json: *format == AttributeFormat::Json,
         }
     }
 
@@ -425,13 +434,13 @@ impl Args {
         ids.map(|id| id.id()).collect()
     }
 
-    fn alternate_style(&self, now: Wall) -> alternate_list::Style {
+    fn alternate_style(&self, now: Wall) -> alternate_list::AlternateStyle {
         let unit = match (self.gigabytes, self.megawords) {
-            (true, _) => Unit::Gigabytes,
-            (false, true) => Unit::Megawords,
-            (false, false) => Unit::Own,
+            (true, _) => MemoryUnit::Gigabytes,
+            (false, true) => MemoryUnit::Megawords,
+            (false, false) => MemoryUnit::Own,
         };
-        alternate_list::Style {
+        alternate_list::AlternateStyle {
             wide: self.wide,
             hosts: self.hosts,
             comment: self.comment,
@@ -441,7 +450,12 @@ impl Args {
         }
     }
 
-    fn show_queues(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
+    fn show_queues(
+        &self,
+        format: &AttributeFormat,
+        ask: &mut Ask,
+        now: Wall,
+    ) -> Result<CommandOutput, Failure> {
         let answers = ask(&Question::Queues)?;
         let configured = ask(&Question::Objects)?.objects;
         let objects = Objects(&configured);
@@ -467,7 +481,7 @@ impl Args {
                 )
             }
         };
-        Ok(Said { out, failures })
+        Ok(CommandOutput { out, failures })
     }
 
     /// The queues that the operands name; all without any.
@@ -499,7 +513,12 @@ impl Args {
         (chosen, failures)
     }
 
-    fn show_server(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
+    fn show_server(
+        &self,
+        format: &AttributeFormat,
+        ask: &mut Ask,
+        now: Wall,
+    ) -> Result<CommandOutput, Failure> {
         let answers = ask(&Question::Queues)?;
         let server = &answers.server;
         let elsewhere = |word: &OsString| !same_server(&word.to_string_lossy(), &server.name);
@@ -526,7 +545,7 @@ impl Args {
                 )
             }
         };
-        Ok(Said { out, failures })
+        Ok(CommandOutput { out, failures })
     }
 }
 
@@ -545,10 +564,10 @@ fn written(out: &mut dyn Write, text: &[u8], mut failures: Vec<Failure>) -> Vec<
 fn things_in_full<'a>(
     section: &'static str,
     things: impl Iterator<Item = (String, Attributes<'a>)>,
-    format: &Format,
+    format: &AttributeFormat,
     preamble: &Preamble,
 ) -> Vec<u8> {
-    let mut sheet = Sheet::begin(section, format, preamble);
+    let mut sheet = AttributeWriter::begin(section, format, preamble);
     things.for_each(|(id, attributes)| sheet.add(&id, &attributes));
     sheet.end()
 }

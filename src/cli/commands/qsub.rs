@@ -3,10 +3,10 @@
 //! The script's directives and the command line go through one parser and become settings; the
 //! command line counts more, whatever the order. Then one request, one reply, and the job's id.
 
-use self::submission::{Wanted, Words};
+use self::submission::{QsubOptions, SubmissionOptions};
 use crate::cli::arguments::getopt;
-use crate::cli::arguments::job_options::{JobOptions, Place, illegal, unsupported};
-use crate::cli::arguments::script::Source;
+use crate::cli::arguments::job_options::{JobOptions, SubmissionPlace, illegal, unsupported};
+use crate::cli::arguments::script::ScriptSource;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::session::interactive;
 use crate::model::attribute::Setting;
@@ -27,7 +27,7 @@ mod queue;
 pub mod submission;
 
 use dialects::torque;
-use request::Asked;
+use request::SubmissionRequest;
 pub use request::{Here, submission_of};
 
 /// Submit a job: a script from a file or from standard input, or a command. Prints the job's id.
@@ -39,7 +39,7 @@ pub use request::{Here, submission_of};
     name = "qsub",
     override_usage = "qsub [OPTIONS] [script | -- command [arg1 ...]]"
 )]
-pub struct Args {
+pub struct QsubArgs {
     /// Options of the job.
     #[command(flatten)]
     pub job: JobOptions,
@@ -108,7 +108,7 @@ pub struct Args {
 
 /// The command line's definition.
 pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
+    getopt::pbs(QsubArgs::command())
 }
 
 /// Runs qsub.
@@ -121,7 +121,7 @@ fn run() -> Result<u8, Failure> {
     if getopt::answered(command, &words)? {
         return Ok(0);
     }
-    let asked = Asked::gather(words, Here::find()?)?;
+    let asked = SubmissionRequest::gather(words, Here::find()?)?;
     let home = Home::find()?;
     let plan = asked.settled("", &home)?;
     exit::remark("qsub", &plan.remarks);
@@ -158,8 +158,11 @@ fn run() -> Result<u8, Failure> {
 const INTERACTIVE: &str = "interactive";
 
 /// What a command line without a script asks for, for those who read it elsewhere than in a shell.
-pub(super) fn settings(words: Vec<OsString>, place: &Place) -> Result<Vec<Setting>, Failure> {
-    let args = Args::read(&mut command(), words)?;
+pub(super) fn settings(
+    words: Vec<OsString>,
+    place: &SubmissionPlace,
+) -> Result<Vec<Setting>, Failure> {
+    let args = QsubArgs::read(&mut command(), words)?;
     if !args.operands.is_empty() {
         return Err(Failure::usage("no script and no command is named here"));
     }
@@ -167,10 +170,10 @@ pub(super) fn settings(words: Vec<OsString>, place: &Place) -> Result<Vec<Settin
         return Err(Failure::usage("there is no terminal here for -I"));
     }
     check(&args, false, true)?;
-    let mut wanted = Wanted::default();
+    let mut wanted = SubmissionOptions::default();
     wanted.outweigh(args.wanted(place)?);
     if !wanted.sets("Job_Name") {
-        wanted.set("Job_Name", Source::Stdin.name()?);
+        wanted.set("Job_Name", ScriptSource::Stdin.name()?);
     }
     suits_array(&wanted)?;
     Ok(wanted.settings)
@@ -181,7 +184,7 @@ const DISPLAY: &str = "DISPLAY";
 
 /// What can be seen of one place's options alone. `is_array`: indices were asked for before `-I`,
 /// and not behind it: PBS complains of the first that it cannot heed.
-fn check(args: &Args, is_array: bool, has_display: bool) -> Result<(), Failure> {
+fn check(args: &QsubArgs, is_array: bool, has_display: bool) -> Result<(), Failure> {
     let no_display = "DISPLAY not set";
     match (args.x11, args.interactive) {
         (true, false) if !has_display => return Err(Failure::usage(no_display)),
@@ -218,7 +221,7 @@ fn check(args: &Args, is_array: bool, has_display: bool) -> Result<(), Failure> 
 }
 
 /// What goes with an array only, and what does not go with one, from wherever it was asked for.
-fn suits_array(wanted: &Wanted) -> Result<(), Failure> {
+fn suits_array(wanted: &SubmissionOptions) -> Result<(), Failure> {
     let has = |attribute: &str, mark: char| {
         wanted
             .value(attribute)
@@ -247,10 +250,10 @@ fn suits_array(wanted: &Wanted) -> Result<(), Failure> {
 /// The attribute that makes a job an array.
 const ARRAY: &str = "array_indices_submitted";
 
-impl Args {
-    fn read(command: &mut clap::Command, words: Vec<OsString>) -> Result<Args, Failure> {
+impl QsubArgs {
+    fn read(command: &mut clap::Command, words: Vec<OsString>) -> Result<QsubArgs, Failure> {
         let matches = getopt::matches(command, words)?;
-        let mut args: Args = getopt::read_matches(&matches)?;
+        let mut args: QsubArgs = getopt::read_matches(&matches)?;
         let place = |option: &str| matches.index_of(option);
         let indices = place("array").into_iter().chain(place("tasks")).min();
         args.array_comes_first =
@@ -267,8 +270,8 @@ impl Args {
             .or_else(tasks)
     }
 
-    fn wanted(&self, place: &Place) -> Result<Wanted, Failure> {
-        let words = Words {
+    fn wanted(&self, place: &SubmissionPlace) -> Result<SubmissionOptions, Failure> {
+        let words = QsubOptions {
             variables: self.variables.clone(),
             all_variables: self.all_variables,
             quiet: self.quiet,
@@ -280,14 +283,14 @@ impl Args {
                 .map(torque::arguments)
                 .transpose()?,
             remarks: torque::remarks(&self.job.others),
-            ..Words::default()
+            ..QsubOptions::default()
         };
         let base = self.base.as_ref().map(|base| place.workdir.join(base));
-        let place = &Place {
+        let place = &SubmissionPlace {
             workdir: base.as_deref().unwrap_or(place.workdir),
             ..*place
         };
-        let mut wanted = Wanted {
+        let mut wanted = SubmissionOptions {
             words,
             settings: Vec::new(),
         };

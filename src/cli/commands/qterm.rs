@@ -1,6 +1,6 @@
 //! `qterm`: ends schedd.
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::unreachable_server::unknown_host;
 use crate::model::refusal::Refusal;
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// again.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qterm")]
-pub struct Args {
+pub struct QtermArgs {
     /// What becomes of jobs that run. quick: they go on, and schedd leaves at once. delay: they are
     /// put back, and schedd leaves when those that cannot be run again have ended. immediate: they
     /// are put back, those that cannot be run again deleted, and schedd leaves at once
@@ -53,7 +53,7 @@ pub struct Args {
 
 /// The command line's definition.
 pub fn command() -> clap::Command {
-    getopt::pbs(Args::command())
+    getopt::pbs(QtermArgs::command())
 }
 
 /// Runs qterm.
@@ -69,7 +69,7 @@ fn as_qterm(failure: Failure) -> Failure {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else {
+    let CommandLine::Asked(args) = getopt::read::<QtermArgs>(command)? else {
         return Ok(0);
     };
     let manner = manner(args.manner.as_deref())?;

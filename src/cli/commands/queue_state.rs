@@ -1,8 +1,8 @@
 //! `qenable`, `qdisable`, `qstart` and `qstop`: queues that take jobs, and queues whose jobs start.
 
-use crate::cli::arguments::getopt::{self, Line};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::client::exit::{self, Failure};
-use crate::cli::client::job_batch::{Schedd, Server};
+use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::unreachable_server::unknown_host;
 use crate::config::overrides::{AttributeKey, Edit, Op, QmgrCommand, QmgrObject, Verb};
 use crate::model::refusal::Refusal;
@@ -13,7 +13,7 @@ use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
 /// A command and what it sets.
-struct Gate {
+struct QueueStateCommand {
     name: &'static str,
     command: fn() -> clap::Command,
     attribute: &'static str,
@@ -25,14 +25,14 @@ const USAGE: u8 = 1;
 const FAILED: u8 = 2;
 
 #[derive(Parser, Clone, Debug)]
-struct Args {
+struct QueueStateArgs {
     /// Queues: name, name@server
     #[arg(value_name = "queue", required = true)]
     queues: Vec<String>,
 }
 
 fn described(name: &'static str, about: &'static str) -> clap::Command {
-    getopt::pbs(Args::command().name(name).about(about))
+    getopt::pbs(QueueStateArgs::command().name(name).about(about))
 }
 
 /// `qenable`'s definition.
@@ -63,7 +63,7 @@ pub fn qstop_command() -> clap::Command {
 
 /// Runs qenable.
 pub fn qenable() -> ExitCode {
-    main(&Gate {
+    main(&QueueStateCommand {
         name: "qenable",
         command: qenable_command,
         attribute: "enabled",
@@ -73,7 +73,7 @@ pub fn qenable() -> ExitCode {
 
 /// Runs qdisable.
 pub fn qdisable() -> ExitCode {
-    main(&Gate {
+    main(&QueueStateCommand {
         name: "qdisable",
         command: qdisable_command,
         attribute: "enabled",
@@ -83,7 +83,7 @@ pub fn qdisable() -> ExitCode {
 
 /// Runs qstart.
 pub fn qstart() -> ExitCode {
-    main(&Gate {
+    main(&QueueStateCommand {
         name: "qstart",
         command: qstart_command,
         attribute: "started",
@@ -93,7 +93,7 @@ pub fn qstart() -> ExitCode {
 
 /// Runs qstop.
 pub fn qstop() -> ExitCode {
-    main(&Gate {
+    main(&QueueStateCommand {
         name: "qstop",
         command: qstop_command,
         attribute: "started",
@@ -101,19 +101,19 @@ pub fn qstop() -> ExitCode {
     })
 }
 
-fn main(gate: &Gate) -> ExitCode {
+fn main(gate: &QueueStateCommand) -> ExitCode {
     exit::run(gate.name, gate.command, || run(gate))
 }
 
-fn run(gate: &Gate) -> Result<u8, Failure> {
-    let read = getopt::read::<Args>(gate.command).map_err(|failure| Failure {
+fn run(gate: &QueueStateCommand) -> Result<u8, Failure> {
+    let read = getopt::read::<QueueStateArgs>(gate.command).map_err(|failure| Failure {
         code: USAGE,
         ..failure
     });
-    let Line::Asked(args) = read? else {
+    let CommandLine::Asked(args) = read? else {
         return Ok(0);
     };
-    let mut schedd = Schedd::find()?;
+    let mut schedd = LazySchedd::find()?;
     let mut code = 0;
     for queue in &args.queues {
         if let Some(refusal) = turn(gate, queue, &mut schedd)? {
@@ -125,7 +125,11 @@ fn run(gate: &Gate) -> Result<u8, Failure> {
 }
 
 /// Why a queue stays as it is, if it does.
-fn turn(gate: &Gate, queue: &str, schedd: &mut Schedd) -> Result<Option<Refusal>, Failure> {
+fn turn(
+    gate: &QueueStateCommand,
+    queue: &str,
+    schedd: &mut LazySchedd,
+) -> Result<Option<Refusal>, Failure> {
     let (queue, server) = queue.split_once('@').unwrap_or((queue, ""));
     if !server.is_empty() && !same_server(server, &schedd.name()?) {
         return Err(Failure {

@@ -1,14 +1,14 @@
 //! `tracejob`: tells what has happened to jobs, from their events.
 
-use crate::cli::arguments::getopt::{self, Line as CommandLine};
+use crate::cli::arguments::getopt::{self, CommandLine};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::operand::Operand;
 use crate::cli::client::query::{self, Ask};
-use crate::cli::output::event_text::{self, Line, Source};
+use crate::cli::output::event_text::{self, EventLine, LogSource};
 use crate::cli::output::full::printable;
 use crate::cli::output::json::{Document, Preamble};
 use crate::model::time::{Span, Time, Wall};
-use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::timestamp;
 use crate::sys::clock;
 use crate::wire::message::{Question, ServerFacts};
@@ -44,7 +44,7 @@ const MARGIN: usize = 26;
 /// Tell what has happened to jobs, finished ones too.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "tracejob")]
-pub struct Args {
+pub struct TracejobArgs {
     /// Leave out accounting: what was asked for, given and used
     #[arg(short = 'a')]
     accounting: bool,
@@ -88,7 +88,7 @@ pub struct Args {
 
 /// The command line's definition.
 pub fn command() -> clap::Command {
-    getopt::pbs(Args::command()).args_override_self(false)
+    getopt::pbs(TracejobArgs::command()).args_override_self(false)
 }
 
 /// Runs tracejob. As PBS does, it tells its usage on standard output.
@@ -108,7 +108,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let CommandLine::Asked(args) = getopt::read::<Args>(command)? else {
+    let CommandLine::Asked(args) = getopt::read::<TracejobArgs>(command)? else {
         return Ok(0);
     };
     let is_known = |word: &String| SORTS.contains(&word.as_str()) || word.parse::<u64>().is_ok();
@@ -123,13 +123,13 @@ fn run() -> Result<u8, Failure> {
 }
 
 /// What was found of one job.
-struct Trace {
+struct JobTrace {
     id: String,
-    lines: Vec<Line>,
+    lines: Vec<EventLine>,
 }
 
-impl Args {
-    fn answer(&self, ask: &mut Ask, now: Wall) -> Result<query::Said, Failure> {
+impl TracejobArgs {
+    fn answer(&self, ask: &mut Ask, now: Wall) -> Result<query::CommandOutput, Failure> {
         let server = ask(&Question::Server)?.server;
         let (mut traces, mut failures) = (Vec::new(), Vec::new());
         for word in &self.jobs {
@@ -149,7 +149,7 @@ impl Args {
                 .collect::<String>()
                 .into_bytes(),
         };
-        Ok(query::Said { out, failures })
+        Ok(query::CommandOutput { out, failures })
     }
 
     fn trace(
@@ -158,7 +158,7 @@ impl Args {
         server: &ServerFacts,
         ask: &mut Ask,
         now: Wall,
-    ) -> Result<Trace, Failure> {
+    ) -> Result<JobTrace, Failure> {
         let operand = Operand::parse(word)?;
         let missing = || {
             Failure::new(
@@ -186,7 +186,7 @@ impl Args {
         if lines.is_empty() {
             Err(missing())
         } else {
-            Ok(Trace {
+            Ok(JobTrace {
                 id: id.full(&server.name),
                 lines,
             })
@@ -201,24 +201,24 @@ impl Args {
         }
     }
 
-    fn keeps(&self, line: &Line) -> bool {
+    fn keeps(&self, line: &EventLine) -> bool {
         let is_left_out = match line.source {
-            Source::Accounting => self.accounting,
-            Source::Server => self.server,
-            Source::Scheduler => self.scheduler,
-            Source::Node => self.nodes,
+            LogSource::Accounting => self.accounting,
+            LogSource::Server => self.server,
+            LogSource::Scheduler => self.scheduler,
+            LogSource::Node => self.nodes,
         };
         !is_left_out && !self.filters.iter().any(|sort| sort == line.sort)
     }
 
     /// Without what is said more often than `-c` allows; the last one shown says so.
-    fn thinned(&self, lines: Vec<Line>) -> Vec<Line> {
+    fn thinned(&self, lines: Vec<EventLine>) -> Vec<EventLine> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         lines
             .iter()
             .for_each(|line| *counts.entry(line.text.clone()).or_default() += 1);
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-        let thin = |mut line: Line| {
+        let thin = |mut line: EventLine| {
             let (all, so_far) = (
                 counts[&line.text],
                 seen.entry(line.text.clone()).or_default(),
@@ -238,7 +238,7 @@ impl Args {
         lines.into_iter().filter_map(thin).collect()
     }
 
-    fn shown(&self, trace: &Trace, server: &ServerFacts) -> String {
+    fn shown(&self, trace: &JobTrace, server: &ServerFacts) -> String {
         let mut out = format!("\nJob: {}\n\n", trace.id);
         for line in &trace.lines {
             let (at, letter) = (stamp(line.at, server), line.source.letter());
@@ -277,14 +277,14 @@ fn wrapped(text: &str, width: usize) -> String {
     out
 }
 
-fn document(traces: &[Trace], server: &ServerFacts, now: Wall) -> Vec<u8> {
+fn document(traces: &[JobTrace], server: &ServerFacts, now: Wall) -> Vec<u8> {
     let preamble = Preamble {
         timestamp: now,
         version: &server.version,
         server: &server.name,
     };
     let mut document = Document::begin(&preamble);
-    let event = |line: &Line| {
+    let event = |line: &EventLine| {
         serde_json::json!({
             "time": stamp(line.at, server),
             "epoch": server.clock.wall(line.at).0,
@@ -294,11 +294,11 @@ fn document(traces: &[Trace], server: &ServerFacts, now: Wall) -> Vec<u8> {
             "text": line.text,
         })
     };
-    let thing = |trace: &Trace| {
+    let thing = |trace: &JobTrace| {
         let mut attributes = Attributes::default();
         attributes.add(
             "events",
-            Shown::Data(trace.lines.iter().map(event).collect()),
+            AttributeDisplay::Data(trace.lines.iter().map(event).collect()),
         );
         (trace.id.clone(), attributes)
     };
@@ -314,7 +314,7 @@ mod tests {
     use crate::model::job::event::Event;
 
     fn told(words: &str, events: Vec<(Time, Event)>) -> (String, Vec<String>) {
-        let args: Args = parse(command, words).unwrap();
+        let args: TracejobArgs = parse(command, words).unwrap();
         let system = System {
             jobs: vec![queued(1, "a", "ncpus=1")],
             nodes: vec![],

@@ -2,6 +2,8 @@
 
 use super::full::printable;
 use super::job_list::cut;
+use crate::cli::output::table::FixedColumn::{self, Left, Right};
+use crate::cli::output::table::push_line;
 use crate::model::job::state::State;
 use crate::model::job::{Run, Share};
 use crate::model::resource::{ResourceList, Size, Value};
@@ -23,7 +25,7 @@ const TIME_COLUMN: usize = 5;
 
 /// In which unit memory is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unit {
+pub enum MemoryUnit {
     /// As asked for.
     #[default]
     Own,
@@ -35,7 +37,7 @@ pub enum Unit {
 
 /// How the list is laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
+pub struct AlternateStyle {
     /// `-w`.
     pub wide: bool,
     /// `-n`: where the job runs.
@@ -47,31 +49,31 @@ pub struct Style {
     /// `-T`: the promised start instead of the time used; the moment it is asked at.
     pub starts: Option<Wall>,
     /// `-G`, `-M`.
-    pub unit: Unit,
+    pub unit: MemoryUnit,
 }
 
 /// Widths of id, user, queue, name, session, nodes, tasks.
-type Widths = [usize; 7];
+type AlternateWidths = [usize; 7];
 
 /// A list that is written in parts, each as its jobs come: it has one heading and one width.
 #[derive(Debug)]
-pub struct List {
-    style: Style,
-    widths: Widths,
+pub struct AlternateList {
+    style: AlternateStyle,
+    widths: AlternateWidths,
     has_heading: bool,
 }
 
-impl List {
+impl AlternateList {
     /// A list in which no id has more characters than `longest`. One that does makes its column
     /// wider from there on.
-    pub fn new(style: Style, longest: usize) -> List {
-        let mut widths: Widths = if style.wide {
+    pub fn new(style: AlternateStyle, longest: usize) -> AlternateList {
+        let mut widths: AlternateWidths = if style.wide {
             [30, 15, 15, 15, 8, 4, 5]
         } else {
             [15, 8, 8, 10, 6, 3, 3]
         };
         widths[0] = widths[0].max(longest);
-        List {
+        AlternateList {
             style,
             widths,
             has_heading: false,
@@ -104,7 +106,7 @@ impl List {
 
 /// By number; with `-T` by promised start, then running jobs, then arrays that have begun, then the
 /// rest.
-fn in_order(records: &[Record], style: Style) -> Vec<&Record> {
+fn in_order(records: &[Record], style: AlternateStyle) -> Vec<&Record> {
     let mut order: Vec<&Record> = records.iter().collect();
     if style.starts.is_some() {
         let rank = |record: &&Record| {
@@ -121,7 +123,11 @@ fn in_order(records: &[Record], style: Style) -> Vec<&Record> {
     order
 }
 
-fn heading(out: &mut String, widths: &Widths, style: Style) {
+const HEADS: [&str; 7] = [
+    "Job ID", "Username", "Queue", "Jobname", "SessID", "NDS", "TSK",
+];
+
+fn heading(out: &mut String, widths: &AlternateWidths, style: AlternateStyle) {
     let blanks = widths.iter().map(|width| width + 1).sum::<usize>();
     let last = if style.starts.is_some() {
         "Start"
@@ -132,52 +138,69 @@ fn heading(out: &mut String, widths: &Widths, style: Style) {
         let _ = writeln!(out, "{:1$}Est", "", blanks + 15);
     }
     let _ = writeln!(out, "{:blanks$}{:7}{:8}{last}", "", "Req'd", "Req'd");
-    let [id, user, queue, name, session, nodes, tasks] = *widths;
-    let _ = write!(
-        out,
-        "{:id$} {:user$} {:queue$} {:name$} ",
-        "Job ID", "Username", "Queue", "Jobname"
-    );
-    let _ = writeln!(
-        out,
-        "{:session$} {:nodes$} {:tasks$} Memory Time  S Time",
-        "SessID", "NDS", "TSK"
-    );
+    let left = widths.map(FixedColumn::Left);
+    push_line(out, left, HEADS);
+    out.push_str(" Memory Time  S Time\n");
     for width in widths {
         let _ = write!(out, "{} ", "-".repeat(*width));
     }
     out.push_str("------ ----- - -----\n");
 }
 
-fn row(out: &mut String, record: &Record, server: &ServerFacts, widths: &Widths, style: Style) {
+fn row(
+    out: &mut String,
+    record: &Record,
+    server: &ServerFacts,
+    widths: &AlternateWidths,
+    style: AlternateStyle,
+) {
     let (job, asked) = (&record.job, &record.job.spec.request.list);
     let [id, user, queue, name, session, nodes, tasks] = *widths;
-    let left = |text: &str, width: usize| format!("{:width$} ", cut(text, width));
-    let right = |text: String, width: usize| format!("{:>width$} ", cut(&text, width));
-    let count = |name| {
-        long(asked, name)
-            .filter(|n| *n > 0)
-            .map_or(NONE.to_string(), |n| n.to_string())
+    let run = if has_run(job.life.state) {
+        job.life.run.as_ref()
+    } else {
+        None
     };
-    let run = job.life.run.as_ref().filter(|_| has_run(job.life.state));
     let session_id = run
         .and_then(|run| run.session)
         .map_or(NONE.to_string(), |id| id.to_string());
-    let _ = write!(out, "{:id$} ", job.id.full(&server.name));
-    out.push_str(&left(&job.owner.user, user));
-    out.push_str(&left(&job.spec.queue, queue));
-    out.push_str(&left(&job.spec.name, name));
-    out.push_str(&right(session_id, session));
-    out.push_str(&right(count("nodect"), nodes));
-    out.push_str(&right(count("ncpus"), tasks));
     let time = asked_time(asked).map_or(NONE.to_string(), |(_, span)| hours_minutes(span));
-    let _ = write!(out, "{:>6} {time:>5} ", memory(asked, style.unit));
-    let _ = write!(
-        out,
-        "{} {:>5}",
-        job.life.state.letter(),
-        last_column(record, server, style)
-    );
+    let (node_count, cpu_count) = (count(asked, "nodect"), count(asked, "ncpus"));
+    let columns = [
+        Left(id),
+        Left(user),
+        Left(queue),
+        Left(name),
+        Right(session),
+        Right(nodes),
+        Right(tasks),
+        Right(6),
+        Right(TIME_COLUMN),
+        Left(1),
+        Right(TIME_COLUMN),
+    ];
+    let cells: [&str; 11] = [
+        &job.id.full(&server.name),
+        &cut(&job.owner.user, user),
+        &cut(&job.spec.queue, queue),
+        &cut(&job.spec.name, name),
+        &cut(&session_id, session),
+        &cut(&node_count, nodes),
+        &cut(&cpu_count, tasks),
+        &memory(asked, style.unit),
+        &time,
+        &job.life.state.letter().to_string(),
+        &last_column(record, server, style),
+    ];
+    push_line(out, columns, cells);
+}
+
+/// The number of a resource in the request.
+fn count(asked: &ResourceList, name: &str) -> String {
+    match long(asked, name) {
+        Some(number) if number > 0 => number.to_string(),
+        _ => NONE.to_string(),
+    }
 }
 
 fn has_run(state: State) -> bool {
@@ -208,7 +231,7 @@ fn hours_minutes(span: Span) -> String {
     text.chars().take(TIME_COLUMN).collect()
 }
 
-fn last_column(record: &Record, server: &ServerFacts, style: Style) -> String {
+fn last_column(record: &Record, server: &ServerFacts, style: AlternateStyle) -> String {
     match style.starts {
         Some(now) => promised(record, server, now).unwrap_or_else(|| "--".to_string()),
         None => elapsed(record).unwrap_or_else(|| NONE.to_string()),
@@ -236,14 +259,14 @@ fn elapsed(record: &Record) -> Option<String> {
 }
 
 /// The memory asked for, scaled up until at most four digits are left, cut to five columns.
-fn memory(asked: &ResourceList, unit: Unit) -> String {
+fn memory(asked: &ResourceList, unit: MemoryUnit) -> String {
     let Some(Value::Size(size)) = asked.get("mem") else {
         return NONE.to_string();
     };
     let text = match unit {
-        Unit::Gigabytes => format!("{}gb", size.bytes().div_ceil(1 << 30)),
-        Unit::Megawords => scaled(size.bytes().div_ceil(8 << 20), "mw"),
-        Unit::Own => own_unit(*size),
+        MemoryUnit::Gigabytes => format!("{}gb", size.bytes().div_ceil(1 << 30)),
+        MemoryUnit::Megawords => scaled(size.bytes().div_ceil(8 << 20), "mw"),
+        MemoryUnit::Own => own_unit(*size),
     };
     text.chars().take(5).collect()
 }
@@ -268,24 +291,22 @@ fn scaled(mut count: u64, unit: &str) -> String {
 }
 
 /// `-n`.
-fn hosts(out: &mut String, record: &Record, style: Style) {
+fn hosts(out: &mut String, record: &Record, style: AlternateStyle) {
     if !style.hosts {
         return;
     }
-    let run = record
-        .job
-        .life
-        .run
-        .as_ref()
-        .filter(|_| has_run(record.job.life.state));
+    let run = if has_run(record.job.life.state) {
+        record.job.life.run.as_ref()
+    } else {
+        None
+    };
     let text = run.map_or(NONE.to_string(), |run| {
         exec_host::exec_host(&without_domains(run))
     });
-    match style.one_line {
-        true => {
-            let _ = write!(out, " {text}");
-        }
-        false => wrapped_hosts(out, &text),
+    if style.one_line {
+        let _ = write!(out, " {text}");
+    } else {
+        wrapped_hosts(out, &text);
     }
 }
 
@@ -313,7 +334,7 @@ fn wrapped_hosts(out: &mut String, text: &str) {
 }
 
 /// `-s`: on the same line only where no hosts stand there.
-fn remark(out: &mut String, record: &Record, server: &ServerFacts, style: Style) {
+fn remark(out: &mut String, record: &Record, server: &ServerFacts, style: AlternateStyle) {
     if !style.comment {
         return;
     }
@@ -322,9 +343,10 @@ fn remark(out: &mut String, record: &Record, server: &ServerFacts, style: Style)
     let comment = comment::of(record, server);
     let comment = printable(&comment);
     let width = if style.wide { 110 } else { 70 };
-    match comment.chars().count() > width + 3 {
-        true => out.extend(comment.chars().take(width).chain("...".chars())),
-        false => out.push_str(&comment),
+    if comment.chars().count() > width + 3 {
+        out.extend(comment.chars().take(width).chain("...".chars()))
+    } else {
+        out.push_str(&comment)
     }
 }
 
@@ -335,9 +357,9 @@ mod tests {
     use crate::model::job::state::Holds;
     use crate::model::reason::Reason;
 
-    fn list(records: &[Record], server: &ServerFacts, style: Style) -> String {
+    fn list(records: &[Record], server: &ServerFacts, style: AlternateStyle) -> String {
         let mut out = String::new();
-        List::new(style, 0).write(&mut out, records, server);
+        AlternateList::new(style, 0).write(&mut out, records, server);
         out
     }
 
@@ -390,15 +412,18 @@ Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time
 1005.head       alice    workq    exactly16*    --    1   3    --  02:00 Q   -- \n\
 1006.head       alice    workq    never         --    3  24   60gb   --  Q   -- \n\
 1010.head       alice    longque* STDIN         --    1   1  8192m 500:0 Q   -- \n";
-        assert_eq!(list(&jobs(), &server(), Style::default()), expected);
+        assert_eq!(
+            list(&jobs(), &server(), AlternateStyle::default()),
+            expected
+        );
     }
 
     #[test]
     fn the_wide_list_with_promised_starts_is_laid_out_as_pbs_lays_it_out() {
-        let style = Style {
+        let style = AlternateStyle {
             wide: true,
             starts: Some(Wall(1_700_000_300)),
-            ..Style::default()
+            ..AlternateStyle::default()
         };
         let shown = list(&jobs()[..2], &server(), style);
         let blanks = " ".repeat(99);
@@ -441,16 +466,16 @@ Job ID                         Username        Queue           Jobname         S
             let shown = list(
                 &[long.clone()],
                 &server(),
-                Style {
+                AlternateStyle {
                     wide,
-                    ..Style::default()
+                    ..AlternateStyle::default()
                 },
             );
             assert!(shown.ends_with(" 336:0 R 111:1\n"), "{shown}");
         }
     }
 
-    fn lines(style: Style) -> Vec<String> {
+    fn lines(style: AlternateStyle) -> Vec<String> {
         list(&jobs(), &server(), style)
             .lines()
             .skip(5)
@@ -460,10 +485,10 @@ Job ID                         Username        Queue           Jobname         S
 
     #[test]
     fn hosts_and_comments_follow_the_line_or_stand_on_it() {
-        let style = Style {
+        let style = AlternateStyle {
             hosts: true,
             comment: true,
-            ..Style::default()
+            ..AlternateStyle::default()
         };
         let below = lines(style);
         assert_eq!(below[5], "   held\\nagain");
@@ -471,7 +496,7 @@ Job ID                         Username        Queue           Jobname         S
         assert_eq!(below[4], "    -- ");
         let never = "   Can Never Run: Insufficient amount of resource: mem (R: 60gb A: 8gb T:...";
         assert!(below.iter().any(|line| line == never), "{below:#?}");
-        let beside = lines(Style {
+        let beside = lines(AlternateStyle {
             one_line: true,
             ..style
         });
@@ -482,11 +507,11 @@ Job ID                         Username        Queue           Jobname         S
             "1006.head       alice    workq    never         --    3  24   60gb   --  Q   --   -- "
         );
         assert_eq!(beside[7], never);
-        let comment = lines(Style {
+        let comment = lines(AlternateStyle {
             comment: true,
             one_line: true,
             wide: true,
-            ..Style::default()
+            ..AlternateStyle::default()
         });
         assert!(comment[3].ends_with(
             "Q   --     Can Never Run: Insufficient amount of resource: mem (R: 60gb A: 8gb T: 8gb)"
@@ -500,12 +525,12 @@ Job ID                         Username        Queue           Jobname         S
                 ResourceList::from([("mem".to_string(), Value::Size(Size::parse(size).unwrap()))]);
             memory(&asked, unit)
         };
-        assert_eq!(shown("512mb", Unit::Gigabytes), "1gb");
-        assert_eq!(shown("512mb", Unit::Megawords), "64mw");
-        assert_eq!(shown("100mb", Unit::Megawords), "13mw");
-        assert_eq!(shown("60gb", Unit::Megawords), "7680m");
-        assert_eq!(shown("8388608kb", Unit::Own), "8192m");
-        assert_eq!(shown("20000", Unit::Own), "20kb");
+        assert_eq!(shown("512mb", MemoryUnit::Gigabytes), "1gb");
+        assert_eq!(shown("512mb", MemoryUnit::Megawords), "64mw");
+        assert_eq!(shown("100mb", MemoryUnit::Megawords), "13mw");
+        assert_eq!(shown("60gb", MemoryUnit::Megawords), "7680m");
+        assert_eq!(shown("8388608kb", MemoryUnit::Own), "8192m");
+        assert_eq!(shown("20000", MemoryUnit::Own), "20kb");
     }
 
     #[test]

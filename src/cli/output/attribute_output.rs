@@ -11,7 +11,7 @@ use crate::wire::message::ServerFacts;
 
 /// How attributes are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum AttributeFormat {
     /// One attribute a line.
     Text(Lines),
     /// One thing a line, its attributes set apart by this.
@@ -22,29 +22,33 @@ pub enum Format {
 
 /// What has been written and not yet taken, and where it stands.
 #[derive(Debug)]
-pub struct Sheet {
+pub struct AttributeWriter {
     section: &'static str,
     text: String,
-    form: Form,
+    form: WriterState,
 }
 
 #[derive(Debug)]
-enum Form {
+enum WriterState {
     Text(Lines),
     Dsv(String),
     Json(Document),
 }
 
-impl Sheet {
+impl AttributeWriter {
     /// Begins with nothing on it. `section` is what JSON calls such things: `Jobs`, `Queue`,
     /// `Server`.
-    pub fn begin(section: &'static str, format: &Format, preamble: &Preamble) -> Sheet {
+    pub fn begin(
+        section: &'static str,
+        format: &AttributeFormat,
+        preamble: &Preamble,
+    ) -> AttributeWriter {
         let form = match format {
-            Format::Text(lines) => Form::Text(*lines),
-            Format::Dsv(delimiter) => Form::Dsv(delimiter.clone()),
-            Format::Json => Form::Json(Document::begin(preamble)),
+            AttributeFormat::Text(lines) => WriterState::Text(*lines),
+            AttributeFormat::Dsv(delimiter) => WriterState::Dsv(delimiter.clone()),
+            AttributeFormat::Json => WriterState::Json(Document::begin(preamble)),
         };
-        Sheet {
+        AttributeWriter {
             section,
             text: String::new(),
             form,
@@ -59,31 +63,35 @@ impl Sheet {
             self.section
         };
         match &mut self.form {
-            Form::Text(lines) => full::write(&mut self.text, heading, id, attributes, *lines),
-            Form::Dsv(delimiter) => dsv::write(
+            WriterState::Text(lines) => {
+                full::write(&mut self.text, heading, id, attributes, *lines)
+            }
+            WriterState::Dsv(delimiter) => dsv::write(
                 &mut self.text,
                 &format!("{heading}: "),
                 id,
                 attributes,
                 delimiter,
             ),
-            Form::Json(document) => document.thing(self.section, id, attributes),
+            WriterState::Json(document) => document.thing(self.section, id, attributes),
         }
     }
 
     /// Takes what has been written so far.
     pub fn take(&mut self) -> Vec<u8> {
         match &mut self.form {
-            Form::Json(document) => document.take(),
-            Form::Text(_) | Form::Dsv(_) => std::mem::take(&mut self.text).into_bytes(),
+            WriterState::Json(document) => document.take(),
+            WriterState::Text(_) | WriterState::Dsv(_) => {
+                std::mem::take(&mut self.text).into_bytes()
+            }
         }
     }
 
     /// Ends it: what has not been taken yet.
     pub fn end(self) -> Vec<u8> {
         match self.form {
-            Form::Json(document) => document.end(),
-            Form::Text(_) | Form::Dsv(_) => self.text.into_bytes(),
+            WriterState::Json(document) => document.end(),
+            WriterState::Text(_) | WriterState::Dsv(_) => self.text.into_bytes(),
         }
     }
 }
@@ -98,15 +106,15 @@ pub fn preamble(server: &ServerFacts, now: Wall) -> Preamble<'_> {
 }
 
 /// What is shown where no server answers: in JSON a document all the same.
-pub fn without_server(format: &Format, now: Wall) -> Vec<u8> {
+pub fn without_server(format: &AttributeFormat, now: Wall) -> Vec<u8> {
     let server = &source::name_of_silent();
     match format {
-        Format::Json => Document::begin(&Preamble {
+        AttributeFormat::Json => Document::begin(&Preamble {
             timestamp: now,
             version: env!("CARGO_PKG_VERSION"),
             server,
         })
         .end(),
-        Format::Text(_) | Format::Dsv(_) => Vec::new(),
+        AttributeFormat::Text(_) | AttributeFormat::Dsv(_) => Vec::new(),
     }
 }

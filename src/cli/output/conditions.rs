@@ -1,6 +1,6 @@
 //! The conditions of `qselect`: read from its options, tried on each job.
 
-use super::job_selection::Owner;
+use super::job_selection::OwnerPattern;
 use crate::cli::arguments::date;
 use crate::cli::client::exit::Failure;
 use crate::model::job::state::{Holds, State};
@@ -65,9 +65,9 @@ impl Operator {
 
 /// A condition on a job. Owners, states and history that the server can tell apart are asked of it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Condition {
+pub enum JobCondition {
     /// `-u`.
-    Owner(Vec<Owner>),
+    Owner(Vec<OwnerPattern>),
     /// `-l`.
     Resource(String, Operator, Value),
     /// `-p`.
@@ -123,7 +123,7 @@ pub fn states(text: &str) -> Result<Vec<State>, Failure> {
 }
 
 /// Reads `-l`: `res.op.value[,...]`; `res=value` means equal.
-pub fn resources(text: &str, known: &Resources) -> Result<Vec<Condition>, Failure> {
+pub fn resources(text: &str, known: &Resources) -> Result<Vec<JobCondition>, Failure> {
     let wrong = || Failure::usage(format!("illegal -l value\nresource_list: {text}"));
     text.split(',')
         .map(|part| resource(part.trim(), known, &wrong))
@@ -134,7 +134,7 @@ fn resource(
     part: &str,
     known: &Resources,
     wrong: &impl Fn() -> Failure,
-) -> Result<Condition, Failure> {
+) -> Result<JobCondition, Failure> {
     let end = part.find(['.', '=']).ok_or_else(wrong)?;
     let (name, rest) = part.split_at(end);
     let (operator, value) = match rest.strip_prefix('=') {
@@ -150,23 +150,23 @@ fn resource(
     let shown = format!("Resource_List.{name}");
     let value =
         Value::parse(definition.kind, value).ok_or_else(|| Refusal::illegal_value(&shown))?;
-    Ok(Condition::Resource(name.to_string(), operator, value))
+    Ok(JobCondition::Resource(name.to_string(), operator, value))
 }
 
 /// Reads `-p`: `[.op.]number`.
-pub fn priority(text: &str) -> Result<Condition, Failure> {
+pub fn priority(text: &str) -> Result<JobCondition, Failure> {
     let (operator, value) = Operator::split(text).ok_or_else(|| illegal('p'))?;
     let number = value.parse().map_err(|_| Refusal::illegal_value(""))?;
-    Ok(Condition::Priority(operator, number))
+    Ok(JobCondition::Priority(operator, number))
 }
 
 /// Reads `-c`: `[.op.]n|s|c|w|u`, or an interval as `c=5`.
-pub fn checkpoint(text: &str) -> Result<Condition, Failure> {
+pub fn checkpoint(text: &str) -> Result<JobCondition, Failure> {
     let (operator, value) = Operator::split(text).ok_or_else(|| illegal('c'))?;
     let known =
         checkpoint_rank(value).is_some() || value.starts_with("c=") || value.starts_with("w=");
     if known {
-        Ok(Condition::Checkpoint(operator, value.to_string()))
+        Ok(JobCondition::Checkpoint(operator, value.to_string()))
     } else {
         Err(illegal('c'))
     }
@@ -182,20 +182,20 @@ fn checkpoint_rank(value: &str) -> Option<u8> {
 }
 
 /// Reads `-a`: `[.op.]date_time`.
-pub fn begin(text: &str, now: Wall) -> Result<Condition, Failure> {
+pub fn begin(text: &str, now: Wall) -> Result<JobCondition, Failure> {
     let (operator, moment) = Operator::split(text).ok_or_else(|| illegal('a'))?;
     let at = date(moment, now).ok_or_else(|| illegal('a'))?;
-    Ok(Condition::Moment(Moment::Begin, operator, at))
+    Ok(JobCondition::Moment(Moment::Begin, operator, at))
 }
 
 /// Reads `-t`: `sub[.op.]time`.
-pub fn moment(text: &str, now: Wall) -> Result<Condition, Failure> {
+pub fn moment(text: &str, now: Wall) -> Result<JobCondition, Failure> {
     let wrong = || illegal('t');
     let sub = text.chars().next().ok_or_else(wrong)?;
     let (operator, value) = Operator::split(&text[sub.len_utf8()..]).ok_or_else(wrong)?;
     if sub == 'g' {
         return Span::parse(value)
-            .map(|span| Condition::Eligible(operator, span))
+            .map(|span| JobCondition::Eligible(operator, span))
             .ok_or_else(wrong);
     }
     let moment = match sub {
@@ -208,7 +208,7 @@ pub fn moment(text: &str, now: Wall) -> Result<Condition, Failure> {
         't' => Moment::Promised,
         _ => return Err(wrong()),
     };
-    Ok(Condition::Moment(
+    Ok(JobCondition::Moment(
         moment,
         operator,
         date(value, now).ok_or_else(wrong)?,
@@ -220,28 +220,28 @@ fn date(text: &str, now: Wall) -> Option<Wall> {
 }
 
 /// Reads `-h`: letters of holds, or `n`.
-pub fn holds(text: &str) -> Result<Condition, Failure> {
+pub fn holds(text: &str) -> Result<JobCondition, Failure> {
     Holds::parse(text)
-        .map(Condition::Holds)
+        .map(JobCondition::Holds)
         .ok_or_else(|| illegal('h'))
 }
 
 /// Reads `-r`: `y` or `n`.
-pub fn rerunnable(text: &str) -> Result<Condition, Failure> {
+pub fn rerunnable(text: &str) -> Result<JobCondition, Failure> {
     match text {
-        "y" => Ok(Condition::Rerunnable(true)),
-        "n" => Ok(Condition::Rerunnable(false)),
+        "y" => Ok(JobCondition::Rerunnable(true)),
+        "n" => Ok(JobCondition::Rerunnable(false)),
         _ => Err(illegal('r')),
     }
 }
 
-impl Condition {
+impl JobCondition {
     /// Whether a job meets it. A job without the value meets no comparison.
     pub fn is_met(&self, record: &Record, server: &ServerFacts) -> bool {
         let (job, spec) = (&record.job, &record.job.spec);
         match self {
-            Condition::Owner(owners) => owners.iter().any(|owner| owner.owns(record)),
-            Condition::Resource(name, operator, wanted) => {
+            JobCondition::Owner(owners) => owners.iter().any(|owner| owner.owns(record)),
+            JobCondition::Resource(name, operator, wanted) => {
                 let has = spec
                     .request
                     .list
@@ -249,23 +249,23 @@ impl Condition {
                     .and_then(|value| compare(value, wanted));
                 has.is_some_and(|ordering| operator.holds(ordering))
             }
-            Condition::Priority(operator, number) => operator.holds(spec.priority.cmp(number)),
-            Condition::Checkpoint(operator, wanted) => {
+            JobCondition::Priority(operator, number) => operator.holds(spec.priority.cmp(number)),
+            JobCondition::Checkpoint(operator, wanted) => {
                 let has = spec.other.get("Checkpoint").map_or("u", String::as_str);
                 operator.holds(compare_checkpoints(has, wanted))
             }
-            Condition::Moment(moment, operator, wanted) => moment
+            JobCondition::Moment(moment, operator, wanted) => moment
                 .of(record, &server.clock)
                 .is_some_and(|at| operator.holds(at.cmp(wanted))),
-            Condition::Eligible(operator, wanted) => {
+            JobCondition::Eligible(operator, wanted) => {
                 let has = job.life.eligibility.at(server.now);
                 operator.holds(has.as_seconds().cmp(&wanted.as_seconds()))
             }
-            Condition::Holds(holds) => job.life.shown_holds() == *holds,
-            Condition::Rerunnable(rerunnable) => spec.rerunnable == *rerunnable,
-            Condition::Name(name) => spec.name == *name,
-            Condition::Account(account) => spec.account.as_ref() == Some(account),
-            Condition::Project(project) => spec.project == *project,
+            JobCondition::Holds(holds) => job.life.shown_holds() == *holds,
+            JobCondition::Rerunnable(rerunnable) => spec.rerunnable == *rerunnable,
+            JobCondition::Name(name) => spec.name == *name,
+            JobCondition::Account(account) => spec.account.as_ref() == Some(account),
+            JobCondition::Project(project) => spec.project == *project,
         }
     }
 }

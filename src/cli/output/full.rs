@@ -1,6 +1,6 @@
 //! `qstat -f` in text: one attribute a line, long values wrapped as PBS wraps them.
 
-use crate::shown::attributes::{Attribute, Attributes, Shown};
+use crate::shown::attributes::{Attribute, AttributeDisplay, Attributes};
 use crate::shown::timestamp;
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -44,13 +44,13 @@ pub fn write(out: &mut String, heading: &str, id: &str, attributes: &Attributes,
 /// An attribute's value as text; None if it is for JSON alone.
 pub fn text<'a>(attribute: &'a Attribute) -> Option<Cow<'a, str>> {
     Some(match &attribute.shown {
-        Shown::Text(text) => Cow::Borrowed(text),
-        Shown::Number(number) => number.to_string().into(),
-        Shown::Real(number) => number.to_string().into(),
-        Shown::Moment(wall) => timestamp::ctime(*wall).to_string().into(),
-        Shown::Pairs(pairs) => joined(pairs).into(),
-        Shown::List(list) => list.join(", ").into(),
-        Shown::Data(_) => return None,
+        AttributeDisplay::Text(text) => Cow::Borrowed(text),
+        AttributeDisplay::Number(number) => number.to_string().into(),
+        AttributeDisplay::Real(number) => number.to_string().into(),
+        AttributeDisplay::Moment(wall) => timestamp::ctime(*wall).to_string().into(),
+        AttributeDisplay::Pairs(pairs) => joined(pairs).into(),
+        AttributeDisplay::List(list) => list.join(", ").into(),
+        AttributeDisplay::Data(_) => return None,
     })
 }
 

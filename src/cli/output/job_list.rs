@@ -1,5 +1,7 @@
 //! The plain list of `qstat`: one line per job. An id is never cut, its column grows instead.
 
+use crate::cli::output::table::FixedColumn::{self, Left, Rest, Right};
+use crate::cli::output::table::push_line;
 use crate::model::job::state::State;
 use crate::model::time::Span;
 use crate::wire::message::ServerFacts;
@@ -8,7 +10,7 @@ use std::fmt::Write;
 
 /// One line of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct JobLine<'a> {
     /// The full id.
     pub id: String,
     /// `Job_Name`.
@@ -25,7 +27,7 @@ pub struct Line<'a> {
 
 /// How the list is laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
+pub struct ListStyle {
     /// `-w`.
     pub wide: bool,
     /// `-p`: percent done instead of processor time.
@@ -33,7 +35,7 @@ pub struct Style {
 }
 
 /// Widths of the id column, of names and users, of the queue, and of the queue's underline.
-struct Widths {
+struct ListWidths {
     id: usize,
     text: usize,
     underline: usize,
@@ -41,19 +43,19 @@ struct Widths {
 
 /// A list that is written in parts, each as its lines come: it has one heading and one width.
 #[derive(Debug)]
-pub struct List {
-    style: Style,
+pub struct JobList {
+    style: ListStyle,
     id: usize,
     has_heading: bool,
     comment: Option<String>,
 }
 
-impl List {
+impl JobList {
     /// A list in which no id has more characters than `longest`. One that does makes its column
     /// wider from there on.
-    pub fn new(style: Style, longest: usize, server: &ServerFacts) -> List {
+    pub fn new(style: ListStyle, longest: usize, server: &ServerFacts) -> JobList {
         let id = longest.max(if style.wide { 30 } else { 17 });
-        List {
+        JobList {
             style,
             id,
             has_heading: false,
@@ -62,13 +64,13 @@ impl List {
     }
 
     /// Writes further lines, the first after the heading.
-    pub fn write(&mut self, out: &mut String, lines: &[Line]) {
+    pub fn write(&mut self, out: &mut String, lines: &[JobLine]) {
         self.id = lines
             .iter()
             .map(|line| line.id.len())
             .fold(self.id, usize::max);
         let (text, underline) = if self.style.wide { (15, 15) } else { (16, 5) };
-        let widths = Widths {
+        let widths = ListWidths {
             id: self.id,
             text,
             underline,
@@ -84,42 +86,43 @@ impl List {
     }
 }
 
-fn heading(out: &mut String, widths: &Widths, style: Style) {
-    let Widths {
-        id,
-        text,
-        underline,
-    } = *widths;
+impl ListWidths {
+    fn columns(&self) -> [FixedColumn; 6] {
+        let ListWidths { id, text, .. } = *self;
+        // Two blanks follow the user.
+        let user = Left(text + 1);
+        [Left(id), Left(text), user, Right(8), Left(1), Left(text)]
+    }
+}
+
+fn heading(out: &mut String, widths: &ListWidths, style: ListStyle) {
     let used = if style.percent { "% done " } else { "Time Use" };
+    let heads = ["Job id", "Name", "User", used, "S", "Queue"];
+    let [id, name, user, used, state, _] = widths.columns();
+    push_line(out, [id, name, user, used, state, Rest], heads);
+    let (id_line, text_line) = ("-".repeat(widths.id - 1), "-".repeat(widths.text));
     let _ = writeln!(
         out,
-        "{:id$} {:text$} {:text$}  {used:>8} S Queue",
-        "Job id", "Name", "User"
-    );
-    let (id_line, text_line) = ("-".repeat(id - 1), "-".repeat(text));
-    let _ = writeln!(
-        out,
-        "{id_line}  {text_line} {text_line}  -------- - {}",
-        "-".repeat(underline)
+        "\n{id_line}  {text_line} {text_line}  -------- - {}",
+        "-".repeat(widths.underline)
     );
 }
 
-fn row(out: &mut String, line: &Line, widths: &Widths) {
-    let Widths { id, text, .. } = *widths;
-    pad(out, &line.id, id);
-    // PBS cuts a name that would just fit its column, but not a user.
-    pad(out, &cut_from(line.name, text, text), text);
-    pad(out, &cut(line.owner, text), text);
-    let _ = write!(out, " {:>8} {} ", line.used, line.state.letter());
+fn row(out: &mut String, line: &JobLine, widths: &ListWidths) {
+    let text = widths.text;
+    let mut state = [0; 4];
     let queue: String = line.queue.chars().take(text).collect();
-    let _ = writeln!(out, "{queue:text$}");
-}
-
-/// Left-justified, and a blank.
-fn pad(out: &mut String, text: &str, width: usize) {
-    out.push_str(text);
-    let blanks = width.saturating_sub(text.chars().count()) + 1;
-    out.extend(std::iter::repeat_n(' ', blanks));
+    let cells: [&str; 6] = [
+        &line.id,
+        // PBS cuts a name that would just fit its column, but not a user.
+        &cut_from(line.name, text, text),
+        &cut(line.owner, text),
+        &line.used,
+        line.state.letter().encode_utf8(&mut state),
+        &queue,
+    ];
+    push_line(out, widths.columns(), cells);
+    out.push('\n');
 }
 
 /// The text, or its beginning with `*` for the rest when it is longer than `width`.
@@ -168,14 +171,14 @@ mod tests {
     use super::*;
     use crate::cli::example::server;
 
-    fn list(lines: &[Line], style: Style) -> String {
+    fn list(lines: &[JobLine], style: ListStyle) -> String {
         let mut out = String::new();
-        List::new(style, 0, &server()).write(&mut out, lines);
+        JobList::new(style, 0, &server()).write(&mut out, lines);
         out
     }
 
-    fn line<'a>(id: &str, name: &'a str, owner: &'a str, used: &str, state: State) -> Line<'a> {
-        Line {
+    fn line<'a>(id: &str, name: &'a str, owner: &'a str, used: &str, state: State) -> JobLine<'a> {
+        JobLine {
             id: id.into(),
             name,
             owner,
@@ -210,7 +213,7 @@ Job id            Name             User              Time Use S Queue
 1001.head         r1               alice             00:00:05 R workq           \n\
 1002.head         exactly15chars_  exactly16chars__         0 H workq           \n\
 1003.head         exactly16chars_* longusername17c*         0 W workq           \n";
-        assert_eq!(list(&lines, Style::default()), expected);
+        assert_eq!(list(&lines, ListStyle::default()), expected);
     }
 
     #[test]
@@ -227,7 +230,7 @@ Job id                         Name            User             Time Use S Queue
         assert_eq!(
             list(
                 &lines,
-                Style {
+                ListStyle {
                     wide: true,
                     percent: false
                 }
@@ -239,7 +242,10 @@ Job id                         Name            User             Time Use S Queue
     #[test]
     fn an_id_is_never_cut() {
         let id = "1234567.head.example.org";
-        let shown = list(&[line(id, "a", "b", "0", State::Queued)], Style::default());
+        let shown = list(
+            &[line(id, "a", "b", "0", State::Queued)],
+            ListStyle::default(),
+        );
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(
             lines[0],
@@ -270,7 +276,7 @@ Job id                         Name            User             Time Use S Queue
         );
         let (mut out, mut parts) = (
             String::new(),
-            List::new(Style::default(), long.len(), &server()),
+            JobList::new(ListStyle::default(), long.len(), &server()),
         );
         parts.write(&mut out, &[]);
         parts.write(&mut out, std::slice::from_ref(&short));
@@ -279,7 +285,7 @@ Job id                         Name            User             Time Use S Queue
             out,
             list(
                 &[short, line(long, "a", "b", "0", State::Queued)],
-                Style::default()
+                ListStyle::default()
             )
         );
     }
@@ -301,7 +307,7 @@ Job id                         Name            User             Time Use S Queue
         assert_eq!(percent_done(&[(None, hour)], State::Begun), "  0 ");
         let shown = list(
             &[line("1.head", "a", "b", " 50 ", State::Running)],
-            Style {
+            ListStyle {
                 wide: false,
                 percent: true,
             },
@@ -311,6 +317,6 @@ Job id            Name             User               % done  S Queue
 ----------------  ---------------- ----------------  -------- - -----
 1.head            a                b                      50  R workq           \n";
         assert_eq!(shown, expected);
-        assert_eq!(list(&[], Style::default()), "");
+        assert_eq!(list(&[], ListStyle::default()), "");
     }
 }

@@ -17,7 +17,7 @@ use std::ffi::{OsStr, OsString};
 
 /// What is asked for beside the operands. It filters lists; a job named by its id is shown anyway.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct JobQuery {
     /// How much of each job.
     pub detail: Detail,
     /// Whether finished jobs are shown.
@@ -25,27 +25,27 @@ pub struct Wanted {
     /// In these states; any if empty.
     pub states: Vec<State>,
     /// Of these owners; anybody's if None.
-    pub owners: Option<Vec<Owner>>,
+    pub owners: Option<Vec<OwnerPattern>>,
     /// How arrays are shown.
     pub arrays: Arrays,
 }
 
 /// `user[@host]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct OwnerPattern {
     user: String,
     host: Option<String>,
 }
 
-impl Owner {
+impl OwnerPattern {
     /// Reads `user[@host][,...]`.
-    pub fn parse_list(text: &str) -> Vec<Owner> {
+    pub fn parse_list(text: &str) -> Vec<OwnerPattern> {
         let owner = |name: &str| match name.split_once('@') {
-            Some((user, host)) => Owner {
+            Some((user, host)) => OwnerPattern {
                 user: user.to_string(),
                 host: Some(host.to_string()),
             },
-            None => Owner {
+            None => OwnerPattern {
                 user: name.to_string(),
                 host: None,
             },
@@ -71,7 +71,7 @@ impl Owner {
 
 /// Jobs that were found.
 #[derive(Debug)]
-pub enum Batch {
+pub enum FoundJobs {
     /// With [`Detail::Row`].
     Rows(Vec<Row>),
     /// With more detail.
@@ -86,12 +86,12 @@ pub trait Show {
     /// known.
     fn longest(&mut self, characters: usize);
     /// The next jobs.
-    fn found(&mut self, batch: Batch) -> Result<(), Failure>;
+    fn found(&mut self, batch: FoundJobs) -> Result<(), Failure>;
 }
 
 /// Finds the jobs; the result is what was not found.
 pub fn find(
-    wanted: &Wanted,
+    wanted: &JobQuery,
     operands: &[OsString],
     feed: &mut Feed,
     show: &mut dyn Show,
@@ -112,23 +112,23 @@ pub fn find(
             .map(|word| no_history(&named(word)))
             .collect());
     }
-    let places: Vec<Place> = operands
+    let places: Vec<OperandTarget> = operands
         .iter()
-        .map(|word| Place::parse(word, &server.name))
+        .map(|word| OperandTarget::parse(word, &server.name))
         .collect();
-    let named = Named::ask(&places, wanted.detail, feed)?;
+    let named = NamedJobs::ask(&places, wanted.detail, feed)?;
     if let Some(longest) = named
         .longest
         .filter(|_| places.iter().any(|place| place.shows_elements(wanted)))
     {
         show.longest(longest as usize);
     }
-    let mut search = Search {
+    let mut search = JobSearch {
         wanted,
         named,
         feed,
         show,
-        shown: Shown::default(),
+        shown: ShownJobs::default(),
         queues: None,
         failures: Vec::new(),
     };
@@ -138,10 +138,11 @@ pub fn find(
     Ok(search.failures)
 }
 
-fn all(wanted: &Wanted, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Failure>, Failure> {
-    let question = match wanted.none_can_match() {
-        true => Question::Server,
-        false => Question::Jobs(wanted.filter(None), wanted.detail),
+fn all(wanted: &JobQuery, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Failure>, Failure> {
+    let question = if wanted.none_can_match() {
+        Question::Server
+    } else {
+        Question::Jobs(wanted.filter(None), wanted.detail)
     };
     let mut failures = Vec::new();
     feed(&question, &mut |part| {
@@ -153,10 +154,10 @@ fn all(wanted: &Wanted, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Fail
                 }
             }
             Answer::Longest(longest) => show.longest(longest as usize),
-            Answer::Rows(rows) => show.found(Batch::Rows(rows))?,
+            Answer::Rows(rows) => show.found(FoundJobs::Rows(rows))?,
             Answer::Jobs(mut jobs) => {
                 jobs.retain(|record| wanted.keeps(record));
-                show.found(Batch::Jobs(jobs))?;
+                show.found(FoundJobs::Jobs(jobs))?;
             }
             Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) => {}
             Answer::Reservations(_) | Answer::Ahead(_) | Answer::Objects(_) | Answer::Cycles(_) => {
@@ -168,7 +169,7 @@ fn all(wanted: &Wanted, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Fail
     Ok(failures)
 }
 
-impl Wanted {
+impl JobQuery {
     fn lacks_history(&self, server: &ServerFacts) -> bool {
         !server.history && self.history != History::Live
     }
@@ -202,7 +203,7 @@ impl Wanted {
 }
 
 /// What an operand means at this server.
-enum Place {
+enum OperandTarget {
     /// A job, or of an array these elements alone, and the id as it was meant.
     Job(JobId, Option<Indices>, String),
     /// A queue, or None for all.
@@ -210,25 +211,25 @@ enum Place {
     Nowhere(Failure),
 }
 
-impl Place {
-    fn parse(word: &OsStr, server: &str) -> Place {
+impl OperandTarget {
+    fn parse(word: &OsStr, server: &str) -> OperandTarget {
         if is_job_id(word) {
-            Place::job(word, server)
+            OperandTarget::job(word, server)
         } else {
-            Place::destination(&word.to_string_lossy(), server)
+            OperandTarget::destination(&word.to_string_lossy(), server)
         }
     }
 
-    fn job(word: &OsStr, server: &str) -> Place {
+    fn job(word: &OsStr, server: &str) -> OperandTarget {
         let operand = match Operand::parse(word) {
             Ok(operand) => operand,
-            Err(failure) => return Place::Nowhere(failure),
+            Err(failure) => return OperandTarget::Nowhere(failure),
         };
         match operand.job(server) {
-            Some(id) => Place::Job(id, operand.only(), operand.full_here(server)),
+            Some(id) => OperandTarget::Job(id, operand.only(), operand.full_here(server)),
             None => {
                 let failure = operand.misplaced(word);
-                Place::Nowhere(Failure {
+                OperandTarget::Nowhere(Failure {
                     code: if failure.away.is_some() {
                         255
                     } else {
@@ -240,22 +241,22 @@ impl Place {
         }
     }
 
-    fn destination(text: &str, server: &str) -> Place {
+    fn destination(text: &str, server: &str) -> OperandTarget {
         let (queue, host) = text.split_once('@').unwrap_or((text, server));
         if !same_server(host, server) {
-            return Place::Nowhere(elsewhere(host));
+            return OperandTarget::Nowhere(elsewhere(host));
         }
-        Place::Queue(Some(queue.to_string()).filter(|queue| !queue.is_empty()))
+        OperandTarget::Queue(Some(queue.to_string()).filter(|queue| !queue.is_empty()))
     }
 }
 
-impl Place {
-    fn shows_elements(&self, wanted: &Wanted) -> bool {
+impl OperandTarget {
+    fn shows_elements(&self, wanted: &JobQuery) -> bool {
         match self {
-            Place::Job(id, only, _) => {
+            OperandTarget::Job(id, only, _) => {
                 only.is_some() || (id.is_array() && wanted.arrays.shows_elements())
             }
-            Place::Queue(_) | Place::Nowhere(_) => false,
+            OperandTarget::Queue(_) | OperandTarget::Nowhere(_) => false,
         }
     }
 }
@@ -277,22 +278,26 @@ pub fn elsewhere(host: &str) -> Failure {
 
 /// The jobs that operands name.
 #[derive(Default)]
-struct Named {
+struct NamedJobs {
     rows: BTreeMap<JobId, Row>,
     jobs: BTreeMap<JobId, Record>,
     states: BTreeMap<JobId, State>,
     longest: Option<u32>,
 }
 
-impl Named {
-    fn ask(places: &[Place], detail: Detail, feed: &mut Feed) -> Result<Named, Failure> {
-        let id = |place: &Place| match place {
-            Place::Job(id, ..) => Some(*id),
+impl NamedJobs {
+    fn ask(
+        places: &[OperandTarget],
+        detail: Detail,
+        feed: &mut Feed,
+    ) -> Result<NamedJobs, Failure> {
+        let id = |place: &OperandTarget| match place {
+            OperandTarget::Job(id, ..) => Some(*id),
             _ => None,
         };
         let ids: BTreeSet<JobId> = places.iter().filter_map(id).collect();
         if ids.is_empty() {
-            return Ok(Named::default());
+            return Ok(NamedJobs::default());
         }
         let answers = query::whole(feed)(&Question::JobsById(ids.into_iter().collect(), detail))?;
         let rows: BTreeMap<JobId, Row> =
@@ -306,7 +311,7 @@ impl Named {
         let states = of_rows
             .chain(jobs.iter().map(|(id, record)| (*id, record.job.life.state)))
             .collect();
-        Ok(Named {
+        Ok(NamedJobs {
             rows,
             jobs,
             states,
@@ -317,13 +322,13 @@ impl Named {
 
 /// What has been shown already: a job named twice is shown once.
 #[derive(Default)]
-struct Shown {
+struct ShownJobs {
     ids: BTreeSet<JobId>,
     /// Elements are not remembered one by one: of these arrays all, or these alone.
     elements: Vec<(JobId, Option<Indices>)>,
 }
 
-impl Shown {
+impl ShownJobs {
     fn contains(&self, id: JobId) -> bool {
         let among = |&(array, only): &(JobId, Option<Indices>)| {
             id.parent() == Some(array)
@@ -336,19 +341,19 @@ impl Shown {
     }
 }
 
-impl Batch {
+impl FoundJobs {
     fn retain(&mut self, mut kept: impl FnMut(JobId) -> bool) {
         match self {
-            Batch::Rows(rows) => rows.retain(|row| kept(row.id)),
-            Batch::Jobs(jobs) => jobs.retain(|record| kept(record.job.id)),
+            FoundJobs::Rows(rows) => rows.retain(|row| kept(row.id)),
+            FoundJobs::Jobs(jobs) => jobs.retain(|record| kept(record.job.id)),
         }
     }
 
     /// The jobs of a part of an answer.
-    fn of(part: Answer) -> Option<Batch> {
+    fn of(part: Answer) -> Option<FoundJobs> {
         match part {
-            Answer::Rows(rows) => Some(Batch::Rows(rows)),
-            Answer::Jobs(jobs) => Some(Batch::Jobs(jobs)),
+            Answer::Rows(rows) => Some(FoundJobs::Rows(rows)),
+            Answer::Jobs(jobs) => Some(FoundJobs::Jobs(jobs)),
             Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => {
                 None
             }
@@ -358,23 +363,23 @@ impl Batch {
     }
 }
 
-struct Search<'a, 'f> {
-    wanted: &'a Wanted,
-    named: Named,
+struct JobSearch<'a, 'f> {
+    wanted: &'a JobQuery,
+    named: NamedJobs,
     feed: &'a mut Feed<'f>,
     show: &'a mut dyn Show,
-    shown: Shown,
+    shown: ShownJobs,
     /// The queues there are, once asked for.
     queues: Option<Vec<String>>,
     failures: Vec<Failure>,
 }
 
-impl Search<'_, '_> {
-    fn visit(&mut self, place: Place) -> Result<(), Failure> {
+impl JobSearch<'_, '_> {
+    fn visit(&mut self, place: OperandTarget) -> Result<(), Failure> {
         match place {
-            Place::Job(id, only, full) => self.job(id, only, &full),
-            Place::Queue(queue) => self.queue(queue),
-            Place::Nowhere(failure) => {
+            OperandTarget::Job(id, only, full) => self.job(id, only, &full),
+            OperandTarget::Queue(queue) => self.queue(queue),
+            OperandTarget::Nowhere(failure) => {
                 self.failures.push(failure);
                 Ok(())
             }
@@ -406,12 +411,11 @@ impl Search<'_, '_> {
         }
         self.shown.ids.insert(id);
         if let Some(row) = self.named.rows.remove(&id) {
-            self.show.found(Batch::Rows(vec![row]))?;
+            self.show.found(FoundJobs::Rows(vec![row]))?;
         }
-        self.named
-            .jobs
-            .remove(&id)
-            .map_or(Ok(()), |record| self.show.found(Batch::Jobs(vec![record])))
+        self.named.jobs.remove(&id).map_or(Ok(()), |record| {
+            self.show.found(FoundJobs::Jobs(vec![record]))
+        })
     }
 
     fn elements(&mut self, array: JobId, only: Option<Indices>, full: &str) -> Result<(), Failure> {
@@ -420,7 +424,7 @@ impl Search<'_, '_> {
         (self.feed)(
             &Question::Elements(array, only, self.wanted.detail),
             &mut |part| {
-                let Some(mut batch) = Batch::of(part) else {
+                let Some(mut batch) = FoundJobs::of(part) else {
                     return Ok(());
                 };
                 batch.retain(|id| {
@@ -454,10 +458,10 @@ impl Search<'_, '_> {
         (self.feed)(
             &Question::Jobs(wanted.filter(queue), wanted.detail),
             &mut |part| {
-                let Some(mut batch) = Batch::of(part) else {
+                let Some(mut batch) = FoundJobs::of(part) else {
                     return Ok(());
                 };
-                if let Batch::Jobs(jobs) = &mut batch {
+                if let FoundJobs::Jobs(jobs) = &mut batch {
                     jobs.retain(|record| wanted.keeps(record));
                 }
                 batch.retain(|id| {

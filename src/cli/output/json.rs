@@ -4,7 +4,7 @@
 //! is one by type. Text that is no UTF-8 has become U+FFFD before it gets here.
 
 use crate::model::time::Wall;
-use crate::shown::attributes::{Attribute, Attributes, Shown};
+use crate::shown::attributes::{Attribute, AttributeDisplay, Attributes};
 use crate::shown::timestamp;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -140,15 +140,15 @@ impl Document {
         self.close_brace();
     }
 
-    fn value(&mut self, shown: &Shown) {
+    fn value(&mut self, shown: &AttributeDisplay) {
         match shown {
-            Shown::Text(text) => self.string(text),
-            Shown::Number(number) => self.number(*number),
-            Shown::Real(number) => self.data(&Value::from(*number)),
-            Shown::Moment(wall) => self.string(&timestamp::ctime(*wall).to_string()),
-            Shown::Pairs(pairs) => self.pairs(pairs),
-            Shown::List(list) => self.data(&Value::from(list.as_slice())),
-            Shown::Data(data) => self.data(data),
+            AttributeDisplay::Text(text) => self.string(text),
+            AttributeDisplay::Number(number) => self.number(*number),
+            AttributeDisplay::Real(number) => self.data(&Value::from(*number)),
+            AttributeDisplay::Moment(wall) => self.string(&timestamp::ctime(*wall).to_string()),
+            AttributeDisplay::Pairs(pairs) => self.pairs(pairs),
+            AttributeDisplay::List(list) => self.data(&Value::from(list.as_slice())),
+            AttributeDisplay::Data(data) => self.data(data),
         }
     }
 
@@ -243,7 +243,7 @@ mod tests {
         attributes.number("Priority", -3);
         attributes.add(
             "Variable_List",
-            Shown::Pairs(vec![("N".into(), "4".into()), ("E".into(), "".into())]),
+            AttributeDisplay::Pairs(vec![("N".into(), "4".into()), ("E".into(), "".into())]),
         );
         let expected = "{\n\t\"timestamp\":\t1700000300,\n\t\"pbs_version\":\t\"23.06.06\",\n\t\"pbs_server\":\t\"head\",\n\
             \t\"Jobs\":\t{\n\t\t\"1.head\":\t{\n\t\t\t\"Job_Name\":\t\"123\",\n\

@@ -4,14 +4,14 @@ use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::resource::{ResourceList, Resources, Value};
 use crate::model::time::Time;
-use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::exec_host;
 use crate::wire::message::{NodeRecord, ServerFacts};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For which format attributes are made: some stand differently in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum NodeFormat {
     /// Lines for people.
     Text,
     /// Moments as seconds.
@@ -22,9 +22,9 @@ pub enum Format {
 
 /// What is shown as one: a node, or a host with all its nodes, the one named like it first.
 #[derive(Clone, Debug)]
-pub struct Group<'a>(pub Vec<&'a NodeRecord>);
+pub struct NodeGroup<'a>(pub Vec<&'a NodeRecord>);
 
-impl<'a> Group<'a> {
+impl<'a> NodeGroup<'a> {
     /// The name it is shown under.
     pub fn name(&self) -> &'a str {
         &self.first().node.facts.name
@@ -36,29 +36,30 @@ impl<'a> Group<'a> {
     }
 
     /// Each node for itself.
-    pub fn each(nodes: &'a [NodeRecord]) -> Vec<Group<'a>> {
-        nodes.iter().map(|node| Group(vec![node])).collect()
+    pub fn each(nodes: &'a [NodeRecord]) -> Vec<NodeGroup<'a>> {
+        nodes.iter().map(|node| NodeGroup(vec![node])).collect()
     }
 
     /// Nodes gathered by host. A host none of whose nodes bears its name is no node to anybody: its
     /// nodes stay apart.
-    pub fn by_host(nodes: &'a [NodeRecord]) -> Vec<Group<'a>> {
+    pub fn by_host(nodes: &'a [NodeRecord]) -> Vec<NodeGroup<'a>> {
         let natural = nodes.iter().filter(|record| is_natural(record));
-        let mut hosts: BTreeMap<&str, Group> = natural
-            .map(|record| (record.node.facts.host.as_str(), Group(vec![record])))
+        let mut hosts: BTreeMap<&str, NodeGroup> = natural
+            .map(|record| (record.node.facts.host.as_str(), NodeGroup(vec![record])))
             .collect();
         for record in nodes.iter().filter(|record| !is_natural(record)) {
             if let Some(group) = hosts.get_mut(record.node.facts.host.as_str()) {
                 group.0.push(record);
             }
         }
-        let shown = nodes.iter().filter_map(|record| {
-            match hosts.contains_key(record.node.facts.host.as_str()) {
-                true if is_natural(record) => hosts.get(record.node.facts.host.as_str()).cloned(),
-                true => None,
-                false => Some(Group(vec![record])),
-            }
-        });
+        let shown =
+            nodes
+                .iter()
+                .filter_map(|record| match hosts.get(record.node.facts.host.as_str()) {
+                    Some(group) if is_natural(record) => Some(group.clone()),
+                    Some(_) => None,
+                    None => Some(NodeGroup(vec![record])),
+                });
         shown.collect()
     }
 
@@ -167,7 +168,7 @@ pub fn state(record: &NodeRecord) -> String {
 pub fn attributes<'a>(
     record: &'a NodeRecord,
     server: &'a ServerFacts,
-    format: Format,
+    format: NodeFormat,
 ) -> Attributes<'a> {
     let node = &record.node;
     let mut out = Attributes::default();
@@ -179,10 +180,10 @@ pub fn attributes<'a>(
         let jobs = jobs(record, server, format);
         out.add(
             "jobs",
-            if format == Format::Dsv {
-                Shown::Text(jobs.join(",").into())
+            if format == NodeFormat::Dsv {
+                AttributeDisplay::Text(jobs.join(",").into())
             } else {
-                Shown::List(jobs)
+                AttributeDisplay::List(jobs)
             },
         );
     }
@@ -194,10 +195,10 @@ pub fn attributes<'a>(
     if !resv.is_empty() {
         out.add(
             "resv",
-            if format == Format::Dsv {
-                Shown::Text(resv.join(",").into())
+            if format == NodeFormat::Dsv {
+                AttributeDisplay::Text(resv.join(",").into())
             } else {
-                Shown::List(resv)
+                AttributeDisplay::List(resv)
             },
         );
     }
@@ -211,8 +212,8 @@ pub fn attributes<'a>(
     out.text("resv_enable", "True");
     out.text("sharing", "default_shared");
     let moment = |time: Time| match format {
-        Format::Text => Shown::Moment(server.clock.wall(time)),
-        Format::Dsv | Format::Json => Shown::Number(server.clock.wall(time).0),
+        NodeFormat::Text => AttributeDisplay::Moment(server.clock.wall(time)),
+        NodeFormat::Dsv | NodeFormat::Json => AttributeDisplay::Number(server.clock.wall(time).0),
     };
     out.add("last_state_change_time", moment(node.changed));
     if let Some(used) = node.used {
@@ -229,7 +230,7 @@ fn load<'a>(out: &mut Attributes<'a>, node: &'a Node) {
     }
     out.add(
         "loadave",
-        Shown::Real(f64::from(node.facts.load / 10) / 100.0),
+        AttributeDisplay::Real(f64::from(node.facts.load / 10) / 100.0),
     );
     for (name, value) in &node.facts.utilized {
         out.resource("resources_utilized", name, value);
@@ -293,8 +294,8 @@ fn comment(record: &NodeRecord) -> Option<String> {
 }
 
 /// The jobs on a node: each once in JSON, else once for each processor it holds, with its slot.
-fn jobs(record: &NodeRecord, server: &ServerFacts, format: Format) -> Vec<String> {
-    if format == Format::Json {
+fn jobs(record: &NodeRecord, server: &ServerFacts, format: NodeFormat) -> Vec<String> {
+    if format == NodeFormat::Json {
         let ids: BTreeSet<_> = record.jobs.iter().map(|(id, _)| *id).collect();
         return ids.into_iter().map(|id| id.full(&server.name)).collect();
     }
@@ -317,7 +318,7 @@ fn held<'a>(
     out: &mut Attributes<'a>,
     record: &NodeRecord,
     server: &'a ServerFacts,
-    format: Format,
+    format: NodeFormat,
 ) {
     let sums = assigned(record);
     for (name, definition) in server
@@ -329,7 +330,7 @@ fn held<'a>(
         // PBS itself lists its own resources on every node, others where they are.
         let expected = Resources::builtin().get(name).is_some() && name != "ngpus";
         let listed = expected || record.node.facts.available.contains_key(name);
-        if sum != 0 || (listed && format != Format::Json) {
+        if sum != 0 || (listed && format != NodeFormat::Json) {
             out.resource(
                 "resources_assigned",
                 name,
@@ -340,11 +341,11 @@ fn held<'a>(
 }
 
 /// A summary of a group (`pbsnodes -S`), in the order of its columns.
-pub fn summary<'a>(group: &Group<'a>, format: Format) -> Attributes<'a> {
+pub fn summary<'a>(group: &NodeGroup<'a>, format: NodeFormat) -> Attributes<'a> {
     let facts = &group.first().node.facts;
     let mut out = Attributes::default();
     out.text(
-        if format == Format::Json {
+        if format == NodeFormat::Json {
             "State"
         } else {
             "state"
@@ -356,7 +357,7 @@ pub fn summary<'a>(group: &Group<'a>, format: Format) -> Attributes<'a> {
     out.text("host", facts.host.as_str());
     out.text("queue", "--");
     out.text(
-        if format == Format::Json {
+        if format == NodeFormat::Json {
             "Memory"
         } else {
             "mem"
@@ -374,18 +375,22 @@ pub fn summary<'a>(group: &Group<'a>, format: Format) -> Attributes<'a> {
 }
 
 /// A summary of the jobs of a group (`pbsnodes -Sj`), in the order of its columns.
-pub fn job_summary<'a>(group: &Group<'a>, server: &ServerFacts, format: Format) -> Attributes<'a> {
+pub fn job_summary<'a>(
+    group: &NodeGroup<'a>,
+    server: &ServerFacts,
+    format: NodeFormat,
+) -> Attributes<'a> {
     let mut out = Attributes::default();
     let jobs = group.jobs();
     let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
     // PBS spells the key with a capital, and there are clients that look for the other.
-    if format == Format::Json {
+    if format == NodeFormat::Json {
         out.text("State", group.state());
     }
     out.text("state", group.state());
     let [total, running, suspended] = match format {
-        Format::Json => ["Total Jobs", "Running Jobs", "Suspended Jobs"],
-        Format::Text | Format::Dsv => ["njobs", "run", "susp"],
+        NodeFormat::Json => ["Total Jobs", "Running Jobs", "Suspended Jobs"],
+        NodeFormat::Text | NodeFormat::Dsv => ["njobs", "run", "susp"],
     };
     out.number(total, count);
     out.number(running, count);
@@ -418,15 +423,15 @@ pub fn job_summary<'a>(group: &Group<'a>, server: &ServerFacts, format: Format) 
         out.text(key, format!("{}/{}", free(name), group.available(name)));
     }
     match format {
-        Format::Json => {
+        NodeFormat::Json => {
             let ids = jobs
                 .iter()
                 .map(|id| format!("{id}.{}", server.name))
                 .collect();
-            out.add("jobs", Shown::List(ids));
+            out.add("jobs", AttributeDisplay::List(ids));
         }
-        Format::Text | Format::Dsv if jobs.is_empty() => out.text("jobs", "--"),
-        Format::Text | Format::Dsv => {
+        NodeFormat::Text | NodeFormat::Dsv if jobs.is_empty() => out.text("jobs", "--"),
+        NodeFormat::Text | NodeFormat::Dsv => {
             out.text(
                 "jobs",
                 jobs.iter()

@@ -4,7 +4,7 @@
 use crate::config::overrides::description::{AttributeValue, Described};
 use crate::config::overrides::{QmgrObject, place};
 use crate::model::resource::Resources;
-use crate::shown::attributes::{Attribute, Attributes, Shown};
+use crate::shown::attributes::{Attribute, AttributeDisplay, Attributes};
 use std::borrow::Cow;
 
 /// Attributes whose values are words, whatever they look like.
@@ -73,20 +73,20 @@ fn attribute<'a>(lines: &'a [AttributeValue], resources: &Resources) -> Attribut
         resources
             .parse(name, &value)
             .ok()
-            .map(|value| Shown::of(&value))
+            .map(|value| AttributeDisplay::of(&value))
     };
     let number = || {
         value
             .parse()
             .ok()
             .filter(|_| !WORDS.contains(&line.name.as_str()))
-            .map(Shown::Number)
+            .map(AttributeDisplay::Number)
     };
     let shown = line.resource.as_deref().map_or_else(number, amount);
     Attribute {
         name: &line.name,
         resource: line.resource.as_deref(),
-        shown: shown.unwrap_or(Shown::Text(value)),
+        shown: shown.unwrap_or(AttributeDisplay::Text(value)),
     }
 }
 
@@ -142,18 +142,21 @@ mod tests {
                 .map(|a| &a.shown)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(shown("enabled"), [&Shown::Text("False".into())]);
-        assert_eq!(shown("comment"), [&Shown::Text("7".into())]);
-        assert_eq!(shown("max_running"), [&Shown::Number(7)]);
+        assert_eq!(shown("enabled"), [&AttributeDisplay::Text("False".into())]);
+        assert_eq!(shown("comment"), [&AttributeDisplay::Text("7".into())]);
+        assert_eq!(shown("max_running"), [&AttributeDisplay::Number(7)]);
         assert_eq!(
             shown("max_run"),
-            [&Shown::Text("[u:ann=3],[u:bob=4]".into())]
+            [&AttributeDisplay::Text("[u:ann=3],[u:bob=4]".into())]
         );
         assert_eq!(
             shown("resources_max"),
-            [&Shown::Text("1gb".into()), &Shown::Number(4)]
+            [
+                &AttributeDisplay::Text("1gb".into()),
+                &AttributeDisplay::Number(4)
+            ]
         );
-        assert_eq!(shown("total_jobs"), [&Shown::Number(2)]);
+        assert_eq!(shown("total_jobs"), [&AttributeDisplay::Number(2)]);
         let places: Vec<usize> = all
             .0
             .iter()

@@ -13,7 +13,7 @@ use std::fmt::Write;
 /// Jobs by state. As in PBS, an array that has begun counts, and so does each of its elements that
 /// runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct StateCounts {
     queued: u64,
     held: u64,
     waiting: u64,
@@ -22,17 +22,17 @@ pub struct Counts {
     finished: u64,
 }
 
-impl Counts {
+impl StateCounts {
     /// Of one queue.
-    pub fn of(queue: &QueueCounts) -> Counts {
-        Counts::sum(std::slice::from_ref(queue))
+    pub fn of(queue: &QueueCounts) -> StateCounts {
+        StateCounts::sum(std::slice::from_ref(queue))
     }
 
     /// Of all queues.
-    pub fn sum(queues: &[QueueCounts]) -> Counts {
-        let mut sum = Counts {
+    pub fn sum(queues: &[QueueCounts]) -> StateCounts {
+        let mut sum = StateCounts {
             running: queues.iter().map(|queue| queue.elements).sum(),
-            ..Counts::default()
+            ..StateCounts::default()
         };
         for &(state, number) in queues.iter().flat_map(|queue| &queue.jobs) {
             *sum.slot(state) += number;
@@ -63,7 +63,7 @@ impl Counts {
 
     /// `state_count`; PBS ends it in a blank.
     fn text(self) -> String {
-        let Counts {
+        let StateCounts {
             queued,
             held,
             waiting,
@@ -103,7 +103,7 @@ Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
     );
     let answer = |yes| if yes { "yes" } else { " no" };
     for counted in queues {
-        let (queue, counts) = (&counted.queue, Counts::of(counted));
+        let (queue, counts) = (&counted.queue, StateCounts::of(counted));
         let kind = if queue.route.is_some() {
             "Rou*"
         } else {
@@ -145,7 +145,7 @@ Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
     );
     let (mut running, mut pending) = (0, 0);
     for counted in queues {
-        let counts = Counts::of(counted);
+        let counts = StateCounts::of(counted);
         running += counts.running;
         pending += counts.pending();
         let queue = QmgrObject::Queue(counted.queue.name.clone());
@@ -182,7 +182,7 @@ Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
 
 /// `qstat -B`.
 pub fn server_list(queues: &[QueueCounts], server: &ServerFacts) -> String {
-    let counts = Counts::sum(queues);
+    let counts = StateCounts::sum(queues);
     format!(
         "\
 Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status
@@ -204,7 +204,7 @@ fn state(server: &ServerFacts) -> &'static str {
 
 /// The attributes of a queue.
 pub fn of_queue<'a>(counted: &'a QueueCounts, resources: &Resources) -> Attributes<'a> {
-    let (queue, counts) = (&counted.queue, Counts::of(counted));
+    let (queue, counts) = (&counted.queue, StateCounts::of(counted));
     let mut out = Attributes::default();
     out.text(
         "queue_type",
@@ -243,7 +243,7 @@ pub fn of_server<'a>(
     sums: &'a BTreeMap<&'a str, i64>,
     server: &'a ServerFacts,
 ) -> Attributes<'a> {
-    let counts = Counts::sum(queues);
+    let counts = StateCounts::sum(queues);
     let mut out = Attributes::default();
     out.text("server_state", state(server));
     out.text("server_host", server.host.as_str());

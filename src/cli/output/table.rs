@@ -1,28 +1,125 @@
-//! Tables of any length, in columns as wide as their widest cell: the rows are gone through twice,
-//! and none is kept.
+//! Tables of text: columns as wide as their widest cell, with heads and a rule or without, and
+//! columns of fixed width.
 
 use std::io::{self, Write};
 
-/// Writes rows of equally many cells, of which those from `figures` on stand to the right.
+/// The head of a column, and whether its cells are right-justified.
+pub type ColumnHead = (&'static str, bool);
+
+/// A column of fixed width. A longer cell is not cut: it moves the rest of its line.
+#[derive(Clone, Copy, Debug)]
+pub enum FixedColumn {
+    /// Left-justified.
+    Left(usize),
+    /// Right-justified.
+    Right(usize),
+    /// As long as its cell: the last column.
+    Rest,
+}
+
+/// Appends one line of fixed columns without its line feed, a blank between two columns.
+pub fn push_line<'a>(
+    out: &mut String,
+    columns: impl IntoIterator<Item = FixedColumn>,
+    cells: impl IntoIterator<Item = &'a str>,
+) {
+    for (at, (column, cell)) in columns.into_iter().zip(cells).enumerate() {
+        if at > 0 {
+            out.push(' ');
+        }
+        column.push(out, cell);
+    }
+}
+
+impl FixedColumn {
+    fn push(self, out: &mut String, cell: &str) {
+        match self {
+            FixedColumn::Left(width) => {
+                out.push_str(cell);
+                push_blanks(out, cell, width);
+            }
+            FixedColumn::Right(width) => {
+                push_blanks(out, cell, width);
+                out.push_str(cell);
+            }
+            FixedColumn::Rest => out.push_str(cell),
+        }
+    }
+}
+
+/// The blanks that `cell` leaves free in a column.
+fn push_blanks(out: &mut String, cell: &str, width: usize) {
+    let blanks = width.saturating_sub(cell.chars().count());
+    out.extend(std::iter::repeat_n(' ', blanks));
+}
+
+/// A line of heads, a rule, and a line for each row. Each column is as wide as its widest cell.
+pub fn with_heads<R: AsRef<[String]>>(heads: &[ColumnHead], rows: &[R]) -> String {
+    let names: Vec<String> = heads.iter().map(|(name, _)| name.to_string()).collect();
+    let mut widths = vec![0; heads.len()];
+    for row in std::iter::once(names.as_slice()).chain(rows.iter().map(AsRef::as_ref)) {
+        widen(&mut widths, row);
+    }
+    let columns: Vec<FixedColumn> = heads
+        .iter()
+        .zip(&widths)
+        .map(|((_, is_right), &width)| {
+            if *is_right {
+                FixedColumn::Right(width)
+            } else {
+                FixedColumn::Left(width)
+            }
+        })
+        .collect();
+    let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+    let mut out = String::new();
+    let lines = [names.as_slice(), rule.as_slice()];
+    for row in lines.into_iter().chain(rows.iter().map(AsRef::as_ref)) {
+        let mut line = String::new();
+        push_line(
+            &mut line,
+            columns.iter().copied(),
+            row.iter().map(String::as_str),
+        );
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// Makes columns as wide as the cells of `row`.
+fn widen(widths: &mut Vec<usize>, row: &[String]) {
+    widths.resize(widths.len().max(row.len()), 0);
+    for (width, cell) in widths.iter_mut().zip(row) {
+        *width = (*width).max(cell.chars().count());
+    }
+}
+
+/// Writes rows of any number, of equally many cells. The cells from `figures` on are
+/// right-justified, and two blanks separate columns. `rows` is called twice, so that no row is
+/// kept.
 pub fn write<I>(rows: impl Fn() -> I, figures: usize, out: &mut dyn Write) -> io::Result<()>
 where
     I: Iterator<Item = Vec<String>>,
 {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows() {
-        widths.resize(widths.len().max(row.len()), 0);
-        widths
-            .iter_mut()
-            .zip(&row)
-            .for_each(|(width, cell)| *width = (*width).max(cell.chars().count()));
+        widen(&mut widths, &row);
     }
     for row in rows() {
-        let cell = |(at, (cell, &width)): (usize, (&String, &usize))| match at < figures {
-            true => format!("{cell:width$}"),
-            false => format!("{cell:>width$}"),
-        };
-        let cells: Vec<String> = row.iter().zip(&widths).enumerate().map(cell).collect();
-        writeln!(out, "{}", cells.join("  ").trim_end())?;
+        let mut line = String::new();
+        for (at, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            if at > 0 {
+                line.push_str("  ");
+            }
+            let column = if at < figures {
+                FixedColumn::Left(width)
+            } else {
+                FixedColumn::Right(width)
+            };
+            column.push(&mut line, cell);
+        }
+        writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }

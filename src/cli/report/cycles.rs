@@ -1,11 +1,11 @@
 //! `qstat --cycles`: the last looks of the scheduler, and why it looked (Q1, X2). A schedd that
 //! runs is asked, so that none is missing; else the spool knows.
 
-use super::super::client::exit::Failure;
-use super::super::client::source::Source;
-use super::super::output::attribute_output;
-use super::super::output::json::Document;
-use super::columns::{self, Head};
+use crate::cli::client::exit::Failure;
+use crate::cli::client::source::QuerySource;
+use crate::cli::output::attribute_output;
+use crate::cli::output::json::Document;
+use crate::cli::output::table::{self, ColumnHead};
 use crate::model::trigger::{CycleRecord, Trigger};
 use crate::shown::timestamp;
 use crate::sys::clock;
@@ -14,7 +14,7 @@ use crate::wire::client::Client;
 use crate::wire::message::{Question, ServerFacts};
 use serde_json::{Map, Value, json};
 
-const HEADS: [Head; 7] = [
+const HEADS: [ColumnHead; 7] = [
     ("Cycle", true),
     ("When", false),
     ("Jobs", true),
@@ -29,12 +29,13 @@ pub fn shown(json: bool) -> Result<Vec<u8>, Failure> {
     let home = Home::find()?;
     let running = Client::reach(&home)
         .ok()
-        .map(|client| Source::Schedd(Box::new(client)));
-    let mut source = running.map_or_else(|| Source::open(&home), Ok)?;
+        .map(|client| QuerySource::Schedd(Box::new(client)));
+    let mut source = running.map_or_else(|| QuerySource::open(&home), Ok)?;
     let answers = source.ask(&Question::Cycles)?;
-    Ok(match json {
-        true => document(&answers.server, &answers.cycles),
-        false => text(&answers.server, &answers.cycles).into_bytes(),
+    Ok(if json {
+        document(&answers.server, &answers.cycles)
+    } else {
+        text(&answers.server, &answers.cycles).into_bytes()
     })
 }
 
@@ -53,7 +54,7 @@ fn text(server: &ServerFacts, cycles: &[CycleRecord]) -> String {
             cycle.triggers.to_string(),
         ]
     };
-    columns::table(&HEADS, &cycles.iter().map(row).collect::<Vec<_>>())
+    table::with_heads(&HEADS, &cycles.iter().map(row).collect::<Vec<_>>())
 }
 
 fn document(server: &ServerFacts, cycles: &[CycleRecord]) -> Vec<u8> {

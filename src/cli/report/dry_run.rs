@@ -1,7 +1,7 @@
 //! `qsub --dry-run`: is the job valid, and when and where would it start? Nothing is submitted.
 
-use super::super::client::exit::{self, Failure};
 use super::{ask, nodes};
+use crate::cli::client::exit::{self, Failure};
 use crate::model::report::outlook::{Explanation, Prospect};
 use crate::shown::timestamp;
 use crate::sys::home::Home;

@@ -1,13 +1,13 @@
 //! What pools and operations are owed of what is there now, and who starves: a table of `qstat
 //! --shares`, and a sentence of `qstat --why`.
 
-use super::columns::{self, Head};
+use crate::cli::output::table::{self, ColumnHead};
 use crate::model::report::fair_share_status::{Claimant, Owed, Status};
 use crate::shown::timestamp;
 use crate::wire::message::ServerFacts;
 use serde_json::{Value, json};
 
-const HEADS: [Head; 7] = [
+const HEADS: [ColumnHead; 7] = [
     ("Pool or operation", false),
     ("Fair share", true),
     ("Usage", true),
@@ -41,7 +41,7 @@ pub fn text(all: &[Owed], server: &ServerFacts) -> String {
     let rows: Vec<[String; 7]> = all.iter().map(row).collect();
     format!(
         "\nfair shares of the cluster now\n{}",
-        columns::table(&HEADS, &rows)
+        table::with_heads(&HEADS, &rows)
     )
 }
 

@@ -1,7 +1,7 @@
 //! `qstat --holes`: the free windows, widest first. What Maui's users know as `showbf`.
 
-use super::super::client::exit::{self, Failure};
-use super::Inquiry;
+use super::ReportContext;
+use crate::cli::client::exit::{self, Failure};
 use crate::model::report::outlook::Window;
 use crate::model::time::{Span, Wall};
 use crate::shown::timestamp;
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 /// What is told of the windows.
 pub fn shown(
-    inquiry: &Inquiry,
+    inquiry: &ReportContext,
     told: &[ForecastAnswer],
     request: &[OsString],
     json: bool,

@@ -1,9 +1,9 @@
 //! `qstat --limits`: every limit in force, whose it is, what of it is used and by which jobs, and
 //! how many jobs wait because of it (P9).
 
-use super::super::client::exit::Failure;
-use super::Inquiry;
-use super::columns::{self, Head};
+use super::ReportContext;
+use crate::cli::client::exit::Failure;
+use crate::cli::output::table::{self, ColumnHead};
 use crate::model::limit::Quantity;
 use crate::model::limit::usage::{Figure, LimitUse};
 use crate::model::resource::{Kind, Resources};
@@ -17,7 +17,11 @@ use std::cmp::Ordering;
 const NAMED: usize = 4;
 
 /// What is told of all limits, or of those that concern these users (`-u`).
-pub fn shown(inquiry: &mut Inquiry, users: Option<&str>, json: bool) -> Result<Vec<u8>, Failure> {
+pub fn shown(
+    inquiry: &mut ReportContext,
+    users: Option<&str>,
+    json: bool,
+) -> Result<Vec<u8>, Failure> {
     let (mut at, mut uses) = (Time(0), Vec::new());
     for told in inquiry.ask(ForecastQuery::Limits)? {
         if let ForecastAnswer::Limits {
@@ -42,7 +46,7 @@ pub fn shown(inquiry: &mut Inquiry, users: Option<&str>, json: bool) -> Result<V
             .cmp(&rank(b, &first))
             .then(nearest_first(a, b))
     });
-    let table = Table {
+    let table = LimitTable {
         resources: &inquiry.server.resources,
         server: &inquiry.server.name,
         uses,
@@ -102,13 +106,13 @@ fn nearest_first(a: &LimitUse, b: &LimitUse) -> Ordering {
         .then(a.whom.cmp(&b.whom))
 }
 
-struct Table<'a> {
+struct LimitTable<'a> {
     resources: &'a Resources,
     server: &'a str,
     uses: Vec<LimitUse>,
 }
 
-const HEADS: [Head; 8] = [
+const HEADS: [ColumnHead; 8] = [
     ("Whose", false),
     ("Stage", false),
     ("What", false),
@@ -119,13 +123,13 @@ const HEADS: [Head; 8] = [
     ("Used by", false),
 ];
 
-impl Table<'_> {
+impl LimitTable<'_> {
     fn text(&self) -> String {
         if self.uses.is_empty() {
             return "No limit is in force.\n".to_string();
         }
         let rows: Vec<[String; 8]> = self.uses.iter().map(|one| self.row(one)).collect();
-        columns::table(&HEADS, &rows)
+        table::with_heads(&HEADS, &rows)
     }
 
     fn row(&self, one: &LimitUse) -> [String; 8] {
@@ -166,7 +170,7 @@ impl Table<'_> {
         }
     }
 
-    fn document(&self, inquiry: &Inquiry, at: Time) -> Vec<u8> {
+    fn document(&self, inquiry: &ReportContext, at: Time) -> Vec<u8> {
         let mut document = inquiry.document();
         document.fact("at", &inquiry.wall(at).0.into());
         document.fact(
@@ -316,7 +320,7 @@ mod tests {
             user: Selector::Each,
             ..Scope::default()
         };
-        let table = Table {
+        let table = LimitTable {
             resources: &Resources::default(),
             server: "head",
             uses: vec![one(0, scope, &["night", "ann"], 2, 4)],
@@ -337,7 +341,7 @@ user ann in queue night running jobs    2   --    4      2 1,2,3,4 and 5 more
             (&data["jobs"][0], &data["more_jobs"], &data["barred"]),
             (&json!("1.head"), &json!(3), &json!(2))
         );
-        let nothing = Table {
+        let nothing = LimitTable {
             uses: Vec::new(),
             ..table
         };

@@ -1,12 +1,12 @@
 //! `qstat --priority`: what jobs are worth, made of what, and whose turn comes when. What Slurm's
 //! users know as `sprio`.
 
-use super::super::client::exit::Failure;
-use super::Inquiry;
+use super::ReportContext;
+use crate::cli::client::exit::Failure;
 use crate::model::job_id::JobId;
 use crate::model::report::priority_score::{Part, Worth};
 use crate::model::report::queue_place::{Difference, Neighbours, Turn};
-use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::comment;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::message::Record;
@@ -19,7 +19,7 @@ use std::io::Write;
 const LISTED: u64 = 100;
 
 /// Writes the queue in its order.
-pub fn queue(inquiry: &mut Inquiry, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+pub fn queue(inquiry: &mut ReportContext, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     if json {
         return document_of_queue(inquiry, out);
     }
@@ -43,7 +43,7 @@ pub fn queue(inquiry: &mut Inquiry, json: bool, out: &mut dyn Write) -> Result<(
 }
 
 /// Each part is written before the next is read: the queue may be long.
-fn document_of_queue(inquiry: &mut Inquiry, out: &mut dyn Write) -> Result<(), Failure> {
+fn document_of_queue(inquiry: &mut ReportContext, out: &mut dyn Write) -> Result<(), Failure> {
     let mut document = inquiry.document();
     inquiry.parts(ForecastQuery::Queue(None), &mut |inquiry, told| {
         let ForecastAnswer::Queue {
@@ -72,7 +72,7 @@ fn document_of_queue(inquiry: &mut Inquiry, out: &mut dyn Write) -> Result<(), F
 
 /// What is told of these jobs. Jobs that nobody knows are added to the failures.
 pub fn shown(
-    inquiry: &mut Inquiry,
+    inquiry: &mut ReportContext,
     ids: &[JobId],
     json: bool,
     failures: &mut Vec<Failure>,
@@ -104,7 +104,7 @@ pub fn shown(
             .filter(|id| !found.contains(id))
             .map(|id| inquiry.unknown(*id)),
     );
-    let view = View {
+    let view = PriorityView {
         inquiry,
         all,
         formula,
@@ -119,15 +119,15 @@ pub fn shown(
     Ok(texts.collect::<Vec<_>>().join("\n").into_bytes())
 }
 
-struct View<'a> {
-    inquiry: &'a Inquiry,
+struct PriorityView<'a> {
+    inquiry: &'a ReportContext,
     /// How many places there are.
     all: u64,
     /// The formula of the order, if it has one.
     formula: Option<String>,
 }
 
-impl View<'_> {
+impl PriorityView<'_> {
     fn id(&self, job: JobId) -> String {
         job.full(&self.inquiry.server.name)
     }
@@ -210,7 +210,10 @@ impl View<'_> {
             attributes.text("Job_Owner", record.job.owner.user.as_str());
             attributes.text("comment", comment::of(record, &self.inquiry.server));
             let score = record.job.life.run.as_ref().and_then(|run| run.score);
-            attributes.add("priority", Shown::Data(json!({ "score_at_start": score })));
+            attributes.add(
+                "priority",
+                AttributeDisplay::Data(json!({ "score_at_start": score })),
+            );
             document.thing("Jobs", &self.id(record.job.id), &attributes);
         }
         document.end()
@@ -231,7 +234,7 @@ fn attributes(turn: &Turn, data: Value) -> Attributes<'_> {
     attributes.text("Job_Owner", turn.user.as_str());
     attributes.text("queue", turn.queue.as_str());
     attributes.text_if("Account_Name", turn.account.as_deref());
-    attributes.add("priority", Shown::Data(data));
+    attributes.add("priority", AttributeDisplay::Data(data));
     attributes
 }
 
@@ -415,7 +418,11 @@ fn table(turns: &[Turn], all: u64, server: &str) -> String {
             turn.queue.clone(),
             score,
         ];
-        let cluster = turn.cluster.clone().filter(|_| is_by_cluster);
+        let cluster = if is_by_cluster {
+            turn.cluster.clone()
+        } else {
+            None
+        };
         first
             .into_iter()
             .chain(products)

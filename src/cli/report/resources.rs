@@ -1,10 +1,10 @@
 //! `qstat --resources`: what the whole system has, and no node in particular (Q21): how much there
 //! is, who uses it, who said so and when.
 
-use super::super::client::exit::Failure;
-use super::Inquiry;
-use super::columns::{self, Head};
+use super::ReportContext;
 use super::limits;
+use crate::cli::client::exit::Failure;
+use crate::cli::output::table::{self, ColumnHead};
 use crate::model::resource::{Kind, Resources, Size};
 use crate::model::system_resource::PoolUse;
 use crate::model::time::{Time, Wall};
@@ -12,7 +12,7 @@ use crate::shown::timestamp;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Value, json};
 
-const HEADS: [Head; 10] = [
+const HEADS: [ColumnHead; 10] = [
     ("Resource", false),
     ("Kind", false),
     ("Total", true),
@@ -26,7 +26,7 @@ const HEADS: [Head; 10] = [
 ];
 
 /// What is told of all.
-pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
+pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut all) = (Time(0), Vec::new());
     for told in inquiry.ask(ForecastQuery::Resources)? {
         if let ForecastAnswer::Resources {
@@ -45,7 +45,7 @@ pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
     })
 }
 
-fn text(inquiry: &Inquiry, all: &[PoolUse]) -> String {
+fn text(inquiry: &ReportContext, all: &[PoolUse]) -> String {
     if all.is_empty() {
         return "The whole system has no resource of its own.\n".to_string();
     }
@@ -60,7 +60,7 @@ fn text(inquiry: &Inquiry, all: &[PoolUse]) -> String {
             one.fault.as_ref()?
         ))
     });
-    columns::table(&HEADS, &rows) + &faults.collect::<String>()
+    table::with_heads(&HEADS, &rows) + &faults.collect::<String>()
 }
 
 fn row(one: &PoolUse, resources: &Resources, wall: impl Fn(Time) -> Wall) -> [String; 10] {
@@ -102,7 +102,7 @@ fn hosts(one: &PoolUse) -> Option<Vec<String>> {
     Some(hosts.split(',').map(String::from).collect())
 }
 
-fn document(inquiry: &Inquiry, at: Time, all: &[PoolUse]) -> Vec<u8> {
+fn document(inquiry: &ReportContext, at: Time, all: &[PoolUse]) -> Vec<u8> {
     let mut document = inquiry.document();
     document.fact("at", &inquiry.wall(at).0.into());
     document.fact(

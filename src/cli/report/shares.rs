@@ -1,8 +1,9 @@
 //! `qstat --shares`: who owns which share of the machine, has had how much of it, how that stands,
 //! and when it is in balance again. What Slurm's users know as `sshare`.
 
-use super::super::client::exit::{self, Failure};
-use super::{Inquiry, fair_share};
+use super::{ReportContext, fair_share};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::output::table::{self, ColumnHead};
 use crate::model::account::Shares;
 use crate::model::policy::fair_share::{Method, Subject};
 use crate::model::report::fair_share_status::Owed;
@@ -10,11 +11,10 @@ use crate::model::report::share_status::{Stake, TimeToBalance};
 use crate::model::time::Time;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 
 /// What is told of all accounts and users.
-pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
-    let (mut table, mut all): (Option<Table>, Vec<Owed>) = (None, Vec::new());
+pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
+    let (mut table, mut all): (Option<ShareTable>, Vec<Owed>) = (None, Vec::new());
     for told in inquiry.ask(ForecastQuery::Shares)? {
         match told {
             ForecastAnswer::Shares {
@@ -24,7 +24,7 @@ pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
                 stakes,
             } => {
                 table
-                    .get_or_insert_with(|| Table {
+                    .get_or_insert_with(|| ShareTable {
                         at,
                         method,
                         subject,
@@ -44,7 +44,7 @@ pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
     Ok((table.text() + &fair_share::text(&all, &inquiry.server)).into_bytes())
 }
 
-struct Table {
+struct ShareTable {
     at: Time,
     method: Method,
     subject: Subject,
@@ -52,9 +52,9 @@ struct Table {
 }
 
 /// A column: its head, whether it stands to the right, and what stands in it.
-type Column = (&'static str, bool, fn(&Stake) -> String);
+type ShareColumn = (&'static str, bool, fn(&Stake) -> String);
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [ShareColumn; 9] = [
     ("Shares", true, |stake| stake.shares.to_string()),
     ("Owed", true, |stake| percent(stake.normalised)),
     ("Used", true, |stake| percent(stake.used)),
@@ -67,65 +67,45 @@ const COLUMNS: [Column; 9] = [
 ];
 
 /// These only where somebody has them.
-const LEVEL: Column = ("Level", true, |stake| {
+const LEVEL: ShareColumn = ("Level", true, |stake| {
     stake
         .level
         .map_or("--".to_string(), |level| format!("{level:.4}"))
 });
-const TARGET: Column = ("Target", true, |stake| {
+const TARGET: ShareColumn = ("Target", true, |stake| {
     stake
         .target
         .map_or("--".to_string(), |target| target.to_string())
 });
 
-impl Table {
+impl ShareTable {
     fn text(&self) -> String {
-        let mut columns: Vec<Column> = vec![("Account or user", false, |stake| name(stake))];
+        let mut columns: Vec<ShareColumn> = vec![("Account or user", false, |stake| name(stake))];
         columns.extend(COLUMNS);
-        columns.extend(
-            self.stakes
-                .iter()
-                .any(|stake| stake.level.is_some())
-                .then_some(LEVEL),
-        );
-        columns.extend(
-            self.stakes
-                .iter()
-                .any(|stake| stake.target.is_some())
-                .then_some(TARGET),
-        );
-        let cells = |(head, is_right, cell): &Column| {
-            let cells: Vec<String> = self.stakes.iter().map(cell).collect();
-            let width = cells
-                .iter()
-                .map(|cell| cell.chars().count())
-                .fold(head.chars().count(), usize::max);
-            let pad = |text: &str| {
-                if *is_right {
-                    format!("{text:>width$}")
-                } else {
-                    format!("{text:width$}")
-                }
-            };
-            let heads = [pad(head), "-".repeat(width)].into_iter();
-            heads
-                .chain(cells.iter().map(|cell| pad(cell)))
-                .collect::<Vec<String>>()
-        };
-        let columns: Vec<Vec<String>> = columns.iter().map(cells).collect();
-        let mut out = format!(
-            "fairshare: {}, by {}\n",
-            self.method.name(),
-            self.subject.name()
-        );
-        for line in 0..self.stakes.len() + 2 {
-            let line: Vec<&str> = columns.iter().map(|column| column[line].as_str()).collect();
-            let _ = writeln!(out, "{}", line.join(" ").trim_end());
+        if self.stakes.iter().any(|stake| stake.level.is_some()) {
+            columns.push(LEVEL);
         }
-        out
+        if self.stakes.iter().any(|stake| stake.target.is_some()) {
+            columns.push(TARGET);
+        }
+        let heads: Vec<ColumnHead> = columns
+            .iter()
+            .map(|(head, is_right, _)| (*head, *is_right))
+            .collect();
+        let rows: Vec<Vec<String>> = self
+            .stakes
+            .iter()
+            .map(|stake| columns.iter().map(|(_, _, cell)| cell(stake)).collect())
+            .collect();
+        format!(
+            "fairshare: {}, by {}\n{}",
+            self.method.name(),
+            self.subject.name(),
+            table::with_heads(&heads, &rows)
+        )
     }
 
-    fn document(&self, all: &[Owed], inquiry: &Inquiry) -> Vec<u8> {
+    fn document(&self, all: &[Owed], inquiry: &ReportContext) -> Vec<u8> {
         let mut document = inquiry.document();
         document.fact("at", &inquiry.wall(self.at).0.into());
         document.fact("method", &self.method.name().into());
@@ -234,7 +214,7 @@ mod tests {
             stake("", None, TimeToBalance::After(Span::seconds(3723))),
             stake("", Some("ann"), TimeToBalance::Never),
         ];
-        let table = Table {
+        let table = ShareTable {
             at: Time(0),
             method: Method::Tree,
             subject: Subject::Member,

@@ -1,11 +1,13 @@
 //! `qstat --start`: when every waiting job starts. What Maui's users know as `showstart`.
 
-use super::super::client::exit::Failure;
-use super::{Inquiry, nodes};
+use super::{ReportContext, nodes};
+use crate::cli::client::exit::Failure;
+use crate::cli::output::table::FixedColumn::{Left, Rest};
+use crate::cli::output::table::push_line;
 use crate::model::job_id::JobId;
 use crate::model::report::outlook::{Foreseen, Horizon, Prospect};
 use crate::model::time::Time;
-use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::comment;
 use crate::shown::timestamp;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
@@ -17,7 +19,7 @@ use std::fmt::Write as _;
 /// What is told of these jobs; of all that wait, if none are named. Jobs that nobody knows are
 /// added to the failures.
 pub fn shown(
-    inquiry: &mut Inquiry,
+    inquiry: &mut ReportContext,
     ids: &[JobId],
     json: bool,
     failures: &mut Vec<Failure>,
@@ -42,7 +44,7 @@ pub fn shown(
     let others = inquiry.records(&others)?;
     let found: BTreeSet<JobId> = others.iter().map(|record| record.job.id).collect();
     failures.extend(unknown.difference(&found).map(|id| inquiry.unknown(*id)));
-    let table = Table {
+    let table = StartTable {
         owners: owners(inquiry)?,
         inquiry,
         horizon,
@@ -65,7 +67,7 @@ fn parts(told: ForecastAnswer) -> Vec<Foreseen> {
 }
 
 /// Whose the jobs are that are not over, by number.
-fn owners(inquiry: &mut Inquiry) -> Result<BTreeMap<u64, Row>, Failure> {
+fn owners(inquiry: &mut ReportContext) -> Result<BTreeMap<u64, Row>, Failure> {
     let rows = inquiry
         .source
         .ask(&Question::Jobs(Filter::default(), Detail::Row))?
@@ -73,8 +75,8 @@ fn owners(inquiry: &mut Inquiry) -> Result<BTreeMap<u64, Row>, Failure> {
     Ok(rows.into_iter().map(|row| (row.id.number, row)).collect())
 }
 
-struct Table<'a> {
-    inquiry: &'a Inquiry,
+struct StartTable<'a> {
+    inquiry: &'a ReportContext,
     owners: BTreeMap<u64, Row>,
     horizon: Option<Horizon>,
     foreseen: Vec<Foreseen>,
@@ -82,7 +84,7 @@ struct Table<'a> {
     others: Vec<Record>,
 }
 
-impl Table<'_> {
+impl StartTable<'_> {
     fn text(&self) -> String {
         let name = &self.inquiry.server.name;
         let ids = self
@@ -98,31 +100,26 @@ impl Table<'_> {
             .fold(15, usize::max);
         let mut out = String::new();
         if !self.foreseen.is_empty() || !self.others.is_empty() {
-            let _ = writeln!(
-                out,
-                "{:width$} {:8} {:24} {:24} Nodes",
-                "Job ID", "Username", "Start", "End"
-            );
-            let rule = [
-                "-".repeat(width),
-                "-".repeat(8),
-                "-".repeat(24),
-                "-".repeat(24),
-                "-".repeat(5),
-            ];
-            let _ = writeln!(out, "{}", rule.join(" "));
+            let columns = [Left(width), Left(8), Left(24), Left(24), Rest];
+            let heads = ["Job ID", "Username", "Start", "End", "Nodes"];
+            push_line(&mut out, columns, heads);
+            let rule = [width, 8, 24, 24, 5].map(|width| "-".repeat(width));
+            let _ = writeln!(out, "\n{}", rule.join(" "));
         }
+        let row = [Left(width), Left(8), Rest];
         for foreseen in &self.foreseen {
             let (id, owner) = (foreseen.job.full(name), self.owner(foreseen.job));
-            let _ = writeln!(
-                out,
-                "{id:width$} {owner:8} {}",
-                self.prospect(&foreseen.prospect)
+            push_line(
+                &mut out,
+                row,
+                [&*id, owner, &self.prospect(&foreseen.prospect)],
             );
+            out.push('\n');
         }
         for record in &self.others {
             let (id, owner) = (record.job.id.full(name), &record.job.owner.user);
-            let _ = writeln!(out, "{id:width$} {owner:8} {}", self.standing(record));
+            push_line(&mut out, row, [&*id, owner, &self.standing(record)]);
+            out.push('\n');
         }
         out
     }
@@ -204,7 +201,7 @@ impl Table<'_> {
         match &foreseen.prospect {
             Prospect::Starts { .. } => attributes.add(
                 "estimated",
-                Shown::Data(data(&self.inquiry.server, &foreseen.prospect)),
+                AttributeDisplay::Data(data(&self.inquiry.server, &foreseen.prospect)),
             ),
             Prospect::Waits(reason) => {
                 attributes.text("code", reason.code());

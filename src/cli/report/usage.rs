@@ -1,7 +1,9 @@
 //! `qstat --usage`: what has been used, by whom, and what of it still counts.
 
-use super::super::client::exit::Failure;
-use super::Inquiry;
+use super::ReportContext;
+use crate::cli::client::exit::Failure;
+use crate::cli::output::table::FixedColumn::{Left, Right};
+use crate::cli::output::table::push_line;
 use crate::model::account::charge::Used;
 use crate::model::time::{Time, Wall};
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
@@ -9,7 +11,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 
 /// What is told of all members.
-pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
+pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut all) = (Time(0), Vec::new());
     for told in inquiry.ask(ForecastQuery::Usage)? {
         if let ForecastAnswer::Usage { at: moment, used } = told {
@@ -24,7 +26,7 @@ pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
     })
 }
 
-fn document(inquiry: &Inquiry, at: Wall, all: &[Used]) -> Vec<u8> {
+fn document(inquiry: &ReportContext, at: Wall, all: &[Used]) -> Vec<u8> {
     let mut document = inquiry.document();
     document.fact("at", &at.0.into());
     document.fact("Usage", &all.iter().map(data).collect::<Vec<_>>().into());
@@ -52,20 +54,21 @@ fn table(all: &[Used]) -> String {
         width(|used| &used.member.user, 8),
     );
     let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{:account$} {:user$} {:>16} {:>16} {:>10}",
-        "Account", "Username", "Seconds", "Decayed", "In use"
-    );
+    let columns = [Left(account), Left(user), Right(16), Right(16), Right(10)];
+    let heads = ["Account", "Username", "Seconds", "Decayed", "In use"];
+    push_line(&mut out, columns, heads);
     let rule = [account, user, 16, 16, 10].map(|width| "-".repeat(width));
-    let _ = writeln!(out, "{}", rule.join(" "));
+    let _ = writeln!(out, "\n{}", rule.join(" "));
     for used in all {
-        let (name, of) = (&used.member.user, self::account(used));
-        let _ = writeln!(
-            out,
-            "{of:account$} {name:user$} {:>16.1} {:>16.1} {:>10}",
-            used.raw, used.decayed, used.now
-        );
+        let cells: [&str; 5] = [
+            self::account(used),
+            &used.member.user,
+            &format!("{:.1}", used.raw),
+            &format!("{:.1}", used.decayed),
+            &used.now.to_string(),
+        ];
+        push_line(&mut out, columns, cells);
+        out.push('\n');
     }
     out
 }

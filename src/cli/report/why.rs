@@ -12,30 +12,30 @@ mod text;
 
 mod sentences;
 
-use super::super::client::exit::{self, Failure};
-use super::Inquiry;
+use super::ReportContext;
+use crate::cli::client::exit::{self, Failure};
 use crate::model::job::event::Event;
 use crate::model::job::state::State;
 use crate::model::job_id::JobId;
 use crate::model::report::outlook::Explanation;
 use crate::model::time::{Time, Wall};
-use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::timestamp;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::message::{Question, Record, ServerFacts};
 
 /// What is told of these jobs.
 pub fn shown(
-    inquiry: &mut Inquiry,
+    inquiry: &mut ReportContext,
     ids: &[JobId],
     json: bool,
     verbose: bool,
 ) -> Result<Vec<u8>, Failure> {
     let found = ids
         .iter()
-        .map(|id| Found::ask(inquiry, *id))
-        .collect::<Result<Vec<Found>, Failure>>()?;
-    let views = found.iter().map(|found| View {
+        .map(|id| JobFacts::ask(inquiry, *id))
+        .collect::<Result<Vec<JobFacts>, Failure>>()?;
+    let views = found.iter().map(|found| JobView {
         server: &inquiry.server,
         now: inquiry.now,
         found,
@@ -48,9 +48,9 @@ pub fn shown(
             .into_bytes());
     }
     let mut document = inquiry.document();
-    let thing = |view: View| {
+    let thing = |view: JobView| {
         let mut attributes = Attributes::default();
-        attributes.add("why", Shown::Data(view.data()));
+        attributes.add("why", AttributeDisplay::Data(view.data()));
         (view.id(view.found.record.job.id), attributes)
     };
     document.section("Jobs", views.map(thing));
@@ -58,7 +58,7 @@ pub fn shown(
 }
 
 /// All that is known of a job.
-struct Found {
+struct JobFacts {
     record: Record,
     events: Vec<(Time, Event)>,
     /// None for a job that neither waits for the scheduler nor is held; of a held one, what would
@@ -66,8 +66,8 @@ struct Found {
     explanation: Option<Box<Explanation>>,
 }
 
-impl Found {
-    fn ask(inquiry: &mut Inquiry, id: JobId) -> Result<Found, Failure> {
+impl JobFacts {
+    fn ask(inquiry: &mut ReportContext, id: JobId) -> Result<JobFacts, Failure> {
         let answers = inquiry.source.ask(&Question::Trace(id))?;
         let record = answers
             .jobs
@@ -75,7 +75,7 @@ impl Found {
             .next()
             .ok_or_else(|| inquiry.unknown(id))?;
         match inquiry.ask(ForecastQuery::Why(id))?.into_iter().next() {
-            Some(ForecastAnswer::Explained(explanation)) => Ok(Found {
+            Some(ForecastAnswer::Explained(explanation)) => Ok(JobFacts {
                 record,
                 events: answers.events,
                 explanation,
@@ -86,13 +86,13 @@ impl Found {
 }
 
 /// One job, as it is looked at.
-struct View<'a> {
+struct JobView<'a> {
     server: &'a ServerFacts,
     now: Wall,
-    found: &'a Found,
+    found: &'a JobFacts,
 }
 
-impl View<'_> {
+impl JobView<'_> {
     fn state(&self) -> State {
         self.found.record.job.life.state
     }

@@ -21,7 +21,7 @@ const DELETED: u8 = 3;
 /// The exit status after a signal.
 const INTERRUPTED: u8 = 2;
 
-enum Event {
+enum BlockEvent {
     Over(Result<Reply, ClientError>),
     Signal(Signal),
 }
@@ -34,15 +34,15 @@ pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> 
     let (said, heard) = mpsc::channel();
     let over = said.clone();
     let again = home.clone();
-    thread::spawn(move || over.send(Event::Over(wait(client, &again, job))));
+    thread::spawn(move || over.send(BlockEvent::Over(wait(client, &again, job))));
     thread::spawn(move || {
         signals
             .wait()
-            .map(|signal| said.send(Event::Signal(signal)))
+            .map(|signal| said.send(BlockEvent::Signal(signal)))
     });
     match heard.recv() {
-        Ok(Event::Over(reply)) => ended(id, reply?),
-        Ok(Event::Signal(signal)) => interrupted(home, job, id, signal),
+        Ok(BlockEvent::Over(reply)) => ended(id, reply?),
+        Ok(BlockEvent::Signal(signal)) => interrupted(home, job, id, signal),
         Err(_) => Err(exit::garbled()),
     }
 }

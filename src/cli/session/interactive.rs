@@ -2,8 +2,8 @@
 //! job's shell did.
 
 use super::block;
-use super::interactive_client::{self, End};
-use super::waiting::{Came, Waiting};
+use super::interactive_client::{self, SessionEnd};
+use super::waiting::{Came, WaitingJob};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::operand::Operand;
 use crate::cli::client::reconnect;
@@ -23,12 +23,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Refuses to go on where nobody sits.
 pub fn require_terminal() -> Result<(), Failure> {
-    match stdin().is_terminal() && stdout().is_terminal() {
-        true => Ok(()),
-        false => Err(Failure::new(
+    if stdin().is_terminal() && stdout().is_terminal() {
+        Ok(())
+    } else {
+        Err(Failure::new(
             1,
             "\tstandard input and output must be a terminal for\n\tinteractive job submission",
-        )),
+        ))
     }
 }
 
@@ -63,7 +64,7 @@ pub fn run(
     let job = Operand::parse(OsStr::new(&id))?.id();
     // A terminal that is gone already is noticed by its signal.
     let _ = exit::print(format!("qsub: waiting for job {id} to start\n"));
-    match Waiting::new(home, &id, job, client, &caught).until_seated()? {
+    match WaitingJob::new(home, &id, job, client, &caught).until_seated()? {
         Came::Away(code) => Ok(code),
         Came::Seated(connection) => {
             let _ = exit::print(format!("qsub: job {id} ready\n\n"));
@@ -87,15 +88,15 @@ fn signals() -> SigSet {
     mask
 }
 
-fn depart(end: End, home: &Home, job: JobId) -> Result<u8, Failure> {
+fn depart(end: SessionEnd, home: &Home, job: JobId) -> Result<u8, Failure> {
     let status = match end {
-        End::Over(status) => settled(home, job).unwrap_or(status),
-        End::Left => {
+        SessionEnd::Over(status) => settled(home, job).unwrap_or(status),
+        SessionEnd::Left => {
             block::delete(home, job)?;
             DELETED
         }
-        End::HungUp(signal) => 128 + signal,
-        End::Lost => match block::wait(reconnect::connect("qsub", home)?, home, job)? {
+        SessionEnd::HungUp(signal) => 128 + signal,
+        SessionEnd::Lost => match block::wait(reconnect::connect("qsub", home)?, home, job)? {
             Reply::Ended { status, .. } => status,
             _ => return Err(exit::garbled()),
         },

@@ -21,7 +21,7 @@ const GULP: usize = 16 << 10;
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum SessionEnd {
     /// With this exit status of the job.
     Over(i32),
     /// By the person: `~.`.
@@ -34,7 +34,7 @@ pub enum End {
 
 /// Sits down at the other end of `connection`, until the session ends. The terminal is raw
 /// meanwhile, and as it was before whatever happens.
-pub fn sit(connection: UnixStream, signals: &SignalFd) -> Result<End, Failure> {
+pub fn sit(connection: UnixStream, signals: &SignalFd) -> Result<SessionEnd, Failure> {
     let mut seat = Seat {
         link: Link::new(connection)?,
         signals,
@@ -57,7 +57,7 @@ struct Seat<'a> {
 }
 
 impl Seat<'_> {
-    fn turn(&mut self) -> Result<Option<End>, Failure> {
+    fn turn(&mut self) -> Result<Option<SessionEnd>, Failure> {
         let out = if self.link.wants_write() {
             PollFlags::POLLOUT
         } else {
@@ -90,7 +90,7 @@ impl Seat<'_> {
         }
     }
 
-    fn heed_signals(&mut self) -> Result<Option<End>, Failure> {
+    fn heed_signals(&mut self) -> Result<Option<SessionEnd>, Failure> {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = signal.ssi_signo as i32;
             match Signal::try_from(number) {
@@ -103,7 +103,7 @@ impl Seat<'_> {
                 Ok(Signal::SIGTTOU) => {}
                 // From somebody else's kill: the keyboard's own are keys now.
                 Ok(Signal::SIGINT) => self.say(&Input::Typed(vec![3]))?,
-                _ => return Ok(Some(End::HungUp(number))),
+                _ => return Ok(Some(SessionEnd::HungUp(number))),
             }
         }
         Ok(None)
@@ -122,24 +122,24 @@ impl Seat<'_> {
         }
     }
 
-    fn show(&mut self) -> Result<Option<End>, Failure> {
+    fn show(&mut self) -> Result<Option<SessionEnd>, Failure> {
         let _ = self.link.flush();
         let outputs = match self.link.receive::<Output>() {
             Ok(outputs) => outputs,
-            Err(FrameError::Closed | FrameError::Io(_)) => return Ok(Some(End::Lost)),
+            Err(FrameError::Closed | FrameError::Io(_)) => return Ok(Some(SessionEnd::Lost)),
             Err(error) => return Err(Failure::new(183, format!("the job's node: {error}"))),
         };
         let mut screen = stdout().lock();
         for output in outputs {
             match output {
-                Output::Over { status } => return Ok(Some(End::Over(status))),
+                Output::Over { status } => return Ok(Some(SessionEnd::Over(status))),
                 Output::Shown(bytes) => {
                     if screen
                         .write_all(&bytes)
                         .and_then(|()| screen.flush())
                         .is_err()
                     {
-                        return Ok(Some(End::HungUp(Signal::SIGHUP as i32)));
+                        return Ok(Some(SessionEnd::HungUp(Signal::SIGHUP as i32)));
                     }
                 }
             }
@@ -147,20 +147,20 @@ impl Seat<'_> {
         Ok(None)
     }
 
-    fn type_in(&mut self) -> Result<Option<End>, Failure> {
+    fn type_in(&mut self) -> Result<Option<SessionEnd>, Failure> {
         let mut buffer = [0; GULP];
         let length = match nix::unistd::read(stdin(), &mut buffer) {
             Err(Errno::EINTR | Errno::EAGAIN) => return Ok(None),
             other => other.unwrap_or(0),
         };
         if length == 0 {
-            return Ok(Some(End::HungUp(Signal::SIGHUP as i32)));
+            return Ok(Some(SessionEnd::HungUp(Signal::SIGHUP as i32)));
         }
         for wish in self.keys.read(&buffer[..length]) {
             match wish {
-                Wish::Typed(bytes) => self.say(&Input::Typed(bytes))?,
-                Wish::Leave => return Ok(Some(End::Left)),
-                Wish::Suspend => self.suspend()?,
+                KeyAction::Typed(bytes) => self.say(&Input::Typed(bytes))?,
+                KeyAction::Leave => return Ok(Some(SessionEnd::Left)),
+                KeyAction::Suspend => self.suspend()?,
             }
         }
         Ok(None)
@@ -177,7 +177,7 @@ impl Seat<'_> {
 
 /// What keys come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wish {
+enum KeyAction {
     Typed(Vec<u8>),
     Leave,
     Suspend,
@@ -199,12 +199,12 @@ impl Keys {
         }
     }
 
-    fn read(&mut self, bytes: &[u8]) -> Vec<Wish> {
+    fn read(&mut self, bytes: &[u8]) -> Vec<KeyAction> {
         let (mut wishes, mut typed) = (Vec::new(), Vec::new());
         for &byte in bytes {
             let escape = match (self.held, byte) {
-                (true, b'.') => Some(Wish::Leave),
-                (true, 0x1a) => Some(Wish::Suspend),
+                (true, b'.') => Some(KeyAction::Leave),
+                (true, 0x1a) => Some(KeyAction::Suspend),
                 (false, b'~') if self.fresh => {
                     self.held = true;
                     continue;
@@ -218,11 +218,11 @@ impl Keys {
             (self.held, self.fresh) = (false, escape.is_some() || matches!(byte, b'\r' | b'\n'));
             if let Some(escape) = escape {
                 let before = Some(std::mem::take(&mut typed)).filter(|typed| !typed.is_empty());
-                wishes.extend(before.map(Wish::Typed).into_iter().chain([escape]));
+                wishes.extend(before.map(KeyAction::Typed).into_iter().chain([escape]));
             }
         }
         if !typed.is_empty() {
-            wishes.push(Wish::Typed(typed));
+            wishes.push(KeyAction::Typed(typed));
         }
         wishes
     }
@@ -238,10 +238,10 @@ mod tests {
             .iter()
             .flat_map(|keys| reader.read(keys.as_bytes()))
             .collect::<Vec<_>>();
-        let one = |wish: &Wish| match wish {
-            Wish::Typed(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            Wish::Leave => "LEAVE".into(),
-            Wish::Suspend => "SUSPEND".into(),
+        let one = |wish: &KeyAction| match wish {
+            KeyAction::Typed(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            KeyAction::Leave => "LEAVE".into(),
+            KeyAction::Suspend => "SUSPEND".into(),
         };
         wishes.iter().map(one).collect::<Vec<_>>().join("|")
     }

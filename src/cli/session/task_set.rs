@@ -63,7 +63,7 @@ impl Membership {
 
 /// How the tasks are gone about.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct TaskOptions {
     /// Tell of each start and each end.
     pub verbose: bool,
     /// Leave when they run.
@@ -75,16 +75,16 @@ pub struct Manner {
 pub struct Crowd {
     membership: Membership,
     program: Program,
-    manner: Manner,
-    members: Vec<Member>,
-    line: Line,
+    manner: TaskOptions,
+    members: Vec<TaskMember>,
+    line: NodeConnection,
     signals: SignalFd,
     /// The signal that told this process to end: its tasks end first.
     interrupted: Option<u8>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct TaskMember {
     token: Token,
     slot: u32,
     stage: Option<Stage>,
@@ -92,7 +92,7 @@ struct Member {
     said: bool,
 }
 
-impl Member {
+impl TaskMember {
     fn is_open(&self) -> bool {
         !matches!(self.stage, Some(Stage::Over(_)))
     }
@@ -104,7 +104,7 @@ impl Member {
 
 /// The connection to noded.
 #[derive(Debug)]
-struct Line {
+struct NodeConnection {
     link: Option<Link>,
     dial_at: Span,
     silent_since: Span,
@@ -116,13 +116,17 @@ struct Line {
 
 impl Crowd {
     /// No tasks yet; from now on deadly signals end the tasks first.
-    pub fn new(membership: Membership, program: Program, manner: Manner) -> Result<Crowd, Failure> {
+    pub fn new(
+        membership: Membership,
+        program: Program,
+        manner: TaskOptions,
+    ) -> Result<Crowd, Failure> {
         let deadly = deadly_signals();
         deadly.thread_block().map_err(io::Error::from)?;
         let signals = SignalFd::with_flags(&deadly, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
         let signals = signals.map_err(io::Error::from)?;
         let now = clock::monotonic();
-        let line = Line {
+        let line = NodeConnection {
             link: None,
             dial_at: now,
             silent_since: now,
@@ -147,7 +151,7 @@ impl Crowd {
         let before = self.members.len();
         for &slot in slots {
             let random = u128::from_le_bytes(process::random()?) as Token;
-            self.members.push(Member {
+            self.members.push(TaskMember {
                 token: random.max(1),
                 slot,
                 stage: None,
@@ -224,7 +228,7 @@ impl Crowd {
         Link::new(stream)
     }
 
-    fn forget_what_was_said(&mut self, of: impl Fn(&Member) -> bool) {
+    fn forget_what_was_said(&mut self, of: impl Fn(&TaskMember) -> bool) {
         self.line.asked = false;
         self.line.again_at = clock::monotonic() + AGAIN;
         self.members
@@ -244,7 +248,7 @@ impl Crowd {
         }
         let ends = self.interrupted.is_some();
         let most = (LARGEST_CROWD / (self.program.size() + 1024)).clamp(1, MOST);
-        let unsaid = |member: &&mut Member| member.is_open() && !member.said;
+        let unsaid = |member: &&mut TaskMember| member.is_open() && !member.said;
         let new = self
             .members
             .iter_mut()
@@ -311,7 +315,13 @@ impl Crowd {
             .any(|member| member.is_open() && !member.runs());
         let until = match link {
             None => Some(self.line.dial_at),
-            Some(_) => Some(self.line.again_at).filter(|_| settling || self.line.asked),
+            Some(_) => {
+                if settling || self.line.asked {
+                    Some(self.line.again_at)
+                } else {
+                    None
+                }
+            }
         };
         let timeout = until.map_or(PollTimeout::NONE, |until| {
             PollTimeout::try_from((until.0 - now.0).clamp(0, 60_000)).unwrap_or(PollTimeout::MAX)
@@ -375,7 +385,7 @@ impl Crowd {
             News::Welcome => {}
             News::Again => self.forget_what_was_said(|_| true),
             News::Refused(why) => {
-                if self.interrupted.is_some() || !self.members.iter().any(Member::runs) {
+                if self.interrupted.is_some() || !self.members.iter().any(TaskMember::runs) {
                     return Err(Failure::new(1, why));
                 }
                 eprintln!("pbsdsh: {why}");
@@ -444,7 +454,7 @@ impl Crowd {
     }
 }
 
-fn said(member: &mut Member) -> (Token, u32) {
+fn said(member: &mut TaskMember) -> (Token, u32) {
     member.said = true;
     (member.token, member.slot)
 }
@@ -472,7 +482,7 @@ mod tests {
         Crowd::new(
             membership,
             program,
-            Manner {
+            TaskOptions {
                 verbose: false,
                 leave: true,
             },
@@ -491,7 +501,7 @@ mod tests {
             frame::write(&mut stream, &News::Refused("go away".into())).unwrap();
         });
         let mut crowd = crowd(socket);
-        crowd.members.push(Member {
+        crowd.members.push(TaskMember {
             token: 1,
             slot: 0,
             stage: None,
@@ -506,7 +516,7 @@ mod tests {
     #[test]
     fn whoever_interrupts_twice_waits_for_none_of_those_that_were_left_to_themselves() {
         let mut crowd = crowd("/nowhere".into());
-        let member = |token, stage| Member {
+        let member = |token, stage| TaskMember {
             token,
             slot: 0,
             stage,

@@ -5,7 +5,7 @@ use super::block;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::installation;
 use crate::cli::client::reconnect;
-use crate::cli::client::source::Source;
+use crate::cli::client::source::QuerySource;
 use crate::model::job::Exit;
 use crate::model::job::state::State;
 use crate::model::job_id::JobId;
@@ -43,7 +43,7 @@ pub enum Came {
 }
 
 /// A qsub that waits.
-pub struct Waiting<'a> {
+pub struct WaitingJob<'a> {
     home: &'a Home,
     id: &'a str,
     job: JobId,
@@ -55,13 +55,13 @@ pub struct Waiting<'a> {
 }
 
 /// How a job stands, to one who waits for its terminal.
-enum Stage {
+enum WaitStage {
     Waits(String),
     Runs,
     Over(Option<(Exit, String)>),
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingJob<'a> {
     /// Begins to wait for the job of this full id.
     pub fn new(
         home: &'a Home,
@@ -69,8 +69,8 @@ impl<'a> Waiting<'a> {
         job: JobId,
         client: Client,
         signals: &'a SignalFd,
-    ) -> Waiting<'a> {
-        Waiting {
+    ) -> WaitingJob<'a> {
+        WaitingJob {
             home,
             id,
             job,
@@ -173,12 +173,12 @@ impl<'a> Waiting<'a> {
     fn look(&mut self) -> Result<Option<Came>, Failure> {
         loop {
             match self.stage() {
-                Ok(Stage::Waits(why)) => {
+                Ok(WaitStage::Waits(why)) => {
                     self.line.show_soon(&why);
                     return Ok(None);
                 }
-                Ok(Stage::Over(end)) => return Err(self.vanished(end)),
-                Ok(Stage::Runs) => {}
+                Ok(WaitStage::Over(end)) => return Err(self.vanished(end)),
+                Ok(WaitStage::Runs) => {}
                 // It may go away while it is asked, too.
                 Err(_) => {
                     let code = self
@@ -203,11 +203,11 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    fn stage(&self) -> anyhow::Result<Stage> {
+    fn stage(&self) -> anyhow::Result<WaitStage> {
         let question = Question::JobsById(vec![self.job], Detail::Whole);
-        let answers = Source::open(self.home).and_then(|mut source| source.ask(&question))?;
+        let answers = QuerySource::open(self.home).and_then(|mut source| source.ask(&question))?;
         let Some(record) = answers.jobs.into_iter().next() else {
-            return Ok(Stage::Over(None));
+            return Ok(WaitStage::Over(None));
         };
         Ok(match record.job.life.state {
             state
@@ -218,13 +218,13 @@ impl<'a> Waiting<'a> {
                         .open_run()
                         .is_some_and(|run| run.session.is_some()) =>
             {
-                Stage::Runs
+                WaitStage::Runs
             }
             State::Finished => {
                 let said = comment::of(&record, &answers.server).into_owned();
-                Stage::Over(record.job.life.exit.map(|exit| (exit, said)))
+                WaitStage::Over(record.job.life.exit.map(|exit| (exit, said)))
             }
-            _ => Stage::Waits(why(&record, &answers.server)),
+            _ => WaitStage::Waits(why(&record, &answers.server)),
         })
     }
 
@@ -314,10 +314,11 @@ fn may_pass(refusal: &Refusal) -> bool {
 /// Why the job waits and, where that is promised, until when; both within the width of a terminal.
 fn why(record: &Record, server: &ServerFacts) -> String {
     let why = comment::of(record, server);
-    let promise = record
-        .promise
-        .as_ref()
-        .filter(|_| record.job.life.state == State::Queued);
+    let promise = if record.job.life.state == State::Queued {
+        record.promise.as_ref()
+    } else {
+        None
+    };
     let booked = promise.map(|promise| server.clock.wall(promise.at));
     match booked.and_then(|start| timestamp::start_column(start, wall())) {
         Some(start) => format!(

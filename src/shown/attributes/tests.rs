@@ -218,7 +218,7 @@ fn a_reason_is_told_in_json_alone_with_its_numbers() {
     ));
     let facts = example::server();
     let attributes = of_job(&record, &facts).0;
-    let Shown::Data(data) = &attributes.last().unwrap().shown else {
+    let AttributeDisplay::Data(data) = &attributes.last().unwrap().shown else {
         panic!("no data")
     };
     assert_eq!(

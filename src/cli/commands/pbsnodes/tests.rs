@@ -35,8 +35,8 @@ fn split() -> System {
     }
 }
 
-fn said(system: &System, words: &str) -> Result<Said, Failure> {
-    let args: Args = example::parse(command, words).map_err(as_failed)?;
+fn said(system: &System, words: &str) -> Result<NodesOutput, Failure> {
+    let args: PbsnodesArgs = example::parse(command, words).map_err(as_failed)?;
     args.check()?;
     args.show(&mut system.ask(), NOW)
 }
@@ -229,7 +229,7 @@ fn faults_end_with_1() {
 
 #[test]
 fn every_node_named_is_marked_and_each_refusal_told() {
-    let args: Args = example::parse(command, "-o -C broken nosuch head").unwrap();
+    let args: PbsnodesArgs = example::parse(command, "-o -C broken nosuch head").unwrap();
     args.check().unwrap();
     let mut sent = Vec::new();
     let mut send = |request: &Request| {

@@ -1,16 +1,18 @@
 //! Entries of the accounts, one by one, written as they come.
 
-use super::Format;
+use super::AccountFormat;
 use crate::cli::client::exit::Failure;
 use crate::cli::output::field::{self, Cell, Field};
 use crate::cli::output::full::printable;
 use crate::cli::output::json::{Document, Preamble};
+use crate::cli::output::table::FixedColumn::{self, Left, Right};
+use crate::cli::output::table::push_line;
 use crate::model::account::accounting::{Entry, Parties, RequestedResources, Stamps};
 use crate::model::job::Usage;
 use crate::model::job::held::Held;
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Wall};
-use crate::shown::attributes::{Attributes, Shown};
+use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::{exec_host, timestamp};
 use crate::sys::user;
 use std::fmt::Write as _;
@@ -20,14 +22,14 @@ use std::io::Write;
 const SECTION: &str = "Attempts";
 
 /// Entries being told.
-pub struct Telling<'a> {
+pub struct EntryWriter<'a> {
     server: &'a str,
-    form: Form,
+    form: EntryForm,
     out: &'a mut dyn Write,
     is_first: bool,
 }
 
-enum Form {
+enum EntryForm {
     /// A line each.
     Lines,
     /// A paragraph each.
@@ -36,21 +38,21 @@ enum Form {
     Json(Document),
 }
 
-impl<'a> Telling<'a> {
+impl<'a> EntryWriter<'a> {
     /// Nothing told yet; all entries, or those of jobs that were named.
     pub fn begin(
-        format: Format,
+        format: AccountFormat,
         all: bool,
         preamble: &Preamble<'a>,
         out: &'a mut dyn Write,
-    ) -> Telling<'a> {
+    ) -> EntryWriter<'a> {
         let form = match format {
-            Format::Text if all => Form::Lines,
-            Format::Text => Form::Paragraphs,
-            Format::Csv => Form::Csv,
-            Format::Json => Form::Json(Document::begin(preamble)),
+            AccountFormat::Text if all => EntryForm::Lines,
+            AccountFormat::Text => EntryForm::Paragraphs,
+            AccountFormat::Csv => EntryForm::Csv,
+            AccountFormat::Json => EntryForm::Json(Document::begin(preamble)),
         };
-        Telling {
+        EntryWriter {
             server: preamble.server,
             form,
             out,
@@ -64,13 +66,13 @@ impl<'a> Telling<'a> {
         for entry in entries {
             let is_first = std::mem::replace(&mut self.is_first, false);
             match &mut self.form {
-                Form::Lines => line(&mut text, entry, is_first),
-                Form::Paragraphs => paragraph(&mut text, entry, self.server, is_first),
-                Form::Csv => csv(&mut text, entry, self.server, is_first),
-                Form::Json(document) => add_to(document, entry, self.server),
+                EntryForm::Lines => line(&mut text, entry, is_first),
+                EntryForm::Paragraphs => paragraph(&mut text, entry, self.server, is_first),
+                EntryForm::Csv => csv(&mut text, entry, self.server, is_first),
+                EntryForm::Json(document) => add_to(document, entry, self.server),
             }
         }
-        if let Form::Json(document) = &mut self.form {
+        if let EntryForm::Json(document) = &mut self.form {
             self.out.write_all(&document.take())?;
         }
         self.out.write_all(text.as_bytes())?;
@@ -80,9 +82,11 @@ impl<'a> Telling<'a> {
     /// Writes the rest.
     pub fn end(self) -> Result<(), Failure> {
         match self.form {
-            Form::Json(document) => self.out.write_all(&document.end())?,
+            EntryForm::Json(document) => self.out.write_all(&document.end())?,
             // Programs look for the names also where there is nothing.
-            Form::Csv if self.is_first => self.out.write_all(csv_head(self.server).as_bytes())?,
+            EntryForm::Csv if self.is_first => {
+                self.out.write_all(csv_head(self.server).as_bytes())?
+            }
             _ => {}
         }
         Ok(())
@@ -109,16 +113,26 @@ fn csv_head(server: &str) -> String {
     field::csv_head(&fields(&nothing, server))
 }
 
+const HEADS: [&str; 9] = [
+    "Job", "Name", "User", "Queue", "Ended", "Elapsed", "CPU time", "CPU", "Status",
+];
+
+const LINE: [FixedColumn; 9] = [
+    Left(12),
+    Left(15),
+    Left(10),
+    Left(10),
+    Left(16),
+    Right(9),
+    Right(9),
+    Right(6),
+    Right(6),
+];
+
 fn line(text: &mut String, entry: &Entry, is_first: bool) {
     if is_first {
-        let heads = (
-            "Job", "Name", "User", "Queue", "Ended", "Elapsed", "CPU time", "CPU", "Status",
-        );
-        let (job, name, user, queue, ended, elapsed, cput, cpu, status) = heads;
-        let _ = writeln!(
-            text,
-            "{job:12} {name:15} {user:10} {queue:10} {ended:16} {elapsed:>9} {cput:>9} {cpu:>6} {status:>6}"
-        );
+        push_line(text, LINE, HEADS);
+        text.push('\n');
     }
     let ended = timestamp::local(Wall(entry.stamps.ended.div_euclid(1000)));
     let ended = ended.map_or(entry.stamps.ended.to_string(), |at| {
@@ -134,10 +148,11 @@ fn line(text: &mut String, entry: &Entry, is_first: bool) {
     let status = entry
         .end
         .map_or("--".to_string(), |end| end.status.to_string());
-    let _ = writeln!(
-        text,
-        "{job:12} {name:15} {user:10} {queue:10} {ended:16} {elapsed:>9} {cput:>9} {cpu:>6} {status:>6}"
-    );
+    let cells: [&str; 9] = [
+        &job, name, &user, queue, &ended, &elapsed, &cput, &cpu, &status,
+    ];
+    push_line(text, LINE, cells);
+    text.push('\n');
 }
 
 fn paragraph(text: &mut String, entry: &Entry, server: &str, is_first: bool) {
@@ -163,7 +178,7 @@ fn csv(text: &mut String, entry: &Entry, server: &str, is_first: bool) {
 fn add_to(document: &mut Document, entry: &Entry, server: &str) {
     let mut attributes = Attributes::default();
     for (name, cell) in fields(entry, server) {
-        attributes.add(name, Shown::Data(cell.data()));
+        attributes.add(name, AttributeDisplay::Data(cell.data()));
     }
     document.thing(
         SECTION,
@@ -280,8 +295,8 @@ mod tests {
     #[test]
     fn a_table_of_nothing_still_has_its_names() {
         let (server, mut out) = (example::server(), Vec::new());
-        Telling::begin(
-            Format::Csv,
+        EntryWriter::begin(
+            AccountFormat::Csv,
             true,
             &attribute_output::preamble(&server, Wall(0)),
             &mut out,

@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 
 /// What was named, and what was told of it.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct JobFilter {
     named: Vec<(Operand, bool)>,
     /// Where those of a number stand.
     of_number: BTreeMap<u64, Vec<usize>>,
 }
 
-impl Wanted {
+impl JobFilter {
     /// Nothing told yet.
-    pub fn new(operands: Vec<Operand>) -> Wanted {
+    pub fn new(operands: Vec<Operand>) -> JobFilter {
         let mut of_number: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, operand) in operands.iter().enumerate() {
             of_number.entry(operand.id().number).or_default().push(at);
         }
-        Wanted {
+        JobFilter {
             named: operands
                 .into_iter()
                 .map(|operand| (operand, false))
@@ -76,7 +76,7 @@ mod tests {
     fn an_array_means_its_elements_and_a_range_those_within_it() {
         let operands = ["7", "8[]", "9[2-5]", "9[7]", "10"]
             .map(|text| Operand::parse(OsStr::new(text)).unwrap());
-        let mut wanted = Wanted::new(operands.to_vec());
+        let mut wanted = JobFilter::new(operands.to_vec());
         let mut is_taken = |number, index| match index {
             Some(index) => wanted.take(JobId::element(number, index)),
             None => wanted.take(JobId::job(number)),

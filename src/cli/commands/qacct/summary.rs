@@ -1,6 +1,6 @@
 //! Sums of the accounts: a line for each user, account, queue, month, or what else is asked for.
 
-use super::{By, Format};
+use super::{AccountFormat, By};
 use crate::cli::output::field::{self, Cell, Field};
 use crate::cli::output::json::{Document, Preamble};
 use crate::cli::output::table;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// From when until before when, where that was said.
-pub type Period = (Option<Wall>, Option<Wall>);
+pub type TimeSpan = (Option<Wall>, Option<Wall>);
 
 /// The columns of the table that hold figures.
 const HEADS: [&str; 8] = [
@@ -26,15 +26,15 @@ const HEADS: [&str; 8] = [
 ];
 
 /// What entries come to, by what was asked for.
-pub struct Summary {
+pub struct UsageSummary {
     by: Vec<By>,
     rows: BTreeMap<Vec<String>, Sums>,
 }
 
-impl Summary {
+impl UsageSummary {
     /// Nothing yet.
-    pub fn new(by: Vec<By>) -> Summary {
-        Summary {
+    pub fn new(by: Vec<By>) -> UsageSummary {
+        UsageSummary {
             by,
             rows: BTreeMap::new(),
         }
@@ -57,15 +57,15 @@ impl Summary {
     /// Writes all of it, row by row.
     pub fn write(
         &self,
-        format: Format,
+        format: AccountFormat,
         preamble: &Preamble,
-        period: Period,
+        period: TimeSpan,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         match format {
-            Format::Text => self.table(period, out),
-            Format::Csv => self.csv(out),
-            Format::Json => self.document(preamble, period, out),
+            AccountFormat::Text => self.table(period, out),
+            AccountFormat::Csv => self.csv(out),
+            AccountFormat::Json => self.document(preamble, period, out),
         }
     }
 
@@ -84,7 +84,7 @@ impl Summary {
         names.chain(fields(sums)).collect()
     }
 
-    fn table(&self, period: Period, out: &mut dyn Write) -> io::Result<()> {
+    fn table(&self, period: TimeSpan, out: &mut dyn Write) -> io::Result<()> {
         if self.rows.is_empty() {
             return writeln!(out, "Nothing in the accounts, {}.", span(period));
         }
@@ -138,7 +138,7 @@ impl Summary {
     fn document(
         &self,
         preamble: &Preamble,
-        (from, to): Period,
+        (from, to): TimeSpan,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let mut document = Document::begin(preamble);
@@ -191,7 +191,7 @@ fn head(by: By) -> &'static str {
     }
 }
 
-fn span((from, to): Period) -> String {
+fn span((from, to): TimeSpan) -> String {
     let at = |wall: Wall| {
         timestamp::local(wall).map_or(wall.0.to_string(), |at| {
             at.format("%Y-%m-%d %H:%M").to_string()
@@ -274,8 +274,8 @@ mod tests {
         }
     }
 
-    fn summary(by: &[By], rows: &[&[&str]]) -> Summary {
-        let mut summary = Summary::new(by.to_vec());
+    fn summary(by: &[By], rows: &[&[&str]]) -> UsageSummary {
+        let mut summary = UsageSummary::new(by.to_vec());
         let tally = |of: &&[&str]| Tally {
             of: of.iter().map(ToString::to_string).collect(),
             sums: sums(),
@@ -284,7 +284,7 @@ mod tests {
         summary
     }
 
-    fn told(summary: &Summary, format: Format, period: Period) -> String {
+    fn told(summary: &UsageSummary, format: AccountFormat, period: TimeSpan) -> String {
         let (preamble, mut out) = (
             Preamble {
                 timestamp: Wall(0),
@@ -302,7 +302,7 @@ mod tests {
         let rows: [&[&str]; 2] = [&["ann", "workq"], &["bo", ""]];
         let both = told(
             &summary(&[By::User, By::Queue], &rows),
-            Format::Text,
+            AccountFormat::Text,
             (None, Some(Wall(i64::MAX))),
         );
         let expected = "\
@@ -314,7 +314,11 @@ bo     --        3       1  1.5000  2.0000     1.0000  75.0%   25.0%  00:00:22
 Total            6       2  3.0000  4.0000     2.0000  75.0%   25.0%  00:00:22
 ";
         assert_eq!(both, expected);
-        let nothing = told(&Summary::new(vec![By::User]), Format::Text, (None, None));
+        let nothing = told(
+            &UsageSummary::new(vec![By::User]),
+            AccountFormat::Text,
+            (None, None),
+        );
         assert_eq!(
             nothing,
             "Nothing in the accounts, as far back as is kept.\n"
@@ -359,8 +363,8 @@ Total            6       2  3.0000  4.0000     2.0000  75.0%   25.0%  00:00:22
         let expected = "account,jobs,failed,attempts,cpu_seconds,core_seconds,charged_core_seconds,gpu_seconds,\
                         walltime_seconds,cpu_efficiency,mem_efficiency,mean_wait_seconds\n\
                         \"a,b\",3,1,4,5400.0,7200.0,3600.0,1.0,3600.0,0.75,0.25,22.5\n";
-        assert_eq!(told(&summary, Format::Csv, (None, None)), expected);
-        let document = told(&summary, Format::Json, (None, Some(Wall(7))));
+        assert_eq!(told(&summary, AccountFormat::Csv, (None, None)), expected);
+        let document = told(&summary, AccountFormat::Json, (None, Some(Wall(7))));
         let document: serde_json::Value = serde_json::from_str(&document).unwrap();
         assert_eq!(
             (&document["from"], &document["to"]),

@@ -5,7 +5,7 @@ use crate::model::limit::pbs;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum CommandWord {
     Create,
     Delete,
     Set,
@@ -21,25 +21,25 @@ pub enum Word {
 }
 
 /// By any beginning of their names, the first that begins so.
-const WORDS: [(&str, Word); 13] = [
-    ("create", Word::Create),
-    ("delete", Word::Delete),
-    ("set", Word::Set),
-    ("unset", Word::Unset),
-    ("list", Word::List),
-    ("print", Word::Print),
-    ("active", Word::Active),
-    ("import", Word::Import),
-    ("export", Word::Export),
-    ("help", Word::Help),
-    ("quit", Word::Quit),
-    ("exit", Word::Quit),
-    ("history", Word::History),
+const WORDS: [(&str, CommandWord); 13] = [
+    ("create", CommandWord::Create),
+    ("delete", CommandWord::Delete),
+    ("set", CommandWord::Set),
+    ("unset", CommandWord::Unset),
+    ("list", CommandWord::List),
+    ("print", CommandWord::Print),
+    ("active", CommandWord::Active),
+    ("import", CommandWord::Import),
+    ("export", CommandWord::Export),
+    ("help", CommandWord::Help),
+    ("quit", CommandWord::Quit),
+    ("exit", CommandWord::Quit),
+    ("history", CommandWord::History),
 ];
 
 /// A kind of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Object {
+pub enum ObjectKind {
     Server,
     Queue,
     Node,
@@ -48,17 +48,17 @@ pub enum Object {
     Hook,
 }
 
-const OBJECTS: [(&str, Object); 7] = [
-    ("server", Object::Server),
-    ("queue", Object::Queue),
-    ("node", Object::Node),
-    ("resource", Object::Resource),
-    ("sched", Object::Sched),
-    ("hook", Object::Hook),
-    ("pbshook", Object::Hook),
+const OBJECTS: [(&str, ObjectKind); 7] = [
+    ("server", ObjectKind::Server),
+    ("queue", ObjectKind::Queue),
+    ("node", ObjectKind::Node),
+    ("resource", ObjectKind::Resource),
+    ("sched", ObjectKind::Sched),
+    ("hook", ObjectKind::Hook),
+    ("pbshook", ObjectKind::Hook),
 ];
 
-impl Object {
+impl ObjectKind {
     /// As it is written; with a capital letter at the head of a list.
     pub fn name(self) -> &'static str {
         OBJECTS
@@ -71,12 +71,12 @@ impl Object {
     pub fn target(self, name: &str) -> QmgrObject {
         let name = name.to_string();
         match self {
-            Object::Server => QmgrObject::Server,
-            Object::Hook => QmgrObject::Hook(name),
-            Object::Sched => QmgrObject::Sched,
-            Object::Queue => QmgrObject::Queue(name),
-            Object::Node => QmgrObject::Node(name),
-            Object::Resource => QmgrObject::Resource(name),
+            ObjectKind::Server => QmgrObject::Server,
+            ObjectKind::Hook => QmgrObject::Hook(name),
+            ObjectKind::Sched => QmgrObject::Sched,
+            ObjectKind::Queue => QmgrObject::Queue(name),
+            ObjectKind::Node => QmgrObject::Node(name),
+            ObjectKind::Resource => QmgrObject::Resource(name),
         }
     }
 }
@@ -84,9 +84,9 @@ impl Object {
 /// A command, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    pub word: Word,
+    pub word: CommandWord,
     /// What it is about; None for `quit` and `help`.
-    pub object: Option<Object>,
+    pub object: Option<ObjectKind>,
     /// Of which names; none for those that are active, or for all.
     pub names: Vec<String>,
     /// Attributes with values, or to be shown or unset.
@@ -97,7 +97,7 @@ pub struct Command {
 
 /// What is wrong with a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum GrammarError {
     /// At this character.
     Syntax(usize),
     /// There is no such command.
@@ -109,14 +109,14 @@ pub enum Fault {
 }
 
 /// Reads a command.
-pub fn read(text: &str) -> Result<Command, Fault> {
+pub fn read(text: &str) -> Result<Command, GrammarError> {
     let mut reader = Reader { text, at: 0 };
     let word = reader.word();
     let known = WORDS
         .iter()
         .find(|(name, _)| name.starts_with(&*word.to_ascii_lowercase()) && !word.is_empty());
     let Some(&(_, verb)) = known else {
-        return Err(Fault::Operation(word.to_string()));
+        return Err(GrammarError::Operation(word.to_string()));
     };
     let none = Command {
         word: verb,
@@ -125,7 +125,10 @@ pub fn read(text: &str) -> Result<Command, Fault> {
         edits: Vec::new(),
         rest: String::new(),
     };
-    if matches!(verb, Word::Help | Word::Quit | Word::History) {
+    if matches!(
+        verb,
+        CommandWord::Help | CommandWord::Quit | CommandWord::History
+    ) {
         return Ok(Command {
             rest: reader.rest().to_string(),
             ..none
@@ -134,7 +137,7 @@ pub fn read(text: &str) -> Result<Command, Fault> {
     let object = reader.object()?;
     let names = reader.names(verb, object)?;
     let edits = match verb {
-        Word::Import | Word::Export => {
+        CommandWord::Import | CommandWord::Export => {
             let rest = reader.rest().to_string();
             return Ok(Command {
                 object: Some(object),
@@ -143,13 +146,15 @@ pub fn read(text: &str) -> Result<Command, Fault> {
                 ..none
             });
         }
-        Word::Create | Word::Set => reader.settings(object)?,
-        Word::Delete | Word::Active if !reader.rest().is_empty() => return Err(reader.fault()),
+        CommandWord::Create | CommandWord::Set => reader.settings(object)?,
+        CommandWord::Delete | CommandWord::Active if !reader.rest().is_empty() => {
+            return Err(reader.fault());
+        }
         _ => reader.attributes(object, verb)?,
     };
-    let is_empty = edits.is_empty() && matches!(verb, Word::Set | Word::Unset);
+    let is_empty = edits.is_empty() && matches!(verb, CommandWord::Set | CommandWord::Unset);
     if is_empty {
-        return Err(Fault::Syntax(text.len()));
+        return Err(GrammarError::Syntax(text.len()));
     }
     Ok(Command {
         object: Some(object),
@@ -168,8 +173,8 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    fn fault(&self) -> Fault {
-        Fault::Syntax(self.text[..self.at].chars().count())
+    fn fault(&self) -> GrammarError {
+        GrammarError::Syntax(self.text[..self.at].chars().count())
     }
 
     /// What is still to be read, behind blanks.
@@ -197,31 +202,35 @@ impl<'t> Reader<'t> {
         is_there
     }
 
-    fn object(&mut self) -> Result<Object, Fault> {
+    fn object(&mut self) -> Result<ObjectKind, GrammarError> {
         let word = self.until(|c| c.is_whitespace() || c == '@');
         let name = word.to_ascii_lowercase();
         let known = OBJECTS
             .iter()
             .find(|(known, _)| known.starts_with(&*name) || name == format!("{known}s"));
         match known {
-            _ if word.is_empty() => Err(Fault::NoObject),
+            _ if word.is_empty() => Err(GrammarError::NoObject),
             Some((_, object)) => Ok(*object),
-            None => Err(Fault::Object(word.to_string())),
+            None => Err(GrammarError::Object(word.to_string())),
         }
     }
 
     /// Names stand where no attribute does. The server's are those of servers.
-    fn names(&mut self, verb: Word, object: Object) -> Result<Vec<String>, Fault> {
+    fn names(
+        &mut self,
+        verb: CommandWord,
+        object: ObjectKind,
+    ) -> Result<Vec<String>, GrammarError> {
         let start = self.at;
         let word = self.until(|c| c.is_whitespace() || "=+".contains(c));
-        let takes_values = matches!(verb, Word::Set | Word::Create);
+        let takes_values = matches!(verb, CommandWord::Set | CommandWord::Create);
         let is_value = takes_values
             && ["=", "+=", "-="]
                 .iter()
                 .any(|op| self.rest().starts_with(op));
         let attribute = word.split([',', '.']).next().unwrap_or_default();
         let is_attribute = match object {
-            Object::Server | Object::Sched => {
+            ObjectKind::Server | ObjectKind::Sched => {
                 known(&object.target(""), attribute).is_some() || is_value
             }
             _ => is_value,
@@ -247,7 +256,7 @@ impl<'t> Reader<'t> {
     }
 
     /// `attribute[.resource] op value`, apart by commas.
-    fn settings(&mut self, object: Object) -> Result<Vec<Edit>, Fault> {
+    fn settings(&mut self, object: ObjectKind) -> Result<Vec<Edit>, GrammarError> {
         let mut edits = Vec::new();
         while !self.rest().is_empty() {
             let key = self.key()?;
@@ -267,18 +276,22 @@ impl<'t> Reader<'t> {
         Ok(edits)
     }
 
-    fn fault_at(&self, at: usize) -> Fault {
-        Fault::Syntax(self.text.get(..at).unwrap_or(self.text).chars().count())
+    fn fault_at(&self, at: usize) -> GrammarError {
+        GrammarError::Syntax(self.text.get(..at).unwrap_or(self.text).chars().count())
     }
 
     /// Names of attributes, apart by commas.
-    fn attributes(&mut self, object: Object, verb: Word) -> Result<Vec<Edit>, Fault> {
+    fn attributes(
+        &mut self,
+        object: ObjectKind,
+        verb: CommandWord,
+    ) -> Result<Vec<Edit>, GrammarError> {
         let mut edits = Vec::new();
         while !self.rest().is_empty() {
             let at = self.at;
             let key = self.key()?;
             let is_known = known(&object.target(""), &key.attribute).is_some();
-            if verb == Word::Unset && object == Object::Server && !is_known {
+            if verb == CommandWord::Unset && object == ObjectKind::Server && !is_known {
                 return Err(self.fault_at(at));
             }
             edits.push(Edit {
@@ -293,7 +306,7 @@ impl<'t> Reader<'t> {
         Ok(edits)
     }
 
-    fn key(&mut self) -> Result<AttributeKey, Fault> {
+    fn key(&mut self) -> Result<AttributeKey, GrammarError> {
         let word = self.until(|c| c.is_whitespace() || ",=".contains(c));
         let name = word.trim_end_matches(['+', '-']);
         self.at -= word.len() - name.len();
@@ -310,7 +323,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    fn op(&mut self) -> Result<Op, Fault> {
+    fn op(&mut self) -> Result<Op, GrammarError> {
         let ops = [("+=", Op::Add), ("-=", Op::Remove), ("=", Op::Set)];
         let known = ops
             .into_iter()
@@ -320,7 +333,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Pieces in quotes, one right after the other.
-    fn quoted(&mut self) -> Result<String, Fault> {
+    fn quoted(&mut self) -> Result<String, GrammarError> {
         let mut value = String::new();
         while let Some(quote) = self.text[self.at..]
             .chars()
@@ -339,7 +352,7 @@ impl<'t> Reader<'t> {
     }
 
     /// In quotes, or up to a comma or a blank; entries of a limit go on behind their commas.
-    fn value(&mut self, key: &AttributeKey, object: Object) -> Result<String, Fault> {
+    fn value(&mut self, key: &AttributeKey, object: ObjectKind) -> Result<String, GrammarError> {
         if self.rest().starts_with(QUOTES) {
             return self.quoted();
         }
@@ -371,16 +384,16 @@ impl<'t> Reader<'t> {
 
 /// What PBS's `qmgr` finds wrong by itself, and at which character of the value: attributes that no
 /// server has, limits that name nobody. `text` is the value as it was written.
-fn check(object: Object, key: &AttributeKey, value: &str, text: &str) -> Result<(), usize> {
+fn check(object: ObjectKind, key: &AttributeKey, value: &str, text: &str) -> Result<(), usize> {
     let known = known(&object.target(""), &key.attribute);
-    let is_strange = object == Object::Server && known.is_none();
+    let is_strange = object == ObjectKind::Server && known.is_none();
     let is_limit = known.is_some_and(|known| known.is_limit);
-    match is_strange || (is_limit && pbs::parse(value).is_none()) {
-        false => Ok(()),
-        // There PBS stops reading a name that cannot be one.
-        true if text.trim_start_matches(['"', '\'']).starts_with("[o:") => Err(5),
-        true => Err(0),
+    if !is_strange && !(is_limit && pbs::parse(value).is_none()) {
+        return Ok(());
     }
+    // PBS stops there when it reads a name that is not allowed.
+    let is_owner = text.trim_start_matches(['"', '\'']).starts_with("[o:");
+    Err(if is_owner { 5 } else { 0 })
 }
 
 #[cfg(test)]
@@ -447,13 +460,13 @@ mod tests {
             ("list queue workq \\n started", 20),
             ("set queue q comment = \"open", 27),
         ] {
-            assert_eq!(fault(text), Fault::Syntax(at), "{text}");
+            assert_eq!(fault(text), GrammarError::Syntax(at), "{text}");
         }
-        assert_eq!(fault("foo"), Fault::Operation("foo".into()));
-        assert_eq!(fault(""), Fault::Operation(String::new()));
+        assert_eq!(fault("foo"), GrammarError::Operation("foo".into()));
+        assert_eq!(fault(""), GrammarError::Operation(String::new()));
         assert_eq!(
             (fault("set"), fault("list job")),
-            (Fault::NoObject, Fault::Object("job".into()))
+            (GrammarError::NoObject, GrammarError::Object("job".into()))
         );
         assert_eq!(
             told("set queue q9 max_run=\"[u:PBS_GENERIC=x]\"")

@@ -1,6 +1,6 @@
 //! `import hook` and `export hook`: the program of a hook, as a file.
 
-use super::grammar::{Command, Word};
+use super::grammar::{Command, CommandWord};
 use super::{Session, exit};
 use crate::cli::client::exit::Failure;
 use crate::cli::client::job_batch::Server;
@@ -31,14 +31,17 @@ impl Session<'_> {
                 self.wrong("qmgr: say which hook, application/x-executable, default, and a file\n")
             );
         };
-        let file = command
-            .rest
-            .rsplit_once(encoding)
-            .map(|(_, rest)| rest.trim())
-            .filter(|_| !file.is_empty());
+        let file = if !file.is_empty() {
+            command
+                .rest
+                .rsplit_once(encoding)
+                .map(|(_, rest)| rest.trim())
+        } else {
+            None
+        };
         let file = file.map(|file| file.trim_matches(['"', '\'']));
         match command.word {
-            Word::Import => self.import(name, (kind, encoding), file.unwrap_or_default()),
+            CommandWord::Import => self.import(name, (kind, encoding), file.unwrap_or_default()),
             _ => self.export(name, (kind, encoding), file),
         }
     }

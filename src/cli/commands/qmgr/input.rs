@@ -2,12 +2,12 @@
 
 /// Takes lines and gives commands.
 #[derive(Debug, Default)]
-pub struct Input {
+pub struct CommandReader {
     /// What goes on in the next line.
     begun: String,
 }
 
-impl Input {
+impl CommandReader {
     /// Takes a line; the commands that end with it. A line that ends in `\` goes on in the next.
     pub fn take(&mut self, line: &str) -> Vec<String> {
         match line.strip_suffix('\\') {
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_line_goes_on_after_a_backslash() {
-        let mut input = Input::default();
+        let mut input = CommandReader::default();
         assert_eq!(input.take("list queue \\"), [""; 0]);
         assert!(input.goes_on());
         assert_eq!(

@@ -1,9 +1,9 @@
 //! What `list` and `print` say: `print` in commands that make the same again.
 
-use super::grammar::Object;
+use super::grammar::ObjectKind;
 use crate::cli::client::source::Answers;
 use crate::cli::output::full::{self, printable};
-use crate::cli::output::nodes::{self, Format};
+use crate::cli::output::nodes::{self, NodeFormat};
 use crate::cli::output::queues;
 use crate::config::overrides::description::AttributeValue;
 use crate::config::overrides::{AttributeKey, QmgrObject, known, place};
@@ -14,12 +14,12 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 /// All that can be shown.
-pub struct View {
+pub struct ConfiguredObjects {
     answers: Answers,
 }
 
 /// An object with its attributes.
-pub struct Shown {
+pub struct ObjectAttributes {
     target: QmgrObject,
     /// How it is called at the head of a list.
     name: String,
@@ -29,42 +29,42 @@ pub struct Shown {
 /// What a node tells of itself and can be told, too.
 const OF_NODE: [&str; 3] = ["state", "resources_available", "comment"];
 
-impl View {
+impl ConfiguredObjects {
     /// Of answers to questions about the server, objects, queues and nodes, put together.
-    pub fn new(answers: Answers) -> View {
-        View { answers }
+    pub fn new(answers: Answers) -> ConfiguredObjects {
+        ConfiguredObjects { answers }
     }
 
     /// The names of all objects of a kind.
-    pub fn names(&self, object: Object) -> Vec<String> {
+    pub fn names(&self, object: ObjectKind) -> Vec<String> {
         let configured = self
             .answers
             .objects
             .iter()
             .map(|described| &described.target);
         match object {
-            Object::Node => self
+            ObjectKind::Node => self
                 .answers
                 .nodes
                 .iter()
                 .map(|record| record.node.facts.name.clone())
                 .collect(),
-            Object::Queue | Object::Resource | Object::Hook => {
+            ObjectKind::Queue | ObjectKind::Resource | ObjectKind::Hook => {
                 let is_one = |target: &&QmgrObject| target.kind() == object.name();
                 configured
                     .filter(is_one)
                     .map(|target| target.name().to_string())
                     .collect()
             }
-            Object::Server => vec![self.answers.server.name.clone()],
-            Object::Sched => vec![SCHED.to_string()],
+            ObjectKind::Server => vec![self.answers.server.name.clone()],
+            ObjectKind::Sched => vec![SCHED.to_string()],
         }
     }
 
     /// An object; None if there is none of this name.
-    pub fn object(&self, object: Object, name: &str) -> Option<Shown> {
+    pub fn object(&self, object: ObjectKind, name: &str) -> Option<ObjectAttributes> {
         if !self.names(object).iter().any(|known| known == name)
-            && !matches!(object, Object::Server | Object::Sched)
+            && !matches!(object, ObjectKind::Server | ObjectKind::Sched)
         {
             return None;
         }
@@ -79,11 +79,11 @@ impl View {
         lines.extend(configured);
         lines.sort_by_key(|line| place(&target, &line.name));
         let name = match object {
-            Object::Server => self.answers.server.name.clone(),
-            Object::Sched => SCHED.to_string(),
+            ObjectKind::Server => self.answers.server.name.clone(),
+            ObjectKind::Sched => SCHED.to_string(),
             _ => name.to_string(),
         };
-        Some(Shown {
+        Some(ObjectAttributes {
             target,
             name,
             lines,
@@ -149,7 +149,7 @@ impl View {
                     .iter()
                     .find(|record| record.node.facts.name == name);
                 record
-                    .map(|record| lines(nodes::attributes(record, server, Format::Dsv)))
+                    .map(|record| lines(nodes::attributes(record, server, NodeFormat::Dsv)))
                     .unwrap_or_default()
             }
             QmgrObject::Sched => {
@@ -206,7 +206,7 @@ fn only(mut lines: Vec<AttributeValue>, names: &[&str]) -> Vec<AttributeValue> {
     lines
 }
 
-impl Shown {
+impl ObjectAttributes {
     /// Leaves only these attributes, in PBS's order: the last one asked for first.
     pub fn only(&mut self, keys: &[AttributeKey]) {
         if keys.is_empty() {
@@ -269,14 +269,15 @@ impl Shown {
         let Some(program) = program(&self.lines) else {
             return;
         };
-        let _ = match program.contains(' ') && !std::path::Path::new(program).exists() {
-            false => writeln!(
+        let _ = if program.contains(' ') && !std::path::Path::new(program).exists() {
+            writeln!(out, "# {} runs {}", self.name, printable(program))
+        } else {
+            writeln!(
                 out,
                 "import hook {} application/x-executable default {}",
                 self.name,
                 printable(program)
-            ),
-            true => writeln!(out, "# {} runs {}", self.name, printable(program)),
+            )
         };
     }
 
@@ -338,13 +339,15 @@ fn key(line: &AttributeValue) -> String {
 /// A value as it is read again.
 fn quoted(target: &QmgrObject, line: &AttributeValue) -> String {
     let is_limit = known(target, &line.name).is_some_and(|known| known.is_limit);
-    // Of a node's states only one can be said.
     let is_state = matches!(target, QmgrObject::Node(_)) && line.name == "state";
-    let value = match is_state {
-        true if line.value.contains("offline") => Cow::Borrowed("offline"),
-        true => Cow::Borrowed("free"),
-        // What would end the line could be a command to whoever reads it.
-        false => printable(&line.value),
+    let value = if !is_state {
+        // A line feed in a value would begin another command.
+        printable(&line.value)
+    } else if line.value.contains("offline") {
+        // qmgr can set only one state of a node.
+        Cow::Borrowed("offline")
+    } else {
+        Cow::Borrowed("free")
     };
     let is_odd = |c: char| c.is_whitespace() || ";#\\'\"".contains(c) || (c == ',' && !is_limit);
     if value.is_empty() || value.contains(is_odd) {
@@ -370,13 +373,13 @@ fn in_quotes(text: &str) -> String {
 }
 
 /// The words above what is printed of a kind of objects.
-pub fn heading(object: Object) -> &'static str {
+pub fn heading(object: ObjectKind) -> &'static str {
     match object {
-        Object::Resource => "#\n# Create resources and set their properties.\n#\n",
-        Object::Queue => "#\n# Create queues and set their attributes.\n#\n",
-        Object::Node => "#\n# Create nodes and set their properties.\n#\n",
-        Object::Hook => "#\n# Create hooks and set their properties.\n#\n",
-        Object::Server | Object::Sched => "",
+        ObjectKind::Resource => "#\n# Create resources and set their properties.\n#\n",
+        ObjectKind::Queue => "#\n# Create queues and set their attributes.\n#\n",
+        ObjectKind::Node => "#\n# Create nodes and set their properties.\n#\n",
+        ObjectKind::Hook => "#\n# Create hooks and set their properties.\n#\n",
+        ObjectKind::Server | ObjectKind::Sched => "",
     }
 }
 
@@ -395,7 +398,7 @@ mod tests {
         };
         let target = QmgrObject::Queue("gpu".into());
         let mut out = String::new();
-        Shown {
+        ObjectAttributes {
             target,
             name: "gpu".into(),
             lines: vec![line],

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// A scenario is a cluster, what happens to it and what is expected, in a file whose format is told
 /// below. Nothing is asked of an installation, and none has to be there.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Args {
+pub struct CheckArgs {
     /// Scenarios, and folders: all *.toml in and below them
     #[arg(value_name = "SCENARIO", required_unless_present = "recorded")]
     paths: Vec<PathBuf>,
@@ -34,7 +34,7 @@ pub struct Args {
 
 /// A scenario and what came of it.
 #[derive(Serialize)]
-struct Outcome {
+struct ScenarioOutcome {
     file: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -53,18 +53,19 @@ struct Outcomes {
     passed: usize,
     failed: usize,
     refused: usize,
-    scenarios: Vec<Outcome>,
+    scenarios: Vec<ScenarioOutcome>,
 }
 
 /// Runs it: status 0 if all came out as expected, 1 if one did not, 2 if one could not be played.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub fn run(args: &CheckArgs) -> Result<u8, Failure> {
     if let Some(file) = &args.recorded {
         return decide_again(file);
     }
     let files = files(&args.paths)?;
-    let scenarios: Vec<Outcome> = files.iter().map(|file| play(file)).collect();
-    let count =
-        |which: fn(&Outcome) -> bool| scenarios.iter().filter(|outcome| which(outcome)).count();
+    let scenarios: Vec<ScenarioOutcome> = files.iter().map(|file| play(file)).collect();
+    let count = |which: fn(&ScenarioOutcome) -> bool| {
+        scenarios.iter().filter(|outcome| which(outcome)).count()
+    };
     let passed = count(|outcome| outcome.passed);
     let refused = count(|outcome| outcome.refused.is_some());
     let outcomes = Outcomes {
@@ -86,7 +87,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     })
 }
 
-fn play(file: &Path) -> Outcome {
+fn play(file: &Path) -> ScenarioOutcome {
     let read = fs::read(file).map_err(|error| error.to_string());
     let text = read.and_then(|bytes| {
         String::from_utf8(bytes).map_err(|_| "this is no text in UTF-8".to_string())
@@ -99,7 +100,7 @@ fn play(file: &Path) -> Outcome {
             let report: Report = check::play(&scenario);
             let (passed, explanation) = (report.is_good(), report.explain());
             let (name, differences) = (Some(scenario.name), report.differences);
-            Outcome {
+            ScenarioOutcome {
                 file,
                 name,
                 passed,
@@ -108,7 +109,7 @@ fn play(file: &Path) -> Outcome {
                 explanation,
             }
         }
-        Err(why) => Outcome {
+        Err(why) => ScenarioOutcome {
             file,
             name: None,
             passed: false,
@@ -120,7 +121,7 @@ fn play(file: &Path) -> Outcome {
 }
 
 fn text(outcomes: &Outcomes) -> String {
-    let line = |outcome: &Outcome| {
+    let line = |outcome: &ScenarioOutcome| {
         let (file, name) = (&outcome.file, outcome.name.as_deref().unwrap_or_default());
         match &outcome.refused {
             Some(why) => format!("refused  {file}: {why}\n"),
@@ -145,18 +146,17 @@ fn text(outcomes: &Outcomes) -> String {
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
-        match path.is_dir() {
-            true => {
-                let found = below(path).map_err(|error| unreadable(path, &error))?;
-                if found.is_empty() {
-                    return Err(Failure::new(
-                        USAGE,
-                        format!("{}: no *.toml in this folder", path.display()),
-                    ));
-                }
-                files.extend(found);
+        if path.is_dir() {
+            let found = below(path).map_err(|error| unreadable(path, &error))?;
+            if found.is_empty() {
+                return Err(Failure::new(
+                    USAGE,
+                    format!("{}: no *.toml in this folder", path.display()),
+                ));
             }
-            false => files.push(path.clone()),
+            files.extend(found);
+        } else {
+            files.push(path.clone())
         }
     }
     let mut seen = BTreeSet::new();
@@ -171,10 +171,10 @@ fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
     entries.sort_by(|one, other| one.0.cmp(&other.0));
     let mut files = Vec::new();
     for (path, kind) in entries {
-        match kind?.is_dir() {
-            true => files.extend(below(&path)?),
-            false if path.extension().is_some_and(|end| end == "toml") => files.push(path),
-            false => {}
+        if kind?.is_dir() {
+            files.extend(below(&path)?);
+        } else if path.extension().is_some_and(|end| end == "toml") {
+            files.push(path);
         }
     }
     Ok(files)
@@ -212,8 +212,9 @@ fn decide_again(file: &Path) -> Result<u8, Failure> {
 }
 
 fn shown(plan: &str) -> String {
-    match plan.is_empty() {
-        true => "    (nothing)\n".to_string(),
-        false => plan.lines().map(|line| format!("    {line}\n")).collect(),
+    if plan.is_empty() {
+        "    (nothing)\n".to_string()
+    } else {
+        plan.lines().map(|line| format!("    {line}\n")).collect()
     }
 }

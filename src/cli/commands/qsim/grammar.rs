@@ -1,10 +1,11 @@
 //! Command lines of PBS as scenarios hold them: read by the very parsers of the commands.
 
-use crate::cli::arguments::job_options::{self, Place};
+use crate::cli::arguments::job_options::{self, SubmissionPlace};
 use crate::cli::arguments::reservations::ReservationName;
 use crate::cli::arguments::{directives, getopt};
 use crate::cli::client::exit::Failure;
 use crate::cli::client::operand::Operand;
+use crate::cli::commands::job_command::{self, JobCommand};
 use crate::cli::commands::{
     pbs_rdel, pbs_rsub, qalter, qdel, qhold, qmove, qorder, qrerun, qrls, qrun, qsig, qsub,
 };
@@ -27,8 +28,8 @@ pub const GRAMMAR: Grammar = Grammar { qsub, act };
 /// The host on which scenarios take place.
 const HOST: &str = "sim";
 
-fn place(now: Wall) -> Place<'static> {
-    Place {
+fn place(now: Wall) -> SubmissionPlace<'static> {
+    SubmissionPlace {
         workdir: Path::new("/"),
         host: HOST,
         now,
@@ -74,38 +75,43 @@ fn act(text: &str, now: Wall) -> Option<Result<Vec<Deed>, String>> {
     Some(deeds.map_err(|failure| said(command, &failure)))
 }
 
-type Deeds = Result<Vec<Deed>, Failure>;
+type ScenarioActions = Result<Vec<Deed>, Failure>;
 
 fn read<T: FromArgMatches>(mut command: clap::Command, words: Vec<OsString>) -> Result<T, Failure> {
     getopt::read_matches(&getopt::matches(&mut command, words)?)
 }
 
-fn hold(words: Vec<OsString>) -> Deeds {
-    let args: qhold::Args = read(qhold::command(), words)?;
+fn read_jobs<C: JobCommand>(words: Vec<OsString>) -> Result<C, Failure> {
+    read(job_command::command::<C>(), words)
+}
+
+fn hold(words: Vec<OsString>) -> ScenarioActions {
+    let args: qhold::QholdArgs = read_jobs(words)?;
     let holds = job_options::holds(args.holds.as_deref())?;
     each(&args.jobs, |job, _| Deed::Hold(job, holds))
 }
 
-fn release(words: Vec<OsString>) -> Deeds {
-    let args: qrls::Args = read(qrls::command(), words)?;
+fn release(words: Vec<OsString>) -> ScenarioActions {
+    let args: qrls::QrlsArgs = read_jobs(words)?;
     let holds = job_options::holds(args.holds.as_deref())?;
     each(&args.jobs, |job, _| Deed::Release(job, holds))
 }
 
-fn delete(words: Vec<OsString>) -> Deeds {
-    let args: qdel::Args = read(qdel::command(), words)?;
+fn delete(words: Vec<OsString>) -> ScenarioActions {
+    let args: qdel::QdelArgs = read_jobs(words)?;
     each(&args.jobs, Deed::Delete)
 }
 
-fn alter(words: Vec<OsString>, now: Wall) -> Deeds {
-    let args: qalter::Args = read(qalter::command(), words)?;
+fn alter(words: Vec<OsString>, now: Wall) -> ScenarioActions {
+    let args: qalter::QalterArgs = read_jobs(words)?;
     let settings = qalter::settings(&args, &place(now))?;
     if args.retry {
         return each(&args.jobs, Deed::Retry);
     }
-    let changes = match args.shove && settings.is_empty() {
-        true => Vec::new(),
-        false => each(&args.jobs, |job, _| Deed::Alter(job, settings.clone()))?,
+    let changes = if args.shove && settings.is_empty() {
+        Vec::new()
+    } else {
+        each(&args.jobs, |job, _| Deed::Alter(job, settings.clone()))?
     };
     let shoves = if args.shove {
         each(&args.jobs, |job, _| Deed::Shove(job))?
@@ -115,14 +121,14 @@ fn alter(words: Vec<OsString>, now: Wall) -> Deeds {
     Ok(changes.into_iter().chain(shoves).collect())
 }
 
-fn rerun(words: Vec<OsString>) -> Deeds {
-    let args: qrerun::Args = read(qrerun::command(), words)?;
+fn rerun(words: Vec<OsString>) -> ScenarioActions {
+    let args: qrerun::QrerunArgs = read_jobs(words)?;
     each(&args.jobs, |job, _| Deed::Rerun(job))
 }
 
 /// Of signals a scenario knows only those that the scheduler sees.
-fn turn(words: Vec<OsString>) -> Deeds {
-    let args: qsig::Args = read(qsig::command(), words)?;
+fn turn(words: Vec<OsString>) -> ScenarioActions {
+    let args: qsig::QsigArgs = read_jobs(words)?;
     let turn = args
         .signal
         .as_ref()
@@ -133,8 +139,8 @@ fn turn(words: Vec<OsString>) -> Deeds {
     each(&args.jobs, |job, _| Deed::Turn(job, turn))
 }
 
-fn run(words: Vec<OsString>) -> Deeds {
-    let args: qrun::Args = read(qrun::command(), words)?;
+fn run(words: Vec<OsString>) -> ScenarioActions {
+    let args: qrun::QrunArgs = read_jobs(words)?;
     let on = match args.nodes.as_deref().map(qrun::placing).transpose()? {
         Some(Placing::On(names)) => names.into_iter().collect(),
         Some(Placing::Again) => return Err(Failure::usage("name the nodes, as -H n1+n2")),
@@ -143,23 +149,23 @@ fn run(words: Vec<OsString>) -> Deeds {
     each(&args.jobs, |job, _| Deed::Run(job, on.clone()))
 }
 
-fn put(words: Vec<OsString>) -> Deeds {
-    let args: qmove::Args = read(qmove::command(), words)?;
+fn put(words: Vec<OsString>) -> ScenarioActions {
+    let args: qmove::QmoveArgs = read_jobs(words)?;
     let named = qsub::destination(&args.destination)?;
     let queue = attribute::destination(&named, HOST)?;
     each(&args.jobs, |job, _| Deed::Move(job, queue.clone()))
 }
 
-fn swap(words: Vec<OsString>) -> Deeds {
-    let args: qorder::Args = read(qorder::command(), words)?;
+fn swap(words: Vec<OsString>) -> ScenarioActions {
+    let args: qorder::QorderArgs = read(qorder::command(), words)?;
     Ok(vec![Deed::Swap(
         Operand::parse(&args.one)?.id(),
         Operand::parse(&args.other)?.id(),
     )])
 }
 
-fn reserve(words: Vec<OsString>, now: Wall) -> Deeds {
-    let args: pbs_rsub::Args = read(pbs_rsub::command(), words)?;
+fn reserve(words: Vec<OsString>, now: Wall) -> ScenarioActions {
+    let args: pbs_rsub::PbsRsubArgs = read(pbs_rsub::command(), words)?;
     if args.rule.is_some() || args.of_job {
         return Err(Failure::new(
             1,
@@ -169,15 +175,15 @@ fn reserve(words: Vec<OsString>, now: Wall) -> Deeds {
     Ok(vec![Deed::Reserve(Box::new(args.asked(now, None)?))])
 }
 
-fn unreserve(words: Vec<OsString>) -> Deeds {
-    let args: pbs_rdel::Args = read(pbs_rdel::command(), words)?;
+fn unreserve(words: Vec<OsString>) -> ScenarioActions {
+    let args: pbs_rdel::PbsRdelArgs = read(pbs_rdel::command(), words)?;
     let name = |operand: &OsString| {
         ReservationName::parse(operand).map(|name| Deed::Unreserve(name.local(HOST)))
     };
     args.reservations.iter().map(name).collect()
 }
 
-fn each(jobs: &[OsString], deed: impl Fn(JobId, Option<Indices>) -> Deed) -> Deeds {
+fn each(jobs: &[OsString], deed: impl Fn(JobId, Option<Indices>) -> Deed) -> ScenarioActions {
     jobs.iter()
         .map(|job| Operand::parse(job).map(|operand| deed(operand.id(), operand.only())))
         .collect()

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// says how many records each rule touched. All that happens in one second happens before the
 /// scheduler looks: first the ends, then the submissions in the order of the file.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Args {
+pub struct ReplayArgs {
     /// The trace: TRACE.swf or TRACE.swf.gz
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
@@ -70,12 +70,12 @@ pub struct Args {
     plot: Option<PathBuf>,
 
     /// How the summary is written
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Text)]
-    summary: Form,
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = ReplayFormat::Text)]
+    summary: ReplayFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
+enum ReplayFormat {
     /// A figure a line, with its unit
     Text,
     /// JSON; times in seconds
@@ -83,16 +83,18 @@ enum Form {
 }
 
 /// Runs `qsim replay`.
-pub(super) fn run(args: &Args) -> Result<u8, Failure> {
+pub(super) fn run(args: &ReplayArgs) -> Result<u8, Failure> {
     let summary = replay(args).map_err(|error| Failure::new(1, format!("{error:#}")))?;
     exit::print(match args.summary {
-        Form::Text => summary.to_string(),
-        Form::Json => serde_json::to_string_pretty(&summary).map_err(anyhow::Error::from)? + "\n",
+        ReplayFormat::Text => summary.to_string(),
+        ReplayFormat::Json => {
+            serde_json::to_string_pretty(&summary).map_err(anyhow::Error::from)? + "\n"
+        }
     })?;
     Ok(0)
 }
 
-fn replay(args: &Args) -> Result<Summary> {
+fn replay(args: &ReplayArgs) -> Result<Summary> {
     let name = args.trace.display().to_string();
     let (config, policy) = decided(args)?;
     let (machine, jobs, records) = load(args).with_context(|| name.clone())?;
@@ -126,7 +128,7 @@ fn replay(args: &Args) -> Result<Summary> {
 }
 
 /// The machine, the jobs of the window asked for, and what became of the others.
-fn load(args: &Args) -> Result<(Machine, Vec<Job>, Census)> {
+fn load(args: &ReplayArgs) -> Result<(Machine, Vec<Job>, Census)> {
     let log: Log = swf::read(BufReader::with_capacity(1 << 16, File::open(&args.trace)?))?;
     let machine = Machine::new(&log, args.nodes, args.cores_per_node)?;
     let mut trace = Trace::new(&log, machine.processors())?;
@@ -135,7 +137,7 @@ fn load(args: &Args) -> Result<(Machine, Vec<Job>, Census)> {
 }
 
 /// The configuration, and what the cycle goes by.
-fn decided(args: &Args) -> Result<(Config, Policy)> {
+fn decided(args: &ReplayArgs) -> Result<(Config, Policy)> {
     let config = match (&args.config, &args.preset) {
         (Some(path), _) => read_config(path).with_context(|| path.display().to_string())?,
         (None, Some(preset)) => Config::parse(&format!("preset = \"{preset}\""))?,
@@ -155,7 +157,7 @@ fn read_config(path: &Path) -> Result<Config> {
 }
 
 /// By which rules jobs are started, in a few words.
-fn rules(args: &Args) -> String {
+fn rules(args: &ReplayArgs) -> String {
     let preset = args.preset.as_deref().map(|name| format!("preset {name}"));
     let config = args.config.as_ref().map(|path| path.display().to_string());
     let told: Vec<String> = args
@@ -172,7 +174,7 @@ fn rules(args: &Args) -> String {
     }
 }
 
-fn title(args: &Args) -> String {
+fn title(args: &ReplayArgs) -> String {
     format!(
         "{}: {}",
         args.trace.file_name().unwrap_or_default().display(),

@@ -2,9 +2,9 @@
 
 use crate::cli::client::exit::Failure;
 use crate::cli::output::alternate_list;
-use crate::cli::output::attribute_output::{self, Format, Sheet};
+use crate::cli::output::attribute_output::{self, AttributeFormat, AttributeWriter};
 use crate::cli::output::job_list;
-use crate::cli::output::job_selection::{Batch, Show};
+use crate::cli::output::job_selection::{FoundJobs, Show};
 use crate::cli::report::scores::Scores;
 use crate::model::resource::Value;
 use crate::model::time::Wall;
@@ -14,18 +14,18 @@ use std::io::Write;
 
 /// In which form jobs are printed.
 #[derive(Clone, Debug)]
-pub enum Form {
+pub enum JobFormat {
     /// One line each.
-    Plain(job_list::Style),
+    Plain(job_list::ListStyle),
     /// One line each, with what they asked for.
-    Alternate(alternate_list::Style),
+    Alternate(alternate_list::AlternateStyle),
     /// All attributes.
-    Full(Format),
+    Full(AttributeFormat),
 }
 
 /// Jobs on their way to the output.
 pub struct Display<'a> {
-    form: Form,
+    form: JobFormat,
     now: Wall,
     out: &'a mut dyn Write,
     /// Who answers, once somebody does.
@@ -41,9 +41,9 @@ pub struct Display<'a> {
 
 /// What has begun.
 enum Printing {
-    Plain(job_list::List),
-    Alternate(alternate_list::List),
-    Full(Box<Sheet>),
+    Plain(job_list::JobList),
+    Alternate(alternate_list::AlternateList),
+    Full(Box<AttributeWriter>),
 }
 
 impl Show for Display<'_> {
@@ -55,10 +55,10 @@ impl Show for Display<'_> {
         self.longest = Some(characters);
     }
 
-    fn found(&mut self, batch: Batch) -> Result<(), Failure> {
+    fn found(&mut self, batch: FoundJobs) -> Result<(), Failure> {
         match batch {
-            Batch::Rows(rows) => self.rows.extend(rows),
-            Batch::Jobs(jobs) => self.jobs.extend(jobs),
+            FoundJobs::Rows(rows) => self.rows.extend(rows),
+            FoundJobs::Jobs(jobs) => self.jobs.extend(jobs),
         }
         if self.waits_for_all() {
             Ok(())
@@ -70,7 +70,7 @@ impl Show for Display<'_> {
 
 impl<'a> Display<'a> {
     /// Nothing yet.
-    pub fn new(form: Form, now: Wall, out: &'a mut dyn Write) -> Display<'a> {
+    pub fn new(form: JobFormat, now: Wall, out: &'a mut dyn Write) -> Display<'a> {
         Display {
             form,
             now,
@@ -94,7 +94,7 @@ impl<'a> Display<'a> {
         self.print()?;
         let rest = match (self.printing, &self.form) {
             (Some(Printing::Full(sheet)), _) => sheet.end(),
-            (None, Form::Full(format)) => attribute_output::without_server(format, self.now),
+            (None, JobFormat::Full(format)) => attribute_output::without_server(format, self.now),
             _ => Vec::new(),
         };
         Ok(self.out.write_all(&rest)?)
@@ -104,9 +104,9 @@ impl<'a> Display<'a> {
     /// is known.
     fn waits_for_all(&self) -> bool {
         match &self.form {
-            Form::Full(_) => false,
-            Form::Plain(_) => self.longest.is_none(),
-            Form::Alternate(style) => self.longest.is_none() || style.starts.is_some(),
+            JobFormat::Full(_) => false,
+            JobFormat::Plain(_) => self.longest.is_none(),
+            JobFormat::Alternate(style) => self.longest.is_none() || style.starts.is_some(),
         }
     }
 
@@ -122,11 +122,13 @@ impl<'a> Display<'a> {
             .longest
             .map_or(0, |characters| characters + 1 + server.name.len());
         let printing = self.printing.get_or_insert_with(|| match &self.form {
-            Form::Plain(style) => Printing::Plain(job_list::List::new(*style, longest, server)),
-            Form::Alternate(style) => {
-                Printing::Alternate(alternate_list::List::new(*style, longest))
+            JobFormat::Plain(style) => {
+                Printing::Plain(job_list::JobList::new(*style, longest, server))
             }
-            Form::Full(format) => Printing::Full(Box::new(Sheet::begin(
+            JobFormat::Alternate(style) => {
+                Printing::Alternate(alternate_list::AlternateList::new(*style, longest))
+            }
+            JobFormat::Full(format) => Printing::Full(Box::new(AttributeWriter::begin(
                 "Jobs",
                 format,
                 &attribute_output::preamble(server, self.now),
@@ -136,7 +138,7 @@ impl<'a> Display<'a> {
         let written = match printing {
             Printing::Plain(list) => {
                 let rows = rows.iter().map(|row| line(row, server));
-                let lines: Vec<job_list::Line> = rows
+                let lines: Vec<job_list::JobLine> = rows
                     .chain(jobs.iter().map(|job| percent_line(job, server)))
                     .collect();
                 list.write(&mut text, &lines);
@@ -161,14 +163,14 @@ impl<'a> Display<'a> {
     }
 }
 
-fn line<'a>(row: &'a Row, server: &ServerFacts) -> job_list::Line<'a> {
+fn line<'a>(row: &'a Row, server: &ServerFacts) -> job_list::JobLine<'a> {
     // An array uses nothing itself.
     let used = if row.id.is_array() {
         "0".to_string()
     } else {
         job_list::time_used(row.cput, row.state)
     };
-    job_list::Line {
+    job_list::JobLine {
         id: row.id.full(&server.name),
         name: &row.name,
         owner: &row.owner,
@@ -179,7 +181,7 @@ fn line<'a>(row: &'a Row, server: &ServerFacts) -> job_list::Line<'a> {
 }
 
 /// A line of `qstat -p`.
-fn percent_line<'a>(record: &'a Record, server: &ServerFacts) -> job_list::Line<'a> {
+fn percent_line<'a>(record: &'a Record, server: &ServerFacts) -> job_list::JobLine<'a> {
     let (job, life) = (&record.job, &record.job.life);
     let asked = |name| match job.spec.request.list.get(name) {
         Some(Value::Time(span)) => Some(*span),
@@ -189,7 +191,7 @@ fn percent_line<'a>(record: &'a Record, server: &ServerFacts) -> job_list::Line<
         (asked("cput"), life.used.cput),
         (asked("walltime"), life.used.walltime),
     ];
-    job_list::Line {
+    job_list::JobLine {
         id: job.id.full(&server.name),
         name: &job.spec.name,
         owner: &job.owner.user,

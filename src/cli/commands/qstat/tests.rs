@@ -5,11 +5,11 @@ use crate::cli::example::{self, NOW, System, finished, queued, running, share, w
 
 const USAGE_ALONE: (&str, bool, u8) = ("", true, 2);
 
-fn said(system: &System, words: &str) -> Result<Said, Failure> {
-    let args: Args = example::parse(command, words)?;
+fn said(system: &System, words: &str) -> Result<CommandOutput, Failure> {
+    let args: QstatArgs = example::parse(command, words)?;
     let (format, mut out) = (args.check()?, Vec::new());
     let failures = args.answer(&format, &mut system.feed(), NOW, &mut out);
-    Ok(Said { out, failures })
+    Ok(CommandOutput { out, failures })
 }
 
 /// Output, then each failure as `<code> <text>`.
@@ -244,7 +244,7 @@ fn json_is_one_document_over_all_operands() {
     assert_eq!(told, ["153 Unknown Job Id 999.head"]);
     assert!(
         serde_json::from_slice::<serde_json::Value>(&attribute_output::without_server(
-            &Format::Json,
+            &AttributeFormat::Json,
             NOW
         ))
         .is_ok()

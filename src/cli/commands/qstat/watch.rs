@@ -6,9 +6,9 @@
 
 use super::no_server;
 use crate::cli::client::exit::Failure;
-use crate::cli::client::query::Said;
+use crate::cli::client::query::CommandOutput;
 use crate::cli::client::reconnect;
-use crate::cli::client::source::Source;
+use crate::cli::client::source::QuerySource;
 use crate::model::job::state::State;
 use crate::model::job_id::JobId;
 use crate::shown::timestamp;
@@ -24,7 +24,7 @@ use std::os::fd::AsFd;
 
 /// What is watched, and how it is shown.
 #[derive(Debug)]
-pub struct Watch {
+pub struct WatchedView {
     /// Changes of these are waited for.
     pub of: Watched,
     /// The jobs whose end ends the watch; empty: only the person does.
@@ -33,12 +33,12 @@ pub struct Watch {
     pub json: bool,
 }
 
-impl Watch {
+impl WatchedView {
     /// Shows and waits, until all the named jobs are over. `say` looks and makes the output.
     pub fn run(
         &self,
         command: fn() -> clap::Command,
-        say: impl Fn() -> Result<Said, Failure>,
+        say: impl Fn() -> Result<CommandOutput, Failure>,
     ) -> Result<u8, Failure> {
         let home = Home::find()?;
         let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string()))?;
@@ -71,8 +71,8 @@ impl Watch {
     fn look(
         &self,
         home: &Home,
-        say: impl Fn() -> Result<Said, Failure>,
-    ) -> Result<(bool, Said), Failure> {
+        say: impl Fn() -> Result<CommandOutput, Failure>,
+    ) -> Result<(bool, CommandOutput), Failure> {
         Ok((self.are_over(home)?, say()?))
     }
 
@@ -81,7 +81,7 @@ impl Watch {
             return Ok(false);
         }
         let question = Question::JobsById(self.until.iter().copied().collect(), Detail::Row);
-        let rows = Source::open(home)
+        let rows = QuerySource::open(home)
             .and_then(|mut source| source.ask(&question))?
             .rows;
         Ok(rows.iter().all(|row| row.state == State::Finished))
@@ -89,18 +89,18 @@ impl Watch {
 
     fn show(
         &self,
-        said: Said,
+        said: CommandOutput,
         is_first: bool,
         command: fn() -> clap::Command,
     ) -> Result<u8, Failure> {
-        let Said { out, failures } = said;
+        let CommandOutput { out, failures } = said;
         let out = match (self.json, stdout().is_terminal()) {
             (true, _) => on_one_line(out),
             (false, true) => page(&out),
             (false, false) if is_first => out,
             (false, false) => [b"\n".to_vec(), out].concat(),
         };
-        Said { out, failures }.tell("qstat", command)
+        CommandOutput { out, failures }.tell("qstat", command)
     }
 }
 

@@ -15,11 +15,11 @@ pub mod grid_engine;
 
 pub mod torque;
 
-use grid_engine::{Foreign, State};
+use grid_engine::{Foreign, TranslationState};
 
 /// A line in PBS's words.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line {
+pub struct TranslatedLine {
     /// For PBS's parser.
     pub words: Vec<OsString>,
     /// What the script is given.
@@ -32,7 +32,7 @@ pub struct Line {
 
 /// Where a line stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum LineOrigin {
     /// It is the command line.
     CommandLine,
     /// Behind `#PBS`, or what else was chosen.
@@ -42,8 +42,12 @@ pub enum Place {
 }
 
 /// The line in PBS's words. `command` knows PBS's options.
-pub fn in_pbs(command: &Command, words: &[OsString], place: Place) -> Result<Line, Failure> {
-    let spoken = place == Place::GridEngineDirective;
+pub fn in_pbs(
+    command: &Command,
+    words: &[OsString],
+    place: LineOrigin,
+) -> Result<TranslatedLine, Failure> {
+    let spoken = place == LineOrigin::GridEngineDirective;
     let line = read(command, words, place, spoken)?;
     // One word of Grid Engine's tells how the others are meant.
     if line.is_grid_engine && !spoken {
@@ -56,11 +60,11 @@ pub fn in_pbs(command: &Command, words: &[OsString], place: Place) -> Result<Lin
 fn read(
     command: &Command,
     words: &[OsString],
-    place: Place,
+    place: LineOrigin,
     spoken: bool,
-) -> Result<Line, Failure> {
-    let mut state = State::new(spoken);
-    let (mut line, mut script, mut operands) = (Line::default(), None, 0);
+) -> Result<TranslatedLine, Failure> {
+    let mut state = TranslationState::new(spoken);
+    let (mut line, mut script, mut operands) = (TranslatedLine::default(), None, 0);
     let mut rest = words;
     while let Some((word, behind)) = rest.split_first() {
         rest = behind;
@@ -85,13 +89,13 @@ fn read(
             operands += 1;
             script.get_or_insert((line.clone(), rest));
             line.words.push(word.clone());
-            if place == Place::CommandLine && state.ends_at_operand() {
+            if place == LineOrigin::CommandLine && state.ends_at_operand() {
                 break;
             }
         }
     }
     match script
-        .filter(|_| place == Place::CommandLine && (operands > 1 || state.ends_at_operand()))
+        .filter(|_| place == LineOrigin::CommandLine && (operands > 1 || state.ends_at_operand()))
     {
         Some((before, arguments)) => {
             let script = words[words.len() - arguments.len() - 1].clone();

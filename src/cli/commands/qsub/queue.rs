@@ -1,6 +1,6 @@
 //! Which of the queues that Grid Engine's `-q a,b` names the job goes to: the first that there is.
 
-use super::request::Plan;
+use super::request::SubmissionPlan;
 use crate::cli::client::exit::Failure;
 use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
@@ -9,7 +9,7 @@ use crate::wire::message::{Answer, Question};
 
 /// Settles on one queue. Where none of them is there, whoever asks in Grid Engine's words - in
 /// which `all.q` goes without saying - is told which are.
-pub(super) fn settle(plan: &mut Plan, home: &Home) -> Result<(), Failure> {
+pub(super) fn settle(plan: &mut SubmissionPlan, home: &Home) -> Result<(), Failure> {
     let is_grid_engine = plan.is_grid_engine;
     let Some(setting) = plan
         .submission

@@ -1,16 +1,16 @@
 //! What the command line, the script and the server's own options come to together: the command
 //! line counts most, and the server's least.
 
-use super::dialects::{self, Place as Spoken, grid_engine};
+use super::dialects::{self, LineOrigin as Spoken, grid_engine};
 use super::queue;
-use super::{ARRAY, Args, DISPLAY, INTERACTIVE, check, command, suits_array};
+use super::{ARRAY, DISPLAY, INTERACTIVE, QsubArgs, check, command, suits_array};
 use crate::cli::arguments::directives;
 use crate::cli::arguments::environment::{self, Origin};
-use crate::cli::arguments::job_options::{Place, illegal, joined};
+use crate::cli::arguments::job_options::{SubmissionPlace, illegal, joined};
 use crate::cli::arguments::paths;
-use crate::cli::arguments::script::{self, Source};
+use crate::cli::arguments::script::{self, ScriptSource};
 use crate::cli::client::exit::Failure;
-use crate::cli::commands::qsub::submission::Wanted;
+use crate::cli::commands::qsub::submission::SubmissionOptions;
 use crate::cli::session::interactive;
 use crate::model::attribute::Setting;
 use crate::model::job::value_syntax::shell_list;
@@ -65,8 +65,8 @@ impl Here {
         self.var(DISPLAY).is_some_and(|display| !display.is_empty())
     }
 
-    fn place(&self) -> Place<'_> {
-        Place {
+    fn place(&self) -> SubmissionPlace<'_> {
+        SubmissionPlace {
             workdir: &self.workdir,
             host: &self.host,
             now: self.now,
@@ -77,7 +77,7 @@ impl Here {
 
 /// What is to be done.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct SubmissionPlan {
     pub(super) submission: Submission,
     pub(super) quiet: bool,
     pub(super) block: bool,
@@ -94,37 +94,37 @@ pub fn submission_of(
     script: &[u8],
     here: &Here,
 ) -> Result<Submission, Failure> {
-    let asked = Asked::read_by(words, here.clone(), |source| {
+    let asked = SubmissionRequest::read_by(words, here.clone(), |source| {
         source.holding(script.to_vec())
     })?;
     asked.plan("").map(|plan| plan.submission)
 }
 
 /// All that the command line, in whosever words, and the script say.
-pub(super) struct Asked {
+pub(super) struct SubmissionRequest {
     here: Here,
     words: Vec<OsString>,
-    args: Args,
-    source: Source,
+    args: QsubArgs,
+    source: ScriptSource,
     script: Vec<u8>,
-    wanted: Wanted,
+    wanted: SubmissionOptions,
 }
 
-impl Asked {
+impl SubmissionRequest {
     /// With what the file or standard input holds.
-    pub(super) fn gather(words: Vec<OsString>, here: Here) -> Result<Asked, Failure> {
-        Asked::read_by(words, here, Source::read)
+    pub(super) fn gather(words: Vec<OsString>, here: Here) -> Result<SubmissionRequest, Failure> {
+        SubmissionRequest::read_by(words, here, ScriptSource::read)
     }
 
     fn read_by(
         words: Vec<OsString>,
         here: Here,
-        read: impl FnOnce(&Source) -> Result<Vec<u8>, Failure>,
-    ) -> Result<Asked, Failure> {
+        read: impl FnOnce(&ScriptSource) -> Result<Vec<u8>, Failure>,
+    ) -> Result<SubmissionRequest, Failure> {
         let mut command = command();
         let line = dialects::in_pbs(&command, &with_files(&words)?, Spoken::CommandLine)?;
-        let args = Args::read(&mut command, line.words.clone())?;
-        let source = Source::of(&args.operands)?;
+        let args = QsubArgs::read(&mut command, line.words.clone())?;
+        let source = ScriptSource::of(&args.operands)?;
         check(&args, args.array_comes_first, here.has_display())?;
         let mut asked = args.wanted(&here.place())?;
         asked.words.heed(line);
@@ -133,14 +133,14 @@ impl Asked {
             interactive::require_terminal()?;
         }
         // An interactive job needs its standard input for something else.
-        let script = if on_terminal && source == Source::Stdin {
+        let script = if on_terminal && source == ScriptSource::Stdin {
             Vec::new()
         } else {
             read(&source)?
         };
         let mut wanted = of_script(&script, &args, &here)?;
         wanted.outweigh(asked);
-        Ok(Asked {
+        Ok(SubmissionRequest {
             here,
             words,
             args,
@@ -151,7 +151,7 @@ impl Asked {
     }
 
     /// What that comes to beside the server's own options.
-    pub(super) fn plan(&self, defaults: &str) -> Result<Plan, Failure> {
+    pub(super) fn plan(&self, defaults: &str) -> Result<SubmissionPlan, Failure> {
         let (args, here) = (&self.args, &self.here);
         let mut wanted = of_server(defaults, here)?;
         wanted.outweigh(self.wanted.clone());
@@ -187,7 +187,7 @@ impl Asked {
         if interactive {
             environment::add(&mut submission.environ, "TERM", here.var("TERM"));
         }
-        Ok(Plan {
+        Ok(SubmissionPlan {
             submission,
             quiet,
             block,
@@ -199,7 +199,7 @@ impl Asked {
     }
 
     /// The same, with one queue settled on where several are named.
-    pub(super) fn settled(&self, defaults: &str, home: &Home) -> Result<Plan, Failure> {
+    pub(super) fn settled(&self, defaults: &str, home: &Home) -> Result<SubmissionPlan, Failure> {
         let mut plan = self.plan(defaults)?;
         queue::settle(&mut plan, home)?;
         Ok(plan)
@@ -209,9 +209,9 @@ impl Asked {
     pub(super) fn submit(
         &self,
         client: &mut Client,
-        mut plan: Plan,
+        mut plan: SubmissionPlan,
         home: &Home,
-    ) -> Result<(Plan, Reply), Failure> {
+    ) -> Result<(SubmissionPlan, Reply), Failure> {
         for _ in 0..MOST_CHANGES {
             match client.call(&Request::Submit(Box::new(plan.submission.clone())))? {
                 Reply::Defaults(defaults) => {
@@ -229,8 +229,12 @@ impl Asked {
     }
 
     /// The plan as it will be if it is submitted.
-    pub(super) fn under_defaults(&self, plan: Plan, home: &Home) -> Result<Plan, Failure> {
-        let mut server = crate::cli::client::source::Source::open(home)?;
+    pub(super) fn under_defaults(
+        &self,
+        plan: SubmissionPlan,
+        home: &Home,
+    ) -> Result<SubmissionPlan, Failure> {
+        let mut server = crate::cli::client::source::QuerySource::open(home)?;
         let defaults = server.ask(&Question::Server)?.server.default_qsub_arguments;
         if defaults.is_empty() {
             Ok(plan)
@@ -244,8 +248,8 @@ impl Asked {
 const MOST_CHANGES: usize = 5;
 
 /// What the server's own options ask for.
-fn of_server(defaults: &str, here: &Here) -> Result<Wanted, Failure> {
-    let mut wanted = Wanted::default();
+fn of_server(defaults: &str, here: &Here) -> Result<SubmissionOptions, Failure> {
+    let mut wanted = SubmissionOptions::default();
     if !defaults.is_empty() {
         let words = directives::words(defaults.as_bytes())?;
         wanted.outweigh(
@@ -288,7 +292,7 @@ fn with_files(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
     Ok(all)
 }
 
-fn require_person(wanted: &Wanted, args: &Args) -> Result<(), Failure> {
+fn require_person(wanted: &SubmissionOptions, args: &QsubArgs) -> Result<(), Failure> {
     interactive::require_terminal()?;
     if args.array.is_some() {
         return Err(interactive::not_an_array());
@@ -300,7 +304,7 @@ fn require_person(wanted: &Wanted, args: &Args) -> Result<(), Failure> {
 }
 
 /// What the script's directives ask for.
-fn of_script(script: &[u8], args: &Args, here: &Here) -> Result<Wanted, Failure> {
+fn of_script(script: &[u8], args: &QsubArgs, here: &Here) -> Result<SubmissionOptions, Failure> {
     let chosen = args.prefix.as_deref().or(here.var("PBS_DPREFIX"));
     let prefix = chosen.unwrap_or(OsStr::new(directives::PREFIX));
     let (mut found, mut spoken) = (
@@ -311,7 +315,7 @@ fn of_script(script: &[u8], args: &Args, here: &Here) -> Result<Wanted, Failure>
     if found.is_empty() && chosen.is_none() {
         (found, spoken) = (directives::grid_engine(script), Spoken::GridEngineDirective);
     }
-    let (mut wanted, mut parser) = (Wanted::default(), None);
+    let (mut wanted, mut parser) = (SubmissionOptions::default(), None);
     for line in found {
         let words = directives::words(&line)?;
         let parser = parser.get_or_insert_with(command);
@@ -328,10 +332,10 @@ fn of_directive(
     spoken: Spoken,
     here: &Here,
     is_array: bool,
-) -> Result<Wanted, Failure> {
+) -> Result<SubmissionOptions, Failure> {
     let mut line = dialects::in_pbs(parser, words, spoken)?;
     let words = std::mem::take(&mut line.words);
-    let args = Args::read(parser, words)?;
+    let args = QsubArgs::read(parser, words)?;
     if !args.operands.is_empty() {
         return Err(Failure::usage(""));
     }
@@ -360,20 +364,20 @@ fn as_directive(words: &[OsString], failure: Failure) -> Failure {
     failure
 }
 
-fn payload(source: Source, script: Vec<u8>) -> Payload {
+fn payload(source: ScriptSource, script: Vec<u8>) -> Payload {
     match source {
-        Source::Command(words) => Payload::Command(
+        ScriptSource::Command(words) => Payload::Command(
             words
                 .into_iter()
                 .map(|word| Text(word.into_vec()))
                 .collect(),
         ),
-        Source::File(_) | Source::Stdin => Payload::Script(script),
+        ScriptSource::File(_) | ScriptSource::Stdin => Payload::Script(script),
     }
 }
 
 fn submission(
-    wanted: Wanted,
+    wanted: SubmissionOptions,
     payload: Payload,
     arguments: Text,
     here: &Here,

@@ -1,6 +1,6 @@
 //! What a job's submitter wants, gathered from directives and from the command line.
 
-use super::dialects::Line;
+use super::dialects::TranslatedLine;
 use crate::model::attribute::Setting;
 use crate::model::job::value_syntax;
 use crate::model::text::Text;
@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 
 /// What the options of one place, or of several together, ask for.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct SubmissionOptions {
     /// Attributes; those of one place may name one twice until they are joined with others.
     pub settings: Vec<Setting>,
     /// What is no attribute.
-    pub words: Words,
+    pub words: QsubOptions,
 }
 
 /// Wishes that are no attribute.
 #[derive(Clone, Debug, Default)]
-pub struct Words {
+pub struct QsubOptions {
     /// `-v`.
     pub variables: Option<OsString>,
     /// `-V`.
@@ -39,7 +39,7 @@ pub struct Words {
     pub remarks: Vec<String>,
 }
 
-impl Wanted {
+impl SubmissionOptions {
     /// Sets an attribute, whatever it was.
     pub fn set(&mut self, attribute: &str, value: impl Into<Text>) {
         self.put(Setting::new(attribute, value));
@@ -77,7 +77,7 @@ impl Wanted {
 
     /// Takes in a further directive: the last counts, except that of a resource asked for twice
     /// the first does, as in PBS, and that dependencies add up.
-    pub fn follow(&mut self, next: Wanted) {
+    pub fn follow(&mut self, next: SubmissionOptions) {
         for setting in next.settings {
             let again =
                 setting.resource.is_some() && self.settings.iter().any(|old| same(old, &setting));
@@ -95,7 +95,7 @@ impl Wanted {
     }
 
     /// Takes in what counts more than all so far.
-    pub fn outweigh(&mut self, more: Wanted) {
+    pub fn outweigh(&mut self, more: SubmissionOptions) {
         more.settings
             .into_iter()
             .for_each(|setting| self.put(setting));
@@ -103,9 +103,9 @@ impl Wanted {
     }
 }
 
-impl Words {
+impl QsubOptions {
     /// Takes in what a line in other words says beside its words in PBS's.
-    pub fn heed(&mut self, line: Line) {
+    pub fn heed(&mut self, line: TranslatedLine) {
         self.is_grid_engine |= line.is_grid_engine;
         self.remarks.extend(line.remarks);
         self.arguments = Some(line.arguments)
@@ -140,7 +140,7 @@ impl Words {
         folder.into_iter().chain(arguments).collect()
     }
 
-    fn follow(&mut self, next: Words) {
+    fn follow(&mut self, next: QsubOptions) {
         self.variables = next.variables.or(self.variables.take());
         self.folder = next.folder.or(self.folder.take());
         self.base = next.base.or(self.base.take());

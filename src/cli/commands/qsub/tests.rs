@@ -1,6 +1,6 @@
 //! Command lines and scripts, and what is asked of the server for them.
 
-use super::request::Plan;
+use super::request::SubmissionPlan;
 use super::*;
 use crate::model::attribute::Setting;
 use crate::model::text::Text;
@@ -8,7 +8,7 @@ use crate::model::time::Wall;
 use crate::wire::message::Payload;
 
 /// The plan for `qsub words s.sh` with this script, in an environment of these variables.
-fn planned(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Result<Plan, Failure> {
+fn planned(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Result<SubmissionPlan, Failure> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("s.sh");
     std::fs::write(&file, script).unwrap();
@@ -16,7 +16,7 @@ fn planned(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Result<Plan, 
     if !words.contains(&"--") {
         line.push(file.into());
     }
-    Asked::gather(line, here(vars, "/home/alice/w"))?.plan("")
+    SubmissionRequest::gather(line, here(vars, "/home/alice/w"))?.plan("")
 }
 
 fn here(vars: &[(&str, &str)], workdir: &str) -> Here {
@@ -357,7 +357,9 @@ fn what_the_server_says_counts_least_of_all() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("s.sh");
     std::fs::write(&file, "#PBS -A dir\n").unwrap();
-    let asked = Asked::gather(vec!["-p".into(), "3".into(), file.into()], here(&[], "/w")).unwrap();
+    let asked =
+        SubmissionRequest::gather(vec!["-p".into(), "3".into(), file.into()], here(&[], "/w"))
+            .unwrap();
     let settings = |defaults: &str| asked.plan(defaults).unwrap().submission;
     let value = |name: &str| {
         let of = settings("-A dflt -p 7 -l walltime=60");

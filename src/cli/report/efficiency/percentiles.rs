@@ -14,13 +14,13 @@ const LITTLE: f64 = 0.5;
 
 /// Parts that jobs have used of what they asked for.
 #[derive(Clone, Debug, Default)]
-struct Spread {
+struct Percentiles {
     /// How many have used so many thousandths.
     counts: BTreeMap<u32, u64>,
     all: u64,
 }
 
-impl Spread {
+impl Percentiles {
     fn add(&mut self, part: Option<f64>) {
         let Some(part) = part else { return };
         *self
@@ -61,9 +61,9 @@ impl Spread {
 #[derive(Clone, Debug, Default)]
 pub struct Spreads {
     jobs: u64,
-    cpu: Spread,
-    mem: Spread,
-    time: Spread,
+    cpu: Percentiles,
+    mem: Percentiles,
+    time: Percentiles,
     peak: Peak,
     /// What they asked for, while it is the same for all.
     alike: Option<(u32, Option<u64>, Option<i64>)>,
@@ -140,7 +140,7 @@ impl Spreads {
             ("memory", &self.mem),
             ("walltime", &self.time),
         ];
-        let little = |(what, spread): &(&'static str, &Spread)| {
+        let little = |(what, spread): &(&'static str, &Percentiles)| {
             let half = spread.percentile(50).filter(|part| *part < LITTLE)?;
             Some(format!("{:.0}% of the {what}", (100.0 * half).ceil()))
         };

@@ -2,10 +2,10 @@
 //! since 1970.
 
 use super::super::starts::data as start;
-use super::View;
-use super::obstacles::Obstacle;
+use super::JobView;
+use super::obstacles::WaitObstacle;
 use super::sentences::rejected;
-use super::steps::Step;
+use super::steps::StageStep;
 use crate::cli::report::fair_share;
 use crate::model::job::event::Event;
 use crate::model::report::outlook::{
@@ -15,7 +15,7 @@ use crate::model::time::Time;
 use crate::shown::comment;
 use serde_json::{Value, json};
 
-impl View<'_> {
+impl JobView<'_> {
     /// All of it.
     pub fn data(&self) -> Value {
         let obstacles = self.obstacles();
@@ -52,7 +52,7 @@ impl View<'_> {
         data
     }
 
-    fn stage(&self, step: &Step, first: Option<&Obstacle>) -> Value {
+    fn stage(&self, step: &StageStep, first: Option<&WaitObstacle>) -> Value {
         let numbers = first
             .filter(|first| first.stage == step.stage)
             .map(|first| first.numbers.clone());
@@ -133,7 +133,7 @@ fn rank(rank: &Rank) -> Value {
     json!({"before": rank.before, "waiting": rank.waiting, "cluster": rank.cluster})
 }
 
-fn told(obstacle: &Obstacle) -> Value {
+fn told(obstacle: &WaitObstacle) -> Value {
     json!({
         "stage": obstacle.stage.name(),
         "code": obstacle.code,

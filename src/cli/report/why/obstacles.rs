@@ -1,6 +1,6 @@
 //! What is in a job's way: holds and dependencies from its record, all else from the scheduler.
 
-use super::{View, counted};
+use super::{JobView, counted};
 use crate::model::job::How;
 use crate::model::job::dependency::Kind;
 use crate::model::job::event::Event;
@@ -36,7 +36,7 @@ const NAMED: usize = 3;
 
 /// Something that keeps a job from starting.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Obstacle {
+pub struct WaitObstacle {
     pub stage: Stage,
     /// The reason's stable name.
     pub code: String,
@@ -48,11 +48,11 @@ pub struct Obstacle {
     pub numbers: Map<String, Value>,
 }
 
-impl Obstacle {
-    fn of_state(code: &str, text: String, help: String, numbers: Value) -> Obstacle {
+impl WaitObstacle {
+    fn of_state(code: &str, text: String, help: String, numbers: Value) -> WaitObstacle {
         let stage = Code::find(code).map_or(Stage::State, |code| code.stage);
         let numbers = numbers.as_object().cloned().unwrap_or_default();
-        Obstacle {
+        WaitObstacle {
             stage,
             code: code.to_string(),
             text,
@@ -62,9 +62,9 @@ impl Obstacle {
     }
 }
 
-impl View<'_> {
+impl JobView<'_> {
     /// All that is in its way, the earliest stage first.
-    pub fn obstacles(&self) -> Vec<Obstacle> {
+    pub fn obstacles(&self) -> Vec<WaitObstacle> {
         let mut obstacles = self.of_its_state();
         if let Some(explanation) = &self.found.explanation {
             let has_pause = obstacles
@@ -79,7 +79,7 @@ impl View<'_> {
         obstacles
     }
 
-    fn of_its_state(&self) -> Vec<Obstacle> {
+    fn of_its_state(&self) -> Vec<WaitObstacle> {
         let job = &self.found.record.job;
         match job.life.state {
             State::Held => self.holds().into_iter().chain(self.dependency()).collect(),
@@ -90,7 +90,7 @@ impl View<'_> {
         }
     }
 
-    fn holds(&self) -> Vec<Obstacle> {
+    fn holds(&self) -> Vec<WaitObstacle> {
         let job = &self.found.record.job;
         let set = HOLDS
             .iter()
@@ -104,7 +104,7 @@ impl View<'_> {
                     self.id(job.id)
                 ),
             };
-            Obstacle::of_state(
+            WaitObstacle::of_state(
                 code,
                 format!("{text}{}.", self.starts_failed()),
                 help,
@@ -122,7 +122,7 @@ impl View<'_> {
         }
     }
 
-    fn dependency(&self) -> Option<Obstacle> {
+    fn dependency(&self) -> Option<WaitObstacle> {
         let record = &self.found.record;
         if record.job.life.bars.are_open() {
             return None;
@@ -145,7 +145,7 @@ impl View<'_> {
         let help =
             "these jobs come that far by themselves; or other conditions (qalter -W depend=...)"
                 .to_string();
-        Some(Obstacle::of_state(
+        Some(WaitObstacle::of_state(
             "dep_wait",
             text,
             help,
@@ -154,7 +154,7 @@ impl View<'_> {
     }
 
     /// What ended a job that waited for others.
-    fn broken(&self) -> Option<Obstacle> {
+    fn broken(&self) -> Option<WaitObstacle> {
         let why = self
             .found
             .events
@@ -165,10 +165,10 @@ impl View<'_> {
                 _ => None,
             });
         let help = "submitting it again, with other conditions".to_string();
-        why.map(|why| Obstacle::of_state("dep_failed", format!("{why}."), help, json!({})))
+        why.map(|why| WaitObstacle::of_state("dep_failed", format!("{why}."), help, json!({})))
     }
 
-    fn begin_time(&self) -> Option<Obstacle> {
+    fn begin_time(&self) -> Option<WaitObstacle> {
         let job = &self.found.record.job;
         let begin = job.spec.begin?;
         let text = format!("It is not to start before {}.", timestamp::ctime(begin));
@@ -176,7 +176,7 @@ impl View<'_> {
             "time; or an earlier one: qalter -a [[CC]YY]MMDDhhmm {}",
             self.id(job.id)
         );
-        Some(Obstacle::of_state(
+        Some(WaitObstacle::of_state(
             "begin_time",
             text,
             help,
@@ -185,7 +185,7 @@ impl View<'_> {
     }
 
     /// The files to stage in that were missing when its last start was tried.
-    fn stage_in(&self) -> Option<Obstacle> {
+    fn stage_in(&self) -> Option<WaitObstacle> {
         let job = &self.found.record.job;
         let (files, at) = (self.awaited_files()?, job.life.not_before?);
         let text = format!(
@@ -197,7 +197,7 @@ impl View<'_> {
             self.id(job.id)
         );
         let numbers = json!({ "files": files, "until": self.wall(at).0 });
-        Some(Obstacle::of_state("stage_in", text, help, numbers))
+        Some(WaitObstacle::of_state("stage_in", text, help, numbers))
     }
 
     fn awaited_files(&self) -> Option<&str> {
@@ -212,17 +212,21 @@ impl View<'_> {
             })
     }
 
-    fn obstacle(&self, reason: &Reason, explanation: &Explanation) -> Obstacle {
+    fn obstacle(&self, reason: &Reason, explanation: &Explanation) -> WaitObstacle {
         let is_first = explanation.reason.as_ref() == Some(reason);
         let mut help: Vec<String> = Vec::new();
         if is_first {
             help.extend(explanation.shorter.map(|walltime| self.shorter(walltime)));
-            help.extend(self.ends(explanation).filter(|_| reason.is_blocked()));
+            help.extend(if reason.is_blocked() {
+                self.ends(explanation)
+            } else {
+                None
+            });
         }
         let is_exact = is_first && explanation.shorter.is_some();
         help.extend((!is_exact).then(|| reason.remedy().to_string()));
         let stage = reason.stage();
-        Obstacle {
+        WaitObstacle {
             stage,
             code: reason.code().into(),
             text: self.plain(reason),

@@ -1,11 +1,11 @@
 //! Texts of `qstat --why` that depend on the job.
 
-use super::View;
+use super::JobView;
 use crate::model::job_id::JobId;
 use crate::model::reason::{Reason, SentenceContext};
 use crate::model::report::outlook::Rejection;
 
-impl View<'_> {
+impl JobView<'_> {
     /// A reason as a sentence.
     pub fn plain(&self, reason: &Reason) -> String {
         reason.sentence(&SentenceContext {

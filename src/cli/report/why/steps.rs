@@ -1,7 +1,7 @@
 //! The stages, one after another, with what each says of a job.
 
-use super::View;
-use super::obstacles::Obstacle;
+use super::JobView;
+use super::obstacles::WaitObstacle;
 use crate::cli::report::fair_share;
 use crate::model::job::How;
 use crate::model::job::event::Event;
@@ -12,7 +12,7 @@ use crate::model::time::Time;
 
 /// How a stage went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum StageVerdict {
     Passed,
     Failed,
     /// An earlier stage refused.
@@ -21,22 +21,22 @@ pub enum Verdict {
     Off,
 }
 
-impl Verdict {
+impl StageVerdict {
     /// In JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Verdict::Passed => "passed",
-            Verdict::Failed => "failed",
-            Verdict::NotReached => "not_reached",
-            Verdict::Off => "off",
+            StageVerdict::Passed => "passed",
+            StageVerdict::Failed => "failed",
+            StageVerdict::NotReached => "not_reached",
+            StageVerdict::Off => "off",
         }
     }
 
     /// In a table.
     pub fn shown(self) -> &'static str {
         match self {
-            Verdict::Failed => "FAILED",
-            Verdict::NotReached => "not reached",
+            StageVerdict::Failed => "FAILED",
+            StageVerdict::NotReached => "not reached",
             other => other.name(),
         }
     }
@@ -44,24 +44,24 @@ impl Verdict {
 
 /// A stage.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct StageStep {
     pub stage: Stage,
-    pub verdict: Verdict,
+    pub verdict: StageVerdict,
     /// The reason's stable name, where one is known.
     pub code: Option<String>,
     /// In words.
     pub text: String,
 }
 
-impl View<'_> {
+impl JobView<'_> {
     /// All stages, in their order.
-    pub fn steps(&self, obstacles: &[Obstacle]) -> Vec<Step> {
+    pub fn steps(&self, obstacles: &[WaitObstacle]) -> Vec<StageStep> {
         let first = obstacles.first();
         let step = |stage| {
             let verdict = self.verdict(stage, first.map(|first| first.stage));
             // Whether others make way is asked besides what keeps the job.
-            match first.filter(|_| verdict == Verdict::Failed && stage != Stage::Preempt) {
-                Some(first) => Step {
+            match first.filter(|_| verdict == StageVerdict::Failed && stage != Stage::Preempt) {
+                Some(first) => StageStep {
                     stage,
                     verdict,
                     code: Some(first.code.clone()),
@@ -73,23 +73,23 @@ impl View<'_> {
         Stage::ALL.into_iter().map(step).collect()
     }
 
-    fn verdict(&self, stage: Stage, first: Option<Stage>) -> Verdict {
+    fn verdict(&self, stage: Stage, first: Option<Stage>) -> StageVerdict {
         let is_known = first.is_some() || self.found.explanation.is_some();
         match first {
             _ if stage == Stage::Preempt => match self.way() {
-                None => Verdict::Off,
-                Some(Way::Made(_)) => Verdict::Passed,
-                Some(Way::Barred { .. }) => Verdict::Failed,
+                None => StageVerdict::Off,
+                Some(Way::Made(_)) => StageVerdict::Passed,
+                Some(Way::Barred { .. }) => StageVerdict::Failed,
             },
-            Some(first) if stage == first => Verdict::Failed,
-            Some(first) if stage < first => Verdict::Passed,
-            None if is_known && stage < Stage::Launch => Verdict::Passed,
-            None if stage == Stage::State => Verdict::Passed,
-            _ => Verdict::NotReached,
+            Some(first) if stage == first => StageVerdict::Failed,
+            Some(first) if stage < first => StageVerdict::Passed,
+            None if is_known && stage < Stage::Launch => StageVerdict::Passed,
+            None if stage == Stage::State => StageVerdict::Passed,
+            _ => StageVerdict::NotReached,
         }
     }
 
-    fn without_obstacle(&self, stage: Stage, verdict: Verdict) -> Step {
+    fn without_obstacle(&self, stage: Stage, verdict: StageVerdict) -> StageStep {
         let (mut code, mut text) = (None, String::new());
         match (stage, verdict) {
             (Stage::Launch, _) => {
@@ -98,7 +98,7 @@ impl View<'_> {
                 }
             }
             (Stage::Preempt, _) => (code, text) = self.preemption(),
-            (_, Verdict::NotReached) => {}
+            (_, StageVerdict::NotReached) => {}
             (Stage::State, _) => text = "free to start".to_string(),
             (Stage::Admission, _) => {
                 text = format!(
@@ -112,7 +112,7 @@ impl View<'_> {
             (Stage::Allocate, _) => text = "there is room that nobody is promised".to_string(),
             (Stage::Backfill, _) => text = "it may start now".to_string(),
         }
-        Step {
+        StageStep {
             stage,
             verdict,
             code,

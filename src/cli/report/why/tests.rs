@@ -10,7 +10,7 @@ use crate::model::report::outlook::{
     Barrier, Horizon, Occupant, Prospect, Rank, Rejection, Survey,
 };
 use crate::model::time::Span;
-use steps::Verdict;
+use steps::StageVerdict;
 
 fn explanation(objections: Vec<Reason>) -> Explanation {
     let at = Time(1_700_003_600_000);
@@ -50,23 +50,23 @@ fn explanation(objections: Vec<Reason>) -> Explanation {
     }
 }
 
-fn found(record: Record, explanation: Option<Explanation>) -> Found {
-    Found {
+fn found(record: Record, explanation: Option<Explanation>) -> JobFacts {
+    JobFacts {
         record,
         events: vec![],
         explanation: explanation.map(Box::new),
     }
 }
 
-fn with_view<T>(found: &Found, look: impl FnOnce(View) -> T) -> T {
-    look(View {
+fn with_view<T>(found: &JobFacts, look: impl FnOnce(JobView) -> T) -> T {
+    look(JobView {
         server: &example::server(),
         now: example::NOW,
         found,
     })
 }
 
-fn text(found: &Found) -> String {
+fn text(found: &JobFacts) -> String {
     with_view(found, |view| view.text(false))
 }
 
@@ -83,7 +83,7 @@ fn busy() -> Reason {
     }
 }
 
-fn verdicts(found: &Found) -> Vec<Verdict> {
+fn verdicts(found: &JobFacts) -> Vec<StageVerdict> {
     with_view(found, |view| {
         view.steps(&view.obstacles())
             .iter()
@@ -94,7 +94,7 @@ fn verdicts(found: &Found) -> Vec<Verdict> {
 
 #[test]
 fn the_first_stage_that_refuses_stands_out_and_those_behind_it_are_not_reached() {
-    use Verdict::{Failed, NotReached, Off, Passed};
+    use StageVerdict::{Failed, NotReached, Off, Passed};
     let waits = found(queued(1, "a", "ncpus=8"), Some(explanation(vec![busy()])));
     let expected = [
         Passed, Passed, Passed, Passed, Failed, NotReached, NotReached, Off, NotReached,
@@ -181,7 +181,10 @@ fn a_held_job_is_told_who_may_release_it_and_what_would_come_then() {
         said.contains("Predicted:  if released now, it starts at "),
         "{said}"
     );
-    assert_eq!(verdicts(&held)[..2], [Verdict::Failed, Verdict::NotReached]);
+    assert_eq!(
+        verdicts(&held)[..2],
+        [StageVerdict::Failed, StageVerdict::NotReached]
+    );
 }
 
 #[test]
@@ -389,7 +392,7 @@ fn jobs_that_do_not_wait_say_how_they_stand() {
 
 #[test]
 fn programs_find_the_same_keys_whatever_the_state() {
-    let keys = |found: &Found| {
+    let keys = |found: &JobFacts| {
         with_view(found, |view| {
             view.data().as_object().unwrap().keys().cloned().collect()
         })
@@ -478,7 +481,7 @@ fn a_start_that_failed_is_told_at_the_launch() {
         ),
     ];
     let launch =
-        |found: &Found| with_view(found, |view| view.steps(&view.obstacles()).pop().unwrap());
+        |found: &JobFacts| with_view(found, |view| view.steps(&view.obstacles()).pop().unwrap());
     assert_eq!(
         launch(&waits).code,
         None,
@@ -488,7 +491,7 @@ fn a_start_that_failed_is_told_at_the_launch() {
     let step = launch(&waits);
     assert_eq!(
         (step.stage, step.code.as_deref(), step.verdict),
-        (Stage::Launch, Some("node_nack"), Verdict::NotReached)
+        (Stage::Launch, Some("node_nack"), StageVerdict::NotReached)
     );
     assert!(
         step.text.starts_with("2 starts failed, the last at ") && step.text.ends_with(": no disk"),

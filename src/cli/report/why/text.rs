@@ -2,10 +2,10 @@
 //! nodes and the other jobs.
 
 use super::super::nodes;
-use super::obstacles::Obstacle;
+use super::obstacles::WaitObstacle;
 use super::sentences::rejected;
-use super::steps::Verdict;
-use super::{View, counted};
+use super::steps::StageVerdict;
+use super::{JobView, counted};
 use crate::cli::report::fair_share;
 use crate::model::job::event::Event;
 use crate::model::job::state::State;
@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 const IS_OFF: &str = "Scheduling is off, so only qrun starts jobs; qmgr -c 'set server scheduling = True' turns it on. \
                       If it were on:\n\n";
 
-impl View<'_> {
+impl JobView<'_> {
     /// All of it; `verbose` lists what is in its way at every stage.
     pub fn text(&self, verbose: bool) -> String {
         let job = &self.found.record.job;
@@ -84,18 +84,15 @@ impl View<'_> {
             return "is suspended".to_string();
         };
         let (since, by) = (self.moment(suspension.since), &suspension.by);
-        match suspension.waits {
-            true => {
-                format!("is suspended since {since} and goes on as soon as there is room: {said}")
-            }
-            false => {
-                let signal = if suspension.manner == Manner::Maintenance {
-                    "admin-resume"
-                } else {
-                    "resume"
-                };
-                format!("is suspended since {since} by {by} until somebody says qsig -s {signal}")
-            }
+        if suspension.waits {
+            format!("is suspended since {since} and goes on as soon as there is room: {said}")
+        } else {
+            let signal = if suspension.manner == Manner::Maintenance {
+                "admin-resume"
+            } else {
+                "resume"
+            };
+            format!("is suspended since {since} by {by} until somebody says qsig -s {signal}")
         }
     }
 
@@ -138,7 +135,7 @@ impl View<'_> {
         }
     }
 
-    fn headline(&self, first: Option<&Obstacle>, out: &mut String) {
+    fn headline(&self, first: Option<&WaitObstacle>, out: &mut String) {
         match first {
             Some(obstacle) => {
                 let _ = writeln!(
@@ -173,12 +170,12 @@ impl View<'_> {
         }
     }
 
-    fn table(&self, obstacles: &[Obstacle], out: &mut String) {
+    fn table(&self, obstacles: &[WaitObstacle], out: &mut String) {
         out.push('\n');
         for step in self.steps(obstacles) {
             let said = match (step.code, step.verdict) {
                 // The whole sentence stands above.
-                (Some(code), Verdict::Failed) => code,
+                (Some(code), StageVerdict::Failed) => code,
                 (Some(code), _) => format!("{code}: {}", step.text),
                 (None, _) => step.text,
             };
@@ -193,7 +190,7 @@ impl View<'_> {
     }
 
     /// What is in its way though an earlier stage refuses already.
-    fn everything(&self, obstacles: &[Obstacle], out: &mut String) {
+    fn everything(&self, obstacles: &[WaitObstacle], out: &mut String) {
         let _ = writeln!(
             out,
             "  In its way: {}",
@@ -335,13 +332,12 @@ impl View<'_> {
             return format!("Job {id} passed you: it ends at {end}");
         };
         let start = clock_of(self.wall(promise.at), self.now);
-        match overtaker.end <= promise.at {
-            true => {
-                format!("Job {id} passed you: it ends at {end}, before your promised start {start}")
-            }
-            false => format!(
+        if overtaker.end <= promise.at {
+            format!("Job {id} passed you: it ends at {end}, before your promised start {start}")
+        } else {
+            format!(
                 "Job {id} passed you: it ends at {end} and leaves room for your promised start {start}"
-            ),
+            )
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Grid Engine's options, each in PBS's words.
 
-use super::super::submission::Wanted;
-use super::{Line, text};
+use super::super::submission::SubmissionOptions;
+use super::{TranslatedLine, text};
 use crate::cli::arguments::environment::{self, Origin};
 use crate::cli::client::exit::Failure;
 use crate::model::attribute::Setting;
@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// What has been found out about a line.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct State {
+pub struct TranslationState {
     /// It is in Grid Engine's words.
     pub is_spoken: bool,
     /// `-b y`: the operands are a command.
@@ -26,12 +26,12 @@ pub struct State {
 #[derive(Clone, Copy, Debug)]
 pub struct Foreign {
     name: &'static str,
-    deed: Deed,
+    deed: OptionAction,
 }
 
 /// What becomes of an option and its value.
 #[derive(Clone, Copy, Debug)]
-enum Deed {
+enum OptionAction {
     /// It has none, and these words are the same.
     Is(&'static [&'static str]),
     /// This option of PBS's takes the value.
@@ -43,32 +43,32 @@ enum Deed {
     /// It has a value, and concerns nobody here.
     Pass,
     /// It needs more than another word.
-    Own(fn(&[OsString], &mut State, &mut Line) -> Result<usize, Failure>),
+    Own(fn(&[OsString], &mut TranslationState, &mut TranslatedLine) -> Result<usize, Failure>),
 }
 
 /// Options by their whole words, which PBS would not read as they are meant.
-const OPTIONS: &[(&str, Deed)] = &[
-    ("-cwd", Deed::Is(&["-d", "."])),
-    ("-wd", Deed::Letter("-w")),
-    ("-pe", Deed::Own(parallel)),
-    ("-hold_jid", Deed::Attribute("hold_jid")),
-    ("-hold_jid_ad", Deed::Own(hold_each)),
-    ("-sync", Deed::Yes(&["-W", "block=true"])),
-    ("-tc", Deed::Attribute("max_run_subjobs")),
-    ("-ar", Deed::Attribute("resv")),
-    ("-notify", Deed::Is(&["-W", "warn=USR2@60"])),
-    ("-verify", Deed::Is(&["--dry-run"])),
-    ("-terse", Deed::Is(&[])),
-    ("-clear", Deed::Is(&[])),
-    ("-ac", Deed::Pass),
-    ("-sc", Deed::Pass),
-    ("-dc", Deed::Pass),
-    ("-binding", Deed::Own(binding)),
-    ("-now", Deed::Own(now)),
-    ("-b", Deed::Own(binary)),
-    ("-shell", Deed::Own(shell)),
-    ("-soft", Deed::Own(|_, state, _| turn(state, true))),
-    ("-hard", Deed::Own(|_, state, _| turn(state, false))),
+const OPTIONS: &[(&str, OptionAction)] = &[
+    ("-cwd", OptionAction::Is(&["-d", "."])),
+    ("-wd", OptionAction::Letter("-w")),
+    ("-pe", OptionAction::Own(parallel)),
+    ("-hold_jid", OptionAction::Attribute("hold_jid")),
+    ("-hold_jid_ad", OptionAction::Own(hold_each)),
+    ("-sync", OptionAction::Yes(&["-W", "block=true"])),
+    ("-tc", OptionAction::Attribute("max_run_subjobs")),
+    ("-ar", OptionAction::Attribute("resv")),
+    ("-notify", OptionAction::Is(&["-W", "warn=USR2@60"])),
+    ("-verify", OptionAction::Is(&["--dry-run"])),
+    ("-terse", OptionAction::Is(&[])),
+    ("-clear", OptionAction::Is(&[])),
+    ("-ac", OptionAction::Pass),
+    ("-sc", OptionAction::Pass),
+    ("-dc", OptionAction::Pass),
+    ("-binding", OptionAction::Own(binding)),
+    ("-now", OptionAction::Own(now)),
+    ("-b", OptionAction::Own(binary)),
+    ("-shell", OptionAction::Own(shell)),
+    ("-soft", OptionAction::Own(|_, state, _| turn(state, true))),
+    ("-hard", OptionAction::Own(|_, state, _| turn(state, false))),
 ];
 
 /// Options that TORQUE has too, which are no sign of Grid Engine by themselves.
@@ -87,7 +87,11 @@ const VALUES: &[(&str, &[&str], &[&str])] = &[
 
 impl Foreign {
     /// The option that this word is, with `next` behind it.
-    pub fn of(word: &OsString, next: Option<&OsString>, state: &State) -> Option<Foreign> {
+    pub fn of(
+        word: &OsString,
+        next: Option<&OsString>,
+        state: &TranslationState,
+    ) -> Option<Foreign> {
         let name = text(word);
         if let Some((name, deed)) = OPTIONS.iter().find(|(known, _)| *known == name) {
             return Some(Foreign { name, deed: *deed });
@@ -99,7 +103,7 @@ impl Foreign {
         {
             return Some(Foreign {
                 name,
-                deed: Deed::Own(if meant.is_empty() {
+                deed: OptionAction::Own(if meant.is_empty() {
                     pass_value
                 } else {
                     set_value
@@ -109,7 +113,7 @@ impl Foreign {
         let own = |name, deed| {
             Some(Foreign {
                 name,
-                deed: Deed::Own(deed),
+                deed: OptionAction::Own(deed),
             })
         };
         match name {
@@ -133,34 +137,34 @@ impl Foreign {
     pub fn put<'a>(
         self,
         behind: &'a [OsString],
-        state: &mut State,
-        line: &mut Line,
+        state: &mut TranslationState,
+        line: &mut TranslatedLine,
     ) -> Result<&'a [OsString], Failure> {
         state.is_spoken |= !SHARED.contains(&self.name) && self.name.len() > 2;
         let value = || behind.first().ok_or_else(|| missing(self.name));
         let taken = match self.deed {
-            Deed::Is(words) => {
+            OptionAction::Is(words) => {
                 line.words.extend(words.iter().map(OsString::from));
                 0
             }
-            Deed::Letter(letter) => {
+            OptionAction::Letter(letter) => {
                 line.words
                     .extend([OsString::from(letter), value()?.clone()]);
                 1
             }
-            Deed::Attribute(name) => {
+            OptionAction::Attribute(name) => {
                 line.words
                     .extend([OsString::from("-W"), joined(&format!("{name}="), value()?)]);
                 1
             }
-            Deed::Yes(words) => {
+            OptionAction::Yes(words) => {
                 if is_yes(self.name, value()?)? {
                     line.words.extend(words.iter().map(OsString::from));
                 }
                 1
             }
-            Deed::Pass => value().map(|_| 1)?,
-            Deed::Own(deed) => {
+            OptionAction::Pass => value().map(|_| 1)?,
+            OptionAction::Own(deed) => {
                 // Those of one word have no value to miss.
                 if !["-soft", "-hard"].contains(&self.name) {
                     value()?;
@@ -176,12 +180,12 @@ impl Foreign {
     }
 }
 
-impl State {
+impl TranslationState {
     /// At the start of a line; `is_spoken` if it is known to be in Grid Engine's words.
-    pub fn new(is_spoken: bool) -> State {
-        State {
+    pub fn new(is_spoken: bool) -> TranslationState {
+        TranslationState {
             is_spoken,
-            ..State::default()
+            ..TranslationState::default()
         }
     }
 
@@ -193,10 +197,10 @@ impl State {
     /// A line whose operand is this script, or command, with these arguments.
     pub fn run(
         &self,
-        mut line: Line,
+        mut line: TranslatedLine,
         script: OsString,
         arguments: &[OsString],
-    ) -> Result<Line, Failure> {
+    ) -> Result<TranslatedLine, Failure> {
         if !self.is_binary {
             line.words.push(script);
             line.arguments = arguments.to_vec();
@@ -275,7 +279,11 @@ fn is_yes(name: &str, value: &OsString) -> Result<bool, Failure> {
 }
 
 /// `-pe NAME N[-M]`.
-fn parallel(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+fn parallel(
+    words: &[OsString],
+    _: &mut TranslationState,
+    line: &mut TranslatedLine,
+) -> Result<usize, Failure> {
     let [_, name, slots, ..] = words else {
         return Err(missing("-pe"));
     };
@@ -292,7 +300,11 @@ fn parallel(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize,
     }
 }
 
-fn hold_each(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+fn hold_each(
+    words: &[OsString],
+    _: &mut TranslationState,
+    line: &mut TranslatedLine,
+) -> Result<usize, Failure> {
     line.words
         .extend([OsString::from("-W"), joined("hold_jid=", &words[1])]);
     line.remarks
@@ -301,14 +313,22 @@ fn hold_each(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize
 }
 
 /// `-binding [env|pe|set] STRATEGY`: a job has its processors to itself in any case.
-fn binding(words: &[OsString], _: &mut State, _: &mut Line) -> Result<usize, Failure> {
+fn binding(
+    words: &[OsString],
+    _: &mut TranslationState,
+    _: &mut TranslatedLine,
+) -> Result<usize, Failure> {
     match (text(&words[1]), words.len()) {
         ("env" | "pe" | "set", 3..) => Ok(2),
         _ => Ok(1),
     }
 }
 
-fn now(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+fn now(
+    words: &[OsString],
+    _: &mut TranslationState,
+    line: &mut TranslatedLine,
+) -> Result<usize, Failure> {
     if is_yes("-now", &words[1])? {
         line.remarks
             .push("warning: -now: the job waits for its turn all the same".into());
@@ -317,7 +337,11 @@ fn now(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Fail
 }
 
 /// `-b y` of Grid Engine; `-b SECONDS` of TORQUE, which says how long to try.
-fn binary(words: &[OsString], state: &mut State, _: &mut Line) -> Result<usize, Failure> {
+fn binary(
+    words: &[OsString],
+    state: &mut TranslationState,
+    _: &mut TranslatedLine,
+) -> Result<usize, Failure> {
     let value = text(&words[1]);
     if value.is_empty() || !value.bytes().all(|b| b.is_ascii_digit()) {
         state.is_binary = is_yes("-b", &words[1])?;
@@ -326,17 +350,25 @@ fn binary(words: &[OsString], state: &mut State, _: &mut Line) -> Result<usize, 
     Ok(1)
 }
 
-fn shell(words: &[OsString], state: &mut State, _: &mut Line) -> Result<usize, Failure> {
+fn shell(
+    words: &[OsString],
+    state: &mut TranslationState,
+    _: &mut TranslatedLine,
+) -> Result<usize, Failure> {
     state.is_without_shell = !is_yes("-shell", &words[1])?;
     Ok(1)
 }
 
-fn turn(state: &mut State, is_soft: bool) -> Result<usize, Failure> {
+fn turn(state: &mut TranslationState, is_soft: bool) -> Result<usize, Failure> {
     state.is_soft = is_soft;
     Ok(0)
 }
 
-fn soft(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+fn soft(
+    words: &[OsString],
+    _: &mut TranslationState,
+    line: &mut TranslatedLine,
+) -> Result<usize, Failure> {
     line.remarks.push(format!(
         "warning: -soft: {} is not looked at",
         words[1].to_string_lossy()
@@ -344,11 +376,19 @@ fn soft(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Fai
     Ok(1)
 }
 
-fn pass_value(_: &[OsString], _: &mut State, _: &mut Line) -> Result<usize, Failure> {
+fn pass_value(
+    _: &[OsString],
+    _: &mut TranslationState,
+    _: &mut TranslatedLine,
+) -> Result<usize, Failure> {
     Ok(1)
 }
 
-fn set_value(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+fn set_value(
+    words: &[OsString],
+    _: &mut TranslationState,
+    line: &mut TranslatedLine,
+) -> Result<usize, Failure> {
     let (name, value) = (text(&words[0]), text(&words[1]));
     let row = VALUES
         .iter()
@@ -361,7 +401,11 @@ fn set_value(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize
 }
 
 /// Mail when a job is suspended is nothing here.
-fn mail(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+fn mail(
+    words: &[OsString],
+    _: &mut TranslationState,
+    line: &mut TranslatedLine,
+) -> Result<usize, Failure> {
     let letters = text(&words[1]).replace('s', "");
     let letters = if letters.is_empty() {
         "n".into()
@@ -373,7 +417,11 @@ fn mail(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Fai
 }
 
 /// Holds as in PBS; `n` for none.
-fn hold(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+fn hold(
+    words: &[OsString],
+    _: &mut TranslationState,
+    line: &mut TranslatedLine,
+) -> Result<usize, Failure> {
     if text(&words[1]) != "n" {
         line.words.push("-h".into());
     }
@@ -387,7 +435,11 @@ const MARKS: [(&str, &str); 3] = [
     ("$TASK_ID", "^array_index^"),
 ];
 
-fn path(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
+fn path(
+    words: &[OsString],
+    _: &mut TranslationState,
+    line: &mut TranslatedLine,
+) -> Result<usize, Failure> {
     let mut path = words[1].as_bytes().to_vec();
     // A host may be left out before the colon.
     if path.first() == Some(&b':') {
@@ -418,7 +470,7 @@ fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 }
 
 /// Where output goes that has a folder alone: into it, under the name it would have elsewhere.
-pub fn name_files(wanted: &mut Wanted) {
+pub fn name_files(wanted: &mut SubmissionOptions) {
     let each = if wanted.sets("array_indices_submitted") {
         ".^array_index^"
     } else {

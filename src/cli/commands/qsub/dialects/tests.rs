@@ -6,12 +6,12 @@ fn words(line: &str) -> Vec<OsString> {
     crate::cli::arguments::directives::words(line.as_bytes()).unwrap()
 }
 
-fn told(line: &str, place: Place) -> Result<Line, Failure> {
+fn told(line: &str, place: LineOrigin) -> Result<TranslatedLine, Failure> {
     in_pbs(&super::super::command(), &words(line), place)
 }
 
 /// Words in PBS's and behind a `|` the script's arguments; behind a `!` how many remarks.
-fn shown(line: &str, place: Place) -> String {
+fn shown(line: &str, place: LineOrigin) -> String {
     let line = told(line, place).unwrap_or_else(|failure| panic!("{line}: {}", failure.text));
     let joined = |words: &[OsString]| {
         words
@@ -47,12 +47,12 @@ fn lines_of_pbs_stay_as_they_are() {
         "-o $JOB_ID job.sh",
         "job.sh -- x",
     ] {
-        let line_told = told(line, Place::CommandLine).unwrap();
+        let line_told = told(line, LineOrigin::CommandLine).unwrap();
         assert_eq!(
             line_told,
-            Line {
+            TranslatedLine {
                 words: words(line),
-                ..Line::default()
+                ..TranslatedLine::default()
             },
             "{line}"
         );
@@ -104,31 +104,31 @@ fn lines_of_others_become_those_of_pbs() {
         ("-b y -shell n 'my prog' x", "-N my -- my prog x"),
         ("-b y './a=b'", "-- /bin/sh -c ./a=b"),
     ] {
-        assert_eq!(shown(line, Place::CommandLine), expected, "{line}");
+        assert_eq!(shown(line, LineOrigin::CommandLine), expected, "{line}");
     }
 }
 
 #[test]
 fn a_directive_has_no_script() {
     assert_eq!(
-        shown("-N x # a remark", Place::Directive),
+        shown("-N x # a remark", LineOrigin::Directive),
         "-N x # a remark"
     );
     assert_eq!(
-        shown("-cwd -o $JOB_NAME.o", Place::Directive),
+        shown("-cwd -o $JOB_NAME.o", LineOrigin::Directive),
         "-d . -o ^job_name^.o"
     );
     assert_eq!(
-        shown("-o $JOB_NAME.o -h u", Place::GridEngineDirective),
+        shown("-o $JOB_NAME.o -h u", LineOrigin::GridEngineDirective),
         "-o ^job_name^.o -h"
     );
     assert!(
-        told("-N x", Place::GridEngineDirective)
+        told("-N x", LineOrigin::GridEngineDirective)
             .unwrap()
             .is_grid_engine
     );
     assert!(
-        !told("-N x -j y -b 5 job.sh", Place::CommandLine)
+        !told("-N x -j y -b 5 job.sh", LineOrigin::CommandLine)
             .unwrap()
             .is_grid_engine
     );
@@ -147,7 +147,7 @@ fn what_has_no_value_or_a_wrong_one_is_told_by_its_name() {
         ("-wd", "option requires an argument -- 'wd'"),
     ] {
         assert_eq!(
-            told(line, Place::CommandLine).unwrap_err(),
+            told(line, LineOrigin::CommandLine).unwrap_err(),
             Failure::usage(said),
             "{line}"
         );

@@ -1,0 +1,66 @@
+//! The skeleton of the commands that request the same of each of several jobs.
+
+use crate::cli::arguments::getopt::{self, CommandLine};
+use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::job_batch::{self, LazySchedd};
+use crate::wire::batch::Act;
+use clap::{CommandFactory, FromArgMatches};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// A command with a list of jobs. Implementors are the parsed command lines.
+pub trait JobCommand: CommandFactory + FromArgMatches {
+    /// Its name.
+    const NAME: &'static str;
+
+    /// The exit statuses of a wrong command line and of all other failures, if they are not those
+    /// of most commands.
+    const STATUSES: Option<(u8, u8)> = None;
+
+    /// The operands that name jobs.
+    fn jobs(&self) -> &[OsString];
+
+    /// What to request for each job. A later request is sent only if the one before it succeeded
+    /// for all jobs.
+    fn requests(&self) -> Result<Vec<Act>, Failure>;
+}
+
+/// The command line's definition.
+pub fn command<C: JobCommand>() -> clap::Command {
+    getopt::pbs(C::command())
+}
+
+/// Runs the command.
+pub fn main<C: JobCommand>() -> ExitCode {
+    exit::run(C::NAME, command::<C>, || with_statuses::<C>(run::<C>()))
+}
+
+fn run<C: JobCommand>() -> Result<u8, Failure> {
+    let CommandLine::Asked(args) = getopt::read::<C>(command::<C>)? else {
+        return Ok(0);
+    };
+    let requests = args.requests()?;
+    let mut schedd = LazySchedd::find()?;
+    for act in &requests {
+        let code = job_batch::act(C::NAME, command::<C>, args.jobs(), &mut schedd, act)?;
+        if code != 0 {
+            return Ok(code);
+        }
+    }
+    Ok(0)
+}
+
+/// The result with the command's own exit statuses.
+fn with_statuses<C: JobCommand>(result: Result<u8, Failure>) -> Result<u8, Failure> {
+    let Some((usage, failed)) = C::STATUSES else {
+        return result;
+    };
+    match result {
+        Ok(0) => Ok(0),
+        Ok(_) => Ok(failed),
+        Err(failure) => {
+            let code = if failure.usage { usage } else { failed };
+            Err(Failure { code, ..failure })
+        }
+    }
+}

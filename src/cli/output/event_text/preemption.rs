@@ -1,0 +1,63 @@
+//! Checkpoints and preemption.
+
+use super::EventWriter;
+use super::LogSource::{Node, Server};
+use crate::model::job::event::Event;
+use crate::model::job::preemption::{self, PreemptAction, Yielding, shown_some};
+use crate::model::job_id::JobId;
+use crate::model::time::Time;
+
+impl EventWriter<'_> {
+    pub(super) fn preemption_event(&mut self, event: &Event) {
+        match event {
+            Event::CheckpointWanted { by, .. } => {
+                self.asked(
+                    "checkpoint_wanted",
+                    "Job to be checkpointed and queued again",
+                    by,
+                );
+            }
+            Event::CheckpointFailed { why, .. } => {
+                let text = format!("Job not checkpointed, it goes on: {why}");
+                self.say(Node, "error", "checkpoint_failed", text);
+            }
+            Event::Preempted {
+                to, cause, action, ..
+            } => self.preempted(*to, *cause, *action),
+            Event::RoomMade { by } => self.room_made(by),
+            _ => {}
+        }
+    }
+
+    fn preempted(
+        &mut self,
+        to: Option<JobId>,
+        cause: preemption::PreemptCause,
+        action: PreemptAction,
+    ) {
+        let told = Yielding {
+            attempt: None,
+            to,
+            cause,
+            action,
+            at: Time(0),
+        }
+        .told(|job| job.full(&self.server.name));
+        self.say(
+            Server,
+            "sched",
+            "preempted",
+            format!("Job preempted: {told}"),
+        );
+    }
+
+    fn room_made(&mut self, by: &[JobId]) {
+        let jobs = shown_some(by, |job| job.full(&self.server.name));
+        self.say(
+            Server,
+            "sched",
+            "room_made",
+            format!("Room is made for it by {jobs}"),
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! Each event as a line.
+
+use super::*;
+use crate::cli::example::{self, SUBMITTED, finished, queued, running, share};
+use crate::model::job::state::Holds;
+use crate::model::job::{How, Outcome};
+use crate::model::job_id::JobId;
+use crate::model::time::Span;
+
+fn told(record: &Record, events: Vec<Event>) -> Vec<String> {
+    let events: Vec<_> = events.into_iter().map(|event| (SUBMITTED, event)).collect();
+    let lines = of(record, &events, &example::server(), SUBMITTED);
+    lines
+        .into_iter()
+        .map(|line| format!("{} {}", line.source.letter(), line.text))
+        .collect()
+}
+
+#[test]
+fn what_people_did_is_told_with_their_names() {
+    let record = queued(1, "a", "ncpus=1");
+    let by = || "bob@head".to_string();
+    let events = vec![
+        Event::Held {
+            holds: Holds::USER,
+            by: by(),
+        },
+        Event::Moved {
+            by: by(),
+            from: "workq".into(),
+            to: "night".into(),
+        },
+        Event::Taken {
+            by: by(),
+            to: "7.job1.head".into(),
+        },
+        Event::Reordered {
+            by: by(),
+            with: JobId::job(7),
+        },
+        Event::Messaged {
+            by: by(),
+            output: true,
+            errors: true,
+        },
+        Event::Signalled {
+            by: by(),
+            signal: 10,
+        },
+    ];
+    let wanted = [
+        "S Holds u set at request of bob@head",
+        "S Job moved from queue workq to night at request of bob@head",
+        "S Job moved to 7.job1.head of another instance at request of bob@head",
+        "S Place in the order changed for that of 7.head at request of bob@head",
+        "S Message written to its standard output and standard error at request of bob@head",
+        "S Signal 10 (USR1) sent at request of bob@head",
+    ];
+    assert_eq!(told(&record, events), wanted);
+}
+
+#[test]
+fn an_end_is_told_by_the_node_the_server_and_the_books() {
+    let record = finished(
+        running(queued(1, "a", "ncpus=1"), vec![share(1, None)]),
+        3,
+        false,
+    );
+    let outcome = Outcome {
+        how: How::Exited(3),
+        sent: None,
+        used: Usage {
+            cput: Span(2000),
+            ..Usage::default()
+        },
+        notes: Vec::new(),
+        unfit: None,
+        on_its_own: false,
+    };
+    let lines = told(
+        &record,
+        vec![Event::Ended {
+            attempt: 1,
+            outcome,
+        }],
+    );
+    assert_eq!(lines[0], "M Ended by itself with exit code 3 (attempt 1)");
+    assert!(
+        lines[1].starts_with("M resources_used.cpupercent=0 resources_used.cput=00:00:02"),
+        "{lines:?}"
+    );
+    assert!(
+        lines[2].starts_with("S Exit_status=3 resources_used."),
+        "{lines:?}"
+    );
+    assert!(
+        lines[3].starts_with("A user=alice ") && lines[3].contains(" Exit_status=3 "),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_job_is_told_where_it_was_put_first_and_a_withheld_command_line_is_not_told() {
+    let mut record = queued(1, "a", "ncpus=1");
+    let moved = Event::Moved {
+        by: "b@h".into(),
+        from: "early".into(),
+        to: "workq".into(),
+    };
+    let lines = told(&record, vec![Event::Submitted, moved.clone()]);
+    assert!(
+        lines[0].ends_with("job name = a, queue = early"),
+        "{lines:?}"
+    );
+    record = example::with(record, |spec| spec.arguments = "".into());
+    assert!(
+        told(&record, vec![Event::Submitted])
+            .iter()
+            .all(|line| !line.contains("Submitted as"))
+    );
+    record = example::with(record, |spec| spec.arguments = "-N a x".into());
+    assert_eq!(
+        told(&record, vec![Event::Submitted, moved])[1],
+        "S Submitted as: qsub -N a x"
+    );
+}
