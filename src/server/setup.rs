@@ -125,7 +125,7 @@ impl Setup {
             groups.borrow_mut().insert(name.to_string(), number);
             Some(number)
         };
-        policy.precedence.components.number_groups(&number);
+        policy.precedence.components.number_groups(number);
         policy.limits.number_groups(number);
         Setup {
             name: config.server.name.clone().unwrap_or_else(|| host.clone()),

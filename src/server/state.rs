@@ -117,6 +117,18 @@ pub struct ServerState {
     sweep_due: bool,
 }
 
+/// What is stored of the state when a server starts.
+pub struct StoredState {
+    /// Jobs that have not finished, or with an attempt that has not.
+    pub jobs: Vec<Job>,
+    /// All nodes.
+    pub nodes: Vec<Node>,
+    /// What was last reported of the resources of the whole system.
+    pub told: BTreeMap<String, Telling>,
+    /// The number of the next job.
+    pub next: u64,
+}
+
 /// What this tick has changed, and how it was before.
 #[derive(Default)]
 struct Tick {
@@ -147,17 +159,19 @@ struct Touched {
 }
 
 impl ServerState {
-    /// A server of what the spool held. `next` is the number of the next job; `told` was last told
-    /// of what the whole system has.
+    /// The state at the start of a server.
     pub fn new(
         setup: Setup,
         recorder: Option<Box<dyn Recorder>>,
         clock: Clock,
-        jobs: Vec<Job>,
-        nodes: Vec<Node>,
-        told: BTreeMap<String, Telling>,
-        next: u64,
+        stored: StoredState,
     ) -> ServerState {
+        let StoredState {
+            jobs,
+            nodes,
+            told,
+            next,
+        } = stored;
         let (mut cluster, outside) = (
             SchedulerView::new(&setup, recorder),
             LicenseCounts::new(told),

@@ -36,7 +36,7 @@ use crate::server::clock::{Clock, Reading};
 use crate::server::reservations;
 use crate::server::routing;
 use crate::server::setup::{Installation, Setup};
-use crate::server::state::ServerState;
+use crate::server::state::{ServerState, StoredState};
 use crate::update::Update;
 use accounts::WorldAccounts;
 pub use act::Submission;
@@ -90,8 +90,13 @@ impl World {
         };
         let setup = Setup::new(installation, "".into(), Arc::new(config));
         let usage = Used::new(setup.policy.usage.clone());
-        let (clock, told) = (Clock::new(&reading(now)), BTreeMap::new());
-        let mut server = ServerState::new(setup, None, clock, Vec::new(), Vec::new(), told, 1);
+        let stored = StoredState {
+            jobs: Vec::new(),
+            nodes: Vec::new(),
+            told: BTreeMap::new(),
+            next: 1,
+        };
+        let mut server = ServerState::new(setup, None, Clock::new(&reading(now)), stored);
         server.begin(&reading(now));
         server.load_usage(usage);
         // The beginning is no reason for a cycle: there is nothing yet.

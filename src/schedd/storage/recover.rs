@@ -15,7 +15,7 @@ use crate::server::grantees::Grantees;
 use crate::server::scheduler_view::Recorder;
 use crate::server::setup::Setup;
 use crate::server::startup::StartupGrace;
-use crate::server::state::ServerState;
+use crate::server::state::{ServerState, StoredState};
 use crate::spool::lock::Lock;
 use crate::spool::{self, Spool};
 use crate::sys::home::Home;
@@ -91,7 +91,13 @@ pub fn recover(home: &Home) -> Result<Recovered> {
         .as_ref()
         .and_then(|path| Recording::open(path, cycle.record_size.bytes()));
     let recorder = recording.map(|recording| Box::new(recording) as Box<dyn Recorder>);
-    let mut server = ServerState::new(setup, recorder, clock, jobs, nodes, spool.tellings()?, next);
+    let stored = StoredState {
+        jobs,
+        nodes,
+        told: spool.tellings()?,
+        next,
+    };
+    let mut server = ServerState::new(setup, recorder, clock, stored);
     server.ties.load(spool.open_ties()?);
     for (resource, job) in server.asked_in_vain() {
         tracing::warn!(
