@@ -1,3 +1,5 @@
+//! Tests of placing chunks on nodes.
+
 use crate::model::node::Terms;
 use crate::model::request::placement_policy::{NodeAccess, NodeAllocation};
 use crate::sched::fixture::{Scene, cluster};
