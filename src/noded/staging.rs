@@ -152,7 +152,6 @@ impl Staging<'_> {
                 .err()
                 .filter(|e| e.kind() != io::ErrorKind::NotFound);
             faults.extend(removed.map(|e| format!("{} not removed: {e}", self.folder.display())));
-        } else {
         }
         if faults.is_empty() {
             Ok(())

@@ -15,9 +15,11 @@ use crate::sched::view::snapshot::State;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What may bar a job for now whatever there is room for, the earliest stage first.
-const BARS: [fn(Candidate, Pass, &CycleState) -> Option<Reason>; 5] =
-    [deferred, queue_stopped, site_time, array_limit, awaited];
+/// A check that may refuse a job for now.
+type Check = fn(Candidate, Pass, &CycleState) -> Option<Reason>;
+
+/// The checks that do not depend on free resources, the earliest stage first.
+const BARS: [Check; 5] = [deferred, queue_stopped, site_time, array_limit, awaited];
 
 /// Those that are no limits, and come before all limits.
 const OUT: usize = 3;

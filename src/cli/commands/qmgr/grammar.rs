@@ -388,7 +388,7 @@ fn check(object: ObjectKind, key: &AttributeKey, value: &str, text: &str) -> Res
     let known = known(&object.target(""), &key.attribute);
     let is_strange = object == ObjectKind::Server && known.is_none();
     let is_limit = known.is_some_and(|known| known.is_limit);
-    if !is_strange && !(is_limit && pbs::parse(value).is_none()) {
+    if !is_strange && (!is_limit || pbs::parse(value).is_some()) {
         return Ok(());
     }
     // PBS stops there when it reads a name that is not allowed.
