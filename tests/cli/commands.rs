@@ -1,6 +1,9 @@
 //! What the commands do to real jobs on real nodes, as their users see it.
 
-use crate::support::sandbox::{Done, Sandbox};
+mod exit_status;
+mod messages;
+
+use crate::support::sandbox::{Done, Sandbox, number};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -52,11 +55,6 @@ fn cluster() -> Sandbox {
     sandbox
 }
 
-/// The number in front of the dot.
-fn number(id: &str) -> &str {
-    id.split('.').next().unwrap()
-}
-
 /// The nodes a job runs or ran on, one for each of its chunks.
 fn nodes_of(job: &Value) -> Vec<String> {
     let places = job["exec_vnode"].as_str().unwrap_or_default().split('+');
@@ -79,69 +77,6 @@ fn says(done: &Done, code: i32, out: &str, first_of_err: &str) {
         (done.code, done.out.as_str(), first),
         (code, out, first_of_err),
         "{done:?}"
-    );
-}
-
-#[test]
-fn qsub_refuses_in_the_words_of_pbs() {
-    let sandbox = head();
-    sandbox.script("job.sh", "true");
-    fs::write(sandbox.file("extra"), "#PBS -l ncpus=1 extra\n").unwrap();
-    let long = format!("qsub -N {} job.sh", "a".repeat(231));
-    let exclusive =
-        r#"qsub: "-lresource=" cannot be used with "select" or "place", resource is: ncpus"#;
-    for (line, code, error) in [
-        ("qsub -y", 2, "qsub: invalid option -- 'y'"),
-        (
-            "qsub nosuch.sh",
-            1,
-            "qsub: script file:: No such file or directory",
-        ),
-        ("qsub /tmp", 1, "qsub: script not a file"),
-        ("qsub -N 'a b' job.sh", 2, "qsub: illegal -N value"),
-        (long.as_str(), 2, "qsub: Job name is too long "),
-        ("qsub -p 5000 job.sh", 2, "qsub: illegal -p value"),
-        (
-            "qsub -l ncpus=abc job.sh",
-            166,
-            "qsub: Illegal attribute or resource value Resource_List.ncpus",
-        ),
-        (
-            "qsub -l foo=1 job.sh",
-            187,
-            "qsub: Unknown resource Resource_List.foo",
-        ),
-        (
-            "qsub -l select=1:foo=1 job.sh",
-            187,
-            "qsub: Unknown resource: foo",
-        ),
-        (
-            "qsub -l select=1:walltime=60 job.sh",
-            4,
-            "qsub: Resource invalid in \"select\" specification: walltime",
-        ),
-        ("qsub -l select=1 -l ncpus=2 job.sh", 5, exclusive),
-        (
-            "qsub -l place=pack job.sh",
-            7,
-            "qsub: Cannot have \"place\" without \"select\"",
-        ),
-        ("qsub -q nosuch job.sh", 170, "qsub: Unknown queue"),
-        ("qsub -J 5 job.sh", 2, "qsub: illegal -J value"),
-        ("qsub extra", 1, "qsub: directive error: -l ncpus=1 extra "),
-        (
-            "qsub -I",
-            1,
-            "qsub:\tstandard input and output must be a terminal for",
-        ),
-    ] {
-        says(&sandbox.shell(line), code, "", error);
-    }
-    assert_eq!(
-        sandbox.run("qselect", &["-x"]).ok(),
-        "",
-        "nothing was accepted"
     );
 }
 
@@ -179,218 +114,7 @@ fn directives_end_at_the_first_command_and_give_way_to_the_command_line() {
 }
 
 #[test]
-fn qstat_shows_and_refuses_in_the_words_of_pbs() {
-    let sandbox = head();
-    sandbox.script("job.sh", "sleep 60");
-    let id = sandbox.run("qsub", &["-h", "job.sh"]).line();
-    let shown = sandbox.run("qstat", &[&id]).ok();
-    let lines: Vec<&str> = shown.lines().collect();
-    assert_eq!(
-        lines[0],
-        "Job id            Name             User              Time Use S Queue"
-    );
-    assert_eq!(
-        lines[1],
-        "----------------  ---------------- ----------------  -------- - -----"
-    );
-    assert!(
-        lines[2].starts_with("1.head            job.sh") && lines[2].contains("0 H workq"),
-        "{shown}"
-    );
-    sandbox.run("qrls", &[&id]).ok();
-    sandbox.running(&id);
-    let done = sandbox.submit(&[], "true\n");
-    sandbox.ended(&done);
-    let over = format!(
-        "qstat: {done} Job has finished, use -x or -H to obtain historical job information"
-    );
-    says(&sandbox.run("qstat", &[&done]), 35, "", &over);
-    assert!(
-        sandbox
-            .run("qstat", &["-x", &done])
-            .ok()
-            .contains(" F workq")
-    );
-    says(
-        &sandbox.run("qstat", &["999"]),
-        153,
-        "",
-        "qstat: Unknown Job Id 999.head",
-    );
-    says(
-        &sandbox.run("qstat", &["-F", "json"]),
-        2,
-        "",
-        "qstat: conflicting options.",
-    );
-    says(
-        &sandbox.run("qstat", &["-Q", "nosuch"]),
-        170,
-        "",
-        "qstat: Unknown queue nosuch",
-    );
-    let mixed = sandbox.run("qstat", &["-f", "-F", "json", "999", &id]);
-    let document: Value = serde_json::from_str(&mixed.out).unwrap();
-    assert_eq!(
-        (mixed.code, mixed.err.as_str()),
-        (153, "qstat: Unknown Job Id 999.head\n")
-    );
-    assert_eq!(document["Jobs"][&id]["job_state"], "R");
-    for (name, wanted) in [
-        ("-f", "Job Id: 1.head"),
-        ("-a", "head: "),
-        ("-Q", "workq"),
-        ("-B", "head"),
-    ] {
-        assert!(
-            sandbox.run("qstat", &[name]).ok().contains(wanted),
-            "{name}"
-        );
-    }
-}
-
-#[test]
-fn wrong_jobs_and_wrong_states_are_refused_in_the_words_of_pbs() {
-    let sandbox = head();
-    let finished = sandbox.submit(&[], "true\n");
-    sandbox.ended(&finished);
-    let running = sandbox.submit(&["-l", "walltime=60"], "sleep 60\n");
-    sandbox.running(&running);
-    let held = sandbox.submit(&["-h"], "true\n");
-    for (line, code, error) in [
-        ("qdel 999", 153, "qdel: Unknown Job Id 999.head"),
-        ("qdel 1", 35, "qdel: Job has finished 1.head"),
-        ("qhold 1", 35, "qhold: Job has finished"),
-        ("qrls 999", 153, "qrls: Unknown Job Id 999.head"),
-        (
-            "qalter -A x 2",
-            167,
-            "qalter: Cannot modify attribute while job running  Account_Name 2.head",
-        ),
-        (
-            "qsig -s SIGTERM 3",
-            168,
-            "qsig: Request invalid for state of job 3.head",
-        ),
-        (
-            "qsig -s NOSUCH 2",
-            165,
-            "qsig: Unknown/illegal signal name 2.head",
-        ),
-        (
-            "qrerun 3",
-            168,
-            "qrerun: Request invalid for state of job 3.head",
-        ),
-        ("qselect -s Z", 2, "qselect: illegal -s value"),
-        ("qdel x", 1, "qdel: illegally formed job identifier: x"),
-        ("pbsnodes nosuch", 1, "Node: nosuch,  Error: Unknown node "),
-    ] {
-        says(&sandbox.shell(line), code, "", error);
-    }
-    says(&sandbox.shell("qselect -s R -u nobody"), 0, "", "");
-    let all = sandbox.run("qdel", &["999", &held, &finished, "998"]);
-    let errors = "qdel: Unknown Job Id 999.head\nqdel: Job has finished 1.head\nqdel: Unknown Job Id 998.head\n";
-    assert_eq!(
-        (all.code, all.err.as_str()),
-        (153, errors),
-        "each operand is acted on"
-    );
-    assert_eq!(sandbox.state(&held), "F");
-}
-
-#[test]
-fn a_job_ends_with_the_exit_status_that_pbs_gives_it() {
-    let sandbox = Sandbox::configured("[server]\nname = \"head\"\n[launch]\ngrace = \"1s\"\n");
-    let status = |id: &str| sandbox.ended(id)["Exit_status"].clone();
-    let exits = sandbox.submit(&[], "exit 7\n");
-    let kills = sandbox.submit(&[], "kill -9 $$\n");
-    let overruns = sandbox.submit(&["-l", "walltime=1"], "sleep 60\n");
-    let no_shell = sandbox.submit(&["-S", "/no/such/shell"], "true\n");
-    let no_program = sandbox.run("qsub", &["--", "/no/such/program"]).line();
-    let no_folder = sandbox
-        .run_with_input("qsub", &["-d", "/no/such/folder"], "true\n")
-        .line();
-    let never_ran = sandbox.submit(&["-h"], "true\n");
-    sandbox.run("qdel", &[&never_ran]).ok();
-    assert_eq!(status(&exits), 7);
-    assert_eq!(status(&kills), 128 + 9);
-    assert_eq!(status(&overruns), -29);
-    assert_eq!(status(&no_shell), 254);
-    assert_eq!(status(&no_program), 254);
-    assert_ne!(status(&no_folder), 0);
-    assert_eq!(status(&never_ran), 271);
-    assert!(
-        sandbox.job(&never_ran)["comment"]
-            .as_str()
-            .unwrap()
-            .contains("never started")
-    );
-    assert!(
-        sandbox.job(&no_shell)["comment"]
-            .as_str()
-            .unwrap()
-            .contains("/no/such/shell")
-    );
-    assert!(
-        sandbox.job(&no_program)["comment"]
-            .as_str()
-            .unwrap()
-            .contains("/no/such/program")
-    );
-    assert!(
-        sandbox.job(&no_folder)["comment"]
-            .as_str()
-            .unwrap()
-            .contains("/no/such/folder")
-    );
-    assert!(
-        sandbox.job(&overruns)["comment"]
-            .as_str()
-            .unwrap()
-            .contains("exceeded resource walltime")
-    );
-}
-
-#[test]
-fn signals_and_deletion_show_in_the_exit_status() {
-    let sandbox = Sandbox::configured("[server]\nname = \"head\"\n[launch]\ngrace = \"1s\"\n");
-    let script = "trap 'echo term >> seen; exit 3' TERM\ntrap 'echo usr1 >> seen' USR1\n\
-                  touch ready\nwhile :; do sleep 0.05; done\n";
-    let traps = sandbox.submit(&[], script);
-    sandbox.until("the trap", || sandbox.file("ready").exists().then_some(()));
-    sandbox.run("qsig", &["-s", "USR1", &traps]).ok();
-    sandbox.until("USR1", || fs::read_to_string(sandbox.file("seen")).ok());
-    sandbox.run("qsig", &[&traps]).ok();
-    assert_eq!(
-        sandbox.ended(&traps)["Exit_status"],
-        3,
-        "it trapped TERM and said so"
-    );
-    assert_eq!(sandbox.read("seen"), "usr1\nterm\n");
-    let signalled = sandbox.submit(&[], "sleep 60\n");
-    sandbox.running(&signalled);
-    sandbox.run("qsig", &["-s", "SIGINT", &signalled]).ok();
-    assert_eq!(sandbox.ended(&signalled)["Exit_status"], 256 + 2);
-    let ignores = sandbox.submit(
-        &[],
-        "trap '' TERM\ntouch deaf\nwhile :; do sleep 0.05; done\n",
-    );
-    sandbox.until("the trap", || sandbox.file("deaf").exists().then_some(()));
-    sandbox.run("qdel", &[&ignores]).ok();
-    let job = sandbox.ended(&ignores);
-    assert_eq!(
-        (&job["Exit_status"], &job["substate"]),
-        (&json!(271), &json!(91))
-    );
-    assert!(
-        job["comment"].as_str().unwrap().contains("terminated by"),
-        "{job}"
-    );
-}
-
-#[test]
-fn output_goes_where_it_was_asked_to() {
+fn output_is_written_to_the_requested_path() {
     let sandbox = head();
     fs::create_dir(sandbox.file("logs")).unwrap();
     let script = "echo out; echo err >&2\n";
@@ -436,7 +160,7 @@ fn output_goes_where_it_was_asked_to() {
 }
 
 #[test]
-fn a_job_finds_the_environment_it_was_promised() {
+fn a_job_has_the_documented_environment() {
     let sandbox = head().with("FRUIT", "plum");
     let print = "env\npwd\numask\ncat $PBS_NODEFILE\n[ -d $TMPDIR ] && echo private\n";
     let bare = sandbox.submit(&["-N", "bare", "-v", "A=1,B='x,y',FRUIT"], print);
@@ -545,7 +269,7 @@ fn what_is_not_utf_8_comes_through_whole_and_json_stays_valid() {
 }
 
 #[test]
-fn attributes_are_kept_as_asked() {
+fn attributes_are_stored_as_requested() {
     let sandbox = head();
     let line = "qsub -h -N all -A acct -P proj -p 17 -r n -l walltime=1:00:00 -l ncpus=2 -l mem=1gb job.sh";
     sandbox.script("job.sh", "true");
@@ -695,7 +419,7 @@ fn a_running_job_can_be_held_rerun_and_given_more_time() {
 }
 
 #[test]
-fn chunks_are_placed_as_asked() {
+fn chunks_are_placed_as_requested() {
     let sandbox = cluster();
     let submit = |select: &str, place: &str| {
         let (select, place) = (format!("select={select}"), format!("place={place}"));
@@ -802,7 +526,7 @@ fn jobs_are_selected_by_what_they_are() {
 }
 
 #[test]
-fn a_waiting_qsub_tells_the_end_and_takes_the_job_with_it() {
+fn a_blocking_qsub_reports_the_end_and_its_interruption_deletes_the_job() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n[launch]\ngrace = \"1s\"\n");
     says(
         &sandbox.run_with_input("qsub", &["-W", "block=true"], "exit 7\n"),

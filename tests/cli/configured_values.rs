@@ -49,7 +49,7 @@ fn limits_and_bounds_of_a_queue_are_shown_in_lists_in_full_and_in_json() {
 }
 
 #[test]
-fn every_list_begins_with_what_the_server_has_to_say_and_an_idle_one_is_called_so() {
+fn every_listing_begins_with_the_server_and_an_idle_server_is_shown_as_idle() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
     sandbox.submit(&["-h"], "true\n");
     assert!(sandbox.run("qstat", &[]).ok().starts_with("Job id "));
@@ -81,7 +81,7 @@ fn every_list_begins_with_what_the_server_has_to_say_and_an_idle_one_is_called_s
 }
 
 #[test]
-fn what_the_server_wants_said_to_qsub_holds_where_nothing_else_is_said() {
+fn default_qsub_arguments_apply_unless_overridden() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
     sandbox.submit(&["-h"], "true\n");
     manage(

@@ -31,7 +31,7 @@ fn refused(sandbox: &Sandbox, words: &[&str], code: i32, said: &str) {
 }
 
 #[test]
-fn resources_in_other_names_are_asked_for_in_those_of_pbs() {
+fn resources_with_other_names_are_mapped_to_pbs_names() {
     let sandbox = node();
     for (words, select, place) in [
         (
@@ -146,7 +146,7 @@ fn a_list_of_indices_is_an_array_of_those_alone() {
 }
 
 #[test]
-fn a_list_survives_a_restart_and_the_loss_of_some_elements() {
+fn a_subjob_list_survives_a_restart_and_deletions() {
     let sandbox = node();
     let id = sandbox.submit(
         &["-h", "-N", "list", "-t", "1-3,9"],
@@ -204,7 +204,7 @@ fn jobs_are_waited_for_by_their_names() {
 }
 
 #[test]
-fn commands_folders_and_arguments_are_as_asked_for() {
+fn commands_directories_and_arguments_are_as_requested() {
     let sandbox = node();
     fs::create_dir(sandbox.file("sub")).unwrap();
     sandbox.script("show.sh", "echo \"$PWD $PBS_O_WORKDIR $#: $*\"");
@@ -276,7 +276,7 @@ fn a_job_that_is_waited_for_gives_its_status() {
 }
 
 #[test]
-fn the_first_queue_there_is_takes_the_job() {
+fn the_first_existing_queue_takes_the_job() {
     let sandbox = node();
     assert_eq!(
         held(&sandbox, &["-cwd", "-q", "all.q,long,workq"])["queue"],

@@ -119,7 +119,7 @@ fn json_of(sandbox: &Sandbox, arguments: &[&str]) -> Value {
 
 /// M52, I29: every job that waits is told its start, and the promised one has it in its attributes.
 #[test]
-fn every_waiting_job_is_told_when_it_starts() {
+fn every_queued_job_has_an_estimated_start() {
     let (sandbox, first) = occupied(0);
     let all = format!("select=1:ncpus={NCPUS}");
     let second = sandbox.submit(&["-l", &all, "-l", "walltime=600"], "true\n");
@@ -171,7 +171,7 @@ fn every_waiting_job_is_told_when_it_starts() {
 }
 
 #[test]
-fn a_job_that_waits_is_told_why_and_who_passed_it() {
+fn a_queued_job_shows_its_reason_and_the_jobs_that_passed_it() {
     let (sandbox, first) = occupied(1);
     let waits = sandbox.submit(
         &[
@@ -237,7 +237,7 @@ fn a_job_that_waits_is_told_why_and_who_passed_it() {
 
 /// M29.
 #[test]
-fn free_windows_are_told_widest_first() {
+fn free_windows_are_listed_widest_first() {
     let (sandbox, _) = occupied(2);
     let told = json_of(&sandbox, &["--holes"]);
     assert_eq!(
@@ -284,7 +284,7 @@ fn free_windows_are_told_widest_first() {
 }
 
 #[test]
-fn a_dry_run_says_when_and_where_and_leaves_nothing() {
+fn a_dry_run_reports_start_time_and_nodes_and_stores_nothing() {
     let (sandbox, _) = occupied(1);
     let all = format!("select=1:ncpus={NCPUS}");
     let tried = |arguments: &[&str]| {
@@ -321,7 +321,7 @@ fn a_dry_run_says_when_and_where_and_leaves_nothing() {
 }
 
 #[test]
-fn a_promise_that_slips_is_told_with_its_cause() {
+fn a_delayed_planned_start_is_reported_with_its_cause() {
     let (sandbox, first) = occupied(0);
     let second = sandbox.submit(
         &[
@@ -379,7 +379,7 @@ fn a_promise_that_slips_is_told_with_its_cause() {
 
 /// M32: job 3 goes ahead of job 2, which keeps what it was promised, also when schedd is killed.
 #[test]
-fn a_promise_is_kept_when_schedd_is_killed() {
+fn a_planned_start_survives_a_killed_schedd() {
     let (sandbox, _) = occupied_under("[order]\nby = \"fcfs\"\n[backfill]\nkeep = \"highest\"", 0);
     let all = format!("select=1:ncpus={NCPUS}");
     let second = sandbox.submit(&["-l", &all, "-l", "walltime=600"], "true\n");

@@ -1,217 +1,25 @@
 //! `qsub -I` as a person meets it: on a real terminal, made by the test.
 
-use crate::security::multi_user::shared;
+use crate::support::installation::shared;
 use crate::support::people::two_people;
 use crate::support::sandbox::{Sandbox, kill};
+use crate::support::terminal::Terminal;
 use lanai::model::job_id::JobId;
 use lanai::wire::client::Client;
 use lanai::wire::frame::{self, FrameError};
 use lanai::wire::message::{Reply, Request};
 use lanai::wire::order::{Order, Report};
-use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::pty::{Winsize, openpty};
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 /// A node of two processors, and a short grace.
 const SMALL: &str = "[launch]\ngrace = \"2s\"\n[[node]]\nname = \"n\"\nncpus = 2\n";
 
-/// Somebody at a terminal on which one command runs.
-pub struct Person {
-    keyboard: Option<OwnedFd>,
-    terminal: PathBuf,
-    command: Child,
-    screen: String,
-    /// How much of the screen has been read.
-    read: usize,
-}
-
-impl Person {
-    fn runs(sandbox: &Sandbox, program: &str, arguments: &[&str]) -> Person {
-        let mut command = sandbox.command(program);
-        command.args(arguments);
-        Person::with(&command)
-    }
-
-    /// Runs this command on a terminal.
-    fn with(ours: &Command) -> Person {
-        let size = Winsize {
-            ws_row: 24,
-            ws_col: 80,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        let made = openpty(Some(&size), None).unwrap();
-        for end in [&made.master, &made.slave] {
-            fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
-        }
-        fcntl(&made.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
-        let terminal = nix::unistd::ttyname(&made.slave).unwrap();
-        let mut command = Command::new("setsid");
-        // Whoever started the tests may have been told to ignore ^C.
-        command
-            .args(["-c", "env", "--default-signal"])
-            .arg(ours.get_program())
-            .args(ours.get_args());
-        command.current_dir(ours.get_current_dir().unwrap());
-        command
-            .env_clear()
-            .envs(
-                ours.get_envs()
-                    .filter_map(|(name, value)| Some((name, value?))),
-            )
-            .env("TERM", "vt52");
-        let screen = || made.slave.try_clone().unwrap();
-        let command = command
-            .stdin(screen())
-            .stdout(screen())
-            .stderr(screen())
-            .spawn()
-            .unwrap();
-        Person {
-            keyboard: Some(made.master),
-            terminal,
-            command,
-            screen: String::new(),
-            read: 0,
-        }
-    }
-
-    /// At a shell of the job, whose prompt is `$ `.
-    pub fn at_shell(sandbox: &Sandbox, arguments: &[&str]) -> (Person, String) {
-        let mut person = Person::runs(
-            sandbox,
-            "qsub",
-            &[&["-I", "-S", "/bin/sh"], arguments].concat(),
-        );
-        let id = person.sees_id();
-        person.sees(&format!("qsub: job {id} ready\r\n\r\n"));
-        person.sees_prompt();
-        (person, id)
-    }
-
-    #[track_caller]
-    fn sees_id(&mut self) -> String {
-        self.sees("qsub: waiting for job ");
-        let from = self.read;
-        self.sees(" to start");
-        self.screen[from..].split(' ').next().unwrap().to_string()
-    }
-
-    fn sees_prompt(&mut self) {
-        self.sees(if nix::unistd::geteuid().is_root() {
-            "# "
-        } else {
-            "$ "
-        });
-    }
-
-    pub fn types(&self, keys: &str) {
-        let keyboard = self.keyboard.as_ref().unwrap();
-        assert_eq!(
-            nix::unistd::write(keyboard, keys.as_bytes()).unwrap(),
-            keys.len()
-        );
-    }
-
-    /// Types a line, and sees what comes of it.
-    pub fn asks(&mut self, line: &str, answer: &str) {
-        self.types(&format!("{line}\r"));
-        self.sees(&format!("{line}\r\n"));
-        self.sees(answer);
-    }
-
-    /// Waits for this to appear, after what was seen before.
-    #[track_caller]
-    fn sees(&mut self, text: &str) {
-        let started = Instant::now();
-        loop {
-            if let Some(at) = self.screen[self.read..].find(text) {
-                self.read += at + text.len();
-                return;
-            }
-            assert!(
-                started.elapsed() < Duration::from_secs(20),
-                "{text:?} does not appear in {:?}",
-                self.screen
-            );
-            self.look();
-        }
-    }
-
-    fn look(&mut self) {
-        let Some(keyboard) = &self.keyboard else {
-            return;
-        };
-        let mut fds = [PollFd::new(keyboard.as_fd(), PollFlags::POLLIN)];
-        poll(&mut fds, PollTimeout::from(20u16)).unwrap();
-        let mut buffer = [0; 4096];
-        if let Ok(length) = nix::unistd::read(keyboard, &mut buffer) {
-            self.screen
-                .push_str(&String::from_utf8_lossy(&buffer[..length]));
-        }
-    }
-
-    fn resizes(&self, rows: u16, columns: u16) {
-        let (rows, columns) = (rows.to_string(), columns.to_string());
-        let mut stty = Command::new("stty");
-        stty.arg("-F")
-            .arg(&self.terminal)
-            .args(["rows", &rows, "cols", &columns]);
-        assert!(stty.status().unwrap().success());
-    }
-
-    fn settings(&self) -> String {
-        let stty = Command::new("stty")
-            .arg("-F")
-            .arg(&self.terminal)
-            .arg("-a")
-            .output()
-            .unwrap();
-        String::from_utf8(stty.stdout).unwrap()
-    }
-
-    /// Waits for the end of the command; its exit code, or 128 and the signal.
-    #[track_caller]
-    fn ends(&mut self) -> i32 {
-        let started = Instant::now();
-        loop {
-            self.look();
-            if let Some(status) = self.command.try_wait().unwrap() {
-                self.look();
-                return status
-                    .code()
-                    .unwrap_or_else(|| 128 + status.signal().unwrap());
-            }
-            assert!(
-                started.elapsed() < Duration::from_secs(20),
-                "it does not end: {:?}",
-                self.screen
-            );
-        }
-    }
-
-    fn pid(&self) -> i32 {
-        self.command.id().try_into().unwrap()
-    }
-}
-
-impl Drop for Person {
-    fn drop(&mut self) {
-        let _ = self.command.kill();
-        let _ = self.command.wait();
-    }
-}
-
 #[test]
 fn a_shell_on_the_jobs_terminal_has_the_persons_window_and_its_exit_code_is_qsubs() {
     let sandbox = Sandbox::configured(SMALL);
-    let (mut person, id) = Person::at_shell(&sandbox, &["-l", "ncpus=1"]);
+    let (mut person, id) = Terminal::at_shell(&sandbox, &["-l", "ncpus=1"]);
     person.asks("stty size", "24 80\r\n");
     person.asks(
         "echo $PBS_ENVIRONMENT/$ENVIRONMENT/$TERM/$PBS_JOBID",
@@ -258,7 +66,7 @@ fn a_shell_on_the_jobs_terminal_has_the_persons_window_and_its_exit_code_is_qsub
 #[test]
 fn control_c_interrupts_what_runs_and_the_shell_lives_on() {
     let sandbox = Sandbox::configured(SMALL);
-    let (mut person, _) = Person::at_shell(&sandbox, &[]);
+    let (mut person, _) = Terminal::at_shell(&sandbox, &[]);
     person.types("sleep 600; echo slept\r");
     person.sees("echo slept\r\n");
     std::thread::sleep(Duration::from_millis(300));
@@ -273,10 +81,10 @@ fn control_c_interrupts_what_runs_and_the_shell_lives_on() {
 }
 
 #[test]
-fn one_who_waits_is_told_why_and_may_give_up() {
+fn a_waiting_interactive_qsub_shows_the_reason_and_may_be_cancelled() {
     let sandbox = Sandbox::configured(SMALL);
-    let (mut first, held) = Person::at_shell(&sandbox, &["-l", "ncpus=2"]);
-    let mut person = Person::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
+    let (mut first, held) = Terminal::at_shell(&sandbox, &["-l", "ncpus=2"]);
+    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
     person.sees("Insufficient amount of resource: ncpus (R: 1 A: 0 T: 2)");
     person.types("\x03");
     person.sees("Do you wish to terminate the job and exit (y|[n])? ");
@@ -301,12 +109,12 @@ fn one_who_waits_is_told_why_and_may_give_up() {
         "{:?}",
         others()
     );
-    let mut person = Person::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
+    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
     person.sees("Insufficient amount");
     kill(person.pid(), 15);
     person.sees("interrupted by signal 15");
     assert_eq!(person.ends(), 2);
-    let mut person = Person::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
+    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
     person.sees("Insufficient amount");
     first.types("exit\r");
     person.sees(" ready\r\n\r\n");
@@ -314,9 +122,9 @@ fn one_who_waits_is_told_why_and_may_give_up() {
 }
 
 #[test]
-fn a_waiting_job_that_somebody_deletes_is_apparently_deleted() {
+fn a_queued_job_deleted_by_another_user_is_reported_as_apparently_deleted() {
     let sandbox = Sandbox::configured(SMALL);
-    let mut person = Person::runs(&sandbox, "qsub", &["-I", "-h"]);
+    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-h"]);
     let id = person.sees_id();
     person.sees("Job held: u");
     sandbox.run("qdel", &[&id]).ok();
@@ -327,20 +135,20 @@ fn a_waiting_job_that_somebody_deletes_is_apparently_deleted() {
 #[test]
 fn a_session_is_ended_by_qdel_by_tilde_dot_and_by_a_terminal_that_hangs_up() {
     let sandbox = Sandbox::configured(SMALL);
-    let (mut person, id) = Person::at_shell(&sandbox, &[]);
+    let (mut person, id) = Terminal::at_shell(&sandbox, &[]);
     sandbox.run("qdel", &[&id]).ok();
     person.sees(&format!("qsub: job {id} completed"));
     assert_eq!(person.ends(), 271 % 256);
-    let (mut person, id) = Person::at_shell(&sandbox, &[]);
+    let (mut person, id) = Terminal::at_shell(&sandbox, &[]);
     person.types("\r~.");
     person.sees(&format!("qsub: job {id} completed"));
     assert_eq!(person.ends(), 271 % 256);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
-    let (mut person, id) = Person::at_shell(&sandbox, &[]);
+    let (mut person, id) = Terminal::at_shell(&sandbox, &[]);
     person.keyboard = None;
     assert_eq!(person.ends(), 129);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 257);
-    let (mut person, id) = Person::at_shell(&sandbox, &[]);
+    let (mut person, id) = Terminal::at_shell(&sandbox, &[]);
     person.asks("trap '' HUP TERM; sleep 300 & echo set", "set\r\n");
     kill(person.pid(), 9);
     sandbox.ended(&id);
@@ -353,7 +161,7 @@ fn a_session_is_ended_by_qdel_by_tilde_dot_and_by_a_terminal_that_hangs_up() {
 #[test]
 fn killing_the_daemons_ends_no_session_and_loses_no_exit_code() {
     let sandbox = Sandbox::configured(SMALL);
-    let (mut person, id) = Person::at_shell(&sandbox, &[]);
+    let (mut person, id) = Terminal::at_shell(&sandbox, &[]);
     sandbox.kill("schedd");
     person.asks("echo one", "one\r\n");
     sandbox.kill("noded");
@@ -368,9 +176,9 @@ fn killing_the_daemons_ends_no_session_and_loses_no_exit_code() {
 }
 
 #[test]
-fn one_who_waits_outlasts_schedd() {
+fn a_waiting_interactive_qsub_survives_a_restart_of_schedd() {
     let sandbox = Sandbox::configured(SMALL);
-    let mut person = Person::runs(&sandbox, "qsub", &["-I", "-h", "-S", "/bin/sh"]);
+    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-h", "-S", "/bin/sh"]);
     let id = person.sees_id();
     person.sees("Job held: u");
     sandbox.kill("schedd");
@@ -386,7 +194,7 @@ fn one_who_waits_outlasts_schedd() {
 fn directives_count_the_script_does_not_run_and_a_command_may() {
     let sandbox = Sandbox::configured(SMALL);
     sandbox.script("i.sh", "#PBS -N inter -A acc\necho never run");
-    let (mut person, id) = Person::at_shell(&sandbox, &["i.sh"]);
+    let (mut person, id) = Terminal::at_shell(&sandbox, &["i.sh"]);
     let job = sandbox.job(&id);
     assert_eq!(
         (&job["Job_Name"], &job["Account_Name"]),
@@ -396,19 +204,19 @@ fn directives_count_the_script_does_not_run_and_a_command_may() {
     person.ends();
     assert!(!person.screen.contains("never run"));
     sandbox.script("d.sh", "#PBS -W interactive=true");
-    let mut person = Person::runs(&sandbox, "qsub", &["-r", "y", "d.sh"]);
+    let mut person = Terminal::runs(&sandbox, "qsub", &["-r", "y", "d.sh"]);
     person.sees("qsub (Warning): Interactive jobs will be treated as not rerunnable\r\n");
     person.sees("ready");
     person.types("exit 5\r");
     assert_eq!(person.ends(), 5);
-    let mut person = Person::runs(
+    let mut person = Terminal::runs(
         &sandbox,
         "qsub",
         &["-I", "--", "/bin/sh", "-c", "stty size; exit 4"],
     );
     person.sees("24 80\r\n");
     assert_eq!(person.ends(), 4);
-    let mut person = Person::runs(&sandbox, "qsub", &["-I", "--", "/no/such/program"]);
+    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "--", "/no/such/program"]);
     person.sees("No such file or directory");
     assert_eq!(person.ends(), 254);
 }
@@ -417,7 +225,7 @@ fn directives_count_the_script_does_not_run_and_a_command_may() {
 fn much_output_arrives_whole() {
     let sandbox = Sandbox::configured(SMALL);
     let count = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo line $i; done";
-    let mut person = Person::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", count]);
+    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", count]);
     person.sees("line 20000\r\n");
     assert_eq!(person.ends(), 0);
     let lines = person
@@ -445,7 +253,7 @@ fn without_a_terminal_it_is_refused() {
                 .starts_with("qsub: DISPLAY not set\nqsub:\tstandard input"),
         "{done:?}"
     );
-    let mut person = Person::runs(&sandbox, "qsub", &["-I", "-J", "1-3"]);
+    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-J", "1-3"]);
     person.sees("interactive and array job submission cannot be used together");
     assert_eq!(person.ends(), 2);
 }
@@ -457,7 +265,7 @@ fn in_a_shared_installation_the_terminal_is_its_owners_and_not_even_root_sits_do
     };
     let sandbox = shared("");
     let mut qsub = ann.command(&sandbox, "qsub");
-    let mut person = Person::with(qsub.args(["-I", "-h", "-S", "/bin/sh"]));
+    let mut person = Terminal::with(qsub.args(["-I", "-h", "-S", "/bin/sh"]));
     let id = person.sees_id();
     ann.run(&sandbox, "qrls", &[&id]).ok();
     person.sees("ready");
@@ -505,7 +313,7 @@ fn in_a_shared_installation_the_terminal_is_its_owners_and_not_even_root_sits_do
 fn a_qsub_that_is_stopped_delays_no_end() {
     let sandbox = Sandbox::configured(SMALL);
     let arguments = ["-I", "-l", "walltime=2", "--", "/bin/sh", "-c", "yes"];
-    let mut person = Person::runs(&sandbox, "qsub", &arguments);
+    let mut person = Terminal::runs(&sandbox, "qsub", &arguments);
     person.sees("y\r\ny\r\n");
     kill(person.pid(), 19);
     let id = sandbox.run("qselect", &[]).line();
@@ -522,7 +330,7 @@ fn a_qsub_that_is_stopped_delays_no_end() {
 fn much_that_is_typed_arrives_whole_though_it_is_read_late() {
     let sandbox = Sandbox::configured(SMALL);
     let read = "stty -echo; echo set; sleep 1; while read line && [ \"$line\" != end ]; do echo $line; done > got";
-    let mut person = Person::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", read]);
+    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", read]);
     person.sees("set\r\n");
     let lines: Vec<String> = (0..5000)
         .map(|number| format!("line {number} of a long text"))
@@ -540,7 +348,7 @@ fn much_that_is_typed_arrives_whole_though_it_is_read_late() {
 }
 
 #[test]
-fn a_suspended_qsub_gives_the_terminal_back_and_goes_on_where_it_was() {
+fn a_suspended_qsub_releases_the_terminal_and_resumes() {
     let sandbox = Sandbox::configured(SMALL);
     let mut shell = Command::new("bash");
     shell
@@ -553,7 +361,7 @@ fn a_suspended_qsub_gives_the_terminal_back_and_goes_on_where_it_was() {
             .get_envs()
             .filter_map(|(name, value)| Some((name, value?))),
     );
-    let mut person = Person::with(shell.env("PS1", "outer> ").env("LC_ALL", "C"));
+    let mut person = Terminal::with(shell.env("PS1", "outer> ").env("LC_ALL", "C"));
     person.sees("outer> ");
     person.types("qsub -I -S /bin/sh\r");
     person.sees("ready");
@@ -572,7 +380,7 @@ fn a_suspended_qsub_gives_the_terminal_back_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn who_asks_noded_for_a_terminal_that_is_not_there_is_hung_up_on_and_disturbs_nobody() {
+fn a_request_for_an_unknown_terminal_is_disconnected() {
     let sandbox = Sandbox::configured(SMALL);
     let id = sandbox.submit(&[], "sleep 60\n");
     sandbox.running(&id);

@@ -1,7 +1,7 @@
 //! qmove, qmsg, qorder and qrun, and what becomes of history.
 
 use crate::support::people::two_people;
-use crate::support::sandbox::{Done, Sandbox};
+use crate::support::sandbox::{Done, Sandbox, refused_exactly};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
@@ -10,14 +10,6 @@ fn head(more: &str) -> Sandbox {
     let queues = "[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"night\"\nstarted = false\n\
                   [[queue]]\nname = \"off\"\nenabled = false\n";
     Sandbox::configured(&format!("[server]\nname = \"head\"\n{more}\n{queues}"))
-}
-
-#[track_caller]
-fn refused(done: Done, code: i32, text: &str) {
-    assert!(
-        done.code == code && done.err == format!("{text}\n") && done.out.is_empty(),
-        "{code} {text:?}: {done:?}"
-    );
 }
 
 #[track_caller]
@@ -33,7 +25,7 @@ fn number(id: &str) -> u64 {
 }
 
 #[test]
-fn a_waiting_job_is_moved_and_what_cannot_be_is_told_in_pbss_words() {
+fn a_queued_job_is_moved_and_refusals_use_pbs_messages() {
     let sandbox = head("");
     let id = sandbox.submit(&["-h"], "echo in $PBS_QUEUE\n");
     silent(sandbox.run("qmove", &["night", &id]));
@@ -48,26 +40,26 @@ fn a_waiting_job_is_moved_and_what_cannot_be_is_told_in_pbss_words() {
     silent(sandbox.run("qmove", &["night", &id]));
     silent(sandbox.run("qmove", &["@head", &id]));
     assert_eq!(sandbox.job(&id)["queue"], "workq");
-    refused(
+    refused_exactly(
         sandbox.run("qmove", &["nosuch", &id]),
         170,
         &format!("qmove: Unknown queue {id}"),
     );
-    refused(
+    refused_exactly(
         sandbox.run("qmove", &["off", &id]),
         173,
         &format!("qmove: Queue is not enabled {id}"),
     );
     let elsewhere = format!("qmove: Access from host not allowed, or unknown host {id}");
-    refused(sandbox.run("qmove", &["@nosuchhost", &id]), 160, &elsewhere);
-    refused(
+    refused_exactly(sandbox.run("qmove", &["@nosuchhost", &id]), 160, &elsewhere);
+    refused_exactly(
         sandbox.run("qmove", &["a@b@c", &id]),
         2,
         "qmove: illegally formed destination: a@b@c",
     );
     let long = "qmove: illegally formed destination: verylongqueuename1";
-    refused(sandbox.run("qmove", &["verylongqueuename1", &id]), 2, long);
-    refused(
+    refused_exactly(sandbox.run("qmove", &["verylongqueuename1", &id]), 2, long);
+    refused_exactly(
         sandbox.run("qmove", &["night", "999"]),
         153,
         "qmove: Unknown Job Id 999.head",
@@ -80,14 +72,14 @@ fn a_waiting_job_is_moved_and_what_cannot_be_is_told_in_pbss_words() {
         "in workq\n",
         "the queue it is in, not the first"
     );
-    refused(
+    refused_exactly(
         sandbox.run("qmove", &["night", &id]),
         35,
         "qmove: Job has finished",
     );
     let runs = sandbox.submit(&[], "sleep 60\n");
     sandbox.running(&runs);
-    refused(
+    refused_exactly(
         sandbox.run("qmove", &["night", &runs]),
         168,
         &format!("qmove: Request invalid for state of job {runs}"),
@@ -146,18 +138,18 @@ fn a_message_reaches_the_files_of_a_running_job() {
             .read(&format!("m.e{}", number(&id)))
             .starts_with("to errors\nto both\nin two lines\nyyy")
     );
-    refused(
+    refused_exactly(
         sandbox.run("qmsg", &["late", &id]),
         35,
         "qmsg: Job has finished",
     );
     let held = sandbox.submit(&["-h"], "true\n");
-    refused(
+    refused_exactly(
         sandbox.run("qmsg", &["early", &held]),
         168,
         &format!("qmsg: Request invalid for state of job {held}"),
     );
-    refused(
+    refused_exactly(
         sandbox.run("qmsg", &["hello", "999"]),
         153,
         "qmsg: Unknown Job Id 999.head",
@@ -166,7 +158,7 @@ fn a_message_reaches_the_files_of_a_running_job() {
 }
 
 #[test]
-fn two_jobs_change_places_and_keep_them_over_a_restart() {
+fn two_jobs_exchange_positions_and_keep_them_over_a_restart() {
     let sandbox = head("[order]\nby = \"fcfs\"");
     sandbox.run("noded", &["--ncpus", "1", "--name", "n1"]).ok();
     let first = sandbox.submit(&[], "while [ ! -e go ]; do sleep 0.02; done\n");
@@ -176,8 +168,8 @@ fn two_jobs_change_places_and_keep_them_over_a_restart() {
     silent(sandbox.run("qorder", &[&a, &c]));
     silent(sandbox.run("qorder", &[&b, &b]));
     let text = format!("qorder: Request invalid for state of job {first} or {a}");
-    refused(sandbox.run("qorder", &[&first, &a]), 168, &text);
-    refused(
+    refused_exactly(sandbox.run("qorder", &[&first, &a]), 168, &text);
+    refused_exactly(
         sandbox.run("qorder", &[&a, "999"]),
         153,
         &format!("qorder: Unknown Job Id {a} or 999.head"),
@@ -206,7 +198,7 @@ fn jobs_of_two_queues_change_these_too() {
 }
 
 #[test]
-fn an_operator_starts_a_job_now_and_only_where_there_is_room() {
+fn qrun_starts_a_job_only_on_free_resources() {
     let sandbox = head("");
     sandbox
         .run("noded", &["--nodes", "2", "--ncpus", "2", "--name", "n"])
@@ -217,7 +209,7 @@ fn an_operator_starts_a_job_now_and_only_where_there_is_room() {
     let night = sandbox.submit(&["-q", "night"], "sleep 60\n");
     let held = sandbox.submit(&["-h"], "sleep 60\n");
     let why = "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 2 T: 4)";
-    refused(
+    refused_exactly(
         sandbox.run("qrun", &[&all]),
         2,
         &format!("qrun: {why} {all}"),
@@ -225,13 +217,13 @@ fn an_operator_starts_a_job_now_and_only_where_there_is_room() {
     silent(sandbox.run("qrun", &["-a", &all]));
     silent(sandbox.run("qrun", &["-H", "(n2:ncpus=1)", &night]));
     assert_eq!(sandbox.running(&night)["exec_vnode"], "(n2:ncpus=1)");
-    refused(
+    refused_exactly(
         sandbox.run("qrun", &["-H", "nosuch", &held]),
         2,
         "qrun: Unknown node  nosuch",
     );
     let full = "qrun: Not Running: Insufficient amount of resource: ncpus (R: 1 A: 0 T: 4)";
-    refused(
+    refused_exactly(
         sandbox.run("qrun", &["-H", "n1", &held]),
         2,
         &format!("{full} {held}"),
@@ -242,12 +234,12 @@ fn an_operator_starts_a_job_now_and_only_where_there_is_room() {
         (job["exec_vnode"].as_str(), job["Hold_Types"].as_str()),
         (Some("(n2:ncpus=1)"), Some("u"))
     );
-    refused(
+    refused_exactly(
         sandbox.run("qrun", &[&held]),
         2,
         &format!("qrun: Request invalid for state of job {held}"),
     );
-    refused(
+    refused_exactly(
         sandbox.run("qrun", &["999"]),
         2,
         "qrun: Unknown Job Id 999.head",
@@ -311,7 +303,7 @@ fn rows(sandbox: &Sandbox, table: &str, condition: &str) -> i64 {
 }
 
 #[test]
-fn what_has_left_the_history_is_gone_with_all_that_was_kept_of_it() {
+fn jobs_purged_from_the_history_leave_no_data() {
     let sandbox = head("history = \"1s\"");
     let held = sandbox.submit(&["-h", "-v", "A=1"], "echo kept\n");
     let id = sandbox.submit(&["-v", "A=2"], "echo over\n");
@@ -320,7 +312,7 @@ fn what_has_left_the_history_is_gone_with_all_that_was_kept_of_it() {
     });
     let events = || rows(&sandbox, "event", &format!("job = {}", number(&id)));
     sandbox.until("the end of its events", || (events() == 0).then_some(()));
-    refused(
+    refused_exactly(
         sandbox.run("qstat", &["-x", &id]),
         153,
         &format!("qstat: Unknown Job Id {id}"),
@@ -365,35 +357,35 @@ fn a_purged_job_leaves_nothing_that_no_other_needs() {
 }
 
 #[test]
-fn without_a_history_nobody_knows_of_a_finished_job() {
+fn without_history_a_finished_job_is_unknown() {
     let sandbox = head("history = \"0s\"");
     let done = sandbox.run_with_input("qsub", &["-W", "block=true"], "exit 7\n");
     assert_eq!(done.code, 7, "who waits is told the end all the same");
     let id = done.out.trim_end().to_string();
-    refused(
+    refused_exactly(
         sandbox.run("qstat", &[&id]),
         153,
         &format!("qstat: Unknown Job Id {id}"),
     );
     let none = "PBS is not configured to maintain job history";
-    refused(
+    refused_exactly(
         sandbox.run("qstat", &["-x", &id]),
         0,
         &format!("qstat: {none} {id}"),
     );
-    refused(sandbox.run("qstat", &["-x"]), 0, &format!("qstat: {none} "));
-    refused(sandbox.run("qstat", &["-H"]), 0, &format!("qstat: {none} "));
-    refused(
+    refused_exactly(sandbox.run("qstat", &["-x"]), 0, &format!("qstat: {none} "));
+    refused_exactly(sandbox.run("qstat", &["-H"]), 0, &format!("qstat: {none} "));
+    refused_exactly(
         sandbox.run("qselect", &["-x"]),
         0,
         &format!("qselect: {none}"),
     );
-    refused(
+    refused_exactly(
         sandbox.run("qdel", &[&id]),
         153,
         &format!("qdel: Unknown Job Id {id}"),
     );
-    refused(
+    refused_exactly(
         sandbox.run("qdel", &["-x", &id]),
         153,
         &format!("qdel: Unknown Job Id {id}"),
@@ -409,7 +401,7 @@ fn without_a_history_nobody_knows_of_a_finished_job() {
 }
 
 #[test]
-fn a_node_tells_when_it_was_last_used() {
+fn a_node_shows_when_it_was_last_used() {
     let sandbox = head("");
     let id = sandbox.submit(&[], "true\n");
     sandbox.ended(&id);

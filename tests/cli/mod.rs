@@ -5,7 +5,7 @@ mod commands;
 mod configured_values;
 mod dialects;
 mod forecast;
-pub mod interactive;
+mod interactive;
 mod job_commands;
 mod qmgr;
 mod qterm;

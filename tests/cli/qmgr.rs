@@ -2,11 +2,13 @@
 //! again.
 
 mod golden;
+mod live_changes;
+mod nodes;
 
-use crate::security::multi_user::shared;
+use crate::support::installation::shared;
 use crate::support::people::two_people;
 use crate::support::root;
-use crate::support::sandbox::{Done, Sandbox, kill};
+use crate::support::sandbox::{Done, Sandbox};
 use golden::{Block, blocks};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -215,7 +217,7 @@ set sched job_sort_formula_threshold = -0.5
 ";
 
 #[test]
-fn what_print_says_makes_the_same_in_an_empty_system() {
+fn the_output_of_print_recreates_the_settings() {
     let (one, other) = (Sandbox::new(), Sandbox::new());
     let said = one.run_with_input("qmgr", &["-a"], SAID);
     assert_eq!(
@@ -355,173 +357,8 @@ fn nothing_starts_while_scheduling_is_off_but_by_qrun() {
     assert_eq!(sandbox.ended(&ids[0])["Exit_status"], 0);
 }
 
-/// A system whose cycles are recorded in a file of this folder.
-fn recorded() -> (tempfile::TempDir, Sandbox) {
-    let folder = tempfile::tempdir().unwrap();
-    let sandbox = Sandbox::configured(&format!(
-        "[cycle]\nrecord = {:?}\n",
-        folder.path().join("record")
-    ));
-    (folder, sandbox)
-}
-
-/// What was recorded, decided once more, comes to the same.
-#[track_caller]
-fn decides_the_same(sandbox: &Sandbox, folder: &tempfile::TempDir) {
-    sandbox.run("schedd", &["--stop"]).ok();
-    let checked = sandbox.run(
-        "qsim",
-        &[
-            "check",
-            "--recorded",
-            folder.path().join("record").to_str().unwrap(),
-        ],
-    );
-    assert_eq!(checked.code, 0, "{checked:?}");
-}
-
-/// A policy that becomes another is in the recording.
 #[test]
-fn a_limit_said_holds_at_once_and_a_higher_one_lets_jobs_start() {
-    let (folder, sandbox) = recorded();
-    let first = sandbox.submit(
-        &["-l", "ncpus=1"],
-        "while [ ! -e go ]; do sleep 0.05; done\n",
-    );
-    sandbox.running(&first);
-    manage(&sandbox, "set queue workq max_run = [u:PBS_GENERIC=1]").ok();
-    let second = sandbox.submit(&["-l", "ncpus=1"], "true\n");
-    let comment = || {
-        sandbox.job(&second)["comment"]
-            .as_str()
-            .unwrap_or_default()
-            .to_string()
-    };
-    let words = "Not Running: User has reached queue workq running job limit.";
-    sandbox.until(words, || comment().starts_with(words).then_some(()));
-    manage(&sandbox, "set queue workq max_run = [u:PBS_GENERIC=2]").ok();
-    assert_eq!(sandbox.ended(&second)["Exit_status"], 0);
-    sandbox.script("go", "");
-    assert_eq!(sandbox.ended(&first)["Exit_status"], 0);
-    decides_the_same(&sandbox, &folder);
-}
-
-/// With another resource the scheduler's view is made anew: what runs still holds what it has, and
-/// a recording decides the same.
-#[test]
-fn a_resource_made_while_jobs_run_is_counted_at_once() {
-    let (folder, sandbox) = recorded();
-    let running = sandbox.submit(&["-l", "ncpus=1"], "sleep 600\n");
-    sandbox.running(&running);
-    manage(&sandbox, "create resource lic type=long,flag=q").ok();
-    manage(&sandbox, "set server resources_available.lic=1").ok();
-    let first = sandbox.submit(
-        &["-l", "ncpus=1", "-l", "lic=1"],
-        "while [ ! -e go ]; do sleep 0.05; done\n",
-    );
-    sandbox.running(&first);
-    let second = sandbox.submit(&["-l", "ncpus=1", "-l", "lic=1"], "true\n");
-    let comment = || {
-        sandbox.job(&second)["comment"]
-            .as_str()
-            .unwrap_or_default()
-            .to_string()
-    };
-    sandbox.until("its comment", || {
-        comment().contains("Not Running").then_some(())
-    });
-    refused(
-        &manage(&sandbox, "delete resource lic"),
-        179,
-        "Cannot delete busy object",
-    );
-    sandbox.run("qdel", &["-W", "force", &running]).ok();
-    manage(&sandbox, "set server resources_available.lic=2").ok();
-    assert_eq!(sandbox.ended(&second)["Exit_status"], 0);
-    manage(&sandbox, "set server backfill_depth = 2").ok();
-    sandbox.script("go", "");
-    assert_eq!(sandbox.ended(&first)["Exit_status"], 0);
-    decides_the_same(&sandbox, &folder);
-}
-
-#[test]
-fn a_changed_file_is_taken_over_and_a_bad_one_refused_whole() {
-    let sandbox = Sandbox::configured("[[queue]]\nname = \"fast\"\n[launch]\n");
-    let file = sandbox.home().join("lanai.toml");
-    let text = fs::read_to_string(&file).unwrap();
-    manage(&sandbox, "set queue fast Priority = 5").ok();
-    let reload = |text: &str, awaited: &str| {
-        fs::write(&file, text).unwrap();
-        let before = sandbox.log().len();
-        kill(sandbox.pid_of("schedd").unwrap(), 1);
-        sandbox.until(awaited, || {
-            sandbox
-                .log()
-                .get(before..)
-                .filter(|log| log.contains(awaited))
-                .map(str::to_string)
-        })
-    };
-    let said = reload(
-        &format!(
-            "{text}\n[[queue]]\nname = \"slow\"\nstarted = false\n[cycle]\npoll_interval = \"7s\"\n"
-        ),
-        "reloaded:",
-    );
-    assert!(
-        said.contains("[cycle] poll_interval = \"7s\"")
-            && said.contains("[[queue]] slow started = false"),
-        "{said}"
-    );
-    assert!(
-        manage(&sandbox, "list queue slow")
-            .ok()
-            .contains("started = False")
-    );
-    assert!(
-        manage(&sandbox, "list queue fast")
-            .ok()
-            .contains("Priority = 5"),
-        "qmgr stands above the file"
-    );
-
-    let said = reload("[[queue]]\nname = \"slow\"\nstarted = 5\n", "not reloaded");
-    assert!(
-        said.contains("lanai.toml: line 3: `started` in [[queue]] must be true or false"),
-        "{said}"
-    );
-    assert!(
-        manage(&sandbox, "list queue slow")
-            .ok()
-            .contains("started = False")
-    );
-
-    let fixed = format!(
-        "{}\n[server]\nname = \"other\"\n",
-        text.replace("name = \"fast\"", "name = \"quick\"")
-    );
-    let said = reload(&fixed, "reloaded:");
-    assert!(
-        said.contains("[server] name: stays as it was") && said.contains("no [[queue]] slow"),
-        "{said}"
-    );
-    assert!(said.contains("queue fast: Unknown queue"), "{said}");
-    refused(&manage(&sandbox, "list queue fast"), 1, "Unknown queue");
-    let checked = sandbox.run("schedd", &["--check"]).ok();
-    assert!(checked.contains(
-        "# warning: what qmgr has said does not fit, and does not count: queue fast: Unknown queue"
-    ));
-    reload(&text, "reloaded:");
-    assert!(
-        manage(&sandbox, "list queue fast")
-            .ok()
-            .contains("Priority = 5"),
-        "it counts again"
-    );
-}
-
-#[test]
-fn operators_open_queues_and_managers_say_the_rest() {
+fn operators_open_queues_and_managers_change_the_rest() {
     let Some([ann, bob]) = two_people("say") else {
         return;
     };
@@ -553,67 +390,7 @@ fn operators_open_queues_and_managers_say_the_rest() {
 }
 
 #[test]
-fn a_node_is_taken_out_of_service_and_told_what_it_has() {
-    let sandbox = Sandbox::new();
-    sandbox
-        .run("noded", &["--name", "n", "--ncpus", "4", "--mem", "4gb"])
-        .ok();
-    manage(&sandbox, "list server").ok();
-    sandbox.until("the node", || {
-        sandbox
-            .run("pbsnodes", &["n"])
-            .out
-            .contains("state = free")
-            .then_some(())
-    });
-    manage(
-        &sandbox,
-        "set node n resources_available.ncpus = 2, comment = \"half of it\", state = offline",
-    )
-    .ok();
-    let shown = manage(&sandbox, "print node n").ok();
-    for line in [
-        "state = offline",
-        "resources_available.ncpus = 2",
-        "comment = \"half of it\"",
-    ] {
-        assert!(
-            shown.contains(&format!("set node n {line}\n")),
-            "{line}: {shown}"
-        );
-    }
-    manage(
-        &sandbox,
-        "set node n state = free; unset node n resources_available.ncpus",
-    )
-    .ok();
-    assert!(
-        manage(&sandbox, "list node n")
-            .ok()
-            .contains("resources_available.ncpus = 4")
-    );
-    refused(
-        &manage(
-            &sandbox,
-            "set node n Priority = 7, comment = \"other\", state = bogus",
-        ),
-        166,
-        "Illegal",
-    );
-    let as_before = manage(&sandbox, "print node n").ok();
-    assert!(
-        !as_before.contains("Priority") && as_before.contains("half of it"),
-        "all or nothing: {as_before}"
-    );
-    refused(
-        &manage(&sandbox, "set node n partition = p"),
-        181,
-        "No support for requested service: partition",
-    );
-}
-
-#[test]
-fn what_cannot_be_read_says_so_and_a_person_is_prompted_for_nothing() {
+fn a_syntax_error_is_reported_and_no_prompt_is_shown() {
     let sandbox = Sandbox::new();
     let garbage =
         b"list queue \xff\xfe\nset queue workq comment = \"\x01\n\xc3\x28\nquit\nlist server\n"
@@ -638,108 +415,8 @@ fn what_cannot_be_read_says_so_and_a_person_is_prompted_for_nothing() {
     );
 }
 
-/// Which nodes there are, as `pbsnodes` lists them.
-fn nodes(sandbox: &Sandbox) -> Vec<String> {
-    let all = sandbox.run("pbsnodes", &["-a"]).out;
-    all.lines()
-        .filter(|line| !line.is_empty() && !line.starts_with(' '))
-        .map(str::to_string)
-        .collect()
-}
-
 #[test]
-fn a_node_is_forgotten_once_nobody_needs_it_and_nothing_presents_it() {
-    let sandbox = Sandbox::configured("[[node]]\nname = \"n1\"\n");
-    sandbox
-        .run(
-            "noded",
-            &[
-                "--nodes", "2", "--name", "n", "--ncpus", "2", "--mem", "2gb",
-            ],
-        )
-        .ok();
-    sandbox.run("schedd", &[]).ok();
-    let up = || {
-        sandbox
-            .run("pbsnodes", &["-a"])
-            .out
-            .matches("state = free")
-            .count()
-            == 2
-    };
-    sandbox.until("both nodes", || up().then_some(()));
-    manage(
-        &sandbox,
-        "set node n2 Priority = 5, resources_available.ncpus = 1",
-    )
-    .ok();
-    let checked = sandbox.run("schedd", &["--check"]).ok();
-    assert!(
-        checked
-            .lines()
-            .any(|line| line.starts_with("name = \"n1\"") && line.ends_with("# line 2")),
-        "{checked}"
-    );
-    assert!(
-        checked
-            .lines()
-            .any(|line| line.starts_with("ncpus = 1 ") && line.ends_with("# qmgr")),
-        "{checked}"
-    );
-    let id = sandbox.submit(&["-l", "select=1:ncpus=1:host=n2"], "sleep 600\n");
-    sandbox.running(&id);
-    refused(
-        &manage(&sandbox, "delete node n2"),
-        179,
-        "Cannot delete busy object\n",
-    );
-    sandbox.run("qdel", &["-W", "force", &id]).ok();
-    // Its noded has still to say that the job is over.
-    let is_idle = || {
-        manage(&sandbox, "delete node n2")
-            .err
-            .contains("its noded presents it")
-    };
-    sandbox.until("the end of the job", || is_idle().then_some(()));
-    refused(
-        &manage(&sandbox, "delete node n2"),
-        179,
-        "Cannot delete busy object: its noded presents it; stop that",
-    );
-    refused(
-        &manage(&sandbox, "delete node n1"),
-        179,
-        "Cannot delete busy object: its [[node]] stands at line 2 of /",
-    );
-    sandbox.kill("noded");
-    let is_away = || {
-        sandbox
-            .run("pbsnodes", &["n2"])
-            .out
-            .contains("state = down")
-    };
-    sandbox.until("n2 to be away", || is_away().then_some(()));
-    manage(&sandbox, "delete node n2").ok();
-    assert!(
-        nodes(&sandbox).contains(&"n1".to_string()) && !nodes(&sandbox).contains(&"n2".to_string())
-    );
-    refused(&manage(&sandbox, "delete node n2"), 214, "Unknown node");
-    sandbox.kill("schedd");
-    assert!(
-        !nodes(&sandbox).contains(&"n2".to_string()),
-        "nor is it there after a restart"
-    );
-    assert!(
-        !sandbox
-            .run("schedd", &["--check"])
-            .ok()
-            .contains("ncpus = 1"),
-        "what was said of it is forgotten too"
-    );
-}
-
-#[test]
-fn the_scheduler_says_of_itself_what_means_something_here() {
+fn list_sched_shows_the_applicable_attributes() {
     let sandbox = Sandbox::new();
     manage(
         &sandbox,
@@ -815,7 +492,7 @@ fn the_scheduler_says_of_itself_what_means_something_here() {
 
 /// Wherever between request, commit and reply schedd is killed.
 #[test]
-fn what_qmgr_says_while_schedd_is_killed_counts_once_or_not_at_all() {
+fn a_qmgr_change_during_a_kill_applies_once_or_not_at_all() {
     let sandbox = Sandbox::new();
     manage(&sandbox, "set server max_array_size = 100").ok();
     let said = || -> i32 {
@@ -845,61 +522,4 @@ fn what_qmgr_says_while_schedd_is_killed_counts_once_or_not_at_all() {
         );
         before = after;
     }
-}
-
-const LIC: &str = "[[resource]]\nname = \"lic\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 1\n";
-
-#[test]
-fn a_resource_that_jobs_ask_for_stays_while_schedd_runs_and_a_start_without_it_says_so() {
-    let sandbox = Sandbox::configured(LIC);
-    let file = sandbox.home().join("lanai.toml");
-    let with = fs::read_to_string(&file).unwrap();
-    let without = with.replace(LIC, "");
-    let running = sandbox.submit(&["-l", "lic=1"], "sleep 600\n");
-    sandbox.running(&running);
-    let waiting = sandbox.submit(&["-l", "lic=1"], "true\n");
-    fs::write(&file, without).unwrap();
-    kill(sandbox.pid_of("schedd").unwrap(), 1);
-    let said = "not reloaded, all stays as it was";
-    let said = sandbox.until(said, || {
-        sandbox
-            .log()
-            .lines()
-            .find(|line| line.contains(said))
-            .map(str::to_string)
-    });
-    assert!(
-        said.contains(&format!("job {running}")) && said.contains("`lic`"),
-        "{said}"
-    );
-    assert!(
-        manage(&sandbox, "list resource lic").ok().contains("lic"),
-        "it is as it was"
-    );
-
-    sandbox.kill("schedd");
-    let free = sandbox.submit(&[], "true\n");
-    assert_eq!(
-        sandbox.ended(&free)["Exit_status"],
-        0,
-        "schedd starts, and so does what needs nothing of it"
-    );
-    assert_eq!(sandbox.state(&running), "R");
-    assert_eq!(
-        sandbox.state(&waiting),
-        "Q",
-        "it does not run without what it asks for"
-    );
-    let comment = sandbox.until("a comment", || {
-        sandbox.job(&waiting)["comment"]
-            .as_str()
-            .filter(|said| said.contains("lic"))
-            .map(str::to_string)
-    });
-    assert!(
-        comment.contains("Insufficient amount of resource: lic"),
-        "{comment}"
-    );
-    let warning = "asks for `lic`, which is no [[resource]] any more";
-    assert!(sandbox.log().contains(warning), "{}", sandbox.log());
 }

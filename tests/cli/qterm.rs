@@ -1,17 +1,9 @@
 //! `qterm`: schedd leaves, and what runs goes on, is put back or is waited for.
 
 use crate::support::people::two_people;
-use crate::support::sandbox::{Done, Sandbox};
+use crate::support::sandbox::{Sandbox, refused_exactly};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-
-#[track_caller]
-fn refused(done: Done, code: i32, err: &str) {
-    assert_eq!(
-        (done.code, done.out.as_str(), done.err.as_str()),
-        (code, "", format!("{err}\n").as_str())
-    );
-}
 
 /// A job that says that it began and ends with status 7 when there is a file `end`.
 const UNTIL_TOLD: &str = "echo >> began; while [ ! -e end ]; do sleep 0.05; done; exit 7\n";
@@ -78,14 +70,14 @@ fn immediately_jobs_are_put_back_and_those_that_cannot_be_are_deleted() {
 }
 
 #[test]
-fn with_delay_schedd_waits_for_what_cannot_be_run_again_and_begins_nothing_meanwhile() {
+fn with_delay_schedd_waits_for_non_rerunnable_jobs_and_starts_none() {
     let (sandbox, [again, once]) = two_jobs();
     sandbox.run("qterm", &["-t", "delay"]).ok();
     sandbox.until("the first to be put back", || {
         (sandbox.state(&again) == "Q").then_some(())
     });
     let late = sandbox.run_with_input("qsub", &[], "true\n");
-    refused(late, 212, "qsub: Request not allowed: Server shutting down");
+    refused_exactly(late, 212, "qsub: Request not allowed: Server shutting down");
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(
         (
@@ -136,7 +128,7 @@ fn only_operators_end_the_server() {
         fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     }
     sandbox.run("schedd", &[]).ok();
-    refused(
+    refused_exactly(
         ann.run(&sandbox, "qterm", &[]),
         2,
         "qterm: Unauthorized Request  ",

@@ -42,7 +42,7 @@ fn in_order(lines: &[String], wanted: &[&str]) {
 }
 
 #[test]
-fn the_life_of_a_job_is_told_line_by_line() {
+fn the_events_of_a_job_are_printed_line_by_line() {
     let sandbox = head("");
     let script = "trap : USR1; echo up; while [ ! -e go ]; do sleep 0.02; done; exit 3\n";
     let id = sandbox.submit(&["-h", "-N", "story", "-A", "acct"], script);
@@ -119,7 +119,7 @@ fn the_life_of_a_job_is_told_line_by_line() {
 }
 
 #[test]
-fn who_deleted_it_and_why_it_waits_are_told() {
+fn the_deleting_user_and_the_wait_reason_are_printed() {
     let sandbox = head("");
     let id = sandbox.submit(&["-l", "select=1:ncpus=60000"], "true\n");
     let waits = sandbox.until("a verdict", || {
@@ -141,7 +141,7 @@ fn who_deleted_it_and_why_it_waits_are_told() {
 }
 
 #[test]
-fn what_is_not_there_is_told_and_a_wrong_line_shows_the_usage() {
+fn unknown_objects_are_reported_and_a_wrong_command_line_prints_the_usage() {
     let sandbox = head("");
     let id = sandbox.submit(&["-h"], "true\n");
     let missing = sandbox.run("tracejob", &["999", &id]);
@@ -180,7 +180,7 @@ fn what_is_not_there_is_told_and_a_wrong_line_shows_the_usage() {
 }
 
 #[test]
-fn others_are_told_the_story_but_not_the_command_line() {
+fn other_users_see_the_events_but_not_the_command_line() {
     let Some([ann, bob]) = two_people("trace") else {
         return;
     };

@@ -1,6 +1,6 @@
 //! Waiting without polling: `qstat --watch` and `qsub -W block=true`.
 
-use crate::security::multi_user::shared;
+use crate::support::installation::shared;
 use crate::support::people::two_people;
 use crate::support::sandbox::{Sandbox, kill};
 use std::io::{BufRead, BufReader};
@@ -144,7 +144,7 @@ fn a_script_gets_one_document_a_line_and_the_last_has_the_exit_status() {
 }
 
 #[test]
-fn all_jobs_are_watched_through_a_restart_of_schedd_until_nobody_reads() {
+fn all_jobs_are_watched_through_a_restart_until_the_reader_closes() {
     let sandbox = Sandbox::configured(SMALL);
     let first = sandbox.submit(&["-h"], "true\n");
     let mut watch = Printing::new(&sandbox, "qstat", &["--watch"]);
@@ -172,7 +172,7 @@ fn a_watch_of_many_that_changes_in_a_burst_is_shown_at_its_end_too() {
 }
 
 #[test]
-fn an_unknown_job_is_told_once() {
+fn an_unknown_job_is_reported_once() {
     let sandbox = Sandbox::configured(SMALL);
     sandbox.submit(&["-h"], "true\n");
     let done = sandbox.run("qstat", &["--watch", "999"]);
@@ -180,7 +180,7 @@ fn an_unknown_job_is_told_once() {
 }
 
 #[test]
-fn who_waits_for_the_end_sleeps_until_then_and_a_signal_deletes_the_job() {
+fn a_blocking_qsub_sleeps_until_the_end_and_a_signal_deletes_the_job() {
     let sandbox = Sandbox::configured(SMALL);
     let mut wait = Printing::new(
         &sandbox,
@@ -205,7 +205,7 @@ fn who_waits_for_the_end_sleeps_until_then_and_a_signal_deletes_the_job() {
 }
 
 #[test]
-fn who_may_not_start_schedd_waits_and_watches_through_its_absence() {
+fn a_user_without_rights_to_start_schedd_waits_for_it() {
     let Some([ann, bob]) = two_people("watch") else {
         return;
     };

@@ -60,7 +60,7 @@ fn submit(sandbox: &Sandbox, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn every_node_says_why_it_does_not_take_the_job() {
+fn every_node_shows_its_reason_for_rejecting_the_job() {
     let sandbox = nodes(5, "");
     let on = |node: &str, ncpus: u32| {
         let id = submit(
@@ -116,7 +116,7 @@ fn every_node_says_why_it_does_not_take_the_job() {
 }
 
 #[test]
-fn a_job_that_is_not_free_to_start_is_told_what_holds_it_and_what_would_come_then() {
+fn a_held_job_shows_its_hold_and_the_next_obstacle() {
     let sandbox = nodes(1, "");
     let runs = submit(&sandbox, &["-l", "select=1:ncpus=3"]);
     sandbox.running(&runs);
@@ -196,7 +196,7 @@ fn a_job_that_is_not_free_to_start_is_told_what_holds_it_and_what_would_come_the
 
 /// The first stage that refuses is the reason; `-v` tells of all.
 #[test]
-fn all_that_is_in_the_way_is_told_to_who_asks() {
+fn all_obstacles_are_shown_on_request() {
     let sandbox = nodes(
         1,
         "[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"night\"\nstarted = false\n",
@@ -229,7 +229,7 @@ fn all_that_is_in_the_way_is_told_to_who_asks() {
 
 /// What is told would let the job start does so.
 #[test]
-fn a_walltime_that_is_told_lets_the_job_start() {
+fn an_added_walltime_lets_the_job_start() {
     let sandbox = nodes(1, "");
     let runs = submit(&sandbox, &["-l", "select=1:ncpus=3"]);
     sandbox.running(&runs);
@@ -250,7 +250,7 @@ fn a_walltime_that_is_told_lets_the_job_start() {
 }
 
 #[test]
-fn limits_and_licences_are_told_with_their_use() {
+fn limits_and_licenses_are_shown_with_their_usage() {
     let sandbox = nodes(
         1,
         "[[resource]]\nname = \"nuke\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 3\n",

@@ -2,6 +2,8 @@
 //! number, and the calls that only one of them makes. What people rely on as well stands in
 //! `commands.rs`: exit statuses, directives, where output goes, the environment of a job.
 
+mod listings;
+
 use crate::support::sandbox::Sandbox;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -51,7 +53,7 @@ fn rows(table: &str) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn quirk_1_qsub_says_the_id_and_nothing_else() {
+fn quirk_1_qsub_prints_the_id_and_nothing_else() {
     let sandbox = head();
     let script = sandbox.script("job.sh", "true").display().to_string();
     for (place, arguments) in [
@@ -166,7 +168,7 @@ fn quirk_4_and_5_with_x_it_is_there_with_its_exit_status() {
 }
 
 #[test]
-fn quirk_6_an_unknown_id_keeps_nobody_from_the_others() {
+fn quirk_6_an_unknown_id_does_not_hide_the_others() {
     let sandbox = head();
     let (one, two) = (
         sandbox.submit(&["-h"], "true\n"),
@@ -409,128 +411,7 @@ fn quirk_12_x_of_qstat_is_the_history_and_no_xml() {
 }
 
 #[test]
-fn flags_and_ids_may_stand_in_any_order_and_together() {
-    let sandbox = head();
-    let (over, held) = (
-        sandbox.submit(&[], "exit 1\n"),
-        sandbox.submit(&["-h"], "true\n"),
-    );
-    sandbox.ended(&over);
-    let plain = |arguments: &[&str]| {
-        let shown = sandbox.run("qstat", arguments).ok();
-        shown
-            .lines()
-            .filter(|line| !line.contains("timestamp"))
-            .map(str::to_string)
-            .collect::<Vec<_>>()
-    };
-    let expected = plain(&["-f", "-x", "-F", "json", &over, &held]);
-    for arguments in [
-        &["-F", "json", "-f", &over, &held, "-x"][..],
-        &[&over, "-xf", &held, "-Fjson"],
-        &["-fxF", "json", &over, &held],
-        &["-Efx", "-Fjson", &over, &held],
-        &["-fx", "-F", "json", "1", "2@head"],
-    ] {
-        assert_eq!(plain(arguments), expected, "{arguments:?}");
-    }
-    assert_eq!(plain(&["-fx", "1"]), plain(&["1", "-x", "-f"]));
-}
-
-#[test]
-fn names_of_servers_queues_and_users_choose_jobs_in_full() {
-    let sandbox = head();
-    let id = sandbox.submit(&["-h", "-q", "workq@head"], "true\n");
-    let user = sandbox.job(&id)["Job_Owner"]
-        .as_str()
-        .unwrap()
-        .split('@')
-        .next()
-        .unwrap()
-        .to_string();
-    let full = sandbox.run("qstat", &["-f", &id]).ok();
-    let glued = format!("-u{user}");
-    for arguments in [
-        &["-f"][..],
-        &["-f", "@head"],
-        &["-f", "workq"],
-        &["-f", "-u", &user],
-        &["-f", &glued],
-    ] {
-        assert_eq!(sandbox.run("qstat", arguments).ok(), full, "{arguments:?}");
-    }
-    assert_eq!(
-        sandbox.run("qstat", &["-f", "-1", "workq"]).ok(),
-        sandbox.run("qstat", &["-fw"]).ok()
-    );
-    assert_eq!(sandbox.run("qstat", &["-f", "-u", "nobody-else"]).ok(), "");
-    assert!(
-        sandbox
-            .run("qstat", &["-B", "-f"])
-            .ok()
-            .starts_with("Server: head\n    server_state = ")
-    );
-    let elsewhere = sandbox.run("qstat", &["@nosuch"]);
-    assert!(
-        elsewhere.code != 0 && elsewhere.err.contains("cannot connect to server nosuch"),
-        "{elsewhere:?}"
-    );
-    sandbox.run("qdel", &[&id]).ok();
-    assert_eq!(
-        sandbox.run("qstat", &["-f", "@head"]).ok(),
-        "",
-        "and it is no error"
-    );
-}
-
-#[test]
-fn every_row_of_the_wide_list_has_all_columns_and_a_comment() {
-    let sandbox = head();
-    let over = sandbox.submit(&["-l", "mem=10mb,walltime=1:0:0"], "true\n");
-    let held = sandbox.submit(&["-h", "-J", "1-2"], "true\n");
-    sandbox.ended(&over);
-    let user = sandbox.job(&over)["Job_Owner"]
-        .as_str()
-        .unwrap()
-        .split('@')
-        .next()
-        .unwrap()
-        .to_string();
-    let table = sandbox.run("qstat", &["-s", "-x", "-w", "-u", &user]).ok();
-    let lines: Vec<&str> = table
-        .lines()
-        .skip_while(|line| !line.starts_with("---"))
-        .skip(1)
-        .collect();
-    assert_eq!(lines.len(), 4, "{table}");
-    for (pair, id, state) in [(&lines[..2], &over, "F"), (&lines[2..], &held, "H")] {
-        let columns: Vec<&str> = pair[0].split_whitespace().collect();
-        assert_eq!(
-            (columns.len(), columns[0], columns[9]),
-            (11, id.as_str(), state),
-            "{table}"
-        );
-        assert!(
-            pair[1].starts_with("   ") && pair[1].trim().len() > 2,
-            "{table}"
-        );
-    }
-    let heading: Vec<&str> = table
-        .lines()
-        .find(|line| line.starts_with("Job ID"))
-        .unwrap()
-        .split_whitespace()
-        .collect();
-    assert_eq!(
-        heading[2..],
-        [
-            "Username", "Queue", "Jobname", "SessID", "NDS", "TSK", "Memory", "Time", "S", "Time"
-        ]
-    );
-}
-
-#[test]
-fn what_one_client_alone_says_is_understood() {
+fn options_of_single_clients_are_understood() {
     let sandbox = head();
     fs::create_dir(sandbox.file("there")).unwrap();
     let there = sandbox.file("there").display().to_string();
@@ -620,7 +501,7 @@ fn the_digits_of_an_array_are_enough_to_signal_and_delete_it() {
 }
 
 #[test]
-fn a_deleted_job_is_told_at_once_and_has_a_moment_to_say_so() {
+fn a_deleted_job_gets_its_signal_at_once_and_a_grace_period() {
     let sandbox = head();
     let script = "trap 'echo told; exit 1' TERM\ntouch ready\nwhile :; do sleep 0.05; done\n";
     let traps = sandbox.submit(&["-j", "oe", "-o", "trapped"], script);
@@ -638,94 +519,4 @@ fn a_deleted_job_is_told_at_once_and_has_a_moment_to_say_so() {
         "{}",
         sandbox.read("trapped")
     );
-}
-
-#[test]
-fn nodes_are_told_with_the_keys_and_types_that_monitors_read() {
-    let sandbox = head();
-    let id = sandbox.submit(&["-l", "ncpus=2"], "sleep 60\n");
-    sandbox.running(&id);
-    let shown = sandbox.run("pbsnodes", &["-av", "-F", "json"]);
-    assert_eq!(shown.err, "");
-    let document: Value = serde_json::from_str(&shown.ok()).unwrap();
-    let node = document["nodes"]
-        .as_object()
-        .unwrap()
-        .values()
-        .next()
-        .unwrap();
-    assert!(
-        node["pcpus"].is_u64() && node["last_state_change_time"].is_u64(),
-        "{node}"
-    );
-    assert_eq!(
-        (&node["jobs"], &node["resources_available"]["ncpus"]),
-        (&json!([id]), &json!(4))
-    );
-    assert_eq!(node["resources_assigned"]["ncpus"], 2);
-    let document: Value =
-        serde_json::from_str(&sandbox.run("pbsnodes", &["-aSj", "-F", "json"]).ok()).unwrap();
-    let node = document["nodes"]
-        .as_object()
-        .unwrap()
-        .values()
-        .next()
-        .unwrap();
-    assert_eq!(
-        (&node["State"], &node["state"]),
-        (&json!("free"), &json!("free"))
-    );
-    assert_eq!(
-        (&node["ncpus f/t"], &node["jobs"]),
-        (&json!("2/4"), &json!([id]))
-    );
-    let text = sandbox.run("pbsnodes", &["-a"]).ok();
-    assert!(
-        text.lines()
-            .any(|line| line.trim_start().starts_with("pcpus = ")),
-        "{text}"
-    );
-    let trace = sandbox.run("tracejob", &["-v", &id]).ok();
-    assert!(trace.contains(&format!("Job: {id}")), "{trace}");
-}
-
-#[test]
-fn subjobs_are_counted_and_told_in_full_as_members_of_their_array() {
-    let sandbox = head();
-    let array = sandbox.submit(&["-h", "-J", "1-3"], "true\n");
-    let single = sandbox.submit(&["-h"], "true\n");
-    let listed = |arguments: &[&str]| sandbox.run("qselect", arguments).ok().lines().count();
-    let user = sandbox.job(&single)["Job_Owner"]
-        .as_str()
-        .unwrap()
-        .split('@')
-        .next()
-        .unwrap()
-        .to_string();
-    assert_eq!(
-        (
-            listed(&["-u", &user]),
-            listed(&["-T"]),
-            listed(&["-T", "-u", &user])
-        ),
-        (2, 5, 5)
-    );
-    let jobs = attributes(&sandbox.run("qstat", &["-f", "-t", &array]).ok());
-    let members = ["1[1].head", "1[2].head", "1[3].head", "1[].head"];
-    assert_eq!(jobs.keys().collect::<Vec<_>>(), members);
-    for attributes in jobs.values() {
-        for compulsory in [
-            "Resource_List.nodect",
-            "Resource_List.ncpus",
-            "Job_Owner",
-            "job_state",
-            "queue",
-            "ctime",
-        ] {
-            assert!(
-                attributes.contains_key(compulsory),
-                "{compulsory} in {attributes:?}"
-            );
-        }
-    }
 }

@@ -4,7 +4,7 @@
 //!
 //! Most checks leave others alone, so those that are made at the same time share a sandbox.
 
-mod extras;
+mod additional;
 mod jobs;
 mod listings;
 mod refusals;

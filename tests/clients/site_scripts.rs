@@ -1,6 +1,6 @@
 //! Job scripts as sites document them (`tests/clients/site_scripts/`), submitted as they are.
 
-use crate::support::sandbox::Sandbox;
+use crate::support::sandbox::{Sandbox, number};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,10 +28,6 @@ fn ended_well(sandbox: &Sandbox, id: &str) -> Value {
     let job = sandbox.ended(id);
     assert_eq!(job["Exit_status"], 0, "{job}");
     job
-}
-
-fn number(id: &str) -> &str {
-    id.split(['.', '[']).next().unwrap()
 }
 
 /// A node with so many processors under the name of this host.

@@ -1,7 +1,7 @@
 //! What makes schedd look (Q1, X2), as `qstat --cycles` tells it; and that it looks once in a while
 //! though nobody has told it of anything (Q30).
 
-use crate::security::multi_user::shared;
+use crate::support::installation::shared;
 use crate::support::people::two_people;
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
@@ -38,7 +38,7 @@ fn triggers(cycle: &Value) -> Vec<String> {
 }
 
 #[test]
-fn q1_each_cycle_says_why_it_was_run() {
+fn q1_each_cycle_shows_its_triggers() {
     let sandbox = Sandbox::configured(&node("[cycle]\npoll_interval = \"1h\"\n"));
     let host = lanai::sys::sensors::short_host_name();
     let first = sandbox.submit(&["-l", "select=1:ncpus=1"], "sleep 1\n");
@@ -99,7 +99,7 @@ fn q1_each_cycle_says_why_it_was_run() {
 }
 
 #[test]
-fn who_may_not_be_shoved_is_told_so_and_a_job_put_off_starts_when_it_is() {
+fn an_unauthorized_shove_is_refused_and_a_shoved_deferred_job_starts() {
     let sandbox = Sandbox::configured(&node(""));
     let waits = sandbox.submit(&["-W", "retry=3", "-W", "retry_delay=1:00:00"], "exit 3\n");
     sandbox.until("the failure of the first attempt", || {
@@ -154,7 +154,7 @@ fn heartbeats_that_change_nothing_start_no_cycle() {
 
 /// Every news that something has happened is lost on its way to the scheduler.
 #[test]
-fn q30_a_job_whose_news_is_lost_starts_by_the_next_poll() {
+fn q30_a_job_with_a_lost_event_starts_by_the_next_poll() {
     let sandbox = Sandbox::configured(&node("[cycle]\npoll_interval = \"3s\"\n"));
     let sandbox = sandbox.with("LANAI_FAULTS", "cycle.event:1/1:fail");
     sandbox.run("schedd", &[]).ok();
@@ -183,7 +183,7 @@ fn q30_a_job_whose_news_is_lost_starts_by_the_next_poll() {
 /// Of many users only operators see the cycles and say what there is of licenses; jobs are shoved
 /// by their owners and by operators.
 #[test]
-fn who_may_see_cycles_tell_of_licences_and_shove() {
+fn only_operators_see_cycles_set_license_counts_and_shove() {
     let Some([ann, bob]) = two_people("cycles") else {
         return;
     };

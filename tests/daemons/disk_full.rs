@@ -41,7 +41,7 @@ impl SmallDisk {
         let mut file = File::options()
             .append(true)
             .create(true)
-            .open(self.filler())
+            .open(self.padding())
             .unwrap();
         loop {
             match file.write_all(&[1; 4096]) {
@@ -53,10 +53,10 @@ impl SmallDisk {
     }
 
     fn empty(&self) {
-        fs::remove_file(self.filler()).unwrap();
+        fs::remove_file(self.padding()).unwrap();
     }
 
-    fn filler(&self) -> PathBuf {
+    fn padding(&self) -> PathBuf {
         self.folder.join("filler")
     }
 }
@@ -119,7 +119,7 @@ fn states(sandbox: &Sandbox) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_full_disk_breaks_no_promise() {
+fn a_full_disk_loses_no_accepted_job() {
     let sandbox = Sandbox::new();
     let Some(disk) = SmallDisk::mount(&sandbox.home()) else {
         return;
@@ -260,7 +260,7 @@ fn more_than_the_reserve_can_take_is_refused_whole_and_kept_for_later() {
 }
 
 #[test]
-fn a_node_whose_disk_is_full_starts_nothing_by_half_and_loses_no_status() {
+fn a_node_with_a_full_disk_starts_no_job_partly_and_loses_no_status() {
     let sandbox = Sandbox::new();
     // A noded that is not schedd's to start.
     let socket = sandbox.home().join("n1.sock").display().to_string();

@@ -103,7 +103,7 @@ fn a_refused_start_is_put_off_longer_each_time_and_held_in_the_end() {
 }
 
 #[test]
-fn a_start_of_which_nothing_is_heard_is_cancelled_and_made_anew_only_when_that_is_confirmed() {
+fn an_unconfirmed_start_is_cancelled_and_repeated_only_after_confirmation() {
     let slow = Duration::from_millis(1500);
     let played = Played::new(
         "retry = \"1s\"\nstart_timeout = \"1s\"",
@@ -172,7 +172,7 @@ fn a_start_that_is_confirmed_too_late_and_then_ends_by_itself_counts() {
 }
 
 #[test]
-fn a_real_node_that_hangs_over_a_start_runs_it_once() {
+fn a_real_node_that_hangs_during_a_start_runs_it_once() {
     let sandbox =
         Sandbox::configured("[launch]\nretry = \"1s\"\nstart_timeout = \"1s\"\ngrace = \"1s\"\n");
     let first = sandbox.submit(&[], "true\n");

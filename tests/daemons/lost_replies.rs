@@ -1,7 +1,7 @@
 //! schedd is killed after a submission is on disk and before qsub hears of it. Needs root, so that
 //! qsub cannot start schedd itself, and says so where there is none.
 
-use crate::security::multi_user::installed;
+use crate::support::installation::installed;
 use crate::support::people::{Person, people};
 use crate::support::sandbox::{Done, Sandbox};
 use std::thread;
@@ -41,7 +41,7 @@ fn qsub_waits_for_schedd_and_submits_once() {
 }
 
 #[test]
-fn qsub_says_that_a_job_may_have_been_accepted() {
+fn qsub_reports_that_a_job_may_have_been_accepted() {
     let Some([ann]) = people("unsure") else {
         return;
     };

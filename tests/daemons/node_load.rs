@@ -38,7 +38,7 @@ fn busy(load: u32) -> NodeFacts {
 }
 
 #[test]
-fn a_load_that_changes_is_worth_no_write() {
+fn a_changed_load_is_not_written_to_disk() {
     let played = Played::new("", |_| vec![]);
     played.sandbox.run("schedd", &[]).ok();
     let state = |word: &str| {

@@ -126,7 +126,7 @@ fn idle_daemons_leave_and_the_next_qsub_knows_the_old_jobs() {
 }
 
 #[test]
-fn nobody_leaves_while_a_job_waits_or_runs() {
+fn daemons_stay_while_a_job_is_queued_or_running() {
     let sandbox = Sandbox::configured(LEAVES_SOON);
     let id = sandbox.submit(&[], "sleep 3; exit 6\n");
     sandbox.running(&id);
@@ -137,7 +137,7 @@ fn nobody_leaves_while_a_job_waits_or_runs() {
 }
 
 #[test]
-fn a_qsub_that_meets_leaving_daemons_is_served_all_the_same() {
+fn a_qsub_during_daemon_shutdown_is_served() {
     let sandbox = Sandbox::configured(LEAVES_SOON);
     for round in 0..4 {
         sandbox.submit(&["-h"], "true\n");
@@ -158,7 +158,7 @@ fn a_qsub_that_meets_leaving_daemons_is_served_all_the_same() {
 }
 
 #[test]
-fn status_tells_whether_a_schedd_runs_and_what_it_has() {
+fn status_shows_whether_a_schedd_runs_and_its_jobs() {
     let sandbox = Sandbox::new();
     let none = sandbox.run("schedd", &["--status"]);
     assert_eq!(none.code, 1);
@@ -371,7 +371,7 @@ fn the_spool_of_another_machine_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn qstat_works_without_schedd_and_says_nothing_where_there_is_nothing() {
+fn qstat_works_without_schedd_and_prints_nothing_without_jobs() {
     let sandbox = Sandbox::new();
     for options in [&[][..], &["-a"], &["-x"]] {
         let done = sandbox.run("qstat", options);
@@ -429,7 +429,7 @@ fn a_server_that_has_yet_to_begin_is_called_as_it_will_be() {
 }
 
 #[test]
-fn a_wrong_configuration_is_told_by_the_qsub_that_would_have_started_schedd() {
+fn a_qsub_that_starts_schedd_reports_an_invalid_configuration() {
     let sandbox = Sandbox::configured("[server]\nidel = \"1s\"\n");
     let done = sandbox.run_with_input("qsub", &[], "true\n");
     assert_eq!(done.code, 162, "{done:?}");

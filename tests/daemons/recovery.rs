@@ -87,7 +87,7 @@ fn survive(victims: &[&str]) {
 }
 
 #[test]
-fn a_qsub_whose_schedd_dies_before_it_answers_still_gets_the_one_id() {
+fn a_qsub_gets_its_single_id_after_schedd_dies_before_the_reply() {
     // Every schedd dies at its nth commit, so that one that has been started anew gets on a little.
     for when in [
         "spool.committed:4",
@@ -102,7 +102,7 @@ fn a_qsub_whose_schedd_dies_before_it_answers_still_gets_the_one_id() {
 }
 
 #[test]
-fn a_killed_schedd_goes_on_where_it_was() {
+fn a_killed_schedd_resumes_after_a_restart() {
     survive(&["schedd"]);
 }
 
@@ -117,7 +117,7 @@ fn both_killed_at_once_lose_nothing() {
 }
 
 #[test]
-fn a_job_deleted_while_nobody_was_there_to_end_it_is_ended_later() {
+fn a_job_deleted_while_its_noded_is_down_is_ended_later() {
     let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
     let id = sandbox.submit(&[], "echo $$ > pid\nwhile :; do sleep 0.05; done\n");
     sandbox.running(&id);
@@ -140,7 +140,7 @@ fn a_job_deleted_while_nobody_was_there_to_end_it_is_ended_later() {
 }
 
 #[test]
-fn a_job_whose_end_was_forced_does_not_come_back() {
+fn a_job_deleted_by_force_does_not_return() {
     let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
     let id = sandbox.submit(&[], &format!("{MARK}echo $$ > pid\nsleep 60\n"));
     sandbox.running(&id);

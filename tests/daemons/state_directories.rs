@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -48,33 +48,10 @@ impl Cluster {
         let home = self.sandbox.home();
         let boot_file = home.join(format!("boot.{boot}"));
         fs::write(&boot_file, boot).unwrap();
-        let mut command: Command = self.sandbox.command("noded");
-        command.args([
-            "--foreground",
-            "--name",
-            node,
-            "--ncpus",
-            "4",
-            "--mem",
-            "1gb",
-            "--socket",
-        ]);
-        command
-            .arg(home.join(format!("{node}.sock")))
-            .arg("--state")
-            .arg(home.join(directory));
-        command.env("LANAI_TEST_BOOT", boot_file);
-        let log = fs::File::options()
-            .append(true)
-            .create(true)
-            .open(home.join(format!("{directory}.log")))
-            .unwrap();
-        let noded = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let environment = [("LANAI_TEST_BOOT", boot_file.to_str().unwrap())];
+        let noded = self
+            .sandbox
+            .start_noded(node, "4", node, directory, &environment);
         self.nodeds.lock().unwrap().insert(node, noded);
     }
 
@@ -249,7 +226,7 @@ fn a_new_boot_of_the_same_state_directory_loses_its_jobs() {
 }
 
 #[test]
-fn a_node_that_was_installed_anew_gets_jobs_again_once_its_old_ones_are_declared_gone() {
+fn a_reinstalled_node_gets_jobs_after_its_old_ones_are_declared_gone() {
     let cluster = Cluster::new(&["n1"]);
     cluster.start("n1", "a", "one");
     let rerunnable = cluster.waiting(&["-r", "y"]);
@@ -350,7 +327,7 @@ fn a_host_that_never_returns_is_declared_gone_and_its_jobs_are_requeued_once_or_
 }
 
 #[test]
-fn unknown_hosts_and_other_marks_are_refused_beside_gone() {
+fn unknown_hosts_and_other_node_states_are_refused() {
     let cluster = Cluster::new(&["n1"]);
     let done = cluster.sandbox.run("pbsnodes", &["--gone", "nowhere"]);
     assert!(
@@ -441,7 +418,7 @@ fn tasks(cluster: &Cluster) -> usize {
 }
 
 #[test]
-fn a_further_host_of_a_job_is_refused_over_another_state_directory_while_tasks_run_there() {
+fn another_state_directory_on_a_host_with_tasks_is_refused() {
     let cluster = Cluster::new(&["n1", "n2"]);
     let id = wide(&cluster);
     cluster.kill("n2");
@@ -461,7 +438,7 @@ fn a_further_host_of_a_job_is_refused_over_another_state_directory_while_tasks_r
 }
 
 #[test]
-fn a_job_whose_further_host_is_gone_is_requeued() {
+fn a_job_with_a_lost_sister_host_is_requeued() {
     let cluster = Cluster::new(&["n1", "n2"]);
     let id = wide(&cluster);
     cluster.kill("n2");

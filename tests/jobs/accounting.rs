@@ -1,7 +1,7 @@
 //! The accounts agree with what jobs themselves have measured, in every format, and outlive the
 //! jobs.
 
-use crate::security::multi_user::shared;
+use crate::support::installation::shared;
 use crate::support::people::{Person, people};
 use crate::support::sandbox::{Sandbox, finish, kill};
 use nix::sys::signal::Signal;
@@ -175,7 +175,7 @@ fn node(cores: u32) -> String {
 
 /// Show 4: three users, two queues, one of them free of charge.
 #[test]
-fn three_users_are_told_what_their_jobs_have_measured_themselves() {
+fn qacct_agrees_with_the_measurements_of_the_jobs() {
     let Some(people) = people::<3>("acct") else {
         return;
     };
@@ -498,7 +498,7 @@ fn a_job_run_twice_has_two_entries_and_ends_once() {
 }
 
 #[test]
-fn elements_of_arrays_have_entries_and_those_that_never_ran_have_none() {
+fn subjobs_have_accounting_entries_only_if_they_ran() {
     let sandbox = sandbox("");
     let id = sandbox.submit(
         &[
@@ -541,7 +541,7 @@ fn elements_of_arrays_have_entries_and_those_that_never_ran_have_none() {
 }
 
 #[test]
-fn periods_and_groups_are_as_asked() {
+fn periods_and_groups_are_as_requested() {
     let sandbox = sandbox("");
     let ids = ["a", "b"].map(|account| sandbox.submit(&["-A", account], "true"));
     ids.iter().for_each(|id| drop(accounted(&sandbox, id, 1)));

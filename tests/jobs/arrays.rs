@@ -1,10 +1,10 @@
 //! Arrays of jobs, as their users see them.
 
+mod display;
 mod large;
-
 mod meetings;
+mod ranges;
 
-use crate::support::root;
 use crate::support::sandbox::{Done, Sandbox};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -81,314 +81,6 @@ fn touch(sandbox: &Sandbox, name: &str) {
 
 /// Waits for the file `go`.
 const WAIT: &str = "while [ ! -e go ]; do sleep 0.02; done\n";
-
-#[test]
-fn qsub_reads_ranges_as_pbs_does() {
-    let sandbox = configured(4, "max_array_size = 10000");
-    sandbox.script("job.sh", "true");
-    fs::write(sandbox.file("five"), "#PBS -J 5\n").unwrap();
-    fs::write(sandbox.file("both"), "#PBS -J 1-3 -I\n").unwrap();
-    let illegal = "qsub: illegal -J value";
-    for range in [
-        "5", "5-5", "10-1", "a-b", "1-", "-3", "-1-3", "1-3:0", "1-3:-1", "1-3,5", "1,2", "1-3 :2",
-        "1-3:2:2",
-    ] {
-        says(
-            &sandbox.run("qsub", &["-J", range, "job.sh"]),
-            2,
-            "",
-            illegal,
-        );
-    }
-    let limit = "qsub: Illegal attribute or resource value max_run_subjobs";
-    let together = "qsub: interactive and array job submission cannot be used together";
-    for (line, code, error) in [
-        ("qsub -J '' job.sh", 2, illegal),
-        ("qsub five", 2, illegal),
-        ("qsub -J 1-3%x job.sh", 166, limit),
-        ("qsub -J 1-3%2:2 job.sh", 166, limit),
-        (
-            "qsub -J 1-10001 job.sh",
-            3,
-            "qsub: Array job exceeds server or queue size limit",
-        ),
-        (
-            "qsub -J 1-99999999999 job.sh",
-            3,
-            "qsub: Array job exceeds server or queue size limit",
-        ),
-        (
-            "qsub -W max_run_subjobs=2 job.sh",
-            127,
-            "qsub: Attribute has to be set on an array job",
-        ),
-        (
-            "qsub -W max_run_subjobs=2 -J 1-3%2 job.sh",
-            2,
-            "qsub: multiple max_run_subjobs values found",
-        ),
-        ("qsub -J 1-3 -I job.sh", 2, together),
-        ("qsub both", 1, together),
-        (
-            "qsub -m aj job.sh",
-            1,
-            "qsub: mail option 'j' can not be used without array job",
-        ),
-    ] {
-        says(&sandbox.shell(line), code, "", error);
-    }
-    assert_eq!(
-        sandbox.run("qselect", &["-x"]).ok(),
-        "",
-        "nothing was accepted"
-    );
-    for (number, (line, submitted, remaining)) in (1..).zip([
-        ("qsub -h -J 1-10:3 job.sh", "1-10:3", "1-10:3"),
-        ("qsub -h -J 1-10:20 job.sh", "1-10:20", "1"),
-        ("qsub -h -J 01-03%0 job.sh", "1-3", "1-3"),
-        ("qsub -h -J 1-3 -r n -m abj job.sh", "1-3", "1-3"),
-        ("qsub -h -t 0-9%2 job.sh", "0-9", "0-9"),
-        (
-            "qsub -h -J 1-2 -J 3-4 -W max_run_subjobs=1 job.sh",
-            "3-4",
-            "3-4",
-        ),
-        ("qsub -h -J 2-10001 job.sh", "2-10001", "2-10001"),
-    ]) {
-        says(&sandbox.shell(line), 0, &format!("{number}[].head\n"), "");
-        let job = sandbox.job(&format!("{number}[].head"));
-        assert_eq!(
-            (
-                &job["array_indices_submitted"],
-                &job["array_indices_remaining"]
-            ),
-            (&json!(submitted), &json!(remaining))
-        );
-    }
-    let most = ["3", "5", "6", "4"]
-        .map(|number| sandbox.job(&format!("{number}[].head"))["max_run_subjobs"].clone());
-    assert_eq!(most, [json!(0), json!(2), json!(1), Value::Null]);
-}
-
-/// The ranges that stand below a line of qsub's manual page that begins so.
-fn documented(page: &str, introduction: &str) -> Vec<String> {
-    let page = page.replace("\\-", "-");
-    let mut lines = page
-        .lines()
-        .skip_while(|line| !line.starts_with(introduction));
-    let ranges = lines.find_map(|line| line.strip_prefix("\\fB")?.strip_suffix("\\fR"));
-    ranges
-        .unwrap_or_else(|| panic!("no {introduction:?}"))
-        .split_whitespace()
-        .map(str::to_string)
-        .collect()
-}
-
-#[test]
-fn qsub_accepts_and_refuses_the_ranges_that_its_manual_page_names() {
-    let page = fs::read_to_string(root().join("man/qsub.1")).unwrap();
-    let sandbox = head(4);
-    sandbox.script("job.sh", "true");
-    let code =
-        |option: &str, range: &str| sandbox.run("qsub", &["-h", option, range, "job.sh"]).code;
-    let accepted = documented(&page, "-J accepts:");
-    for (option, ranges) in [
-        ("-J", &accepted),
-        ("-t", &accepted),
-        (
-            "-t",
-            &documented(&page, "-t accepts what -J accepts, and also:"),
-        ),
-    ] {
-        for range in ranges {
-            assert_eq!(code(option, range), 0, "{option} {range}");
-        }
-    }
-    for (option, introduction) in [("-J", "As in PBS, -J refuses"), ("-t", "-t refuses:")] {
-        for range in documented(&page, introduction) {
-            assert!([2, 166].contains(&code(option, &range)), "{option} {range}");
-        }
-    }
-}
-
-#[test]
-fn a_waiting_array_is_listed_as_pbs_lists_it() {
-    let sandbox = head(4);
-    sandbox.script("job.sh", "true");
-    let id = sandbox
-        .run("qsub", &["-h", "-J", "1-3", "-N", "an", "job.sh"])
-        .line();
-    let plain = sandbox.run("qsub", &["-h", "-N", "plain", "job.sh"]).line();
-    assert_eq!((id.as_str(), plain.as_str()), ("1[].head", "2.head"));
-    let all = "1[] H, 1[1] H, 1[2] H, 1[3] H";
-    for (arguments, expected) in [
-        (&[][..], "1[] H, 2 H"),
-        (&["-t"], "1[] H, 1[1] H, 1[2] H, 1[3] H, 2 H"),
-        (&["-J"], "1[] H"),
-        (&["-J", "-t"], "1[1] H, 1[2] H, 1[3] H"),
-        (&["-Jt", "workq"], "1[1] H, 1[2] H, 1[3] H"),
-        (&["-t", "1[]"], all),
-        (
-            &["-t", "1[].head", "2", "1[2]"],
-            "1[] H, 1[1] H, 1[2] H, 1[3] H, 2 H",
-        ),
-        (
-            &["-t", "1[]", "workq"],
-            "1[] H, 1[1] H, 1[2] H, 1[3] H, 2 H",
-        ),
-        (&["1[]"], "1[] H"),
-        (&["1[2]"], "1[2] H"),
-        (&["1[1-9:2]"], "1[1] H, 1[3] H"),
-        (&["1[1-2]", "1[2-3]"], "1[1] H, 1[2] H, 1[3] H"),
-        (&["-u", "nobody"], ""),
-    ] {
-        assert_eq!(listed(&sandbox, arguments), expected, "{arguments:?}");
-    }
-    for (id, unknown) in [
-        ("1", "1"),
-        ("1[7]", "1[7]"),
-        ("1[4-9]", "1[4-9]"),
-        ("2[]", "2[]"),
-        ("2[1]", "2[1]"),
-    ] {
-        says(
-            &sandbox.run("qstat", &[id]),
-            153,
-            "",
-            &format!("qstat: Unknown Job Id {unknown}.head"),
-        );
-    }
-    for (arguments, expected) in [
-        (&[][..], "1[].head 2.head"),
-        (&["-J"], "1[].head"),
-        (&["-T"], "1[].head 1[1].head 1[2].head 1[3].head 2.head"),
-        (&["-J", "-T"], "1[1].head 1[2].head 1[3].head"),
-        (
-            &["-T", "-N", "an", "-s", "H"],
-            "1[].head 1[1].head 1[2].head 1[3].head",
-        ),
-        (&["-T", "-s", "X"], ""),
-        (&["-s", "B"], ""),
-    ] {
-        let ids = sandbox.run("qselect", arguments).ok();
-        assert_eq!(
-            ids.split_whitespace().collect::<Vec<_>>().join(" "),
-            expected,
-            "{arguments:?}"
-        );
-    }
-    let queues = sandbox.run("qstat", &["-Q", "workq"]).ok();
-    assert!(
-        queues.contains("workq                0     2 yes yes     0     0     2"),
-        "{queues}"
-    );
-}
-
-#[test]
-fn an_array_in_full_has_the_attributes_of_pbs_in_its_order() {
-    let sandbox = head(4);
-    sandbox.script("job.sh", "true");
-    let retried = ["-W", "retry=2,retry_delay=60"];
-    let arguments = [
-        &["-h", "-J", "1-10:2%2", "-N", "an"][..],
-        &retried,
-        &["job.sh"],
-    ]
-    .concat();
-    sandbox.run("qsub", &arguments).line();
-    let host = sandbox.job("1[].head")["Submit_Host"]
-        .as_str()
-        .unwrap()
-        .to_string();
-    let names = |id: &str| {
-        let full = sandbox.run("qstat", &["-fw", id]).ok();
-        let lines = full.lines().filter_map(|line| {
-            line.strip_prefix("    ")?
-                .split(" = ")
-                .next()
-                .map(str::to_string)
-        });
-        lines.collect::<Vec<_>>()
-    };
-    let array = names("1[]");
-    let behind = array
-        .iter()
-        .position(|name| name == "Submit_arguments")
-        .unwrap();
-    let expected = [
-        "array",
-        "array_state_count",
-        "array_indices_submitted",
-        "array_indices_remaining",
-        "project",
-        "Submit_Host",
-        "max_run_subjobs",
-        "retry",
-        "retry_delay",
-    ];
-    assert_eq!(array[behind + 1..], expected);
-    let element = names("1[3]");
-    assert_eq!(
-        element[..=behind],
-        array[..=behind],
-        "an element that waits has what its array has"
-    );
-    assert_eq!(element[behind + 1..behind + 3], ["array_id", "array_index"]);
-    let text = sandbox.run("qstat", &["-tf", "-F", "json", "1[]"]).ok();
-    let document: Value = serde_json::from_str(&text).unwrap();
-    let jobs = document["Jobs"].as_object().unwrap();
-    let ids: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("\t\t\"")?.split('"').next())
-        .collect();
-    assert_eq!(
-        ids,
-        [
-            "1[].head",
-            "1[1].head",
-            "1[3].head",
-            "1[5].head",
-            "1[7].head",
-            "1[9].head"
-        ]
-    );
-    let path = |id: &str| {
-        jobs[id]["Output_Path"]
-            .as_str()
-            .unwrap()
-            .strip_prefix(&format!("{host}:"))
-            .unwrap()
-            .to_string()
-    };
-    let work = sandbox.work().display().to_string();
-    assert_eq!(path("1[].head"), format!("{work}/an.o1.^array_index^"));
-    assert_eq!(path("1[3].head"), format!("{work}/an.o1.3"));
-    let array = &jobs["1[].head"];
-    assert_eq!(
-        (counts(array), &array["array"]),
-        ("Queued:5 Running:0 Exiting:0 Expired:0", &json!("True"))
-    );
-    assert_eq!(
-        (
-            &array["max_run_subjobs"],
-            &array["retry"],
-            &array["retry_delay"]
-        ),
-        (&json!(2), &json!(2), &json!("00:01:00"))
-    );
-    assert_eq!(
-        (
-            &jobs["1[3].head"]["array_id"],
-            &jobs["1[3].head"]["array_index"]
-        ),
-        (&json!("1[].head"), &json!(3))
-    );
-    let line = sandbox.run("qstat", &["-f", "-F", "dsv", "1[3]"]).ok();
-    assert!(
-        line.starts_with("Job Id: 1[3].head|Job_Name=an|") && line.contains("|array_index=3|"),
-        "{line}"
-    );
-}
 
 #[test]
 fn an_array_begins_runs_and_ends() {
@@ -529,7 +221,7 @@ fn an_array_begins_runs_and_ends() {
 }
 
 #[test]
-fn elements_that_fail_make_their_array_fail() {
+fn failed_subjobs_make_their_array_fail() {
     let sandbox = head(4);
     let blocked = sandbox.run_with_input(
         "qsub",
@@ -568,7 +260,7 @@ fn elements_that_fail_make_their_array_fail() {
 }
 
 #[test]
-fn elements_are_deleted_one_by_one_and_in_ranges() {
+fn subjobs_are_deleted_singly_and_by_range() {
     let sandbox = head(2);
     let id = sandbox.submit(&["-h", "-J", "1-9"], NOTE);
     says(&sandbox.run("qdel", &["1[2]"]), 0, "", "");
@@ -752,7 +444,7 @@ fn an_array_is_held_and_altered_as_a_whole() {
 }
 
 #[test]
-fn no_more_elements_run_at_once_than_is_said_and_that_may_be_changed() {
+fn the_number_of_running_subjobs_is_limited_and_the_limit_can_be_changed() {
     let sandbox = head(16);
     let count = "mkdir at.$PBS_ARRAY_INDEX; ls -d at.* | wc -l >> seen; sleep 0.3; rmdir at.$PBS_ARRAY_INDEX\n\
                  exit $((PBS_ARRAY_INDEX % 10 == 0))\n";
@@ -794,7 +486,7 @@ fn no_more_elements_run_at_once_than_is_said_and_that_may_be_changed() {
 }
 
 #[test]
-fn what_fails_is_run_again_as_often_and_as_late_as_is_said() {
+fn a_failed_job_is_retried_with_the_requested_count_and_delay() {
     let sandbox = head(8);
     let note = "echo $PBS_ARRAY_INDEX $LANAI_ATTEMPT >> done; date +%s.%N >> at.$PBS_ARRAY_INDEX\n";
     let script = format!("{note}[ $PBS_ARRAY_INDEX -lt $LANAI_ATTEMPT ]\n");
@@ -866,7 +558,7 @@ fn only_what_has_failed_is_run_once_more() {
 
 /// Elements through the death of schedd, at whatever moment of their lives.
 #[test]
-fn a_killed_schedd_starts_every_element_exactly_once() {
+fn a_killed_schedd_starts_every_subjob_exactly_once() {
     let sandbox = head(8);
     let id = sandbox.submit(
         &["-J", "0-398:2", "-W", "umask=022"],

@@ -1,7 +1,7 @@
 //! Jobs that a command of the site checkpoints, with real processes: they go on where they were,
 //! and where the command fails another way is taken.
 
-use crate::security::multi_user::shared;
+use crate::support::installation::shared;
 use crate::support::people::{Person, two_people};
 use crate::support::sandbox::{Sandbox, finish, kill};
 use lanai::sys::procfs;
@@ -225,7 +225,7 @@ fn a_command_that_fails_leaves_the_next_action() {
 
 /// X15: nobody makes way in another way for a job that is gone meanwhile.
 #[test]
-fn where_the_command_fails_and_nobody_waits_any_more_the_job_goes_on() {
+fn a_job_continues_if_its_checkpoint_fails_and_the_preemptor_is_gone() {
     let command = Site::new("while [ ! -e fail ]; do sleep 0.02; done; exit 3");
     let sandbox = command.sandbox("[\"checkpoint\", \"requeue\"]", "");
     let low = submit(&sandbox, 0, &[], COUNTER);
@@ -253,7 +253,7 @@ fn where_the_command_fails_and_nobody_waits_any_more_the_job_goes_on() {
 }
 
 #[test]
-fn where_nothing_else_is_allowed_the_job_goes_on_and_is_not_asked_again() {
+fn a_victim_without_an_allowed_action_continues_and_is_not_chosen_again() {
     let command = Site::new(HANGS);
     let sandbox = command.sandbox("\"checkpoint\"", "checkpoint_timeout = \"1s\"");
     let low = submit(&sandbox, 0, &[], COUNTER);
@@ -440,7 +440,7 @@ fn a_job_that_ends_well_because_it_was_put_back_keeps_what_was_written_down_of_i
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_told_of_and_the_job_goes_on() {
+fn a_directory_that_cannot_be_created_is_reported_and_the_job_continues() {
     let command = Site::new(COPY);
     let sandbox = command.sandbox("\"requeue\"", "checkpoint_path = \"/dev/null/here\"");
     let id = submit(&sandbox, 0, &[], COUNTER);
@@ -511,7 +511,7 @@ fn only_its_owner_reads_a_checkpoint() {
 /// Neither what is made for a checkpoint nor what is removed after it keeps others waiting, or the
 /// job itself.
 #[test]
-fn a_disk_that_hangs_keeps_nobody_waiting() {
+fn a_hanging_disk_blocks_no_other_request() {
     let command = Site::new(COPY);
     let folders = command.path("disk");
     let config = format!(

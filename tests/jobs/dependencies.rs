@@ -8,7 +8,7 @@ mod graph;
 mod lists;
 
 use crate::support::people::two_people;
-use crate::support::sandbox::{Done, Sandbox};
+use crate::support::sandbox::{Sandbox, number, refused};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -38,10 +38,6 @@ fn waits(sandbox: &Sandbox, depend: &str) -> String {
     quick(sandbox, &["-W", &format!("depend={depend}")], 0)
 }
 
-fn number(id: &str) -> &str {
-    id.split('.').next().unwrap()
-}
-
 /// All that is known of all jobs.
 fn jobs(sandbox: &Sandbox) -> BTreeMap<String, Value> {
     let done = sandbox.run("qstat", &["-x", "-f", "-F", "json"]);
@@ -65,7 +61,7 @@ fn all_over(sandbox: &Sandbox) -> BTreeMap<String, Value> {
 }
 
 /// State, holds, substate and `depend` of a job.
-fn standing(sandbox: &Sandbox, id: &str) -> (String, String, i64, String) {
+fn state_and_status(sandbox: &Sandbox, id: &str) -> (String, String, i64, String) {
     let job = sandbox.job(id);
     let text = |name: &str| job[name].as_str().unwrap_or("").to_string();
     (
@@ -78,14 +74,6 @@ fn standing(sandbox: &Sandbox, id: &str) -> (String, String, i64, String) {
 
 fn stands(state: &str, holds: &str, substate: i64, depend: &str) -> (String, String, i64, String) {
     (state.into(), holds.into(), substate, depend.into())
-}
-
-#[track_caller]
-fn refused(done: Done, code: i32, text: &str) {
-    assert!(
-        done.code == code && done.err.contains(text) && done.out.is_empty(),
-        "{code} {text:?}: {done:?}"
-    );
 }
 
 #[track_caller]
@@ -119,7 +107,7 @@ fn a_waiting_job_is_held_and_shows_what_it_waits_for() {
     ] {
         let id = waits(&sandbox, &depend);
         assert_eq!(
-            standing(&sandbox, &id),
+            state_and_status(&sandbox, &id),
             stands("H", "s", 22, &shown),
             "{depend}"
         );
@@ -137,7 +125,7 @@ fn a_waiting_job_is_held_and_shows_what_it_waits_for() {
         0,
     );
     assert_eq!(
-        standing(&sandbox, &child),
+        state_and_status(&sandbox, &child),
         stands("H", "s", 22, &format!("afterany:{a}@head,after:{b}@head"))
     );
     assert_eq!(
@@ -164,10 +152,10 @@ fn a_waiting_job_is_held_and_shows_what_it_waits_for() {
         "{dsv}"
     );
     let held = quick(&sandbox, &["-h", "-W", &format!("depend=afterok:{one}")], 0);
-    assert_eq!(standing(&sandbox, &held).1, "su");
+    assert_eq!(state_and_status(&sandbox, &held).1, "su");
     sandbox.run("qrls", &[&held]).ok();
     assert_eq!(
-        standing(&sandbox, &held),
+        state_and_status(&sandbox, &held),
         stands("H", "s", 22, &format!("afterok:{a}@head"))
     );
     assert!(sandbox.run("qselect", &["-h", "s"]).ok().contains(&held));
@@ -326,17 +314,17 @@ fn on_counts_down_as_jobs_name_it() {
         1,
     );
     assert_eq!(
-        standing(&sandbox, &waiting),
+        state_and_status(&sandbox, &waiting),
         stands("H", "s", 22, &format!("on:1,afterany:{first}@head"))
     );
     assert_eq!(
-        standing(&sandbox, &first),
+        state_and_status(&sandbox, &first),
         stands("H", "u", 20, &format!("beforeany:{waiting}@head"))
     );
     sandbox.run("qrls", &[&first]).ok();
     sandbox.ended(&first);
     assert_eq!(
-        standing(&sandbox, &waiting),
+        state_and_status(&sandbox, &waiting),
         stands("H", "s", 22, "on:1"),
         "one more is to come"
     );
@@ -346,7 +334,7 @@ fn on_counts_down_as_jobs_name_it() {
 }
 
 #[test]
-fn a_job_put_back_into_its_queue_has_begun_but_not_ended() {
+fn a_requeued_job_has_begun_but_not_ended() {
     let sandbox = head();
     let parent = sandbox.submit(&[], "sleep 100\n");
     sandbox.running(&parent);
@@ -370,11 +358,11 @@ fn a_job_put_back_into_its_queue_has_begun_but_not_ended() {
         .ok();
     assert_eq!(sandbox.ended(&begun)["Exit_status"], 0);
     assert_eq!(
-        standing(&sandbox, &ended).3,
+        state_and_status(&sandbox, &ended).3,
         format!("afterany:{parent}@head")
     );
     assert_eq!(
-        standing(&sandbox, &named),
+        state_and_status(&sandbox, &named),
         stands("H", "s", 22, &format!("afterany:{parent}@head"))
     );
 }
@@ -411,7 +399,7 @@ fn circles_are_refused_and_spelt_out() {
         &format!("circle: {third} -> {second} -> {first} -> {third}"),
     );
     assert_eq!(
-        standing(&sandbox, &first).3,
+        state_and_status(&sandbox, &first).3,
         format!("on:5,beforeok:{second}@head"),
         "nothing has changed"
     );
@@ -434,19 +422,19 @@ fn qalter_adds_all_or_nothing() {
         "qalter: Unknown Job Id 999.head",
     );
     refused(alter(""), 2, "qalter: illegal -W value\nusage:");
-    assert_eq!(standing(&sandbox, &child), stands("H", "u", 20, ""));
+    assert_eq!(state_and_status(&sandbox, &child), stands("H", "u", 20, ""));
     alter(&format!("afterok:{a}")).ok();
     alter(&format!("afterany:{b},afterok:{a}")).ok();
     sandbox.run("qrls", &[&child]).ok();
     assert_eq!(
-        standing(&sandbox, &child),
+        state_and_status(&sandbox, &child),
         stands("H", "s", 22, &format!("afterok:{a}@head,afterany:{b}@head"))
     );
     sandbox.kill("schedd");
     sandbox.run("qrls", &[&a]).ok();
     sandbox.ended(&a);
     assert_eq!(
-        standing(&sandbox, &child),
+        state_and_status(&sandbox, &child),
         stands("H", "s", 22, &format!("afterany:{b}@head"))
     );
     sandbox.run("qrls", &[&b]).ok();
@@ -478,10 +466,10 @@ fn a_fall_that_cannot_be_written_has_not_happened() {
     let mut failures = 0;
     while sandbox.run("qdel", &[&top]).code != 0 {
         assert_eq!(
-            standing(&sandbox, &child).3,
+            state_and_status(&sandbox, &child).3,
             format!("afterok:{top}@head,beforeok:{grandchild}@head,runone:{grandchild}@head")
         );
-        assert_eq!(standing(&sandbox, &grandchild).0, "H");
+        assert_eq!(state_and_status(&sandbox, &grandchild).0, "H");
         failures += 1;
     }
     assert!(failures > 0, "the faults have not struck");
@@ -506,12 +494,12 @@ fn of_a_set_only_one_runs() {
         0,
     );
     assert_eq!(
-        standing(&sandbox, &third).3,
+        state_and_status(&sandbox, &third).3,
         format!("runone:{first}@head:{second}@head")
     );
     sandbox.run("qdel", &[&second]).ok();
     assert_eq!(
-        standing(&sandbox, &third),
+        state_and_status(&sandbox, &third),
         stands("H", "u", 20, &format!("runone:{first}@head")),
         "one left the set"
     );
@@ -548,13 +536,13 @@ fn of_a_set_only_one_runs() {
 }
 
 #[test]
-fn a_set_waits_while_one_of_it_runs_and_chooses_anew_when_that_one_is_put_back() {
+fn a_runone_set_waits_for_its_running_job_and_chooses_again_after_a_requeue() {
     let sandbox = head();
     let runs = sandbox.submit(&[], "sleep 100\n");
     sandbox.running(&runs);
     let other = waits(&sandbox, &format!("runone:{runs}"));
     assert_eq!(
-        standing(&sandbox, &other),
+        state_and_status(&sandbox, &other),
         stands("H", "s", 22, &format!("runone:{runs}@head"))
     );
     assert_eq!(

@@ -90,7 +90,7 @@ impl Endings {
 }
 
 #[test]
-fn every_job_that_is_over_has_an_exit_status() {
+fn every_finished_job_has_an_exit_status() {
     let queues = "[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"in\"\nroute_destinations = [\"shut\"]\n\
                   [[queue]]\nname = \"shut\"\nenabled = false\n[[node]]\nname = \"HOST\"\nncpus = 64\n";
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
@@ -132,7 +132,7 @@ fn each_format_has_it(sandbox: &Sandbox, jobs: usize) {
 }
 
 #[test]
-fn the_history_lasts_as_long_as_an_administrator_says_while_it_runs() {
+fn the_history_duration_can_be_changed_at_run_time() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
     let [one, array] = [&[][..], &["-J", "1-2"]].map(|options| sandbox.submit(options, "true\n"));
     for id in [&one, &array] {

@@ -43,7 +43,7 @@ fn begun(sandbox: &Sandbox) -> usize {
 
 /// Q15: of 8 slots 2 without and 5 with expand, never 6.
 #[test]
-fn an_array_takes_what_nobody_else_wants_up_to_its_maximum() {
+fn an_array_expands_into_idle_resources_up_to_its_maximum() {
     let sandbox = head(8);
     let id = sandbox.submit(&["-J", "1-20%2"], NOTE);
     sandbox.until("two", || (begun(&sandbox) == 2).then_some(()));
@@ -86,7 +86,7 @@ fn an_array_takes_what_nobody_else_wants_up_to_its_maximum() {
 /// Q15: the array was there before, and has more than it may keep; who comes later has the next
 /// slot. A restarted schedd knows no less.
 #[test]
-fn who_waits_has_the_room_before_any_extra() {
+fn queued_jobs_precede_expansion() {
     let sandbox = head(4);
     let id = sandbox.submit(&["-J", "1-20%2", "--expand=unlimited"], NOTE);
     sandbox.until("four", || (begun(&sandbox) == 4).then_some(()));
@@ -111,7 +111,7 @@ fn who_waits_has_the_room_before_any_extra() {
 
 /// Q2: a slot goes from one element to the next in the cycle of the former's end, without any poll.
 #[test]
-fn the_next_element_has_the_slot_of_the_last_one_at_once() {
+fn the_next_subjob_gets_the_slot_of_the_last_one_at_once() {
     let sandbox = head(1);
     let id = sandbox.submit(
         &["-J", "1-40"],
@@ -230,7 +230,7 @@ fn what_failed_or_was_deleted_runs_again_when_it_is_retried() {
 
 /// It comes in as a new job does, or not at all.
 #[test]
-fn what_is_over_does_not_come_back_where_no_job_comes_in_or_nothing_is_known_of_it() {
+fn a_finished_job_is_not_retried_in_a_disabled_queue_or_without_history() {
     let sandbox = head(2);
     let qmgr = |command: &str| sandbox.run("qmgr", &["-c", command]).ok();
     let id = sandbox.submit(&[], "exit 1\n");
@@ -249,7 +249,7 @@ fn what_is_over_does_not_come_back_where_no_job_comes_in_or_nothing_is_known_of_
 }
 
 #[test]
-fn elements_that_failed_or_were_deleted_run_again_when_their_array_is_retried() {
+fn failed_and_deleted_subjobs_rerun_when_their_array_is_retried() {
     let sandbox = head(4);
     let script = "echo $PBS_ARRAY_INDEX $LANAI_ATTEMPT >> done; [ -e mended ] || exit $((PBS_ARRAY_INDEX % 2))\n";
     let id = sandbox.submit(&["-h", "-J", "1-6"], script);

@@ -1,20 +1,15 @@
-//! Files around jobs where `limits.rs` looks at one job and one stream: arrays, joined and kept
-//! output, whole folders, and what cannot be delivered.
+//! Delivery of output and files of jobs and subjobs: `-k`, `-R`, `-j`, umask, group, and failures.
 
-use crate::jobs::resource_limits::Mailbox;
-use crate::security::multi_user::shared;
-use crate::support::people::{Person, people};
-use crate::support::sandbox::{Sandbox, kill};
+use crate::support::installation::shared;
+use crate::support::mailbox::Mailbox;
+use crate::support::people::{Person, people, two_people};
+use crate::support::sandbox::{Sandbox, comment, kill, number, refused};
 use lanai::sys::procfs;
 use nix::libc::SIGSTOP;
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-
-fn number(id: &str) -> &str {
-    id.split(['.', '[']).next().unwrap()
-}
 
 fn head() -> Sandbox {
     Sandbox::configured("[server]\nname = \"head\"\n")
@@ -132,19 +127,19 @@ fn of_an_array_the_output_of_subjobs_that_went_well_can_be_removed() {
 #[test]
 fn joined_output_that_went_well_is_removed_as_one_file() {
     let sandbox = head();
-    for (join, letters, kept) in [
+    for (join, mails, kept) in [
         ("oe", "o", 0),
         ("eo", "e", 0),
         ("eo", "o", 1),
         ("oe", "oe", 0),
     ] {
-        let id = sandbox.submit(&["-N", "j", "-j", join, "-R", letters], "echo x");
+        let id = sandbox.submit(&["-N", "j", "-j", join, "-R", mails], "echo x");
         sandbox.ended(&id);
         let left: Vec<String> = names(&sandbox.work(), "j.")
             .into_iter()
             .filter(|n| n.ends_with(number(&id)))
             .collect();
-        assert_eq!(left.len(), kept, "-j {join} -R {letters}: {left:?}");
+        assert_eq!(left.len(), kept, "-j {join} -R {mails}: {left:?}");
     }
 }
 
@@ -208,10 +203,10 @@ fn what_cannot_be_delivered_is_kept_of_both_streams_and_of_subjobs() {
     for (letter, text) in [("o", "out\n"), ("e", "err\n")] {
         assert_eq!(ann.read(&format!("u.{letter}{}.2", number(&array.1))), text);
     }
-    let letters = mailbox.letters(&sandbox, 1).concat();
+    let mails = mailbox.mails(&sandbox, 1).concat();
     assert!(
-        letters.contains("no/such/out: No such file or directory; it is left in "),
-        "{letters}"
+        mails.contains("no/such/out: No such file or directory; it is left in "),
+        "{mails}"
     );
 }
 
@@ -282,7 +277,7 @@ fn each_subjob_has_a_private_sandbox_of_its_own() {
 }
 
 #[test]
-fn the_other_sandboxes_are_the_places_they_name() {
+fn the_other_sandbox_values_name_their_directories() {
     let sandbox = head();
     for (name, code) in [("HOME", 0), ("O_WORKDIR", 0), ("PRIVATELY", 2)] {
         let done = sandbox.run(
@@ -333,7 +328,7 @@ fn umask_and_group_are_those_of_files_that_stay() {
 
 /// What a job says would be lost.
 #[test]
-fn a_job_whose_output_has_no_place_at_all_does_not_run() {
+fn a_job_without_a_writable_output_directory_does_not_run() {
     let Some((sandbox, ann)) = person("closed", "") else {
         return;
     };
@@ -358,4 +353,142 @@ fn a_job_whose_output_has_no_place_at_all_does_not_run() {
         "{job:#}"
     );
     assert!(!Path::new(&format!("/tmp/ran-{id}.{}", ann.name)).exists());
+}
+
+#[test]
+fn a_group_without_membership_is_refused() {
+    let sandbox = Sandbox::new();
+    for group in ["daemon", "no-such-group-here"] {
+        let done = sandbox.run(
+            "qsub",
+            &["-W", &format!("group_list={group}"), "--", "true"],
+        );
+        refused(done, 197, "qsub: Bad GID for job execution");
+    }
+}
+
+#[test]
+fn a_job_runs_in_the_requested_group() {
+    let Some([ann, bob]) = two_people("group") else {
+        return;
+    };
+    let sandbox = shared("");
+    let own = format!("group_list={}x", ann.name);
+    refused(
+        bob.run(&sandbox, "qsub", &["-W", &own, "--", "true"]),
+        197,
+        "Bad GID for job execution",
+    );
+    let id = ann.submit(
+        &sandbox,
+        &["-N", "g", "-W", &own],
+        "id -g; id -G; touch made",
+    );
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{}", sandbox.job(&id));
+    let out = ann.read(&format!("g.o{}", number(&id)));
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines[0], ann.other.to_string());
+    assert!(
+        lines[1].split(' ').any(|gid| gid == ann.gid.to_string()),
+        "{out}"
+    );
+    for file in ["made".to_string(), format!("g.o{}", number(&id))] {
+        let found = fs::metadata(ann.file(&file)).unwrap();
+        assert_eq!((found.uid(), found.gid()), (ann.uid, ann.other), "{file}");
+    }
+    let waiting = bob.submit(&sandbox, &["-h"], "true");
+    refused(
+        bob.run(&sandbox, "qalter", &["-W", &own, &waiting]),
+        197,
+        "Bad GID for job execution",
+    );
+}
+
+#[test]
+fn output_of_a_job_that_went_well_can_be_removed() {
+    let sandbox = Sandbox::new();
+    let submit = |letters: &str, script: &str| {
+        let id = sandbox.submit(&["-N", "r", "-R", letters], script);
+        sandbox.ended(&id);
+        ["o", "e"].map(|letter| sandbox.file(&format!("r.{letter}{}", number(&id))).exists())
+    };
+    assert_eq!(submit("oe", "echo a\n"), [false, false]);
+    assert_eq!(submit("e", "echo a\n"), [true, false]);
+    assert_eq!(submit("oe", "exit 1\n"), [true, true]);
+    fs::create_dir(sandbox.file("logs")).unwrap();
+    let id = sandbox.submit(&["-o", "logs/", "-e", "/dev/null", "-R", "oe"], "true\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+    assert_eq!(fs::read_dir(sandbox.file("logs")).unwrap().count(), 0);
+    assert!(Path::new("/dev/null").exists());
+}
+
+#[test]
+fn output_is_kept_at_home_on_request() {
+    let Some([ann, _]) = two_people("keep") else {
+        return;
+    };
+    let sandbox = shared("");
+    fs::create_dir(ann.file("d")).unwrap();
+    std::os::unix::fs::chown(ann.file("d"), Some(ann.uid), Some(ann.gid)).unwrap();
+    let cd = |line: &str| ann.shell(&sandbox, &format!("cd d && {line}"));
+    let qsub = crate::support::sandbox::bin("qsub");
+    let submit = |options: &str| {
+        let program =
+            if lanai::sys::filesystem::closed_on_the_way_to(qsub.parent().unwrap()).is_none() {
+                qsub.clone()
+            } else {
+                ann.run(&sandbox, "qstat", &[]);
+                sandbox.home().with_file_name("bin/qsub")
+            };
+        let id = cd(&format!(
+            "{} {options} -N k -- echo text",
+            program.display()
+        ))
+        .line();
+        assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{}", sandbox.job(&id));
+        format!("k.o{}", number(&id))
+    };
+    let kept = submit("-k o -o elsewhere");
+    assert_eq!(ann.read(&kept), "text\n");
+    assert!(!ann.file("d/elsewhere").exists());
+    let plain = submit("-k od");
+    assert_eq!(ann.read(&format!("d/{plain}")), "text\n");
+    submit("-o localhost:from-home");
+    assert_eq!(ann.read("from-home"), "text\n");
+}
+
+#[test]
+fn undeliverable_output_is_left_at_home_and_reported() {
+    let Some([ann, _]) = two_people("undel") else {
+        return;
+    };
+    let mailbox = Mailbox::new();
+    let sandbox = shared(&format!("mailer = \"{}\"\n", mailbox.program.display()));
+    let id = ann.submit(
+        &sandbox,
+        &["-N", "u", "-o", "no/such/place"],
+        "echo precious; sleep 0.1",
+    );
+    let job = sandbox.ended(&id);
+    assert_eq!(job["Exit_status"], 0, "{job}");
+    let place = ann.file(&format!("u.o{}", number(&id)));
+    assert_eq!(fs::read_to_string(&place).unwrap(), "precious\n");
+    let said = format!(
+        "no/such/place: No such file or directory; it is left in {}",
+        place.display()
+    );
+    assert!(comment(&job).contains(&said), "{job}");
+    let mail = mailbox.mails(&sandbox, 1).remove(0);
+    assert!(mail.contains(&said), "{mail}");
+}
+
+#[test]
+fn the_umask_governs_output_too() {
+    let sandbox = Sandbox::new();
+    for (mask, mode) in [("022", 0o644), ("0", 0o666), ("077", 0o600)] {
+        let id = sandbox.submit(&["-N", "m", "-W", &format!("umask={mask}")], "umask\n");
+        sandbox.ended(&id);
+        let found = fs::metadata(sandbox.file(&format!("m.o{}", number(&id)))).unwrap();
+        assert_eq!(found.mode() & 0o777, mode, "{mask}");
+    }
 }

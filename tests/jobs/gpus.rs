@@ -149,7 +149,7 @@ fn a_gpu_in_use_from_outside_is_not_handed_out_while_that_lasts() {
 }
 
 #[test]
-fn jobs_are_kept_off_gpus_until_it_is_known_who_uses_them() {
+fn no_job_gets_a_gpu_before_its_users_are_known() {
     let sandbox = node("");
     // This noded begins anew and has to ask a tool that takes its time.
     let noded = sandbox.pid_of("noded").unwrap();
@@ -168,7 +168,7 @@ fn jobs_are_kept_off_gpus_until_it_is_known_who_uses_them() {
 }
 
 #[test]
-fn a_tool_that_hangs_or_fails_keeps_nobody_waiting() {
+fn a_hanging_or_failing_gpu_tool_blocks_no_job() {
     for body in ["sleep 600", "exit 3", "yes"] {
         let folder = tempfile::tempdir().unwrap();
         let tool = folder.path().join("smi");

@@ -1,7 +1,7 @@
 //! Lanai's commands are found inside jobs, whatever their directory and the login profile.
 
-use crate::cli::interactive::Person;
 use crate::support::sandbox::{Sandbox, bin};
+use crate::support::terminal::Terminal;
 
 /// A sandbox whose users have no `PATH` entry for Lanai. Login shells read their profile.
 fn elsewhere(login: bool) -> Sandbox {
@@ -58,7 +58,7 @@ fn programs_of_the_same_name_in_the_users_path_go_first() {
 fn an_interactive_shell_finds_the_commands() {
     for login in [true, false] {
         let sandbox = elsewhere(login);
-        let (mut person, _) = Person::at_shell(&sandbox, &[]);
+        let (mut person, _) = Terminal::at_shell(&sandbox, &[]);
         person.asks("command -v pbsdsh", &format!("{}\r\n", place("pbsdsh")));
         person.types("exit\r");
     }

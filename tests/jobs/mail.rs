@@ -1,10 +1,14 @@
-//! What is mailed about arrays, about jobs that depend on others, and what `-m` and `-M` take; of
-//! single jobs `limits.rs` tells.
+//! Mail about jobs and arrays: `-m`, `-M`, digests, and the mailer itself.
 
-use crate::jobs::resource_limits::Mailbox;
+use crate::support::installation::shared;
+use crate::support::mailbox::Mailbox;
+use crate::support::people::two_people;
+use crate::support::sandbox::Sandbox;
+use std::fs;
+use std::time::{Duration, Instant};
 
 /// Which job each letter is about, and the line that says what happened.
-fn told(letters: &[String]) -> Vec<(String, String)> {
+fn told(mails: &[String]) -> Vec<(String, String)> {
     let of = |letter: &String, begin: &str| {
         let line = letter.lines().find_map(|line| line.strip_prefix(begin));
         line.unwrap_or_else(|| panic!("no {begin:?}: {letter}"))
@@ -20,7 +24,7 @@ fn told(letters: &[String]) -> Vec<(String, String)> {
             .unwrap()
             .to_string()
     };
-    letters
+    mails
         .iter()
         .map(|letter| (of(letter, "PBS Job Id: "), what(letter)))
         .collect()
@@ -34,38 +38,36 @@ fn an_array_is_mailed_about_as_one_with_a_digest_of_its_subjobs() {
     let sandbox = mailbox.sandbox();
     let id = sandbox.submit(&["-J", "1-6", "-m", "abe"], THIRDS_FAIL);
     sandbox.ended(&id);
-    let letters = mailbox.letters(&sandbox, 2);
+    let mails = mailbox.mails(&sandbox, 2);
     let (begun, over) = (
         "Begun execution".to_string(),
         "Execution terminated".to_string(),
     );
-    assert_eq!(told(&letters), [(id.clone(), begun), (id, over)]);
+    assert_eq!(told(&mails), [(id.clone(), begun), (id, over)]);
     let digest = "Exit_status=1\n4 subjobs with status 0: 1-2,4-5\n2 subjobs with status 2: 3,6\n";
-    assert!(letters[1].ends_with(digest), "{}", letters[1]);
+    assert!(mails[1].ends_with(digest), "{}", mails[1]);
     assert_eq!(mailbox.all().len(), 2);
 }
 
 #[test]
-fn subjobs_are_mailed_about_one_by_one_only_if_that_is_asked_for() {
+fn subjobs_are_mailed_individually_only_on_request() {
     let mailbox = Mailbox::new();
     let sandbox = mailbox.sandbox();
     let id = sandbox.submit(&["-J", "1-3", "-m", "ej"], THIRDS_FAIL);
     sandbox.ended(&id);
-    let mut letters = told(&mailbox.letters(&sandbox, 4));
-    letters.sort();
+    let mut mails = told(&mailbox.mails(&sandbox, 4));
+    mails.sort();
     let each = [1, 2, 3].map(|index| id.replace("[]", &format!("[{index}]")));
-    let all: Vec<&str> = letters.iter().map(|(job, _)| job.as_str()).collect();
+    let all: Vec<&str> = mails.iter().map(|(job, _)| job.as_str()).collect();
     assert_eq!(all, [each[0].as_str(), &each[1], &each[2], &id]);
     assert!(
-        letters
-            .iter()
-            .all(|(_, what)| what == "Execution terminated"),
-        "{letters:?}"
+        mails.iter().all(|(_, what)| what == "Execution terminated"),
+        "{mails:?}"
     );
 }
 
 #[test]
-fn letters_of_m_that_make_no_sense_are_refused() {
+fn invalid_mail_points_are_refused() {
     let sandbox = Mailbox::new().sandbox();
     let refusal = |arguments: &[&str]| {
         let done = sandbox.run("qsub", &[arguments, &["--", "/bin/true"]].concat());
@@ -76,11 +78,11 @@ fn letters_of_m_that_make_no_sense_are_refused() {
     };
     let no_array = "qsub: mail option 'j' can not be used without array job".to_string();
     assert_eq!(refusal(&["-m", "aj"]), (1, no_array));
-    for letters in ["j", "x", "na", ""] {
+    for mails in ["j", "x", "na", ""] {
         assert_eq!(
-            refusal(&["-J", "1-2", "-m", letters]),
+            refusal(&["-J", "1-2", "-m", mails]),
             (2, "qsub: illegal -m value".into()),
-            "{letters:?}"
+            "{mails:?}"
         );
     }
     assert_eq!(refusal(&["-M", ""]), (2, "qsub: illegal -M value".into()));
@@ -127,12 +129,12 @@ fn a_recipient_of_an_earlier_version_reaches_the_mailer_only_as_a_plain_address(
     drop(spool);
     sandbox.run("qrls", &[&id]).ok();
     sandbox.ended(&id);
-    let letters = mailbox.letters(&sandbox, 1);
-    assert!(letters[0].starts_with("args: -f adm ann\n"), "{letters:?}");
+    let mails = mailbox.mails(&sandbox, 1);
+    assert!(mails[0].starts_with("args: -f adm ann\n"), "{mails:?}");
 }
 
 #[test]
-fn who_waited_in_vain_is_told_why_and_at_the_address_of_the_last_word() {
+fn a_never_started_dependent_is_mailed_with_the_cause_to_the_latest_address() {
     let mailbox = Mailbox::new();
     let sandbox = mailbox.sandbox();
     let parent = sandbox.submit(&["-h"], "exit 1\n");
@@ -146,15 +148,147 @@ fn who_waited_in_vain_is_told_why_and_at_the_address_of_the_last_word() {
     for id in [&plain, &silent, &moved] {
         sandbox.ended(id);
     }
-    let letters = mailbox.letters(&sandbox, 2);
+    let mails = mailbox.mails(&sandbox, 2);
     let why = format!(
         "Job deleted as result of dependency on job {parent}: afterok, but it ended with status 1"
     );
-    assert_eq!(told(&letters), [(plain, why.clone()), (moved, why)]);
+    assert_eq!(told(&mails), [(plain, why.clone()), (moved, why)]);
     assert!(
-        letters[1].starts_with("args: -f adm bob@far eve\n"),
+        mails[1].starts_with("args: -f adm bob@far eve\n"),
         "{}",
-        letters[1]
+        mails[1]
     );
     assert_eq!(mailbox.all().len(), 2);
+}
+
+#[test]
+fn begin_and_end_mails_are_sent_on_request() {
+    let mailbox = Mailbox::new();
+    let sandbox = mailbox.sandbox();
+    let id = sandbox.submit(
+        &["-N", "told", "-m", "abe", "-M", "ann@far,bob"],
+        "sleep 0.2; exit 4\n",
+    );
+    sandbox.ended(&id);
+    let mails = mailbox.mails(&sandbox, 2);
+    let begin =
+        format!("Subject: PBS JOB {id}\n\nPBS Job Id: {id}\nJob Name:   told\nexec_host:  ");
+    assert!(
+        mails[0].starts_with("args: -f adm ann@far bob\nFrom: adm\nTo: ann@far, bob\n"),
+        "{}",
+        mails[0]
+    );
+    assert!(
+        mails[0].contains(&begin) && mails[0].ends_with("\nBegun execution\n"),
+        "{}",
+        mails[0]
+    );
+    assert!(
+        mails[1].contains("\nExecution terminated\nExit_status=4\nresources_used.cpupercent="),
+        "{}",
+        mails[1]
+    );
+    assert!(
+        mails[1].contains("\nresources_used.walltime=00:00:00\n"),
+        "{}",
+        mails[1]
+    );
+}
+
+#[test]
+fn by_default_only_what_went_wrong_is_mailed_to_the_owner() {
+    let mailbox = Mailbox::new();
+    let sandbox = mailbox.sandbox();
+    let quiet = sandbox.submit(&["-m", "n", "-l", "walltime=1"], "sleep 60\n");
+    let fine = sandbox.submit(&[], "sleep 0.1; exit 1\n");
+    let owner = sandbox.job(&fine)["Job_Owner"]
+        .as_str()
+        .unwrap()
+        .split('@')
+        .next()
+        .unwrap()
+        .to_string();
+    let over = sandbox.submit(&["-l", "walltime=1"], "sleep 60\n");
+    for id in [&quiet, &fine, &over] {
+        sandbox.ended(id);
+    }
+    let mails = mailbox.mails(&sandbox, 1);
+    assert_eq!(mails.len(), 1, "{mails:?}");
+    let said = "\nJob exceeded resource walltime\nSee job standard error file\n(walltime 1 exceeded limit 1)\nExit_status=-29\n";
+    assert!(
+        mails[0].contains(&format!("PBS Job Id: {over}\n")) && mails[0].contains(said),
+        "{}",
+        mails[0]
+    );
+    assert!(
+        mails[0].starts_with(&format!("args: -f adm {owner}\n")),
+        "{}",
+        mails[0]
+    );
+}
+
+#[test]
+fn many_mails_become_a_digest_and_no_job_waits_for_the_mailer() {
+    let mailbox = Mailbox::new();
+    let sandbox = mailbox.sandbox();
+    sandbox.run("schedd", &[]).ok();
+    let line = "for i in $(seq 60); do qsub -m b -o /dev/null -e /dev/null -- true || exit 1; done";
+    sandbox.shell(line).ok();
+    sandbox.until("the end of all", || {
+        sandbox.run("qstat", &[]).out.is_empty().then_some(())
+    });
+    sandbox.run("schedd", &["--stop"]).ok();
+    let mails = mailbox.mails(&sandbox, 21);
+    assert_eq!(mails.len(), 21);
+    assert!(
+        mails[20].contains("\n40 more messages about jobs of "),
+        "{}",
+        mails[20]
+    );
+}
+
+#[test]
+fn a_hanging_or_missing_mailer_blocks_no_job() {
+    let mailbox = Mailbox::new();
+    fs::write(&mailbox.program, "#!/bin/sh\nexec sleep 60\n").unwrap();
+    for program in [
+        mailbox.program.display().to_string(),
+        "/no/such/mailer".into(),
+    ] {
+        let sandbox = Sandbox::configured(&format!("[server]\nmailer = \"{program}\"\n"));
+        let started = Instant::now();
+        let ids: Vec<String> = (0..5)
+            .map(|_| sandbox.submit(&["-m", "abe"], "true\n"))
+            .collect();
+        ids.iter()
+            .for_each(|id| assert_eq!(sandbox.ended(id)["Exit_status"], 0));
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            started.elapsed()
+        );
+    }
+}
+
+#[test]
+fn the_owner_learns_which_user_deleted_the_job() {
+    let Some([ann, _]) = two_people("mail") else {
+        return;
+    };
+    let mailbox = Mailbox::new();
+    let sandbox = shared(&format!("mailer = \"{}\"\n", mailbox.program.display()));
+    let own = ann.submit(&sandbox, &["-h"], "true");
+    let other = ann.submit(&sandbox, &["-h"], "true");
+    ann.run(&sandbox, "qdel", &[&own]).ok();
+    sandbox.run("qdel", &[&other]).ok();
+    let mails = mailbox.mails(&sandbox, 1);
+    assert!(
+        mails[0].contains(&format!("PBS Job Id: {other}\n")),
+        "{mails:?}"
+    );
+    assert!(
+        mails[0].contains("\nJob deleted at request of root@"),
+        "{mails:?}"
+    );
+    assert_eq!(mailbox.all().len(), 1);
 }

@@ -1,6 +1,8 @@
 //! What the site has done around jobs on their nodes: hooks, and scripts with PBS's arguments.
 
-use crate::security::multi_user::shared;
+mod periodic;
+
+use crate::support::installation::shared;
 use crate::support::people::people;
 use crate::support::sandbox::{Sandbox, kill};
 use serde_json::Value;
@@ -119,7 +121,7 @@ fn is_taken_out(sandbox: &Sandbox, why: &str) {
 }
 
 #[test]
-fn hooks_and_scripts_are_asked_in_order_and_told_of_the_job() {
+fn hooks_and_scripts_run_in_order_with_the_data_of_the_job() {
     let site = Site::new();
     let script = |name: &str| {
         site.program(
@@ -249,7 +251,7 @@ fn a_job_that_hooks_keep_rejecting_is_held() {
 }
 
 #[test]
-fn a_hook_that_fails_keeps_the_job_and_takes_the_node_out_if_asked() {
+fn a_failing_hook_requeues_the_job_and_may_offline_the_node() {
     let site = Site::new();
     let sick = site.hook(
         "sick",
@@ -408,7 +410,7 @@ fn a_job_that_its_hooks_still_make_ready_is_sent_no_message() {
 }
 
 #[test]
-fn a_hook_outlives_noded_and_schedd_and_is_asked_again_after_its_shepherd() {
+fn a_hook_survives_daemon_restarts_and_is_repeated_after_its_shepherd_dies() {
     for daemon in ["noded", "schedd", "lanai-shepherd"] {
         let site = Site::new();
         let body = "echo asked >> asks; while [ -e wait ]; do sleep 0.02; done";
@@ -599,76 +601,8 @@ fn scripts_have_their_time_and_what_they_do_after_the_job_is_noted() {
     );
 }
 
-fn lines(site: &Site, name: &str) -> usize {
-    site.read(name).lines().count()
-}
-
 #[test]
-fn nodes_ask_again_and_again_never_twice_at_once_and_as_told_last() {
-    let site = Site::new();
-    let tick = "echo tick >> ticks; cat > tick.new; mv tick.new tick.json";
-    let slow = "echo slow >> slows; sleep 2.5";
-    let hooks = [
-        site.hook("tick", &["exechost_periodic"], "freq = \"1s\"", tick),
-        site.hook("slow", &["exechost_periodic"], "freq = \"1s\"", slow),
-    ];
-    let sandbox = Sandbox::configured(&hooks.concat());
-    sandbox.ended(&sandbox.submit(&[], "true"));
-    let begun = Instant::now();
-    sandbox.until("some asking", || (lines(&site, "ticks") >= 5).then_some(()));
-    let most = begun.elapsed().as_secs() as usize / 2 + 2;
-    assert!(
-        lines(&site, "slows") <= most,
-        "{} in {:?}",
-        lines(&site, "slows"),
-        begun.elapsed()
-    );
-    let told = site.json("tick.json");
-    assert_eq!(
-        (&told["event"], &told["hook"]),
-        (&"exechost_periodic".into(), &"tick".into())
-    );
-    assert!(
-        told["nodes"][0]["resources_available"]["ncpus"].is_number(),
-        "{told}"
-    );
-    fs::write(
-        sandbox.home().join("lanai.toml"),
-        "[launch]\nlogin = false\n",
-    )
-    .unwrap();
-    kill(sandbox.pid_of("schedd").unwrap(), 1);
-    sandbox.until("the reload", || {
-        sandbox.log().contains("reloaded: ").then_some(())
-    });
-    std::thread::sleep(Duration::from_millis(300));
-    let before = lines(&site, "ticks");
-    std::thread::sleep(Duration::from_millis(1500));
-    assert_eq!(lines(&site, "ticks"), before);
-}
-
-#[test]
-fn a_periodic_hook_that_fails_may_take_its_nodes_out() {
-    let site = Site::new();
-    let more = "freq = \"1s\"\nalarm = \"1s\"\nfail_action = \"offline_vnodes\"";
-    let sick = site.hook(
-        "sick",
-        &["exechost_periodic"],
-        more,
-        "[ -e sick ] && sleep 60; true",
-    );
-    let sandbox = Sandbox::configured(&sick);
-    sandbox.ended(&sandbox.submit(&[], "true"));
-    assert_eq!(node(&sandbox)["state"], "free");
-    site.touch("sick");
-    is_taken_out(
-        &sandbox,
-        "exechost_periodic hook 'sick' failed: it took longer than 1 s",
-    );
-}
-
-#[test]
-fn a_program_that_is_not_there_is_said() {
+fn a_missing_program_is_reported() {
     let hook =
         "[[hook]]\nname = \"gone\"\nevent = \"execjob_begin\"\ncommand = \"/no/such/hook\"\n";
     let sandbox = Sandbox::configured(&format!("{QUICK}{hook}"));

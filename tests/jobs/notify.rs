@@ -1,6 +1,6 @@
 //! Programs that are told when jobs begin, end and go wrong: the site's, and users' own.
 
-use crate::security::multi_user::{installed, shared};
+use crate::support::installation::{installed, shared};
 use crate::support::people::people;
 use crate::support::sandbox::Sandbox;
 use lanai::sys::{cgroup, user};
@@ -84,7 +84,7 @@ fn events(told: &[Value]) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn the_site_and_the_owner_are_told_of_begin_and_end() {
+fn site_and_owner_are_notified_of_begin_and_end() {
     let (site, own) = (Kept::new(""), Kept::new(""));
     let sandbox = Sandbox::configured(&site.site());
     let id = sandbox.submit(&["-N", "named", "-W", &own.own()], "exit 3");
@@ -118,7 +118,7 @@ fn the_site_and_the_owner_are_told_of_begin_and_end() {
 }
 
 #[test]
-fn what_goes_wrong_is_an_abort() {
+fn a_failure_is_notified_as_an_abort() {
     let site = Kept::new("");
     let sandbox = Sandbox::configured(&site.site());
     let over = sandbox.submit(&["-l", "walltime=1"], "sleep 60");
@@ -169,7 +169,7 @@ fn a_flood_becomes_twenty_messages_and_a_digest() {
 }
 
 #[test]
-fn an_array_is_told_of_as_one_unless_its_subjobs_are_asked_for() {
+fn an_array_is_notified_as_one_unless_subjobs_are_requested() {
     let site = Kept::new("");
     let sandbox = Sandbox::configured(&site.site());
     let one = sandbox.submit(&["-J", "0-3"], "true");
@@ -189,7 +189,7 @@ fn an_array_is_told_of_as_one_unless_its_subjobs_are_asked_for() {
 }
 
 #[test]
-fn a_program_that_hangs_holds_up_nobody_and_is_ended_in_time() {
+fn a_hanging_notify_program_times_out_and_blocks_no_job() {
     let (site, own) = (Kept::new(""), Kept::new("echo $$ > $0.pid; exec sleep 300"));
     let sandbox = Sandbox::configured(&site.site());
     let id = sandbox.submit(&["-W", &own.own()], "true");
@@ -293,7 +293,7 @@ fn a_users_program_is_limited_under_noded_and_all_that_it_starts_ends_with_it() 
 }
 
 #[test]
-fn a_users_program_that_runs_when_schedd_ends_goes_on() {
+fn a_users_program_continues_after_schedd_ends() {
     let own = Kept::new("[ -e $0.begun ] && sleep 4; touch $0.begun");
     let sandbox = Sandbox::new();
     let id = sandbox.submit(&["-W", &own.own()], "true");

@@ -1,8 +1,8 @@
 //! When a job's output is at its place: once the job is over, and whole (decision 52).
 
-use crate::security::multi_user::shared;
+use crate::support::installation::shared;
 use crate::support::people::people;
-use crate::support::sandbox::{Sandbox, kill};
+use crate::support::sandbox::{Sandbox, kill, number};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -16,10 +16,6 @@ fn roomy() -> String {
         "[[node]]\nname = \"{}\"\nncpus = 8\n",
         name.split('.').next().unwrap()
     )
-}
-
-fn number(id: &str) -> &str {
-    id.split(['.', '[']).next().unwrap()
 }
 
 /// The names of the files in a folder that begin so.
@@ -43,7 +39,7 @@ fn writes(sandbox: &Sandbox, file: &str, text: &str) {
 }
 
 #[test]
-fn output_is_at_its_place_when_the_job_is_over_and_not_before() {
+fn output_is_delivered_when_the_job_ends_and_not_before() {
     let sandbox = Sandbox::configured(&roomy());
     let live = sandbox.submit(
         &["-N", "live"],
@@ -81,7 +77,7 @@ fn output_is_at_its_place_when_the_job_is_over_and_not_before() {
 }
 
 #[test]
-fn a_job_that_is_deleted_or_over_a_limit_or_never_began_leaves_its_output_at_its_place() {
+fn the_output_of_a_deleted_limited_or_unstarted_job_is_delivered() {
     let sandbox = Sandbox::configured(&roomy());
     let deleted = sandbox.submit(&["-N", "d", "-j", "oe"], "echo begun; sleep 60\n");
     let long = sandbox.submit(
@@ -154,7 +150,7 @@ fn jobs_with_one_file_do_not_mix_and_the_last_to_end_has_it() {
 }
 
 #[test]
-fn output_is_at_its_place_at_once_where_that_is_asked_for() {
+fn output_is_written_directly_on_request() {
     let sandbox = Sandbox::configured(&roomy());
     let script = format!("echo out; echo err >&2; {WAIT}\n");
     let both = sandbox.submit(&["-N", "b", "-k", "oed"], &script);
@@ -207,7 +203,7 @@ fn an_old_file_is_untouched_until_then_and_a_link_stays_one() {
 }
 
 #[test]
-fn what_cannot_be_brought_to_its_place_is_said_and_stays_beside_it() {
+fn undeliverable_output_is_reported_and_stays_beside_its_target() {
     let sandbox = Sandbox::configured(&roomy());
     let id = sandbox.submit(
         &["-o", "out", "-j", "oe"],
@@ -233,7 +229,7 @@ fn what_cannot_be_brought_to_its_place_is_said_and_stays_beside_it() {
 }
 
 #[test]
-fn what_ends_to_run_again_leaves_what_there_is_and_the_next_attempt_begins_anew() {
+fn a_requeued_attempt_keeps_its_output_and_the_next_one_starts_empty() {
     let sandbox = Sandbox::configured(&roomy());
     let id = sandbox.submit(
         &["-N", "s", "-j", "oe"],
@@ -284,7 +280,7 @@ fn a_job_that_is_put_back_and_ends_well_takes_no_old_file_with_it() {
 
 /// What lies at the place of output that did not come there is somebody else's.
 #[test]
-fn what_was_not_brought_to_its_place_removes_nothing_there() {
+fn failed_delivery_removes_no_existing_file() {
     let sandbox = Sandbox::configured(&roomy());
     let ends = |script: &str| {
         fs::create_dir(sandbox.file("d")).unwrap();
@@ -400,7 +396,7 @@ fn output_is_its_owners_and_what_is_anothers_or_closed_is_written_where_it_is() 
 
 /// What root could do and its owner cannot is not done.
 #[test]
-fn output_is_brought_to_its_place_by_its_owner() {
+fn output_is_delivered_with_the_rights_of_its_owner() {
     let Some([ann]) = people("owner") else { return };
     let sandbox = shared(&roomy());
     ann.shell(&sandbox, "mkdir shut").ok();

@@ -1,6 +1,6 @@
 //! What is done about jobs over their walltime (M50) and over their other limits (M51).
 
-use crate::support::sandbox::Sandbox;
+use crate::support::sandbox::{Sandbox, number};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,6 @@ fn sandbox(launch: &str) -> Sandbox {
 
 /// What ends at once when it is run again.
 const SECOND_IS_SHORT: &str = "[ $LANAI_ATTEMPT = 1 ] || exit 5\n";
-
-fn number(id: &str) -> &str {
-    id.split('.').next().unwrap()
-}
 
 /// Takes so many megabytes for so many seconds.
 fn hog(megabytes: u32, seconds: u32) -> String {
@@ -47,7 +43,7 @@ fn a_job_may_overrun_its_walltime_as_long_as_it_is_allowed() {
 }
 
 #[test]
-fn a_job_over_its_walltime_goes_back_into_the_queue_where_the_site_wants_that() {
+fn a_job_over_its_walltime_is_requeued_if_configured() {
     let sandbox = sandbox("walltime_action = \"requeue\"");
     let script = format!("{SECOND_IS_SHORT}sleep 60\n");
     let again = sandbox.submit(&["-l", "walltime=1"], &script);
@@ -97,7 +93,7 @@ fn a_job_may_be_above_its_memory_for_a_while() {
 }
 
 #[test]
-fn a_job_over_its_memory_or_its_processor_time_goes_back_into_the_queue() {
+fn a_job_over_its_memory_or_cpu_time_is_requeued() {
     let sandbox = sandbox("limits = { mem = \"requeue\", cput = \"requeue after 1s\" }");
     let hog = sandbox.submit(
         &["-l", "select=1:ncpus=1:mem=60mb"],

@@ -1,35 +1,16 @@
-//! Limits on a job and the rest of its files: what ends it says so, and its files are where they
-//! were asked to be.
+//! Limits on the memory, CPU time, walltime and processes of a job.
 
-use crate::support::people::two_people;
-use crate::support::sandbox::{Done, Sandbox, kill};
+use crate::support::installation::shared;
+use crate::support::people::people;
+use crate::support::sandbox::{Sandbox, comment, number, refused};
 use serde_json::Value;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::{self};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A sandbox with little patience for jobs that are told to end.
 fn impatient() -> Sandbox {
     Sandbox::configured("[launch]\ngrace = \"1s\"\n")
-}
-
-/// A shared installation, served by root.
-fn shared(config: &str) -> Sandbox {
-    let sandbox = Sandbox::configured(&format!("[server]\nshared = true\n{config}"));
-    for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
-        fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
-    }
-    sandbox.run("schedd", &[]).ok();
-    sandbox
-}
-
-fn number(id: &str) -> &str {
-    id.split('.').next().unwrap()
-}
-
-fn comment(job: &Value) -> &str {
-    job["comment"].as_str().unwrap_or_default()
 }
 
 /// Kilobytes of `resources_used`.
@@ -57,18 +38,10 @@ fn killed(sandbox: &Sandbox, id: &str, name: &str) -> (String, String) {
     (words[0].to_string(), format!("{} {}", words[1], words[4]))
 }
 
-#[track_caller]
-fn refused(done: Done, code: i32, text: &str) {
-    assert!(
-        done.code == code && done.err.contains(text) && done.out.is_empty(),
-        "{code} {text:?}: {done:?}"
-    );
-}
-
 // ------------------------------------------------------------------------------- limits
 
 #[test]
-fn a_job_that_takes_too_much_memory_is_ended_and_told_by_how_much() {
+fn a_job_over_its_memory_limit_is_killed_with_the_excess_reported() {
     let sandbox = impatient();
     // `tail` must keep what has no end of a line.
     let script = "head -c 400m /dev/zero | tail; sleep 60; echo survived\n";
@@ -96,7 +69,7 @@ fn a_job_that_takes_too_much_memory_is_ended_and_told_by_how_much() {
 }
 
 #[test]
-fn memory_within_the_limit_or_without_one_ends_nobody() {
+fn memory_within_the_limit_or_without_one_kills_no_job() {
     let sandbox = Sandbox::new();
     let script = "head -c 80m /dev/zero | tail | wc -c; sleep 0.5\n";
     let within = sandbox.submit(&["-N", "in", "-l", "select=1:ncpus=1:mem=300mb"], script);
@@ -157,7 +130,7 @@ fn limits_of_one_process_are_the_kernels() {
 }
 
 #[test]
-fn an_endless_loop_is_ended_over_its_processor_time() {
+fn an_endless_loop_is_killed_at_its_cpu_time_limit() {
     let sandbox = impatient();
     let id = sandbox.submit(&["-N", "busy", "-l", "cput=2"], "while :; do :; done\n");
     let job = sandbox.ended(&id);
@@ -171,7 +144,7 @@ fn an_endless_loop_is_ended_over_its_processor_time() {
 }
 
 #[test]
-fn processor_time_is_bounded_anew_while_a_job_runs() {
+fn the_cpu_time_limit_can_be_changed_while_a_job_runs() {
     let sandbox = impatient();
     let id = sandbox.submit(
         &["-N", "busy", "-l", "cput=1:00:00"],
@@ -183,7 +156,7 @@ fn processor_time_is_bounded_anew_while_a_job_runs() {
 }
 
 #[test]
-fn an_endless_loop_is_ended_over_its_walltime() {
+fn an_endless_loop_is_killed_at_its_walltime() {
     let sandbox = impatient();
     let id = sandbox.submit(
         &["-N", "long", "-l", "walltime=1"],
@@ -279,543 +252,81 @@ fn a_warning_that_is_none_is_refused() {
 
 // ------------------------------------------------------------------------------- groups
 
-#[test]
-fn a_group_of_strangers_is_refused() {
-    let sandbox = Sandbox::new();
-    for group in ["daemon", "no-such-group-here"] {
-        let done = sandbox.run(
-            "qsub",
-            &["-W", &format!("group_list={group}"), "--", "true"],
-        );
-        refused(done, 197, "qsub: Bad GID for job execution");
-    }
-}
-
-#[test]
-fn a_job_runs_in_the_group_it_asked_for() {
-    let Some([ann, bob]) = two_people("group") else {
-        return;
-    };
-    let sandbox = shared("");
-    let own = format!("group_list={}x", ann.name);
-    refused(
-        bob.run(&sandbox, "qsub", &["-W", &own, "--", "true"]),
-        197,
-        "Bad GID for job execution",
-    );
-    let id = ann.submit(
-        &sandbox,
-        &["-N", "g", "-W", &own],
-        "id -g; id -G; touch made",
-    );
-    assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{}", sandbox.job(&id));
-    let out = ann.read(&format!("g.o{}", number(&id)));
-    let lines: Vec<&str> = out.lines().collect();
-    assert_eq!(lines[0], ann.other.to_string());
-    assert!(
-        lines[1].split(' ').any(|gid| gid == ann.gid.to_string()),
-        "{out}"
-    );
-    for file in ["made".to_string(), format!("g.o{}", number(&id))] {
-        let found = fs::metadata(ann.file(&file)).unwrap();
-        assert_eq!((found.uid(), found.gid()), (ann.uid, ann.other), "{file}");
-    }
-    let waiting = bob.submit(&sandbox, &["-h"], "true");
-    refused(
-        bob.run(&sandbox, "qalter", &["-W", &own, &waiting]),
-        197,
-        "Bad GID for job execution",
-    );
-}
-
 // ------------------------------------------------------------------------------- output
-
-#[test]
-fn output_of_a_job_that_went_well_can_be_removed() {
-    let sandbox = Sandbox::new();
-    let submit = |letters: &str, script: &str| {
-        let id = sandbox.submit(&["-N", "r", "-R", letters], script);
-        sandbox.ended(&id);
-        ["o", "e"].map(|letter| sandbox.file(&format!("r.{letter}{}", number(&id))).exists())
-    };
-    assert_eq!(submit("oe", "echo a\n"), [false, false]);
-    assert_eq!(submit("e", "echo a\n"), [true, false]);
-    assert_eq!(submit("oe", "exit 1\n"), [true, true]);
-    fs::create_dir(sandbox.file("logs")).unwrap();
-    let id = sandbox.submit(&["-o", "logs/", "-e", "/dev/null", "-R", "oe"], "true\n");
-    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
-    assert_eq!(fs::read_dir(sandbox.file("logs")).unwrap().count(), 0);
-    assert!(Path::new("/dev/null").exists());
-}
-
-#[test]
-fn output_is_kept_at_home_if_asked_for() {
-    let Some([ann, _]) = two_people("keep") else {
-        return;
-    };
-    let sandbox = shared("");
-    fs::create_dir(ann.file("d")).unwrap();
-    std::os::unix::fs::chown(ann.file("d"), Some(ann.uid), Some(ann.gid)).unwrap();
-    let cd = |line: &str| ann.shell(&sandbox, &format!("cd d && {line}"));
-    let qsub = crate::support::sandbox::bin("qsub");
-    let submit = |options: &str| {
-        let program =
-            if lanai::sys::filesystem::closed_on_the_way_to(qsub.parent().unwrap()).is_none() {
-                qsub.clone()
-            } else {
-                ann.run(&sandbox, "qstat", &[]);
-                sandbox.home().with_file_name("bin/qsub")
-            };
-        let id = cd(&format!(
-            "{} {options} -N k -- echo text",
-            program.display()
-        ))
-        .line();
-        assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{}", sandbox.job(&id));
-        format!("k.o{}", number(&id))
-    };
-    let kept = submit("-k o -o elsewhere");
-    assert_eq!(ann.read(&kept), "text\n");
-    assert!(!ann.file("d/elsewhere").exists());
-    let plain = submit("-k od");
-    assert_eq!(ann.read(&format!("d/{plain}")), "text\n");
-    submit("-o localhost:from-home");
-    assert_eq!(ann.read("from-home"), "text\n");
-}
-
-#[test]
-fn output_that_cannot_be_delivered_is_left_at_home_and_said_so() {
-    let Some([ann, _]) = two_people("undel") else {
-        return;
-    };
-    let mailbox = Mailbox::new();
-    let sandbox = shared(&format!("mailer = \"{}\"\n", mailbox.program.display()));
-    let id = ann.submit(
-        &sandbox,
-        &["-N", "u", "-o", "no/such/place"],
-        "echo precious; sleep 0.1",
-    );
-    let job = sandbox.ended(&id);
-    assert_eq!(job["Exit_status"], 0, "{job}");
-    let place = ann.file(&format!("u.o{}", number(&id)));
-    assert_eq!(fs::read_to_string(&place).unwrap(), "precious\n");
-    let said = format!(
-        "no/such/place: No such file or directory; it is left in {}",
-        place.display()
-    );
-    assert!(comment(&job).contains(&said), "{job}");
-    let letter = mailbox.letters(&sandbox, 1).remove(0);
-    assert!(letter.contains(&said), "{letter}");
-}
-
-#[test]
-fn the_umask_governs_output_too() {
-    let sandbox = Sandbox::new();
-    for (mask, mode) in [("022", 0o644), ("0", 0o666), ("077", 0o600)] {
-        let id = sandbox.submit(&["-N", "m", "-W", &format!("umask={mask}")], "umask\n");
-        sandbox.ended(&id);
-        let found = fs::metadata(sandbox.file(&format!("m.o{}", number(&id)))).unwrap();
-        assert_eq!(found.mode() & 0o777, mode, "{mask}");
-    }
-}
 
 // ------------------------------------------------------------------------------- staging
 
-#[test]
-fn files_are_copied_before_and_after_a_job() {
-    let sandbox = Sandbox::new();
-    fs::create_dir(sandbox.file("data")).unwrap();
-    fs::write(sandbox.file("data/1.in"), "1").unwrap();
-    fs::write(sandbox.file("data/2.in"), "2").unwrap();
-    for folder in ["w", "results"] {
-        fs::create_dir(sandbox.file(folder)).unwrap();
-    }
-    let work = sandbox.work().display().to_string();
-    let stage_in = format!("stagein={work}/w@localhost:{work}/data/*.in");
-    let stage_out =
-        format!("stageout='{work}/w/sum@localhost:{work}/results,{work}/w/no@localhost:{work}/x'");
-    let id = sandbox.submit(
-        &["-W", &stage_in, "-W", &stage_out],
-        "cd w; cat 1.in 2.in > sum; exit 5\n",
-    );
-    let job = sandbox.ended(&id);
-    assert_eq!(job["Exit_status"], 5, "{job}");
-    assert_eq!(sandbox.read("results/sum"), "12");
-    let said = comment(&job);
-    assert!(
-        said.contains("and failed; stage-out failed: ")
-            && said.contains("No such file or directory"),
-        "{said}"
-    );
-}
-
-#[test]
-fn a_job_whose_files_are_not_there_does_not_start() {
-    let sandbox = Sandbox::new();
-    let work = sandbox.work().display().to_string();
-    let id = sandbox.submit(
-        &["-W", &format!("stagein={work}/x@localhost:{work}/none")],
-        "touch ran\n",
-    );
-    let job = sandbox.ended(&id);
-    assert_eq!(job["Exit_status"], -1, "{job}");
-    let said = comment(&job);
-    assert!(
-        said.starts_with("Job could not be started: stage-in failed: ")
-            && said.contains("/none: No such"),
-        "{said}"
-    );
-    assert!(!sandbox.file("ran").exists());
-    let done = sandbox.run("qsub", &["-W", "stagein=x@far.away:/y", "--", "true"]);
-    refused(done, 166, "stagein: far.away is no host of this cluster");
-}
-
-/// Under preset `maui` files to stage in are a precondition; a key says so elsewhere.
-#[test]
-fn a_job_waits_for_files_to_stage_in_where_the_site_says_so() {
-    // The load of the machine is no matter of this test.
-    let maui = "preset = \"maui\"\nplacement = { availability = \"dedicated\" }\n[launch]\n";
-    for config in [maui, "[launch]\nstage_in = \"wait\"\n"] {
-        let sandbox = Sandbox::configured(&format!("{config}stage_in_retry = \"1s\"\n"));
-        let work = sandbox.work().display().to_string();
-        let stage_in = format!("stagein={work}/x@localhost:{work}/none");
-        let id = sandbox.submit(&["-W", &stage_in], "cat x > ran\n");
-        let missing = format!("{work}/none");
-        let why = sandbox.until("the reason", || {
-            let why = sandbox.run("qstat", &["--why", &id]).out;
-            why.contains("(state: stage_in)").then_some(why)
-        });
-        assert!(
-            why.contains(&format!(
-                "Files to stage in are missing: {missing}. They are looked for"
-            )),
-            "{why}"
-        );
-        let said = comment(&sandbox.job(&id)).to_string();
-        assert!(
-            said.starts_with("Not Running: Files to stage in are missing")
-                && said.ends_with(&missing),
-            "{said}"
-        );
-        assert!(!sandbox.file("ran").exists());
-        fs::write(sandbox.file("none"), "here").unwrap();
-        assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
-        assert_eq!(sandbox.read("ran"), "here");
-    }
-}
-
-#[test]
-fn a_job_that_waits_for_its_files_can_be_deleted() {
-    let sandbox = Sandbox::new();
-    let work = sandbox.work().display().to_string();
-    let stage_in = format!("stagein={work}/copy@localhost:/dev/zero");
-    refused_as_no_file(&sandbox, &stage_in);
-    // A copy that takes for ever: nobody reads the other end.
-    sandbox.shell("mkfifo pipe; echo text > file").ok();
-    let id = sandbox.submit(
-        &["-W", &format!("stagein={work}/pipe@localhost:{work}/file")],
-        "touch ran\n",
-    );
-    sandbox.until("the copy", || {
-        (sandbox.pids_of("lanai-shepherd").len() == 2).then_some(())
-    });
-    assert_eq!(sandbox.state(&id), "R");
-    sandbox.run("qdel", &[&id]).ok();
-    assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
-    assert!(!sandbox.file("ran").exists());
-}
-
-#[test]
-fn a_shepherd_killed_while_files_are_copied_leaves_neither_a_copier_nor_a_folder() {
-    let sandbox = Sandbox::configured(&format!(
-        "[server]\nname = \"copies{}\"\n",
-        std::process::id()
-    ));
-    let work = sandbox.work().display().to_string();
-    sandbox.shell("mkfifo pipe; echo text > file").ok();
-    let options = [
-        "-r",
-        "n",
-        "-W",
-        &format!("stagein={work}/pipe@localhost:{work}/file"),
-    ];
-    let id = sandbox.submit(&options, "touch ran\n");
-    let tmpdir = Path::new("/var/tmp").join(format!("pbs.{id}"));
-    let both = sandbox.until("the copy", || {
-        Some(sandbox.pids_of("lanai-shepherd")).filter(|pids| pids.len() == 2)
-    });
-    assert!(tmpdir.is_dir());
-    fs::write(tmpdir.join("left"), "").unwrap();
-    let parent = |pid: &i32| lanai::sys::procfs::process(*pid).map(|process| process.parent);
-    let copier = both
-        .iter()
-        .find(|pid| parent(pid).is_some_and(|parent| both.contains(&parent)))
-        .unwrap();
-    kill(parent(copier).unwrap(), 9);
-    sandbox.ended(&id);
-    sandbox.until("the end of both", || {
-        sandbox.pids_of("lanai-shepherd").is_empty().then_some(())
-    });
-    sandbox.until("the end of its folder", || (!tmpdir.exists()).then_some(()));
-    assert!(!sandbox.file("ran").exists());
-}
-
-fn refused_as_no_file(sandbox: &Sandbox, stage_in: &str) {
-    let id = sandbox.submit(&["-W", stage_in], "true\n");
-    let job = sandbox.ended(&id);
-    assert!(
-        comment(&job).contains("/dev/zero: neither a file nor a folder"),
-        "{job}"
-    );
-}
-
-#[test]
-fn staging_reads_nothing_its_owner_could_not() {
-    let Some([ann, bob]) = two_people("stage") else {
-        return;
-    };
-    let sandbox = shared("");
-    fs::write(bob.file("diary"), "secret").unwrap();
-    let diary = bob.file("diary").display().to_string();
-    let id = ann.submit(
-        &sandbox,
-        &["-W", &format!("stagein=mine@localhost:{diary}")],
-        "cat mine",
-    );
-    let job = sandbox.ended(&id);
-    assert!(
-        comment(&job).contains("Permission denied") || comment(&job).contains("No such file"),
-        "{job}"
-    );
-    assert!(!ann.file("mine").exists());
-    let out = format!(
-        "stageout=job.sh@localhost:{}",
-        bob.file("planted").display()
-    );
-    let id = ann.submit(&sandbox, &["-W", &out], "true");
-    let job = sandbox.ended(&id);
-    assert!(
-        comment(&job).contains("and finished; stage-out failed")
-            && comment(&job).contains("denied"),
-        "{job}"
-    );
-    assert!(!bob.file("planted").exists());
-}
-
-#[test]
-fn a_private_sandbox_is_made_and_goes() {
-    let Some([ann, _]) = two_people("box") else {
-        return;
-    };
-    let sandbox = shared("");
-    fs::write(ann.file("in"), "given").unwrap();
-    fs::set_permissions(ann.file("in"), Permissions::from_mode(0o644)).unwrap();
-    let options = [
-        "-N",
-        "p",
-        "-W",
-        "sandbox=PRIVATE,stagein=work@localhost:in",
-        "-W",
-        "stageout=result@localhost:kept",
-    ];
-    let script = "pwd; echo $PBS_JOBDIR; stat -c '%a %U' .; cat work; echo made > result";
-    let id = ann.submit(&sandbox, &options, script);
-    let job = sandbox.ended(&id);
-    assert_eq!(job["Exit_status"], 0, "{job}");
-    let out = ann.read(&format!("p.o{}", number(&id)));
-    let lines: Vec<&str> = out.lines().collect();
-    assert!(
-        lines[0].starts_with(&ann.file(&format!("pbs.{id}.")).display().to_string()),
-        "{out}"
-    );
-    assert_eq!(
-        lines[1..],
-        [lines[0], &format!("700 {}", ann.name), "given"],
-        "{out}"
-    );
-    assert_eq!(ann.read("kept"), "made\n");
-    assert!(!Path::new(lines[0]).exists());
-    let owner = fs::metadata(ann.file("kept")).unwrap().uid();
-    assert_eq!(owner, ann.uid);
-}
-
 // ------------------------------------------------------------------------------- mail
 
-/// A mailer that keeps what it is given.
-pub struct Mailbox {
-    folder: tempfile::TempDir,
-    pub program: std::path::PathBuf,
+/// A file in shared memory, gone at the end.
+struct SharedFile(String);
+
+impl SharedFile {
+    fn new(test: &str) -> SharedFile {
+        SharedFile(format!("/dev/shm/lanai-{test}-{}", std::process::id()))
+    }
 }
 
-impl Mailbox {
-    pub fn new() -> Mailbox {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("mailer");
-        let script = "#!/bin/sh\nd=$(dirname $0)/$(date +%s%N)\n{ echo \"args: $*\"; cat; } > $d.tmp && mv $d.tmp $d.mail\n";
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-        Mailbox { folder, program }
-    }
-
-    pub fn sandbox(&self) -> Sandbox {
-        Sandbox::configured(&format!(
-            "[server]\nmailer = \"{}\"\nmail_from = \"adm\"\n",
-            self.program.display()
-        ))
-    }
-
-    /// All letters so far, in the order in which they came.
-    pub fn all(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.folder.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
-        let mut files: Vec<_> = entries
-            .filter(|path| path.extension().is_some_and(|end| end == "mail"))
-            .collect();
-        files.sort();
-        files
-            .iter()
-            .map(|file| fs::read_to_string(file).unwrap())
-            .collect()
-    }
-
-    /// Waits for so many letters.
-    #[track_caller]
-    pub fn letters(&self, sandbox: &Sandbox, count: usize) -> Vec<String> {
-        sandbox.until(&format!("{count} letters"), || {
-            Some(self.all()).filter(|letters| letters.len() >= count)
-        })
+impl Drop for SharedFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
 #[test]
-fn begin_and_end_are_mailed_as_asked_for() {
-    let mailbox = Mailbox::new();
-    let sandbox = mailbox.sandbox();
-    let id = sandbox.submit(
-        &["-N", "told", "-m", "abe", "-M", "ann@far,bob"],
-        "sleep 0.2; exit 4\n",
-    );
-    sandbox.ended(&id);
-    let letters = mailbox.letters(&sandbox, 2);
-    let begin =
-        format!("Subject: PBS JOB {id}\n\nPBS Job Id: {id}\nJob Name:   told\nexec_host:  ");
-    assert!(
-        letters[0].starts_with("args: -f adm ann@far bob\nFrom: adm\nTo: ann@far, bob\n"),
-        "{}",
-        letters[0]
-    );
-    assert!(
-        letters[0].contains(&begin) && letters[0].ends_with("\nBegun execution\n"),
-        "{}",
-        letters[0]
-    );
-    assert!(
-        letters[1].contains("\nExecution terminated\nExit_status=4\nresources_used.cpupercent="),
-        "{}",
-        letters[1]
-    );
-    assert!(
-        letters[1].contains("\nresources_used.walltime=00:00:00\n"),
-        "{}",
-        letters[1]
-    );
+fn files_in_shared_memory_count_against_the_limit_on_memory() {
+    let Some([ann]) = people("shm") else { return };
+    let sandbox = shared("");
+    let file = SharedFile::new("closed");
+    let script = format!("head -c 300m /dev/zero > {}; sleep 30", file.0);
+    let id = ann.submit(&sandbox, &["-l", "mem=50mb"], &script);
+    let job = sandbox.ended(&id);
+    assert_eq!(job["Exit_status"], -27, "{job}");
 }
 
 #[test]
-fn by_default_only_what_went_wrong_is_mailed_to_the_owner() {
-    let mailbox = Mailbox::new();
-    let sandbox = mailbox.sandbox();
-    let quiet = sandbox.submit(&["-m", "n", "-l", "walltime=1"], "sleep 60\n");
-    let fine = sandbox.submit(&[], "sleep 0.1; exit 1\n");
-    let owner = sandbox.job(&fine)["Job_Owner"]
-        .as_str()
-        .unwrap()
-        .split('@')
-        .next()
-        .unwrap()
-        .to_string();
-    let over = sandbox.submit(&["-l", "walltime=1"], "sleep 60\n");
-    for id in [&quiet, &fine, &over] {
-        sandbox.ended(id);
-    }
-    let letters = mailbox.letters(&sandbox, 1);
-    assert_eq!(letters.len(), 1, "{letters:?}");
-    let said = "\nJob exceeded resource walltime\nSee job standard error file\n(walltime 1 exceeded limit 1)\nExit_status=-29\n";
-    assert!(
-        letters[0].contains(&format!("PBS Job Id: {over}\n")) && letters[0].contains(said),
-        "{}",
-        letters[0]
-    );
-    assert!(
-        letters[0].starts_with(&format!("args: -f adm {owner}\n")),
-        "{}",
-        letters[0]
-    );
+fn files_that_a_job_has_open_count_though_its_owner_runs_other_processes() {
+    let sandbox = Sandbox::new();
+    let file = SharedFile::new("open");
+    let script = format!("exec 9> {}; head -c 300m /dev/zero >&9; sleep 30", file.0);
+    let id = sandbox.submit(&["-l", "mem=50mb"], &script);
+    let job = sandbox.ended(&id);
+    assert_eq!(job["Exit_status"], -27, "{job}");
 }
 
 #[test]
-fn a_flood_of_mail_is_folded_and_nobody_waits_for_the_mailer() {
-    let mailbox = Mailbox::new();
-    let sandbox = mailbox.sandbox();
-    sandbox.run("schedd", &[]).ok();
-    let line = "for i in $(seq 60); do qsub -m b -o /dev/null -e /dev/null -- true || exit 1; done";
-    sandbox.shell(line).ok();
-    sandbox.until("the end of all", || {
-        sandbox.run("qstat", &[]).out.is_empty().then_some(())
-    });
-    sandbox.run("schedd", &["--stop"]).ok();
-    let letters = mailbox.letters(&sandbox, 21);
-    assert_eq!(letters.len(), 21);
-    assert!(
-        letters[20].contains("\n40 more messages about jobs of "),
-        "{}",
-        letters[20]
-    );
-}
-
-#[test]
-fn a_mailer_that_hangs_or_is_not_there_disturbs_nobody() {
-    let mailbox = Mailbox::new();
-    fs::write(&mailbox.program, "#!/bin/sh\nexec sleep 60\n").unwrap();
-    for program in [
-        mailbox.program.display().to_string(),
-        "/no/such/mailer".into(),
-    ] {
-        let sandbox = Sandbox::configured(&format!("[server]\nmailer = \"{program}\"\n"));
-        let started = Instant::now();
-        let ids: Vec<String> = (0..5)
-            .map(|_| sandbox.submit(&["-m", "abe"], "true\n"))
-            .collect();
-        ids.iter()
-            .for_each(|id| assert_eq!(sandbox.ended(id)["Exit_status"], 0));
-        assert!(
-            started.elapsed() < Duration::from_secs(20),
-            "{:?}",
-            started.elapsed()
-        );
-    }
-}
-
-#[test]
-fn who_deletes_anothers_job_is_named_to_its_owner() {
-    let Some([ann, _]) = two_people("mail") else {
+fn the_files_of_another_job_of_the_same_user_do_not_count() {
+    let Some([ann]) = people("shmtwo") else {
         return;
     };
-    let mailbox = Mailbox::new();
-    let sandbox = shared(&format!("mailer = \"{}\"\n", mailbox.program.display()));
-    let own = ann.submit(&sandbox, &["-h"], "true");
-    let other = ann.submit(&sandbox, &["-h"], "true");
-    ann.run(&sandbox, "qdel", &[&own]).ok();
-    sandbox.run("qdel", &[&other]).ok();
-    let letters = mailbox.letters(&sandbox, 1);
-    assert!(
-        letters[0].contains(&format!("PBS Job Id: {other}\n")),
-        "{letters:?}"
+    let sandbox = shared("[[node]]\nname = \"n\"\nncpus = 2\n");
+    let file = SharedFile::new("other");
+    let go = ann.file("go");
+    let patient = format!(
+        "while ! [ -e {} ]; do sleep 0.1; done; sleep 3",
+        go.display()
     );
-    assert!(
-        letters[0].contains("\nJob deleted at request of root@"),
-        "{letters:?}"
+    let patient = ann.submit(&sandbox, &["-l", "mem=50mb"], &patient);
+    sandbox.running(&patient);
+    let script = format!(
+        "head -c 300m /dev/zero > {}; touch {}",
+        file.0,
+        go.display()
     );
-    assert_eq!(mailbox.all().len(), 1);
+    let other = ann.submit(&sandbox, &["-l", "mem=1gb"], &script);
+    assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
+    assert!(Path::new(&file.0).exists(), "it is not removed");
+    let job = sandbox.ended(&patient);
+    assert_eq!(job["Exit_status"], 0, "{job}");
+}
+
+#[test]
+fn a_job_has_no_more_processes_than_it_may() {
+    let sandbox = Sandbox::configured("[launch]\nmax_processes = 40\n");
+    let few = sandbox.submit(&[], "for n in $(seq 20); do sleep 1 & done; wait");
+    assert_eq!(sandbox.ended(&few)["Exit_status"], 0);
+    let script = "for n in $(seq 100); do sleep 60 & done || exit 7; jobs -r | wc -l > count; wait";
+    let many = sandbox.submit(&[], script);
+    let job = sandbox.ended(&many);
+    assert_ne!(job["Exit_status"], 0, "{job}");
 }

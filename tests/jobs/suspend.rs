@@ -1,7 +1,7 @@
 //! Jobs that are suspended and resumed (`qsig -s suspend`): their processes stand still and lose
 //! nothing.
 
-use crate::support::sandbox::{Done, Sandbox};
+use crate::support::sandbox::{Sandbox, refused_exactly};
 use lanai::sys::procfs;
 use serde_json::{Value, json};
 use std::fs;
@@ -100,14 +100,6 @@ fn end(sandbox: &Sandbox) {
     fs::write(sandbox.file("end"), "").unwrap();
 }
 
-#[track_caller]
-fn refused(done: &Done, code: i32, err: &str) {
-    assert_eq!(
-        (done.code, done.out.as_str(), done.err.as_str()),
-        (code, "", format!("{err}\n").as_str())
-    );
-}
-
 fn seconds(job: &Value) -> i64 {
     let text = job["resources_used"]["walltime"].as_str().unwrap();
     text.split(':')
@@ -115,7 +107,7 @@ fn seconds(job: &Value) -> i64 {
 }
 
 #[test]
-fn a_suspended_job_stands_still_gives_up_its_processors_and_goes_on_where_it_was() {
+fn a_suspended_job_stops_releases_its_cpus_and_resumes() {
     let sandbox = two_processors();
     let id = counting(&sandbox, &["-l", "select=1:ncpus=2:mem=1gb"]);
     let waiting = sandbox.submit(
@@ -370,7 +362,7 @@ fn it_stays_suspended_and_can_be_resumed_though_all_daemons_are_killed_meanwhile
 }
 
 #[test]
-fn what_is_wanted_of_it_happens_though_its_noded_is_away_when_it_is_said() {
+fn requests_are_carried_out_after_an_absent_noded_returns() {
     let sandbox = two_processors();
     let id = counting(&sandbox, &["-l", "ncpus=2"]);
     sandbox.kill("noded");
@@ -388,7 +380,7 @@ fn what_is_wanted_of_it_happens_though_its_noded_is_away_when_it_is_said() {
 }
 
 #[test]
-fn a_suspended_job_that_is_deleted_or_rerun_is_gone_at_once() {
+fn a_suspended_job_that_is_deleted_or_requeued_ends_at_once() {
     for (command, state) in [("qdel", "F"), ("qrerun", "R")] {
         let sandbox = two_processors();
         let id = counting(&sandbox, &["-l", "ncpus=2"]);
@@ -421,7 +413,7 @@ fn allowed(pid: i32) -> String {
 }
 
 #[test]
-fn it_goes_on_with_the_processors_that_are_free_then() {
+fn it_resumes_on_the_cpus_that_are_free_then() {
     let sandbox = two_processors();
     let one = ["-l", "ncpus=1"];
     let id = counting(&sandbox, &one);
@@ -530,7 +522,7 @@ fn signals_wait_for_it_but_for_those_that_would_wake_it() {
 }
 
 #[test]
-fn who_says_what_of_a_job_that_cannot_be_suspended_or_resumed() {
+fn refused_suspensions_and_resumptions_are_reported() {
     let sandbox = two_processors();
     let id = counting(&sandbox, &["-l", "ncpus=1"]);
     let (held, number) = (sandbox.submit(&["-h"], "true\n"), id.clone());
@@ -538,22 +530,22 @@ fn who_says_what_of_a_job_that_cannot_be_suspended_or_resumed() {
     let bad_state = format!("qsig: Request invalid for state of job {number}");
     let wrong = format!("qsig: Job can not be resumed with the requested resume signal {number}");
     for how in ["suspend", "resume", "admin-suspend", "admin-resume"] {
-        refused(
+        refused_exactly(
             &said(how, &held),
             168,
             &format!("qsig: Request invalid for state of job {held}"),
         );
     }
-    refused(&said("resume", &id), 168, &bad_state);
+    refused_exactly(&said("resume", &id), 168, &bad_state);
     turn(&sandbox, "suspend", &id);
-    refused(&said("suspend", &id), 168, &bad_state);
-    refused(&said("admin-resume", &id), 73, &wrong);
+    refused_exactly(&said("suspend", &id), 168, &bad_state);
+    refused_exactly(&said("admin-resume", &id), 73, &wrong);
     turn(&sandbox, "resume", &id);
     sandbox.until("the resumption", || {
         (sandbox.state(&id) == "R").then_some(())
     });
     turn(&sandbox, "admin-suspend", &id);
-    refused(&said("resume", &id), 73, &wrong);
+    refused_exactly(&said("resume", &id), 73, &wrong);
     still(&sandbox);
     assert!(
         sandbox
@@ -572,11 +564,11 @@ fn who_says_what_of_a_job_that_cannot_be_suspended_or_resumed() {
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
     end(&sandbox);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
-    refused(&said("suspend", &id), 35, "qsig: Job has finished");
+    refused_exactly(&said("suspend", &id), 35, "qsig: Job has finished");
 }
 
 #[test]
-fn of_an_array_all_elements_that_run_are_suspended_and_resumed_together() {
+fn all_running_subjobs_are_suspended_and_resumed_together() {
     let sandbox = two_processors();
     let script = "while [ ! -e end ]; do echo >> count.$PBS_ARRAY_INDEX; sleep 0.02; done\n";
     let array = sandbox.submit(&["-J", "1-3", "-l", "ncpus=1"], script);

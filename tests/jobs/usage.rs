@@ -167,7 +167,7 @@ fn a_rerun_job_is_charged_for_each_attempt_and_other_weights_hold_for_the_past()
 }
 
 #[test]
-fn steps_of_the_wall_clock_charge_nobody() {
+fn clock_steps_charge_no_usage() {
     let mut sandbox = sandbox("[usage]\ndecay = \"none\"\n");
     sandbox.set("LANAI_TEST_CLOCK", sandbox.file("clock").display());
     let set = |off: i64| {

@@ -29,7 +29,7 @@ fn restart(sandbox: &Sandbox) {
 }
 
 #[test]
-fn eligible_time_leaves_out_holds_and_goes_on_through_restarts_and_steps_of_the_clock() {
+fn eligible_time_excludes_holds_and_continues_through_restarts_and_clock_steps() {
     let mut sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
     sandbox.set("LANAI_TEST_CLOCK", sandbox.file("clock").display());
     fs::write(sandbox.file("clock"), "0").unwrap();

@@ -183,9 +183,9 @@ fn slurm(name: &str, method: Method, input: &Value, expected: &Value) {
     }
     let table = site.stand(method, Ties::Slurm);
     for (key, row) in expected.as_object().unwrap() {
-        let standing = find(&table, key).unwrap_or_else(|| panic!("{name}: nobody is {key}"));
+        let entry = find(&table, key).unwrap_or_else(|| panic!("{name}: nobody is {key}"));
         for (column, printed) in row.as_object().unwrap() {
-            if let Some(ours) = slurm_column(standing, column, key.ends_with('/')) {
+            if let Some(ours) = slurm_column(entry, column, key.ends_with('/')) {
                 assert_eq!(&ours, printed, "{name}: {column} of {key}");
             }
         }
@@ -201,21 +201,21 @@ fn find<'a>(table: &'a ShareTable, key: &str) -> Option<&'a ShareRow> {
             .members
             .iter()
             .find(|(member, _)| member.user == key)
-            .map(|(_, standing)| standing),
+            .map(|(_, entry)| entry),
     }
 }
 
 /// As Slurm prints it. It prints no factor for accounts.
-fn slurm_column(standing: &ShareRow, column: &str, is_account: bool) -> Option<Value> {
+fn slurm_column(entry: &ShareRow, column: &str, is_account: bool) -> Option<Value> {
     let six = |number: f64| Value::from(format!("{number:.6}"));
     match column {
-        "shares" => Some(Value::from(standing.shares.to_string())),
-        "norm_shares" => Some(six(standing.normalised)),
-        "usage" => Some(Value::from(standing.usage.to_string())),
-        "norm_usage" => Some(six(standing.used)),
-        "eff_usage" => Some(six(standing.effective)),
-        "level_fs" => Some(standing.level.map_or(Value::Null, six)),
-        "fairshare" => (!is_account).then(|| six(standing.factor)),
+        "shares" => Some(Value::from(entry.shares.to_string())),
+        "norm_shares" => Some(six(entry.normalised)),
+        "usage" => Some(Value::from(entry.usage.to_string())),
+        "norm_usage" => Some(six(entry.used)),
+        "eff_usage" => Some(six(entry.effective)),
+        "level_fs" => Some(entry.level.map_or(Value::Null, six)),
+        "fairshare" => (!is_account).then(|| six(entry.factor)),
         other => panic!("what is {other}?"),
     }
 }
@@ -431,7 +431,7 @@ fn method() -> impl Strategy<Value = Method> {
     )
 }
 
-fn ties() -> impl Strategy<Value = Ties> {
+fn tie_rule() -> impl Strategy<Value = Ties> {
     prop_oneof![Just(Ties::Slurm), Just(Ties::Flux)]
 }
 
@@ -439,7 +439,7 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn factors_lie_between_nothing_and_one_and_ranks_follow_them(made in made(), method in method(), ties in ties()) {
+    fn factors_lie_between_nothing_and_one_and_ranks_follow_them(made in made(), method in method(), ties in tie_rule()) {
         let table = site(&made).stand(method, ties);
         let rows: Vec<&ShareRow> = table.accounts.values().chain(table.members.values()).collect();
         for row in &rows {
@@ -454,7 +454,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_in_the_file_changes_nothing(made in made(), method in method(), ties in ties(), turn in 0..8usize) {
+    fn the_order_in_the_file_changes_nothing(made in made(), method in method(), ties in tie_rule(), turn in 0..8usize) {
         let straight = site(&made).stand(method, ties);
         let mut turned = site(&made);
         let middle = turn % turned.accounts.len();
@@ -467,7 +467,7 @@ proptest! {
 
     /// F20.
     #[test]
-    fn of_equal_siblings_who_used_less_goes_first(uses in prop::collection::vec(0..1000u32, 2..6), method in method()) {
+    fn of_accounts_with_equal_shares_the_one_with_less_usage_is_first(uses in prop::collection::vec(0..1000u32, 2..6), method in method()) {
         prop_assume!(method != Method::Off);
         let users: Vec<(u32, u32)> = uses.iter().map(|&usage| (1, usage)).collect();
         let table = site(&vec![(0, 1, users), (0, 1, vec![(1, 500)])]).stand(method, Ties::Slurm);

@@ -337,7 +337,7 @@ fn the_fair_share_priority_is_shown_of_a_running_job() {
 
 /// Y1, Y2: who has less than its fair share is told so, and since when.
 #[test]
-fn who_starves_is_told_by_shares_and_by_why() {
+fn a_starving_job_is_shown_by_shares_and_why() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
     let sandbox = Sandbox::configured(&format!(

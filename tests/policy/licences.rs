@@ -81,7 +81,7 @@ fn g2_a_licence_of_two_units_never_has_three_holders_and_is_handed_on_at_once() 
 }
 
 #[test]
-fn q21_an_operator_tells_what_is_there_and_jobs_start_or_wait_for_it() {
+fn q21_an_operator_sets_the_count_and_jobs_start_or_wait() {
     let sandbox = Sandbox::configured(&node(4, "total = 50\nper_host = true"));
     let qmgr = |command: &str| sandbox.run("qmgr", &["-c", command]);
     qmgr("set resource nuke total=50,used=10").ok();
@@ -143,7 +143,7 @@ fn q21_an_operator_tells_what_is_there_and_jobs_start_or_wait_for_it() {
 /// Four elements of an array are one user of what is counted by host, also for a schedd that was
 /// killed meanwhile, until the last of them is over.
 #[test]
-fn g2_elements_of_an_array_on_one_host_have_one_unit_together() {
+fn g2_subjobs_on_one_host_share_one_unit() {
     let sandbox = Sandbox::configured(&node(8, "total = 1\nper_host = true"));
     let script = "while [ ! -e $PBS_ARRAY_INDEX.go ]; do sleep 0.02; done\n";
     let array = sandbox.submit(&["-J", "1-4", "-l", "nuke=1"], script);
@@ -176,7 +176,7 @@ fn g2_elements_of_an_array_on_one_host_have_one_unit_together() {
 }
 
 /// What made schedd look, cycle by cycle: the words of `qstat --cycles` that are about resources.
-fn told_of_resources(sandbox: &Sandbox) -> Vec<String> {
+fn reported_resources(sandbox: &Sandbox) -> Vec<String> {
     let cycles = sandbox.run("qstat", &["--cycles"]).ok();
     let words = cycles
         .split_whitespace()
@@ -186,7 +186,7 @@ fn told_of_resources(sandbox: &Sandbox) -> Vec<String> {
 
 /// Q1: that there is more is told apart from other news; that the same is said again is none.
 #[test]
-fn q1_what_is_told_of_a_resource_makes_schedd_look_once() {
+fn q1_a_reported_resource_count_triggers_one_cycle() {
     let sandbox = Sandbox::configured(&node(1, "total = 9"));
     let mut expected: Vec<String> = Vec::new();
     let more = "resource_free:nuke";
@@ -204,14 +204,14 @@ fn q1_what_is_told_of_a_resource_makes_schedd_look_once() {
         expected.extend(Some(why).filter(|why| !why.is_empty()).map(String::from));
         let last = sandbox.submit(&[], "true\n");
         sandbox.ended(&last);
-        assert_eq!(told_of_resources(&sandbox), expected, "{told}");
+        assert_eq!(reported_resources(&sandbox), expected, "{told}");
     }
 }
 
 /// Q21: what a command has said is forgotten with the command, and what an operator has said is
 /// not.
 #[test]
-fn q21_what_was_told_counts_as_long_as_it_can_be_asked_for_or_was_said_by_somebody() {
+fn q21_a_reported_count_holds_while_its_source_exists() {
     let command = "[[resource]]\nname = \"asked\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 5\n";
     let base = node(1, "total = 9");
     let sandbox = Sandbox::configured(&format!(
@@ -273,7 +273,7 @@ fn q21_what_was_told_counts_as_long_as_it_can_be_asked_for_or_was_said_by_somebo
 
 /// What could not be written down was not told, whatever was told before.
 #[test]
-fn q21_what_is_told_counts_only_once_it_is_on_disk() {
+fn q21_a_reported_count_takes_effect_only_after_it_is_stored() {
     let mut sandbox = Sandbox::configured(&node(1, "total = 50"));
     sandbox.set("LANAI_FAULTS", "spool.commit:1/2:fail");
     sandbox.until("schedd", || {
@@ -300,7 +300,7 @@ fn say(path: &Path, words: &str) {
 }
 
 #[test]
-fn q14_what_a_command_says_lets_jobs_start_and_holds_when_it_fails_and_when_schedd_is_killed() {
+fn q14_a_count_from_a_command_starts_jobs_and_survives_failures_and_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let there = folder.path().join("there");
     say(&there, "0\n");
@@ -359,7 +359,7 @@ fn q14_what_a_command_says_lets_jobs_start_and_holds_when_it_fails_and_when_sche
 
 /// A program that hangs keeps nobody waiting, and is not run twice at once.
 #[test]
-fn a_command_that_hangs_is_ended_in_time_and_schedd_goes_on() {
+fn a_hanging_command_times_out_and_schedd_continues() {
     let folder = tempfile::tempdir().unwrap();
     let runs = folder.path().join("runs");
     let script = format!("echo run >> {}; sleep 600", runs.display());

@@ -1,7 +1,7 @@
 //! Who has had enough: what `qstat --limits` and `qstat --why` tell of limits, through the real
 //! programs (P9, M22).
 
-use crate::support::sandbox::Sandbox;
+use crate::support::sandbox::{Sandbox, number};
 use serde_json::{Value, json};
 
 /// A node of 8 processors, and limits.
@@ -32,13 +32,9 @@ fn limits(sandbox: &Sandbox, arguments: &[&str]) -> Vec<Value> {
         .clone()
 }
 
-fn number(id: &str) -> &str {
-    id.split('.').next().unwrap()
-}
-
 /// P9, M22: two may run, three are there.
 #[test]
-fn a_limit_is_told_with_what_is_used_by_whom_and_who_waits_because_of_it() {
+fn a_limit_is_shown_with_its_usage_and_the_jobs_it_blocks() {
     let sandbox = limited("[[limit]]\nuser = \"*\"\nrunning = { jobs = 2 }\n");
     let ids: Vec<String> = (0..3)
         .map(|_| sandbox.submit(&[], "sleep 1000\n"))
@@ -114,7 +110,7 @@ fn a_limit_is_told_with_what_is_used_by_whom_and_who_waits_because_of_it() {
 
 /// P9: what counts is said by the stage.
 #[test]
-fn held_jobs_and_elements_count_where_the_manual_says() {
+fn held_jobs_and_subjobs_count_as_documented() {
     let limit = "[[limit]]\nuser = \"*\"\nrunning = { ncpus = 4 }\nidle = { jobs = 9 }\n\
                  queued = { jobs = 30, mem = \"20gb\" }\nwaiting = { jobs = 20 }\n";
     let sandbox = limited(limit);
@@ -164,7 +160,7 @@ fn held_jobs_and_elements_count_where_the_manual_says() {
 }
 
 #[test]
-fn without_limits_that_is_said() {
+fn the_absence_of_limits_is_shown() {
     let sandbox = limited("");
     assert_eq!(
         sandbox.run("qstat", &["--limits"]).ok(),

@@ -67,7 +67,7 @@ fn refused(sandbox: &Sandbox, arguments: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn a_wish_that_is_wrong_is_refused_with_place_and_remedy() {
+fn an_invalid_placement_preference_is_refused_with_position_and_hint() {
     let sandbox = three_nodes("");
     for (wish, code, said) in [
         (
@@ -107,7 +107,7 @@ fn a_wish_that_is_wrong_is_refused_with_place_and_remedy() {
 }
 
 #[test]
-fn a_job_runs_where_it_wishes_and_says_so() {
+fn a_job_runs_on_its_preferred_nodes_and_shows_them() {
     let sandbox = three_nodes("");
     let script = "echo $NCPUS; cat $PBS_NODEFILE\n";
     for (request, wanted, shown, said) in [
@@ -155,7 +155,7 @@ fn a_job_runs_where_it_wishes_and_says_so() {
 }
 
 #[test]
-fn nobody_else_is_where_a_single_job_is() {
+fn a_singlejob_node_runs_no_other_job() {
     let sandbox = three_nodes("");
     let until = "while [ ! -e go ]; do sleep 0.02; done\n";
     let alone = sandbox.submit(&["-W", "naccess=singlejob", "-l", "walltime=60"], until);
@@ -234,7 +234,7 @@ fn a_program_of_the_site_chooses_the_nodes() {
 
 /// M8i.
 #[test]
-fn a_program_that_hangs_keeps_nobody_for_long_and_goes_with_all_it_has_started() {
+fn a_hanging_allocation_script_times_out_with_its_children() {
     let sandbox = with_program("sleep 61.5 & wait", "program_timeout = \"1s\"");
     let started = Instant::now();
     let id = sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");

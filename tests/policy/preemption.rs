@@ -30,7 +30,7 @@ const LOW: &str = "echo >low\nwhile [ ! -e go ]; do sleep 0.05; done\n";
 const HIGH: &str = "echo >high\n";
 
 #[test]
-fn a_job_that_dies_on_term_makes_way_within_a_second_and_both_are_told() {
+fn a_victim_that_ends_on_sigterm_is_preempted_within_a_second() {
     let sandbox = sandbox("mode = \"aggressive\"");
     let low = submit(&sandbox, 0, &[], LOW);
     begun(&sandbox, "low");
@@ -82,7 +82,7 @@ fn a_job_that_dies_on_term_makes_way_within_a_second_and_both_are_told() {
 }
 
 #[test]
-fn a_job_that_ignores_term_makes_way_after_the_grace() {
+fn a_victim_that_ignores_sigterm_is_killed_after_the_grace_period() {
     let sandbox = sandbox("mode = \"aggressive\"\ngrace = \"1s\"");
     submit(
         &sandbox,
@@ -107,7 +107,7 @@ fn a_job_that_ignores_term_makes_way_after_the_grace() {
 
 /// Q11: what an element has begun it ends, and the array goes on afterwards.
 #[test]
-fn an_element_ends_by_itself_where_preemption_is_passive() {
+fn a_subjob_ends_by_itself_under_passive_preemption() {
     let sandbox = sandbox("mode = \"passive\"");
     let script = "echo $PBS_ARRAY_INDEX >>begun\nsleep 0.7\necho $PBS_ARRAY_INDEX >>done\n";
     let low = submit(&sandbox, 0, &["-J", "1-3"], script);
@@ -150,7 +150,7 @@ fn cycles_pass(sandbox: &Sandbox) {
 /// A job that waits until another has finished is promised the end of the other's walltime, and
 /// that does not move.
 #[test]
-fn a_promise_of_passive_preemption_agrees_with_the_prediction() {
+fn the_planned_start_under_passive_preemption_equals_the_estimate() {
     for more in [
         &["-l", "walltime=300"][..],
         &["-l", "walltime=300", "-J", "1-2"],
@@ -183,7 +183,7 @@ fn a_promise_of_passive_preemption_agrees_with_the_prediction() {
 /// Nobody knows when a job without a walltime ends. What is promised of its end moves with the
 /// clock: that is no slip.
 #[test]
-fn no_time_is_promised_where_the_end_of_the_preempted_job_is_unknown() {
+fn no_start_is_planned_if_the_end_of_the_victim_is_unknown() {
     // A walltime for ever: the default one of five years is an end.
     let endless = format!(
         "mode = \"passive\"\nno_agenda = \"wait\"\n{POLL}\ndefault_walltime = \"{}s\"",
@@ -347,7 +347,7 @@ fn what_is_freed_for_a_job_is_kept_for_it_though_schedd_is_killed() {
 
 /// Q9.
 #[test]
-fn a_job_whose_owner_wants_it_left_alone_stays() {
+fn a_job_marked_not_preemptable_is_not_preempted() {
     let sandbox = sandbox("mode = \"aggressive\"");
     submit(&sandbox, 0, &["-W", "no_preempt=true"], LOW);
     begun(&sandbox, "low");
@@ -364,7 +364,7 @@ fn a_job_whose_owner_wants_it_left_alone_stays() {
 /// I20: said by qmgr, in force at the next cycle: who runs is suspended from then on, and put back
 /// again when that is unset.
 #[test]
-fn the_order_of_preemption_is_the_managers_to_say() {
+fn only_managers_set_the_preemption_order() {
     let sandbox = sandbox("mode = \"aggressive\"");
     let low = submit(&sandbox, 0, &[], LOW);
     begun(&sandbox, "low");

@@ -1,18 +1,10 @@
 //! What users and administrators say of single jobs, asked of a live system: who may say it, what
 //! is said back, and what is kept.
 
-use crate::security::multi_user::shared;
+use crate::support::installation::shared;
 use crate::support::people::two_people;
-use crate::support::sandbox::{Done, Sandbox};
+use crate::support::sandbox::{Done, Sandbox, refused};
 use std::time::{Duration, Instant};
-
-#[track_caller]
-fn refused(done: &Done, code: i32, text: &str) {
-    assert!(
-        done.code == code && done.err.contains(text) && done.out.is_empty(),
-        "{code} {text:?}: {done:?}"
-    );
-}
 
 /// Done, and something was said to it.
 #[track_caller]
@@ -88,7 +80,7 @@ fn a_quality_of_service_for_a_group_is_for_its_members() {
 
 /// F7.
 #[test]
-fn a_users_factor_is_for_the_owner_to_say() {
+fn only_the_owner_sets_the_user_factor() {
     let Some([ann, bob]) = two_people("fac") else {
         return;
     };
@@ -140,7 +132,7 @@ fn a_users_factor_is_for_the_owner_to_say() {
 
 /// X22.
 #[test]
-fn a_priority_beyond_the_bound_is_bounded_and_that_is_said() {
+fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
     let Some([ann, bob]) = two_people("pri") else {
         return;
     };
@@ -197,7 +189,7 @@ fn seconds(sandbox: &Sandbox, id: &str) -> f64 {
 
 /// I6.
 #[test]
-fn the_eligible_time_an_operator_gives_goes_on_from_there_and_outlives_schedd() {
+fn the_eligible_time_set_by_an_operator_continues_and_survives_restarts() {
     let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
     let waits = sandbox.submit(&["-l", "ncpus=100000"], "true\n");
     let held = sandbox.submit(&["-h"], "true\n");
@@ -250,7 +242,7 @@ fn the_eligible_time_of_a_running_job_may_be_set_but_not_by_its_owner() {
 
 /// X18: by the default order a longer wait in walltimes is worth more, whatever the places are.
 #[test]
-fn who_changes_places_in_vain_is_told_so() {
+fn an_ineffective_qorder_is_reported() {
     let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
     sandbox.run("schedd", &[]).ok();
     let [short, long] = ["0:01:00", "9:00:00"].map(|walltime| {
@@ -279,7 +271,7 @@ fn who_changes_places_in_vain_is_told_so() {
 
 /// X18: by priority `-p` helps; what helps where a formula counts only the site knows.
 #[test]
-fn who_changes_places_in_vain_is_told_what_helps_where_that_is_known() {
+fn an_ineffective_qorder_is_reported_with_a_hint() {
     for (order, help) in [
         (
             "by = \"priority\"\nuser_priority = \"free\"",
@@ -391,7 +383,7 @@ fn the_priority_of_a_queue_puts_its_jobs_first() {
 }
 
 #[test]
-fn a_priority_without_effect_is_told() {
+fn a_priority_without_effect_is_reported() {
     let sandbox = Sandbox::configured("[order]\nby = \"fcfs\"\n[cycle]\nscheduling = false\n");
     let text = "warning: priority 5 has no effect: [order] by = \"fcfs\" does not use it";
     warned(&sandbox.run("qsub", &["-p", "5", "--", "true"]), text);

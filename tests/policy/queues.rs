@@ -1,7 +1,7 @@
 //! What queues take from whom, through the real programs: routing, access, bounds, defaults,
 //! limits, and what is said to who is kept out.
 
-use crate::support::sandbox::{Done, Sandbox};
+use crate::support::sandbox::{Sandbox, refused};
 
 const QUEUES: &str = r#"
 [[queue]]
@@ -36,14 +36,6 @@ queued = { jobs = 2 }
 queued_soft = { jobs = 1 }
 "#;
 
-#[track_caller]
-fn refused(done: &Done, code: i32, text: &str) {
-    assert!(
-        done.code == code && done.err.contains(text) && done.out.is_empty(),
-        "{code} {text:?}: {done:?}"
-    );
-}
-
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::configured(QUEUES);
     sandbox.script("job.sh", "sleep 600\n");
@@ -58,7 +50,7 @@ fn queue_of(sandbox: &Sandbox, id: &str) -> String {
 }
 
 #[test]
-fn bounds_are_told_and_what_is_not_said_is_filled_in() {
+fn queue_bounds_are_reported_and_defaults_are_applied() {
     let sandbox = sandbox();
     let words = "qsub: Job violates queue and/or server resource limits";
     refused(
@@ -128,7 +120,7 @@ fn standby_is_exempt_from_bounds() {
 }
 
 #[test]
-fn who_is_not_on_the_list_is_kept_out() {
+fn users_outside_the_acl_are_refused() {
     let sandbox = sandbox();
     refused(
         &sandbox.run("qsub", &["-q", "own", "job.sh"]),
@@ -155,7 +147,7 @@ fn who_is_not_on_the_list_is_kept_out() {
 
 /// I19, P30: the words of PBS with the count behind them; a routing queue keeps what is too much.
 #[test]
-fn a_routing_queue_passes_on_what_there_is_room_for() {
+fn a_routing_queue_moves_jobs_up_to_the_destinations_limit() {
     let sandbox = sandbox();
     let out = sandbox.run("qsub", &["-q", "in", "job.sh"]);
     let first = out.line();
@@ -306,7 +298,7 @@ fn what_can_never_run_is_refused_with_the_nearest_that_fits() {
 /// P24: a job that was possible when it came says since when it is not any more, also after a
 /// restart.
 #[test]
-fn a_job_that_the_cluster_has_become_too_small_for_says_since_when() {
+fn a_job_that_became_infeasible_shows_since_when() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
     let with = |ncpus: u32| {

@@ -93,7 +93,7 @@ fn a_recording_has_an_end() {
 }
 
 #[test]
-fn a_file_that_cannot_be_recorded_in_holds_up_nobody() {
+fn an_unwritable_recording_file_blocks_no_job() {
     let sandbox = Sandbox::configured("[cycle]\nrecord = \"/nosuch/folder/record\"\n");
     let id = sandbox.submit(&[], "true");
     sandbox.ended(&id);

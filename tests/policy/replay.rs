@@ -220,7 +220,7 @@ fn qsim_writes_starts_summary_and_picture() {
 }
 
 #[test]
-fn qsim_says_what_is_wrong_with_a_trace_and_where() {
+fn qsim_reports_errors_in_a_trace_with_their_position() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bad.swf").to_str().unwrap().to_string();
     let told = |text: &str, more: &[&str]| {

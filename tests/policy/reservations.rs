@@ -1,8 +1,8 @@
 //! Reservations, live: made, shown, changed and deleted with PBS's commands; their queues, their
 //! jobs, and what becomes of all that as time goes by and schedd is killed.
 
-use crate::security::multi_user::shared;
-use crate::support::people::two_people;
+mod access;
+
 use crate::support::sandbox::{Done, Sandbox};
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -86,6 +86,20 @@ fn queue_of(id: &str) -> &str {
     id.split('.').next().unwrap()
 }
 
+/// All processors of the only node.
+fn processors(sandbox: &Sandbox) -> u64 {
+    let document: Value =
+        serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).out).unwrap();
+    let node = document["nodes"]
+        .as_object()
+        .and_then(|nodes| nodes.values().next())
+        .cloned()
+        .unwrap_or_default();
+    node["resources_available"]["ncpus"]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{document}"))
+}
+
 #[test]
 fn a_reservation_is_made_shown_changed_and_deleted() {
     let sandbox = sandbox("[server]\nname = \"head\"\n");
@@ -163,7 +177,7 @@ fn a_reservation_is_made_shown_changed_and_deleted() {
 }
 
 #[test]
-fn what_is_wrong_is_told_as_pbs_tells_it() {
+fn errors_use_the_messages_of_pbs() {
     let sandbox = sandbox("[server]\nname = \"head\"\n");
     let run = |program: &str, arguments: &[&str]| sandbox.run(program, arguments);
     let from = ahead(3600);
@@ -277,7 +291,7 @@ fn what_is_wrong_is_told_as_pbs_tells_it() {
 }
 
 #[test]
-fn a_standing_reservation_plans_all_its_times() {
+fn a_recurring_reservation_plans_all_its_occurrences() {
     let sandbox = sandbox("[server]\nname = \"head\"\n").with("PBS_TZID", "UTC");
     let from = ahead(7200);
     let id = reserve(
@@ -396,7 +410,7 @@ fn a_job_that_runs_in_a_reservation_is_in_it_after_a_restart_too() {
 }
 
 #[test]
-fn a_reservation_is_asked_for_by_a_name_that_is_known_and_stays_asked_for_in_another_queue() {
+fn a_request_for_a_named_reservation_survives_a_move_to_another_queue() {
     let config = "[server]\nname = \"head\"\n[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"other\"\n\
                   [[reservation]]\nname = \"office\"\nselect = \"1:ncpus=1\"\nflags = [\"byname\"]\n";
     let sandbox = sandbox(config);
@@ -478,127 +492,6 @@ fn windows_of_the_configuration_are_made_and_shown() {
     );
 }
 
-/// All processors of the only node.
-fn processors(sandbox: &Sandbox) -> u64 {
-    let document: Value =
-        serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).out).unwrap();
-    let node = document["nodes"]
-        .as_object()
-        .and_then(|nodes| nodes.values().next())
-        .cloned()
-        .unwrap_or_default();
-    node["resources_available"]["ncpus"]
-        .as_u64()
-        .unwrap_or_else(|| panic!("{document}"))
-}
-
-#[test]
-fn a_reservation_is_for_its_user_and_another_is_kept_out_and_told_why() {
-    let Some([ann, bob]) = two_people("resv") else {
-        return;
-    };
-    let sandbox = shared("name = \"head\"\nresv_max_share = 1\n");
-    let first = ann.submit(&sandbox, &[], "true");
-    sandbox.ended(&first);
-    let all = format!("select=1:ncpus={}", processors(&sandbox));
-    let words = ["-I", "5", "-R", &ahead(3), "-D", "12", "-l", &all];
-    let line = ann.run(&sandbox, "pbs_rsub", &words).line();
-    let id = line
-        .strip_suffix(" CONFIRMED")
-        .unwrap_or_else(|| panic!("{line}"));
-    let denied = bob.run(&sandbox, "qsub", &["-q", queue_of(id), "--", "true"]);
-    assert_eq!(told(&denied), (174, "", "qsub: Access to queue is denied"));
-    let refused = bob.run(&sandbox, "pbs_rdel", &[id]);
-    assert_eq!(
-        told(&refused),
-        (
-            159,
-            "",
-            format!("pbs_rdel: Unauthorized Request  {id}").as_str()
-        )
-    );
-    let own = ann.submit(&sandbox, &["-q", queue_of(id)], "sleep 100");
-    let other = bob.submit(&sandbox, &["-l", "walltime=1:00:00"], "true");
-    let reason = "Not Running: Job would conflict with reservation or top job";
-    sandbox.until("the reason", || {
-        bob.run(&sandbox, "qstat", &["-s", &other])
-            .out
-            .contains(reason)
-            .then_some(())
-    });
-    let short = bob.submit(&sandbox, &["-l", "walltime=1"], "true");
-    assert_eq!(
-        sandbox.ended(&short)["Exit_status"],
-        0,
-        "over before the reservation begins"
-    );
-    sandbox.running(&own);
-    assert_eq!(
-        (sandbox.state(&other).as_str(), state(&sandbox, id).as_str()),
-        ("Q", "RESV_RUNNING")
-    );
-    let told = bob.run(&sandbox, "qstat", &["-s", &other]).out;
-    assert!(told.contains(reason), "{told}");
-    assert_eq!(
-        sandbox.ended(&own)["Exit_status"],
-        271,
-        "it ends with the reservation"
-    );
-    assert_eq!(sandbox.ended(&other)["Exit_status"], 0, "the node is free");
-    assert_eq!(state(&sandbox, id), "none");
-}
-
-#[test]
-fn a_reservation_is_open_to_those_it_names() {
-    let Some([ann, bob]) = two_people("auth") else {
-        return;
-    };
-    let sandbox = shared("name = \"head\"\n");
-    sandbox.ended(&ann.submit(&sandbox, &[], "true"));
-    let line = ann
-        .run(
-            &sandbox,
-            "pbs_rsub",
-            &["-I", "5", "-R", &ahead(0), "-D", "600", "-U", &bob.name],
-        )
-        .line();
-    let id = line
-        .strip_suffix(" CONFIRMED")
-        .unwrap_or_else(|| panic!("{line}"));
-    let job = bob.submit(&sandbox, &["-q", queue_of(id)], "true");
-    assert_eq!(sandbox.ended(&job)["Exit_status"], 0);
-    ann.run(
-        &sandbox,
-        "pbs_ralter",
-        &["-U", &format!("-{}", bob.name), id],
-    )
-    .ok();
-    assert_eq!(
-        bob.run(&sandbox, "qsub", &["-q", queue_of(id), "--", "true"])
-            .code,
-        174
-    );
-    assert_eq!(
-        bob.run(
-            &sandbox,
-            "pbs_rsub",
-            &["-R", &ahead(60), "-D", "60", "--hosts", "head"]
-        )
-        .code,
-        159
-    );
-    let forced = ann.run(
-        &sandbox,
-        "pbs_ralter",
-        &["-W", "force", "-l", "select=1:ncpus=9999", id],
-    );
-    assert_eq!(
-        forced.code, 159,
-        "only operators lay reservations over others: {forced:?}"
-    );
-    ann.run(&sandbox, "pbs_rdel", &[id]).ok();
-}
-
 #[test]
 fn the_first_command_may_be_a_reservation_which_waits_for_its_nodes() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
@@ -644,88 +537,4 @@ fn a_reservation_that_runs_can_be_cut_short() {
     assert_eq!(altered, format!("pbs_ralter: {id} CONFIRMED\n"));
     assert_eq!(sandbox.ended(&job)["Exit_status"], 271);
     sandbox.until("its end", || (state(&sandbox, &id) == "none").then_some(()));
-}
-
-#[test]
-fn maintenance_takes_whole_hosts_from_all_but_its_queue() {
-    let sandbox = sandbox("[server]\nname = \"head\"\n");
-    let running = sandbox.submit(&[], "sleep 100\n");
-    let host = sandbox.running(&running)["exec_host"]
-        .as_str()
-        .unwrap()
-        .split('/')
-        .next()
-        .unwrap()
-        .to_string();
-    let line = sandbox
-        .run(
-            "pbs_rsub",
-            &[
-                "-I",
-                "5",
-                "-R",
-                &ahead(0),
-                "-D",
-                "1:00:00",
-                "--hosts",
-                &host,
-            ],
-        )
-        .line();
-    let id = line
-        .strip_suffix(" CONFIRMED")
-        .unwrap_or_else(|| panic!("{line}"));
-    assert!(id.starts_with('M'), "{id}");
-    becomes(&sandbox, id, "RESV_RUNNING");
-    let node = sandbox.run("pbsnodes", &["-v", &host]).ok();
-    assert!(
-        node.contains("resv-exclusive") && node.contains(&format!("resv = {id}")),
-        "{node}"
-    );
-    let kept_out = sandbox.submit(&["-l", "walltime=60"], "true\n");
-    let inside = sandbox.submit(&["-q", queue_of(id)], "true\n");
-    assert_eq!(sandbox.ended(&inside)["Exit_status"], 0);
-    let reason = "Not Running: Job would conflict with reservation or top job";
-    sandbox.until("the reason", || {
-        sandbox
-            .run("qstat", &["-s", &kept_out])
-            .out
-            .contains(reason)
-            .then_some(())
-    });
-    assert_eq!(sandbox.state(&running), "R", "what ran before goes on");
-    sandbox.run("pbs_rdel", &[id]).ok();
-    assert_eq!(sandbox.ended(&kept_out)["Exit_status"], 0);
-}
-
-#[test]
-fn m42_a_job_that_asks_for_a_window_of_the_configuration_runs_there() {
-    let user = lanai::sys::user::own().name;
-    let config = format!(
-        "[server]\nname = \"head\"\n[[reservation]]\nname = \"own\"\nselect = \"1:ncpus=1\"\nperiod = \"infinity\"\n\
-         users = [\"{user}\"]\nflags = [\"byname\"]\n\
-         [[reservation]]\nname = \"others\"\nselect = \"1:ncpus=1\"\nperiod = \"infinity\"\nusers = [\"nobody\"]\n"
-    );
-    let sandbox = Sandbox::configured(&config);
-    sandbox.submit(&["-h"], "true\n");
-    becomes(&sandbox, "own.head", "RESV_RUNNING");
-    becomes(&sandbox, "others.head", "RESV_RUNNING");
-    let inside = sandbox.submit(&["-W", "resv=own"], "true\n");
-    assert_eq!(sandbox.ended(&inside)["resv"], "own");
-    let kept_out = sandbox.submit(&["-W", "resv=others"], "true\n");
-    let reason = "Not Running: Job would conflict with reservation or top job (others)";
-    sandbox.until("the reason", || {
-        (sandbox.job(&kept_out)["comment"] == reason).then_some(())
-    });
-    let all = format!("select=1:ncpus={}", processors(&sandbox));
-    let plain = sandbox.submit(&["-l", &all], "true\n");
-    sandbox.until("its reason", || {
-        let comment = sandbox.job(&plain)["comment"]
-            .as_str()
-            .unwrap_or_default()
-            .to_string();
-        comment
-            .starts_with("Not Running: Job would conflict with reservation")
-            .then_some(())
-    });
 }

@@ -33,7 +33,7 @@ fn says(sandbox: &Sandbox, id: &str, words: &str) {
 /// M5, P9: PBS's words, the numbers behind them, and the jobs that use it; the same from a schedd
 /// that has not seen these wait.
 #[test]
-fn who_has_had_enough_is_told_of_what_and_by_which_jobs() {
+fn a_blocked_user_sees_the_limit_and_the_counted_jobs() {
     let sandbox = sandbox("[[limit]]\nuser = \"*\"\nrunning = { ncpus = 2 }\n");
     let runs = submit(&sandbox, &["-l", "select=2:ncpus=1"]);
     sandbox.running(&runs);
@@ -76,7 +76,7 @@ fn who_has_had_enough_is_told_of_what_and_by_which_jobs() {
 
 /// M24: of jobs alike some are considered and others are not, and each says which it is.
 #[test]
-fn jobs_alike_say_each_for_itself_whether_they_are_considered() {
+fn equal_jobs_show_individually_whether_they_are_considered() {
     let sandbox = sandbox("[[limit]]\nuser = \"*\"\nidle = { jobs = 1 }\n");
     let runs = submit(&sandbox, &["-l", "select=1:ncpus=4"]);
     sandbox.running(&runs);

@@ -204,7 +204,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_scenario_is_told_with_line_and_remedy() {
+fn errors_in_a_scenario_are_reported_with_line_and_hint() {
     let expect = "[[expect]]\njob = 1\nstart = 0\n";
     for (text, told) in [
         (
@@ -326,7 +326,7 @@ fn dependencies_arrays_and_begin_times_work_as_in_schedd() {
 }
 
 #[test]
-fn the_program_tells_what_differs_and_how_many() {
+fn the_program_prints_the_differences_and_their_number() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write(

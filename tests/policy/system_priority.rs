@@ -1,7 +1,7 @@
 //! `qalter --system-priority`: an operator puts a job before all others, and nobody else does
 //! (M11).
 
-use crate::security::multi_user::shared;
+use crate::support::installation::shared;
 use crate::support::people::two_people;
 use crate::support::sandbox::Sandbox;
 
@@ -40,7 +40,7 @@ fn a_job_with_a_system_priority_starts_before_those_that_came_earlier() {
 }
 
 #[test]
-fn an_operator_alone_gives_a_system_priority_and_takes_it_away() {
+fn only_an_operator_sets_and_clears_a_system_priority() {
     let Some([ann, bob]) = two_people("system") else {
         return;
     };

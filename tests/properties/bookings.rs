@@ -1,7 +1,7 @@
 //! Promises pinned to nodes hold together: if all jobs run as long as they may, everybody has room
 //! when and where it was promised, whatever has been started to fill the gaps.
 
-use crate::properties::cycle::{Made, enqueue, made, nodes, promising, scene, simulate};
+use crate::properties::cycle::{Made, enqueue, made, nodes, promising, simulate, snapshot};
 use crate::support::cases;
 use lanai::model::job_id::JobId;
 use lanai::model::resource::Value;
@@ -124,10 +124,10 @@ proptest! {
 
     /// I8, G4.
     #[test]
-    fn all_that_is_promised_has_its_room_at_its_time(
+    fn every_planned_start_has_its_resources_at_its_time(
         nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(false), early: bool,
     ) {
-        let mut scene = enqueue(scene(&nodes, composite), &jobs, 0..jobs.len());
+        let mut scene = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
         // So that promises are pinned also where they could be counted.
         scene = scene.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
         scene.policy.backfill = backfill;

@@ -47,7 +47,7 @@ pub fn nodes() -> impl Strategy<Value = Vec<(u32, u32)>> {
     prop::collection::vec((1..9u32, 1..5u32), 1..5)
 }
 
-pub fn scene(nodes: &[(u32, u32)], composite: bool) -> Scene {
+pub fn snapshot(nodes: &[(u32, u32)], composite: bool) -> Scene {
     let text: Vec<String> = nodes
         .iter()
         .map(|(ncpus, mem)| format!("1 x ncpus={ncpus}:mem={mem}gb"))
@@ -134,8 +134,8 @@ proptest! {
     // `Scene::plan` audits every plan: no node over-committed, nobody beside an exclusive job.
 
     #[test]
-    fn no_filler_delays_a_booked_start(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), early: bool) {
-        let scene = enqueue(scene(&nodes, composite), &jobs, 0..jobs.len());
+    fn backfill_delays_no_planned_start(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), early: bool) {
+        let scene = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
         let mut promised: BTreeMap<JobId, Time> = BTreeMap::new();
         let percent = |job: &Made| if early { job.percent } else { 100 };
         let mut late = Vec::new();
@@ -156,8 +156,8 @@ proptest! {
     }
 
     #[test]
-    fn a_promise_that_is_kept_never_slips(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(true), early: bool) {
-        let mut scene = enqueue(scene(&nodes, composite), &jobs, 0..jobs.len());
+    fn a_kept_planned_start_never_slips(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(true), early: bool) {
+        let mut scene = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
         scene.policy.backfill = backfill;
         let mut promised: BTreeMap<JobId, Time> = BTreeMap::new();
         let mut late = Vec::new();
@@ -174,18 +174,18 @@ proptest! {
 
     #[test]
     fn every_job_that_can_run_does(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(false)) {
-        let mut scene = enqueue(scene(&nodes, composite), &jobs, 0..jobs.len());
+        let mut scene = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
         scene.policy.backfill = backfill;
         let started = simulate(scene.clone(), &jobs, |job| job.percent, |_| ());
         for (place, job) in jobs.iter().enumerate() {
-            let alone = enqueue(self::scene(&nodes, composite), &jobs, place..place + 1);
+            let alone = enqueue(self::snapshot(&nodes, composite), &jobs, place..place + 1);
             prop_assert_eq!(started[place].is_some(), !alone.starts().is_empty(), "{:?}", job);
         }
     }
 
     #[test]
     fn a_second_cycle_decides_nothing(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..20), backfill in promising(false), strictly: bool) {
-        let mut scene = enqueue(scene(&nodes, composite), &jobs, 0..jobs.len());
+        let mut scene = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
         scene.policy.backfill = backfill;
         if strictly {
             scene = scene.strictly();
@@ -202,7 +202,7 @@ proptest! {
 
     #[test]
     fn the_order_of_arrival_at_the_state_does_not_matter(nodes in nodes(), jobs in prop::collection::vec(made(), 1..20), backfill in promising(false)) {
-        let mut empty = scene(&nodes, true);
+        let mut empty = snapshot(&nodes, true);
         empty.policy.backfill = backfill;
         let forwards = enqueue(empty.clone(), &jobs, 0..jobs.len()).plan();
         let backwards = enqueue(empty, &jobs, (0..jobs.len()).rev()).plan();
@@ -211,11 +211,11 @@ proptest! {
     }
 
     #[test]
-    fn a_refusal_for_many_hides_nobody_who_could_start(nodes in nodes(), composite: bool, jobs in prop::collection::vec((alike(), bars()), 1..25), backfill in refusing()) {
-        let shared = barred(scene(&nodes, composite), &jobs, |_| String::new());
+    fn a_shared_refusal_hides_no_startable_job(nodes in nodes(), composite: bool, jobs in prop::collection::vec((alike(), bars()), 1..25), backfill in refusing()) {
+        let shared = barred(snapshot(&nodes, composite), &jobs, |_| String::new());
         // A kind of chunk of which there are none: so that nobody asks for the same as anybody
         // else.
-        let alone = barred(scene(&nodes, composite), &jobs, |id| format!("+0:ncpus={id}"));
+        let alone = barred(snapshot(&nodes, composite), &jobs, |id| format!("+0:ncpus={id}"));
         let (mut shared, mut alone) = (shared, alone);
         for scene in [&mut shared, &mut alone] {
             scene.policy.backfill = backfill.clone();
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn counting_and_pinning_promise_the_same(ncpus in 2..9u32, jobs in plain(14), backfill in promising(false), early: bool) {
+    fn counting_and_pinning_plan_the_same_start(ncpus in 2..9u32, jobs in plain(14), backfill in promising(false), early: bool) {
         let (wide, jobs) = jobs;
         let mut counted = submitted(cluster(&format!("1 x ncpus={ncpus}")), &wide, &jobs, |ncpus| format!("1:ncpus={ncpus}"));
         counted.policy.backfill = backfill;
@@ -247,7 +247,7 @@ proptest! {
     }
 
     #[test]
-    fn counting_and_pinning_promise_the_same_beside_what_runs(nodes in prop::collection::vec(1..6u32, 1..4), running in prop::collection::vec(runs(), 0..5), piece in 1..4u32, jobs in prop::collection::vec((1..4u32, 1..20i64), 1..4)) {
+    fn counting_and_pinning_plan_the_same_start_beside_running_jobs(nodes in prop::collection::vec(1..6u32, 1..4), running in prop::collection::vec(runs(), 0..5), piece in 1..4u32, jobs in prop::collection::vec((1..4u32, 1..20i64), 1..4)) {
         let text: Vec<String> = nodes.iter().map(|ncpus| format!("1 x ncpus={ncpus}")).collect();
         let mut scene = cluster(&text.join(", "));
         let mut free = nodes.clone();
@@ -270,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn processors_are_alike_on_one_node_on_many_and_on_mixed_ones(jobs in plain(14), backfill in promising(false), early: bool) {
+    fn processor_counts_agree_on_one_node_on_many_and_on_mixed_nodes(jobs in plain(14), backfill in promising(false), early: bool) {
         let (wide, jobs) = jobs;
         let percent = |job: &Made| if early { job.percent } else { 100 };
         let run = |nodes: &str, select: fn(u32) -> String, is_pinned: bool| {
@@ -309,9 +309,9 @@ proptest! {
     }
 
     #[test]
-    fn free_chunks_fit_where_a_search_of_all_placements_says_so(nodes in nodes(), chunks in prop::collection::vec((1..4u32, 0..6u32, 0..3u32), 1..4)) {
+    fn free_chunks_fit_exactly_where_an_exhaustive_search_finds_a_placement(nodes in nodes(), chunks in prop::collection::vec((1..4u32, 0..6u32, 0..3u32), 1..4)) {
         let text: Vec<String> = chunks.iter().map(|(count, ncpus, mem)| format!("{count}:ncpus={ncpus}:mem={mem}gb")).collect();
-        let starts = scene(&nodes, false).queued(1, &format!("select={}", text.join("+"))).starts();
+        let starts = snapshot(&nodes, false).queued(1, &format!("select={}", text.join("+"))).starts();
         let single: Vec<(u32, u32)> = chunks.iter().flat_map(|&(count, ncpus, mem)| (0..count).map(move |_| (ncpus, mem))).collect();
         prop_assert_eq!(!starts.is_empty(), some_placement(&mut nodes.clone(), &single));
     }

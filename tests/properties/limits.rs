@@ -30,7 +30,7 @@ struct Made {
 
 /// Whom a limit is for, and whether these are counted each by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Whose {
+enum Scope {
     All,
     EachUser,
     Ann,
@@ -51,7 +51,7 @@ enum What {
 
 #[derive(Clone, Copy, Debug)]
 struct Limit {
-    whose: Whose,
+    whose: Scope,
     what: What,
     soft: Option<i64>,
     hard: Option<i64>,
@@ -60,13 +60,13 @@ struct Limit {
 impl Limit {
     fn text(&self) -> String {
         let whose = match self.whose {
-            Whose::All => "",
-            Whose::EachUser => "user = \"*\"",
-            Whose::Ann => "user = \"ann\"",
-            Whose::Batch => "queue = \"batch\"",
-            Whose::EachUserInBatch => "queue = \"batch\"\nuser = \"*\"",
-            Whose::EachUserInEachQueue => "queue = \"*\"\nuser = \"*\"",
-            Whose::High => "qos = \"high\"\noverride = true",
+            Scope::All => "",
+            Scope::EachUser => "user = \"*\"",
+            Scope::Ann => "user = \"ann\"",
+            Scope::Batch => "queue = \"batch\"",
+            Scope::EachUserInBatch => "queue = \"batch\"\nuser = \"*\"",
+            Scope::EachUserInEachQueue => "queue = \"*\"\nuser = \"*\"",
+            Scope::High => "qos = \"high\"\noverride = true",
         };
         let what = match self.what {
             What::Jobs => "jobs",
@@ -87,13 +87,13 @@ impl Limit {
     /// With whom a job counts, if it does.
     fn key(&self, job: &Made) -> Option<String> {
         match self.whose {
-            Whose::All => Some(String::new()),
-            Whose::EachUser => Some(job.user.to_string()),
-            Whose::Ann => (job.user == "ann").then(String::new),
-            Whose::Batch => (job.queue == "batch").then(String::new),
-            Whose::EachUserInBatch => (job.queue == "batch").then(|| job.user.to_string()),
-            Whose::EachUserInEachQueue => Some(format!("{} {}", job.user, job.queue)),
-            Whose::High => (job.qos == "high").then(String::new),
+            Scope::All => Some(String::new()),
+            Scope::EachUser => Some(job.user.to_string()),
+            Scope::Ann => (job.user == "ann").then(String::new),
+            Scope::Batch => (job.queue == "batch").then(String::new),
+            Scope::EachUserInBatch => (job.queue == "batch").then(|| job.user.to_string()),
+            Scope::EachUserInEachQueue => Some(format!("{} {}", job.user, job.queue)),
+            Scope::High => (job.qos == "high").then(String::new),
         }
     }
 
@@ -130,12 +130,12 @@ fn concerning<'a>(
         };
         let says = |whose| of(whose).any(|other| half(other).is_some());
         let is_replaced = match limit.whose {
-            Whose::EachUser => job.user == "ann" && says(Whose::Ann),
-            Whose::EachUserInEachQueue => job.queue == "batch" && says(Whose::EachUserInBatch),
+            Scope::EachUser => job.user == "ann" && says(Scope::Ann),
+            Scope::EachUserInEachQueue => job.queue == "batch" && says(Scope::EachUserInBatch),
             _ => false,
         };
         let is_overridden =
-            limit.whose != Whose::High && job.qos == "high" && of(Whose::High).next().is_some();
+            limit.whose != Scope::High && job.qos == "high" && of(Scope::High).next().is_some();
         half(limit).filter(|_| !is_replaced && !is_overridden)
     };
     limits
@@ -219,7 +219,7 @@ fn check(
     Ok(())
 }
 
-fn scene(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> Scene {
+fn snapshot(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> Scene {
     let text: Vec<String> = nodes
         .iter()
         .map(|ncpus| format!("1 x ncpus={ncpus}"))
@@ -332,7 +332,7 @@ fn made() -> impl Strategy<Value = Made> {
 }
 
 fn limit() -> impl Strategy<Value = Limit> {
-    use Whose::{All, Ann, Batch, EachUser, EachUserInBatch, EachUserInEachQueue, High};
+    use Scope::{All, Ann, Batch, EachUser, EachUserInBatch, EachUserInEachQueue, High};
     let whose = prop::sample::select(vec![
         All,
         EachUser,
@@ -394,7 +394,7 @@ proptest! {
     #[test]
     fn g3_limits_hold_at_every_start(nodes in prop::collection::vec(1..9u32, 1..4), limits in limits(), jobs in prop::collection::vec(made(), 1..16), backfill in backfill(), idle: bool) {
         let more = if idle { "[[limit]]\nuser = \"*\"\nidle = { jobs = 2 }\n" } else { "" };
-        let mut scene = scene(&nodes, &limits, &jobs, more);
+        let mut scene = snapshot(&nodes, &limits, &jobs, more);
         scene.policy.backfill = backfill;
         let left = run(scene, &limits, &jobs)?;
         let would_run = |place: &usize| is_within(*place, HARD, &limits, &jobs, &Running::new(), 0);
@@ -451,7 +451,7 @@ fn hundreds_of_named_limits_cost_a_cycle_little() {
 
 /// Job 11's promise is in the way of job 10, and moves in the same cycle; found by the property.
 #[test]
-fn where_a_promise_moves_a_cycle_is_due_for_those_it_was_in_the_way_of() {
+fn a_moved_planned_start_triggers_a_cycle_for_the_jobs_it_blocked() {
     let made = |(queue, chunks, ncpus, walltime, percent)| Made {
         user: "ann",
         queue,
@@ -476,12 +476,12 @@ fn where_a_promise_moves_a_cycle_is_due_for_those_it_was_in_the_way_of() {
     ]
     .map(made);
     let limits = [Limit {
-        whose: Whose::Batch,
+        whose: Scope::Batch,
         what: What::Nodes,
         soft: Some(3),
         hard: None,
     }];
-    let mut scene = scene(&[2, 4, 4], &limits, &jobs, "");
+    let mut scene = snapshot(&[2, 4, 4], &limits, &jobs, "");
     scene.policy.backfill = Backfill {
         keep: Keep::Highest,
         ..Backfill::default()

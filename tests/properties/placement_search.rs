@@ -140,7 +140,7 @@ impl Small<'_> {
                 }))
     }
 
-    fn scene(&self) -> Scene {
+    fn snapshot(&self) -> Scene {
         let what = |node: &Node| {
             let color = node
                 .color
@@ -208,7 +208,7 @@ proptest! {
     ) {
         let before = before.map(|(ncpus, sharing)| (ncpus.min(nodes[0].ncpus), sharing));
         let small = Small { nodes: &nodes, before, asked: &asked };
-        let scene = small.scene().queued(1, &asked.text());
+        let scene = small.snapshot().queued(1, &asked.text());
         let plan = scene.plan();
         let count = asked.single().len();
         prop_assert_eq!(!plan.starts.is_empty(), small.fits(&mut Vec::new(), count), "{}", asked.text());

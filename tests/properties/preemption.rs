@@ -271,7 +271,7 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn who_makes_way_does_so_neither_in_vain_nor_in_a_circle_and_all_come_to_their_end(
+    fn preemption_is_neither_futile_nor_cyclic_and_all_jobs_end(
         site in site(),
         jobs in prop::collection::vec(made(), 1..14),
     ) {

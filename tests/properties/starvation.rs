@@ -93,7 +93,7 @@ proptest! {
     /// is, or all they want; and those who want more have the same by weight, or what is theirs in
     /// any case.
     #[test]
-    fn those_who_want_more_have_the_same_by_weight(all in claims(1)) {
+    fn unsatisfied_claims_get_equal_amounts_by_weight(all in claims(1)) {
         let parts = split(1.0, &all);
         let least = |claim: &Claim| claim.least.min(claim.most);
         let is_short = all.iter().map(least).sum::<f64>() > 1.0;
@@ -111,7 +111,7 @@ proptest! {
 
     /// Y20: who counts for more has no less.
     #[test]
-    fn who_counts_for_more_has_no_less(all in claims(2), more in 0.0f64..5.0) {
+    fn a_larger_weight_gets_no_less(all in claims(2), more in 0.0f64..5.0) {
         let mut heavier = all.clone();
         heavier[0].weight += more;
         prop_assert!(split(1.0, &heavier)[0] + 1e-9 >= split(1.0, &all)[0]);
@@ -119,7 +119,7 @@ proptest! {
 
     /// Some alike have together what each of them would have.
     #[test]
-    fn some_alike_may_claim_together(one in a_claim(), others in claims(0), number in 1u64..9) {
+    fn some_equal_jobs_may_claim_together(one in a_claim(), others in claims(0), number in 1u64..9) {
         let each: Vec<Claim> = (0..number).map(|_| one).chain(others.clone()).collect();
         let together: Vec<Claim> = std::iter::once(one.times(number)).chain(others).collect();
         let (each, together) = (split(1.0, &each)[0] * number as f64, split(1.0, &together)[0]);
@@ -153,7 +153,7 @@ proptest! {
     /// Y12: those that make way are enough, nobody of them can be spared, and no other would have
     /// done who is newer than all of them; and nobody makes way where that is in vain (G8).
     #[test]
-    fn those_who_make_way_are_enough_and_all_are_needed(sizes in prop::collection::vec(1u32..5, 1..8), needs in 1u32..12) {
+    fn victims_are_sufficient_and_all_are_necessary(sizes in prop::collection::vec(1u32..5, 1..8), needs in 1u32..12) {
         let plan = crowded(&sizes, needs).plan();
         let gone: Vec<u32> = plan.preempts.iter().map(|way| sizes[way.job.number as usize - 1]).collect();
         let all: u32 = gone.iter().sum();

@@ -107,7 +107,7 @@ fn completions_for_bash_are_bash() {
 }
 
 #[test]
-fn the_manual_tells_of_every_key_of_the_configuration() {
+fn the_manual_describes_every_key_of_the_configuration() {
     let page = std::fs::read_to_string(root().join("man/lanai.toml.5")).unwrap();
     for (section, keys) in KEYS {
         for key in *keys {
@@ -165,7 +165,7 @@ fn the_manual_names_the_presets_that_change_a_default() {
 }
 
 #[test]
-fn the_manual_tells_of_every_reason_and_of_no_other() {
+fn the_manual_describes_every_reason_and_no_other() {
     let page = std::fs::read_to_string(root().join("man/lanai-scheduling.7")).unwrap();
     let section = page
         .split(".SH REASONS\n")

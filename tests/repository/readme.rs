@@ -28,7 +28,7 @@ fn console_blocks(markdown: &str) -> String {
 }
 
 #[test]
-fn the_readme_tells_the_truth() {
+fn the_commands_of_the_readme_print_what_it_shows() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let steps = transcript::read(&console_blocks(&readme));
     assert!(steps.len() > 10, "the tour has gone from README.md");

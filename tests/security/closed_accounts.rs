@@ -1,6 +1,6 @@
 //! Accounts that have expired or may not log in run no jobs. Needs root.
 
-use crate::security::multi_user::shared;
+use crate::support::installation::shared;
 use crate::support::people::{Person, change_accounts, people};
 use crate::support::sandbox::Sandbox;
 use std::process::Command;

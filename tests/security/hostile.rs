@@ -109,7 +109,7 @@ fn garbage_ends_the_conversation_and_nothing_else() {
 }
 
 #[test]
-fn another_version_is_told_ours() {
+fn a_client_of_another_version_is_sent_our_version() {
     let sandbox = serving();
     let mut stream = dial(&sandbox);
     stream
@@ -120,7 +120,7 @@ fn another_version_is_told_ours() {
 }
 
 #[test]
-fn a_submission_too_large_to_be_read_is_told_the_version_too() {
+fn an_oversized_submission_is_refused_with_the_version() {
     let sandbox = Sandbox::new();
     let listener = UnixListener::bind(sandbox.home().join("schedd.sock")).unwrap();
     let server = std::thread::spawn(move || {
@@ -134,7 +134,7 @@ fn a_submission_too_large_to_be_read_is_told_the_version_too() {
 }
 
 #[test]
-fn a_command_says_in_one_line_that_schedd_is_of_another_version() {
+fn a_command_reports_another_schedd_version_in_one_line() {
     let sandbox = Sandbox::new();
     let listener = UnixListener::bind(sandbox.home().join("schedd.sock")).unwrap();
     let server = std::thread::spawn(move || {
@@ -162,7 +162,7 @@ fn a_command_says_in_one_line_that_schedd_is_of_another_version() {
 }
 
 #[test]
-fn three_hundred_idlers_and_half_frames_are_in_nobodys_way() {
+fn idle_connections_and_partial_frames_block_no_other_client() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
     let mut idle: Vec<UnixStream> = (0..300).map(|_| dial(&sandbox)).collect();
@@ -180,7 +180,7 @@ fn three_hundred_idlers_and_half_frames_are_in_nobodys_way() {
 }
 
 #[test]
-fn askers_that_neither_read_nor_leave_are_in_nobodys_way() {
+fn clients_that_never_read_block_no_other_client() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
     let idle: Vec<UnixStream> = (0..40)
@@ -440,7 +440,7 @@ fn what_is_larger_than_a_job_may_be_is_refused() {
 
 /// A thousand requests in one breath are answered one by one, and others in between.
 #[test]
-fn a_talker_is_heard_in_turns() {
+fn a_client_with_many_requests_takes_turns_with_others() {
     let sandbox = serving();
     let mut talker = dial(&sandbox);
     let many: Vec<u8> = (0..1000)

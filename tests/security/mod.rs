@@ -2,6 +2,6 @@
 
 mod closed_accounts;
 mod hostile;
-pub mod multi_user;
+mod multi_user;
 mod reservation_rights;
 mod reused_accounts;

@@ -1,8 +1,9 @@
 //! One installation for many users: each runs as nobody but oneself, and nobody meddles with
 //! another's. Needs root, and says so where there is none.
 
+use crate::support::installation::shared;
 use crate::support::people::{Person, two_people};
-use crate::support::sandbox::{Done, Sandbox, finish};
+use crate::support::sandbox::{Sandbox, finish, refused};
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -11,36 +12,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A shared installation, served by root.
-pub fn shared(more: &str) -> Sandbox {
-    let sandbox = installed(more);
-    sandbox.run("schedd", &[]).ok();
-    sandbox
-}
-
-/// The same before its daemons are started.
-pub fn installed(more: &str) -> Sandbox {
-    let sandbox = Sandbox::configured(&format!("[server]\nshared = true\n{more}"));
-    for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
-        fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
-    }
-    sandbox
-}
-
 /// All that a user is told of a job.
 fn told(person: &Person, sandbox: &Sandbox, id: &str) -> Value {
     let done = person.run(sandbox, "qstat", &["-x", "-f", "-F", "json", id]);
     let document: Value =
         serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
     document["Jobs"][id].clone()
-}
-
-#[track_caller]
-fn refused(done: Done, code: i32, text: &str) {
-    assert!(
-        done.code == code && done.err.contains(text) && done.out.is_empty(),
-        "{code} {text:?}: {done:?}"
-    );
 }
 
 #[test]
@@ -89,7 +66,7 @@ fn a_job_runs_as_its_owner_and_nothing_more() {
 }
 
 #[test]
-fn nobody_reads_what_is_anothers() {
+fn no_user_reads_files_of_another() {
     let Some([ann, bob]) = two_people("read") else {
         return;
     };
@@ -217,7 +194,7 @@ fn programs_of_two_users_share_no_session_keyring() {
 }
 
 #[test]
-fn nobody_changes_anothers_job_but_root_and_operators() {
+fn only_root_and_operators_change_another_users_job() {
     let Some([ann, bob]) = two_people("alter") else {
         return;
     };
@@ -299,7 +276,7 @@ fn comment(person: &Person, sandbox: &Sandbox, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn output_goes_nowhere_its_owner_could_not_write() {
+fn output_is_written_only_where_its_owner_could_write() {
     let Some([ann, bob]) = two_people("out") else {
         return;
     };
@@ -452,7 +429,7 @@ fn output_follows_no_link_that_the_kernel_does_not_follow_for_its_owner() {
 }
 
 #[test]
-fn a_working_folder_its_owner_cannot_enter_is_said_so() {
+fn an_inaccessible_working_directory_is_reported() {
     let Some([ann, bob]) = two_people("dir") else {
         return;
     };
@@ -489,7 +466,7 @@ fn a_fifo_that_is_read_gets_the_output() {
 }
 
 #[test]
-fn nobody_speaks_for_schedd_or_noded() {
+fn no_user_impersonates_schedd_or_noded() {
     let Some([ann, bob]) = two_people("speak") else {
         return;
     };
@@ -602,7 +579,7 @@ fn a_socket_handed_over_is_served_and_left_in_place() {
 }
 
 #[test]
-fn a_list_that_schedd_tells_a_slow_reader_is_whole() {
+fn a_slow_reader_gets_the_complete_listing() {
     let Some(people) = two_people("slow") else {
         return;
     };

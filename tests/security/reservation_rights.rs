@@ -1,7 +1,7 @@
 //! What users may reserve in a shared installation. Needs root, and says so where there is none.
 
 use crate::policy::reservations::ahead;
-use crate::security::multi_user::installed;
+use crate::support::installation::installed;
 use crate::support::people::{Person, people, two_people};
 use crate::support::sandbox::{Done, Sandbox};
 
@@ -126,7 +126,7 @@ fn a_user_has_so_many_reservations() {
 }
 
 #[test]
-fn a_site_says_who_may_reserve() {
+fn a_site_configures_the_users_that_may_reserve() {
     let Some([ann, bob]) = two_people("reserver") else {
         return;
     };

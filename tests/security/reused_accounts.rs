@@ -1,7 +1,7 @@
 //! An account is deleted, and its number or its name is given to another person, who gets neither
 //! its rights nor its jobs. Needs root, and says so where there is none.
 
-use crate::security::multi_user::shared;
+use crate::support::installation::shared;
 use crate::support::people::{Person, people};
 use crate::support::sandbox::{Done, Sandbox};
 
@@ -83,7 +83,7 @@ impl Manager {
 }
 
 #[test]
-fn who_gets_the_number_of_an_account_gets_nothing_else() {
+fn a_reused_uid_grants_no_access() {
     let Some(mut manager) = Manager::new("number") else {
         return;
     };
@@ -94,7 +94,7 @@ fn who_gets_the_number_of_an_account_gets_nothing_else() {
 }
 
 #[test]
-fn who_gets_the_name_of_an_account_gets_nothing_else() {
+fn a_reused_account_name_grants_no_access() {
     let Some(mut manager) = Manager::new("name") else {
         return;
     };

@@ -73,7 +73,7 @@ pub fn dependency(text: &[u8]) -> Fate {
         for server in [None, Some(SERVER)] {
             Wish::parse(text, server)
                 .iter()
-                .for_each(wish_is_read_again);
+                .for_each(preference_is_parsed_again);
         }
     }
     judged(option("-W", &[b"depend=", text].concat()), b"")
@@ -292,7 +292,7 @@ pub fn as_json(record: &Record, server: &ServerFacts) -> Map<String, Value> {
 /// A job that is asked for by what is shown of another is asked for the same.
 fn is_read_again(draft: &Draft, submission: &Submission) {
     let wish = draft.depend.clone();
-    wish_is_read_again(&wish);
+    preference_is_parsed_again(&wish);
     let shown = as_json(&record(draft), &server());
     if is_ambiguous(draft, &shown) {
         return;
@@ -313,7 +313,7 @@ fn is_read_again(draft: &Draft, submission: &Submission) {
     assert_eq!(again.holds, draft.holds);
 }
 
-fn wish_is_read_again(wish: &Wish) {
+fn preference_is_parsed_again(wish: &Wish) {
     let shown = dependency::shown(wish.on, &wish.edges, &wish.labels, SERVER);
     let again = shown.as_deref().map_or(Ok(Wish::default()), |shown| {
         Wish::parse(shown, Some(SERVER))

@@ -5,9 +5,12 @@ pub mod grammars;
 pub mod source;
 pub mod transcript;
 
+pub mod installation;
+pub mod mailbox;
 pub mod people;
 pub mod played;
 pub mod sandbox;
+pub mod terminal;
 
 use proptest::test_runner::RngSeed;
 use std::path::{Path, PathBuf};

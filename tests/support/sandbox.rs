@@ -3,12 +3,13 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use serde_json::Value;
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -160,6 +161,36 @@ impl Sandbox {
                 .output()
                 .unwrap(),
         )
+    }
+
+    /// Starts a noded in the foreground. Its socket and its state directory are in the home folder,
+    /// where its output is appended to the log of the state directory.
+    pub fn start_noded(
+        &self,
+        name: &str,
+        ncpus: &str,
+        socket: &str,
+        state: &str,
+        environment: &[(&str, &str)],
+    ) -> Child {
+        let home = self.home();
+        let log = fs::File::options()
+            .append(true)
+            .create(true)
+            .open(home.join(format!("{state}.log")))
+            .unwrap();
+        self.command("noded")
+            .args(["--foreground", "--name", name, "--ncpus", ncpus])
+            .args(["--mem", "1gb", "--socket"])
+            .arg(home.join(format!("{socket}.sock")))
+            .arg("--state")
+            .arg(home.join(state))
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap()
     }
 
     /// Runs a program that reads this from its standard input.
@@ -393,4 +424,35 @@ pub fn finish(output: Output) -> Done {
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
+}
+
+/// The digits of a job id.
+pub fn number(id: &str) -> &str {
+    id.split(['.', '[']).next().unwrap()
+}
+
+/// The comment of a job, or the empty text.
+pub fn comment(job: &Value) -> &str {
+    job["comment"].as_str().unwrap_or_default()
+}
+
+/// The command failed with this exit status, printed nothing, and its error message contains
+/// `part`.
+#[track_caller]
+pub fn refused(done: impl Borrow<Done>, code: i32, part: &str) {
+    let done = done.borrow();
+    assert!(
+        done.code == code && done.err.contains(part) && done.out.is_empty(),
+        "{code} {part:?}: {done:?}"
+    );
+}
+
+/// The command failed with this exit status and printed this line on standard error only.
+#[track_caller]
+pub fn refused_exactly(done: impl Borrow<Done>, code: i32, line: &str) {
+    let done = done.borrow();
+    assert_eq!(
+        (done.code, done.out.as_str(), done.err.as_str()),
+        (code, "", format!("{line}\n").as_str())
+    );
 }

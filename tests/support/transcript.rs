@@ -121,7 +121,7 @@ fn fits(pattern: &str, line: &str) -> bool {
 }
 
 #[test]
-fn transcripts_tell_right_from_wrong() {
+fn transcripts_detect_a_difference() {
     let folder = tempfile::tempdir().unwrap();
     let path = [("PATH", Path::new("/usr/bin:/bin"))];
     let complaints = |text: &str| run(&read(text), folder.path(), &path).len();

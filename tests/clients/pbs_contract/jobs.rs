@@ -1,12 +1,12 @@
 //! Checks 34 to 38: what happens to jobs, and who may make it happen.
 
 use super::{busy, finished, quiet, running, says, shown, submitted};
-use crate::security::multi_user::shared;
+use crate::support::installation::shared;
 use crate::support::people::{Person, people};
 use crate::support::sandbox::Sandbox;
 
 #[test]
-fn check_34_what_is_unknown_or_over_is_not_deleted() {
+fn check_34_unknown_and_finished_jobs_are_not_deleted() {
     let sandbox = busy();
     says(
         &sandbox,

@@ -70,7 +70,7 @@ fn check_28_a_job_is_shown_in_three_lines() {
 }
 
 #[test]
-fn check_29_an_unknown_job_is_told_with_its_full_id() {
+fn check_29_an_unknown_job_is_reported_with_its_full_id() {
     says(
         &quiet(),
         "qstat 999",
@@ -123,7 +123,7 @@ fn check_32_json_about_no_job_is_valid_and_has_no_jobs() {
 }
 
 #[test]
-fn check_33_an_unknown_queue_is_told() {
+fn check_33_an_unknown_queue_is_reported() {
     says(
         &quiet(),
         "qstat -Q nosuch",
@@ -141,7 +141,7 @@ fn check_39_nobodys_jobs_are_nothing_and_an_unknown_state_is_refused() {
 }
 
 #[test]
-fn check_40_nodes_are_told_in_the_layout_of_pbs() {
+fn check_40_nodes_are_shown_in_the_layout_of_pbs() {
     let sandbox = alone("");
     let id = running(&sandbox, "-l select=1:ncpus=1:mem=1gb");
     says(

@@ -5,7 +5,7 @@ use crate::support::sandbox::Sandbox;
 use std::fs;
 
 #[test]
-fn check_01_the_version_is_told_on_standard_output() {
+fn check_01_the_version_is_printed_on_standard_output() {
     let version = format!("pbs_version = {}\n", env!("CARGO_PKG_VERSION"));
     says(&quiet(), "qsub --version", 0, &version, "");
 }
@@ -28,7 +28,7 @@ fn check_02_a_script_on_standard_input_is_called_stdin() {
 }
 
 #[test]
-fn check_03_with_z_a_submission_says_nothing() {
+fn check_03_with_z_a_submission_prints_nothing() {
     let sandbox = quiet();
     says(&sandbox, "qsub -z -N unsaid job.sh", 0, "", "");
     assert_eq!(
@@ -47,7 +47,7 @@ fn check_04_an_unknown_option_is_refused_with_the_usage() {
 }
 
 #[test]
-fn check_05_a_script_that_is_not_there_is_told_with_two_colons() {
+fn check_05_a_missing_script_is_reported_with_two_colons() {
     says(
         &quiet(),
         "qsub nosuch.sh",
@@ -91,13 +91,13 @@ fn check_09_a_priority_beyond_the_bounds_is_refused() {
 }
 
 #[test]
-fn check_10_a_value_of_the_wrong_type_is_told_with_its_resource() {
+fn check_10_a_value_of_the_wrong_type_is_reported_with_its_resource() {
     let told = "qsub: Illegal attribute or resource value Resource_List.ncpus\n";
     says(&quiet(), "qsub -l ncpus=abc job.sh", 166, "", told);
 }
 
 #[test]
-fn check_11_an_unknown_resource_is_told_as_an_attribute() {
+fn check_11_an_unknown_resource_is_reported_as_an_attribute() {
     says(
         &quiet(),
         "qsub -l foo=1 job.sh",
@@ -108,7 +108,7 @@ fn check_11_an_unknown_resource_is_told_as_an_attribute() {
 }
 
 #[test]
-fn check_12_an_unknown_resource_of_a_chunk_is_told_alone() {
+fn check_12_an_unknown_resource_of_a_chunk_is_reported_alone() {
     says(
         &quiet(),
         "qsub -l select=1:foo=1 job.sh",
@@ -181,7 +181,7 @@ fn check_19_a_waiting_array_counts_its_subjobs_without_a_blank_at_the_end() {
 }
 
 #[test]
-fn check_20_a_word_too_many_in_a_directive_is_told_with_the_directive() {
+fn check_20_an_extra_word_in_a_directive_is_reported_with_the_directive() {
     let sandbox = quiet();
     fs::write(sandbox.file("f1"), "#PBS -l ncpus=1 extra\n").unwrap();
     says(
@@ -221,7 +221,7 @@ fn is_called(sandbox: &Sandbox, line: &str, name: &str) {
 }
 
 #[test]
-fn check_23_who_waits_for_a_job_ends_with_its_status() {
+fn check_23_a_blocking_qsub_ends_with_the_jobs_status() {
     let sandbox = busy();
     let done = sandbox.shell("echo 'exit 7' | qsub -W block=true");
     let id = done.out.trim_end();

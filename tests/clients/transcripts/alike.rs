@@ -228,7 +228,7 @@ fn attributes_of_one_side_alone_are_passed_over_and_others_are_not() {
 }
 
 #[test]
-fn comments_may_have_figures_and_say_more() {
+fn comments_may_have_figures_and_more_text() {
     let mut bound = Bindings::default();
     let busy = "    comment = Not Running: Not enough free nodes available";
     assert!(alike(

@@ -17,7 +17,7 @@ use std::fs;
 const RECOVERY: i64 = 1000;
 
 /// What the spool tells of a job.
-struct Story {
+struct JobRecord {
     name: String,
     life: Life,
     events: Vec<Event>,
@@ -86,7 +86,7 @@ fn require(wrong: &mut Vec<String>, so: bool, what: impl FnOnce() -> String) {
     }
 }
 
-fn stories(spool: &Connection) -> BTreeMap<JobId, Story> {
+fn stories(spool: &Connection) -> BTreeMap<JobId, JobRecord> {
     let mut events: BTreeMap<JobId, Vec<Event>> = BTreeMap::new();
     let mut statement = spool
         .prepare("SELECT event.job, idx, is_array, event FROM event JOIN job ON job.id = event.job ORDER BY seq")
@@ -109,7 +109,7 @@ fn stories(spool: &Connection) -> BTreeMap<JobId, Story> {
         let events = events.remove(&id_of(row)).unwrap_or_default();
         stories.insert(
             id_of(row),
-            Story {
+            JobRecord {
                 name: row.get(3).unwrap(),
                 life,
                 events,
@@ -151,7 +151,7 @@ fn marks(crew: &Crew, wrong: &mut Vec<String>) -> BTreeMap<JobId, BTreeSet<u32>>
 
 /// Whether the script had ended by itself when the order to end it came: such a job keeps its exit
 /// status.
-fn ended_before_its_deletion(story: &Story) -> bool {
+fn ended_before_its_deletion(story: &JobRecord) -> bool {
     let mut ends = story.events.iter().rev().filter_map(|event| match event {
         Event::Ended { outcome, .. } => Some(outcome.on_its_own),
         _ => None,
@@ -160,7 +160,7 @@ fn ended_before_its_deletion(story: &Story) -> bool {
 }
 
 /// Over, with the status of its script, or as deleted when somebody wanted that.
-fn right_end(crew: &Crew, id: JobId, story: &Story, wrong: &mut Vec<String>) {
+fn right_end(crew: &Crew, id: JobId, story: &JobRecord, wrong: &mut Vec<String>) {
     let code: i32 = story.name[1..].parse().unwrap();
     let Some(exit) = story
         .life
@@ -186,7 +186,7 @@ fn right_end(crew: &Crew, id: JobId, story: &Story, wrong: &mut Vec<String>) {
 }
 
 /// Over when each of its elements is, with the status that theirs come to.
-fn right_array(id: JobId, stories: &BTreeMap<JobId, Story>, wrong: &mut Vec<String>) {
+fn right_array(id: JobId, stories: &BTreeMap<JobId, JobRecord>, wrong: &mut Vec<String>) {
     let indices: Indices = ELEMENTS.parse().unwrap();
     let elements: Vec<_> = indices
         .iter()
@@ -212,7 +212,7 @@ fn right_array(id: JobId, stories: &BTreeMap<JobId, Story>, wrong: &mut Vec<Stri
 
 /// Attempts numbered without gap; each ends once; one follows another only for a reason; a mark
 /// wherever the script began and nowhere else.
-fn right_attempts(story: &Story, marks: &BTreeSet<u32>, wrong: &mut Vec<String>) {
+fn right_attempts(story: &JobRecord, marks: &BTreeSet<u32>, wrong: &mut Vec<String>) {
     let life = &story.life;
     let mut attempts: Vec<(bool, Option<&Outcome>)> = Vec::new();
     for event in &story.events {
@@ -338,7 +338,7 @@ fn has_zombies(pid: i32) -> bool {
 
 fn counts(
     crew: &Crew,
-    stories: &BTreeMap<JobId, Story>,
+    stories: &BTreeMap<JobId, JobRecord>,
     marks: &BTreeMap<JobId, BTreeSet<u32>>,
 ) -> Vec<(&'static str, usize)> {
     let how = |matches: fn(&How) -> bool| {

@@ -6,7 +6,7 @@ use crate::support::sandbox::{Sandbox, finish, kill};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 const DIRECTORIES: [&str; 2] = ["a", "b"];
@@ -50,33 +50,9 @@ impl Pair {
     }
 
     fn start(&mut self, directory: &'static str) {
-        let home = self.sandbox.home();
-        let mut command: Command = self.sandbox.command("noded");
-        command.args([
-            "--foreground",
-            "--name",
-            "n1",
-            "--ncpus",
-            "8",
-            "--mem",
-            "1gb",
-            "--socket",
-        ]);
-        command
-            .arg(home.join(format!("{directory}.sock")))
-            .arg("--state")
-            .arg(home.join(directory));
-        let log = fs::File::options()
-            .append(true)
-            .create(true)
-            .open(home.join(format!("{directory}.log")))
-            .unwrap();
-        let noded = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let noded = self
+            .sandbox
+            .start_noded("n1", "8", directory, directory, &[]);
         self.nodeds.insert(directory, noded);
     }
 

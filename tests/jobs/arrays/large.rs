@@ -66,7 +66,7 @@ fn streamed(
 }
 
 #[test]
-fn a_million_elements_cost_next_to_nothing_while_they_wait() {
+fn a_million_waiting_subjobs_cost_almost_nothing() {
     let sandbox = head(4);
     sandbox.script("job.sh", "true");
     sandbox.run("qsub", &["-h", "job.sh"]).line();
@@ -156,7 +156,7 @@ fn a_million_elements_cost_next_to_nothing_while_they_wait() {
 }
 
 #[test]
-fn a_list_of_a_million_elements_is_printed_as_it_is_read() {
+fn a_listing_of_a_million_subjobs_is_streamed() {
     let sandbox = head(4);
     sandbox.script("job.sh", "true");
     sandbox

@@ -7,7 +7,7 @@ use serde_json::json;
 const FAIL: &str = "while [ ! -e fail ]; do sleep 0.02; done\nexit 3\n";
 
 #[test]
-fn a_hold_on_an_array_holds_its_elements_that_are_put_back() {
+fn a_hold_on_an_array_holds_its_requeued_subjobs() {
     let sandbox = head(4);
     let id = sandbox.submit(&["-J", "1-2"], &format!("{NOTE}{WAIT}"));
     sandbox.until("both elements at work", || {
@@ -30,7 +30,7 @@ fn a_hold_on_an_array_holds_its_elements_that_are_put_back() {
 }
 
 #[test]
-fn an_array_whose_condition_breaks_ends_what_waits_and_lets_run_what_runs() {
+fn an_array_with_a_failed_dependency_loses_queued_subjobs_and_keeps_running_ones() {
     let sandbox = head(2);
     let first = sandbox.submit(&[], FAIL);
     let array = sandbox.submit(&["-J", "1-4"], WAIT);
@@ -78,7 +78,7 @@ fn an_array_whose_condition_breaks_ends_what_waits_and_lets_run_what_runs() {
 }
 
 #[test]
-fn an_element_run_again_has_what_its_array_was_altered_to() {
+fn a_rerun_subjob_has_the_altered_attributes_of_its_array() {
     let sandbox = head(2);
     let id = sandbox.submit(
         &["-J", "1-2", "-l", "walltime=100"],
@@ -112,7 +112,7 @@ fn an_element_run_again_has_what_its_array_was_altered_to() {
 }
 
 #[test]
-fn an_element_started_by_an_operator_begins_its_array_though_that_is_held() {
+fn a_subjob_started_by_qrun_begins_its_held_array() {
     let sandbox = head(4);
     let parent = sandbox.submit(&["-h"], "true\n");
     let bound = format!("depend=afterok:{parent}");

@@ -1,6 +1,6 @@
 //! Arrays of jobs, as what others wait for and as what waits: one bond, whatever their size.
 
-use super::{head, jobs, number, quick, refuses, standing, stands, waits};
+use super::{head, jobs, number, quick, refuses, stands, state_and_status, waits};
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ fn fates(sandbox: &Sandbox, ids: &[(&str, String)]) -> BTreeMap<String, String> 
 const CONDITIONS: [&str; 4] = ["after", "afterok", "afternotok", "afterany"];
 
 #[test]
-fn an_array_is_ok_only_if_all_its_elements_are() {
+fn an_array_is_ok_only_if_all_subjobs_are() {
     let sandbox = head();
     for (odd_fail, expected) in [
         (false, ["92 0", "92 0", "92 271", "92 0"]),
@@ -46,7 +46,7 @@ fn an_array_is_ok_only_if_all_its_elements_are() {
             .map(|kind| (*kind, waits(&sandbox, &format!("{kind}:{parent}"))))
             .collect();
         assert_eq!(
-            standing(&sandbox, &ids[1].1),
+            state_and_status(&sandbox, &ids[1].1),
             stands("H", "s", 22, &format!("afterok:{parent}@head"))
         );
         sandbox.run("qrls", &[&parent]).ok();
@@ -93,7 +93,7 @@ fn an_array_waits_as_one() {
         false,
     );
     assert_eq!(
-        standing(&sandbox, &child),
+        state_and_status(&sandbox, &child),
         stands("H", "s", 22, &format!("afterok:{first}@head"))
     );
     assert!(

@@ -93,7 +93,7 @@ fn expect(over: &BTreeMap<String, Value>, parents: &[String], children: &[Vec<St
 }
 
 #[test]
-fn jobs_that_wait_run_or_end_as_the_table_says() {
+fn dependent_jobs_follow_the_table() {
     let sandbox = head();
     let parents = parents(&sandbox, |_| Vec::new());
     let children: Vec<Vec<String>> = parents[..WAYS.len()]
@@ -110,7 +110,7 @@ fn jobs_that_wait_run_or_end_as_the_table_says() {
 }
 
 #[test]
-fn jobs_named_by_those_they_wait_for_run_or_end_as_the_same_table_says() {
+fn jobs_with_before_dependencies_follow_the_same_table() {
     let sandbox = head();
     let children: Vec<Vec<String>> = WAYS
         .iter()

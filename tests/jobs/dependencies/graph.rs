@@ -136,7 +136,7 @@ fn fate(job: &Value) -> Fate {
 }
 
 #[test]
-fn random_graphs_end_as_the_rule_says_whether_schedd_dies_or_not() {
+fn random_graphs_end_by_the_rules_whether_schedd_dies_or_not() {
     let sandbox = head();
     let mut runner = TestRunner::new(Config {
         cases: 12,

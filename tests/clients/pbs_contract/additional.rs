@@ -1,14 +1,10 @@
 //! Ten more checks, by what the contract lists after the forty.
 
 use super::{alone, busy, comment, quiet, running, says, submitted};
-use crate::support::sandbox::Sandbox;
+use crate::support::sandbox::{Sandbox, number};
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-
-fn number(id: &str) -> &str {
-    id.split('.').next().unwrap()
-}
 
 #[test]
 fn extra_01_a_job_finds_its_variables() {
@@ -50,7 +46,7 @@ fn extra_02_a_job_starts_where_it_was_submitted_or_at_home_if_the_site_says_so()
 }
 
 #[test]
-fn extra_03_a_job_over_its_walltime_ends_with_29_below_zero() {
+fn extra_03_a_job_over_its_walltime_ends_with_minus_29() {
     let sandbox = busy();
     let id = running(&sandbox, "-N long -l walltime=1");
     let job = sandbox.ended(&id);
@@ -78,7 +74,7 @@ fn extra_04_joined_output_is_one_file_for_the_owner_alone() {
 }
 
 #[test]
-fn extra_05_what_waits_for_success_ends_with_a_failure() {
+fn extra_05_an_afterok_job_ends_after_a_failure() {
     let sandbox = busy();
     let parent = sandbox.submit(&["-h"], "exit 1\n");
     let child = submitted(&sandbox, &format!("-W depend=afterok:{parent}"));
@@ -93,7 +89,7 @@ fn extra_05_what_waits_for_success_ends_with_a_failure() {
 }
 
 #[test]
-fn extra_06_what_waits_for_failure_is_released_by_one() {
+fn extra_06_an_afternotok_job_is_released_by_a_failure() {
     let sandbox = busy();
     let parent = sandbox.submit(&["-h"], "exit 1\n");
     let child = sandbox.submit(&["-W", &format!("depend=afternotok:{parent}")], "true\n");
@@ -109,7 +105,7 @@ fn extra_06_what_waits_for_failure_is_released_by_one() {
 
 /// Decision 14: with figures, also where no processor is free.
 #[test]
-fn extra_07_a_waiting_job_says_what_it_waits_for_in_figures() {
+fn extra_07_a_queued_job_shows_the_missing_amounts() {
     let sandbox = alone("");
     running(&sandbox, "-l ncpus=2");
     let waits = "Not Running: Insufficient amount of resource: ncpus";
@@ -141,7 +137,7 @@ fn extra_08_qmgr_names_object_server_and_error() {
 }
 
 #[test]
-fn extra_09_a_limit_of_a_queue_is_told_to_whom_it_stops() {
+fn extra_09_a_queue_limit_is_reported_to_the_blocked_user() {
     let sandbox = alone("");
     says(
         &sandbox,

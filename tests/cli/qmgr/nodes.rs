@@ -1,0 +1,164 @@
+//! Nodes: taken offline, created and deleted.
+
+use super::{manage, refused};
+use crate::support::sandbox::Sandbox;
+
+#[test]
+fn a_node_is_taken_offline_and_its_resources_are_set() {
+    let sandbox = Sandbox::new();
+    sandbox
+        .run("noded", &["--name", "n", "--ncpus", "4", "--mem", "4gb"])
+        .ok();
+    manage(&sandbox, "list server").ok();
+    sandbox.until("the node", || {
+        sandbox
+            .run("pbsnodes", &["n"])
+            .out
+            .contains("state = free")
+            .then_some(())
+    });
+    manage(
+        &sandbox,
+        "set node n resources_available.ncpus = 2, comment = \"half of it\", state = offline",
+    )
+    .ok();
+    let shown = manage(&sandbox, "print node n").ok();
+    for line in [
+        "state = offline",
+        "resources_available.ncpus = 2",
+        "comment = \"half of it\"",
+    ] {
+        assert!(
+            shown.contains(&format!("set node n {line}\n")),
+            "{line}: {shown}"
+        );
+    }
+    manage(
+        &sandbox,
+        "set node n state = free; unset node n resources_available.ncpus",
+    )
+    .ok();
+    assert!(
+        manage(&sandbox, "list node n")
+            .ok()
+            .contains("resources_available.ncpus = 4")
+    );
+    refused(
+        &manage(
+            &sandbox,
+            "set node n Priority = 7, comment = \"other\", state = bogus",
+        ),
+        166,
+        "Illegal",
+    );
+    let as_before = manage(&sandbox, "print node n").ok();
+    assert!(
+        !as_before.contains("Priority") && as_before.contains("half of it"),
+        "all or nothing: {as_before}"
+    );
+    refused(
+        &manage(&sandbox, "set node n partition = p"),
+        181,
+        "No support for requested service: partition",
+    );
+}
+
+/// Which nodes there are, as `pbsnodes` lists them.
+fn nodes(sandbox: &Sandbox) -> Vec<String> {
+    let all = sandbox.run("pbsnodes", &["-a"]).out;
+    all.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with(' '))
+        .map(str::to_string)
+        .collect()
+}
+
+#[test]
+fn an_unused_node_that_no_noded_reports_is_removed() {
+    let sandbox = Sandbox::configured("[[node]]\nname = \"n1\"\n");
+    sandbox
+        .run(
+            "noded",
+            &[
+                "--nodes", "2", "--name", "n", "--ncpus", "2", "--mem", "2gb",
+            ],
+        )
+        .ok();
+    sandbox.run("schedd", &[]).ok();
+    let up = || {
+        sandbox
+            .run("pbsnodes", &["-a"])
+            .out
+            .matches("state = free")
+            .count()
+            == 2
+    };
+    sandbox.until("both nodes", || up().then_some(()));
+    manage(
+        &sandbox,
+        "set node n2 Priority = 5, resources_available.ncpus = 1",
+    )
+    .ok();
+    let checked = sandbox.run("schedd", &["--check"]).ok();
+    assert!(
+        checked
+            .lines()
+            .any(|line| line.starts_with("name = \"n1\"") && line.ends_with("# line 2")),
+        "{checked}"
+    );
+    assert!(
+        checked
+            .lines()
+            .any(|line| line.starts_with("ncpus = 1 ") && line.ends_with("# qmgr")),
+        "{checked}"
+    );
+    let id = sandbox.submit(&["-l", "select=1:ncpus=1:host=n2"], "sleep 600\n");
+    sandbox.running(&id);
+    refused(
+        &manage(&sandbox, "delete node n2"),
+        179,
+        "Cannot delete busy object\n",
+    );
+    sandbox.run("qdel", &["-W", "force", &id]).ok();
+    // Its noded has still to say that the job is over.
+    let is_idle = || {
+        manage(&sandbox, "delete node n2")
+            .err
+            .contains("its noded presents it")
+    };
+    sandbox.until("the end of the job", || is_idle().then_some(()));
+    refused(
+        &manage(&sandbox, "delete node n2"),
+        179,
+        "Cannot delete busy object: its noded presents it; stop that",
+    );
+    refused(
+        &manage(&sandbox, "delete node n1"),
+        179,
+        "Cannot delete busy object: its [[node]] stands at line 2 of /",
+    );
+    sandbox.kill("noded");
+    let is_away = || {
+        sandbox
+            .run("pbsnodes", &["n2"])
+            .out
+            .contains("state = down")
+    };
+    sandbox.until("n2 to be away", || is_away().then_some(()));
+    manage(&sandbox, "delete node n2").ok();
+    assert!(
+        nodes(&sandbox).contains(&"n1".to_string()) && !nodes(&sandbox).contains(&"n2".to_string())
+    );
+    refused(&manage(&sandbox, "delete node n2"), 214, "Unknown node");
+    sandbox.kill("schedd");
+    assert!(
+        !nodes(&sandbox).contains(&"n2".to_string()),
+        "nor is it there after a restart"
+    );
+    assert!(
+        !sandbox
+            .run("schedd", &["--check"])
+            .ok()
+            .contains("ncpus = 1"),
+        "what was said of it is forgotten too"
+    );
+}

@@ -1,0 +1,162 @@
+//! Access to the task socket.
+
+use super::Cluster;
+use crate::support::people::two_people;
+use crate::support::sandbox::Sandbox;
+use lanai::model::job_id::JobId;
+use lanai::wire::frame;
+use lanai::wire::task::{News, Plea};
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+
+#[test]
+fn outside_of_a_job_and_without_its_secret_nothing_is_started() {
+    let cluster = Cluster::new();
+    let done = cluster.sandbox.run("pbsdsh", &["true"]);
+    assert_eq!(
+        (done.code, done.err.as_str()),
+        (1, "pbsdsh: not executing under PBS\n")
+    );
+    assert_eq!(cluster.sandbox.run("pbsdsh", &[]).code, 1);
+    for forged in [
+        "PBS_JOBCOOKIE=guessed",
+        "LANAI_ATTEMPT=9",
+        "PBS_TASKNUM=7",
+        "PBS_JOBID=99.x",
+    ] {
+        let (code, lines) = cluster.run(&format!("{forged} pbsdsh -- echo ran\n"));
+        assert_eq!(code, 1, "{forged}: {lines:?}");
+        assert!(
+            lines.len() == 1 && lines[0].contains("is not part of job"),
+            "{forged}: {lines:?}"
+        );
+    }
+}
+
+#[test]
+fn in_a_shared_installation_only_the_owner_starts_tasks() {
+    let Some([ann, bob]) = two_people("task") else {
+        return;
+    };
+    let server = format!(
+        "[server]\nname = \"tasks{}\"\nshared = true\n",
+        std::process::id()
+    );
+    let sandbox = Sandbox::configured(&server);
+    for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    sandbox.run("schedd", &[]).ok();
+    let script = "env > all; mv all mine; while [ ! -e go ]; do sleep 0.02; done
+pbsdsh -- sh -c 'id -u; grep -c . $PBS_NODEFILE; stat -c %u $TMPDIR; grep NoNewPrivs /proc/self/status'\n";
+    let id = ann.submit(
+        &sandbox,
+        &[
+            "-N",
+            "wide",
+            "-v",
+            "PATH",
+            "-l",
+            "select=1:mpiprocs=2",
+            "-j",
+            "oe",
+        ],
+        script,
+    );
+    sandbox.running(&id);
+    let mine = sandbox.until("the environment", || {
+        fs::read_to_string(ann.file("mine")).ok()
+    });
+    let nodes = sandbox.home().parent().unwrap().join("nodes");
+    fs::write(&nodes, "n1\n").unwrap();
+    let value = |name: &str| {
+        mine.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+            .unwrap()
+    };
+    let names = [
+        "LANAI_TASKS",
+        "PBS_JOBID",
+        "LANAI_ATTEMPT",
+        "PBS_TASKNUM",
+        "PBS_JOBCOOKIE",
+    ];
+    let secrets: String = names
+        .map(|name| format!("{name}={} ", value(name)))
+        .concat();
+    let forged = format!(
+        "PBS_NODEFILE={} {secrets} pbsdsh -n 0 -- touch /tmp/forged",
+        nodes.display()
+    );
+    let done = bob.shell(&sandbox, &forged);
+    assert!(
+        done.code == 1 && done.err.contains("is not part of job 1 on this node"),
+        "{done:?}"
+    );
+    fs::write(ann.file("go"), "").unwrap();
+    let job = sandbox.ended(&id);
+    let out = ann.read("wide.o1");
+    assert_eq!(job["Exit_status"], 0, "{out}");
+    let uid = ann.uid.to_string();
+    let count = |line: &str| out.lines().filter(|other| *other == line).count();
+    assert_eq!(
+        [
+            count(&uid),
+            count("2"),
+            count("NoNewPrivs:\t1"),
+            out.lines().count()
+        ],
+        [4, 2, 2, 8],
+        "{out}"
+    );
+}
+
+#[test]
+fn garbage_at_the_task_socket_affects_no_other_client() {
+    let cluster = Cluster::new();
+    let socket = cluster.sandbox.home().join("n1/tasks.sock");
+    let huge = [
+        b"LN".as_slice(),
+        &1u16.to_le_bytes(),
+        &(20u32 << 20).to_le_bytes(),
+        &[7; 100_000],
+    ]
+    .concat();
+    let mut open = Vec::new();
+    for words in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &huge, b"LN", b""].repeat(50) {
+        let mut stranger = UnixStream::connect(&socket).unwrap();
+        let _ = stranger.write_all(words);
+        open.push(stranger);
+    }
+    // Only as many as one user may have are let in: the others make room for those of jobs.
+    open.truncate(20);
+    let (code, lines) = cluster.run("pbsdsh -- echo fine\n");
+    assert_eq!((code, lines), (0, vec!["fine".to_string(); 3]));
+}
+
+#[test]
+fn one_that_greets_without_end_is_sent_away() {
+    let cluster = Cluster::new();
+    let stranger = UnixStream::connect(cluster.sandbox.home().join("n1/tasks.sock")).unwrap();
+    let hello = Plea::Hello {
+        job: JobId::job(1),
+        attempt: 1,
+        task: 0,
+        cookie: String::new(),
+    };
+    let words = frame::encode(&hello).unwrap().repeat(100_000);
+    let _ = (&stranger).write_all(&words);
+    let mut said = Vec::new();
+    let _ = (&stranger).read_to_end(&mut said);
+    assert!(matches!(
+        frame::read(&mut said.as_slice()),
+        Ok(News::Refused(_))
+    ));
+    let once = frame::encode(&News::Refused(
+        "this process is not part of job 1 on this node".into(),
+    ))
+    .unwrap();
+    assert_eq!(said.len(), once.len(), "it is told once");
+}

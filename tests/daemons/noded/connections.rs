@@ -1,0 +1,84 @@
+//! Connections of schedd and the background daemon.
+
+use super::{Node, daemon, dial, signal, wait_for};
+use lanai::model::job::How;
+use lanai::wire::frame;
+use lanai::wire::order::{Order, Report};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+#[test]
+fn a_schedd_of_an_earlier_epoch_is_not_followed() {
+    let mut node = Node::start();
+    node.greet(7);
+    node.stream = dial(node.folder.path());
+    node.order(Order::Hello { epoch: 6 });
+    assert!(matches!(node.next(), Report::Fenced { epoch: 7 }));
+    node.daemon.kill().unwrap();
+    node.daemon.wait().unwrap();
+    node.daemon = daemon(node.folder.path(), &[]);
+    node.stream = dial(node.folder.path());
+    node.order(Order::Hello { epoch: 6 });
+    assert!(matches!(node.next(), Report::Fenced { epoch: 7 }));
+}
+
+#[test]
+fn noded_obeys_a_leave_order_from_a_closed_connection() {
+    let mut node = Node::start();
+    let daemon = node.daemon.id() as i32;
+    signal(daemon, "STOP");
+    let mut hasty = dial(node.folder.path());
+    frame::write(&mut hasty, &Order::Hello { epoch: 2 }).unwrap();
+    frame::write(&mut hasty, &Order::Leave).unwrap();
+    drop(hasty);
+    signal(daemon, "CONT");
+    wait_for(|| node.daemon.try_wait().unwrap());
+}
+
+#[test]
+fn the_second_noded_in_a_folder_refuses() {
+    let node = Node::start();
+    let mut second = Command::new(env!("CARGO_BIN_EXE_noded"));
+    second
+        .args(["--foreground", "--socket"])
+        .arg(node.path("t.sock"))
+        .arg("--state")
+        .arg(node.path("state"));
+    let output = second.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(
+        said.contains(&format!("another noded (process {})", node.daemon.id())),
+        "{said}"
+    );
+}
+
+#[test]
+fn garbage_on_the_socket_affects_no_other_client() {
+    use std::io::Write;
+    let mut node = Node::start();
+    for _ in 0..30 {
+        let mut stranger = UnixStream::connect(node.path("s.sock")).unwrap();
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    }
+    assert_eq!(node.run(node.script(1, "exit 2")).how, How::Exited(2));
+}
+
+#[test]
+fn in_the_background_it_holds_nothing_of_its_caller_and_leaves_when_idle() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_noded"));
+    command
+        .args(["--exit-when-idle", "1", "--socket"])
+        .arg(folder.path().join("s.sock"));
+    // Returns only when nobody holds the pipe any more.
+    let output = command
+        .arg("--state")
+        .arg(folder.path().join("state"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let socket = folder.path().join("s.sock");
+    assert!(UnixStream::connect(&socket).is_ok());
+    wait_for(|| (!socket.exists()).then_some(()));
+}

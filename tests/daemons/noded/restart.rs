@@ -1,0 +1,199 @@
+//! Restarts: a killed noded, spawner or shepherd loses no attempt.
+
+use super::{FENCES, Node, daemon_of_a_job, kill, lives, number, wait_for};
+use lanai::model::job::How;
+use lanai::model::job_id::JobId;
+use lanai::model::time::Span;
+use lanai::wire::order::{Launch, Order, Standing};
+use std::fs;
+
+#[test]
+fn a_noded_killed_meanwhile_adopts_what_runs_and_learns_what_ended() {
+    let mut node = Node::start();
+    node.order(Order::Start(Box::new(
+        node.script(1, "while [ ! -e go ]; do sleep 0.02; done; exit 4"),
+    )));
+    node.order(Order::Start(Box::new(
+        node.script(2, "while [ ! -e go2 ]; do sleep 0.02; done; exit 5"),
+    )));
+    let first = node.running(1);
+    node.running(2);
+    let shepherd = node.shepherd(2);
+    node.daemon.kill().unwrap();
+    fs::write(node.path("go2"), "").unwrap();
+    wait_for(|| (!lives(shepherd)).then_some(()));
+    let found = node.restart();
+    assert_eq!(found[0], (JobId::job(1), 1, 0, Standing::Running(first)));
+    assert!(
+        matches!(&found[1].3, Standing::Ended(o) if o.how == How::Exited(5)),
+        "{found:?}"
+    );
+    fs::write(node.path("go"), "").unwrap();
+    assert_eq!(node.ended(1).how, How::Exited(4));
+}
+
+#[test]
+fn an_adopted_job_can_be_cancelled() {
+    let mut node = Node::start();
+    node.order(Order::Start(Box::new(node.script(1, "sleep 60"))));
+    node.running(1);
+    node.restart();
+    node.cancel(1, Span(2000));
+    let outcome = node.ended(1);
+    assert_eq!((outcome.how, outcome.sent), (How::Signaled(15), Some(15)));
+}
+
+/// Starts jobs that say when they are told to end, and go on until they may, to end with 0.
+fn lingering(node: &mut Node, jobs: impl IntoIterator<Item = u64>) {
+    for job in jobs {
+        let text = format!(
+            "trap 'echo told >told{job}' TERM USR1; echo text; while [ ! -e go ]; do sleep 0.02; done"
+        );
+        let launch = Launch {
+            grace: Span::seconds(60),
+            ..node.script(job, &format!("{text}; exit 0"))
+        };
+        node.order(Order::Start(Box::new(launch)));
+        node.running(job);
+        wait_for(|| (node.read(&format!("{job}.o.{job}.part")) == "text\n").then_some(()));
+    }
+}
+
+/// Which of these jobs have their output at its place, once they are over.
+fn delivered<const N: usize>(node: &mut Node, jobs: [u64; N]) -> [bool; N] {
+    fs::write(node.path("go"), "").unwrap();
+    jobs.map(|job| {
+        assert_eq!(node.ended(job).how, How::Exited(0));
+        let (place, part) = (format!("{job}.o"), format!("{job}.o.{job}.part"));
+        let is_there = node.path(&place).exists();
+        assert_eq!(
+            (
+                node.read(if is_there { &place } else { &part }).as_str(),
+                node.path(&part).exists()
+            ),
+            ("text\n", !is_there)
+        );
+        is_there
+    })
+}
+
+/// A noded that was killed after it had told a job to end leaves to the next one what that end
+/// means.
+#[test]
+fn an_end_and_requeue_order_survives_a_restart() {
+    let mut node = Node::start();
+    lingering(&mut node, 1..=2);
+    // By signal it may come to its end in time, which only its exit status tells.
+    for (job, signal) in [(1, None), (2, Some(10))] {
+        node.put_back(job, signal);
+        wait_for(|| node.path(&format!("told{job}")).exists().then_some(()));
+    }
+    node.restart();
+    for job in [1, 2] {
+        let orders = format!("state/attempts/{job}.1/orders");
+        wait_for(|| (node.read(&orders).matches("cancel").count() == 2).then_some(()));
+    }
+    assert_eq!(delivered(&mut node, [1, 2]), [false, true]);
+}
+
+/// On a disk that two hosts share, where the one was lost and its job runs on.
+#[test]
+fn an_abandoned_attempt_delivers_no_output_of_its_successor() {
+    let (mut lost, mut next) = (Node::start(), Node::start());
+    let text = |attempt: &str| {
+        format!("echo {attempt}; while [ ! -e {attempt} ]; do sleep 0.02; done; echo {attempt}")
+    };
+    let launch = |attempt: &str| lost.script(1, &text(attempt));
+    let (mut first, second) = (
+        launch("first"),
+        Launch {
+            attempt: 2,
+            ..launch("second")
+        },
+    );
+    first.files.remove_output = true;
+    let part = lost.path("1.o.1.part");
+    let writes = |text: &str| {
+        drop(wait_for(|| {
+            fs::read_to_string(&part).ok().filter(|found| found == text)
+        }))
+    };
+    fs::write(lost.path("1.o"), "old").unwrap();
+    lost.order(Order::Start(Box::new(first)));
+    writes("first\n");
+    next.order(Order::Start(Box::new(second)));
+    writes("second\n");
+    fs::write(lost.path("first"), "").unwrap();
+    let outcome = lost.ended(1);
+    assert!(
+        outcome.how == How::Exited(0) && outcome.notes.concat().contains("another attempt"),
+        "{outcome:?}"
+    );
+    assert_eq!(
+        (lost.read("1.o"), lost.read("1.o.1.part")),
+        ("old".into(), "second\n".into())
+    );
+    fs::write(lost.path("second"), "").unwrap();
+    assert_eq!(next.ended(1).how, How::Exited(0));
+    assert_eq!(
+        (lost.read("1.o").as_str(), lost.path("1.o.1.part").exists()),
+        ("second\nsecond\n", false)
+    );
+}
+
+/// Where the disk has no room for an order to end, nothing of it is left to be taken for a part of
+/// the next one.
+#[test]
+fn an_end_order_on_a_full_disk_still_records_whether_the_job_is_requeued() {
+    let mut node = Node::start();
+    lingering(&mut node, 1..=3);
+    // Nothing can be written there.
+    let orders = |node: &Node, job: u64| node.path(&format!("state/attempts/{job}.1/orders"));
+    (1..=3).for_each(|job| fs::create_dir(orders(&node, job)).unwrap());
+    for (job, signal) in [(1, None), (2, Some(10)), (3, None)] {
+        node.put_back(job, signal);
+        wait_for(|| node.path(&format!("told{job}")).exists().then_some(()));
+    }
+    fs::remove_dir(orders(&node, 3)).unwrap();
+    node.cancel(3, Span::seconds(60));
+    wait_for(|| {
+        fs::read_to_string(orders(&node, 3))
+            .ok()
+            .filter(|orders| orders.contains("cancel"))
+    });
+    assert_eq!(delivered(&mut node, [1, 2, 3]), [false, true, true]);
+}
+
+#[test]
+fn a_spawner_killed_at_any_moment_costs_nothing() {
+    let mut node = Node::start();
+    for job in 1..=60 {
+        node.order(Order::Start(Box::new(
+            node.script(job, &format!("echo x >> ran.{job}")),
+        )));
+        if job % 20 == 10 {
+            let spawner = node.spawner();
+            kill(spawner);
+            // Else it may be found again, dying, in place of the next one.
+            wait_for(|| (!lives(spawner)).then_some(()));
+        }
+    }
+    for job in 1..=60 {
+        assert_eq!(node.ended(job).how, How::Exited(0));
+        assert_eq!(node.read(&format!("ran.{job}")), "x\n", "job {job}");
+    }
+}
+
+#[test]
+fn a_killed_shepherd_is_detected_and_its_job_ends() {
+    for options in FENCES {
+        let mut node = Node::with(options);
+        let text = format!("{} sleep 60", daemon_of_a_job("pid"));
+        node.order(Order::Start(Box::new(node.script(1, &text))));
+        let session = node.running(1) as i32;
+        let stray = number(&node, "pid");
+        kill(node.shepherd(1));
+        assert_eq!(node.ended(1).how, How::ShepherdLost);
+        wait_for(|| (!lives(session) && !lives(stray)).then_some(()));
+    }
+}

@@ -1,0 +1,198 @@
+//! A command on a terminal of its own, as an interactive user runs it.
+
+use crate::support::sandbox::Sandbox;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::{Winsize, openpty};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// Somebody at a terminal on which one command runs.
+pub struct Terminal {
+    pub keyboard: Option<OwnedFd>,
+    pub terminal: PathBuf,
+    command: Child,
+    pub screen: String,
+    /// How much of the screen has been read.
+    read: usize,
+}
+
+impl Terminal {
+    pub fn runs(sandbox: &Sandbox, program: &str, arguments: &[&str]) -> Terminal {
+        let mut command = sandbox.command(program);
+        command.args(arguments);
+        Terminal::with(&command)
+    }
+
+    /// Runs this command on a terminal.
+    pub fn with(ours: &Command) -> Terminal {
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        let made = openpty(Some(&size), None).unwrap();
+        for end in [&made.master, &made.slave] {
+            fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+        }
+        fcntl(&made.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        let terminal = nix::unistd::ttyname(&made.slave).unwrap();
+        let mut command = Command::new("setsid");
+        // Whoever started the tests may have been told to ignore ^C.
+        command
+            .args(["-c", "env", "--default-signal"])
+            .arg(ours.get_program())
+            .args(ours.get_args());
+        command.current_dir(ours.get_current_dir().unwrap());
+        command
+            .env_clear()
+            .envs(
+                ours.get_envs()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            )
+            .env("TERM", "vt52");
+        let screen = || made.slave.try_clone().unwrap();
+        let command = command
+            .stdin(screen())
+            .stdout(screen())
+            .stderr(screen())
+            .spawn()
+            .unwrap();
+        Terminal {
+            keyboard: Some(made.master),
+            terminal,
+            command,
+            screen: String::new(),
+            read: 0,
+        }
+    }
+
+    /// At a shell of the job, whose prompt is `$ `.
+    pub fn at_shell(sandbox: &Sandbox, arguments: &[&str]) -> (Terminal, String) {
+        let mut person = Terminal::runs(
+            sandbox,
+            "qsub",
+            &[&["-I", "-S", "/bin/sh"], arguments].concat(),
+        );
+        let id = person.sees_id();
+        person.sees(&format!("qsub: job {id} ready\r\n\r\n"));
+        person.sees_prompt();
+        (person, id)
+    }
+
+    #[track_caller]
+    pub fn sees_id(&mut self) -> String {
+        self.sees("qsub: waiting for job ");
+        let from = self.read;
+        self.sees(" to start");
+        self.screen[from..].split(' ').next().unwrap().to_string()
+    }
+
+    pub fn sees_prompt(&mut self) {
+        self.sees(if nix::unistd::geteuid().is_root() {
+            "# "
+        } else {
+            "$ "
+        });
+    }
+
+    pub fn types(&self, keys: &str) {
+        let keyboard = self.keyboard.as_ref().unwrap();
+        assert_eq!(
+            nix::unistd::write(keyboard, keys.as_bytes()).unwrap(),
+            keys.len()
+        );
+    }
+
+    /// Types a line, and sees what comes of it.
+    pub fn asks(&mut self, line: &str, answer: &str) {
+        self.types(&format!("{line}\r"));
+        self.sees(&format!("{line}\r\n"));
+        self.sees(answer);
+    }
+
+    /// Waits for this to appear, after what was seen before.
+    #[track_caller]
+    pub fn sees(&mut self, text: &str) {
+        let started = Instant::now();
+        loop {
+            if let Some(at) = self.screen[self.read..].find(text) {
+                self.read += at + text.len();
+                return;
+            }
+            assert!(
+                started.elapsed() < Duration::from_secs(20),
+                "{text:?} does not appear in {:?}",
+                self.screen
+            );
+            self.look();
+        }
+    }
+
+    pub fn look(&mut self) {
+        let Some(keyboard) = &self.keyboard else {
+            return;
+        };
+        let mut fds = [PollFd::new(keyboard.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::from(20u16)).unwrap();
+        let mut buffer = [0; 4096];
+        if let Ok(length) = nix::unistd::read(keyboard, &mut buffer) {
+            self.screen
+                .push_str(&String::from_utf8_lossy(&buffer[..length]));
+        }
+    }
+
+    pub fn resizes(&self, rows: u16, columns: u16) {
+        let (rows, columns) = (rows.to_string(), columns.to_string());
+        let mut stty = Command::new("stty");
+        stty.arg("-F")
+            .arg(&self.terminal)
+            .args(["rows", &rows, "cols", &columns]);
+        assert!(stty.status().unwrap().success());
+    }
+
+    pub fn settings(&self) -> String {
+        let stty = Command::new("stty")
+            .arg("-F")
+            .arg(&self.terminal)
+            .arg("-a")
+            .output()
+            .unwrap();
+        String::from_utf8(stty.stdout).unwrap()
+    }
+
+    /// Waits for the end of the command; its exit code, or 128 and the signal.
+    #[track_caller]
+    pub fn ends(&mut self) -> i32 {
+        let started = Instant::now();
+        loop {
+            self.look();
+            if let Some(status) = self.command.try_wait().unwrap() {
+                self.look();
+                return status
+                    .code()
+                    .unwrap_or_else(|| 128 + status.signal().unwrap());
+            }
+            assert!(
+                started.elapsed() < Duration::from_secs(20),
+                "it does not end: {:?}",
+                self.screen
+            );
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.command.id().try_into().unwrap()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.command.kill();
+        let _ = self.command.wait();
+    }
+}
