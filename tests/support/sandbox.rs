@@ -394,11 +394,17 @@ pub fn kill(pid: i32, signal: i32) {
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
 }
 
-/// Whether a process has let go of all its files, too: its environment goes before them.
+/// Whether a process has ended and closed its files. A process keeps its files until its last
+/// thread has ended, although its first thread may be a zombie before.
 fn is_gone(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_none_or(|(_, rest)| rest.starts_with('Z'))
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    })
 }
 
 /// A program under test. The build script links the commands to the client program.

@@ -2,7 +2,7 @@
 //! runs is asked, so that none is missing; else the spool knows.
 
 use crate::cli::client::exit::Failure;
-use crate::cli::client::source::QuerySource;
+use crate::cli::client::source::{Answers, QuerySource};
 use crate::cli::output::attribute_output;
 use crate::cli::output::json::Document;
 use crate::cli::output::table::{self, ColumnHead};
@@ -27,16 +27,22 @@ const HEADS: [ColumnHead; 7] = [
 /// What is told of all that are known, the first first.
 pub fn shown(json: bool) -> Result<Vec<u8>, Failure> {
     let home = Home::find()?;
-    let running = Client::reach(&home)
-        .ok()
-        .map(|client| QuerySource::Schedd(Box::new(client)));
-    let mut source = running.map_or_else(|| QuerySource::open(&home), Ok)?;
-    let answers = source.ask(&Question::Cycles)?;
+    let answers = match answer_of_schedd(&home) {
+        Some(answers) => answers,
+        None => QuerySource::open(&home)?.ask(&Question::Cycles)?,
+    };
     Ok(if json {
         document(&answers.server, &answers.cycles)
     } else {
         text(&answers.server, &answers.cycles).into_bytes()
     })
+}
+
+/// The answer of a running schedd. None if no schedd runs, or if it ends before it answers.
+fn answer_of_schedd(home: &Home) -> Option<Answers> {
+    let client = Client::reach(home).ok()?;
+    let mut schedd = QuerySource::Schedd(Box::new(client));
+    schedd.ask(&Question::Cycles).ok()
 }
 
 fn text(server: &ServerFacts, cycles: &[CycleRecord]) -> String {
