@@ -230,7 +230,7 @@ fn the_accounts_and_events_of_an_old_spool_are_shown_as_they_were() {
             ],
         ),
     ] {
-        let trace = sandbox.run("tracejob", &[job]).ok();
+        let trace = sandbox.run("tracejob", &["-n", "36500", job]).ok();
         for event in events {
             assert!(trace.contains(&format!("11/23/2025 {event}")), "{trace}");
         }

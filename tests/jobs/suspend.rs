@@ -531,21 +531,21 @@ fn refused_suspensions_and_resumptions_are_reported() {
     let wrong = format!("qsig: Job can not be resumed with the requested resume signal {number}");
     for how in ["suspend", "resume", "admin-suspend", "admin-resume"] {
         refused_exactly(
-            &said(how, &held),
+            said(how, &held),
             168,
             &format!("qsig: Request invalid for state of job {held}"),
         );
     }
-    refused_exactly(&said("resume", &id), 168, &bad_state);
+    refused_exactly(said("resume", &id), 168, &bad_state);
     turn(&sandbox, "suspend", &id);
-    refused_exactly(&said("suspend", &id), 168, &bad_state);
-    refused_exactly(&said("admin-resume", &id), 73, &wrong);
+    refused_exactly(said("suspend", &id), 168, &bad_state);
+    refused_exactly(said("admin-resume", &id), 73, &wrong);
     turn(&sandbox, "resume", &id);
     sandbox.until("the resumption", || {
         (sandbox.state(&id) == "R").then_some(())
     });
     turn(&sandbox, "admin-suspend", &id);
-    refused_exactly(&said("resume", &id), 73, &wrong);
+    refused_exactly(said("resume", &id), 73, &wrong);
     still(&sandbox);
     assert!(
         sandbox
@@ -564,7 +564,7 @@ fn refused_suspensions_and_resumptions_are_reported() {
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
     end(&sandbox);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
-    refused_exactly(&said("suspend", &id), 35, "qsig: Job has finished");
+    refused_exactly(said("suspend", &id), 35, "qsig: Job has finished");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn expedite_is_refused_without_a_grant() {
     let sandbox = shared(&format!("operators = [\"{}\"]\n", bob.name));
     let denied = "qos_denied: quality of service `expedite` is for operators and managers; ask for one of normal, standby";
     refused(
-        &ann.run(
+        ann.run(
             &sandbox,
             "qsub",
             &["-h", "-W", "qos=expedite", "--", "true"],
@@ -36,7 +36,7 @@ fn expedite_is_refused_without_a_grant() {
         .run(&sandbox, "qsub", &["-h", "-W", "qos=standby", "--", "true"])
         .line();
     refused(
-        &ann.run(&sandbox, "qalter", &["-W", "qos=expedite", &anns]),
+        ann.run(&sandbox, "qalter", &["-W", "qos=expedite", &anns]),
         159,
         denied,
     );
@@ -67,12 +67,12 @@ fn a_quality_of_service_for_a_group_is_for_its_members() {
     let id = ann.run(&sandbox, "qsub", &ask).line();
     assert_eq!(sandbox.job(&id)["qos"], "urgent");
     refused(
-        &bob.run(&sandbox, "qsub", &ask),
+        bob.run(&sandbox, "qsub", &ask),
         159,
         &format!("is for groups {own}, operators and managers"),
     );
     refused(
-        &bob.run(&sandbox, "qsub", &["-W", "qos=nosuch", "--", "true"]),
+        bob.run(&sandbox, "qsub", &["-W", "qos=nosuch", "--", "true"]),
         166,
         "ask for one of normal",
     );
@@ -94,7 +94,7 @@ fn only_the_owner_sets_the_user_factor() {
         .line();
     assert_eq!(sandbox.job(&id)["user_factor"], 0.5);
     refused(
-        &bob.run(&sandbox, "qalter", &["--user-factor", ".2", &id]),
+        bob.run(&sandbox, "qalter", &["--user-factor", ".2", &id]),
         159,
         "Unauthorized Request",
     );
@@ -165,12 +165,12 @@ fn where_the_lowest_is_best_priorities_go_from_1_to_9999() {
     assert_eq!(sandbox.job(&id)["Priority"], 5000);
     for wrong in ["0", "-5", "10000"] {
         refused(
-            &sandbox.run("qsub", &["-h", "-p", wrong, "--", "true"]),
+            sandbox.run("qsub", &["-h", "-p", wrong, "--", "true"]),
             2,
             "qsub: illegal -p value\nusage: qsub",
         );
         refused(
-            &sandbox.run("qalter", &["-p", wrong, &id]),
+            sandbox.run("qalter", &["-p", wrong, &id]),
             2,
             "qalter: illegal -p value\nusage: qalter",
         );
@@ -205,7 +205,7 @@ fn the_eligible_time_set_by_an_operator_continues_and_survives_restarts() {
     assert!((3602.0..=most).contains(&has), "3602 <= {has} <= {most}");
     assert_eq!(seconds(&sandbox, &held), 3600.0);
     refused(
-        &sandbox.run("qalter", &["-W", "eligible_time=x", &held]),
+        sandbox.run("qalter", &["-W", "eligible_time=x", &held]),
         166,
         "eligible_time",
     );
@@ -230,7 +230,7 @@ fn the_eligible_time_of_a_running_job_may_be_set_but_not_by_its_owner() {
     sandbox.running(&id);
     let denied = "Cannot set attribute, read only or insufficient permission  eligible_time";
     refused(
-        &ann.run(&sandbox, "qalter", &["-W", "eligible_time=1:00:00", &id]),
+        ann.run(&sandbox, "qalter", &["-W", "eligible_time=1:00:00", &id]),
         155,
         denied,
     );

@@ -54,7 +54,7 @@ fn queue_bounds_are_reported_and_defaults_are_applied() {
     let sandbox = sandbox();
     let words = "qsub: Job violates queue and/or server resource limits";
     refused(
-        &sandbox.run("qsub", &["-l", "ncpus=3", "job.sh"]),
+        sandbox.run("qsub", &["-l", "ncpus=3", "job.sh"]),
         188,
         words,
     );
@@ -67,7 +67,7 @@ fn queue_bounds_are_reported_and_defaults_are_applied() {
         ),
     );
     refused(
-        &sandbox.run("qsub", &["-q", "long", "-l", "walltime=5", "job.sh"]),
+        sandbox.run("qsub", &["-q", "long", "-l", "walltime=5", "job.sh"]),
         188,
         "is less than the least, 01:00:00",
     );
@@ -92,12 +92,12 @@ fn queue_bounds_are_reported_and_defaults_are_applied() {
     );
     let brief = sandbox.submit(&["-h", "-l", "walltime=300"], "true\n");
     refused(
-        &sandbox.run("qmove", &["long", &brief]),
+        sandbox.run("qmove", &["long", &brief]),
         188,
         "qmove: Job violates",
     );
     refused(
-        &sandbox.run("qsub", &["-q", "long", "-J", "1-3", "job.sh"]),
+        sandbox.run("qsub", &["-q", "long", "-J", "1-3", "job.sh"]),
         3,
         "Array job exceeds",
     );
@@ -113,7 +113,7 @@ fn standby_is_exempt_from_bounds() {
     );
     assert_eq!(sandbox.job(&id)["Resource_List"]["walltime"], "05:00:00");
     refused(
-        &sandbox.run("qalter", &["-W", "qos=normal", &id]),
+        sandbox.run("qalter", &["-W", "qos=normal", &id]),
         188,
         "walltime 05:00:00 is more",
     );
@@ -123,23 +123,23 @@ fn standby_is_exempt_from_bounds() {
 fn users_outside_the_acl_are_refused() {
     let sandbox = sandbox();
     refused(
-        &sandbox.run("qsub", &["-q", "own", "job.sh"]),
+        sandbox.run("qsub", &["-q", "own", "job.sh"]),
         159,
         "qsub: Unauthorized Request",
     );
     refused(
-        &sandbox.run("qsub", &["-q", "far", "job.sh"]),
+        sandbox.run("qsub", &["-q", "far", "job.sh"]),
         160,
         "qsub: Access from host not allowed, or unknown host",
     );
     refused(
-        &sandbox.run("qsub", &["-q", "few", "job.sh"]),
+        sandbox.run("qsub", &["-q", "few", "job.sh"]),
         174,
         "qsub: Access to queue is denied",
     );
     let id = sandbox.submit(&["-h"], "true\n");
     refused(
-        &sandbox.run("qmove", &["own", &id]),
+        sandbox.run("qmove", &["own", &id]),
         159,
         "Unauthorized Request",
     );
@@ -206,7 +206,7 @@ fn jobs_wait_on_when_their_destination_is_deleted() {
         "{deleted:?}"
     );
     refused(
-        &sandbox.run("qsub", &["-q", "in", "job.sh"]),
+        sandbox.run("qsub", &["-q", "in", "job.sh"]),
         191,
         "all possible destinations: soon: Unknown queue",
     );
@@ -257,7 +257,7 @@ fn one_job_too_many_is_refused_with_the_count() {
     );
     sandbox.kill("schedd");
     refused(
-        &sandbox.run("qsub", &["-h", "job.sh"]),
+        sandbox.run("qsub", &["-h", "job.sh"]),
         38,
         "3 of 3, and 1 more",
     );

@@ -173,13 +173,10 @@ impl TracejobArgs {
         let id = operand.job(&server.name).ok_or_else(missing)?;
         let answers = ask(&Question::Trace(id))?;
         let record = answers.jobs.first().ok_or_else(missing)?;
-        let now = server.clock.time(now);
-        let since = Time(
-            now.0
-                .saturating_sub(Span::seconds(86_400).0.saturating_mul(i64::from(self.days))),
-        );
-        let mut lines = event_text::of(record, &answers.events, server, now);
-        lines.retain(|line| line.at >= since && self.keeps(line));
+        let past = Span::seconds(86_400).0.saturating_mul(i64::from(self.days));
+        let since = Wall(now.0.saturating_sub(past));
+        let mut lines = event_text::of(record, &answers.events, server, server.clock.time(now));
+        lines.retain(|line| server.clock.wall(line.at) >= since && self.keeps(line));
         if !self.excessive {
             lines = self.thinned(lines);
         }
